@@ -60,6 +60,11 @@ def _lower(value: Any) -> Any:
     return value.strip().lower() if isinstance(value, str) else value
 
 
+def _letter(value: Any) -> Any:
+    said = _lower(value)
+    return "c" if said == "both" else said
+
+
 def _none(value: Any) -> Any:
     return () if value is None else value
 
@@ -209,7 +214,7 @@ class ClarifyAnswer(Inbound):
     candidates: tuple[Path, ...] = Field(default=(), max_length=100)
     test_pattern: _Pattern | None = None
     verify: CommandLine | None = None
-    choice: Annotated[str, BeforeValidator(_lower), StringConstraints(pattern=r"^[ab]$"), TextKind.KEY] | None = None
+    choice: Annotated[str, BeforeValidator(_letter), StringConstraints(pattern=r"^[abc]$"), TextKind.KEY] | None = None
     confirm: bool | None = None
 
 
@@ -234,6 +239,7 @@ class PlanTask(Record):
     verify_source: str | None = None
     target_lines: dict[str, str] | None = None
     creates: tuple[str, ...] | None = None
+    sections: tuple[str, ...] | None = None  # of the objective, that it is for
 
 
 class CampaignPlan(Outbound):

@@ -112,6 +112,11 @@ class ChangedRule(Enum):
         6,
         "Where the tests of a SPEC that landed keep its BUILD from passing, the SPEC comes again with the BUILD.",
     )
+    ANSWERS_ARE_EXACT = (
+        6,
+        "An answer to a campaign is a letter, files, a place of tests, a command or a field, line by line; no prose.",
+    )
+    DOCUMENTS_ARE_NOT_TESTED = (6, "What changes nothing but documents is verified by no tests, and asks for none.")
     POLICIES_ARE_KEPT = (6, "A plan that was made under a policy of operators is decided under that policy.")
     NULLS_ARE_LEFT_OUT = (
         6,

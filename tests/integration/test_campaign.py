@@ -105,7 +105,7 @@ def test_explored_asked_answered_in_the_page_and_worked_on_side_by_side(
     unanswered = planner("answer", plan_id, str(page), "--reason", "oops")
     assert unanswered.exit_code == 1
     assert "names no file that the goal allows" in " ".join(unanswered.output.split())
-    page.write_text(waiting["document"] + "\nWe choose A.\n")
+    page.write_text(waiting["document"] + "\nA\n")
     answered = planner("answer", plan_id, str(page), "--reason", "as the team decided")
     assert answered.exit_code == 0, answered.output
     view = fleet.work(plan_id, scripted({}))

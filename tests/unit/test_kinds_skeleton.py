@@ -31,7 +31,7 @@ class Kind:
 KINDS = {
     GoalKind.CAMPAIGN: Kind(
         frozenset({"answers", "drafts", "exploration", "formulas", "frameworks", "outline", "question", "replan"})
-        | {"sequence", "tasks", "verification"}
+        | {"older_answers", "parts", "sequence", "tasks", "verification"}
     ),
     GoalKind.EVOLUTION: Kind(frozenset({"plan_parser", "request", "trajectory"})),
     GoalKind.GAP_REPORT: Kind(

@@ -1,22 +1,23 @@
 """What a person's answer to CLARIFY or CONFIRM makes known, or why it is none.
 
-An answer is an object, a text, or the page of the question with the answer written into it. Prose is not taken for
-consent: a letter counts where it stands alone, a yes where its line says nothing else, and a text that says no to
-something names nothing at all, since what it names may be what is not wanted.
+An answer is an object, a text, or the page of the question with the answer written into it. Each line of a text is a
+letter, "both", a yes, files, a place of tests, a command of the catalogue or a field with its value; where one is
+anything else the whole answer is refused. Nothing is guessed from prose.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
 from pydantic import ValidationError
 
 from schemas.kinds.campaign import ClarifyAnswer, CoherenceDecision
-from schemas.step import VerifyTool
 from tasks.base.errors import UnknownCommand
+from tasks.base.policy_version import ChangedRule
+from tasks.strategies.campaign.older_answers import read_prose
 from tasks.strategies.campaign.question import OPTIONS, Coherence, Trigger, choose_files
 from tasks.strategies.campaign.state import CampaignScope, Knowledge
 from tasks.strategies.campaign.verification import read_command
@@ -28,37 +29,25 @@ from tasks.toolchain.catalogue import Catalogue, render
 from tasks.toolchain.files import Role, files_of, role_of
 
 MAX_SAID = 300  # characters of why an answer is none
+MAX_SHOWN = 60  # of a line that is none
 NOTHING_SAID = (
     "The answer names no file that the goal allows, no place of tests, no command of the catalogue and neither A nor B."
 )
 MAX_READ = 20_000  # characters of an answer
 MAX_LINES = 200
-MAX_COMMANDS = 20  # that are tried
-
-NEGATED = (
-    "The answer says no to something, and the planner does not guess to what: answer with A or B, with the files that"
-    ' are to change and nothing else, or with an object such as {"candidates": ["src/a.py"]}.'
+NO_ANSWER = (
+    "is no answer: answer with A or B, with the files that are to change and nothing else, or with an object such as "
+    '{"candidates": ["src/a.py"]}; each on a line of its own.'
 )
+BOTH = "c"  # of the two sides of an "or"
 
-# A line that is a letter; or, in prose, a capital that no other word follows, so that it is no article.
-_CHOICE = re.compile(
-    r"^[^\w\n?]*([ABab])[^\w\n?]*$"
-    r"|\b(?i:option|choice|choose|pick|answer)\b[^\w\n]{0,5}\b([AB])(?![\w'\u2019/-]|\s*\?|[ \t]+(?!please\b)\w)",
-    re.MULTILINE,
-)
-_LETTER = re.compile(r"(?<![\w'\u2019/-])[AB](?![\w'\u2019/-])")  # who names both chooses neither
+_LETTER = re.compile(r"(?:option|answer|choice)?[\s:]*([A-C])", re.IGNORECASE)
+_BOTH = re.compile(r"both(?: of them)?|a\s*(?:and|&|\+|,)\s*b", re.IGNORECASE)
 _YES = frozenset({"yes", "y", "ok", "okay", "confirm", "confirmed", "proceed", "all", "approve", "approved"})
-_WITH_YES = frozenset({"please", "thanks", "go", "ahead", "of", "them", "the", "files", "both", "tests", "in", "and"})
-_NO = re.compile(
-    r"(?<![\w/.-])(?:no|not|never|none|neither|nor|nobody|nothing(?! (?:else|more)\b)|cannot|without|wrong|stop|wait"
-    r"|except|avoid|exclud\w+|skip|leave|keep|ignore|untouched|unchanged|(?:instead|other|rather) (?:of|than)"
-    r"|(?:all|any|anything|everything) but|\w+n['\u2019]t|(?:ca|do|does|did|is|are|wo|must|should|would|could)nt)"
-    r"(?![\w-]|[./]\w)",
-    re.IGNORECASE,
-)
+_FIELD = re.compile(r"(candidates|test_pattern|verify|choice|confirm)\s*[:=]\s*(\S.*)", re.IGNORECASE)
+_ITEM = re.compile(r"^(?:[-*+]|[0-9]{1,2}[.)])\s+")
 _APART = re.compile(r"[\s,;`\"'<>()]+")
-_QUOTED = re.compile(r"`([^`\n]{1,500})`")
-_ARGUMENT = re.compile(r"[/._:=-]")
+_PATH = re.compile(r"[\w./*?\[\]{}@+-]*[./][\w./*?\[\]{}@+-]*")
 
 
 def learn(value: Any, page: str, coherence: Coherence, known: Knowledge, scope: CampaignScope) -> Knowledge | str:
@@ -71,6 +60,8 @@ def learn(value: Any, page: str, coherence: Coherence, known: Knowledge, scope: 
         return said
     if outside := [path for path in map(clean, said.candidates) if path not in scope.allowed]:
         return f"The goal does not allow {fit(', '.join(outside[:3]), 200)}: name files of its allowed_files."
+    if said.choice and "abc".index(said.choice) >= len(OPTIONS[coherence.triggers[0]](known, scope.allowed)):
+        return f"The page offers no {said.choice.upper()}."
     try:
         update = _update(said, coherence, known, scope)
     except UnknownCommand as error:
@@ -83,12 +74,18 @@ def _read(value: Any, page: str, scope: CampaignScope) -> ClarifyAnswer | str:
     if isinstance(value, str) and value.lstrip().startswith("{"):
         with suppress(ValueError):
             value = read_json(value)
+    if isinstance(value, str) and scope.catalogue.policy_version < ChangedRule.ANSWERS_ARE_EXACT.since:
+        return read_prose(value, page, frozenset(scope.allowed), scope.catalogue)
     if isinstance(value, str):
-        return _read_prose(value, page, frozenset(scope.allowed), scope.catalogue)
+        return _read_lines(value, page, scope.catalogue)
     if isinstance(value, bool):
         return ClarifyAnswer(confirm=value)
     if not isinstance(value, dict):
         return "An answer is a text, or an object with candidates, test_pattern, verify, choice or confirm."
+    return _validated(value)
+
+
+def _validated(value: Mapping[str, Any]) -> ClarifyAnswer | str:
     try:
         return ClarifyAnswer.model_validate(value)
     except ValidationError as error:
@@ -101,7 +98,7 @@ def _update(said: ClarifyAnswer, coherence: Coherence, known: Knowledge, scope: 
     """Put together what was said; what is named is more exact than a letter."""
     update: dict[str, Any] = {}
     if said.choice:
-        update |= OPTIONS[coherence.triggers[0]](known, scope.allowed)["ab".index(said.choice)].update
+        update |= OPTIONS[coherence.triggers[0]](known, scope.allowed)["abc".index(said.choice)].update
     elif said.confirm and coherence.decision is CoherenceDecision.CONFIRM:
         update |= OPTIONS[Trigger.SEVERAL](known, scope.allowed)[0].update
     if said.candidates:
@@ -118,49 +115,61 @@ def _update(said: ClarifyAnswer, coherence: Coherence, known: Knowledge, scope: 
     return update
 
 
-def _read_prose(text: str, page: str, allowed: Collection[str], catalogue: Catalogue) -> ClarifyAnswer | str:
-    """Read what a person wrote; a sentence where it says no to something.
+def _read_lines(text: str, page: str, catalogue: Catalogue) -> ClarifyAnswer | str:
+    """Read what a person wrote, line by line; a sentence where a line is no answer, or two lines differ.
 
-    What the page says itself is left out.
+    What the page says itself is left out, and so is what is quoted.
     """
-    said = "\n".join(_own_lines(text[:MAX_READ], page))
-    if _NO.search(_QUOTED.sub(" ", said)):
-        return NEGATED
-    paths = tuple(dict.fromkeys(filter(None, map(_path, _APART.split(said)))))
-    named = [path for path in paths if path in allowed]
-    tests = [path for path in paths if _is_test(path)]
-    command = next(_commands(said, catalogue), None)
-    letters = {(found[1] or found[2]).lower() for found in _CHOICE.finditer(said)}
-    either = letters | {letter.lower() for letter in _LETTER.findall(said)}
-    return ClarifyAnswer(
-        candidates=tuple(path for path in named if path not in tests)[:100],
-        test_pattern=", ".join(tests)[:1000] or None,
-        verify=render((command,)) if command else None,
-        choice=letters.pop() if letters and len(either) == 1 else None,
-        confirm=True if _is_yes(said, {*named, *tests}) else None,
-    )
+    said: dict[str, Any] = {}
+    for line in _own_lines(text[:MAX_READ], page):
+        found = _read_line(line, catalogue)
+        if found is None:
+            return fit(f"{fit(line, MAX_SHOWN)} {NO_ANSWER}", MAX_SAID)
+        for name, value in found.items():
+            if name in ("candidates", "tests"):
+                said[name] = [*said.get(name, ()), *value]
+            elif said.setdefault(name, value) != value:
+                return f"The answer says two different things of {name}."
+    if tests := said.pop("tests", None):
+        said.setdefault("test_pattern", ", ".join(tests)[:1000])
+    return _validated(said)
 
 
-def _is_yes(said: str, named: Collection[str]) -> bool:
-    """Tell whether the first line is a yes, with nothing else on it but files."""
-    line = said.partition("\n")[0]
-    words = [word for word in _APART.split(line) if word and _path(word) not in named]
-    plain = [word.strip(".:!*_-").lower() for word in words]
-    return bool(plain) and plain[0] in _YES and {*filter(None, plain)} <= _YES | _WITH_YES
+def _read_line(line: str, catalogue: Catalogue) -> dict[str, Any] | None:
+    """Read one line as a letter, both, a yes, a field, a command or files; None where it is none of them."""
+    plain = line.strip("*_ \t").rstrip(".!")
+    if letter := _LETTER.fullmatch(plain):
+        return {"choice": letter[1].lower()}
+    if _BOTH.fullmatch(plain):
+        return {"choice": BOTH}
+    if plain.lower() in _YES:
+        return {"confirm": True}
+    if field := _FIELD.fullmatch(line):
+        name, value = field[1].lower(), field[2].strip("`\"' ")
+        return {name: _words(value) if name == "candidates" else value}
+    command = line.strip("`")
+    with suppress(UnknownCommand):
+        return {"verify": render((read_command(command, catalogue),))}
+    words = _words(line)
+    if not words or not all(map(_PATH.fullmatch, words)):
+        return None
+    tests = [path for path in words if _is_test(path)]
+    return {"candidates": [path for path in words if path not in tests], "tests": tests}
+
+
+def _words(line: str) -> list[str]:
+    """Take the paths of a line; `and` may stand between them."""
+    return [clean(word.rstrip(".:!?")) for word in _APART.split(line) if word and word.lower() not in ("and", "&")]
 
 
 def _own_lines(text: str, page: str) -> Iterator[str]:
-    """Take out the page's lines, unless followed by more, and quotes and questions."""
+    """Take out the page's lines, unless followed by more, and quotes."""
     known = sorted(filter(None, map(str.strip, page.splitlines())), key=len, reverse=True)
     for line in map(str.strip, text.splitlines()[:MAX_LINES]):
         start = next((each for each in known if line.startswith(each)), "")
-        rest = line[len(start) :].strip()
-        if rest and not rest.startswith(">") and not rest.endswith("?"):
+        rest = _ITEM.sub("", line[len(start) :].strip())
+        if rest and not rest.startswith(">"):
             yield rest
-
-
-def _path(word: str) -> str:
-    return clean(word.strip("*").rstrip(".:!?") if word.startswith("**") else word.rstrip(".:!?"))
 
 
 def _is_test(path: str) -> bool:
@@ -168,27 +177,3 @@ def _is_test(path: str) -> bool:
     if "/" not in path and "." not in path:
         return False
     return role_of(path) is Role.TEST and fault(path.rstrip("/").replace("*", "x").replace("?", "x"), JUDGED) is None
-
-
-def _commands(text: str, catalogue: Catalogue) -> Iterator[VerifyTool]:
-    """Find commands of the catalogue, quoted ones first."""
-    spellings = [each.split() for contract in catalogue.contracts.values() for each in contract.spellings]
-    first = {spelling[0] for spelling in spellings}
-    known = {word for spelling in spellings for word in spelling}
-    tried = [*_QUOTED.findall(text), *_spoken(_QUOTED.sub(" ", text), first, known)]
-    for command in tried[:MAX_COMMANDS]:
-        try:
-            yield read_command(command.strip(), catalogue)
-        except UnknownCommand:
-            continue
-
-
-def _spoken(text: str, first: Collection[str], known: Collection[str]) -> Iterator[str]:
-    """Cut commands out of sentences: a tool's name and what looks like its arguments."""
-    for line in text.splitlines():
-        words = [word.strip("`\"'(),;").rstrip(".:") for word in line.split()]
-        for start in (index for index, word in enumerate(words) if word in first):
-            end = start + 1
-            while end < len(words) and (words[end] in known or _ARGUMENT.search(words[end])):
-                end += 1
-            yield " ".join(words[start:end])

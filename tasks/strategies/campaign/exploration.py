@@ -6,7 +6,6 @@ falls back on what is remembered.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -32,6 +31,7 @@ from tasks.rules.risk import estimate
 from tasks.rules.strategy import Phase
 from tasks.strategies.campaign.formulas import failure_cost_k
 from tasks.strategies.campaign.frameworks import NONE, detect_framework, framework
+from tasks.strategies.campaign.parts import choices, sections, sections_of
 from tasks.strategies.campaign.state import CampaignScope, CandidateFile, Knowledge
 from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, as_written, fill, fit, guidance
 from tasks.text.json_in_prose import read_json
@@ -49,16 +49,11 @@ _MODES = ("one mode", "two modes", "three modes", "all four modes")
 _MISTAKES = 3  # that are named of one document
 UNSURE = 0.5  # how sure a framework is of which nobody says how sure it is
 MAX_CANDIDATES = 32
-MAX_READING = 100  # characters of one side of an or
 _NAMED_FAILURES, _NAMED_PATTERNS, _NAMED_OUTSIDE = 5, 3, 10
 _HEADINGS, _IDIOMS, _WORDS = 16, 10, 100
 _NOTHING = frozenset({"", NONE, "null", "unknown", "n/a"})
 _Mode = TypeVar("_Mode", StructureMode, PatternMode, MemoryMode, DeltaMode)
 _RANK = {Relevance.HIGH: 0, Relevance.MEDIUM: 1, Relevance.LOW: 2}
-_HEADER = re.compile(r"^##[ \t]+(\S.*)$", re.MULTILINE)
-_FENCED = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n]*\n.*?(?:^ {0,3}\1[`~]*[ \t\r]*$|\Z)", re.MULTILINE | re.DOTALL)
-_OR = re.compile(r"(?<![\w-])or(?![\w-])", re.IGNORECASE)  # never of "for", "error" or "or-tools"
-_SENTENCE = re.compile(r"\n|[.;!?](?=\s|$)")
 
 _ASKED = (
     'Answer in `output` with one JSON object of four modes, each with a "status" of ok, partial or error: '
@@ -143,17 +138,19 @@ def knowledge_of_goal(
     """
     given = goal.campaign or CampaignInput()
     objective = objective_of(goal)
-    headings, texts = sections(objective), goal.context.documents.items()
-    if not headings and "readme" in objective.lower():  # then its sections are meant
-        readmes = (sections(text) for path, text in texts if name_of(path).lower().startswith("readme"))
-        headings = next(filter(None, readmes), ())
+    told, texts = objective, goal.context.documents.items()
+    if not sections(objective) and "readme" in objective.lower():  # then its sections are meant
+        readmes = (text for path, text in texts if name_of(path).lower().startswith("readme"))
+        told = next(filter(sections, readmes), objective)
+    headings = sections(told)
     language = language_of(goal.context, files, tested)
     named = (_word(given.framework) or NONE).lower()
     used, confidence = (named, UNSURE) if named != NONE else detect_framework(goal.context)
     known = Knowledge(
         sections=len(headings),
         headings=tuple(fit(heading, _WORDS) for heading in headings[:_HEADINGS]),
-        readings=readings(objective),
+        parts=sections_of(told, files),
+        choices=choices(objective),
         framework=used,
         named=named != NONE,
         confidence=confidence if used != NONE else UNSURE,
@@ -236,18 +233,3 @@ def _word(text: str | None) -> str | None:
 
 def _lines(lines: Iterable[str]) -> tuple[str, ...]:
     return tuple(filter(None, (fit(each, _WORDS) for each in tuple(lines)[:_IDIOMS])))
-
-
-def sections(objective: str) -> tuple[str, ...]:
-    """List the `##` headers of a text, without those in fenced blocks."""
-    return tuple(header.strip() for header in _HEADER.findall(_FENCED.sub("", objective)))
-
-
-def readings(objective: str) -> tuple[str, ...]:
-    """Take the two sides of the first "or"; empty where there is none."""
-    for sentence in _SENTENCE.split(objective):
-        left, *right = _OR.split(sentence.strip("# \t"), maxsplit=1)
-        sides = tuple(fit(side.strip(" ,/"), MAX_READING) for side in (left, *right))
-        if len(sides) > 1 and all(sides):
-            return sides
-    return ()

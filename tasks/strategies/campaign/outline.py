@@ -14,14 +14,16 @@ from tasks.rules.validation import reject
 from tasks.strategies.campaign.document import campaign_name, document_of, progress_report
 from tasks.strategies.campaign.exploration import EXPLORE, explore_step
 from tasks.strategies.campaign.formulas import complexity
+from tasks.strategies.campaign.parts import unplaced
 from tasks.strategies.campaign.prompt import prompt_of
 from tasks.strategies.campaign.question import Coherence, check_coherence, likely_files, page_of
 from tasks.strategies.campaign.sequence import sequence_phase
 from tasks.strategies.campaign.state import CampaignScope, CampaignState, Knowledge, TaskProgress
 from tasks.strategies.campaign.steps import DRAFT, StepFrame, drafting_step, steps_of
 from tasks.strategies.campaign.tasks import design_tasks
-from tasks.strategies.campaign.verification import project_of
+from tasks.strategies.campaign.verification import project_of, tests_documents
 from tasks.strategies.drafting.cycle import NONE, QUEUE
+from tasks.strategies.drafting.project import only_documents
 
 TEMPLATES, GOAL = "templates", "goal"  # where tasks come from, beside the drafters
 
@@ -86,6 +88,8 @@ def outline_of_tasks(
     progress = {seq: TaskProgress(steps=tuple(step.step_id for step in steps)) for seq, steps in made.items()}
     steps = tuple(step for some in made.values() for step in some)
     plan = document_of(scope.objective, known, CoherenceDecision.PROCEED, tasks)
+    without = unplaced(known, tasks)
+    plan |= {"unplaced": without} if without else {}
     target = next((f"{each.function}@{each.first}" for each in known.candidates if each.first), "no functions known")
     budgets, idioms = [task.budget for task in tasks], known.idioms
     counted = f"{len(idioms.required)} required, {len(idioms.forbidden)} forbidden"
@@ -95,7 +99,7 @@ def outline_of_tasks(
         CampaignState(known=known, terms=scope.terms, rounds=rounds, progress=progress, made=before + len(steps)),
         {**plan, "drafted_by": by, "progress": progress_report(progress)},
         (
-            sequence_phase(tasks),
+            sequence_phase(tasks, without),
             Phase("LOCATE_TARGETS", f"Step: targets, Status: {target}"),
             Phase("SET_BUDGETS", f"Step: budgets, Status: {sum(budgets)} tool calls, at most {max(budgets)} a task"),
             Phase("EXTRACT_IDIOMS", f"Step: idioms, Status: {counted}{doubt}"),
@@ -154,7 +158,8 @@ def coherence_of(known: Knowledge, scope: CampaignScope) -> Coherence:
     What a waiting plan asked is found again by this: it follows from what is known alone.
     """
     project = project_of(known, scope)
-    return check_coherence(known, verifiable=bool(project.tests))
+    documents = not tests_documents(scope.catalogue) and only_documents(likely_files(known))
+    return check_coherence(known, verifiable=bool(project.tests), documents=documents)
 
 
 def decision_phases(known: Knowledge, decision: CoherenceDecision = CoherenceDecision.PROCEED) -> tuple[Phase, ...]:

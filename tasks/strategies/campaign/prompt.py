@@ -12,6 +12,7 @@ from schemas import codec
 from schemas.envelope import FieldError
 from schemas.kinds.campaign import MAX_OBJECTIVE, TASKS_SCHEMA
 from tasks.strategies.campaign.formulas import LEAST_BUDGET, MOST_BUDGET, complexity, task_count
+from tasks.strategies.campaign.parts import meant_lines
 from tasks.strategies.campaign.state import CampaignScope, Knowledge, changeable_files
 from tasks.strategies.campaign.verification import project_of
 from tasks.text.fields import fit, quote, several_lines
@@ -36,7 +37,8 @@ One JSON object with the list `tasks`. For each of them:
 - `type`: SPEC writes tests before the code, BUILD writes the code, VERIFY changes nothing and runs last.
 - `delta`: the files that it changes, whole paths out of those that may change; none in a VERIFY.
 - `creates`: those of them that are not there yet.
-- `verify`: one of the commands below, which must be able to judge the task from its files alone.
+- `verify`: one of the commands below, which must be able to judge the task from its files alone; "none" where it
+  changes nothing but documents.
 - `depends`: "none", or the numbers of the tasks that it waits for. Tasks that share no file should not wait for each
   other; what brings branches together waits for all of them.
 - `budget`: how many tool calls it may use, {LEAST_BUDGET} to {MOST_BUDGET}."""
@@ -69,7 +71,7 @@ def prompt_of(
     sections = (
         ROLE,
         _data("Objective", "from the goal", [scope.objective], MAX_OBJECTIVE),
-        _data("What of it is meant", "a person chose this side of an or", [known.reading]),
+        _data("What of it is meant", "a person chose this side of an or", meant_lines(known)),
         _data("Constraints", "from the goal", scope.goal.constraints),
         _data("Files that may change", _ORIGIN[known.narrowed], [*files[:MAX_LISTED], *more]),
         _data("The repository", "from its exploration and from people", _facts(known)),

@@ -2,7 +2,7 @@
 
 It can be where a verification can be written from a task's delta alone. What is missing or dangling among the
 dependencies of tasks that a goal brings is an error of these, not a question. A page is always alike for what is known;
-it offers two ways out, and each says what choosing it means for the plan.
+it offers two ways out, or three, and each says what choosing it means for the plan.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from schemas.kinds.campaign import CoherenceDecision, Relevance
-from tasks.strategies.campaign.state import CandidateFile, Knowledge
+from tasks.strategies.campaign.state import CandidateFile, Choice, Knowledge
 from tasks.text.fields import fit, opening
 from tasks.toolchain.files import Role, files_of, name_of
 
@@ -35,7 +35,7 @@ QUESTIONS = {
     Trigger.DELTA: "Which of the allowed files are to change?",
     Trigger.TESTS: "Where are the tests of this (a file, a folder or a pattern such as tests/test_*.py)?",
     Trigger.COMMAND: "Which command runs the tests?",
-    Trigger.APPROACH: 'The objective says "or": which of the two is meant?',
+    Trigger.APPROACH: '{subject} says "or": which of the two is meant?',
     Trigger.SEVERAL: "Several files fit equally well: are all of them to change?",
 }
 
@@ -46,11 +46,13 @@ class Coherence:
 
     decision: CoherenceDecision
     triggers: tuple[Trigger, ...] = ()
+    section: str = ""  # of the objective that says "or"; empty for all of it
 
     @property
     def questions(self) -> tuple[str, ...]:
         """The questions as people read them."""
-        return tuple(QUESTIONS[each] for each in self.triggers)
+        subject = f'The section "{self.section}"' if self.section else "The objective"
+        return tuple(QUESTIONS[each].replace("{subject}", subject) for each in self.triggers)
 
 
 def likely_files(known: Knowledge) -> tuple[str, ...]:
@@ -62,28 +64,38 @@ def _sure_files(known: Knowledge) -> tuple[str, ...]:
     return tuple(each.path for each in known.candidates if each.relevance is Relevance.HIGH)
 
 
+def _is_open(known: Knowledge) -> bool:
+    return bool(known.readings or known.choices) and len(known.candidates) > 1
+
+
 # The first row that holds decides; the second field tells whether it does, of what is known and can be run.
 ROWS: tuple[tuple[CoherenceDecision, Trigger, Callable[[Knowledge, bool], bool]], ...] = (
     (CoherenceDecision.CLARIFY, Trigger.DELTA, lambda known, _: not likely_files(known)),
     (CoherenceDecision.CLARIFY, Trigger.TESTS, lambda known, _: not known.test_pattern and not known.untested),
     (CoherenceDecision.CLARIFY, Trigger.COMMAND, lambda _, verifiable: not verifiable),
-    (CoherenceDecision.CLARIFY, Trigger.APPROACH, lambda known, _: bool(known.readings) and len(known.candidates) > 1),
+    (CoherenceDecision.CLARIFY, Trigger.APPROACH, lambda known, _: _is_open(known)),
     (CoherenceDecision.CONFIRM, Trigger.SEVERAL, lambda known, _: len(_sure_files(known)) > 1 and not known.confirmed),
 )
 
 
-def check_coherence(known: Knowledge, verifiable: bool) -> Coherence:
-    """Decide whether planning may go on; `verifiable`: some command runs the tests."""
-    open_rows = [(decision, trigger) for decision, trigger, holds in ROWS if holds(known, verifiable)]
+def check_coherence(known: Knowledge, verifiable: bool, *, documents: bool = False) -> Coherence:
+    """Decide whether planning may go on.
+
+    `verifiable`: some command runs the tests. `documents`: nothing else is to change, so that no tests are asked for.
+    """
+    of_tests = (Trigger.TESTS, Trigger.COMMAND) if documents else ()
+    rows = (row for row in ROWS if row[1] not in of_tests)
+    open_rows = [(decision, trigger) for decision, trigger, holds in rows if holds(known, verifiable)]
     if not open_rows:
         return Coherence(CoherenceDecision.PROCEED)
     decision = open_rows[0][0]
-    return Coherence(decision, tuple(trigger for each, trigger in open_rows if each is decision))
+    section = known.choices[0].section if known.choices else ""
+    return Coherence(decision, tuple(trigger for each, trigger in open_rows if each is decision), section)
 
 
 def page_of(coherence: Coherence, known: Knowledge, objective: str, allowed: Sequence[str]) -> str:
     """Write the question as a page (Markdown) that is answered in writing."""
-    first, second = OPTIONS[coherence.triggers[0]](known, allowed)
+    offered = zip("ABC", OPTIONS[coherence.triggers[0]](known, allowed), strict=False)
     asked = [f"{number}. {each}" for number, each in enumerate(coherence.questions, 1)]
     lines = (
         "## Blocking Questions",
@@ -96,8 +108,7 @@ def page_of(coherence: Coherence, known: Knowledge, objective: str, allowed: Seq
         f'- Objective: "{fit(objective, SHOWN, opening)}..."',
         "",
         "## Options",
-        f"- A: {first.reading} → {first.result}",
-        f"- B: {second.reading} → {second.result}",
+        *(f"- {letter}: {option.reading} → {option.result}" for letter, option in offered),
     )
     return "\n".join(lines) + "\n"
 
@@ -119,7 +130,7 @@ def choose_files(known: Knowledge, paths: Sequence[str]) -> dict[str, Any]:
     return {"candidates": tuple(each.model_copy(update=high) for each in meant), "confirmed": True, "narrowed": True}
 
 
-def _delta(known: Knowledge, allowed: Sequence[str]) -> tuple[Option, Option]:
+def _delta(known: Knowledge, allowed: Sequence[str]) -> tuple[Option, ...]:
     sources = (files_of(allowed, Role.SOURCE, Role.MANIFEST, Role.DOCUMENT) or tuple(allowed))[:MAX_CHOSEN]
     everything = {**choose_files(known, sources), "narrowed": False}  # a drafter may choose the others too
     few = tuple(each.path for each in known.candidates)[:MAX_CHOSEN] or sources[:1]
@@ -129,7 +140,7 @@ def _delta(known: Knowledge, allowed: Sequence[str]) -> tuple[Option, Option]:
     )
 
 
-def _tests(_: Knowledge, allowed: Sequence[str]) -> tuple[Option, Option]:
+def _tests(_: Knowledge, allowed: Sequence[str]) -> tuple[Option, ...]:
     tests = files_of(allowed, Role.TEST)[:MAX_CHOSEN]
     where = _named(tests) if tests else "the place that is usual for the language"
     return (
@@ -142,26 +153,59 @@ def _tests(_: Knowledge, allowed: Sequence[str]) -> tuple[Option, Option]:
     )
 
 
-def _command(_: Knowledge, __: Sequence[str]) -> tuple[Option, Option]:
+def _command(_: Knowledge, __: Sequence[str]) -> tuple[Option, ...]:
     return (
         Option("the project is tested as Python is", "tasks are verified by pytest", {"language": "python"}),
         Option("the project is tested as JavaScript is", "tasks are verified by npm", {"language": "javascript"}),
     )
 
 
-def _approach(known: Knowledge, _: Sequence[str]) -> tuple[Option, Option]:
-    """Offer each side of an "or", with the candidates that it names, if any."""
-    offered: list[Option] = []
-    for words in known.readings:
-        spoken = words.lower().replace("/", " ").replace(".", " ").split()
-        named = tuple(each for each in known.candidates if name_of(each.path).partition(".")[0].lower() in spoken)
-        update = {"reading": words, "readings": (), "candidates": named or known.candidates}
-        offered.append(Option(f'"{words}"', "every task is for this alone", update))
-    first, second = offered
-    return first, second
+def _approach(known: Knowledge, _: Sequence[str]) -> tuple[Option, ...]:
+    """Offer each side of an "or", and both; in plans of before policy version 6 no more than the sides."""
+    if known.readings:
+        return tuple(_older_side(known, words) for words in known.readings)
+    choice = known.choices[0]
+    where = f'what is done for "{choice.section}"' if choice.section else "every task"
+    sides = (*((side,) for side in choice.sides), choice.sides)
+    return tuple(
+        Option(
+            " and ".join(f'"{side}"' for side in meant),
+            f"{where} is for both" if len(meant) > 1 else f"{where} is for this alone",
+            {
+                "choices": known.choices[1:],
+                "meant": (*known.meant, choice.model_copy(update={"sides": meant})),
+                "candidates": _left_by(known, choice, meant),
+            },
+        )
+        for meant in sides
+    )
 
 
-def _several(known: Knowledge, _: Sequence[str]) -> tuple[Option, Option]:
+def _older_side(known: Knowledge, words: str) -> Option:
+    named = tuple(each for each in known.candidates if is_named(each.path, words))
+    update = {"reading": words, "readings": (), "candidates": named or known.candidates}
+    return Option(f'"{words}"', "every task is for this alone", update)
+
+
+def _left_by(known: Knowledge, choice: Choice, meant: Sequence[str]) -> tuple[CandidateFile, ...]:
+    """Leave out the candidates that only a side names which is not meant, unless another section names them, too."""
+    others = {path for part in known.parts if part.heading != choice.section for path in part.files}
+    left = tuple(
+        each
+        for each in known.candidates
+        if not any(is_named(each.path, side) for side in choice.sides)
+        or any(is_named(each.path, side) for side in meant)
+        or (choice.section and each.path in others)
+    )
+    return left or known.candidates
+
+
+def is_named(path: str, words: str) -> bool:
+    """Tell whether words name a file by its name without the suffix."""
+    return name_of(path).partition(".")[0].lower() in words.lower().replace("/", " ").replace(".", " ").split()
+
+
+def _several(known: Knowledge, _: Sequence[str]) -> tuple[Option, ...]:
     high = _sure_files(known)
     rest = tuple(each.path for each in known.candidates if each.relevance is Relevance.MEDIUM)
     return (
@@ -175,8 +219,8 @@ def _named(paths: Sequence[str]) -> str:
     return fit(", ".join(paths[:3]), 200) + more
 
 
-# A and B for what keeps the plan from going on.
-OPTIONS: Mapping[Trigger, Callable[[Knowledge, Sequence[str]], tuple[Option, Option]]] = {
+# A, B and C for what keeps the plan from going on.
+OPTIONS: Mapping[Trigger, Callable[[Knowledge, Sequence[str]], tuple[Option, ...]]] = {
     Trigger.DELTA: _delta,
     Trigger.TESTS: _tests,
     Trigger.COMMAND: _command,

@@ -17,6 +17,7 @@ from typing import TypeVar
 from schemas.kinds.campaign import PlanTask, TaskType
 from tasks.rules.strategy import Phase
 from tasks.rules.validation import cycles
+from tasks.strategies.campaign.state import Section
 from tasks.strategies.drafting.order import slug
 from tasks.toolchain.files import name_of
 
@@ -63,9 +64,10 @@ def depth(waits: Mapping[str, Sequence[str]]) -> int:
     return max(deep.values(), default=0)
 
 
-def sequence_phase(tasks: Sequence[PlanTask]) -> Phase:
-    """Tell how many tasks there are, and how many of them come one after the other."""
-    return Phase("DESIGN_SEQUENCE", f"Step: ordering, Status: {len(tasks)} tasks, depth={depth(graph(tasks))}")
+def sequence_phase(tasks: Sequence[PlanTask], unplaced: Sequence[str] = ()) -> Phase:
+    """Tell how many tasks there are, how many one after the other, and for which sections no file was found."""
+    more = f", no file is named by: {'; '.join(unplaced)}" if unplaced else ""
+    return Phase("DESIGN_SEQUENCE", f"Step: ordering, Status: {len(tasks)} tasks, depth={depth(graph(tasks))}{more}")
 
 
 def merge(
@@ -108,6 +110,7 @@ class Sketch:
     delta: tuple[str, ...] = ()
     after: tuple[int, ...] = ()  # places of those it waits for
     tests: tuple[str, ...] = ()  # those that show whether it is done
+    sections: tuple[str, ...] = ()  # of the objective
 
 
 def shape(count: int, sources: int, tests: int, sections: int) -> Shape:
@@ -128,16 +131,30 @@ def split(items: Sequence[T], parts: int) -> tuple[tuple[T, ...], ...]:
 
 
 def sequence(
-    count: int, sources: Sequence[str], tests: Sequence[str], sections: Sequence[str], name: str
+    count: int,
+    sources: Sequence[str],
+    tests: Sequence[str],
+    sections: Sequence[str],
+    name: str,
+    parts: Sequence[Section] = (),
 ) -> tuple[Sketch, ...]:
-    """Design the tasks of the campaign `name` in an order in which they could run."""
+    """Design the tasks of the campaign `name` in an order in which they could run.
+
+    With `parts` each section is done where files are changed that its words name; without, as in plans of before
+    policy version 6, sections are dealt out in their order.
+    """
     made = shape(count, len(sources), len(tests), len(sections))
-    parts = iter(split(sections, sum(made.builds)))
-    sketches: list[Sketch] = []
+    sources = _by_section(sources, parts)
     files = split(sources, len(made.builds))
-    for builds, own, shown in zip(made.builds, files, pair(files, tests), strict=True):
-        headings = [next(parts)[:1] for _ in range(builds)]
-        sketches += _branch(len(sketches), own, shown, headings, made.specs)
+    if parts:
+        branches = zip(files, made.builds, _share(parts, files), strict=True)
+        headings = [deal(mine, _deltas(own, builds)) for own, builds, mine in branches]
+    else:
+        runs = iter(split(sections, sum(made.builds)))
+        headings = [[next(runs)[:1] for _ in range(builds)] for builds in made.builds]
+    sketches: list[Sketch] = []
+    for own, shown, mine in zip(files, pair(files, tests), headings, strict=True):
+        sketches += _branch(len(sketches), own, shown, mine, made.specs)
     if made.verify:
         awaited = {place for sketch in sketches for place in sketch.after}
         ends = tuple(place for place in range(len(sketches)) if place not in awaited)
@@ -145,22 +162,69 @@ def sequence(
     return tuple(sketches)
 
 
+def with_documents(
+    sketches: Sequence[Sketch], documents: tuple[str, ...], sections: tuple[str, ...]
+) -> tuple[Sketch, ...]:
+    """Put a BUILD of the documents behind the others, before what verifies all."""
+    verify = sketches[-1:] if sketches[-1].type is TaskType.VERIFY else ()
+    code = (*sketches[: len(sketches) - len(verify)],)
+    awaited = {place for sketch in code for place in sketch.after}
+    ends = tuple(place for place in range(len(code)) if place not in awaited)
+    written = Sketch(TaskType.BUILD, f"build-{_stem(documents[0])}", documents, ends, sections=sections)
+    return (*code, written, *(replace(each, after=(len(code),)) for each in verify))
+
+
+def _by_section(sources: Sequence[str], parts: Sequence[Section]) -> tuple[str, ...]:
+    """Put the files of a section beside each other, as far as the order of the others allows."""
+    found = ((path, (rank, number)) for number, part in enumerate(parts) for rank, path in enumerate(part.files))
+    best: dict[str, tuple[int, int]] = {}
+    for path, place in found:
+        best[path] = min(best.get(path, place), place)
+    return tuple(sorted(sources, key=lambda path: best[path][1] if path in best else len(parts)))
+
+
+def _share(parts: Sequence[Section], groups: Sequence[Sequence[str]]) -> list[list[Section]]:
+    """Give each section to the group with the file that it names first, or with most of them.
+
+    One that names none goes to the group with the fewest sections.
+    """
+    shares: list[list[Section]] = [[] for _ in groups]
+    for part in sorted(parts, key=lambda part: all({*part.files}.isdisjoint(group) for group in groups)):
+        fits = [({*part.files[:1]} <= {*group}, len({*part.files} & {*group})) for group in groups]
+        place = fits.index(max(fits)) if max(fits)[1] else min(range(len(groups)), key=lambda each: len(shares[each]))
+        shares[place].append(part)
+    order = {part.heading: number for number, part in enumerate(parts)}
+    return [sorted(share, key=lambda part: order[part.heading]) for share in shares]
+
+
+def _deltas(files: tuple[str, ...], builds: int) -> tuple[tuple[str, ...], ...]:
+    """Say what each BUILD of a branch changes: files of its own, or all of them, where they are fewer."""
+    return split(files, builds) if len(files) >= builds else (files,) * builds
+
+
+def deal(parts: Sequence[Section], deltas: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Name the sections of each BUILD: by its files, or in their order where all change the same."""
+    alike = len(set(deltas)) < len(deltas)
+    shares = split(parts, len(deltas)) if alike else _share(parts, deltas)
+    return [tuple(part.heading for part in share) for share in shares]
+
+
 def _branch(
-    at: int, files: tuple[str, ...], tests: tuple[str, ...], headings: Sequence[Sequence[str]], specs: bool
+    at: int, files: tuple[str, ...], tests: tuple[str, ...], headings: Sequence[tuple[str, ...]], specs: bool
 ) -> Iterator[Sketch]:
     """Make a branch at the place `at`: BUILDs side by side, else in a row."""
     first: tuple[int, ...] = ()
     if specs:
-        yield Sketch(TaskType.SPEC, f"spec-{_stem(files[0])}", tests)
+        every = tuple(dict.fromkeys(heading for mine in headings for heading in mine))
+        yield Sketch(TaskType.SPEC, f"spec-{_stem(files[0])}", tests, sections=every)
         first, at = (at,), at + 1
     aside = len(files) >= len(headings)
-    deltas = split(files, len(headings)) if aside else (files,) * len(headings)
-    for number, (delta, heading) in enumerate(zip(deltas, headings, strict=True)):
+    for number, (delta, heading) in enumerate(zip(_deltas(files, len(headings)), headings, strict=True)):
         alone = len(headings) == 1
         shown = tests if alone else tuple(path for path in tests if any(is_akin(path, source) for source in delta))
         name = kebab(heading[0]) if heading else _stem(delta[0])
         build = Sketch(
-            TaskType.BUILD, f"build-{name}", delta, first if aside or not number else (at + number - 1,), shown
+            TaskType.BUILD, f"build-{name}", delta, first if aside or not number else (at + number - 1,), shown, heading
         )
         yield build if specs else replace(build, delta=tuple(dict.fromkeys((*delta, *shown))))
 

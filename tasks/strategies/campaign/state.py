@@ -25,6 +25,20 @@ class CandidateFile(Record):
     last: int = 0  # and the last
 
 
+class Section(Record):
+    """A `##` section of the objective, and the allowed files that its own words name, the surest first."""
+
+    heading: str
+    files: tuple[str, ...] = ()
+
+
+class Choice(Record):
+    """The sides of an "or" that are open, or those of them that a person chose."""
+
+    section: str = ""  # the heading below which it stands; empty for all of the objective
+    sides: tuple[str, ...] = ()
+
+
 class Knowledge(Record):
     """All that planning goes by; an exploration and answers add to it."""
 
@@ -32,6 +46,9 @@ class Knowledge(Record):
     headings: tuple[str, ...] = ()
     readings: tuple[str, ...] = ()  # the two sides of an "or" that nobody has decided yet
     reading: str = ""  # the one that was chosen
+    parts: tuple[Section, ...] = ()  # what `headings` are of; as the two below, of plans since policy version 6
+    choices: tuple[Choice, ...] = ()  # the "or"s that nobody has decided yet, in the place of `readings`
+    meant: tuple[Choice, ...] = ()  # what was chosen of others
     framework: str = "none"
     named: bool = False  # the goal says which framework it is
     confidence: float = 0.5

@@ -17,9 +17,10 @@ from schemas.kinds.campaign import LEAST_CONFIDENCE, PlanTask, TaskStatus, TaskT
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.rules.risk import ROLLBACK, assess_declared, estimate, explain_raise
 from tasks.rules.strategy import End
+from tasks.strategies.campaign.parts import meant_for
 from tasks.strategies.campaign.sequence import parents
 from tasks.strategies.campaign.state import CampaignState, Knowledge, Setback
-from tasks.strategies.campaign.verification import read_commands
+from tasks.strategies.campaign.verification import UNVERIFIED, goes_unverified, read_commands
 from tasks.strategies.drafting.answers import connect_answers
 from tasks.strategies.drafting.cycle import draft_step
 from tasks.strategies.drafting.pieces import PHASES, Piece, join_pieces, pieces
@@ -100,6 +101,8 @@ def steps_of(tasks: Sequence[PlanTask], frame: StepFrame) -> dict[str, tuple[Pla
         for step_id, piece in parts[task.seq].items():
             if step_id == ends[task.seq]:
                 own = tools
+            elif goes_unverified(piece.files, catalogue):
+                own = ()
             elif frame.project.by_own_files:
                 own = frame.project.own_checks(piece.files, whole=False) or tools
             else:
@@ -124,7 +127,7 @@ def _pieces(task: PlanTask, frame: StepFrame) -> dict[str, Piece]:
     if len(parts) == 1:
         return {name + frame.suffix: parts[0]}
     found = {f"{name}-{number}{frame.suffix}": piece for number, piece in enumerate(parts, 1)}
-    if frame.project.by_own_files:
+    if frame.project.by_own_files and task.verify != UNVERIFIED:
         found[f"{name}-check{frame.suffix}"] = Piece((), RiskLevel.LOW)
     return found
 
@@ -144,7 +147,8 @@ def _step(
     tools = () if exploring else tools
     goal, slug = frame.project.goal, task.slug.replace("-", " ")
     # Only the goal's words are cut where the sentence is too long.
-    meant = f" (what is meant: {frame.known.reading})" if frame.known.reading else ""
+    reading = meant_for(task, frame.known)
+    meant = f" (what is meant: {reading})" if reading else ""
     rewrites = _rewrites_tests(task, frame)
     asked = _WHY if exploring else _TESTS_AGAIN if rewrites else _INTENTS[task.type]
     success = _WHY_SUCCESS if exploring else _TESTS_AGAIN_SUCCESS if rewrites else _SUCCESS[task.type]
@@ -197,6 +201,7 @@ def _guidance(task: PlanTask, files: Sequence[str], frame: StepFrame) -> str:
         f"Use at most {task.budget} tool calls.",
         _was_blocked(before, task.seq) if before else "",
         _REPORT if files or task.seq in frame.exploring else "",
+        f"It is for these sections of the objective: {'; '.join(task.sections)}." if task.sections else "",
         f"Look at {target} first." if target else "",
         f"Run before you begin: {'; '.join(task.preflight)}." if task.preflight else "",
         f"Idioms of {known.framework}{doubt}: {', '.join(idioms)}." if files and idioms else "",

@@ -43,6 +43,7 @@ from tasks.strategies.campaign.outline import (
     plan_unaided,
     with_phases,
 )
+from tasks.strategies.campaign.parts import meant_for
 from tasks.strategies.campaign.question import page_of
 from tasks.strategies.campaign.replan import ask_anew, is_worth_it, replan_by_templates, with_tests_again
 from tasks.strategies.campaign.sequence import parents
@@ -109,7 +110,7 @@ def input_for(live: LivePlan, facts: Mapping[str, Any]) -> Mapping[str, Any] | N
     return {
         "campaign": document.get("campaign"),
         "objective": fit(str(objective), MAX_OBJECTIVE, several_lines),
-        "meant": known.reading or None,
+        "meant": meant_for(task, known) or None,
         "task": task.model_dump(mode="json", exclude_none=True),
         "framework": known.framework,
         "idioms": {**known.idioms.model_dump(mode="json"), "enforced": known.confidence >= LEAST_CONFIDENCE},

@@ -23,10 +23,27 @@ from tasks.strategies.campaign.formulas import (
     target_lines_of,
     task_count,
 )
+from tasks.strategies.campaign.parts import sections_named
 from tasks.strategies.campaign.question import likely_files
-from tasks.strategies.campaign.sequence import depends_on, graph_faults, is_akin, kebab, parents, sequence
+from tasks.strategies.campaign.sequence import (
+    depends_on,
+    graph_faults,
+    is_akin,
+    kebab,
+    parents,
+    sequence,
+    with_documents,
+)
 from tasks.strategies.campaign.state import Knowledge
-from tasks.strategies.campaign.verification import code_checks, read_command, read_commands, syntax_checks
+from tasks.strategies.campaign.verification import (
+    UNVERIFIED,
+    code_checks,
+    goes_unverified,
+    read_command,
+    read_commands,
+    syntax_checks,
+    tests_documents,
+)
 from tasks.strategies.drafting.project import Project
 from tasks.text.fields import fit
 from tasks.text.forbidden_paths import JUDGED
@@ -37,6 +54,7 @@ from tasks.toolchain.files import Role, files_of, role_of
 POINTER = "/campaign/tasks"
 MAX_MESSAGE = 300  # characters of what is wrong with a task, which may repeat some of it
 MAX_SOURCE = 200  # characters of what a task says of its verification
+MAX_NAMED = 3  # files of a section that no candidate is
 MAX_TESTS = 10  # test files of a campaign
 
 _SEQ = re.compile(r"[0-9]{3}")
@@ -49,14 +67,26 @@ _Faults = Iterator[tuple[str, str, str]]  # pointer within the task, code, sente
 
 def design_tasks(known: Knowledge, project: Project, campaign: str) -> tuple[PlanTask, ...]:
     """Make the tasks of a campaign from its candidates, tests and sections."""
-    meant = likely_files(known)
+    meant = _meant_files(known, project)
     sources = tuple(path for path in meant if role_of(path) is not Role.TEST) or meant
-    tests = _tests_for(sources, known, project.files)
+    tests, parts = _tests_for(sources, known, project.files), known.parts
+    documents: tuple[str, ...] = ()
     count = task_count(complexity(known))
-    sketches = sequence(count, sources, tests, known.headings, campaign)
+    if goes_unverified(sources, project.catalogue):
+        tests = ()
+    elif count > 2 and not tests_documents(project.catalogue):  # each is verified in its own way
+        documents = files_of(sources, Role.DOCUMENT)
+        sources = tuple(path for path in sources if path not in documents)
+        parts = tuple(part for part in parts if not part.files or not {*part.files} <= {*documents})
+    code = count - bool(documents)
+    sketches = sequence(code, sources, tests, known.headings, campaign, parts)
     if not all(syntax_checks(project, each.delta) for each in sketches if each.type is TaskType.SPEC):
         # tests that cannot be checked before their code are written with it
-        sketches = sequence(count, (*sources, *tests), (), known.headings, campaign)
+        sketches = sequence(code, (*sources, *tests), (), known.headings, campaign, parts)
+    if documents:
+        sketches = with_documents(sketches, documents, sections_named(documents, known))
+    if goes_unverified(sources, project.catalogue):
+        sketches = tuple(each for each in sketches if each.type is not TaskType.VERIFY)
     verified = any(each.type is TaskType.VERIFY for each in sketches)
     planned: list[PlanTask] = []
     for place, sketch in enumerate(sketches, 1):
@@ -71,13 +101,24 @@ def design_tasks(known: Knowledge, project: Project, campaign: str) -> tuple[Pla
             slug=kebab(sketch.slug),
             type=sketch.type,
             delta=sketch.delta,
-            verify=project.catalogue.as_typed(tools),
+            verify=project.catalogue.as_typed(tools) if tools else UNVERIFIED,
             budget=budget_of(sketch.delta, known),
             depends=depends_on([f"{other + 1:03}" for other in sketch.after]),
             target_lines=lines,
+            sections=sketch.sections if parts and sketch.sections else None,
         )
         planned.append(task)
     return tuple(planned)
+
+
+def _meant_files(known: Knowledge, project: Project) -> tuple[str, ...]:
+    """List what is to change: the candidates, and for a section that names none of them the files that it names."""
+    likely = likely_files(known)
+    if known.narrowed:
+        return likely
+    left = (part.files for part in known.parts if {*part.files}.isdisjoint(likely))
+    more = (path for files in left for path in files[:MAX_NAMED] if path in project.files)
+    return tuple(dict.fromkeys((*likely, *more)))
 
 
 def _tests_for(sources: Sequence[str], known: Knowledge, allowed: Sequence[str]) -> tuple[str, ...]:
@@ -140,13 +181,14 @@ def _plan_task(task: GivenTask, known: Knowledge, catalogue: Catalogue) -> PlanT
         slug=task.slug,
         type=task.type,
         delta=delta,
-        verify=catalogue.as_typed(_tools(task, catalogue)),
+        verify=UNVERIFIED if task.verify.strip() == UNVERIFIED else catalogue.as_typed(_tools(task, catalogue)),
         budget=budget_of(delta, known) if task.budget is None else int(task.budget),
         depends=depends_on(parents(_waits(task.depends) or ())),
         preflight=task.preflight or None,
         verify_source=fit(task.verify_source or "", MAX_SOURCE) or None,
         target_lines=lines or found or None,
         creates=tuple(dict.fromkeys(map(clean, task.creates))) or None,
+        sections=sections_named((*delta, *map(clean, task.creates)), known) or None,
     )
 
 
@@ -179,6 +221,8 @@ def _files(task: GivenTask, around: _Context) -> _Faults:
 
 def _commands(task: GivenTask, around: _Context) -> _Faults:
     try:
+        if task.verify.strip() == UNVERIFIED and goes_unverified(_changed(task), around.catalogue):
+            return
         if not task.verify.strip():
             yield "/verify", "empty_verify", "A task must say how it is verified."
         elif not _tools(task, around.catalogue):
@@ -190,6 +234,10 @@ def _commands(task: GivenTask, around: _Context) -> _Faults:
             read_command(command, around.catalogue)
         except UnknownCommand as error:
             yield f"/preflight/{place}", "unknown_command", str(error)
+
+
+def _changed(task: GivenTask) -> tuple[str, ...]:
+    return () if task.type is TaskType.VERIFY else tuple(map(clean, (*task.delta, *task.creates)))
 
 
 def _numbers(task: GivenTask, _: _Context) -> _Faults:

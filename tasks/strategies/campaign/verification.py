@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from schemas.base import RiskLevel
 from schemas.step import VerifyTool
 from tasks.base.errors import UnknownCommand
+from tasks.base.policy_version import ChangedRule
 from tasks.rules.risk import is_below
 from tasks.strategies.campaign.state import CampaignScope, Knowledge
-from tasks.strategies.drafting.project import Check, Project
+from tasks.strategies.drafting.project import Check, Project, only_documents
 from tasks.toolchain.catalogue import AND, Catalogue
 from tasks.toolchain.languages import LANGUAGES
+
+UNVERIFIED = "none"  # the `verify` of a task that changes nothing but documents
 
 
 def read_command(text: str, catalogue: Catalogue) -> VerifyTool:
@@ -22,8 +25,20 @@ def read_command(text: str, catalogue: Catalogue) -> VerifyTool:
     return tool
 
 
+def tests_documents(catalogue: Catalogue) -> bool:
+    """Tell whether tests verify documents, as in plans of before policy version 6."""
+    return catalogue.policy_version < ChangedRule.DOCUMENTS_ARE_NOT_TESTED.since
+
+
+def goes_unverified(files: Sequence[str], catalogue: Catalogue) -> bool:
+    """Tell whether these are documents alone, which no tool verifies."""
+    return only_documents(tuple(files)) and bool(files) and not tests_documents(catalogue)
+
+
 def read_commands(text: str, catalogue: Catalogue, files: Sequence[str] = ()) -> tuple[VerifyTool, ...]:
-    """Read a task's `verify`: commands joined by `&&`, or a recipe's name."""
+    """Read a task's `verify`: commands joined by `&&`, a recipe's name, or that there is none."""
+    if text == UNVERIFIED:
+        return ()
     if text.strip() in catalogue.recipes:
         return catalogue.recipe(text.strip(), files)
     return tuple(read_command(each.strip(), catalogue) for each in text.split(AND))
@@ -50,7 +65,9 @@ def syntax_checks(project: Project, files: Sequence[str]) -> tuple[VerifyTool, .
 def code_checks(
     project: Project, files: tuple[str, ...], tests: tuple[str, ...], *, verified: bool
 ) -> tuple[VerifyTool, ...]:
-    """Choose what verifies code: its tests, else its form if all tests run later."""
+    """Choose what verifies code: its tests, else its form if all tests run later; nothing verifies documents."""
+    if goes_unverified(files, project.catalogue):
+        return ()
     if tests:
         return project.check(Check.NEW_TESTS, tests)
     return project.check(Check.QUICK if verified else Check.TESTS, files)

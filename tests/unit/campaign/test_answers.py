@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tasks.rules.strategy import Expansion
-from tests.support.kinds.campaign import Running, a_goal, an_exploration, candidate
+from tasks.rules.strategy import Expansion, Setting
+from tests.support.kinds.campaign import Running, a_goal, an_exploration, candidate, tasks
 
 NO_DELTA = {"status": "ok", "candidates": []}
 
@@ -45,13 +45,15 @@ def page_of(running: Running) -> str:
     ("value", "files"),
     [
         ("src/auth.py", {"src/auth.py"}),
-        ("Change `src/auth.py`, and src/api.py.", {"src/auth.py", "src/api.py"}),
         ("(./src/auth.py)", {"src/auth.py"}),
+        ("- `src/auth.py` and src/api.py", {"src/auth.py", "src/api.py"}),
+        ("candidates: src/auth.py, src/api.py", {"src/auth.py", "src/api.py"}),
+        ("A\nsrc/api.py", {"src/api.py"}),
+        ("choice: b", {"src/auth.py"}),
+        ("1. Option B.", {"src/auth.py"}),
         ("A", {"src/auth.py", "src/api.py", "src/pages.py"}),
         ("b.", {"src/auth.py"}),
-        ("I choose option B, please", {"src/auth.py"}),
         ("Answer: A", {"src/auth.py", "src/api.py", "src/pages.py"}),
-        ("Option A, but only src/api.py", {"src/api.py"}),
         ({"choice": "B"}, {"src/auth.py"}),
         ({"choice": "a"}, {"src/auth.py", "src/api.py", "src/pages.py"}),
         ({"candidates": ["src/api.py", "./src/auth.py"]}, {"src/api.py", "src/auth.py"}),
@@ -127,10 +129,10 @@ def test_the_page_sent_back_as_it_is_says_nothing() -> None:
     ("value", "command", "pattern"),
     [
         ("tests/test_auth.py", "pytest -q", "tests/test_auth.py"),
-        ("They are in tests/", "pytest -q", "tests/"),
         ("tests/test_*.py", "pytest -q", "tests/test_*.py"),
-        ("Run `pytest -x -v`", "pytest -x -v", "pytest -x -v"),
-        ("we test with pytest -v tests/unit and nothing else", "pytest -v tests/unit", "tests/unit"),
+        ("`pytest -x -v`", "pytest -x -v", "pytest -x -v"),
+        ("verify: pytest -v tests/unit", "pytest -v tests/unit", "pytest -v tests/unit"),
+        ("test_pattern: tests/", "pytest -q", "tests/"),
         ("npm test", "npm test", "npm test"),
         ("A", "pytest -q", "tests/test_auth.py"),
         ({"test_pattern": "t/*.py"}, "pytest -q", "t/*.py"),
@@ -173,14 +175,11 @@ def test_an_unknown_command_is_answered_with_the_nearest() -> None:
     ("value", "files"),
     [
         ("yes", {"src/auth.py", "src/api.py"}),
-        ("Yes, go ahead", {"src/auth.py", "src/api.py"}),
         ("proceed", {"src/auth.py", "src/api.py"}),
         (True, {"src/auth.py", "src/api.py"}),
         ({"confirm": True}, {"src/auth.py", "src/api.py"}),
         ("A", {"src/auth.py", "src/api.py"}),
         ("B", {"src/auth.py"}),
-        ("only src/api.py", {"src/api.py"}),
-        ("yes, but src/pages.py alone", {"src/pages.py"}),
         ({"candidates": ["src/api.py"]}, {"src/api.py"}),
     ],
 )
@@ -253,14 +252,8 @@ def test_who_says_no_is_asked_for_a_letter_for_files_or_for_an_object(value: str
 @pytest.mark.parametrize(
     ("value", "files"),
     [
-        ("yes, all of them please", {"src/auth.py", "src/api.py"}),
         ("OK.", {"src/auth.py", "src/api.py"}),
-        ("Yes\n\nBest regards, Anna", {"src/auth.py", "src/api.py"}),
-        ("yes, and the tests in tests/test_api.py", {"src/auth.py", "src/api.py"}),
         ("a", {"src/auth.py", "src/api.py"}),
-        ("We take option B.\nThanks", {"src/auth.py"}),
-        ("option B please", {"src/auth.py"}),
-        ("src/no-cache.py aside: src/api.py", {"src/api.py"}),
         ('{"choice": "b"}', {"src/auth.py"}),
         ('{"confirm": true}', {"src/auth.py", "src/api.py"}),
     ],
@@ -354,3 +347,134 @@ def test_what_says_nothing_is_no_round() -> None:
 def test_a_campaign_that_asks_nothing_takes_no_answer() -> None:
     assert Running(a_goal(exploration=an_exploration())).answer("A") == "The campaign asks nothing."
     assert Running(a_goal()).answer("A") == "The campaign asks nothing."
+
+
+BY_FILES: list[tuple[str, set[str]]] = [
+    ("Change `src/auth.py`, and src/api.py.", {"src/auth.py", "src/api.py"}),
+    ("I choose option B, please", {"src/auth.py"}),
+    ("Option A, but only src/api.py", {"src/api.py"}),
+]
+BY_TESTS = [
+    ("They are in tests/", "pytest -q", "tests/"),
+    ("Run `pytest -x -v`", "pytest -x -v", "pytest -x -v"),
+    ("we test with pytest -v tests/unit and nothing else", "pytest -v tests/unit", "tests/unit"),
+]
+CONFIRMED: list[tuple[str, set[str]]] = [
+    ("Yes, go ahead", {"src/auth.py", "src/api.py"}),
+    ("only src/api.py", {"src/api.py"}),
+    ("yes, but src/pages.py alone", {"src/pages.py"}),
+    ("yes, all of them please", {"src/auth.py", "src/api.py"}),
+    ("Yes\n\nBest regards, Anna", {"src/auth.py", "src/api.py"}),
+    ("yes, and the tests in tests/test_api.py", {"src/auth.py", "src/api.py"}),
+    ("We take option B.\nThanks", {"src/auth.py"}),
+    ("option B please", {"src/auth.py"}),
+    ("src/no-cache.py aside: src/api.py", {"src/api.py"}),
+]
+
+
+@pytest.mark.parametrize("value", [each[0] for each in (*BY_FILES, *BY_TESTS, *CONFIRMED)])
+@pytest.mark.parametrize("kind", ["clarify", "confirm", "tests"])
+def test_what_was_guessed_from_prose_is_refused(value: str, kind: str) -> None:
+    running = {"clarify": asking, "confirm": confirming, "tests": without_tests}[kind]()
+    before = running.state
+    found = running.answer(value)
+
+    assert isinstance(found, str)
+    assert "is no answer: answer with A or B" in found
+    assert (running.state, running.steps) == (before, {})
+
+
+def older(running: Running) -> Running:
+    """The same, of before version 6."""
+    running.version = 5
+    return running
+
+
+@pytest.mark.parametrize(("value", "files"), BY_FILES)
+def test_a_plan_of_before_still_reads_prose_about_files(value: str, files: set[str]) -> None:
+    running = older(asking())
+    assert isinstance(running.answer(value), Expansion)
+
+    assert patched(running) == files
+
+
+@pytest.mark.parametrize(("value", "command", "pattern"), BY_TESTS)
+def test_a_plan_of_before_still_reads_prose_about_tests(value: str, command: str, pattern: str) -> None:
+    running = older(without_tests())
+    assert isinstance(running.answer(value), Expansion)
+
+    assert known(running)["test_pattern"] == pattern
+    assert (known(running)["test_command"] or "pytest -q") == command
+
+
+@pytest.mark.parametrize(("value", "files"), CONFIRMED)
+def test_a_plan_of_before_still_reads_prose_that_confirms(value: str, files: set[str]) -> None:
+    running = older(confirming())
+    assert isinstance(running.answer(value), Expansion)
+
+    assert patched(running) == files
+
+
+@pytest.mark.parametrize("value", ["C", "both", "A and B", "Both of them.", {"choice": "both"}, {"choice": "C"}])
+def test_both_sides_of_an_or_may_be_meant(value: Any) -> None:
+    running = Running(a_goal("Keep it in auth or in api", exploration=an_exploration()))
+    assert '- C: "Keep it in auth" and "in api" → every task is for both' in page_of(running)
+    assert isinstance(running.answer(value), Expansion)
+
+    assert patched(running) == {"src/auth.py", "src/api.py"}
+    assert all("(what is meant: Keep it in auth and in api)" in step.intent for step in running.steps.values())
+
+
+@pytest.mark.parametrize("value", ["C", "both", {"choice": "c"}])
+def test_a_page_with_two_ways_out_has_no_third(value: Any) -> None:
+    assert asking().answer(value) == "The page offers no C."
+
+
+def test_two_lines_that_differ_are_refused() -> None:
+    assert asking().answer("A\nB") == "The answer says two different things of choice."
+
+
+SECTIONS = """# Sessions
+## Auth
+Sessions are kept in Redis or in memory.
+## Api
+Each answer says when the session ends.
+"""
+
+
+def test_a_question_of_one_section_binds_that_section_alone() -> None:
+    found = an_exploration(candidate("src/auth.py"), candidate("src/api.py", "medium"))
+    each: list[dict[str, Any]] = [
+        {"slug": "auth"},
+        {"slug": "api", "delta": ["src/api.py"]},
+        {"slug": "pages", "delta": ["src/pages.py"]},
+    ]
+    running = Running(a_goal("Run it", objective=SECTIONS, exploration=found), Setting(drafter="queue"))
+    assert running.question is not None
+    assert running.question.questions == ('The section "Auth" says "or": which of the two is meant?',)
+    running.answer("A")
+    running.end("draft", output={"tasks": tasks(*each)})
+
+    meant = 'under "Auth": Sessions are kept in Redis'
+    assert [running.given(f"00{number}-{task['slug']}")["meant"] for number, task in enumerate(each, 1)] == [
+        meant,
+        None,
+        meant,  # nobody knows of which section it is
+    ]
+    assert f"(what is meant: {meant})" in running.steps["001-auth"].intent
+    assert "meant" not in running.steps["002-api"].intent
+
+
+def test_each_section_is_asked_about() -> None:
+    objective = "## Auth\nIn Redis or in memory\n## Api\nAs JSON or as text"
+    running = Running(a_goal("Run it", objective=objective, exploration=an_exploration()))
+    running.answer("A")
+    assert running.question is not None
+    assert running.question.questions == ('The section "Api" says "or": which of the two is meant?',)
+    assert isinstance(running.answer("both"), Expansion)
+
+    assert running.question is None or not known(running)["choices"]
+    assert known(running)["meant"] == [
+        {"section": "Auth", "sides": ["In Redis"]},
+        {"section": "Api", "sides": ["As JSON", "as text"]},
+    ]

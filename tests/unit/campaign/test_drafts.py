@@ -70,14 +70,14 @@ def choosing(value: Any) -> Running:
     ("chosen", "task", "pointer"),
     [
         (
-            "only src/auth.py",
+            "src/auth.py",
             {"delta": ["src/api.py"]},
             "/tasks/0/delta/0: src/api.py is not among the files that a person",
         ),
-        ("only src/auth.py", {"delta": ["src/auth.py", "./src/pages.py"]}, "/tasks/0/delta/1"),
-        ("only src/auth.py", {"delta": [], "creates": ["src/api.py"]}, "/tasks/0/creates/0"),
+        ("src/auth.py", {"delta": ["src/auth.py", "./src/pages.py"]}, "/tasks/0/delta/1"),
+        ("src/auth.py", {"delta": [], "creates": ["src/api.py"]}, "/tasks/0/creates/0"),
         ("B", {"type": "SPEC", "delta": ["src/api.py"], "verify": "python-syntax"}, "/tasks/0/delta/0"),
-        ("only src/auth.py", {"delta": ["src/auth.py", "tests/test_api.py"]}, None),
+        ("src/auth.py", {"delta": ["src/auth.py", "tests/test_api.py"]}, None),
         ({"candidates": ["src/auth.py", "src/pages.py"]}, {"delta": ["src/auth.py", "src/pages.py"]}, None),
         ("yes", {"delta": ["src/auth.py", "src/api.py", "src/pages.py"]}, None),
     ],
@@ -90,7 +90,7 @@ def test_what_a_person_chose_binds_the_drafter(chosen: Any, task: dict[str, Any]
 
 
 def test_what_a_person_chose_binds_whoever_drafts_anew() -> None:
-    running = choosing("only src/auth.py")
+    running = choosing("src/auth.py")
     running.end("draft", output={"tasks": tasks({})})
     running.end("001-impl-auth", "FAILED")
     running.stuck()
@@ -104,7 +104,7 @@ CHOSEN = "# Files that may change (a person chose these out of the goal's allowl
 
 
 def test_the_drafter_is_told_what_a_person_chose() -> None:
-    prompt = choosing("only src/auth.py").given("draft")["prompt"]
+    prompt = choosing("src/auth.py").given("draft")["prompt"]
 
     assert f"{CHOSEN}\n| src/auth.py\n| tests/test_auth.py\n| tests/test_api.py\n" in prompt
     assert "src/api.py" not in prompt

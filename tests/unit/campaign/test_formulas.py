@@ -9,8 +9,8 @@ import pytest
 from schemas.goal import GoalContext
 from schemas.kinds.campaign import Idioms, Relevance
 from tasks.strategies.campaign import formulas
-from tasks.strategies.campaign.exploration import readings, sections
 from tasks.strategies.campaign.frameworks import FRAMEWORKS, detect_framework, framework
+from tasks.strategies.campaign.parts import readings, sections
 from tasks.strategies.campaign.sequence import kebab
 from tasks.strategies.campaign.state import CandidateFile, Knowledge
 from tasks.text.fields import fit
@@ -281,6 +281,11 @@ def test_an_objective_that_speaks_of_the_readme_has_its_sections(
         ("or", ()),
         ("Choose or", ()),
         ("Add it here and/or there", ("Add it here and", "there")),
+        ("Decide whether or not to keep it", ()),
+        ("Say whether it is paid or open", ()),
+        ("Keep it or not", ()),
+        ("Take one or more of them", ()),
+        ("It needs Python 3.11 or later", ()),
     ],
 )
 def test_or_is_found_as_a_word_only(objective: str, sides: tuple[str, ...]) -> None:

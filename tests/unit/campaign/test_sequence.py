@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis.strategies import integers
@@ -365,3 +367,60 @@ def test_a_merge_that_would_not_hold_changes_nothing(changed: list[PlanTask], sa
 
 def test_no_exploration_in_a_plan_of_its_own_tasks_is_no_trouble() -> None:
     assert drafted(exploration=an_exploration()).steps
+
+
+OBJECTIVE = """# Shop
+## Rates
+A table of rates per zone in shop/zones.py.
+## Cart total
+It has shipping.
+## Handbook
+Told in docs/handbook.md.
+## Telemetry
+Count what is charged.
+## Checkout
+Asks for a zone.
+"""
+SHOP = ["shop/checkout.py", "shop/cart.py", "shop/zones.py", "docs/handbook.md"]
+SHOP_TESTS = ["tests/test_cart.py", "tests/test_zones.py", "tests/test_checkout.py"]
+
+
+def by_slug(objective: str, **fields: object) -> dict[str, dict[str, Any]]:
+    memory = {"status": "ok", "failures": [{"name": "slow", "cost": 90_000}]}  # which makes it 6 tasks
+    found = an_exploration(candidate("shop/checkout.py"), candidate("shop/cart.py", "medium"), memory=memory)
+    files = [*SHOP, *SHOP_TESTS]
+    made = drafted("Ship it", objective=objective, exploration=found, allowed_files=files, **fields)
+    return {task["slug"]: task for task in tasks_in(made)} | {"document": dict(made.document or {})}
+
+
+def test_sections_find_their_files_by_their_own_words_and_none_is_left_out() -> None:
+    made = by_slug(OBJECTIVE)
+    document = made.pop("document")
+    told = {heading for task in made.values() for heading in task.get("sections", ())}
+
+    assert told == {"Rates", "Cart total", "Handbook", "Telemetry", "Checkout"}
+    for task in made.values():
+        for path, heading in zip(SHOP, ("Checkout", "Cart total", "Rates", "Handbook"), strict=True):
+            assert (path in task["delta"]) == (heading in task.get("sections", ()) and task["type"] == "BUILD"), task
+    assert document["unplaced"] == ["Telemetry"]
+
+
+def test_documents_are_written_after_the_code_and_no_test_verifies_them() -> None:
+    made = by_slug(OBJECTIVE)
+    handbook, builds = made["build-handbook"], [each for slug, each in made.items() if slug.startswith("build-")]
+
+    assert (handbook["verify"], handbook["delta"]) == ("none", ["docs/handbook.md"])
+    assert {each["verify"].split()[0] for each in builds} == {"pytest", "none"}
+    assert made["verify-shop"]["depends"] == handbook["seq"]
+
+
+def test_a_campaign_of_documents_alone_asks_for_no_tests_and_runs_none() -> None:
+    made = explored(
+        candidate("docs/handbook.md"),
+        text="Write it",
+        objective="## Handbook\nAll of it",
+        allowed_files=["docs/handbook.md"],
+    )
+
+    assert [(task["type"], task["verify"]) for task in tasks_in(made)] == [("BUILD", "none")]
+    assert [(step.verify, step.verify_tools) for step in made.steps] == [("", ())]

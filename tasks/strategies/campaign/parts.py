@@ -1,0 +1,117 @@
+"""The parts of an objective: its sections, the files that their own words name, and where it says "or"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from schemas.kinds.campaign import PlanTask, TaskType
+from tasks.strategies.campaign.state import Choice, Knowledge, Section
+from tasks.text.fields import fit
+from tasks.toolchain.files import Role, role_of, stem_of
+
+MAX_SECTIONS, MAX_HEADING = 16, 100
+MAX_FILES = 10  # of a section
+MAX_CHOICES = 3  # that a person is asked about
+MAX_SIDE, MAX_MEANT = 100, 300
+
+_HEADER = re.compile(r"^##[ \t]+(\S.*)$", re.MULTILINE)
+_FENCED = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n]*\n.*?(?:^ {0,3}\1[`~]*[ \t\r]*$|\Z)", re.MULTILINE | re.DOTALL)
+# Never of "for", "error" or "or-tools", nor where it joins no two ways: "or not", "one or more", "3.11 or later".
+_OR = re.compile(
+    r"(?<![\w-])or(?![\w-])(?!\s+(?:not|so|else|more|less|fewer|later|newer|older|earlier|higher|lower)\b)",
+    re.IGNORECASE,
+)
+_WHETHER = re.compile(r"\bwhether\b", re.IGNORECASE)
+_SENTENCE = re.compile(r"\n|[.;!?](?=\s|$)")
+_WORD = re.compile(r"[a-z]+|[0-9]+")
+_ANYWHERE = frozenset({"main", "index", "app", "util", "init", "mod", "lib"})  # say nothing of what is there
+
+
+def sections(objective: str) -> tuple[str, ...]:
+    """List the `##` headers of a text, without those in fenced blocks."""
+    return tuple(heading for heading, _ in split_text(objective) if heading)
+
+
+def split_text(objective: str) -> list[tuple[str, str]]:
+    """Split a text into what stands before its first `##` header, and each header with what stands below it."""
+    before, *rest = _HEADER.split(_FENCED.sub("", objective))
+    return [("", before), *((heading.strip(), text) for heading, text in zip(rest[::2], rest[1::2], strict=True))]
+
+
+def sections_of(objective: str, files: Sequence[str]) -> tuple[Section, ...]:
+    """List the sections of a text, each with those of `files` that it names."""
+    found = [(heading, text) for heading, text in split_text(objective) if heading][:MAX_SECTIONS]
+    stems = {path: _words(stem_of(path)) for path in files if role_of(path) is not Role.TEST}
+    return tuple(
+        Section(heading=fit(heading, MAX_HEADING), files=_named(heading, text, stems)) for heading, text in found
+    )
+
+
+def _named(heading: str, text: str, stems: dict[str, frozenset[str]]) -> tuple[str, ...]:
+    """Name the files that a section is about, the surest first: by path, by the header, by what stands below it."""
+    whole, above, below = f"{heading}\n{text}", _words(heading), _words(text)
+    ranks: dict[str, int] = {}
+    for path, stem in stems.items():
+        if re.search(rf"(?<![\w./-]){re.escape(path)}(?![\w/-])", whole):
+            ranks[path] = 0
+        elif stem and stem - _ANYWHERE and stem <= above:
+            ranks[path] = 1
+        elif stem and stem - _ANYWHERE and stem <= below:
+            ranks[path] = 2
+    return tuple(sorted(ranks, key=ranks.__getitem__)[:MAX_FILES])
+
+
+def _words(text: str) -> frozenset[str]:
+    """Take the words of a text or a name in lower case, one of them for singular and plural."""
+    return frozenset(word.removesuffix("s") for word in _WORD.findall(text.casefold()) if len(word) > 1)
+
+
+def choices(objective: str) -> tuple[Choice, ...]:
+    """Find the first "or" of each part of a text."""
+    found = ((heading, readings(f"{heading}\n{text}")) for heading, text in split_text(objective))
+    made = (Choice(section=fit(heading, MAX_HEADING), sides=sides) for heading, sides in found if sides)
+    return tuple(made)[:MAX_CHOICES]
+
+
+def readings(text: str) -> tuple[str, ...]:
+    """Take the two sides of the first "or"; empty where there is none."""
+    for sentence in _SENTENCE.split(text):
+        left, *right = _OR.split(sentence.strip("# \t"), maxsplit=1)
+        sides = tuple(fit(side.strip(" ,/"), MAX_SIDE) for side in (left, *right))
+        if len(sides) > 1 and all(sides) and not _WHETHER.search(left):
+            return sides
+    return ()
+
+
+def sections_named(files: Sequence[str], known: Knowledge) -> tuple[str, ...]:
+    """Name the sections that name one of these files."""
+    return tuple(part.heading for part in known.parts if not {*part.files}.isdisjoint(files))
+
+
+def unplaced(known: Knowledge, tasks: Sequence[PlanTask]) -> list[str]:
+    """Name the sections none of whose files any task changes."""
+    changed = {path for task in tasks for path in (*task.delta, *(task.creates or ()))}
+    return [part.heading for part in known.parts if changed.isdisjoint(part.files)]
+
+
+def meant_lines(known: Knowledge) -> Iterator[str]:
+    """Say what was chosen, one "or" a line."""
+    if known.reading:
+        yield known.reading
+    for choice in known.meant:
+        yield _sentence(choice)
+
+
+def meant_for(task: PlanTask, known: Knowledge) -> str:
+    """Say what of a choice binds a task: that about all, that of its sections; each of them where it has none."""
+    if known.reading or task.type is TaskType.VERIFY:
+        return known.reading or "; ".join(_sentence(choice) for choice in known.meant if not choice.section)
+    mine = task.sections or ()
+    bound = (choice for choice in known.meant if not choice.section or not mine or choice.section in mine)
+    return fit("; ".join(map(_sentence, bound)), MAX_MEANT)
+
+
+def _sentence(choice: Choice) -> str:
+    sides = " and ".join(choice.sides)
+    return f'under "{choice.section}": {sides}' if choice.section else sides

@@ -1,0 +1,147 @@
+"""What becomes of tasks that fail or are blocked: their tests come again, and reports are kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tasks.rules.strategy import Setting
+from tasks.strategies import campaign
+from tasks.text.blocked_report import blocked_report
+from tasks.toolchain.catalogue import CATALOGUE
+from tests.support.kinds.campaign import Running, a_goal, tasks
+
+RED = {
+    "category": "TEST_REGRESSION",
+    "failing_tests": ["tests/test_auth.py::test_login"],
+    "trace": "assert 3 == 2",
+    "suggestion": None,
+}
+SPEC = {"slug": "spec-auth", "type": "SPEC", "delta": ["tests/test_auth.py"], "verify": "python-syntax"}
+REPORT = {
+    "status": "blocked",
+    "reason": "the test wants what the objective forbids",
+    "tried": "to return both",
+    "unknown": "which of the two counts",
+    "discovery": ["auth.py is generated", "by make"],
+}
+
+
+def two(*more: dict[str, Any], setting: Setting = Setting()) -> Running:  # noqa: B008  a frozen value
+    """A SPEC that landed, and its BUILD."""
+    running = Running(a_goal(tasks=tasks(SPEC, {"slug": "build-auth", "depends": "001"}, *more)), setting)
+    running.end("001-spec-auth", output="written")
+    return running
+
+
+def stepped(running: Running) -> dict[str, tuple[str, ...]]:
+    found = running.stuck()
+    assert found is not None
+    return {step.step_id: step.depends_on for step in found.steps}
+
+
+def test_tests_that_landed_come_again_before_what_they_keep_from_passing() -> None:
+    running = two()
+    running.end("002-build-auth", "FAILED", failure=RED)
+
+    assert stepped(running) == {
+        "003-find-out-build-auth-r2": (),
+        "001-spec-auth-r2": ("003-find-out-build-auth-r2",),
+        "002-build-auth-r2": ("001-spec-auth-r2",),
+    }
+    again = running.steps["001-spec-auth-r2"]
+    assert again.allow_empty  # the code may have been wrong instead
+    assert again.intent.startswith("Look at these tests again, and change them where they are wrong")
+    assert "Task 002 could not pass (tests/test_auth.py::test_login): assert 3 == 2." in (again.guidance or "")
+    told = {"task": "002", "reason": "assert 3 == 2", "category": "TEST_REGRESSION", "trace": "assert 3 == 2"}
+    for step_id in ("003-find-out-build-auth-r2", "001-spec-auth-r2", "002-build-auth-r2"):
+        assert running.given(step_id)["before"] == {**told, "failing_tests": ["tests/test_auth.py::test_login"]}
+    for step_id in ("003-find-out-build-auth-r2", "001-spec-auth-r2", "002-build-auth-r2"):
+        running.end(step_id)
+    assert set(running.progress().values()) == {"complete"}
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        {"category": "UNKNOWN"},
+        {**RED, "failing_tests": ["tests/test_api.py::test_other"]},
+        {"category": "NO_CHANGE"},
+        {},
+    ],
+)
+def test_tests_that_nothing_speaks_against_stay(failure: dict[str, Any]) -> None:
+    running = two()
+    running.end("002-build-auth", "FAILED", failure=failure)
+
+    assert set(stepped(running)) == {"003-find-out-build-auth-r2", "002-build-auth-r2"}
+
+
+def test_tests_that_cannot_be_named_come_again_where_a_task_waits_for_them() -> None:
+    running = two()
+    running.end("002-build-auth", "FAILED", failure={"category": "TEST_TIMEOUT", "trace": "timed out"})
+
+    assert "001-spec-auth-r2" in stepped(running)
+
+
+def test_a_plan_of_before_leaves_tests_as_they_landed() -> None:
+    running = two()
+    running.end("002-build-auth", "FAILED", failure=RED)
+    found = campaign.stuck(replace(running.live, policy_version=5), replace(CATALOGUE, policy_version=5))
+
+    assert found is not None
+    assert {step.step_id for step in found.steps} == {"003-find-out-build-auth-r2", "002-build-auth-r2"}
+
+
+def test_whoever_drafts_anew_is_told_and_may_change_the_tests() -> None:
+    goal = a_goal(tasks=tasks(SPEC, {"slug": "build-auth", "depends": "001"}))
+    running = Running(goal.model_copy(update={"drafter": "queue"}), Setting(drafter="queue"))
+    running.end("001-spec-auth")
+    running.end("002-build-auth", "FAILED", failure=RED)
+    assert stepped(running) == {"draft-r2": ()}
+    assert "its tests may be wrong, since 002 cannot pass: assert 3 == 2" in running.given("draft-r2")["prompt"]
+
+    found = running.end("draft-r2", output={"tasks": tasks({**SPEC, "slug": "spec-again"})})
+    assert found is not None
+    assert {step.step_id: step.depends_on for step in found.steps} == {
+        "001-spec-again-r2": (),
+        "002-build-auth-r2": ("001-spec-again-r2",),
+    }
+
+
+def test_what_a_blocked_task_reports_is_kept_and_given_on() -> None:
+    running = two()
+    running.end("002-build-auth", "FAILED", REPORT)
+    kept = {name: REPORT[name] for name in ("reason", "tried", "unknown")}
+    kept["discovery"] = "auth.py is generated\nby make"
+
+    assert (running.document or {})["progress"]["002"] == {"status": "blocked", **kept}
+    assert set(stepped(running)) == {"003-find-out-build-auth-r2", "002-build-auth-r2"}
+    assert running.given("002-build-auth-r2")["before"] == {"task": "002", **kept, "failing_tests": []}
+
+
+@pytest.mark.parametrize(
+    ("output", "reason"),
+    [
+        (REPORT, REPORT["reason"]),
+        ('```json\n{"status": "blocked", "reason": "no access"}\n```', "no access"),
+        ("BLOCKED: no access\nTried: the mirror\n- Unknown: its host", "no access"),
+        ("**BLOCKED:** Reason: no access", "no access"),
+        ({"status": "blocked"}, "no reason was given"),
+        ("BLOCKED:", "no reason was given"),
+        ({"status": "complete"}, None),
+        ("I was blocked: by a wall", None),
+        ("blocked", None),
+        ('"blocked"', None),
+        (["blocked"], None),
+        (None, None),
+    ],
+)
+def test_only_a_report_says_that_a_task_is_blocked(output: Any, reason: str | None) -> None:
+    found = blocked_report(output)
+
+    assert (found and found["reason"]) == reason
+    if isinstance(output, str) and "Tried" in output:
+        assert found == {"reason": "no access", "tried": "the mirror", "unknown": "its host"}
