@@ -195,6 +195,13 @@ class PlanRecord:
         found = self.halting.get(DELIVERY, {})
         return {name: found[name] for name in ("branch", "pull_request", "undelivered") if name in found}
 
+    @property
+    def cause(self) -> str:
+        """What ended the plan, for the verdict of its goal: what was wrong with that, else the rule."""
+        halt = self.halt or {}
+        found: str = halt.get("reason" if halt.get("rule") == "rejected" else "rule", "")
+        return found
+
     def encode(self, name: str) -> bytes:
         """Write one field of the plan's hash."""
         if name == "live":

@@ -117,6 +117,10 @@ class ChangedRule(Enum):
         "An answer to a campaign is a letter, files, a place of tests, a command or a field, line by line; no prose.",
     )
     DOCUMENTS_ARE_NOT_TESTED = (6, "What changes nothing but documents is verified by no tests, and asks for none.")
+    ENDS_WHILE_ASKING = (
+        6,
+        "A plan that ends while it asks, before it was made, names the rule that ended it, as any other plan does.",
+    )
     POLICIES_ARE_KEPT = (6, "A plan that was made under a policy of operators is decided under that policy.")
     NULLS_ARE_LEFT_OUT = (
         6,

@@ -70,6 +70,7 @@ class PlanSeed:
     policy_version: int = POLICY_VERSION  # of the rules that the plan goes on under
     requires_receipts: bool = False
     delivery_wait_s: int = DAY_MS // 1000  # how long a delivery may go unclaimed
+    answer_wait_s: int = budget.ANSWER_WAIT  # how long a question waits for its answer
     unknown: UnknownFields = NOTHING_UNKNOWN  # of the goal as it came
     traceparent: str | None = None  # of the trace that the plan belongs to
     policy: Policy = BUILT_IN  # that it is made under, and goes on under
@@ -194,6 +195,8 @@ def _begin(plan_seed: PlanSeed, goal: Goal, draft: Draft, *, announced: bool = T
         limits[budget.EXCUSES] = 1
     if delivery.is_wanted(goal):
         limits[budget.DELIVERY_WAIT_S] = plan_seed.delivery_wait_s
+    if plan_seed.answer_wait_s != budget.ANSWER_WAIT:
+        limits[budget.ANSWER_WAIT_S] = plan_seed.answer_wait_s
     head = PlanHead(
         goal_id=plan_seed.goal_id,
         kind=goal.kind.value,

@@ -11,6 +11,7 @@ from schemas.base import PlanState as P
 from schemas.base import StepState as S
 from schemas.times import rfc3339
 from tasks.base.errors import NeedsSteps
+from tasks.base.policy_version import ChangedRule
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy.advice import advise
@@ -37,9 +38,12 @@ def halt(unit: UnitOfWork, rule: str, reason: str, evidence: Mapping[str, Any], 
         unit.plan.question = None
         unit.plan.dirty.add("live")
     if unit.plan.state == P.CREATED:  # it waited for an answer before it could be made
-        errors = evidence.get("errors") or [{"pointer": "", "code": rule, "message": reason}]
         unit.change.settles = GoalVerdict.REJECTED.value
-        reject(unit, rule, {**evidence, "errors": errors}, f"{rule}: {reason}")
+        if ChangedRule.ENDS_WHILE_ASKING.holds(unit.plan):
+            _reject(unit, rule, reason, _explain(unit, evidence, advise(unit, rule, evidence)), f"{rule}: {reason}")
+        else:
+            errors = evidence.get("errors") or [{"pointer": "", "code": rule, "message": reason}]
+            reject(unit, rule, {**evidence, "errors": errors}, f"{rule}: {reason}")
         return
     unblock = advise(unit, rule, evidence)  # by what is in flight now
     if failed:
@@ -57,8 +61,11 @@ def halt(unit: UnitOfWork, rule: str, reason: str, evidence: Mapping[str, Any], 
 
 def reject(unit: UnitOfWork, rule: str, evidence: Mapping[str, Any], reason: str) -> None:
     """End a plan that cannot be made: CREATED->VALIDATING->REJECTED."""
-    explained = _explain(unit, evidence, advise(unit, "rejected", evidence, rule))
-    unit.plan.halt = {"rule": "rejected", "reason": rule, "evidence": explained}
+    _reject(unit, "rejected", rule, _explain(unit, evidence, advise(unit, "rejected", evidence, rule)), reason)
+
+
+def _reject(unit: UnitOfWork, rule: str, cause: str, explained: Mapping[str, Any], reason: str) -> None:
+    unit.plan.halt = {"rule": rule, "reason": cause, "evidence": explained}
     unit.plan.dirty.add("halt")
     unit.move_plan(P.VALIDATING.value, "validating")
     unit.move_plan(P.REJECTED.value, "rejected", reason=reason)

@@ -126,6 +126,7 @@ ROWS: Mapping[ChangedRule, Callable[[UnitOfWork], None] | None] = MappingProxyTy
         ChangedRule.TESTS_COME_AGAIN: None,  # where nobody noted what a task failed with, no tests are blamed
         ChangedRule.ANSWERS_ARE_EXACT: None,  # of answers to come
         ChangedRule.DOCUMENTS_ARE_NOT_TESTED: None,  # of steps to come
+        ChangedRule.ENDS_WHILE_ASKING: None,  # of ends to come
         ChangedRule.POLICIES_ARE_KEPT: None,  # none was named, so that ours hold on
         ChangedRule.NULLS_ARE_LEFT_OUT: None,  # of answers to come
         ChangedRule.ROLES_ARE_AGENTS: None,  # of answers to come

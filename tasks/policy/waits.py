@@ -17,6 +17,7 @@ from tasks.base.policy import BACKOFF_MS, HANDED_BACK, HANDED_BACK_MS, Policy
 from tasks.plan.snapshot import Clocks, Step
 from tasks.plan.unit_of_work import PAUSED, UnitOfWork
 from tasks.policy import halt
+from tasks.rules import budget
 from tasks.rules.strategy import Question
 
 MEMORY_MS = 5000  # until a plan is looked at again that was held because the server is full
@@ -98,7 +99,7 @@ def look_at_approvals(unit: UnitOfWork) -> None:
 
 def ask(unit: UnitOfWork, question: Question) -> None:
     """Put `question` in the place of any before it; what is ready or in flight goes on."""
-    until = unit.snapshot.now + ANSWER_MS
+    until = unit.snapshot.now + 1000 * (unit.plan.limits.get(budget.ANSWER_WAIT_S) or budget.ANSWER_WAIT)
     data = {"kind": question.kind, "questions": list(question.questions), "until": until}
     _await_answer(unit, data)
     unit.keep_strategy_state(page=question.document)

@@ -140,6 +140,7 @@ def _seed(recorded: RecordedPlan, line: Line, down: int, before: LogHead | None)
         policy_version=born.get("policy_version") or _began_under(recorded),
         requires_receipts=budget.RECEIPTS in head["limits"],
         delivery_wait_s=head["limits"].get(budget.DELIVERY_WAIT_S, 0),
+        answer_wait_s=head["limits"].get(budget.ANSWER_WAIT_S, budget.ANSWER_WAIT),
         grants=_grants(plan.get("quota", ""), line),
         standing=standing_of(line),
         paused_queues=paused_queues_of(line),

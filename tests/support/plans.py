@@ -172,6 +172,7 @@ class Running:
         policy: Any = BUILT_IN,
         requires_receipts: Any = False,
         delivery_wait_s: Any = 86_400,
+        answer_wait_s: Any = 604_800,
         **limits: Any,
     ) -> None:
         self.plan_id: str = plan
@@ -184,7 +185,7 @@ class Running:
         born = {"standing": self.store.standing(tenant, repo, now), "grants": self.store.grants(budgets)}
         born["paused_queues"] = self.store.paused_queues()
         born |= {"policy_version": policy_version, "policy": policy, "requires_receipts": requires_receipts}
-        born |= {"delivery_wait_s": delivery_wait_s}
+        born |= {"delivery_wait_s": delivery_wait_s, "answer_wait_s": answer_wait_s}
         changes = a_plan(*steps, plan=plan, now=now, born=born, tenant=tenant, repo=repo, **limits)
         assert self.store.commit([Write(change) for change in changes]) == ["ok"] * len(changes)
         self.changes: list[Changeset] = changes

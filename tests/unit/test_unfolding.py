@@ -210,7 +210,9 @@ def test_a_plan_that_asks_first_can_be_cancelled(monkeypatch: pytest.MonkeyPatch
 
     order(plan, command)
 
-    assert (plan.state, plan.halt["rule"], plan.halt["reason"]) == ("REJECTED", "rejected", "manual")
+    assert (plan.state, plan.halt["rule"]) == ("REJECTED", "manual")
+    assert plan.halt["reason"].startswith(f"{command} by ada: ")
+    assert plan.halt["evidence"]["actor"] == "ada"
     assert plan.changes[-1].settles == "REJECTED"
 
 
@@ -231,7 +233,29 @@ def test_a_question_that_nobody_answers_ends_the_plan(monkeypatch: pytest.Monkey
     plan.store.wait(1)
     plan.sweep()
 
-    assert (plan.state, plan.halt["reason"]) == ("REJECTED", "answer_deadline")
+    assert (plan.state, plan.halt["rule"]) == ("REJECTED", "answer_deadline")
+    assert plan.halt["evidence"]["questions"] == [*ASKED.questions]
+
+
+def test_a_plan_of_before_that_ends_while_it_asks_is_one_whose_goal_was_rejected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan = growing(monkeypatch, Script(), question=ASKED, policy_version=5)
+    order(plan, "cancel")
+
+    assert (plan.halt["rule"], plan.halt["reason"]) == ("rejected", "manual")
+
+
+def test_the_operator_says_how_long_a_question_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = growing(monkeypatch, Script(), question=ASKED, answer_wait_s=3600)
+
+    plan.store.wait(3_599_999)
+    plan.sweep()
+    assert plan.state == "CREATED"
+    plan.store.wait(1)
+    plan.sweep()
+
+    assert (plan.state, plan.halt["rule"]) == ("REJECTED", "answer_deadline")
 
 
 def test_an_answer_that_leads_to_nothing_rejects_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,7 +263,7 @@ def test_an_answer_that_leads_to_nothing_rejects_the_plan(monkeypatch: pytest.Mo
 
     order(plan, "answer", "x")
 
-    assert (plan.state, plan.halt["reason"]) == ("REJECTED", "invalid_unfolding")
+    assert (plan.state, plan.halt["rule"]) == ("REJECTED", "invalid_unfolding")
 
 
 def test_a_running_plan_asks_and_its_clock_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:

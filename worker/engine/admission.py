@@ -17,6 +17,7 @@ from schemas.times import DAY_MS
 from tasks.base.log_chain import find_head
 from tasks.handlers.bulk_commands import find_paused_queues, find_standing
 from tasks.handlers.goals import PlanSeed
+from tasks.rules.budget import ANSWER_WAIT
 from worker.engine.quota import Quota
 from worker.host.code_version import CODE_VERSION
 from worker.store.keys import Partition, bucket
@@ -33,6 +34,7 @@ class Admission:
     max_plans: int
     requires_receipts: bool = False
     delivery_wait_s: int = DAY_MS // 1000
+    answer_wait_s: int = ANSWER_WAIT
 
     def refusal(self, goal: Goal) -> Problem | None:
         """Say why no plan is made of `goal` now; it may be sent again later."""
@@ -85,6 +87,7 @@ class Admission:
             paused_queues=find_paused_queues(commands, now),
             requires_receipts=self.requires_receipts,
             delivery_wait_s=self.delivery_wait_s,
+            answer_wait_s=self.answer_wait_s,
             unknown=name_unknown_fields(goal),
             grants=self.quota.grants(scopes, grants[0], now) if scopes else {},
             traceparent=traceparent,

@@ -295,7 +295,7 @@ class Engine:
 
     def _answer_goal(self, plan: Snapshot, verdict: str) -> None:
         """Write a goal's verdict: in another slot, so before the commit. Who dies here leaves the answer pending."""
-        head, reason = plan.record.head, (plan.record.halt or {}).get("reason", "")
+        head, reason = plan.record.head, plan.record.cause
         place, kept_s = (head.goal_id, head.tenant), self.store.retention_s
         goal_record.settle(self.store.client, place, plan.plan_id, verdict, reason, kept_s, *goal_record.OPEN)
 

@@ -101,7 +101,7 @@ class PlanCreation:
             now, retention_s = time.time_ns() // 1_000_000, context.store.retention_s
             beside = goal_record.conclude(context.partition, plan_id, record, now, retention_s)
         if record.state == PlanState.REJECTED:
-            return GoalResult(GoalVerdict.REJECTED, (record.halt or {}).get("reason", ""), beside)
+            return GoalResult(GoalVerdict.REJECTED, record.cause, beside)
         if record.state != PlanState.CREATED:
             return GoalResult(GoalVerdict.PLANNED, "", beside)
         asked = record.question

@@ -117,6 +117,7 @@ class Container:
             here.max_tenant_plans,
             requires_receipts=here.require_receipts,
             delivery_wait_s=here.delivery_wait_s,
+            answer_wait_s=here.answer_wait_s,
         )
 
     @cached_property

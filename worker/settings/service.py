@@ -57,6 +57,12 @@ class ServiceSettings(BaseSettings):
         le=30 * 86_400,
         description="seconds that the delivery of a new plan may go unclaimed; then the plan is completed without it",
     )
+    answer_wait_s: int = Field(
+        default=7 * 86_400,
+        ge=60,
+        le=366 * 86_400,
+        description="seconds that a question of a new plan waits for a person's answer; then the plan ends",
+    )
     tenant_weights: Weights = Field(
         default={},
         description="turns that goals of a tenant have beside one turn of each other tenant, such as acme=2,other=0.5",
