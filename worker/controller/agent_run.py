@@ -9,6 +9,7 @@ from typing import Any
 from schemas import codec
 from schemas.base import Mode
 from schemas.outcome import MAX_OUTPUT_BYTES
+from tasks.text.blocked_report import blocked_report
 from worker.agents.agent import Agent, WrongAgent
 from worker.agents.readers import NOTHING, Reading
 from worker.controller import wire
@@ -32,6 +33,7 @@ class AgentReport:
     reading: Reading = field(default_factory=Reading)
     output: Any = None
     nothing_to_change: str | None = None  # why, if it says so
+    blocked: str | None = None  # why it cannot do what the step asks to be changed, if it reports that
     failure: AttemptFailure | None = None
     trouble: CannotWork | None = None  # what kept it from its work, which is no failure of it
 
@@ -56,6 +58,7 @@ def ask_agent(
         reading=reading,
         output=output,
         nothing_to_change=reading.nothing_to_change or _no_need(output),
+        blocked=_blocked(output) if spec.mode is Mode.PATCH else None,
         failure=_failure(done, reading, timeout_s),
         trouble=_trouble(agent, done, reading),
     )
@@ -94,6 +97,11 @@ def _no_need(output: Any) -> str | None:
         return why.strip()[:MESSAGE_CHARS] or None
     found = isinstance(output, str) and output.startswith(NOTHING)
     return output.removeprefix(NOTHING).strip()[:MESSAGE_CHARS] if found else None
+
+
+def _blocked(output: Any) -> str | None:
+    report = blocked_report(output)
+    return report["reason"] if report else None
 
 
 def _failure(done: JobResult, reading: Reading, timeout_s: float) -> AttemptFailure | None:

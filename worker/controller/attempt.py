@@ -115,6 +115,8 @@ class AttemptRun:
         result.changes = changes = tree.changes(allowed_files(spec))
         if failure := violation(spec, changes):
             return failure
+        if result.report.blocked:  # nothing that it left is verified or landed
+            return wire.advice(f"the agent cannot go on: {result.report.blocked}")
         if spec.verify_tools and spec.mode is not Mode.TEST:
             tree.drop_caches()
             self._set_up()
@@ -307,7 +309,7 @@ def outcome(spec: Spec, result: Result, duration_ms: int, controller: str) -> Ou
         growth_kb=changes.growth_kb if changes else 0,
         error_message=failure.message if failure else None,
         verify=result.verification.receipts,
-        output=None if failure else report.output,
+        output=None if failure and not report.blocked else report.output,
         controller=controller,
         nothing_to_change=None if failure or (changes and changes.touched) else report.nothing_to_change,
         verified_at=spec.verified_at if result.verification.receipts else None,

@@ -54,7 +54,7 @@ def document_of(
 def progress_report(progress: Mapping[str, TaskProgress]) -> dict[str, Any]:
     """Write how far each task is."""
     return {
-        seq: each.model_dump(mode="json", exclude={"steps", "setback", "before"}, exclude_none=True)
+        seq: each.model_dump(mode="json", exclude={"steps", "setback", "before", "rewritten"}, exclude_none=True)
         for seq, each in progress.items()
     }
 

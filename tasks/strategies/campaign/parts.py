@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 
 from schemas.kinds.campaign import PlanTask, TaskType
+from tasks.strategies.campaign.sequence import is_akin
 from tasks.strategies.campaign.state import Choice, Knowledge, Section
 from tasks.text.fields import fit
-from tasks.toolchain.files import Role, role_of, stem_of
+from tasks.toolchain.files import Role, files_of, role_of, stem_of
 
 MAX_SECTIONS, MAX_HEADING = 16, 100
 MAX_FILES = 10  # of a section
@@ -85,8 +86,13 @@ def readings(text: str) -> tuple[str, ...]:
 
 
 def sections_named(files: Sequence[str], known: Knowledge) -> tuple[str, ...]:
-    """Name the sections that name one of these files."""
-    return tuple(part.heading for part in known.parts if not {*part.files}.isdisjoint(files))
+    """Name the sections that name one of these files, or what one of these tests is named after."""
+    tests = files_of(files, Role.TEST)
+    return tuple(
+        part.heading
+        for part in known.parts
+        if any(path in files or any(is_akin(test, path) for test in tests) for path in part.files)
+    )
 
 
 def unplaced(known: Knowledge, tasks: Sequence[PlanTask]) -> list[str]:

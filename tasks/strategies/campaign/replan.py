@@ -32,6 +32,7 @@ from tasks.strategies.campaign.steps import (
 from tasks.strategies.campaign.verification import project_of
 
 LEAST_UNREACHABLE = 2
+MOST_REWRITTEN = 2  # times that the tests of a task come again
 _BY_TESTS = frozenset(  # the failures of a task that its tests may be to blame for
     {C.TEST_REGRESSION, C.TEST_TIMEOUT, C.IMPORT_ERROR, C.COMPILATION_ERROR, C.TYPE_ERROR, C.LINT_ERROR}
 )
@@ -52,28 +53,34 @@ def with_tests_again(live: LivePlan, state: CampaignState) -> CampaignState:
     if live.policy_version < ChangedRule.TESTS_COME_AGAIN.since:
         return state
     tasks = {task.seq: task for task in tasks_of(live.document)}
-    progress = dict(state.progress)
+    progress, complete = dict(state.progress), complete_tasks(state)
+    fit_for = frozenset(seq for seq in complete if progress[seq].rewritten < MOST_REWRITTEN)
     for seq, each in state.progress.items():
-        if each.blocked_by is None and each.setback and each.setback.category in _BY_TESTS:
-            for spec in _blamed_specs(tasks, seq, each.setback, complete_tasks(state)):
-                progress[spec] = TaskProgress(before=each.setback)
+        if each.blocked_by is None and each.setback and each.setback.category in (None, *_BY_TESTS):
+            for spec in _blamed_specs(tasks, seq, each.setback, fit_for):
+                progress[spec] = TaskProgress(before=each.setback, rewritten=state.progress[spec].rewritten + 1)
     return state.model_copy(update={"progress": progress})
 
 
 def _blamed_specs(
     tasks: Mapping[str, PlanTask], seq: str, setback: Setback, complete: Collection[str]
 ) -> tuple[str, ...]:
-    """Name the SPECs before a task whose tests failed; where no test is told, those that it waits for itself."""
+    """Name the SPECs before a task whose tests failed, or are blamed by a report.
+
+    Where tests failed and none is told, those that it waits for itself.
+    """
     waits = graph(tuple(tasks.values()))
     before = list(waits[seq])
     for name in before:  # which grows meanwhile
         before += (each for each in waits[name] if each not in before)
     specs = [name for name in before if name in complete and tasks[name].type is TaskType.SPEC]
-    told = "\n".join((*setback.failing_tests, setback.trace or ""))
+    reported = (setback.tried, setback.unknown, setback.discovery)
+    told = "\n".join(filter(None, (*setback.failing_tests, setback.trace, setback.reason, *reported)))
     named = tuple(
         name for name in specs if any(path in told for path in (*tasks[name].delta, *(tasks[name].creates or ())))
     )
-    return named or (() if setback.failing_tests else tuple(name for name in specs if name in waits[seq]))
+    is_vague = setback.category is not None and not setback.failing_tests
+    return named or (tuple(name for name in specs if name in waits[seq]) if is_vague else ())
 
 
 def replan_by_templates(live: LivePlan, state: CampaignState, scope: CampaignScope) -> Expansion | None:
@@ -103,7 +110,9 @@ def replan_with(live: LivePlan, state: CampaignState, tasks: Sequence[PlanTask],
     made = steps_of(left, frame)
     steps = tuple(step for some in made.values() for step in some)
     fresh = {
-        seq: TaskProgress(steps=tuple(step.step_id for step in some), before=before.get(seq))
+        seq: TaskProgress(
+            steps=tuple(step.step_id for step in some), before=before.get(seq), rewritten=_rewritten(state, seq)
+        )
         for seq, some in made.items()
     }
     whole = state.made + len(steps)
@@ -113,6 +122,10 @@ def replan_with(live: LivePlan, state: CampaignState, tasks: Sequence[PlanTask],
     why = f"{len(left) - len(exploring)} tasks come again or are new{after}."
     document = document_with(live.document or {}, tasks, state.progress)
     return Expansion(state.model_dump(mode="json"), document, why, steps, (sequence_phase(tasks),), replaces=True)
+
+
+def _rewritten(state: CampaignState, seq: str) -> int:
+    return state.progress[seq].rewritten if seq in state.progress else 0
 
 
 def _setbacks(tasks: Sequence[PlanTask], state: CampaignState) -> dict[str, Setback]:
@@ -130,7 +143,11 @@ def _setbacks(tasks: Sequence[PlanTask], state: CampaignState) -> dict[str, Setb
 
 def _again(progress: Mapping[str, TaskProgress]) -> list[str]:
     """Name the SPECs that come again."""
-    return [seq for seq, each in progress.items() if each.before and not each.steps]
+    return [seq for seq, each in progress.items() if _comes_again(each)]
+
+
+def _comes_again(far: TaskProgress) -> bool:
+    return far.before is not None and not far.steps and far.status is TaskStatus.PENDING
 
 
 def _situation(tasks: Sequence[PlanTask], progress: Mapping[str, TaskProgress]) -> list[str]:
@@ -142,10 +159,17 @@ def _situation(tasks: Sequence[PlanTask], progress: Mapping[str, TaskProgress]) 
         far, waits = progress[task.seq], ", ".join(parents(task.depends)) or "nothing"
         what = f"{task.seq} {task.slug} ({task.type}; {', '.join(task.delta[:5]) or 'no files'}; waits for {waits})"
         blocked = f"waited for {far.blocked_by}" if far.blocked_by else far.reason
-        if far.before and not far.steps:
+        if far.before and _comes_again(far):
             blocked = f"its tests may be wrong, since {far.before.task} cannot pass: {far.before.reason}"
         lines.append(": ".join(filter(None, (f"{what} is {far.status.replace('_', ' ')}", far.delivered or blocked))))
     return lines
+
+
+def may_plan_anew(state: CampaignState, with_tests: CampaignState) -> bool:
+    """Tell whether a campaign that is stuck may be planned anew: so often, or once more for tests that come again."""
+    if not state.terms.replans or not is_worth_it(state.progress):
+        return False
+    return state.replans < state.terms.replans or with_tests.progress != state.progress
 
 
 def is_worth_it(progress: Mapping[str, TaskProgress]) -> bool:

@@ -85,7 +85,7 @@ class Setback(Record):
 
     task: str
     reason: str
-    category: str | None = None  # of its failure; none where its controller reported it as blocked
+    category: str | None = None  # of its last failure; none where its controller reported it as blocked at once
     failing_tests: tuple[str, ...] = ()
     trace: str | None = None
     tried: str | None = None
@@ -105,6 +105,7 @@ class TaskProgress(Record):
     discovery: str | None = None
     setback: Setback | None = None  # what blocked it
     before: Setback | None = None  # what blocked it the last time, or the task that its tests kept from passing
+    rewritten: int = 0  # times that its tests came again because of another task
     blocked_by: str | None = None
     tool_calls: int | None = None  # that its controllers say they used, beside its budget
 

@@ -277,17 +277,15 @@ def blocked_reason(output: Any) -> str | None:
 
 
 def _setback(seq: str, end: End) -> Setback:
-    """Keep what blocked a task: as its controller reports, else what its last attempt ran into."""
+    """Keep what blocked a task: what its last failure was, and what its controller reports."""
     report, failure = blocked_report(end.output), end.failure or {}
-    found = Setback(task=seq, reason=_reason(end))
-    if report:
-        return found.model_copy(update={name: report.get(name) for name in REPORTED[1:]})
-    update = {
+    update: dict[str, Any] = {
         "category": fit(failure.get("category") or "", MAX_REASON) or None,
         "failing_tests": tuple(filter(None, (fit(test, MAX_TRACE) for test in failure.get("failing_tests") or ()))),
         "trace": fit(failure.get("trace") or "", MAX_TRACE, several_lines) or None,
     }
-    return found.model_copy(update=update)
+    reported = {name: report.get(name) for name in REPORTED[1:]} if report else {}
+    return Setback(task=seq, reason=_reason(end)).model_copy(update=update | reported)
 
 
 def _reason(end: End) -> str:

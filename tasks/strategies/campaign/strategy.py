@@ -45,7 +45,7 @@ from tasks.strategies.campaign.outline import (
 )
 from tasks.strategies.campaign.parts import meant_for
 from tasks.strategies.campaign.question import page_of
-from tasks.strategies.campaign.replan import ask_anew, is_worth_it, replan_by_templates, with_tests_again
+from tasks.strategies.campaign.replan import ask_anew, may_plan_anew, replan_by_templates, with_tests_again
 from tasks.strategies.campaign.sequence import parents
 from tasks.strategies.campaign.state import CampaignScope, CampaignState, scope_of, terms_of
 from tasks.strategies.campaign.steps import DRAFT, blocked_reason, note_end, task_of, tasks_of
@@ -184,8 +184,9 @@ def answer(live: LivePlan, value: Any, catalogue: Catalogue) -> Expansion | str:
 def stuck(live: LivePlan, catalogue: Catalogue) -> Expansion | None:
     """Plan anew what is not complete, unless that was done often enough or cannot help."""
     state = CampaignState.model_validate(live.state)
-    if state.replans >= state.terms.replans or not is_worth_it(state.progress):
+    with_tests = with_tests_again(live, state)
+    if not may_plan_anew(state, with_tests):
         return None
     scope = scope_of(live, state, catalogue)
-    state = with_tests_again(live, state).model_copy(update={"replans": state.replans + 1})
+    state = with_tests.model_copy(update={"replans": state.replans + 1})
     return (ask_anew if state.terms.drafter == QUEUE else replan_by_templates)(live, state, scope)

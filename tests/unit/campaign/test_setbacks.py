@@ -123,6 +123,36 @@ def test_what_a_blocked_task_reports_is_kept_and_given_on() -> None:
 
 
 @pytest.mark.parametrize(
+    ("report", "failure"),
+    [
+        ({**REPORT, "discovery": "tests/test_auth.py asks for 3"}, None),
+        (REPORT, RED),
+    ],
+)
+def test_tests_that_a_report_blames_come_again(report: dict[str, Any], failure: dict[str, Any] | None) -> None:
+    running = two()
+    running.end("002-build-auth", "FAILED", report, failure=failure)
+
+    assert "001-spec-auth-r2" in stepped(running)
+
+
+def test_tests_come_again_twice_beyond_what_an_operator_allows_and_no_oftener() -> None:
+    running = two()
+    running.end("002-build-auth", "FAILED", failure=RED)
+    for again in ("-r2", "-r3"):
+        assert f"001-spec-auth{again}" in stepped(running)
+        for step_id in list(running.steps):
+            if step_id.endswith(again) and "build-auth" not in step_id.replace("find-out-build-auth", ""):
+                running.end(step_id)
+        running.end(f"002-build-auth{again}", "FAILED", failure=RED)
+
+    assert running.stuck() is None
+    never = two(setting=Setting(options={"max_replans": 0}))
+    never.end("002-build-auth", "FAILED", failure=RED)
+    assert never.stuck() is None
+
+
+@pytest.mark.parametrize(
     ("output", "reason"),
     [
         (REPORT, REPORT["reason"]),
