@@ -101,8 +101,8 @@ class ChangedRule(Enum):
     # such a plan under the built-in rules leave it to newer ones (`is_newer`).
     PLANNED_ANEW_BEFORE_A_HALT = (
         6,
-        "A step that failed in the same way as often as it may fails for good, and halts its plan only where that plan "
-        "cannot be planned anew.",
+        "A step of a campaign that failed in the same way as often as it may fails for good, and halts its plan only "
+        "where that cannot be planned anew.",
     )
     BLOCKED_IS_NO_FAILURE = (
         6,

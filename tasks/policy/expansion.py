@@ -128,10 +128,7 @@ def goes_on_without(unit: UnitOfWork, step: Step) -> bool:
         ended = found
     strategy, live, catalogue = _strategy(unit)
     end = End(ended.step_id, ended.facts, S.FAILED.value, failure=step.status.previous)
-    noted = strategy.advance(live, end, catalogue)
-    if noted and (noted.halt or noted.steps or noted.question):
-        return noted.halt is None
-    if noted:
+    if noted := strategy.advance(live, end, catalogue):
         live = replace(live, state=noted.state, document=noted.document)
     return strategy.stuck(live, catalogue) is not None
 
