@@ -127,6 +127,11 @@ def _take_unreadable_for_none(value: Any, read: ValidatorFunctionWrapHandler) ->
         return None
 
 
+Evaluation = Annotated[  # what was measured of the change, by the names of metrics
+    dict[Annotated[str, StringConstraints(min_length=1, max_length=128)], FiniteFloat], Field(max_length=100)
+]
+
+
 class Outcome(Inbound):
     """The result of one attempt. `plan_id`, `attempt` and `lease` may stand in the entry's fields instead."""
 
@@ -152,4 +157,6 @@ class Outcome(Inbound):
     failing_tests_complete: bool = False  # whether these are all tests that fail
     released: Released | None = None
     transcript: Annotated[Transcript | None, WrapValidator(_take_unreadable_for_none)] = None
+    evaluation: Annotated[Evaluation | None, TextKind.LOG, WrapValidator(_take_unreadable_for_none)] = None
+    commit: Annotated[Word | None, WrapValidator(_take_unreadable_for_none)] = None  # that the change landed as
     traceparent: Traceparent = None  # of the attempt, or as the spec has it; may be the entry's field instead

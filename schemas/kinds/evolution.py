@@ -9,13 +9,16 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 from pydantic import (
+    AfterValidator,
     AliasChoices,
     BeforeValidator,
     Field,
+    SerializerFunctionWrapHandler,
     StringConstraints,
     ValidationInfo,
     WithJsonSchema,
     field_validator,
+    model_serializer,
 )
 
 from schemas.base import Inbound, Outbound, Record
@@ -23,6 +26,7 @@ from schemas.text_kinds import TextKind
 
 MAX_CARDS = 50_000  # chains of 4096 commits for a base and ten inspirations, and some more
 MAX_SUMMARIES = 2000
+MAX_KEY_FILES, MAX_HIGHLIGHTS, MAX_METRICS = 20, 8, 100  # of a card
 NOT_TOLD = "N/A"  # stands for a summary that is blank
 
 
@@ -44,34 +48,46 @@ CommitHash = Annotated[
 CardHash = Annotated[  # of commits that are only mentioned
     str, StringConstraints(min_length=1, max_length=64, pattern=r"^[^\s\x00-\x1f\x7f\x85]+$"), TextKind.KEY
 ]
-Subject = Annotated[str, StringConstraints(max_length=72), TextKind.LOG, BeforeValidator(_on_one_line)]
-Summary = Annotated[str, StringConstraints(max_length=512), TextKind.LOG]
-Bullet = Annotated[str, StringConstraints(max_length=200), TextKind.LOG]
+
+
+def _cut(most: int) -> Any:
+    """Cut what a card is too long with: it tells of a history that nobody can write anew."""
+    return AfterValidator(lambda found: found if len(found) <= most else f"{found[: most - 1]}…")
+
+
+def _first(most: int) -> Any:
+    """Take the first items of a card's list, which would be too long."""
+    return AfterValidator(lambda found: found[:most])
+
+
+Subject = Annotated[str, BeforeValidator(_on_one_line), _cut(72), TextKind.LOG]
+Summary = Annotated[str, _cut(512), TextKind.LOG]
+Bullet = Annotated[str, _cut(200), TextKind.LOG]
 Demand = Annotated[str, StringConstraints(max_length=200), TextKind.SENTENCE]
-Name = Annotated[str, StringConstraints(max_length=256), TextKind.LOG]
+Name = Annotated[str, _cut(256), TextKind.LOG]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class CommitMetric(Inbound):
     """One number that an evaluation found."""
 
-    name: Annotated[str, StringConstraints(min_length=1, max_length=128), TextKind.LOG]
+    name: Annotated[str, StringConstraints(min_length=1), _cut(128), TextKind.LOG]
     value: Number
-    unit: Annotated[str, StringConstraints(max_length=32), TextKind.LOG] | None = None
+    unit: Annotated[str, _cut(32), TextKind.LOG] | None = None
     higher_is_better: bool | None = None
-    summary: Annotated[str, StringConstraints(max_length=120), TextKind.LOG] | None = None
+    summary: Annotated[str, _cut(120), TextKind.LOG] | None = None
 
 
 class _Commit(Inbound):
-    """What is said of any commit; a blank subject or summary is filled in."""
+    """What is said of any commit; a blank subject or summary is filled in, and what is too long is cut."""
 
     commit_hash: CommitHash
     subject: Subject = Field(default="", validate_default=True)
     change_summary: Summary = Field(default="", validate_default=True)
-    key_files: tuple[Name, ...] = Field(default=(), max_length=20)
-    highlights: tuple[Bullet, ...] = Field(default=(), max_length=8)
+    key_files: Annotated[tuple[Name, ...], _first(MAX_KEY_FILES)] = ()
+    highlights: Annotated[tuple[Bullet, ...], _first(MAX_HIGHLIGHTS)] = ()
     evaluation_summary: Summary | None = None
-    metrics: tuple[CommitMetric, ...] = Field(default=(), max_length=100)
+    metrics: Annotated[tuple[CommitMetric, ...], _first(MAX_METRICS)] = ()
 
     @field_validator("subject")
     @classmethod
@@ -259,3 +275,9 @@ class PlanningAgentResponse(Record):
     duration_seconds: float | None = None
     notes: tuple[str, ...] = ()
     trajectories: tuple[dict[str, Any], ...] = ()
+    commit_card: dict[str, Any] | None = None  # a CommitCard of what the finished plan made, for the next goals
+
+    @model_serializer(mode="wrap")
+    def _without_card(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Write what earlier versions wrote, as long as there is no card."""
+        return {name: value for name, value in dump(self).items() if name != "commit_card" or value is not None}

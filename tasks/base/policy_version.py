@@ -122,6 +122,11 @@ class ChangedRule(Enum):
         "A plan that ends while it asks, before it was made, names the rule that ended it, as any other plan does.",
     )
     POLICIES_ARE_KEPT = (6, "A plan that was made under a policy of operators is decided under that policy.")
+    PARTS_ARE_GIVEN = (
+        6,
+        "A step of an evolution plan is given its part of the drafted plan whole, and a plan that has done its steps "
+        "has the card of its commit in its document.",
+    )
     NULLS_ARE_LEFT_OUT = (
         6,
         "Null in the answer to a step that drafts stands for what may be left out, as models must write it that are "

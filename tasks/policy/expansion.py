@@ -78,6 +78,8 @@ def on_steps_ended(unit: UnitOfWork) -> None:
             failure=step.status.previous,
             tool_calls=said.metrics.tool_calls if said and said.metrics else None,
             attempt=step.status.attempt or None,
+            evaluation=(said.evaluation if said else None) or {},
+            commit=said.commit if said else None,
         )
         strategy, live, catalogue = _strategy(unit)
         if found := strategy.advance(live, end, catalogue):
@@ -171,7 +173,8 @@ def _strategy(unit: UnitOfWork) -> tuple[Strategy, LivePlan, Catalogue]:
     """Find the strategy of a plan that expands, and what its functions are given: the plan, and its tools."""
     head, kept = unit.plan.head, unit.strategy_state or {}
     goal = bind(Goal.model_validate(kept["goal"]), unit.snapshot.policy)
-    live = LivePlan(goal, kept["state"], kept["document"], unit.snapshot.now, head.tools, head.policy_version)
+    about = (kept["state"], kept["document"], unit.snapshot.now, head.tools, head.policy_version, unit.snapshot.plan_id)
+    live = LivePlan(goal, *about)
     return strategy_of(GoalKind(head.kind)), live, catalogue_of(head.tools, head.policy_version)
 
 

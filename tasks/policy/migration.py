@@ -128,6 +128,7 @@ ROWS: Mapping[ChangedRule, Callable[[UnitOfWork], None] | None] = MappingProxyTy
         ChangedRule.DOCUMENTS_ARE_NOT_TESTED: None,  # of steps to come
         ChangedRule.ENDS_WHILE_ASKING: None,  # of ends to come
         ChangedRule.POLICIES_ARE_KEPT: None,  # none was named, so that ours hold on
+        ChangedRule.PARTS_ARE_GIVEN: None,  # of drafts to come: a plan that works already ends without a card
         ChangedRule.NULLS_ARE_LEFT_OUT: None,  # of answers to come
         ChangedRule.ROLES_ARE_AGENTS: None,  # of answers to come
         ChangedRule.FAILED_WORK_IS_ASKED_ABOUT: None,  # of failures to come: the others of a wave lack their reason

@@ -122,6 +122,7 @@ class LivePlan:
     now: int  # ms
     tools: Sequence[dict[str, Any]] = ()  # the operator's contracts, for the verbs that are given no catalogue
     policy_version: int = POLICY_VERSION  # that the plan began under, likewise
+    plan_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +140,8 @@ class End:
     failure: Mapping[str, Any] | None = None  # as PreviousFailure
     tool_calls: int | None = None
     attempt: int | None = None  # which of its attempts was the last
+    evaluation: Mapping[str, float] = field(default_factory=dict)  # metrics that its controller measured
+    commit: str | None = None  # that its change landed as
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ KINDS = {
         frozenset({"answers", "drafts", "exploration", "formulas", "frameworks", "outline", "question", "replan"})
         | {"older_answers", "parts", "sequence", "tasks", "verification"}
     ),
-    GoalKind.EVOLUTION: Kind(frozenset({"plan_parser", "request", "trajectory"})),
+    GoalKind.EVOLUTION: Kind(frozenset({"card", "plan_parser", "request", "trajectory"})),
     GoalKind.GAP_REPORT: Kind(
         frozenset({"actions", "analysis", "choice", "constraints", "evidence", "history", "places", "verification"}),
         asks=False,

@@ -16,8 +16,12 @@ MOST = 10**12
 MAX_TEXT = 4000  # characters of a sentence that is told
 MAX_DENIED = 20
 DENIED_CHARS = 200
+MAX_NAME, MAX_NUMBERS = 128, 100  # of an evaluation
 REPORTED = frozenset(
-    {"tokens_used", "patch_cycles", "tool_calls", "output", "suggestion", "nothing_to_change", "released"}
+    {
+        *("tokens_used", "patch_cycles", "tool_calls", "output", "suggestion", "nothing_to_change", "released"),
+        "evaluation",
+    }
 )
 NOTHING = "NOTHING TO CHANGE:"  # what an agent begins its answer with that says why
 CODEX_TOOLS = frozenset({"command_execution", "file_change", "mcp_tool_call", "web_search"})
@@ -54,6 +58,7 @@ class Reading:
     denied: tuple[str, ...] = ()  # what it wanted to do and was not allowed to
     suggestion: str | None = None
     nothing_to_change: str | None = None
+    evaluation: Mapping[str, float] | None = None  # what it measured of its change
     released: str | None = None  # why it could not begin or go on, in a report of its own
     error: AgentError | None = None
 
@@ -90,6 +95,7 @@ def report(stdout: str) -> Reading:
         suggestion=_text(last.get("suggestion")),
         nothing_to_change=_text(last.get("nothing_to_change")),
         released=_text(last.get("released")),
+        evaluation=_numbers(last.get("evaluation")),
     )
 
 
@@ -224,6 +230,13 @@ def _text(value: Any) -> str | None:
 
 def _count(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST else None
+
+
+def _numbers(value: Any) -> dict[str, float] | None:
+    found = value.items() if isinstance(value, dict) else ()
+    numbers = {name: each for name, each in found if isinstance(each, int | float) and not isinstance(each, bool)}
+    kept = {name: float(each) for name, each in numbers.items() if 0 < len(name) <= MAX_NAME and -MOST <= each <= MOST}
+    return dict(list(kept.items())[:MAX_NUMBERS]) or None
 
 
 def _cost(value: Any) -> float | None:

@@ -47,6 +47,7 @@ class Result:
     report: AgentReport = field(default_factory=AgentReport)
     changes: Changes | None = None
     verification: VerificationResult = field(default_factory=VerificationResult)
+    commit: str | None = None  # that the change landed as
     failure: AttemptFailure | None = None
     released: CannotWork | None = None  # why nobody could do it here: that is no failure
 
@@ -128,6 +129,7 @@ class AttemptRun:
             return wire.advice(what)
         if changes.touched and not verification.failure:
             commit = tree.land(spec.step_id, changes, history.message(spec), self.lease.confirm)
+            result.commit = commit
             log.info("change_landed", extra={**spec.ids, "commit": commit})
         return verification.failure
 
@@ -315,6 +317,8 @@ def outcome(spec: Spec, result: Result, duration_ms: int, controller: str) -> Ou
         verified_at=spec.verified_at if result.verification.receipts else None,
         failing_tests=result.verification.failing.names,
         failing_tests_complete=result.verification.failing.complete and bool(result.verification.receipts),
+        evaluation=None if failure or not report.reading.evaluation else dict(report.reading.evaluation),
+        commit=result.commit,
     )
 
 

@@ -52,6 +52,7 @@ class GovernedSteps:
     faults: tuple[tuple[str, str], ...] = ()  # pointer and sentence: the drafter should mend these
     notes: tuple[tuple[str, str], ...] = ()  # what was changed without asking
     unplaced: tuple[int, ...] = ()  # positions of the steps that name no files
+    parts: tuple[int, ...] = ()  # of each step the position of the drafted one that it is made of
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,8 @@ def govern(
         make = _pieces_by_own_files if by_own_files else _steps
         made[at] = make(project, drafted[at], order.ids[at], places[at].files, waits, used)
         ends[at] = made[at][-1].step_id
-    return GovernedSteps(tuple(step for at in range(len(drafted)) for step in made[at]), faults, notes)
+    placed = [(step, at) for at in range(len(drafted)) for step in made[at]]
+    return GovernedSteps(tuple(step for step, _ in placed), faults, notes, parts=tuple(at for _, at in placed))
 
 
 def room_for(goal: Goal, before: int) -> int:

@@ -93,7 +93,15 @@ def digest(value: PlanningAgentRequest | str) -> str:
 
 def remember(request: PlanningAgentRequest) -> PlanningAgentRequest:
     """Keep of a request what reading its answer needs, in words that harm nobody."""
-    metrics = (CommitMetric(name=fit(each.name, 128) or "metric", value=each.value) for each in request.base.metrics)
+    metrics = (
+        CommitMetric(
+            name=fit(each.name, 128) or "metric",
+            value=each.value,
+            unit=fit(each.unit or "", 32) or None,
+            higher_is_better=each.higher_is_better,
+        )
+        for each in request.base.metrics
+    )
     return PlanningAgentRequest(
         base=CommitPlanningContext(commit_hash=request.base.commit_hash, metrics=tuple(islice(metrics, FOCUS))),
         goal=fit(request.goal, MAX_GOAL) or TOKEN,

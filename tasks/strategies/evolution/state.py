@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Any
+
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from schemas.base import Record
 from schemas.kinds.evolution import PlanningAgentRequest
@@ -21,6 +24,18 @@ class Stage(StrEnum):
     WORKING = "working"
 
 
+class Progress(Record):
+    """How far the work has come, and what it came to, for the card of the commit."""
+
+    parts: dict[str, int] = Field(default_factory=dict)  # steps -> positions of those of the drafted plan
+    fallback: tuple[str, ...] = ()  # steps that carry the fallback plan out
+    left: tuple[str, ...] = ()  # steps that have yet to be done
+    commit: str | None = None  # the last one that a controller told
+    files: tuple[str, ...] = ()  # that were changed
+    titles: tuple[str, ...] = ()  # of the parts that are done
+    evaluation: dict[str, float] = Field(default_factory=dict)
+
+
 class EvolutionState(Record):
     """The state; `prompt` is dropped once it has been answered."""
 
@@ -35,6 +50,12 @@ class EvolutionState(Record):
     files: tuple[str, ...] = ()  # they are about
     patched: bool = False  # one of them has changed something
     fell_back: bool = False
+    progress: Progress | None = None  # since there are steps; plans of before policy version 6 have none
+
+    @model_serializer(mode="wrap")
+    def _without_progress(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Write what earlier versions wrote, as long as there is nothing else."""
+        return {name: value for name, value in dump(self).items() if name != "progress" or value is not None}
 
 
 def state_of(live: LivePlan) -> EvolutionState:

@@ -81,7 +81,7 @@ def facts(step: PlannedStep) -> dict[str, Any]:
 
 
 def ended(step_id: str, output: Any = None, state: str = "DONE", mode: str = "read_only", **fields: Any) -> End:
-    return End(step_id, {"step_id": step_id, "mode": mode}, state, output, **fields)
+    return End(step_id, {"step_id": step_id, "mode": mode, "inserted_by": None}, state, output, **fields)
 
 
 def unfolded(live: LivePlan, end: End) -> Expansion:

@@ -49,16 +49,8 @@ def at_top(name: str, value: Any) -> dict[str, Any]:
         (at_top, "iteration_hint", 256, 0),
         (at_top, "experiment_root", 64, 1),
         (in_base, "commit_hash", 64, 1),
-        (in_base, "subject", 72, 0),
-        (in_base, "change_summary", 512, 0),
-        (in_base, "evaluation_summary", 512, 0),
-        (in_metric, "name", 128, 1),
-        (in_metric, "unit", 32, 0),
-        (in_metric, "summary", 120, 0),
         (in_card, "commit_hash", 64, 1),
         (in_card, "parent_commit_hash", 64, 1),
-        (in_card, "subject", 72, 0),
-        (in_card, "change_summary", 512, 0),
         (in_summary, "start_commit_hash", 64, 1),
         (in_summary, "summary", 4096, 1),
     ],
@@ -74,10 +66,7 @@ def test_a_text_is_taken_up_to_its_limit(place: Any, name: str, most: int, least
     [
         (at_top, "constraints", "x", 20, 200),
         (at_top, "acceptance_criteria", "x", 20, 200),
-        (in_base, "key_files", "x", 20, 256),
-        (in_base, "highlights", "x", 8, 200),
         (in_base, "trajectory", "x", 100, 1000),
-        (in_card, "key_files", "x", 20, 256),
     ],
 )
 def test_a_list_is_taken_up_to_its_limits(place: Any, name: str, item: str, most: int, longest: int) -> None:
@@ -85,6 +74,35 @@ def test_a_list_is_taken_up_to_its_limits(place: Any, name: str, item: str, most
     assert not takes(place(name, [item] * (most + 1)))
     assert takes(place(name, [item * longest]))
     assert not takes(place(name, [item * (longest + 1)]))
+
+
+@pytest.mark.parametrize("model", [CommitPlanningContext, CommitCard])
+@pytest.mark.parametrize(("name", "most"), [("subject", 72), ("change_summary", 512), ("evaluation_summary", 512)])
+def test_a_text_of_a_card_that_is_too_long_is_cut(model: type[CommitCard], name: str, most: int) -> None:
+    whole, cut = (getattr(model.model_validate(BASE | {name: "x" * size}), name) for size in (most, most + 1))
+
+    assert whole == "x" * most
+    assert cut == "x" * (most - 1) + "…"
+
+
+@pytest.mark.parametrize("model", [CommitPlanningContext, CommitCard])
+@pytest.mark.parametrize(("name", "most", "longest"), [("key_files", 20, 256), ("highlights", 8, 200)])
+def test_of_a_list_of_a_card_the_first_are_taken_and_cut(
+    model: type[CommitCard], name: str, most: int, longest: int
+) -> None:
+    items = [str(number) for number in range(most)]
+
+    assert list(getattr(model.model_validate(BASE | {name: [*items, "more"]}), name)) == items
+    assert getattr(model.model_validate(BASE | {name: ["x" * 1000]}), name) == ("x" * (longest - 1) + "…",)
+
+
+def test_the_texts_of_a_metric_are_cut_and_a_card_has_a_hundred() -> None:
+    long = {"name": "n" * 200, "value": 1, "unit": "u" * 200, "summary": "s" * 200}
+    metrics = CommitCard.model_validate(BASE | {"metrics": [long] * 101}).metrics
+
+    assert len(metrics) == 100
+    assert [len(each or "") for each in (metrics[0].name, metrics[0].unit, metrics[0].summary)] == [128, 32, 120]
+    assert not takes(in_metric("name", ""))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,64 @@
+"""The card of the commit that a finished plan made: what the next goals of the experiment may learn from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from schemas.base import Mode
+from schemas.kinds.evolution import (
+    MAX_HIGHLIGHTS,
+    MAX_KEY_FILES,
+    MAX_METRICS,
+    CommitCard,
+    CommitMetric,
+    CommitPlanningContext,
+    PlanningPlan,
+)
+from tasks.rules.strategy import End
+from tasks.strategies.evolution.state import Progress
+from tasks.text.fields import fit
+
+BRANCH = "planner/"  # where a plan's work lies, followed by the plan's id
+
+
+def add(progress: Progress, end: End, title: str | None) -> Progress:
+    """Add what a step came to, called by the `title` of its part of the plan; what was measured last counts."""
+    measured = {fit(name, 128): value for name, value in end.evaluation.items()}
+    update: dict[str, Any] = {"evaluation": dict([*{**progress.evaluation, **measured}.items()][-MAX_METRICS:])}
+    if end.facts["mode"] == Mode.PATCH:
+        titles = dict.fromkeys((*progress.titles, *filter(None, [title])))
+        update["commit"] = end.commit or progress.commit
+        update["files"] = tuple(dict.fromkeys((*progress.files, *end.touched_files)))[:MAX_KEY_FILES]
+        update["titles"] = tuple(titles)[:MAX_HIGHLIGHTS]
+    return progress.model_copy(update=update)
+
+
+def card_of(base: CommitPlanningContext, progress: Progress, plan: PlanningPlan, plan_id: str) -> dict[str, Any]:
+    """Make the card; where no controller told its commit, it is called by the branch of the plan."""
+    metrics = tuple(_metrics(base, progress.evaluation))
+    told = [f"{each.name} {each.value:.10g}{_before(each, base.metrics)}" for each in metrics]
+    card = CommitCard(
+        commit_hash=fit(progress.commit or f"{BRANCH}{plan_id}", 64),
+        parent_commit_hash=base.commit_hash,
+        subject=plan.summary,
+        change_summary=plan.summary,
+        key_files=progress.files,
+        highlights=progress.titles,
+        evaluation_summary=", ".join(told) or None,
+        metrics=metrics,
+    )
+    return card.model_dump(mode="json", exclude_none=True)
+
+
+def _metrics(base: CommitPlanningContext, evaluation: Mapping[str, float]) -> Iterator[CommitMetric]:
+    """Yield what was measured, with what the base's metrics of the same names say of unit and direction."""
+    known = {each.name: each for each in base.metrics}
+    for name, value in evaluation.items():
+        like = known.get(name)
+        unit, direction = (like.unit, like.higher_is_better) if like else (None, None)
+        yield CommitMetric(name=name or "metric", value=value, unit=unit, higher_is_better=direction)
+
+
+def _before(metric: CommitMetric, base: tuple[CommitMetric, ...]) -> str:
+    return next((f" (base {each.value:.10g})" for each in base if each.name == metric.name), "")
