@@ -72,6 +72,7 @@ def _lines(value: Any) -> Any:
     return [line for line in (each.strip().lstrip("-*+").strip() for each in value.splitlines()) if line]
 
 
+CheckName = Annotated[str, StringConstraints(min_length=1, max_length=200), TextKind.COMMAND]
 Moment = Annotated[datetime, AfterValidator(_in_utc)]
 Text = Annotated[str, StringConstraints(max_length=4096), TextKind.PROSE]
 
@@ -152,6 +153,7 @@ class GapGoal(Inbound):
     inbox: tuple[InboxItem, ...] = Field(default=(), max_length=500)
     project: GapProject = GapProject()
     protected_paths: tuple[Path, ...] = Field(default=(), max_length=500)
+    checks: tuple[CheckName, ...] | None = Field(default=None, max_length=20)  # with a `+`: beside the usual ones
 
 
 class PlannedGap(Record):

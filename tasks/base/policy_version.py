@@ -97,6 +97,11 @@ class ChangedRule(Enum):
         "failed.",
     )
     DELIVERIES_ARE_APART = (5, "The queue `deliver` is for DELIVER steps alone.")
+    CHECKS_OF_A_WHOLE_ARE_DROPPED = (
+        6,
+        "A check that nobody asked for and that was red before the plan is not run any more in steps of mode `test` "
+        "either; the steps of a gap report have such checks, whatever tool reported its gap.",
+    )
     # Asked nowhere, for a plan names its policy itself. The row raises the version, so that workers which would decide
     # such a plan under the built-in rules leave it to newer ones (`is_newer`).
     PLANNED_ANEW_BEFORE_A_HALT = (

@@ -191,8 +191,8 @@ def _begin(plan_seed: PlanSeed, goal: Goal, draft: Draft, *, announced: bool = T
         limits[budget.RECEIPTS] = 0
     if not goal.mend:
         limits[budget.MENDS] = 0
-    if baseline.may_excuse(goal, draft.document):
-        limits[budget.EXCUSES] = 1
+    if excuses := baseline.excuses_of(goal, draft.document):
+        limits[budget.EXCUSES] = excuses
     if delivery.is_wanted(goal):
         limits[budget.DELIVERY_WAIT_S] = plan_seed.delivery_wait_s
     if plan_seed.answer_wait_s != budget.ANSWER_WAIT:

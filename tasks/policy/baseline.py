@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from schemas.base import FailureCategory as C
@@ -28,8 +28,10 @@ from tasks.policy.mending import has_room
 from tasks.policy.outcome_verdict import MAX_TESTS, fit_evidence
 from tasks.policy.pre_steps import BASELINE, make_baseline
 from tasks.rules import budget
+from tasks.strategies.gap_report.checks import command_of_tool
+from tasks.strategies.gap_report.evidence import runs_tests, tool_of
 from tasks.strategies.task.goal_type import is_about_failure
-from tasks.toolchain.catalogue import Catalogue, catalogue_of
+from tasks.toolchain.catalogue import CATALOGUE, Catalogue, catalogue_of
 from tasks.toolchain.contract import ToolCategory
 
 GOALS_TESTS = "goal's tests"  # a note: all of them, where the plan's head has not
@@ -39,24 +41,31 @@ _LAST_WORD = re.compile(r"[\w$-]+$")
 _SUFFIX = re.compile(r"\.\w{1,5}$")
 
 
-def may_excuse(goal: Goal, document: Mapping[str, Any] | None) -> bool:
-    """Whether tests that were red before a plan of this goal, with this document, may be excused.
+def excuses_of(goal: Goal, document: Mapping[str, Any] | None) -> int | None:
+    """Say what may be excused where it was red before a plan of this goal, with this document: see `budget.EXCUSES`.
 
-    A goal that repairs what it does not name would be done before it began.
+    A goal that repairs tests which it does not name would be done before it began if those were excused.
     """
     if not goal.context.base_sha:
-        return False
-    told = [goal.goal, (goal.campaign and goal.campaign.objective) or ""]
+        return None
     if goal.kind is GoalKind.GAP_REPORT:
-        gap = (document or {}).get("gap") or {}
-        if gap.get("category") not in ("roadmap", "inbox"):  # a tool failed
-            return False
-        told.append(str(gap.get("description")))
-    elif goal.context.failing_tests:
-        return True
+        return budget.EXCUSE_ALL if _is_about_no_test(goal, (document or {}).get("gap") or {}) else budget.EXCUSE_CHECKS
+    told = [goal.goal, (goal.campaign and goal.campaign.objective) or ""]
+    return budget.EXCUSE_ALL if goal.context.failing_tests or not _is_about_failure(goal, told) else None
+
+
+def _is_about_no_test(goal: Goal, gap: Mapping[str, Any]) -> bool:
+    """Whether the gap of an iteration is judged by something else than tests, so that these may be excused."""
+    description = str(gap.get("description") or "")
+    if gap.get("category") in ("roadmap", "inbox"):
+        return not _is_about_failure(goal, [goal.goal, description])
+    known = command_of_tool(CATALOGUE, tool_of(description))  # that tool is run, and nothing excuses it
+    return known is not None and not runs_tests(tool_of(description))
+
+
+def _is_about_failure(goal: Goal, told: Iterable[str]) -> bool:
     unnamed = goal.context.model_copy(update={"failing_tests": ()})
-    asked = (goal.model_copy(update={"goal": each, "context": unnamed}) for each in told if each)
-    return not any(map(is_about_failure, asked))
+    return any(is_about_failure(goal.model_copy(update={"goal": each, "context": unnamed})) for each in told if each)
 
 
 def keep_goals_tests(unit: UnitOfWork, goal: Goal) -> None:
@@ -80,8 +89,8 @@ def awaits_base(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[st
 
     Nothing of this failure is counted before the baseline has ended.
     """
-    if step.facts["quick_checks"]:
-        return red_checks.awaits_base(unit, step, outcome, failure)
+    if step.facts["quick_checks"] and red_checks.awaits_base(unit, step, outcome, failure):
+        return True
     tests = _red_tests(unit, step, outcome, failure)
     if not tests or all(_is_of(test, _goals_tests(unit)) for test in tests):
         return False
@@ -169,7 +178,7 @@ def _left(
 def _red_tests(unit: UnitOfWork, step: Step, outcome: Outcome, failure: Mapping[str, Any]) -> frozenset[str]:
     """List all tests that fail, if that is all that is wrong with the step, and it is known for certain."""
     facts, plan = step.facts, unit.plan
-    if not ChangedRule.WHAT_WAS_RED_IS_EXCUSED.holds(plan) or not plan.head.limits.get(budget.EXCUSES):
+    if not ChangedRule.WHAT_WAS_RED_IS_EXCUSED.holds(plan) or plan.head.limits.get(budget.EXCUSES) != budget.EXCUSE_ALL:
         return frozenset()
     if facts["mode"] != Mode.TEST or facts["inserted_by"] or failure["category"] != C.TEST_REGRESSION:
         return frozenset()

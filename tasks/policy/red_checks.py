@@ -1,10 +1,10 @@
-"""Checks that a template added and that were red before the plan are not run any more.
+"""Checks that nobody asked for and that were red before the plan are not run any more.
 
-Nobody asked for these checks, so that what they found before is no reason to lose a patch. The first red of one on a
-step that patches is not counted yet: the checks of that step are run once at the commit that the plan began with, and
-those that are red there are dropped, if another verification remains. A check that is green there, or of which nobody
-knows, counts. Nothing is concluded from files that are new, or may be, since outcomes did not say what they created:
-at that commit any check of them is red.
+What they found before is no reason to lose a patch. The first red of one on a step that patches, or of mode `test`,
+is not counted yet: the checks of that step are run once at the commit that the plan began with, and those that are red
+there are dropped, if another verification remains. A check that is green there, or of which nobody knows, counts.
+Nothing is concluded from files that are new, or may be, since outcomes did not say what they created: at that commit
+any check of them is red.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def judge(unit: UnitOfWork, step: Step, kept: Mapping[str, Any]) -> None:
 def _red_check(unit: UnitOfWork, step: Step, outcome: Outcome, failure: Mapping[str, Any]) -> VerifyTool | None:
     """Find the added check that failed, if nothing else is known to be wrong with the attempt and others remain."""
     plan, facts, receipts = unit.plan, step.facts, outcome.verify or ()
-    if not facts["quick_checks"] or facts["mode"] != Mode.PATCH or facts["inserted_by"] or not receipts:
+    if not facts["quick_checks"] or facts["mode"] not in _modes(unit) or facts["inserted_by"] or not receipts:
         return None
     if not ChangedRule.RED_CHECKS_ARE_DROPPED.holds(plan) or not plan.head.limits.get(budget.EXCUSES):
         return None
@@ -122,8 +122,15 @@ def _red_check(unit: UnitOfWork, step: Step, outcome: Outcome, failure: Mapping[
         return None
     if tool.tool not in facts["quick_checks"] or all(each.tool in facts["quick_checks"] for each in tools):
         return None
-    named = {path for path in facts["allowed_files"] if operand(path) in tool.argv}
+    named = {word for path in facts["allowed_files"] if (word := operand(path)) in tool.argv}
+    if facts["mode"] == Mode.TEST and (reading := contract.read(tool.argv)):
+        named = set(reading.positionals)
     return None if named and _may_be_new(unit, step, outcome, named) else tool
+
+
+def _modes(unit: UnitOfWork) -> tuple[Mode, ...]:
+    """List the modes of the steps whose checks may be dropped."""
+    return (Mode.PATCH, Mode.TEST) if ChangedRule.CHECKS_OF_A_WHOLE_ARE_DROPPED.holds(unit.plan) else (Mode.PATCH,)
 
 
 def _is_open(unit: UnitOfWork, step: Step, known: Mapping[str, Any] | None) -> bool:
@@ -137,7 +144,7 @@ def _may_be_new(unit: UnitOfWork, step: Step, outcome: Outcome, files: Collectio
     """Whether the attempt or the plan may have created any of `files`: not where all is known that they created."""
     halting = unit.plan.halting
     is_told = "created_files" in outcome.model_fields_set and UNTOLD not in halting
-    if not set(files).isdisjoint(outcome.created_files) or (
+    if not set(files).isdisjoint(map(operand, outcome.created_files)) or (
         ChangedRule.CREATED_IS_TOLD.holds(unit.plan) and not is_told
     ):
         return True
@@ -148,7 +155,7 @@ def _may_be_new(unit: UnitOfWork, step: Step, outcome: Outcome, files: Collectio
     if missing := frozenset(NOTE + name for name in names if name not in unit.snapshot.notes):
         raise NeedsSteps(missing)
     created = [path for name in names for path in unit.note(name) or ()]
-    return len(created) != count or not set(files).isdisjoint(created)
+    return len(created) != count or not set(files).isdisjoint(map(operand, created))
 
 
 def _drop(unit: UnitOfWork, step: Step, category: str) -> None:

@@ -23,7 +23,9 @@ RECEIPTS = "unproven_successes"  # 0: none is taken. Only among the limits of pl
 # Switches that stand among the limits, of the plans that need them alone: workers of the first version cannot read a
 # head with other keys than theirs.
 MENDS = "mends"  # 0: no red verification leads back to a patch
-EXCUSES = "excuses"  # 1: tests that were red before the plan do not count against it
+EXCUSES = "excuses"  # what does not count against a plan where it was red before: one of these two
+EXCUSE_ALL = 1  # tests, and checks that nobody asked for
+EXCUSE_CHECKS = 2
 DELIVERY_WAIT_S = "delivery_wait_s"  # the plan ends with a delivery, which may go unclaimed for so long
 ANSWER_WAIT_S = "answer_wait_s"  # how long a question of the plan waits for its answer, where that is not seven days
 ANSWER_WAIT = 7 * DAY_MS // 1000

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from schemas import codec
-from schemas.base import RiskLevel
+from schemas.base import Mode, RiskLevel
 from schemas.step import PlannedStep, unpack_step
 from tasks.toolchain.catalogue import CATALOGUE
 from tests.support.commands import order
@@ -101,6 +101,33 @@ def test_what_was_red_before_is_not_run_any_more(codes: tuple[int, ...], left: l
     assert (plan.steps["a"].failures, spec["context"]["previous_failure"]) == (0, None)
     plan.report(a_report("a", touched_files=["src/a.py"]))
     assert plan.state == "COMPLETED"
+
+
+def test_a_step_of_mode_test_drops_them_as_a_patch_does() -> None:
+    whole_step = patch("v", "a").model_copy(update={"mode": Mode.TEST, "allowed_files": ()})
+    plan = running(patch(), whole_step)
+    plan.report(a_report("a", touched_files=["src/a.py"], created_files=[], verify=ran(0, 0, 0)))
+
+    plan.report(red(0, 1, step="v", touched_files=[]))
+    plan.report(base(0, 1, step="v-baseline"))
+
+    assert [tool["tool"] for tool in plan.specs[-1]["verify_tools"]] == ["ruff-check", "pytest"]
+    assert "v-mend" not in plan.states
+    plan.report(a_report("v", touched_files=[], verify=ran(0, 0, tools=("ruff-check", "pytest"))))
+    assert (plan.state, plan.steps["v"].failures) == ("COMPLETED", 0)
+
+
+@pytest.mark.parametrize("created", [["src/a.py"], None])
+def test_of_a_file_that_the_plan_may_have_created_nothing_is_dropped(created: list[str] | None) -> None:
+    whole_step = patch("v", "a").model_copy(update={"mode": Mode.TEST, "allowed_files": ()})
+    plan = running(patch(), whole_step)
+    told: dict[str, Any] = {"created_files": created} if created else {}
+    plan.report(a_report("a", touched_files=["src/a.py"], verify=ran(0, 0, 0), **told))
+
+    plan.report(red(0, 1, step="v", touched_files=[]))
+
+    assert "v-baseline" not in plan.states
+    assert plan.steps["v"].failures == 1
 
 
 def test_it_is_explained() -> None:

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from schemas.kinds.gap_report import MAX_EVIDENCE, Gap, GapReport, InboxItem, Priority
+from tasks.strategies.gap_report.evidence import QUALITY_FAILED, runs_tests, tool_of
 
 UNKNOWN = "unknown"
 INBOX = "inbox"
 MAX_DESCRIPTION = 4096
-QUALITY_FAILED = "Quality check failed: "
 
 _CATEGORIES = ("quality", "inbox", "roadmap")  # of gaps of one priority, in this order; unknown ones last
 _PRIORITIES = tuple(Priority)
@@ -91,12 +91,12 @@ def report(gaps: Iterable[Gap]) -> GapReport:
 
 
 def sort_gaps(gaps: Iterable[Gap]) -> tuple[Gap, ...]:
-    """Sort by priority, then by category; equals stay as they came."""
+    """Sort by priority, then by category, failing tests before what other tools found; equals stay as they came."""
 
-    def rank(gap: Gap) -> tuple[int, int]:
+    def rank(gap: Gap) -> tuple[int, int, bool]:
         category = category_of(gap)
-        last = len(_CATEGORIES)
-        return _PRIORITIES.index(gap.priority), _CATEGORIES.index(category) if category in _CATEGORIES else last
+        place = _CATEGORIES.index(category) if category in _CATEGORIES else len(_CATEGORIES)
+        return _PRIORITIES.index(gap.priority), place, not is_of_tests(gap)
 
     return tuple(sorted(gaps, key=rank))
 
@@ -110,6 +110,11 @@ def drop_doubles(gaps: Sequence[Gap]) -> tuple[Gap, ...]:
         return bool(words.strip()) and any(words in wish or wish in words for wish in wishes)
 
     return tuple(gap for gap in gaps if category_of(gap) != "roadmap" or not is_wished(gap))
+
+
+def is_of_tests(gap: Gap) -> bool:
+    """Tell whether a gap is that tests fail."""
+    return category_of(gap) == "quality" and runs_tests(tool_of(gap.description))
 
 
 def category_of(gap: Gap) -> str:

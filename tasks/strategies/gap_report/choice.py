@@ -8,7 +8,7 @@ with a warning. The first gap that is left with an action once the protected fil
 | gap_protected | `action`: one that names a protected file is left out | `file`: that file is, the others stay |
 | gap_high_risk | `failed`: a gap that ever failed is of high risk | `exhausted`: one that failed three times in a row |
 | gap_max_failures | 3: so many in a row of one gap, and another gap comes first | any number from 1 to 100 |
-| gap_checks | ruff and pyright, by the ids of their contracts | such as mypy, to check types with |
+| gap_checks | what the goal's manifests configure, see checks.py | such as ruff and mypy, in Python |
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tasks.strategies.gap_report.actions import Inventory, Remedy, remedy_for
 from tasks.strategies.gap_report.constraints import Protection, Shield
 from tasks.strategies.gap_report.history import MAX_FAILURES, GapHistory, Past, key
 from tasks.strategies.gap_report.places import Documents, Places
-from tasks.strategies.gap_report.verification import CHECKS, judges_of
+from tasks.strategies.gap_report.verification import judges_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +33,15 @@ class Rules:
 
     by_file: bool = False
     only_exhausted: bool = False
-    checks: tuple[str, ...] = CHECKS
+    checks: tuple[str, ...] | None = None  # ids of contracts, for Python; None: the goal says
     max_failures: int = MAX_FAILURES
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Rules:
         """Read the operator's options."""
         by_file, only_exhausted = options.get("gap_protected") == "file", options.get("gap_high_risk") == "exhausted"
-        checks, failures = tuple(options.get("gap_checks", CHECKS)), int(options.get("gap_max_failures", MAX_FAILURES))
-        return cls(by_file, only_exhausted, checks, failures)
+        checks, failures = options.get("gap_checks"), int(options.get("gap_max_failures", MAX_FAILURES))
+        return cls(by_file, only_exhausted, None if checks is None else tuple(checks), failures)
 
     def spare(self, actions: Iterable[PlannedAction], protection: Protection) -> tuple[PlannedAction, ...]:
         """Leave out what is protected; an action without any file left goes with them."""
@@ -66,7 +66,6 @@ class Choice:
     gap: Gap
     past: Past
     failed: bool  # so that it is of high risk
-    checks: tuple[str, ...]  # ids of contracts
     remedy: Remedy
     protected: tuple[str, ...]  # by the goal and by constraints
     judges: tuple[str, ...] | None  # files of tests; None: all
@@ -102,7 +101,6 @@ def choose(
                 gap,
                 past,
                 failed=rules.is_risky(past),
-                checks=rules.checks,
                 remedy=replace(remedy, actions=actions),
                 protected=protected,
                 judges=judges_of(gap, gaps, goal, places),

@@ -17,17 +17,20 @@ from schemas.kinds.gap_report import ActionType, EstimatedRisk, Gap, IterationPl
 from tasks.strategies.drafting.project import Project
 from tasks.strategies.gap_report import analysis
 from tasks.strategies.gap_report.analysis import category_of
+from tasks.strategies.gap_report.checks import Checks, command_of, title_of
 from tasks.strategies.gap_report.choice import Choice
 from tasks.strategies.gap_report.constraints import Protection
 from tasks.strategies.gap_report.evidence import tool_of
 from tasks.strategies.gap_report.places import PROTECTED
 from tasks.strategies.gap_report.state import IterationState
 from tasks.text.fields import MAX_GUIDANCE, as_written, fit
+from tasks.toolchain.catalogue import words
 from tasks.toolchain.files import Role, role_of
 
 MAX_LESSON = 300
 MAX_SHOWN = 4000  # characters of a gap's evidence in the document
-ALWAYS = ("All new/modified files pass ruff check", "All new/modified files pass pyright strict")
+PASSING = "All new/modified files pass "
+ALWAYS = (f"{PASSING}ruff check", f"{PASSING}pyright strict")
 NO_FAILURES = " reports no failures"
 MAX_CRITERION = 300
 MAX_CONSTRAINTS = 20
@@ -47,8 +50,8 @@ class Iteration:
     state: IterationState
 
 
-def make_iteration(project: Project, choice: Choice, number: int, now: int) -> Iteration:
-    """Make the iteration that a choice comes to."""
+def make_iteration(project: Project, choice: Choice, checks: Checks, number: int, now: int) -> Iteration:
+    """Make the iteration that a choice comes to, with its checks."""
     gap, past, remedy = choice.gap, choice.past, choice.remedy
     allowed = Protection.of((*PROTECTED, *choice.protected)).without(project.files)
     actions = remedy.actions
@@ -71,6 +74,7 @@ def make_iteration(project: Project, choice: Choice, number: int, now: int) -> I
             remedy.bounds.lines,
             tool_of(gap.description),
             always=project.language is None or project.language.name == "python",
+            checked=titles_of(project, checks),
         ),
         estimated_risk=estimate_risk(actions, allowed, failed=choice.failed),
     )
@@ -86,7 +90,8 @@ def make_iteration(project: Project, choice: Choice, number: int, now: int) -> I
         guidance=fit("; ".join(filter(None, guidance)), MAX_GUIDANCE) or None,
         protected=choice.protected,
         judges=choice.judges,
-        checks=choice.checks,
+        checks=checks.names,
+        asked=checks.asked,
         language=project.language.name if project.language else None,
     )
     return Iteration(plan, project, allowed, state)
@@ -97,26 +102,43 @@ def iteration_id(number: int, now: int) -> str:
     return f"iter-{number:04d}-{datetime.fromtimestamp(now / 1000, UTC):%Y%m%d-%H%M%S}"
 
 
-def criteria(gap: Gap, constraints: Iterable[str], tool: str, *, always: bool) -> tuple[str, ...]:
+def criteria(
+    gap: Gap, constraints: Iterable[str], tool: str, *, always: bool, checked: Iterable[str] = ()
+) -> tuple[str, ...]:
     """List the acceptance criteria of `gap`; of a quality gap its tool is the judge.
 
-    Those for Python are left out unless they hold `always`.
+    Those for Python are left out unless they hold `always`; `checked` are the titles of further checks.
     """
+    first = ALWAYS if always else ()
+    others = (line for title in checked if (line := f"{PASSING}{title}") not in first)
     by_tool = (f"{fit(tool, 80)}{NO_FAILURES}",) if category_of(gap) == "quality" else ()
     lines = [fit(line, MAX_CRITERION) for line in constraints][:MAX_CONSTRAINTS]
     by_constraint = tuple(f"Constraint kept: {line}" for line in lines if line)
     return (
-        *(ALWAYS if always else ()),
+        *first,
+        *others,
         f"Gap resolved: {fit(gap.description, MAX_CRITERION)}",
         *by_tool,
         *by_constraint,
     )
 
 
+def titles_of(project: Project, checks: Checks) -> tuple[str, ...]:
+    """Name the checks, and what builds the project, as criteria do; pyright is among those that always hold."""
+    language, catalogue = project.language, project.catalogue
+    is_python = language is None or language.name == "python"
+    built = catalogue.recipes[language.build] if language and not is_python else ()
+    commands = (*(words(part.command) for part in built), *(command_of(catalogue, name) for name in checks.names))
+    titles = dict.fromkeys(title_of(command) for command in commands if command)
+    return tuple(title for title in titles if not (is_python and title == "pyright"))
+
+
 def judge_of(criterion: str) -> frozenset[str] | None:
     """Name the words of a command that judges a criterion; None of one that no tool judges."""
     if criterion in ALWAYS:
         return frozenset({"ruff" if criterion == ALWAYS[0] else "pyright"})
+    if criterion.startswith(PASSING):
+        return frozenset({criterion.rpartition(" ")[2]})
     if criterion.endswith(NO_FAILURES) and not criterion.startswith(("Gap resolved: ", "Constraint kept: ")):
         return frozenset(re.findall(r"[\w-]+", criterion.removesuffix(NO_FAILURES).casefold()))
     return None

@@ -10,8 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from tasks.strategies.gap_report.analysis import QUALITY_FAILED
-
+QUALITY_FAILED = "Quality check failed: "  # begins the description of a tool's gap
 MAX_MENTIONS = 1000
 MAX_TOOL = 60
 RUNNERS = frozenset({"test", "tests", "pytest", "unittest", "tox", "jest", "vitest", "mocha", "ctest"})

@@ -5,9 +5,10 @@ from __future__ import annotations
 from schemas.base import Record
 from tasks.rules.strategy import LivePlan
 from tasks.strategies.drafting.project import Project, read_test_command
+from tasks.strategies.gap_report.checks import CHECKS, Checks
 from tasks.strategies.gap_report.constraints import Protection
 from tasks.strategies.gap_report.places import PROTECTED
-from tasks.strategies.gap_report.verification import CHECKS, aim_tests
+from tasks.strategies.gap_report.verification import aim_tests
 from tasks.text.forbidden_paths import JUDGED
 from tasks.text.paths import expand_globs
 from tasks.toolchain.catalogue import Catalogue
@@ -20,8 +21,14 @@ class IterationState(Record):
     guidance: str | None = None
     protected: tuple[str, ...] = ()  # by the goal and by constraints
     judges: tuple[str, ...] | None = None  # files of tests; None: all
-    checks: tuple[str, ...] = CHECKS  # ids of contracts
+    checks: tuple[str, ...] = CHECKS  # names, see `checks.command_of`
+    asked: tuple[str, ...] = ()  # those of them that the goal names
     language: str | None = None  # the listing that it follows from is not kept
+
+    @property
+    def all_checks(self) -> Checks:
+        """The checks with those that the goal asks for."""
+        return Checks(self.checks, self.asked)
 
 
 def state_of(live: LivePlan) -> IterationState:

@@ -19,7 +19,7 @@ from tasks.strategies.drafting.pieces import cut, join_pieces
 from tasks.strategies.drafting.project import Check, only_documents
 from tasks.strategies.gap_report.document import Iteration, judge_of, level_of
 from tasks.strategies.gap_report.evidence import runs_tests
-from tasks.strategies.gap_report.verification import own_verification, verification
+from tasks.strategies.gap_report.verification import Verification, own_verification, verification
 from tasks.text.fields import MAX_INTENT, MAX_TITLE, fit
 from tasks.toolchain.catalogue import render
 from tasks.toolchain.contract import ToolCategory
@@ -27,6 +27,8 @@ from tasks.toolchain.contract import ToolCategory
 EXPLORE_ID = "explore-scope"
 VERIFY_ID = "verify"
 MAX_CRITERIA = 1000
+MARKED_SINCE = ChangedRule.CHECKS_OF_A_WHOLE_ARE_DROPPED.since
+UNVERIFIED = Verification()
 
 _DOES = {ActionType.CREATE: "Create", ActionType.MODIFY: "Change", ActionType.DELETE: "Delete"}
 _ASKED = (
@@ -63,7 +65,7 @@ def make_steps(iteration: Iteration) -> tuple[PlannedStep, ...]:
     files = dict.fromkeys(path for piece in pieces for path in piece.files)
     gone = {path for piece in pieces if piece.action.action_type is ActionType.DELETE for path in piece.files}
     left = tuple(path for path in files if path not in gone)
-    whole = verification(plan.gap, project, left, iteration.state.checks, failed=iteration.state.failed)
+    whole = verification(plan.gap, project, left, iteration.state.all_checks, failed=iteration.state.failed)
     steps: list[PlannedStep] = []
     after: tuple[str, ...] = ()
     for number, piece in enumerate(pieces, 1):
@@ -71,25 +73,25 @@ def make_steps(iteration: Iteration) -> tuple[PlannedStep, ...]:
         if last and not project.by_own_files:
             tools = whole
         elif piece.action.action_type is ActionType.DELETE:
-            tools = project.tests  # what is gone cannot be looked at
+            tools = Verification(project.tests)  # what is gone cannot be looked at
         elif project.by_own_files:
             tools = _own_tools(iteration, piece, whole=len(pieces) == 1)
         else:
-            tools = project.check(Check.QUICK, piece.files)
+            tools = Verification(project.check(Check.QUICK, piece.files))
         steps.append(_patch(iteration, piece, f"action-{number}", tools, after))
         after = (steps[-1].step_id,)
-    kind = StepType.TEST if whole else StepType.REVIEW  # where no tool can verify, somebody has to look
+    kind = StepType.TEST if whole.tools else StepType.REVIEW  # where no tool can verify, somebody has to look
     about = _about(iteration, f"Verify that this is done: {plan.gap.description}")
     patches = iter(steps)
     joined = [step for some in by_action for step in join_pieces(list(islice(patches, len(some))))]
     return (*joined, _step(iteration, VERIFY_ID, "Verify the iteration", about, kind, whole, after))
 
 
-def _own_tools(iteration: Iteration, piece: PatchPiece, *, whole: bool) -> tuple[VerifyTool, ...]:
+def _own_tools(iteration: Iteration, piece: PatchPiece, *, whole: bool) -> Verification:
     """Choose what looks at the files of a piece; where some tests fail for another gap, those among them do not."""
     state, judged = iteration.state, whole and iteration.state.judges is None
     gap, project = iteration.plan.gap, iteration.project
-    return own_verification(gap, project, piece.files, state.checks, failed=state.failed, whole=judged)
+    return own_verification(gap, project, piece.files, state.all_checks, failed=state.failed, whole=judged)
 
 
 def explore_step(iteration: Iteration) -> PlannedStep:
@@ -125,7 +127,7 @@ def _level(files: Sequence[str], action: ActionType, iteration: Iteration) -> Ri
 
 
 def _patch(
-    iteration: Iteration, piece: PatchPiece, step_id: str, tools: tuple[VerifyTool, ...], after: tuple[str, ...]
+    iteration: Iteration, piece: PatchPiece, step_id: str, judged: Verification, after: tuple[str, ...]
 ) -> PlannedStep:
     action, files = piece.action, piece.files
     verb, hint = "Do", "Change those of these files that need it."
@@ -137,7 +139,7 @@ def _patch(
         title = f"{verb}: {title}"
     title = fit(title, MAX_TITLE - len(piece.part)) + piece.part
     if only_documents(files) and piece.level is RiskLevel.LOW:
-        tools = ()
+        judged = Verification()
     declared = level_of(files[0], action.action_type, failed=iteration.state.failed)
     changes = {
         "allowed_files": files,
@@ -146,7 +148,7 @@ def _patch(
         "rollback_hint": ROLLBACK,
         "guidance": explain_raise(assess_declared(declared, files), iteration.state.guidance),
     }
-    step = _step(iteration, step_id, title, _about(iteration, action.description), StepType.PATCH, tools, after)
+    step = _step(iteration, step_id, title, _about(iteration, action.description), StepType.PATCH, judged, after)
     return step.model_copy(update=changes)
 
 
@@ -156,9 +158,10 @@ def _step(
     title: str,
     intent: str,
     kind: StepType,
-    tools: tuple[VerifyTool, ...] = (),
+    judged: Verification = UNVERIFIED,
     after: tuple[str, ...] = (),
 ) -> PlannedStep:
+    tools = judged.tools
     mode = MODE_OF_TYPE[kind]
     return PlannedStep(
         step_id=step_id,
@@ -173,6 +176,7 @@ def _step(
         verify_tools=tools,
         queue=iteration.project.goal.queue,
         estimate=estimate(mode),
+        quick_checks=judged.added if iteration.project.catalogue.policy_version >= MARKED_SINCE else (),
     )
 
 

@@ -19,6 +19,7 @@ from tasks.rules.strategy import MAX_EXPANSION, Answer, Draft, End, Expansion, L
 from tasks.rules.validation import max_steps, reject
 from tasks.strategies.drafting.answers import connect_answers
 from tasks.strategies.drafting.project import Project, read_test_command
+from tasks.strategies.gap_report.checks import Checks, choose_checks, unknown_checks
 from tasks.strategies.gap_report.choice import Choice, Rules, choose, gaps_in
 from tasks.strategies.gap_report.constraints import Protection, Shield
 from tasks.strategies.gap_report.document import Iteration, estimate_risk, make_iteration
@@ -51,7 +52,7 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
     allowed = expand_globs(goal.allowed_files, goal.context.files, forbidden=setting.forbidden)
     test, unknown = read_test_command(goal, catalogue.match)
     shield = Shield(Protection.of((*PROTECTED, *given.protected_paths)), allowed.files, setting.forbidden)
-    if errors := allowed.errors + unknown + _overworked(shield, gaps):
+    if errors := allowed.errors + unknown + unknown_checks(given.checks, catalogue) + _overworked(shield, gaps):
         return reject("invalid_goal", errors)
     rules = Rules.of(setting.options)
     history = GapHistory.of(given.recent_records, setting.history, rules.max_failures)
@@ -59,7 +60,8 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
     if choice is None:
         return NothingToDo("all_protected")
     project = aim_tests(Project.of(goal, allowed.files, test, catalogue), choice.judges)
-    return _plan(project, choice, history, setting.now)
+    checks = choose_checks(project, given.checks, rules.checks)
+    return _plan(project, choice, checks, history, setting.now)
 
 
 def input_for(live: LivePlan, facts: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -129,8 +131,8 @@ def _overworked(shield: Shield, gaps: tuple[Gap, ...]) -> tuple[FieldError, ...]
     return (field_error("/gap_report/protected_paths", "too_many_globs", sentence),)
 
 
-def _plan(project: Project, choice: Choice, history: GapHistory, now: int) -> Answer:
-    iteration = make_iteration(project, choice, history.next_number, now)
+def _plan(project: Project, choice: Choice, checks: Checks, history: GapHistory, now: int) -> Answer:
+    iteration = make_iteration(project, choice, checks, history.next_number, now)
     if must_explore(iteration):
         steps: tuple[PlannedStep, ...] = (explore_step(iteration),)
     else:

@@ -1,4 +1,4 @@
-"""How an iteration is verified: lint, types, the tool that reported, and tests.
+"""How an iteration is verified: its checks, the tool that reported, and tests.
 
 Where some tests fail for another gap, those that passed before judge: verified by tests that fail whatever it does, no
 iteration could ever succeed before that other gap is closed.
@@ -7,112 +7,113 @@ iteration could ever succeed before that other gap is closed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
-from types import MappingProxyType
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from schemas.goal import Goal
 from schemas.kinds.gap_report import Gap, PlannedGap
 from schemas.step import VerifyTool
-from tasks.base.errors import UnknownCommand
 from tasks.strategies.drafting.project import Check, Project, only_documents
 from tasks.strategies.gap_report import evidence
-from tasks.strategies.gap_report.analysis import category_of
+from tasks.strategies.gap_report.analysis import is_of_tests
+from tasks.strategies.gap_report.checks import Checks, Command, aim, aim_at_all, command_of, command_of_tool, is_asked
 from tasks.strategies.gap_report.evidence import tool_of
 from tasks.strategies.gap_report.history import key
 from tasks.strategies.gap_report.places import Places
-from tasks.toolchain.contract import MANY, fits, operand
 from tasks.toolchain.files import name_of
-
-CHECKS = ("ruff-check", "pyright")  # contracts of the catalogue, for Python
-
-PYTHON = (".py", ".pyi")
-NODE = (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx")
-
-# The word that a tool is known by, how it is run, and what files it is given; none: it looks at everything.
-COMMANDS: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
-    {
-        "ruff": ("ruff check", PYTHON),
-        "flake8": ("flake8", PYTHON),
-        "mypy": ("mypy", PYTHON),
-        "pyright": ("pyright", PYTHON),
-        "eslint": ("npx eslint", NODE),
-        "tsc": ("npx tsc --noEmit", ()),
-        "vet": ("go vet ./...", ()),
-        "golangci-lint": ("golangci-lint run ./...", ()),
-        "clippy": ("cargo clippy -- -D warnings", ()),
-    }
-)
 
 _RUN = re.compile(r"test_.*\.py|.*_test\.py|.*[.-](?:test|spec)\.[cm]?[jt]sx?")  # what a runner finds tests in
 
 
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What verifies a step: its tools in order, and the ids of those among them that nobody asked for."""
+
+    tools: tuple[VerifyTool, ...] = ()
+    added: tuple[str, ...] = ()
+
+
 def verification(
-    gap: PlannedGap, project: Project, files: tuple[str, ...], checks: Sequence[str], *, failed: bool
-) -> tuple[VerifyTool, ...]:
-    """Choose the tools that the criteria ask for and the language has, and the tests.
+    gap: PlannedGap, project: Project, files: tuple[str, ...], checks: Checks, *, failed: bool
+) -> Verification:
+    """Choose the checks of what changes, the tool that reported the gap, and the tests.
 
     What changes nothing but documentation is read by somebody instead, unless its gap failed before.
     """
     if files and only_documents(files) and not failed:
-        return ()
-    if project.language is not None and project.language.name == "python":
-        targets = _targets(files, PYTHON)
-        tools = [tool for check in checks if (tool := _run_check(project, check, targets))]
-    else:
-        tools = list(project.check(Check.BUILD, files)) if files else []
-    tools += (*reporter_of(gap, project, files), *project.tests)
-    return tuple({tool.argv: tool for tool in tools}.values())
+        return Verification()
+    is_python = project.language is not None and project.language.name == "python"
+    built = project.check(Check.BUILD, files) if files and not is_python else ()
+    checked = tuple(tool for name in checks.names for tool in _aim_whole(project, name, files))
+    judged = reporter_of(gap, project, files)
+    tools = (*built, *checked, *judged, *project.tests)
+    return _put_together(gap, project, checks, tools, checked, (*built, *judged))
 
 
 def own_verification(
-    gap: PlannedGap, project: Project, files: tuple[str, ...], checks: Sequence[str], *, failed: bool, whole: bool
-) -> tuple[VerifyTool, ...]:
-    """Choose the tools that look at `files` alone, of those that the criteria ask for.
+    gap: PlannedGap, project: Project, files: tuple[str, ...], checks: Checks, *, failed: bool, whole: bool
+) -> Verification:
+    """Choose what looks at `files` alone: the checks, and the tool that reported the gap.
 
-    With `whole` nothing else changes for this gap: then the tests among `files` judge, too.
+    With `whole` nothing else changes for this gap: then what looks at everything, and the tests among `files`, judge,
+    too.
     """
     if only_documents(files) and not failed:
-        return ()
-    targets = tuple(path for path in files if path.endswith(PYTHON) and fits("path", operand(path)))[:MANY]
-    tools: list[VerifyTool] = []
-    if targets and project.language is not None and project.language.name == "python":
-        tools = [tool for check in checks if (tool := _run_check(project, check, targets))]
-    named = frozenset(map(operand, files))
-    tools += (tool for tool in reporter_of(gap, project, files) if not named.isdisjoint(tool.argv))
-    return project.own_checks(files, whole=whole, others=tuple(tools))
+        return Verification()
+    checked: tuple[VerifyTool, ...] = ()
+    for name in checks.names:
+        if command := command_of(project.catalogue, name):
+            checked += aim(project, command, files, whole=whole)
+    reporter = _reporter(gap, project)
+    judged = aim(project, reporter, files, whole=whole) if reporter else ()
+    tools = project.own_checks(files, whole=whole, others=(*checked, *judged))
+    if reporter and not whole and not judged:  # no piece closes the gap alone
+        closing = aim(project, reporter, files, whole=True)
+        tools = tuple(tool for tool in tools if tool not in closing) or project.tests
+    return _put_together(gap, project, checks, tools, checked, judged)
 
 
-def _targets(files: Sequence[str], suffixes: tuple[str, ...]) -> tuple[str, ...]:
-    """Name the files of a kind that a tool is aimed at: everything, where there are none or too many."""
-    targets = tuple(path for path in files if path.endswith(suffixes) and fits("path", operand(path)))
-    return targets if 0 < len(targets) <= MANY else (".",)
+def _put_together(
+    gap: PlannedGap,
+    project: Project,
+    checks: Checks,
+    tools: Iterable[VerifyTool],
+    checked: Iterable[VerifyTool],
+    needed: Iterable[VerifyTool],
+) -> Verification:
+    """Leave out what is there twice, and mark the checks that neither the goal nor the gap asks for."""
+    once = {tool.argv: tool for tool in tools}
+    kept = {tool.tool for tool in needed}
+    text = f"{project.goal.goal} {gap.description}" if gap.category.casefold() != "quality" else project.goal.goal
+    added = dict.fromkeys(
+        tool.tool
+        for tool in checked
+        if tool.argv in once and tool.tool not in kept and not is_asked(tool, checks, text, project.catalogue)
+    )
+    return Verification(tuple(once.values()), tuple(added))
 
 
-def _run_check(project: Project, check: str, files: Sequence[str]) -> VerifyTool | None:
-    """Aim a contract at files, else at nothing; None where the operator's takes neither."""
-    for words in (tuple(map(operand, files)), ()):
-        with suppress(UnknownCommand):
-            return project.catalogue.aim(project.catalogue.call(check, words).argv)
-    return None
+def _aim_whole(project: Project, name: str, files: Sequence[str]) -> tuple[VerifyTool, ...]:
+    command = command_of(project.catalogue, name)
+    return (aim(project, command, files, whole=True) or aim_at_all(project, command)) if command else ()
 
 
 def reporter_of(gap: PlannedGap, project: Project, files: Sequence[str]) -> tuple[VerifyTool, ...]:
     """Aim the tool that reported `gap` at what changes of its kind; none for tests and unknown tools."""
-    words = re.findall(r"[\w-]+", tool_of(gap.description).casefold()) if gap.category.casefold() == "quality" else ()
-    for command, suffixes in (COMMANDS[word] for word in words if word in COMMANDS):
-        with suppress(UnknownCommand):
-            if suffixes:
-                return (project.catalogue.aim(tuple(command.split()), _targets(files, suffixes)),)
-            return (project.catalogue.match(command),)
-    return ()
+    command = _reporter(gap, project)
+    return (aim(project, command, files, whole=True) or aim_at_all(project, command)) if command else ()
+
+
+def _reporter(gap: PlannedGap, project: Project) -> Command | None:
+    if gap.category.casefold() != "quality":
+        return None
+    return command_of_tool(project.catalogue, tool_of(gap.description))
 
 
 def judges_of(chosen: Gap, gaps: Iterable[Gap], goal: Goal, places: Places) -> tuple[str, ...] | None:
     """List the files of tests that passed before; None where all tests judge."""
-    failing = [gap for gap in gaps if _is_of_tests(gap) and key(gap) != key(chosen)]
-    if _is_of_tests(chosen) or not failing:
+    failing = [gap for gap in gaps if is_of_tests(gap) and key(gap) != key(chosen)]
+    if is_of_tests(chosen) or not failing:
         return None
     blamed = {name.partition("::")[0] for name in goal.context.failing_tests}
     blamed.update(
@@ -129,7 +130,3 @@ def aim_tests(project: Project, judges: Sequence[str] | None) -> Project:
     *before, last = project.tests
     aimed = project.catalogue.narrow(last, judges) if judges else None
     return replace(project, tests=(*before, aimed) if aimed else ())
-
-
-def _is_of_tests(gap: Gap) -> bool:
-    return category_of(gap) == "quality" and evidence.runs_tests(evidence.tool_of(gap.description))

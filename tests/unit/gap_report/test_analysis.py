@@ -86,6 +86,15 @@ def test_gaps_are_sorted_by_priority_then_category_and_equals_stay() -> None:
     assert report.most_critical == report.gaps[0]
 
 
+def test_of_gaps_that_are_equally_urgent_failing_tests_come_first() -> None:
+    found = [analysis.quality_gap(tool, "", "0.1") for tool in ("ruff", "mypy", "pytest", "eslint", "vitest")]
+
+    assert [each.description.rpartition(" ")[2] for each in analysis.report(found).gaps] == [
+        *("pytest", "vitest"),
+        *("ruff", "mypy", "eslint"),
+    ]
+
+
 def test_without_gaps_none_is_critical() -> None:
     assert analysis.report(()).most_critical is None
 

@@ -50,7 +50,7 @@ PASS_RUFF, PASS_PYRIGHT = "All new/modified files pass ruff check", "All new/mod
     [
         (a_gap("Implement src/a.py"), ["src/a.py"], {}, [PASS_RUFF, PASS_PYRIGHT], [PASS_RUFF, PASS_PYRIGHT]),
         (a_gap("Implement docs/a.md"), ["docs/a.md"], {"language": "python"}, [], []),
-        (a_gap("Implement src/a.go"), ["src/a.go"], {}, [], []),
+        (a_gap("Implement src/a.go"), ["src/a.go"], {}, [], ["All new/modified files pass go build"]),
         (
             a_gap("Quality check failed: pytest", "quality", evidence="FAILED tests/test_a.py::test_it - x"),
             ["tests/test_a.py"],
@@ -138,7 +138,11 @@ def test_an_operator_puts_another_type_checker_in_the_place_of_pyright(check: di
 @pytest.mark.parametrize(
     ("tool", "path", "verify"),
     [
-        ("mypy", "src/a.py", f"{PYTHON.format('src/a.py').replace(' && pytest', ' && mypy -- src/a.py && pytest')}"),
+        (
+            "mypy",
+            "src/a.py",
+            "ruff check -- src/a.py && pyright src/a.py && mypy --follow-imports=silent -- src/a.py && pytest -q",
+        ),
         ("ruff 0.15", "src/a.py", PYTHON.format("src/a.py")),
         ("pytest", "src/a.py", PYTHON.format("src/a.py")),
         ("CodeQL", "src/a.py", PYTHON.format("src/a.py")),

@@ -1,0 +1,193 @@
+"""Which checks an iteration has beside its tests, and how each is aimed at files.
+
+A check is a command of the catalogue without files. A goal or an operator names checks; otherwise the goal's manifests
+say which a project uses, and where a goal brings none, Python has two that always hold.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from schemas.base import RiskLevel
+from schemas.envelope import FieldError, field_error
+from schemas.step import VerifyTool
+from tasks.base.errors import UnknownCommand
+from tasks.strategies.drafting.project import Project
+from tasks.text.fields import fit
+from tasks.toolchain.catalogue import Catalogue, words
+from tasks.toolchain.contract import MANY, Contract, ToolCategory, fits, operand
+from tasks.toolchain.files import chunks
+from tasks.toolchain.language import LINTING, TYPING
+from tasks.toolchain.languages import LANGUAGES
+
+CHECKS = ("ruff-check", "pyright")  # contracts of the catalogue, for Python where a goal brings no manifest
+
+Command = tuple[str, ...]
+
+# The words that a tool is known by, and how it is run. The first row counts whose words a report has for its tool.
+COMMANDS: Mapping[str, str] = MappingProxyType(
+    {
+        "ruff format": "ruff format --check",
+        "ruff": "ruff check",
+        "flake8": "flake8",
+        "black": "black --check",
+        "mypy": "mypy --follow-imports=silent",  # what other files have wrong is theirs
+        "pyright": "pyright",
+        "eslint": "npx eslint",
+        "prettier": "npx prettier --check",
+        "tsc": "npx tsc --noEmit",
+        "vet": "go vet ./...",
+        "golangci-lint": "golangci-lint run ./...",
+        "gofmt": "gofmt -l",
+        "clippy": "cargo clippy -- -D warnings",
+    }
+)
+
+_ABOUT = {ToolCategory.LINT: LINTING, ToolCategory.TYPE_CHECK: TYPING}
+_STARTERS = frozenset({"npx", "uv", "poetry", "run", "python", "python3", "-m"})
+_OF_TWO = frozenset({"ruff", "cargo", "go", "node"})  # programs whose next word says what they do
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """The checks of an iteration by name, in their order; some were asked for by the goal."""
+
+    names: tuple[str, ...] = CHECKS
+    asked: tuple[str, ...] = ()
+
+
+def choose_checks(project: Project, named: Sequence[str] | None, operators: Sequence[str] | None) -> Checks:
+    """Choose the checks of an iteration.
+
+    Those that a goal has `named` stand in the place of the usual ones; with a `+` they are added to these. The usual
+    ones are what `operators` have set for Python, else what the goal's manifests configure.
+    """
+    asked = tuple(dict.fromkeys(each.removeprefix("+").strip() for each in named or ()))
+    adds = named is None or any(each.startswith("+") for each in named)
+    return Checks(tuple(dict.fromkeys((*(_usual_checks(project, operators) if adds else ()), *asked))), asked)
+
+
+def unknown_checks(named: Sequence[str] | None, catalogue: Catalogue) -> tuple[FieldError, ...]:
+    """Say which checks of a goal are none of the catalogue's."""
+    unknown = (
+        (at, name) for at, name in enumerate(named or ()) if command_of(catalogue, name.removeprefix("+")) is None
+    )
+    return tuple(
+        field_error(
+            f"/gap_report/checks/{at}",
+            "unknown_check",
+            f"{fit(name, 80)!r} is no check of the tool catalogue: name a tool such as mypy, or its whole command.",
+        )
+        for at, name in unknown
+    )
+
+
+def command_of(catalogue: Catalogue, name: str) -> Command | None:
+    """Find the command of a check that is named by one word or as a whole; None where there is none.
+
+    What runs tests, or changes files, is no check.
+    """
+    word = name.casefold().strip()
+    with suppress(UnknownCommand):
+        known = words(COMMANDS.get(word, name))
+        return known if _contract_of(catalogue, known) else _of_contract(catalogue, {word})
+    return None
+
+
+def command_of_tool(catalogue: Catalogue, tool: str) -> Command | None:
+    """Find the command of the tool that a report names in words of its own, such as `Ruff 0.15`."""
+    parts = frozenset(re.findall(r"[\w-]+", tool.casefold()))
+    known = (words(line) for name, line in COMMANDS.items() if parts.issuperset(name.split()))
+    ours = next((command for command in known if _contract_of(catalogue, command)), None)
+    return ours or _of_contract(catalogue, parts)
+
+
+def _of_contract(catalogue: Catalogue, names: Collection[str]) -> Command | None:
+    for contract in catalogue.contracts.values():
+        called = {contract.id.casefold(), *(title_of(tuple(each.split())) for each in contract.spellings)}
+        command = (*contract.spellings[0].split(), *contract.required)
+        if not called.isdisjoint(names) and _contract_of(catalogue, command):
+            return command
+    return None
+
+
+def title_of(command: Command) -> str:
+    """Name a command as people do, by its program, and by what that does where it does several things."""
+    named = [word for word in command if word not in _STARTERS]
+    return " ".join(named[: 2 if named and named[0] in _OF_TWO else 1]).casefold()
+
+
+def aim(project: Project, command: Command, files: Sequence[str], *, whole: bool) -> tuple[VerifyTool, ...]:
+    """Aim a check at those of `files` that it is for.
+
+    What does not look at files alone judges only a `whole` change: no piece of one is judged by files that it may not
+    touch.
+    """
+    catalogue = project.catalogue
+    contract = _contract_of(catalogue, command)
+    if contract is None:
+        return ()
+    reading = contract.read(command)
+    if contract.positional != "path" or (reading and reading.positionals):
+        return (catalogue.aim(command),) if whole and reading else ()
+    fitting = tuple(path for path in files if _is_for(contract, project, path) and fits("path", operand(path)))
+    return tuple(catalogue.aim(command, part) for part in chunks(fitting, MANY))
+
+
+def aim_at_all(project: Project, command: Command) -> tuple[VerifyTool, ...]:
+    """Aim a check at everything that is of its language."""
+    contract = _contract_of(project.catalogue, command)
+    if (
+        contract
+        and contract.languages
+        and (project.language is None or project.language.name not in contract.languages)
+    ):
+        return ()
+    for place in ((".",), ()):
+        with suppress(UnknownCommand):
+            return (project.catalogue.aim(command, place),)
+    return ()
+
+
+def is_asked(tool: VerifyTool, checks: Checks, text: str, catalogue: Catalogue) -> bool:
+    """Tell whether a goal asked for a check: by name, or by words of a `text` that are about what it looks for."""
+    contract = catalogue.contracts[tool.tool]
+    called = (command_of(catalogue, name) for name in checks.asked)
+    about = _ABOUT.get(contract.category, r"(?!)")
+    named = re.findall(r"[\w-]+", text.casefold())
+    return any(command and tool.argv[: len(command)] == command for command in called) or any(
+        re.fullmatch(about, word) or word == title_of(tool.argv) for word in named
+    )
+
+
+def _usual_checks(project: Project, operators: Sequence[str] | None) -> tuple[str, ...]:
+    language, manifests = project.language, project.goal.context.manifests
+    if language is None:
+        return ()
+    if language.name == "python" and (operators is not None or not manifests):
+        return CHECKS if operators is None else tuple(operators)
+    configured = (
+        next((each.part.command for each in choice if each.is_configured(manifests)), "")
+        for choice in language.quick_checks
+    )
+    return tuple(filter(None, configured))
+
+
+def _is_for(contract: Contract, project: Project, path: str) -> bool:
+    named: Iterable[str] = contract.languages or ([project.language.name] if project.language else ())
+    suffixes = tuple(suffix for name in named if name in LANGUAGES for suffix in LANGUAGES[name].suffixes)
+    return path.endswith(suffixes) if suffixes else True
+
+
+def _contract_of(catalogue: Catalogue, command: Command) -> Contract | None:
+    """Find the contract that takes a check's command, without files or with one."""
+    for files in ((), ("x",)):
+        with suppress(UnknownCommand):
+            contract = catalogue.contracts[catalogue.aim(command, files).tool]
+            is_check = contract.category is not ToolCategory.TEST and contract.min_risk is RiskLevel.LOW
+            return contract if is_check else None
+    return None
