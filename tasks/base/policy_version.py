@@ -102,6 +102,11 @@ class ChangedRule(Enum):
         "A check that nobody asked for and that was red before the plan is not run any more in steps of mode `test` "
         "either; the steps of a gap report have such checks, whatever tool reported its gap.",
     )
+    CAUSES_ARE_LOOKED_FOR = (
+        6,
+        "Where what was patched for failing tests or type errors did not do, the cause is looked for once before the "
+        "plan of a gap report halts.",
+    )
     # Asked nowhere, for a plan names its policy itself. The row raises the version, so that workers which would decide
     # such a plan under the built-in rules leave it to newer ones (`is_newer`).
     PLANNED_ANEW_BEFORE_A_HALT = (

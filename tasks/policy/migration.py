@@ -127,6 +127,7 @@ ROWS: Mapping[ChangedRule, Callable[[UnitOfWork], None] | None] = MappingProxyTy
         ChangedRule.ANSWERS_ARE_EXACT: None,  # of answers to come
         ChangedRule.DOCUMENTS_ARE_NOT_TESTED: None,  # of steps to come
         ChangedRule.ENDS_WHILE_ASKING: None,  # of ends to come
+        ChangedRule.CAUSES_ARE_LOOKED_FOR: None,  # reads the steps
         ChangedRule.CHECKS_OF_A_WHOLE_ARE_DROPPED: None,  # of steps to come, which are marked
         ChangedRule.POLICIES_ARE_KEPT: None,  # none was named, so that ours hold on
         ChangedRule.PARTS_ARE_GIVEN: None,  # of drafts to come: a plan that works already ends without a card

@@ -105,16 +105,21 @@ class Project:
         return tuple(tools), tuple(added)
 
     def own_checks(
-        self, files: tuple[str, ...], *, whole: bool, others: tuple[VerifyTool, ...] = ()
+        self,
+        files: tuple[str, ...],
+        *,
+        whole: bool,
+        others: tuple[VerifyTool, ...] = (),
+        tests: tuple[str, ...] = (),
     ) -> tuple[VerifyTool, ...]:
         """Choose what judges a change of `files` by these files alone, after `others`.
 
-        With `whole` nothing else is changed for the same end: then the goal's failing tests judge, too, else the tests
-        among `files`. Where no tool looks at these files alone, what the project has judges all of it.
+        With `whole` nothing else is changed for the same end: then the goal's failing tests judge, too, else `tests`,
+        else the tests among `files`. Where no tool looks at these files alone, what the project has judges all of it.
         """
         tools = (*others, *(self.catalogue.aimed(self.language.quick, files) if self.language else ()))
         if whole:
-            tools += self._narrow(self.goal.context.failing_tests) or self._narrow(files_of(files, Role.TEST))
+            tools += self._narrow(self.goal.context.failing_tests) or self._narrow(tests or files_of(files, Role.TEST))
         named = frozenset(map(operand, files))
         if tools[len(others) :] or any(not named.isdisjoint(tool.argv) for tool in others):
             usual: tuple[VerifyTool, ...] = ()

@@ -15,8 +15,9 @@ from tasks.strategies.gap_report import evidence
 from tasks.strategies.gap_report.analysis import category_of
 from tasks.strategies.gap_report.constraints import NO_BOUNDS, Bounds, Protection, bounds_of
 from tasks.strategies.gap_report.places import MANY, NO_NAMES, Documents, ModuleDocument, Places
+from tasks.strategies.gap_report.suspects import with_suspects
 from tasks.text.fields import fit
-from tasks.toolchain.files import Role, files_of, role_of
+from tasks.toolchain.files import Role, files_of
 
 MAX_DESCRIPTION = 1000
 CREATE, MODIFY, DELETE = ActionType
@@ -61,7 +62,7 @@ def remedy_for(gap: Gap, inventory: Inventory) -> Remedy:
 
 def _quality(gap: Gap, inventory: Inventory) -> Remedy:
     tool = evidence.tool_of(gap.description)
-    files = _reported_files(gap, inventory.places, tool, tool)
+    files = _reported_files(gap, inventory, tool, tool)
     action = PlannedAction(description=f"Fix {fit(tool, 80)} failures", target_files=files, action_type=MODIFY)
     return Remedy((action,), documents=inventory.documents.around(files))
 
@@ -128,20 +129,16 @@ def _tests(gap: Gap, inventory: Inventory) -> tuple[str, ...]:
 
 
 def _failing(gap: Gap, inventory: Inventory) -> tuple[str, ...]:
-    return _reported_files(gap, inventory.places, "", gap.description) or _targets(gap, inventory)
+    return _reported_files(gap, inventory, "", gap.description) or _targets(gap, inventory)
 
 
-def _reported_files(gap: Gap, places: Places, tool: str, words: str) -> tuple[str, ...]:
-    """Find the files of a gap's evidence; where `words` speak of tests, those that may be at fault.
-
-    A failing test names itself, seldom what it tests: a step could do nothing but change the tests. Where any of many
-    sources may be meant, somebody has to look.
-    """
+def _reported_files(gap: Gap, inventory: Inventory, tool: str, words: str) -> tuple[str, ...]:
+    """Find the files of a gap's evidence; where `words` speak of tests, those that may be at fault as well."""
+    places = inventory.places
     files = places.locate_all(evidence.mentions(gap.evidence, tool, places.odd))
-    if not files or not evidence.runs_tests(words) or any(role_of(path) is not Role.TEST for path in files):
+    if not files or not evidence.runs_tests(words):
         return files
-    sources = places.sources_for(files) or places.sources
-    return (*files, *sources)[:MAX_TARGETS] if len(sources) <= MANY else ()
+    return with_suspects(files, inventory.documents.texts, gap.evidence, places)[:MAX_TARGETS]
 
 
 def _split(

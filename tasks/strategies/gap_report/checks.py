@@ -106,6 +106,13 @@ def command_of_tool(catalogue: Catalogue, tool: str) -> Command | None:
     return ours or _of_contract(catalogue, parts)
 
 
+def category_of_tool(catalogue: Catalogue, tool: str) -> ToolCategory | None:
+    """Say what the tool of a report is for; None where the catalogue has none of that name."""
+    command = command_of_tool(catalogue, tool)
+    contract = _contract_of(catalogue, command) if command else None
+    return contract.category if contract else None
+
+
 def _of_contract(catalogue: Catalogue, names: Collection[str]) -> Command | None:
     for contract in catalogue.contracts.values():
         called = {contract.id.casefold(), *(title_of(tuple(each.split())) for each in contract.spellings)}

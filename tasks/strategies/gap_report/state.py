@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from schemas.base import Record
 from tasks.rules.strategy import LivePlan
 from tasks.strategies.drafting.project import Project, read_test_command
@@ -23,6 +25,8 @@ class IterationState(Record):
     judges: tuple[str, ...] | None = None  # files of tests; None: all
     checks: tuple[str, ...] = CHECKS  # names, see `checks.command_of`
     asked: tuple[str, ...] = ()  # those of them that the goal names
+    tried: tuple[str, ...] = ()  # files that were patched in vain, once the cause is looked for elsewhere
+    failure: dict[str, Any] | None = None  # what failed for good
     language: str | None = None  # the listing that it follows from is not kept
 
     @property

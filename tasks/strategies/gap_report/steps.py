@@ -18,18 +18,26 @@ from tasks.rules.risk import RISK, ROLLBACK, assess_declared, estimate, explain_
 from tasks.strategies.drafting.pieces import cut, join_pieces
 from tasks.strategies.drafting.project import Check, only_documents
 from tasks.strategies.gap_report.document import Iteration, judge_of, level_of
-from tasks.strategies.gap_report.evidence import runs_tests
+from tasks.strategies.gap_report.evidence import runs_tests, tool_of
 from tasks.strategies.gap_report.verification import Verification, own_verification, verification
 from tasks.text.fields import MAX_INTENT, MAX_TITLE, fit
 from tasks.toolchain.catalogue import render
 from tasks.toolchain.contract import ToolCategory
+from tasks.toolchain.files import Role, files_of
 
 EXPLORE_ID = "explore-scope"
 VERIFY_ID = "verify"
+AGAIN = "-r2"  # ends the names of steps that are made where the first ones failed
 MAX_CRITERIA = 1000
+MAX_TRIED = 100  # characters
 MARKED_SINCE = ChangedRule.CHECKS_OF_A_WHOLE_ARE_DROPPED.since
 UNVERIFIED = Verification()
 
+_ASKED_AGAIN = (
+    "Patching {} did not help; input.failure has what failed last. Find the cause: read the tests, and what they run, "
+    'as far as it goes. Answer {{"files": [], "notes": ""}}: the paths of the files at fault, also of those that may '
+    "not change, and what is wrong there."
+)
 _DOES = {ActionType.CREATE: "Create", ActionType.MODIFY: "Change", ActionType.DELETE: "Delete"}
 _ASKED = (
     "Find out which of the files that may change must change, and answer "
@@ -56,7 +64,11 @@ def must_explore(iteration: Iteration) -> bool:
 
 
 def make_steps(iteration: Iteration) -> tuple[PlannedStep, ...]:
-    """Make the patches in a row, and the verification of all; none where no file may be patched."""
+    """Make the patches in a row, and the verification of all; none where no file may be patched.
+
+    The second ones of a plan have names of their own.
+    """
+    again = AGAIN if iteration.state.tried else ""
     plan, project = iteration.plan, iteration.project
     by_action = [list(_pieces(action, iteration)) for action in plan.actions]
     pieces = [piece for some in by_action for piece in some]
@@ -78,25 +90,28 @@ def make_steps(iteration: Iteration) -> tuple[PlannedStep, ...]:
             tools = _own_tools(iteration, piece, whole=len(pieces) == 1)
         else:
             tools = Verification(project.check(Check.QUICK, piece.files))
-        steps.append(_patch(iteration, piece, f"action-{number}", tools, after))
+        steps.append(_patch(iteration, piece, f"action-{number}{again}", tools, after))
         after = (steps[-1].step_id,)
     kind = StepType.TEST if whole.tools else StepType.REVIEW  # where no tool can verify, somebody has to look
     about = _about(iteration, f"Verify that this is done: {plan.gap.description}")
     patches = iter(steps)
     joined = [step for some in by_action for step in join_pieces(list(islice(patches, len(some))))]
-    return (*joined, _step(iteration, VERIFY_ID, "Verify the iteration", about, kind, whole, after))
+    return (*joined, _step(iteration, VERIFY_ID + again, "Verify the iteration", about, kind, whole, after))
 
 
 def _own_tools(iteration: Iteration, piece: PatchPiece, *, whole: bool) -> Verification:
     """Choose what looks at the files of a piece; where some tests fail for another gap, those among them do not."""
     state, judged = iteration.state, whole and iteration.state.judges is None
     gap, project = iteration.plan.gap, iteration.project
-    return own_verification(gap, project, piece.files, state.all_checks, failed=state.failed, whole=judged)
+    tests = files_of(piece.action.target_files, Role.TEST) if judged and _is_of_tests(iteration) else ()
+    return own_verification(gap, project, piece.files, state.all_checks, failed=state.failed, whole=judged, tests=tests)
 
 
 def explore_step(iteration: Iteration) -> PlannedStep:
-    """Make the step that finds out what an action is about."""
-    intent = f"{_ASKED} {_about(iteration, iteration.plan.actions[0].description)}"
+    """Make the step that finds out what an action is about, or why what was tried did not do."""
+    tried = iteration.state.tried
+    asked = _ASKED_AGAIN.format(fit(", ".join(tried), MAX_TRIED)) if tried else _ASKED
+    intent = f"{asked} {_about(iteration, iteration.plan.actions[0].description)}"
     step = _step(iteration, EXPLORE_ID, "Find the files to change", intent, StepType.EXPLORE)
     return step.model_copy(update={"success_criteria": "The files to change are named.", "keeps_answer": True})
 
@@ -113,9 +128,30 @@ def _pieces(action: PlannedAction, iteration: Iteration) -> Iterator[PatchPiece]
             yield PatchPiece(action, iteration.allowed, _level(iteration.allowed, ActionType.MODIFY, iteration))
         return
     files = tuple(path for path in iteration.allowed if path in action.target_files)
+    if files and _is_of_tests(iteration) and (together := _in_one_step(files, action, iteration)):
+        yield together
+        return
     parts = tuple(cut(files, lambda path: _level((path,), action.action_type, iteration)))
     for number, (part, level) in enumerate(parts, 1):
         yield PatchPiece(action, part, level, f" ({number} of {len(parts)})" if len(parts) > 1 else "")
+
+
+def _in_one_step(files: tuple[str, ...], action: PlannedAction, iteration: Iteration) -> PatchPiece | None:
+    """Take tests and what may be at fault together, where one step may touch them all: the tests judge it at once.
+
+    The other sources that the goal allows come along where they are few and raise no risk.
+    """
+    level = _level(files, action.action_type, iteration)
+    others = tuple(path for path in files_of(iteration.allowed, Role.SOURCE) if path not in files)
+    most = RISK[level].max_files
+    if len(files) + len(others) <= most and _level((*files, *others), ActionType.MODIFY, iteration) is level:
+        files = (*files, *others)
+    return PatchPiece(action, files, level) if len(files) <= most else None
+
+
+def _is_of_tests(iteration: Iteration) -> bool:
+    gap = iteration.plan.gap
+    return gap.category.casefold() == "quality" and runs_tests(tool_of(gap.description))
 
 
 def _level(files: Sequence[str], action: ActionType, iteration: Iteration) -> RiskLevel:

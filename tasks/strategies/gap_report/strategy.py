@@ -25,6 +25,7 @@ from tasks.strategies.gap_report.constraints import Protection, Shield
 from tasks.strategies.gap_report.document import Iteration, estimate_risk, make_iteration
 from tasks.strategies.gap_report.history import COUNTER, GapHistory, field_of
 from tasks.strategies.gap_report.places import PROTECTED
+from tasks.strategies.gap_report.second_look import look_again, note_failure
 from tasks.strategies.gap_report.state import free_files, project_in, state_of
 from tasks.strategies.gap_report.steps import (
     EXPLORE_ID,
@@ -76,6 +77,8 @@ def input_for(live: LivePlan, facts: Mapping[str, Any]) -> Mapping[str, Any] | N
     material = {name: document[name] for name in ("iteration_id", "gap", "acceptance_criteria")}
     if facts.get("step_id") == EXPLORE_ID:
         material["files"] = list(free_files(live)[:MAX_LISTED])
+        if failure := state_of(live).failure:
+            material["failure"] = failure
     return material
 
 
@@ -88,19 +91,24 @@ def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None
 
 def advance(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
     """Patch what was found; an exploration that was skipped leaves all that is allowed."""
-    if end.step_id != EXPLORE_ID or end.state not in {"DONE", "SKIPPED"} or live.document is None:
+    if end.step_id != EXPLORE_ID:
+        return note_failure(live, end)
+    if end.state not in {"DONE", "SKIPPED"} or live.document is None:
         return None
     allowed = free_files(live)
     found = _files_of(end.output) if end.state == "DONE" else list(allowed)
     wanted = {clean(path) for path in found or ()}
     files = tuple(path for path in allowed if path in wanted)
     if not files:
-        return _unfit(live, "no_allowed_files", "None of the files that were found may be changed.")
+        named = f": {fit(', '.join(sorted(wanted)), 200)}" if wanted else ""
+        return _unfit(live, "no_allowed_files", f"None of the files that were found may be changed{named}.")
     if len(files) > MAX_TARGETS:
         return _unfit(live, "too_many_files", f"{len(files)} files are too many for one iteration.")
     plan, state = IterationPlan.model_validate(live.document), state_of(live)
     target = {"target_files": files, "action_type": ActionType.MODIFY}
-    actions = tuple(each if each.target_files else each.model_copy(update=target) for each in plan.actions)
+    actions = tuple(
+        each if each.target_files and not state.tried else each.model_copy(update=target) for each in plan.actions
+    )
     risk = estimate_risk(actions, (), failed=state.failed)
     plan = plan.model_copy(update={"actions": actions, "estimated_risk": risk})
     told = (EXPLORE_ID,) if end.state == "DONE" else ()
@@ -119,9 +127,9 @@ def answer(live: LivePlan, value: Any, catalogue: Catalogue) -> Expansion | str:
     return "This plan has asked nothing."
 
 
-def stuck(live: LivePlan, catalogue: Catalogue) -> Expansion | None:  # noqa: ARG001 (the protocol's)
-    """Leave a failed iteration as it is: the next one is planned from its record."""
-    return None
+def stuck(live: LivePlan, catalogue: Catalogue) -> Expansion | None:
+    """Look for the cause once; then a failed iteration stays as it is, and the next one is planned from its record."""
+    return look_again(live, catalogue)
 
 
 def _overworked(shield: Shield, gaps: tuple[Gap, ...]) -> tuple[FieldError, ...]:

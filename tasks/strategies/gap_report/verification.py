@@ -51,12 +51,19 @@ def verification(
 
 
 def own_verification(
-    gap: PlannedGap, project: Project, files: tuple[str, ...], checks: Checks, *, failed: bool, whole: bool
+    gap: PlannedGap,
+    project: Project,
+    files: tuple[str, ...],
+    checks: Checks,
+    *,
+    failed: bool,
+    whole: bool,
+    tests: tuple[str, ...] = (),
 ) -> Verification:
     """Choose what looks at `files` alone: the checks, and the tool that reported the gap.
 
-    With `whole` nothing else changes for this gap: then what looks at everything, and the tests among `files`, judge,
-    too.
+    With `whole` nothing else changes for this gap: then what looks at everything judges, too, and `tests`, else the
+    tests among `files`.
     """
     if only_documents(files) and not failed:
         return Verification()
@@ -66,7 +73,7 @@ def own_verification(
             checked += aim(project, command, files, whole=whole)
     reporter = _reporter(gap, project)
     judged = aim(project, reporter, files, whole=whole) if reporter else ()
-    tools = project.own_checks(files, whole=whole, others=(*checked, *judged))
+    tools = project.own_checks(files, whole=whole, others=(*checked, *judged), tests=tests)
     if reporter and not whole and not judged:  # no piece closes the gap alone
         closing = aim(project, reporter, files, whole=True)
         tools = tuple(tool for tool in tools if tool not in closing) or project.tests

@@ -1,0 +1,55 @@
+"""Where a fix failed for good, somebody looks for the cause once, before the plan halts.
+
+What a tool prints names where a failure showed, and the files that were patched for it may be innocent. So a step reads
+all that may change, is told what failed, and names the files at fault; these are patched then.
+"""
+
+from __future__ import annotations
+
+from schemas.base import StepState
+from schemas.kinds.gap_report import IterationPlan
+from tasks.base.policy_version import ChangedRule
+from tasks.rules.strategy import End, Expansion, LivePlan
+from tasks.strategies.gap_report.checks import category_of_tool
+from tasks.strategies.gap_report.document import Iteration
+from tasks.strategies.gap_report.evidence import runs_tests, tool_of
+from tasks.strategies.gap_report.state import free_files, project_in, state_of
+from tasks.strategies.gap_report.steps import explore_step
+from tasks.toolchain.catalogue import Catalogue
+from tasks.toolchain.contract import ToolCategory
+
+WHY = "What was patched did not close the gap, and its cause is looked for."
+
+
+def note_failure(live: LivePlan, end: End) -> Expansion | None:
+    """Keep what failed, for the step that will look for its cause."""
+    if end.state != StepState.FAILED or end.failure is None or not may_look_again(live):
+        return None
+    failure = {name: end.failure.get(name) for name in ("category", "failing_tests", "trace", "suggestion")}
+    return Expansion({**live.state, "failure": failure}, live.document, "A step of the iteration has failed.")
+
+
+def look_again(live: LivePlan, catalogue: Catalogue) -> Expansion | None:
+    """Look for the cause among all that may change; None where somebody did, or where it cannot be elsewhere."""
+    if not may_look_again(live):
+        return None
+    plan, state = IterationPlan.model_validate(live.document), state_of(live)
+    tried = tuple(dict.fromkeys(path for action in plan.actions for path in action.target_files))
+    files, tool = free_files(live), tool_of(plan.gap.description)
+    if not runs_tests(tool) and (
+        category_of_tool(catalogue, tool) is ToolCategory.LINT or not set(files).difference(tried)
+    ):
+        return None  # lint is where it was found
+    state = state.model_copy(update={"tried": tried})
+    step = explore_step(Iteration(plan, project_in(live, files, catalogue), files, state))
+    return Expansion(state.model_dump(mode="json"), live.document, WHY, (step,), replaces=True)
+
+
+def may_look_again(live: LivePlan) -> bool:
+    """Tell whether an iteration for what a tool found has had no exploration yet."""
+    if live.document is None or not live.state or state_of(live).tried:
+        return False
+    if live.policy_version < ChangedRule.CAUSES_ARE_LOOKED_FOR.since:
+        return False
+    plan = IterationPlan.model_validate(live.document)
+    return plan.gap.category.casefold() == "quality" and all(action.target_files for action in plan.actions)

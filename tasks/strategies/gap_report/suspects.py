@@ -1,0 +1,61 @@
+"""The sources that may be at fault where tests fail.
+
+A traceback names the test and where it ended, which need not be where the mistake is. What the tests are named after
+and what they import are suspects as well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from tasks.strategies.gap_report.places import MANY, Places
+from tasks.toolchain.files import Role, files_of, stem_of
+
+MAX_READ = 20_000  # characters of a test
+
+_DOTTED = re.compile(r"^[ \t>]*(?:from[ \t]+(\.*[\w.]+)[ \t]+)?import[ \t]+\(?([\w., \t]{1,400})", re.MULTILINE)
+_QUOTED = re.compile(r"(?:\bfrom|\bimport|\brequire\()[ \t]*['\"]([\w./@-]{1,200})['\"]")
+
+
+def with_suspects(files: Sequence[str], texts: Mapping[str, str], evidence: str, places: Places) -> tuple[str, ...]:
+    """Put the sources that may be at fault behind the files that the `evidence` of failing tests names.
+
+    `texts` are those of files, as far as the goal brings them. Empty where any of many sources may be meant: then
+    somebody has to look.
+    """
+    tests = files_of(files, Role.TEST)
+    read = (evidence, *(texts.get(path, "")[:MAX_READ] for path in tests))
+    suspects = dict.fromkeys((*files, *places.sources_for(tests), *imported(read, places.sources)))
+    if not files_of(suspects, Role.SOURCE) and len(places.sources) > MANY:
+        return ()
+    if not files_of(suspects, Role.SOURCE):
+        suspects |= dict.fromkeys(places.sources)
+    return tuple(suspects)
+
+
+def imported(texts: Iterable[str], sources: Iterable[str]) -> tuple[str, ...]:
+    """List the `sources` that `texts` import, by the ends of their paths."""
+    modules: set[str] = set()
+    for text in texts:
+        for package, names in _DOTTED.findall(text):
+            within = package.strip(".").replace(".", "/")
+            modules.update(
+                "/".join(filter(None, (within, name.split()[0].replace(".", "/"))))
+                for name in names.split(",")
+                if name.split()
+            )
+            modules.add(within)
+        modules.update(
+            re.sub(r"^(?:\.{0,2}/)+|(?:/index)?(?:\.[cm]?[jt]sx?)?$", "", path) for path in _QUOTED.findall(text)
+        )
+    return tuple(path for path in sources if not modules.isdisjoint(_names_of(path)))
+
+
+def _names_of(path: str) -> Iterable[str]:
+    """Yield how a source may be imported: by the ends of its path, without its suffix."""
+    parts = path.split("/")
+    parts[-1] = stem_of(path)
+    if parts[-1] in ("__init__", "index"):
+        parts.pop()
+    return ("/".join(parts[at:]) for at in range(len(parts)))
