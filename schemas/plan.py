@@ -120,13 +120,14 @@ class LogView(Outbound):
 class PlanView(PlanSummary):
     """Everything about one plan; steps in their planned order.
 
-    `unverified` says which files nothing verifies, and whether no step runs tests. `retry_of` and `retried_by` name the
-    plan of whose goal this one was made again, and those that were made of this one's. `log` is null where an older
-    worker wrote the newest line.
+    `unverified` says which files nothing verifies, and whether no step runs tests; `outside` which files the goal does
+    not allow, and which gaps are left. `retry_of` and `retried_by` name the plan of whose goal this one was made again,
+    and those that were made of this one's. `log` is null where an older worker wrote the newest line.
     """
 
     steps: tuple[StepView, ...]
     unverified: str | None = None
+    outside: str | None = None
     retry_of: str | None = None
     retried_by: tuple[str, ...] = ()
     log: LogView | None = None

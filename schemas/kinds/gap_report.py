@@ -174,11 +174,39 @@ class PlannedAction(Record):
     action_type: ActionType
 
 
+def _is_empty(value: object) -> bool:
+    return not value
+
+
+class PassedReason(StrEnum):
+    """Why a gap was passed over."""
+
+    OUTSIDE = "outside"  # the goal allows none of its files
+    PROTECTED = "protected"  # all that it is about is
+    FAILED = "failed"  # too often in a row
+
+
+class PassedGap(Record):
+    """A gap that came before the one that is planned; `files` are those that the goal does not allow."""
+
+    category: str
+    description: str
+    reason: PassedReason
+    files: tuple[str, ...] = ()
+
+
 class IterationPlan(Record):
-    """The document of a `gap_report` plan: one gap, what is done about it, and how it is judged."""
+    """The document of a `gap_report` plan: one gap, what is done about it, and how it is judged.
+
+    `outside` are files of the actions that the goal does not allow: no step touches them. `gaps_left` counts the other
+    gaps of the report.
+    """
 
     iteration_id: Annotated[str, StringConstraints(pattern=r"^iter-\d{4,}-\d{8}-\d{6}$")]
     gap: PlannedGap
     actions: tuple[PlannedAction, ...]
     acceptance_criteria: tuple[str, ...]
     estimated_risk: EstimatedRisk
+    outside: tuple[str, ...] = Field(default=(), exclude_if=_is_empty)
+    passed_over: tuple[PassedGap, ...] = Field(default=(), exclude_if=_is_empty)
+    gaps_left: int = Field(default=0, exclude_if=_is_empty)

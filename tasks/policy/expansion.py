@@ -45,8 +45,10 @@ DROPPED: dict[str, Any] = {  # of the goal, for what a plan expands to
 
 def begin(unit: UnitOfWork, goal: Goal, draft: Draft) -> None:
     """Keep what the strategy will need, with the goal's allowlist as literal paths."""
-    allowed = list(expand_globs(goal.allowed_files, goal.context.files, forbidden=JUDGED).files)
-    fields = goal.model_dump(mode="json", exclude=DROPPED, exclude_defaults=True) | {"allowed_files": allowed}
+    listed = expand_globs(goal.allowed_files, goal.context.files, forbidden=JUDGED).files
+    made = (path for step in draft.steps for path in step.allowed_files)  # by globs, before there are such files
+    allowed = {"allowed_files": list(dict.fromkeys((*listed, *made)))}
+    fields = goal.model_dump(mode="json", exclude=DROPPED, exclude_defaults=True) | allowed
     kept = Goal.model_validate(fields, extra="ignore").model_dump(mode="json", exclude_defaults=True)
     ids = [step.step_id for step in draft.steps]
     unit.keep_strategy_state(goal=kept, state=draft.state, document=draft.document, ids=ids, page=None)

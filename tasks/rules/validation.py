@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 
-from schemas.base import MODE_OF_TYPE, StepType
+from schemas.base import MODE_OF_TYPE, GoalKind, StepType
 from schemas.envelope import FieldError
 from schemas.goal import Goal
 from schemas.step import DELIVERIES, PlannedStep
@@ -24,7 +24,7 @@ from tasks.rules.risk import RISK, assess_declared, is_below
 from tasks.rules.strategy import Rejected
 from tasks.text.fields import MAX_INTENT, MAX_TITLE
 from tasks.text.forbidden_paths import FORBIDDEN, JUDGED, Forbidden
-from tasks.text.paths import expand_globs, fault
+from tasks.text.paths import expand_globs, fault, meant_by_globs
 from tasks.text.sanitize import Treatment, is_plain, sanitize
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, render
 
@@ -88,6 +88,9 @@ def _errors(
         message = f"The plan has {len(steps)} steps and may have {limit}; raise limits.max_steps."
         yield FieldError(pointer="/steps", code="too_many_steps", message=message)
     allowed = frozenset(expand_globs(goal.allowed_files, goal.context.files, forbidden=forbidden).files)
+    if goal.kind is GoalKind.GAP_REPORT:  # its globs allow what a roadmap creates, too
+        named = (path for step in steps for path in step.allowed_files if path not in allowed)
+        allowed |= frozenset(meant_by_globs(goal.allowed_files, named, forbidden))
     around = Surroundings(allowed, Counter(step.step_id for step in steps), catalogue, forbidden)
     for index, step in enumerate(steps):
         for check in STEP_CHECKS:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
 from functools import lru_cache
@@ -101,13 +101,27 @@ def expand_globs(
         if found:
             errors.append(FieldError(pointer=f"{pointer}/{index}", code=found.code, message=found.message))
         elif is_glob(pattern):
-            parts = tuple(part.replace("[", "[[]") for part in clean(pattern).split("/"))
+            parts = _parts_of(pattern)
             for path in map(clean, listing):
                 if glob_matches(parts, path.split("/")) and not is_glob(path) and fault(path, forbidden) is None:
                     files[path] = None
         else:
             files[clean(pattern)] = None
     return Expanded(tuple(files), tuple(errors))
+
+
+def meant_by_globs(patterns: Sequence[str], paths: Iterable[str], forbidden: Forbidden = FORBIDDEN) -> tuple[str, ...]:
+    """Keep the paths that a glob among `patterns` means, whether or not there are such files; none is forbidden."""
+    globs = [_parts_of(pattern) for pattern in patterns if is_glob(pattern)]
+    return tuple(
+        path
+        for path in paths
+        if any(glob_matches(parts, path.split("/")) for parts in globs) and fault(path, forbidden) is None
+    )
+
+
+def _parts_of(glob: str) -> tuple[str, ...]:
+    return tuple(part.replace("[", "[[]") for part in clean(glob).split("/"))
 
 
 def _pattern_fault(pattern: str, listed: int, globs: int, forbidden: Forbidden) -> Fault | None:

@@ -16,6 +16,7 @@ from tasks.plan.changeset import plan_history
 from tasks.policy import delivery
 from tasks.policy.unverified import Planned, describe_unverified
 from tasks.rules.strategy import Answer, Consult, Draft, NothingToDo, Rejected
+from tasks.strategies.gap_report.outside import describe_outside
 from tasks.toolchain.catalogue import Catalogue
 from worker.cli.console import USAGE, Failure
 from worker.drafters.consulting import setting_of
@@ -33,6 +34,8 @@ class Preview:
     errors: tuple[dict[str, Any], ...] = ()
     steps: tuple[StepView, ...] = ()
     unverified: str | None = None
+    outside: str | None = None
+    document: Any = None
     notes: tuple[str, ...] = ()
 
 
@@ -65,6 +68,8 @@ def _of(answer: Answer, catalogue: Catalogue) -> Preview:
         GoalVerdict.PLANNED,
         steps=tuple(map(_view, facts)),
         unverified=describe_unverified(planned, catalogue),
+        outside=describe_outside(answer.document),
+        document=answer.document,
     )
 
 

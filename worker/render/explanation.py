@@ -22,9 +22,9 @@ def lines_of(explained: dict[str, Any]) -> list[str]:
     """Write what `planner explain --json` prints as lines, in words that may come from outside."""
     head = f"{explained['plan_id']}  {explained['state']}  revision {explained['revision']}"
     paused = [f"paused: {explained['paused_by']}"] if explained["paused_by"] else []
-    unverified = [explained["unverified"]] if explained.get("unverified") else []
+    untouched = [explained[name] for name in ("unverified", "outside") if explained.get(name)]
     delivered = [f"{name.replace('_', ' ')}: {explained[name]}" for name in DELIVERED if explained.get(name)]
-    return [head, *paused, *_halt(explained["halt"]), *delivered, *unverified, *_steps(explained["steps"])]
+    return [head, *paused, *_halt(explained["halt"]), *delivered, *untouched, *_steps(explained["steps"])]
 
 
 def _halt(halt: dict[str, Any] | None) -> Iterator[str]:
@@ -100,6 +100,7 @@ def explanation(view: PlanView, attempts: dict[str, list[dict[str, Any]]], only:
         "paused_by": view.paused_by,
         "halt": halt,
         "unverified": view.unverified,
+        "outside": view.outside,
         "branch": view.branch,
         "pull_request": view.pull_request,
         "undelivered": view.undelivered,

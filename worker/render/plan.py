@@ -105,6 +105,8 @@ def portrait(plan: PlanView, most_steps: int | None = None) -> RenderableType:
             for name, told in delivered
         ]
         parts.append("")
+    if plan.outside:
+        parts += [Text(plain(plan.outside), "yellow"), ""]
     if plan.steps:
         parts += [_budget(plan.budget), "", _steps(plan, most_steps)]
     return Group(*parts)

@@ -43,7 +43,7 @@ def page_of_plan(plan: PlanView, explained: dict[str, Any]) -> str:
         *_delivered(plan),
         *(_steps(plan) if plan.steps else ()),
         *_budget(plan.budget),
-        *([f"⚠️ {code(plan.unverified, MAX_TEXT)}"] if plan.unverified else []),
+        *(f"⚠️ {code(told, MAX_TEXT)}" for told in (plan.unverified, plan.outside) if told),
         *_explanation(explained),
     )
 

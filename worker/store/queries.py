@@ -27,6 +27,7 @@ from tasks.policy import goal_texts
 from tasks.policy.answers import note_of
 from tasks.policy.outcome_verdict import is_verified
 from tasks.policy.unverified import Planned, describe_unverified
+from tasks.strategies.gap_report.outside import describe_outside
 from tasks.toolchain.catalogue import catalogue_of
 from worker.store import goal_record, keys
 from worker.store.keys import NO_TENANT, Partition, partition_of
@@ -143,6 +144,7 @@ def plan(client: Redis, partitions: int, plan_id: str) -> PlanView | None:
         **dict(line),
         steps=tuple(view for _, view, _ in steps),
         unverified=describe_unverified([each for _, _, each in steps], catalogue_of(about.get("tools", ()), version)),
+        outside=describe_outside(known),
         retry_of=retry_of.decode() if retry_of else None,
         retried_by=tuple((retried_by or b"").decode().split()),
         log=_log(live, plan_version),

@@ -136,6 +136,8 @@ def _reported_files(gap: Gap, inventory: Inventory, tool: str, words: str) -> tu
     """Find the files of a gap's evidence; where `words` speak of tests, those that may be at fault as well."""
     places = inventory.places
     files = places.locate_all(evidence.mentions(gap.evidence, tool, places.odd))
+    if not places.knows_any(files):
+        files = places.named_in(gap.evidence) or files
     if not files or not evidence.runs_tests(words):
         return files
     return with_suspects(files, inventory.documents.texts, gap.evidence, places)[:MAX_TARGETS]

@@ -13,18 +13,23 @@ with a warning. The first gap that is left with an action once the protected fil
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from schemas.goal import Goal
-from schemas.kinds.gap_report import Gap, GapGoal, PlannedAction
+from schemas.kinds.gap_report import Gap, GapGoal, PassedGap, PassedReason, PlannedAction
 from tasks.strategies.gap_report import analysis
 from tasks.strategies.gap_report.actions import Inventory, Remedy, remedy_for
 from tasks.strategies.gap_report.constraints import Protection, Shield
 from tasks.strategies.gap_report.history import MAX_FAILURES, GapHistory, Past, key
 from tasks.strategies.gap_report.places import Documents, Places
 from tasks.strategies.gap_report.verification import judges_of
+from tasks.text.fields import fit
+
+MAX_PASSED = 20  # gaps that are told
+MAX_FILES = 20  # of each
+MAX_WORDS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +74,10 @@ class Choice:
     remedy: Remedy
     protected: tuple[str, ...]  # by the goal and by constraints
     judges: tuple[str, ...] | None  # files of tests; None: all
-    passed_over: int
+    reached: tuple[str, ...]  # files of the actions that the goal allows
+    outside: tuple[str, ...]  # and those that it does not
+    passed_over: tuple[PassedGap, ...]
+    gaps_left: int
 
 
 def gaps_in(given: GapGoal) -> tuple[Gap, ...]:
@@ -86,16 +94,22 @@ def gaps_in(given: GapGoal) -> tuple[Gap, ...]:
 
 def choose(
     goal: Goal, given: GapGoal, gaps: tuple[Gap, ...], history: GapHistory, shield: Shield, rules: Rules
-) -> Choice | None:
-    """Choose the first gap that is left with an action; None where everything is protected."""
+) -> Choice | tuple[PassedGap, ...]:
+    """Choose the first gap that is left with an action that the goal allows; else the gaps that were passed over."""
     places = Places.of((*goal.context.files, *given.project.files), shield.allowed, shield.forbidden)
     documents = Documents.of(goal.context.documents, given.project.documents)
     inventory = Inventory(places, documents, given.inbox)
     pasts = [(gap, history.of_gap(gap)) for gap in gaps]
-    for number, (gap, past) in enumerate(sorted(pasts, key=lambda pair: pair[1].exhausted)):
+    passed: list[PassedGap] = []
+    for gap, past in sorted(pasts, key=lambda pair: pair[1].exhausted):
         remedy = remedy_for(gap, inventory)
         actions = shield.keep_feasible(rules.spare(remedy.actions, shield.protection), remedy.bounds.excluded)
-        if actions:
+        reached, outside = shield.reach(actions)
+        if not actions:
+            passed.append(_passed(gap, PassedReason.PROTECTED))
+        elif not reached and (not shield.allowed or all(action.target_files for action in actions)):
+            passed.append(_passed(gap, PassedReason.OUTSIDE, outside))
+        else:
             protected = (*given.protected_paths, *remedy.bounds.excluded)
             return Choice(
                 gap,
@@ -104,6 +118,23 @@ def choose(
                 remedy=replace(remedy, actions=actions),
                 protected=protected,
                 judges=judges_of(gap, gaps, goal, places),
-                passed_over=number,
+                reached=reached,
+                outside=outside,
+                passed_over=(*passed, *_failed_before(gap, pasts))[:MAX_PASSED],
+                gaps_left=len(gaps) - 1,
             )
-    return None
+    return tuple(passed)
+
+
+def _failed_before(chosen: Gap, pasts: Iterable[tuple[Gap, Past]]) -> Iterator[PassedGap]:
+    """List the gaps that are more critical than the `chosen` one and failed too often."""
+    for gap, past in pasts:
+        if gap is chosen:
+            return
+        if past.exhausted:
+            yield _passed(gap, PassedReason.FAILED)
+
+
+def _passed(gap: Gap, reason: PassedReason, files: tuple[str, ...] = ()) -> PassedGap:
+    words = fit(gap.category, 200), fit(gap.description, MAX_WORDS)
+    return PassedGap(category=words[0], description=words[1], reason=reason, files=files[:MAX_FILES])

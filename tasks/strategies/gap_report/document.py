@@ -77,6 +77,9 @@ def make_iteration(project: Project, choice: Choice, checks: Checks, number: int
             checked=titles_of(project, checks),
         ),
         estimated_risk=estimate_risk(actions, allowed, failed=choice.failed),
+        outside=choice.outside,
+        passed_over=choice.passed_over,
+        gaps_left=choice.gaps_left,
     )
     lesson = fit(past.lesson, MAX_LESSON)
     guidance = (

@@ -21,12 +21,23 @@ from tasks.toolchain.files import Role, files_of, name_of, stem_of, subject_of
 LAYERS = {"domain": "domain", "kernel": "kernel", "adapter": "adapters", "adapters": "adapters", "ports": "ports"}
 MODULES = "modules"
 MANY = 10  # files of a module; where it has more, only those that its documents name
+MAX_ODD = 1000  # files that are looked for in a text one by one
 
 _ATTACKS = frozenset({"control_character", "potential_injection"})  # what is wrong with a path that is not even shown
 _FOREIGN = re.compile(r"(?:^|/)(?:site-packages|dist-packages|node_modules|\.venv|venv|\.cargo|lib/python[\d.]+)/")
 _ODD = re.compile(r"[\s()\"'`<>|,;=]")
 _MENTION = re.compile(r"(?<![\w./@:-])(?:\.{1,2}/)?[\w.@+-]+(?:/[\w.@+-]+)*/?(?![\w@])")
-_FILE = re.compile(r".+\.(?:py|pyi|md|rst|toml|cfg|ini|ya?ml|json|tsx?|jsx|go|rs|c|h|cc|cpp|hpp|sql|sh|css|html)")
+_FILE = re.compile(
+    r".+\.(?:py|pyi|md|rst|toml|cfg|ini|ya?ml|json|[cm]?[jt]s|[jt]sx|java|kts?|go|rs|c|h|cc|cpp|hpp|cs|rb|php|swift|"
+    r"sql|sh|css|html|vue|svelte)"
+)
+_PRODUCT = re.compile(  # is called as a file is
+    r"(?:backbone|chart|d3|discord|ember|express|ext|koa|moment|nest|next|node|nuxt|p5|react|socket|three|underscore|vue)"
+    r"\.js",
+    re.IGNORECASE,
+)
+_WORD = re.compile(r"[^\s\"'`<>|,;=()]{1,400}")
+_PLACE = re.compile(r":\d.*|[.:]+$")  # what tools write behind a path
 _NAMED = (  # the first that finds a name counts
     re.compile(r"\bmodules?\s+[\"'`]?([A-Za-z_][\w-]*)", re.IGNORECASE),
     re.compile(r"\b([A-Za-z_][\w-]*)[\"'`]?\s+module\b", re.IGNORECASE),
@@ -59,12 +70,14 @@ class Places:
     files: tuple[str, ...]
     sources: tuple[str, ...] = ()  # that the goal allows
     forbidden: Forbidden = FORBIDDEN
+    allowed: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, listing: Iterable[str], allowed: Iterable[str], forbidden: Forbidden = FORBIDDEN) -> Places:
         """Put listing and allowlist together, without files whose very name is an attack."""
         listed, given = dict.fromkeys(filter(_is_harmless, map(clean, listing))), dict.fromkeys(allowed)
-        return cls(frozenset(listed), tuple(listed | given), files_of(given, Role.SOURCE), forbidden)
+        files, sources = tuple(listed | given), files_of(given, Role.SOURCE)
+        return cls(frozenset(listed), files, sources, forbidden, frozenset(given))
 
     def locate(self, mention: str, *, by_tool: bool = True) -> str | None:
         """Find the file that a tool or a person means; None is for one that cannot be of this project.
@@ -72,20 +85,42 @@ class Places:
         What tools print may begin with folders above the project; what a person writes is a path within it.
         """
         path = clean(mention.replace("\\", "/").rstrip(".:"))
+        if known := self._known(path, by_tool=by_tool):
+            return known
+        is_file = _FILE.fullmatch(path) and not _FOREIGN.search(path)
+        return path if is_file and fault(path, self.forbidden) is None else None
+
+    def _known(self, path: str, *, by_tool: bool) -> str | None:
         parts = path.split("/")
         named = self._by_name.get(parts[-1], ())
         near = [known for known in named if known == path or (by_tool and _ends(parts, known.split("/")))]
         if near and not _FOREIGN.search(path):
             return max(near, key=len)
         longer = [known for known in named if _ends(known.split("/"), parts)]
-        if len(longer) == 1:
-            return longer[0]
-        is_file = _FILE.fullmatch(path) and not _FOREIGN.search(path)
-        return path if is_file and fault(path, self.forbidden) is None else None
+        return longer[0] if len(longer) == 1 else None
+
+    def knows_any(self, files: Iterable[str]) -> bool:
+        """Tell whether one of `files` is known."""
+        return not self._every.isdisjoint(files)
+
+    def named_in(self, text: str) -> tuple[str, ...]:
+        """List the known files that `text` names anywhere; one without its folder is that of the root."""
+        words = (clean(_PLACE.sub("", word.replace("\\", "/"))) for word in _WORD.findall(text))
+        paths = dict.fromkeys(word for word in words if name_of(word) in self._by_name)
+        found = (self._known(path, by_tool=True) if "/" in path else path for path in paths)
+        odd = (path for path in sorted(self.odd)[:MAX_ODD] if path in text)
+        return self.first(path for path in (*found, *odd) if path in self._every)
+
+    def first(self, files: Iterable[str]) -> tuple[str, ...]:
+        """Take each of `files` once, at most as many as an action may have; of more, those that the goal allows."""
+        once = tuple(dict.fromkeys(files))
+        if len(once) > MAX_TARGETS:
+            once = tuple(sorted(once, key=lambda path: path not in self.allowed))
+        return once[:MAX_TARGETS]
 
     def locate_all(self, mentions: Iterable[str]) -> tuple[str, ...]:
         """Find each of these, once, at most as many as an action may have."""
-        return tuple(dict.fromkeys(path for path in map(self.locate, mentions) if path))[:MAX_TARGETS]
+        return self.first(path for path in map(self.locate, mentions) if path)
 
     def within(self, folder: str) -> tuple[str, ...]:
         """List the known files below `folder/` that a step may touch."""
@@ -101,7 +136,7 @@ class Places:
                 paths.append(f"{folder}/")
             elif _is_protected(word):
                 paths.append(self.locate(word, by_tool=False) or word)
-            elif _FILE.fullmatch(word) or name_of(word) in self._by_name:
+            elif name_of(word) in self._by_name or (_FILE.fullmatch(word) and not _PRODUCT.fullmatch(word)):
                 paths.append(self.locate(word, by_tool=False))
         return tuple(path for path in dict.fromkeys(paths) if path)[:MAX_TARGETS]
 
@@ -149,6 +184,10 @@ class Places:
     def odd(self) -> frozenset[str]:
         """The files whose names no pattern can tell from the words around them."""
         return frozenset(filter(_ODD.search, self.files))
+
+    @cached_property
+    def _every(self) -> frozenset[str]:
+        return frozenset(self.files)
 
     @cached_property
     def _tests(self) -> tuple[tuple[str, str], ...]:

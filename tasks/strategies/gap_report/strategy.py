@@ -6,14 +6,14 @@ goal allows counts, and where nothing is left, the plan halts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from schemas.envelope import FieldError, field_error
 from schemas.goal import Goal
-from schemas.kinds.gap_report import MAX_TARGETS, ActionType, Gap, IterationPlan
+from schemas.kinds.gap_report import MAX_TARGETS, ActionType, Gap, IterationPlan, PassedReason
 from schemas.step import PlannedStep
 from tasks.rules.strategy import MAX_EXPANSION, Answer, Draft, End, Expansion, LivePlan, NothingToDo, Phase, Setting
 from tasks.rules.validation import max_steps, reject
@@ -24,6 +24,7 @@ from tasks.strategies.gap_report.choice import Choice, Rules, choose, gaps_in
 from tasks.strategies.gap_report.constraints import Protection, Shield
 from tasks.strategies.gap_report.document import Iteration, estimate_risk, make_iteration
 from tasks.strategies.gap_report.history import COUNTER, GapHistory, field_of
+from tasks.strategies.gap_report.outside import describe_outside, tell_passed_over
 from tasks.strategies.gap_report.places import PROTECTED
 from tasks.strategies.gap_report.second_look import look_again, note_failure
 from tasks.strategies.gap_report.state import free_files, project_in, state_of
@@ -36,7 +37,7 @@ from tasks.strategies.gap_report.steps import (
 )
 from tasks.strategies.gap_report.verification import aim_tests
 from tasks.text.fields import fit
-from tasks.text.paths import MAX_GLOB_WORK, clean, expand_globs
+from tasks.text.paths import MAX_GLOB_WORK, clean, expand_globs, is_glob
 from tasks.toolchain.catalogue import Catalogue
 
 MAX_LISTED = 1000  # files that somebody chooses among
@@ -52,15 +53,18 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
         return NothingToDo("no_gap")
     allowed = expand_globs(goal.allowed_files, goal.context.files, forbidden=setting.forbidden)
     test, unknown = read_test_command(goal, catalogue.match)
-    shield = Shield(Protection.of((*PROTECTED, *given.protected_paths)), allowed.files, setting.forbidden)
+    globs = tuple(filter(is_glob, goal.allowed_files))
+    shield = Shield(Protection.of((*PROTECTED, *given.protected_paths)), allowed.files, setting.forbidden, globs)
     if errors := allowed.errors + unknown + unknown_checks(given.checks, catalogue) + _overworked(shield, gaps):
         return reject("invalid_goal", errors)
     rules = Rules.of(setting.options)
     history = GapHistory.of(given.recent_records, setting.history, rules.max_failures)
     choice = choose(goal, given, gaps, history, shield, rules)
-    if choice is None:
-        return NothingToDo("all_protected")
-    project = aim_tests(Project.of(goal, allowed.files, test, catalogue), choice.judges)
+    if not isinstance(choice, Choice):
+        outside = next((each for each in choice if each.reason is PassedReason.OUTSIDE), None)
+        return reject("no_allowed_files", (_outside(outside.files),)) if outside else NothingToDo("all_protected")
+    files = tuple(dict.fromkeys((*allowed.files, *choice.reached)))
+    project = aim_tests(Project.of(goal, files, test, catalogue), choice.judges)
     checks = choose_checks(project, given.checks, rules.checks)
     return _plan(project, choice, checks, history, setting.now)
 
@@ -145,31 +149,34 @@ def _plan(project: Project, choice: Choice, checks: Checks, history: GapHistory,
         steps: tuple[PlannedStep, ...] = (explore_step(iteration),)
     else:
         steps = connect_answers(make_steps(iteration), project.catalogue)
-    if not steps:
-        return reject("no_allowed_files", (_outside(iteration),))
     if errors := _shortcomings(project.goal, steps):
         return reject("invalid_goal", errors)
     return Draft(
         steps,
         iteration.plan.model_dump(mode="json"),
         state=iteration.state.model_dump(mode="json"),
-        phases=_phases(iteration, choice),
+        phases=_phases(iteration),
         counted=COUNTER,
         seen=history.counted,
         streak=field_of(choice.gap),
     )
 
 
-def _phases(iteration: Iteration, choice: Choice) -> tuple[Phase, ...]:
-    plan, before = iteration.plan, choice.passed_over
-    why = f"; {before} passed over, which failed too often or are protected" if before else ""
+def _phases(iteration: Iteration) -> tuple[Phase, ...]:
+    plan = iteration.plan
+    told = tell_passed_over(plan.passed_over)
+    why = f"; {told}" if told else ""
     chosen = fit(f"{plan.gap.priority} {plan.gap.category}: {plan.gap.description}", 200).rstrip(".")
     done = f"{len(plan.actions)} {'action' if len(plan.actions) == 1 else 'actions'}, risk {plan.estimated_risk}"
-    return (Phase("gap", f"{chosen}{why}."), Phase("iteration", f"{plan.iteration_id}: {done}."))
+    outside = describe_outside(plan.model_dump(mode="json")) if plan.outside else None
+    return (
+        Phase("gap", f"{chosen}{why}."),
+        Phase("iteration", f"{plan.iteration_id}: {done}."),
+        *([Phase("outside", outside)] if outside else []),
+    )
 
 
-def _outside(iteration: Iteration) -> FieldError:
-    named = [path for action in iteration.plan.actions for path in action.target_files]
+def _outside(named: Sequence[str]) -> FieldError:
     if not named:
         sentence = "A step that patches needs allowed_files: set them to the files that may change."
     else:

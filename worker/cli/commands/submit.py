@@ -254,12 +254,13 @@ def _preview(body: dict[str, Any], sources: Sources, result: dict[str, Any], *, 
     graph = flowchart((step.step_id, "", step.depends_on) for step in found.steps) if steps else ""
     result |= {"goal_id": body.get("goal_id"), "verdict": found.verdict, "reason": found.reason, "errors": found.errors}
     result |= {"goal": body, "steps": steps, "graph": graph, "unverified": found.unverified}
+    result |= {"outside": found.outside, "document": found.document}
     result["notes"] = [*result.get("notes", ()), *found.notes]
     if as_json:
         say_json(result)
     else:
         say(_sentence({**result, "verdict": result["verdict"] or "UNKNOWN"}, NO_TENANT))
-        for each in filter(None, (*found.notes, found.unverified)):
+        for each in filter(None, (*found.notes, found.unverified, found.outside)):
             say(each)
         if steps:
             say(blueprint(found.steps, MOST_STEPS))
