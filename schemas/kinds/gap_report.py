@@ -156,14 +156,22 @@ class GapGoal(Inbound):
     checks: tuple[CheckName, ...] | None = Field(default=None, max_length=20)  # with a `+`: beside the usual ones
 
 
+def _is_empty(value: object) -> bool:
+    return not value
+
+
 class PlannedGap(Record):
-    """The gap that an iteration is about, as the plan's document keeps it."""
+    """The gap that an iteration is about, as the plan's document keeps it.
+
+    `tally` says how much its tool has found, such as `UP007 (51), I001 (10)`, or how many tests failed.
+    """
 
     category: str
     description: str
     priority: Priority
     roadmap_version: str
     evidence: str
+    tally: str = Field(default="", exclude_if=_is_empty)
 
 
 class PlannedAction(Record):
@@ -172,10 +180,6 @@ class PlannedAction(Record):
     description: str
     target_files: tuple[str, ...] = Field(default=(), max_length=MAX_TARGETS)
     action_type: ActionType
-
-
-def _is_empty(value: object) -> bool:
-    return not value
 
 
 class PassedReason(StrEnum):

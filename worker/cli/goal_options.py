@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -65,20 +65,25 @@ def with_sources(
                 names = ", ".join(sources.tests)
                 raise Failure.of("no_such_test", f"No test that failed in this report is called so: {names}.", USAGE)
     kind = kind or body.get("kind")
-    gaps = bool(sources.sarif or sources.roadmap or sources.inbox)
+    linted = report is not None and bool(report.findings) and not report.failed
+    gaps = linted or bool(sources.sarif or sources.roadmap or sources.inbox)
     if gaps and kind not in (None, Kind.GAP_REPORT):
-        raise Failure.of("wrong_kind", f"--from-sarif, --roadmap and --inbox make a gap report, no {kind}.", USAGE)
+        told = "--from-sarif, --roadmap, --inbox and the JUnit report of a linter make a gap report"
+        raise Failure.of("wrong_kind", f"{told}, no {kind}.", USAGE)
     if gaps or (report and kind == Kind.GAP_REPORT):
         folder = Path.cwd()
         allowed = allowed or body.get("allowed_files") or []
-        return goal.goal_of(body, _read_gaps(sources, report, folder), allowed, folder) or Nothing.NO_GAP
+        return goal.goal_of(body, _read_gaps(sources, report, folder, allowed), allowed, folder) or Nothing.NO_GAP
     if report is None:
         return body
     return goal.with_report(body, report) if report.failed else Nothing.NO_FAILURES
 
 
-def _read_gaps(sources: Sources, report: junit.JUnitReport | None, folder: Path) -> goal.GapSources:
-    findings: list[sarif.SarifFinding] = []
+def _read_gaps(
+    sources: Sources, report: junit.JUnitReport | None, folder: Path, allowed: Sequence[Any]
+) -> goal.GapSources:
+    linted = report.findings if report else ()
+    findings = [replace(found, path=sarif.relative(found.path, folder)) for found in linted]
     for path, log in [(path, read_source(str(path))) for path in sources.sarif]:
         with _refused_as("invalid_sarif", f"{path.name}: "):
             findings += sarif.read(log, folder)
@@ -92,7 +97,8 @@ def _read_gaps(sources: Sources, report: junit.JUnitReport | None, folder: Path)
                 raise Failure.of("invalid_roadmap", f"{sources.roadmap.name} is not UTF-8.", USAGE) from error
     with _refused_as("invalid_inbox"):
         wishes = inbox.read(sources.inbox) if sources.inbox else ()
-    return goal.GapSources(tuple(findings), report, items, wishes)
+    first = tuple(each for each in allowed if isinstance(each, str))
+    return goal.GapSources(tuple(findings), report, items, wishes, first)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from schemas.base import GoalKind, GoalVerdict, StepState
+from schemas.base import GoalKind, GoalVerdict, StepState, StepType
 from schemas.goal import Goal
 from schemas.plan import StepView
 from schemas.step import pack_step, unpack_step
@@ -89,7 +89,10 @@ def _unknown(goal: Goal, answer: Answer) -> Iterator[str]:
     if isinstance(answer, Draft):
         if answer.question:
             yield from answer.question.questions
-        if answer.state is not None:
+        grows = goal.kind is not GoalKind.GAP_REPORT or any(
+            step.controller_task_spec.type is StepType.EXPLORE for step in answer.steps
+        )
+        if answer.state is not None and grows:
             yield "Steps are added while the plan runs."
         if delivery.is_wanted(goal):
             yield "A step that delivers the changes comes last."

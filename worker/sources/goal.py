@@ -14,7 +14,9 @@ from schemas import codec
 from schemas.base import FailureCategory
 from schemas.kinds.gap_report import Gap, InboxItem
 from tasks.strategies.gap_report import analysis
+from tasks.strategies.gap_report.tally import first_lines, sum_up_findings, sum_up_tests
 from tasks.text.fields import one_line
+from tasks.text.paths import expand_globs
 from tasks.toolchain.classify import signature
 from worker.sources.git import with_checkout
 from worker.sources.junit import JUnitReport
@@ -27,6 +29,7 @@ UNKNOWN = FailureCategory.UNKNOWN
 CONTEXT = ("repo", "base_sha", "language", "test_command")
 MAX_EVIDENCE = 8000  # characters of one gap; a goal may have 256 kB
 MAX_LINE = 300
+MAX_SUMMED = 500  # of the line that says how much there was
 KIND = "gap_report"
 RUNNERS = {"python": "pytest", "javascript": "jest", "typescript": "jest", "go": "go test"}
 
@@ -79,6 +82,7 @@ class GapSources:
     report: JUnitReport | None = None
     items: tuple[analysis.RoadmapItem, ...] = ()
     wishes: tuple[InboxItem, ...] = ()
+    allowed: tuple[str, ...] = ()  # what is found in these files goes first
 
 
 def goal_of(
@@ -103,7 +107,7 @@ def goal_of(
 def gaps_of(sources: GapSources) -> tuple[Gap, ...]:
     """List the gaps of all sources in their order, the most critical first."""
     version = analysis.lowest_incomplete(sources.items)
-    outputs = _linted(sources.findings) | _tested(sources.report)
+    outputs = _linted(sources.findings, sources.allowed) | _tested(sources.report)
     gaps = (
         *(analysis.quality_gap(tool, output, version) for tool, output in outputs.items()),
         *map(analysis.inbox_gap, sources.wishes),
@@ -112,34 +116,40 @@ def gaps_of(sources: GapSources) -> tuple[Gap, ...]:
     return analysis.report(gaps).gaps
 
 
-def _linted(findings: Iterable[SarifFinding]) -> dict[str, str]:
-    """Tell for each tool what it found: something of every file first, so that no file is cut off by another."""
-    lines: dict[str, dict[str, list[str]]] = {}
+def _linted(findings: Iterable[SarifFinding], allowed: Sequence[str]) -> dict[str, str]:
+    """Tell for each tool what it found, the allowed files first.
+
+    Something of every file goes before more of any, so that no file is cut off by another.
+    """
+    tools: dict[str, dict[SarifFinding, None]] = {}
     for found in findings:
-        line = one_line(f"{found.path}:{found.line}:{found.column}: {found.rule} {found.text}", MAX_LINE)
-        lines.setdefault(found.tool, {}).setdefault(found.path, []).append(line)
+        tools.setdefault(found.tool, {})[found] = None
     outputs = {}
-    for tool, of_files in lines.items():
-        rounds = zip_longest(*of_files.values())  # the first line of every file, then the second of every file
-        outputs[tool] = _cut(line for each in rounds for line in each if line is not None)
+    for tool, every in tools.items():
+        paths = dict.fromkeys(found.path for found in every)
+        free = frozenset(expand_globs(allowed, list(paths)).files)
+        lines: dict[str, list[str]] = {path: [] for path in sorted(paths, key=lambda path: path not in free)}
+        for found in every:
+            line = f"{found.path}:{found.line}:{found.column}: {found.rule} {found.text}"
+            lines[found.path].append(one_line(line, MAX_LINE))
+        rounds = zip_longest(*lines.values())  # the first line of every file, then the second of every file
+        kept = _cut(line for each in rounds for line in each if line is not None)
+        outputs[tool] = "\n".join((*kept, sum_up_findings((each.rule for each in every), len(lines), len(kept))))
     return outputs
 
 
 def _tested(report: JUnitReport | None) -> dict[str, str]:
     if report is None or not report.failed:
         return {}
-    heads = ((test.name, test.trace.partition("\n")[0]) for test in report.failed)
+    heads = ((test.name, test.reason or test.trace.partition("\n")[0]) for test in report.failed)
     first = (f"FAILED {name} - {one_line(line, MAX_LINE)}" for name, line in heads)
     traces = (line for test in report.failed for line in test.trace.splitlines())
-    return {RUNNERS.get(report.language or "", "tests"): _cut([*first, *traces])}
+    kept = _cut([*first, *traces])
+    shown = sum(line.startswith("FAILED ") for line in kept)
+    output = "\n".join((*kept, sum_up_tests(len(report.failed), shown)))
+    return {RUNNERS.get(report.language or "", "tests"): output}
 
 
-def _cut(lines: Iterable[str]) -> str:
-    """Put whole lines together, as many as there is room for."""
-    kept, room = [], MAX_EVIDENCE
-    for line in dict.fromkeys(lines):
-        room -= len(line) + 1
-        if room < 0:
-            break
-        kept.append(line)
-    return "\n".join(kept)
+def _cut(lines: Iterable[str]) -> tuple[str, ...]:
+    """Take as many whole lines as there is room for, each once; what sums them up comes behind."""
+    return tuple(first_lines(list(dict.fromkeys(lines)), MAX_EVIDENCE - MAX_SUMMED))

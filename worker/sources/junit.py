@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from xml.etree.ElementTree import Element, ParseError, TreeBuilder, XMLParser
 
 from tasks.base.errors import PlannerError
+from worker.sources import lint_junit
+from worker.sources.sarif import SarifFinding
 
+MAX_FINDINGS = 10_000
 MAX_REPORT_BYTES = 32 * 1024 * 1024
 MAX_TESTS = 1000
 MAX_NAME = 1000
@@ -31,13 +35,15 @@ class FailedTest:
     name: str
     language: str | None
     trace: str
+    reason: str = ""  # in a line
 
 
 @dataclass(frozen=True, slots=True)
 class JUnitReport:
-    """The failures of a report; each test once."""
+    """The failures of a report, each test once, and what linters found that write such reports."""
 
     failed: tuple[FailedTest, ...]
+    findings: tuple[SarifFinding, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -56,7 +62,8 @@ class JUnitReport:
 
     def named(self, words: Collection[str]) -> JUnitReport:
         """Keep the failures whose name has one of `words`: the others are for somebody else."""
-        return JUnitReport(tuple(test for test in self.failed if any(word in test.name for word in words)))
+        kept = tuple(test for test in self.failed if any(word in test.name for word in words))
+        return JUnitReport(kept, self.findings)
 
 
 def read(report: bytes) -> JUnitReport:
@@ -79,7 +86,9 @@ def report_of(root: Element) -> JUnitReport:
     found: dict[str, FailedTest] = {}
     for test in _failures(root):
         found.setdefault(test.name, test)
-    return JUnitReport(tuple(found.values()))
+    linted = (suite for suite in _suites(root) if lint_junit.is_of_linter(suite))
+    findings = (finding for suite in linted for finding in lint_junit.findings_of(suite))
+    return JUnitReport(tuple(found.values()), tuple(islice(findings, MAX_FINDINGS)))
 
 
 class _WithoutDoctype(TreeBuilder):
@@ -88,12 +97,21 @@ class _WithoutDoctype(TreeBuilder):
 
 
 def _failures(root: Element) -> Iterator[FailedTest]:
-    for suite in [root, *root.iter("testsuite")] if root.tag != "testsuite" else root.iter("testsuite"):
+    for suite in _suites(root):
+        if lint_junit.is_of_linter(suite):
+            continue
         for case in suite.findall("testcase"):
             reasons = [*case.findall("failure"), *case.findall("error")]
             if reasons:
                 name, language = _name(suite, case, reasons[0])
-                yield FailedTest(name[:MAX_NAME], language, "\n".join(map(_trace, reasons))[:MAX_TRACE])
+                message = reasons[0].get("message", "").strip().partition("\n")[0]
+                yield FailedTest(name[:MAX_NAME], language, "\n".join(map(_trace, reasons))[:MAX_TRACE], message)
+
+
+def _suites(root: Element) -> Iterator[Element]:
+    if root.tag != "testsuite":
+        yield root
+    yield from root.iter("testsuite")
 
 
 def _trace(reason: Element) -> str:

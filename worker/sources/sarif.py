@@ -194,6 +194,11 @@ def _path(run: _Run, place: _Artifact, root: Path) -> str:
     base = run.original_uri_base_ids.get(place.uri_base_id or "")
     if base and base.uri and not path.startswith("/"):
         path = f"{_local(base.uri).rstrip('/')}/{path}"
+    return relative(path, root)
+
+
+def relative(path: str, root: Path) -> str:
+    """Write a path as it is within `root`, where it lies there."""
     whole, above = PurePosixPath(path), PurePosixPath(root.as_posix())
     return str(whole.relative_to(above)) if whole.is_relative_to(above) else path
 

@@ -23,6 +23,7 @@ from tasks.strategies.gap_report.constraints import Protection
 from tasks.strategies.gap_report.evidence import tool_of
 from tasks.strategies.gap_report.places import PROTECTED
 from tasks.strategies.gap_report.state import IterationState
+from tasks.strategies.gap_report.tally import shorten, tell_tally
 from tasks.text.fields import MAX_GUIDANCE, as_written, fit
 from tasks.toolchain.catalogue import words
 from tasks.toolchain.files import Role, role_of
@@ -66,7 +67,8 @@ def make_iteration(project: Project, choice: Choice, checks: Checks, number: int
             description=fit(gap.description, analysis.MAX_DESCRIPTION, as_written),
             priority=gap.priority,
             roadmap_version=fit(gap.roadmap_version, 200),
-            evidence=fit(gap.evidence, MAX_SHOWN, as_written),
+            evidence=fit(gap.evidence, MAX_SHOWN, shorten),
+            tally=tell_tally(gap.evidence) if category_of(gap) == "quality" else "",
         ),
         actions=actions,
         acceptance_criteria=criteria(

@@ -173,6 +173,8 @@ def _patch(
     title = action.description
     if not title.casefold().startswith(verb.casefold()):
         title = f"{verb}: {title}"
+    if tally := iteration.plan.gap.tally:
+        title = f"{title}: {tally}"
     title = fit(title, MAX_TITLE - len(piece.part)) + piece.part
     if only_documents(files) and piece.level is RiskLevel.LOW:
         judged = Verification()

@@ -1,0 +1,102 @@
+"""How much a tool's output is about: findings by their rules, failed tests; counted, or read from its last line.
+
+Whoever cuts an output to its first lines says in a last one how much there was, so that the counts are those of all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from tasks.text.fields import fit
+
+MAX_RULES = 3  # that are named
+MAX_WORDS = 60
+MAX_LAST = 40  # characters of a last line of ours
+
+_LAST = re.compile(
+    r"(?:\d+ of )?(?P<total>\d{1,9}) (?P<what>failed tests?|findings? in \d+ files?: (?P<rules>.{1,400}))"
+)
+_TEST = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+_RULES = tuple(
+    re.compile(pattern, re.MULTILINE)
+    for pattern in (
+        r"^[^\n]{0,400}?:\d+(?::\d+)?:? ([A-Z]{1,5}\d{2,5})\b",  # ruff, flake8, pylint
+        r"^([A-Z]{1,5}\d{2,5}) [^\n]*\n[ \t]*--> ",  # ruff in full
+        r": error: [^\n]*\[([a-z][a-z0-9-]+)\]$",  # mypy
+        r"- (?:error|warning): [^\n]*\((report\w+)\)$",  # pyright
+        r"\berror (TS\d{4,5}):",
+        r"^[ \t]+\d+:\d+[ \t]+(?:error|warning)[ \t]+\S[^\n]*[ \t]{2,}([\w@/-]+)$",  # eslint
+        r"^>> Issue: \[(B\d{3}):",  # bandit
+    )
+)
+
+
+def sum_up_findings(rules: Iterable[str], files: int, shown: int) -> str:
+    """Write the line that goes behind `shown` findings; `rules` has the rule of each of all."""
+    counts = Counter(rule[:MAX_WORDS] or "no rule" for rule in rules)
+    total = counts.total()
+    return f"{_of(shown, total)} {_many(total, 'finding')} in {files} {_many(files, 'file')}: {_by_rule(counts)}"
+
+
+def sum_up_tests(total: int, shown: int) -> str:
+    """Write the line that goes behind `shown` of `total` failed tests."""
+    return f"{_of(shown, total)} failed {_many(total, 'test')}"
+
+
+def tell_tally(evidence: str) -> str:
+    """Say in a few words how much `evidence` is about; empty where nothing can be counted."""
+    said, tests = _LAST.fullmatch(last_line(evidence)), tuple(dict.fromkeys(_TEST.findall(evidence)))
+    if said and said["rules"]:
+        return fit(said["rules"], MAX_WORDS)
+    count = int(said["total"]) if said else len(tests)
+    rules = () if count else next(filter(None, (pattern.findall(evidence) for pattern in _RULES)), ())
+    if rules:
+        return fit(_by_rule(Counter(rules)), MAX_WORDS)
+    return fit(tests[0], MAX_WORDS) if count == 1 and tests else f"{count} {_many(count, 'test')}" if count else ""
+
+
+def shorten(evidence: str, size: int) -> str:
+    """Keep as many whole lines as fit, and say in the last one how many of all these are."""
+    if len(evidence) <= size:
+        return evidence
+    *lines, last = evidence.rstrip().splitlines()
+    said = _LAST.fullmatch(last)
+    every = lines if said else [*lines, last]
+    kept = tuple(first_lines(every, size - MAX_LAST - (len(last) if said else 0)))
+    if not kept:  # a line that is longer than all that may stay
+        return evidence[:size]
+    if said is None:
+        return "\n".join((*kept, f"... {len(kept)} of {len(every)} lines"))
+    shown = len(kept) if said["rules"] else len(_TEST.findall("\n".join(kept)))
+    return "\n".join((*kept, f"{_of(shown, int(said['total']))} {said['what']}"))
+
+
+def first_lines(lines: Sequence[str], room: int) -> Iterator[str]:
+    """Yield the first of `lines` that fit into `room` characters, with their ends."""
+    for line in lines:
+        room -= len(line) + 1
+        if room < 0:
+            return
+        yield line
+
+
+def last_line(text: str) -> str:
+    """Take the last line of a text."""
+    return text.rstrip().rpartition("\n")[2]
+
+
+def _by_rule(counts: Mapping[str, int]) -> str:
+    named = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+    parts = [f"{rule} ({count})" for rule, count in named]
+    more = len(parts) - MAX_RULES
+    return ", ".join(parts[:MAX_RULES]) + (f" and {more} more {_many(more, 'rule')}" if more > 0 else "")
+
+
+def _of(shown: int, total: int) -> str:
+    return f"{shown} of {total}" if shown < total else str(total)
+
+
+def _many(count: int, thing: str) -> str:
+    return thing if count == 1 else f"{thing}s"
