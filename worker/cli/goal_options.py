@@ -68,8 +68,8 @@ def with_sources(
     linted = report is not None and bool(report.findings) and not report.failed
     gaps = linted or bool(sources.sarif or sources.roadmap or sources.inbox)
     if gaps and kind not in (None, Kind.GAP_REPORT):
-        told = "--from-sarif, --roadmap, --inbox and the JUnit report of a linter make a gap report"
-        raise Failure.of("wrong_kind", f"{told}, no {kind}.", USAGE)
+        told = "The JUnit report of a linter makes" if linted else "--from-sarif, --roadmap and --inbox make"
+        raise Failure.of("wrong_kind", f"{told} a gap report, no {kind}.", USAGE)
     if gaps or (report and kind == Kind.GAP_REPORT):
         folder = Path.cwd()
         allowed = allowed or body.get("allowed_files") or []
@@ -97,7 +97,7 @@ def _read_gaps(
                 raise Failure.of("invalid_roadmap", f"{sources.roadmap.name} is not UTF-8.", USAGE) from error
     with _refused_as("invalid_inbox"):
         wishes = inbox.read(sources.inbox) if sources.inbox else ()
-    first = tuple(each for each in allowed if isinstance(each, str))
+    first = tuple(each for each in allowed if isinstance(each, str)) if isinstance(allowed, list) else ()
     return goal.GapSources(tuple(findings), report, items, wishes, first)
 
 

@@ -134,7 +134,8 @@ def _linted(findings: Iterable[SarifFinding], allowed: Sequence[str]) -> dict[st
             lines[found.path].append(one_line(line, MAX_LINE))
         rounds = zip_longest(*lines.values())  # the first line of every file, then the second of every file
         kept = _cut(line for each in rounds for line in each if line is not None)
-        outputs[tool] = "\n".join((*kept, sum_up_findings((each.rule for each in every), len(lines), len(kept))))
+        summed = (sum_up_findings((each.rule for each in every), len(lines), len(kept)),) if len(every) > 1 else ()
+        outputs[tool] = "\n".join((*kept, *summed))
     return outputs
 
 
@@ -146,8 +147,8 @@ def _tested(report: JUnitReport | None) -> dict[str, str]:
     traces = (line for test in report.failed for line in test.trace.splitlines())
     kept = _cut([*first, *traces])
     shown = sum(line.startswith("FAILED ") for line in kept)
-    output = "\n".join((*kept, sum_up_tests(len(report.failed), shown)))
-    return {RUNNERS.get(report.language or "", "tests"): output}
+    summed = (sum_up_tests(len(report.failed), shown),) if len(report.failed) > 1 else ()
+    return {RUNNERS.get(report.language or "", "tests"): "\n".join((*kept, *summed))}
 
 
 def _cut(lines: Iterable[str]) -> tuple[str, ...]:

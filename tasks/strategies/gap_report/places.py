@@ -105,7 +105,7 @@ class Places:
 
     def named_in(self, text: str) -> tuple[str, ...]:
         """List the known files that `text` names anywhere; one without its folder is that of the root."""
-        words = (clean(_PLACE.sub("", word.replace("\\", "/"))) for word in _WORD.findall(text))
+        words = (clean(_PLACE.sub("", word.replace("\\", "/"))) for word in _WORD.findall(text) if "://" not in word)
         paths = dict.fromkeys(word for word in words if name_of(word) in self._by_name)
         found = (self._known(path, by_tool=True) if "/" in path else path for path in paths)
         odd = (path for path in sorted(self.odd)[:MAX_ODD] if path in text)

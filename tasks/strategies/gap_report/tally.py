@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from tasks.text.fields import fit
 
@@ -22,10 +22,10 @@ _TEST = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 _RULES = tuple(
     re.compile(pattern, re.MULTILINE)
     for pattern in (
-        r"^[^\n]{0,400}?:\d+(?::\d+)?:? ([A-Z]{1,5}\d{2,5})\b",  # ruff, flake8, pylint
+        r"^[^\n]{0,400}?:\d+(?::\d+)?:? ([A-Z]{1,5}\d{2,5}|(?=[^\s/-]*[/-])[a-z@][\w@/.-]*)(?::| )",  # SARIF
         r"^([A-Z]{1,5}\d{2,5}) [^\n]*\n[ \t]*--> ",  # ruff in full
         r": error: [^\n]*\[([a-z][a-z0-9-]+)\]$",  # mypy
-        r"- (?:error|warning): [^\n]*\((report\w+)\)$",  # pyright
+        r"\((report[A-Z]\w+)\)$",  # pyright
         r"\berror (TS\d{4,5}):",
         r"^[ \t]+\d+:\d+[ \t]+(?:error|warning)[ \t]+\S[^\n]*[ \t]{2,}([\w@/-]+)$",  # eslint
         r"^>> Issue: \[(B\d{3}):",  # bandit
@@ -35,7 +35,7 @@ _RULES = tuple(
 
 def sum_up_findings(rules: Iterable[str], files: int, shown: int) -> str:
     """Write the line that goes behind `shown` findings; `rules` has the rule of each of all."""
-    counts = Counter(rule[:MAX_WORDS] or "no rule" for rule in rules)
+    counts = Counter(rule[:100] or "no rule" for rule in rules)
     total = counts.total()
     return f"{_of(shown, total)} {_many(total, 'finding')} in {files} {_many(files, 'file')}: {_by_rule(counts)}"
 
@@ -87,11 +87,15 @@ def last_line(text: str) -> str:
     return text.rstrip().rpartition("\n")[2]
 
 
-def _by_rule(counts: Mapping[str, int]) -> str:
+def _by_rule(counts: Counter[str]) -> str:
     named = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
-    parts = [f"{rule} ({count})" for rule, count in named]
-    more = len(parts) - MAX_RULES
-    return ", ".join(parts[:MAX_RULES]) + (f" and {more} more {_many(more, 'rule')}" if more > 0 else "")
+    texts = (_first_rules([f"{rule} ({count})" for rule, count in named], size) for size in range(MAX_RULES, 0, -1))
+    return next((text for text in texts if len(text) <= MAX_WORDS), f"{counts.total()} of {len(counts)} rules")
+
+
+def _first_rules(parts: Sequence[str], size: int) -> str:
+    more = len(parts) - size
+    return ", ".join(parts[:size]) + (f" and {more} more {_many(more, 'rule')}" if more > 0 else "")
 
 
 def _of(shown: int, total: int) -> str:

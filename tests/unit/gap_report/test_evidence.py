@@ -6,6 +6,7 @@ import pytest
 
 from tasks.strategies.gap_report import evidence
 from tasks.strategies.gap_report.places import Places
+from tasks.strategies.gap_report.tally import tell_tally
 from tests.support.kinds.gap_report import a_gap, a_goal, targets
 
 RUFF = """src/a.py:1:1: I001 [*] Import block is un-sorted or un-formatted
@@ -250,7 +251,83 @@ def test_the_tool_stands_after_the_first_colon(description: str, tool: str) -> N
 
 
 @pytest.mark.parametrize(
-    "text", [" " * 16_000, "a" * 16_000, "a/" * 8000, "a.py:" * 3200, "(" * 16_000, "\n \n" * 5000, "a/:1" * 4000]
+    "text",
+    ["'/" * 8000, " " * 16_000, "a" * 16_000, "a/" * 8000, "a.py:" * 3200, "(" * 16_000, "\n \n" * 5000, "a/:1" * 4000],
 )
 def test_hostile_output_is_read_in_no_time(text: str) -> None:
     assert len(evidence.mentions(text, "", {"a b"})) <= evidence.MAX_MENTIONS
+    assert len(PLACES.named_in(text)) <= 100
+    assert len(tell_tally(text)) <= 100
+
+
+BLACK = """would reformat /home/runner/work/shop/shop/src/a.py
+error: cannot format src/t/test_b.py: Cannot parse: 3:4: def f(:
+
+Oh no!
+1 file would be reformatted, 1 file would fail to reformat, 14 files would be left unchanged.
+"""
+ISORT = """ERROR: /home/runner/work/shop/shop/src/a.py Imports are incorrectly sorted and/or formatted.
+ERROR: /home/runner/work/shop/shop/src/t/test_b.py Imports are incorrectly sorted and/or formatted.
+"""
+PRETTIER = """Checking formatting...
+[warn] src/cart.js
+[error] src/list.tsx: SyntaxError: Unexpected token (3:1)
+[warn] Code style issues found in 2 files. Run Prettier with --write to fix.
+"""
+GOFMT = "main.go\npkg/cart.go\n"
+SEMGREP = """
+\u250c\u2500\u2500\u2500\u2510
+\u2502 2 Code Findings \u2502
+\u2514\u2500\u2500\u2500\u2518
+
+    src/a.py
+   \u276f\u276f\u2771 rules.bare-except-pass
+          A broad except hides errors
+
+          120\u2506 except Exception:
+
+    src/t/test_b.py
+   \u276f\u276f\u2771 rules.bare-except-pass
+          Details: https://sg.run/src/cart.js
+"""
+BANDIT = """>> Issue: [B110:try_except_pass] Try, Except, Pass detected.
+   More Info: https://bandit.readthedocs.io/en/1.9.4/plugins/b110_try_except_pass.html
+   Location: ./src/a.py:120:8
+119\t    try:
+>> Issue: [B101:assert_used] Use of assert detected.
+   Location: ./src/t/test_b.py:14:4
+"""
+MINE = 'checked 9 files\nmylint says: `src/a.py` is bad (see "src/t/test_b.py", line 3), b.py, a.py and nothere.py\n'
+
+
+@pytest.mark.parametrize(
+    ("tool", "output", "files"),
+    [
+        ("black", BLACK, PYTHON),
+        ("isort", ISORT, PYTHON),
+        ("prettier", PRETTIER, NODE),
+        ("gofmt", GOFMT, GO),
+        ("semgrep", SEMGREP, PYTHON),
+        ("bandit", BANDIT, PYTHON),
+        ("my own linter", MINE, PYTHON),
+        ("ruff", "warning: `src/a.py` has no newline\n", PYTHON[:1]),
+    ],
+)
+def test_known_files_count_wherever_the_output_names_them(tool: str, output: str, files: tuple[str, ...]) -> None:
+    gap = a_gap(f"Quality check failed: {tool}", "quality", evidence=output)
+
+    assert targets(a_goal(gap, allowed=[*LISTING], files=[*LISTING])) == [("modify", files)]
+
+
+def test_a_name_without_its_folder_is_a_file_of_the_root() -> None:
+    places = Places.of(("setup.py", "src/setup.py", "src/cart.py", "app/(shop)/page.tsx"), ())
+
+    assert places.named_in("bad: setup.py, cart.py; app/(shop)/page.tsx:3") == ("setup.py", "app/(shop)/page.tsx")
+    assert places.named_in("/w/shop/src/setup.py and \\shop\\src\\cart.py.") == ("src/setup.py", "src/cart.py")
+
+
+@pytest.mark.parametrize("path", ["src/a.js", "src/a.mjs", "src/a.cjs", "src/A.java", "src/a.mts", "src/A.kt"])
+def test_a_file_that_is_yet_to_be_made_is_known_by_its_suffix(path: str) -> None:
+    goal = a_goal(a_gap(f"Create {path}"), allowed=["src/**"], files=["src/b.js"])
+
+    assert targets(goal) == [("create", (path,))]

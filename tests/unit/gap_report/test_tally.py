@@ -1,0 +1,83 @@
+"""How much the outputs of real tools are about, and how they are shortened."""
+
+from __future__ import annotations
+
+import pytest
+
+from tasks.strategies.gap_report.tally import shorten, sum_up_findings, sum_up_tests, tell_tally
+from tests.support.kinds.gap_report import a_gap, a_goal, drafted, planned
+from tests.unit.gap_report.test_evidence import MYPY, PYRIGHT, PYTEST, RUFF, RUFF_FULL
+
+ESLINT = """/w/shop/src/a.js
+  1:7   error    'x' is assigned a value but never used  no-unused-vars
+  9:12  warning  Unexpected var, use let or const        no-var
+
+2 problems (1 error, 1 warning)
+"""
+BANDIT = """>> Issue: [B110:try_except_pass] Try, Except, Pass detected.
+   Severity: Low   Confidence: High
+   Location: ./src/a.py:120:8
+>> Issue: [B101:assert_used] Use of assert detected.
+   Location: ./src/t/test_b.py:14:4
+"""
+TSC = "src/a.ts(3,5): error TS2322: Type 'number' is not assignable.\nsrc/b.ts(1,1): error TS2322: Again.\n"
+SARIF = "src/a.js:1:7: no-unused-vars 'x' is never used\nsrc/b.js:1:1: @typescript-eslint/no-var No.\n"
+
+
+@pytest.mark.parametrize(
+    ("evidence", "told"),
+    [
+        (RUFF, "F401 (1), I001 (1)"),
+        (RUFF_FULL, "F401 (1), I001 (1)"),
+        (MYPY, "import-not-found (1), return-value (1)"),
+        (PYRIGHT, "reportReturnType (1)"),
+        (PYTEST, "2 tests"),
+        (ESLINT, "no-unused-vars (1), no-var (1)"),
+        (BANDIT, "B101 (1), B110 (1)"),
+        (TSC, "TS2322 (2)"),
+        (SARIF, "@typescript-eslint/no-var (1), no-unused-vars (1)"),
+        ("FAILED tests/test_a.py::test_x - AssertionError", "tests/test_a.py::test_x"),
+        ("a.py:1:1: F401 x\n7 of 199 findings in 12 files: F401 (120), I001 (79)", "F401 (120), I001 (79)"),
+        ("FAILED a.py::x - y\n1 of 159 failed tests", "159 tests"),
+        ("go: src/a.go:3:5: declared and not used", ""),
+        ("", ""),
+    ],
+)
+def test_findings_are_counted_by_their_rules_and_tests_as_tests(evidence: str, told: str) -> None:
+    assert tell_tally(evidence) == told
+
+
+def test_the_line_that_sums_up_names_the_most_frequent_rules() -> None:
+    rules = [*["F401"] * 3, *["I001"] * 2, "UP007", "E501", "E502"]
+
+    assert sum_up_findings(rules, 2, 8) == "8 findings in 2 files: F401 (3), I001 (2), E501 (1) and 2 more rules"
+    assert sum_up_findings(rules, 2, 5).startswith("5 of 8 findings in 2 files: ")
+    assert sum_up_findings(["r" * 58], 1, 1) == "1 finding in 1 file: 1 of 1 rules"
+    assert (sum_up_tests(1, 1), sum_up_tests(9, 4)) == ("1 failed test", "4 of 9 failed tests")
+
+
+@pytest.mark.parametrize(
+    ("last", "said"),
+    [
+        (sum_up_findings(["F401"] * 999, 3, 400), "of 999 findings in 3 files: F401 (999)"),
+        ("src/m.py:1:1: F401 last", "of 401 lines"),
+    ],
+)
+def test_whole_lines_are_kept_and_the_last_one_says_how_many_of_all(last: str, said: str) -> None:
+    lines = [f"src/m{number}.py:1:1: F401 unused" for number in range(400)]
+
+    *kept, end = shorten("\n".join([*lines, last]), 1000).splitlines()
+
+    assert len("\n".join([*kept, end])) <= 1000
+    assert kept == lines[: len(kept)]
+    assert end.removeprefix("... ") == f"{len(kept)} {said}"
+    assert shorten("x" * 2000, 1000) == "x" * 1000
+
+
+def test_the_titles_of_the_steps_have_rules_and_counts() -> None:
+    gap = a_gap("Quality check failed: ruff", "quality", evidence=RUFF)
+    goal = a_goal(gap, allowed=["src/a.py", "src/t/test_b.py"])
+
+    assert drafted(goal).steps[0].title.startswith("Change: Fix ruff failures: F401 (1), I001 (1)")
+    assert planned(goal).gap.tally == "F401 (1), I001 (1)"
+    assert planned(goal).actions[0].description == "Fix ruff failures"

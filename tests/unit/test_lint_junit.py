@@ -1,0 +1,90 @@
+"""JUnit reports of linters are findings and no tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from worker.cli import goal_options
+from worker.sources import goal, junit
+from worker.sources.goal import GapSources
+
+RUFF = b"""<?xml version="1.0" encoding="UTF-8"?>
+<testsuites name="ruff" tests="1" failures="1" errors="0">
+  <testsuite name="/w/shop/src/a.py" tests="1" failures="1" package="org.ruff">
+    <testcase name="org.ruff.UP007" classname="/w/shop/src/a" line="9" column="24">
+      <failure message="Use `X | Y` for type annotations">line 9, col 24, Use `X | Y` for type annotations</failure>
+    </testcase>
+  </testsuite>
+</testsuites>"""
+ESLINT = b"""<?xml version="1.0" encoding="utf-8"?>
+<testsuites>
+<testsuite package="org.eslint" time="0" tests="1" errors="0" name="/w/shop/lib/argument.js">
+<testcase time="0" name="/w/shop/lib/argument.js" classname="/w/shop/lib/argument" />
+</testsuite>
+<testsuite package="org.eslint" time="0" tests="3" errors="3" name="/w/shop/lib/command.js">
+<testcase time="0" name="org.eslint.eqeqeq" classname="/w/shop/lib/command"><failure message="Expected '==='.">
+<![CDATA[line 531, col 15, Error - Expected '==='. (eqeqeq)]]></failure></testcase>
+</testsuite>
+</testsuites>"""
+MYPY = b"""<?xml version="1.0" encoding="utf-8"?>
+<testsuite errors="0" failures="2" name="mypy" skips="0" tests="2" time="1.223">
+  <testcase classname="mypy" file="src/a.py" line="1" name="mypy-py3_10-linux src/a.py" time="1.223">
+    <failure message="mypy produced messages">src/a.py:215: error: Missing type arguments  [type-arg]
+src/a.py:216: note: See the docs
+src/a.py:238:4: error: Odd</failure>
+  </testcase>
+  <testcase classname="mypy" file="mypy" line="1" name="mypy-py3_10-linux" time="1.223">
+    <failure message="mypy produced messages">setup.cfg: note: unused section(s): [mypy-x]</failure>
+  </testcase>
+</testsuite>"""
+PYTEST = b"""<testsuites><testsuite name="pytest"><testcase classname="tests.test_a" name="test_x">
+<failure message="AssertionError: assert 3 == 2&#10;where">def test_x():
+&gt;       assert 3 == 2</failure></testcase></testsuite></testsuites>"""
+
+
+def places(report: bytes) -> list[tuple[str, str, int, int, str, str]]:
+    read = junit.read(report)
+    assert read.failed == ()
+    return [(each.tool, each.path, each.line, each.column, each.rule, each.text) for each in read.findings]
+
+
+def test_findings_of_linters_are_read_with_their_places_and_rules() -> None:
+    assert places(RUFF) == [("ruff", "/w/shop/src/a.py", 9, 24, "UP007", "Use `X | Y` for type annotations")]
+    assert places(ESLINT) == [("eslint", "/w/shop/lib/command.js", 531, 15, "eqeqeq", "Expected '==='.")]
+    assert places(MYPY) == [
+        ("mypy", "src/a.py", 215, 1, "type-arg", "Missing type arguments"),
+        ("mypy", "src/a.py", 238, 4, "", "Odd"),
+    ]
+
+
+def test_a_failed_test_is_told_by_what_it_says_and_not_by_its_source() -> None:
+    report = junit.read(PYTEST)
+
+    assert report.findings == ()
+    assert goal.gaps_of(GapSources(report=report))[0].evidence.splitlines()[0] == (
+        "FAILED tests/test_a.py::test_x - AssertionError: assert 3 == 2"
+    )
+
+
+def test_findings_of_files_that_may_change_come_first_and_the_last_line_counts_all() -> None:
+    report = junit.read(MYPY)
+    others = tuple(type(report.findings[0])("mypy", f"b{number}.py", 1, 1, "misc", "x" * 250) for number in range(100))
+
+    (gap,) = goal.gaps_of(GapSources(findings=(*others, *report.findings), allowed=("src/*.py",)))
+
+    *shown, last = gap.evidence.splitlines()
+    assert shown[0] == "src/a.py:215:1: type-arg Missing type arguments"
+    assert last == f"{len(shown)} of 102 findings in 101 files: misc (100), no rule (1), type-arg (1)"
+    assert len(gap.evidence) <= goal.MAX_EVIDENCE
+
+
+def test_a_linters_report_becomes_a_gap_of_that_tool_with_paths_of_the_repository(tmp_path: Path) -> None:
+    (tmp_path / "ruff.xml").write_bytes(RUFF)
+    sources = goal_options.Sources(tmp_path / "ruff.xml", [], [], None, None)
+
+    made = goal_options.with_sources({}, sources, None, ["src/a.py"])
+
+    assert isinstance(made, dict)
+    (gap,) = made["gap_report"]["gap_report"]["gaps"]
+    assert (gap["description"], made["kind"]) == ("Quality check failed: ruff", "gap_report")
+    assert "failing_tests" not in made.get("context", {})
