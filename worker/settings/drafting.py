@@ -115,8 +115,8 @@ class DraftingSettings(BaseSettings):
     )
     planning_gap_checks: CheckNames | None = Field(
         default=None,
-        description="the tools that check the files of a `gap_report` in Python, separated by commas; unset: those that "
-        "the goal's manifests configure, and where it brings none ruff-check,pyright",
+        description="the tools that check the files of a `gap_report` in Python, separated by commas; unset: those "
+        "that the goal's manifests configure, and where it brings none ruff-check,pyright",
     )
     planning_gap_high_risk: Literal["failed", "exhausted"] = Field(
         default="failed", description="the gaps of a `gap_report` that are of high risk because of their past"

@@ -42,6 +42,7 @@ class Remedy:
     actions: tuple[PlannedAction, ...]
     bounds: Bounds = NO_BOUNDS
     documents: tuple[ModuleDocument, ...] = ()
+    is_checked_first: bool = False  # nothing but a check can say what its files are
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ class Verb:
     targets: Callable[[Gap, Inventory], tuple[str, ...]]
     action: ActionType  # where nothing tells whether the files exist
     always: bool = False  # whether or not the files exist
+    checks: bool = False  # a check finds them where nothing else does
 
 
 def remedy_for(gap: Gap, inventory: Inventory) -> Remedy:
@@ -85,7 +87,8 @@ def _roadmap(gap: Gap, inventory: Inventory) -> Remedy:
         actions: tuple[PlannedAction, ...] = (_action(gap, targets, verb.action),)
     else:
         actions = _split(gap, targets, verb.action, inventory)
-    return Remedy(actions, documents=_documents(gap, targets, inventory))
+    documents = _documents(gap, targets, inventory)
+    return Remedy(actions, documents=documents, is_checked_first=verb.checks and not targets)
 
 
 def _targets(gap: Gap, inventory: Inventory) -> tuple[str, ...]:
@@ -177,7 +180,7 @@ _SUBJECT = re.compile(r"\btests?\s+(?:for|of)\s+([^\n]{1,200})", re.IGNORECASE)
 
 VERBS = (  # the first that fits; the last one always does
     Verb(_opening(r"(?:(?:unit|integration|add|write|more)\s+){0,2}tests?\s+(?:for|of)"), _tests, CREATE),
-    Verb(_opening(r"all\s+(?:\w+\s+){0,3}(?:pass|passes)"), _failing, MODIFY, always=True),
+    Verb(_opening(r"all\s+(?:\w+\s+){0,6}(?:pass|passes)"), _failing, MODIFY, always=True, checks=True),
     Verb(_opening(r"create|implement"), _targets, CREATE),
     Verb(_opening(r"remove|delete"), _targets, DELETE, always=True),
     Verb(re.compile(""), _targets, MODIFY),

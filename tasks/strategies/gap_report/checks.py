@@ -17,6 +17,7 @@ from schemas.envelope import FieldError, field_error
 from schemas.step import VerifyTool
 from tasks.base.errors import UnknownCommand
 from tasks.strategies.drafting.project import Project
+from tasks.strategies.gap_report.evidence import runs_tests
 from tasks.text.fields import fit
 from tasks.toolchain.catalogue import Catalogue, words
 from tasks.toolchain.contract import MANY, Contract, ToolCategory, fits, operand
@@ -69,6 +70,20 @@ def choose_checks(project: Project, named: Sequence[str] | None, operators: Sequ
     asked = tuple(dict.fromkeys(each.removeprefix("+").strip() for each in named or ()))
     adds = named is None or any(each.startswith("+") for each in named)
     return Checks(tuple(dict.fromkeys((*(_usual_checks(project, operators) if adds else ()), *asked))), asked)
+
+
+def checks_named_in(text: str, usual: Checks, catalogue: Catalogue) -> Checks:
+    """Choose the checks that a `text` names, or what they look for; the usual ones where it names none and no tests."""
+    spoken = frozenset(re.findall(r"[\w-]+", text.casefold()))
+    named = [name for name in COMMANDS if spoken.issuperset(name.split())]
+    for name in usual.names:
+        contract = _contract_of(catalogue, command_of(catalogue, name) or ())
+        about = _ABOUT.get(contract.category, r"(?!)") if contract else r"(?!)"
+        named += [name] if any(re.fullmatch(about, word) for word in spoken) else []
+    if not named and not runs_tests(text):
+        return usual
+    names = tuple(dict.fromkeys(named))
+    return Checks(names, names)
 
 
 def unknown_checks(named: Sequence[str] | None, catalogue: Catalogue) -> tuple[FieldError, ...]:

@@ -97,6 +97,7 @@ def make_iteration(project: Project, choice: Choice, checks: Checks, number: int
         judges=choice.judges,
         checks=checks.names,
         asked=checks.asked,
+        checking=1 if remedy.is_checked_first else 0,
         language=project.language.name if project.language else None,
     )
     return Iteration(plan, project, allowed, state)

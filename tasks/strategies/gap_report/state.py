@@ -17,7 +17,7 @@ from tasks.toolchain.catalogue import Catalogue
 
 
 class IterationState(Record):
-    """The state of an iteration; once its patches are planned it is empty."""
+    """The state of an iteration; once what was explored is patched it is empty."""
 
     failed: bool = False  # its gap did before, so that it is of high risk
     guidance: str | None = None
@@ -27,7 +27,19 @@ class IterationState(Record):
     asked: tuple[str, ...] = ()  # those of them that the goal names
     tried: tuple[str, ...] = ()  # files that were patched in vain, once the cause is looked for elsewhere
     failure: dict[str, Any] | None = None  # what failed for good
+    checking: int = 0  # which round of patches is next where a check says what fails; 0: none does
     language: str | None = None  # the listing that it follows from is not kept
+
+    @property
+    def suffix(self) -> str:
+        """What the names of steps end in that are made now: no two steps of a plan may have one name."""
+        number = self.checking or (2 if self.tried else 1)
+        return f"-r{number}" if number > 1 else ""
+
+    @property
+    def suffix_before(self) -> str:
+        """What the names of the round before end in."""
+        return self.model_copy(update={"checking": max(self.checking - 1, 1)}).suffix
 
     @property
     def all_checks(self) -> Checks:

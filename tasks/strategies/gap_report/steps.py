@@ -19,7 +19,7 @@ from tasks.strategies.drafting.pieces import cut, join_pieces
 from tasks.strategies.drafting.project import Check, only_documents
 from tasks.strategies.gap_report.document import Iteration, judge_of, level_of
 from tasks.strategies.gap_report.evidence import runs_tests, tool_of
-from tasks.strategies.gap_report.verification import Verification, own_verification, verification
+from tasks.strategies.gap_report.verification import Verification, check_of_all, own_verification, verification
 from tasks.text.fields import MAX_INTENT, MAX_TITLE, fit
 from tasks.toolchain.catalogue import render
 from tasks.toolchain.contract import ToolCategory
@@ -27,7 +27,7 @@ from tasks.toolchain.files import Role, files_of
 
 EXPLORE_ID = "explore-scope"
 VERIFY_ID = "verify"
-AGAIN = "-r2"  # ends the names of steps that are made where the first ones failed
+CHECK_ID = "check"
 MAX_CRITERIA = 1000
 MAX_TRIED = 100  # characters
 MARKED_SINCE = ChangedRule.CHECKS_OF_A_WHOLE_ARE_DROPPED.since
@@ -64,11 +64,8 @@ def must_explore(iteration: Iteration) -> bool:
 
 
 def make_steps(iteration: Iteration) -> tuple[PlannedStep, ...]:
-    """Make the patches in a row, and the verification of all; none where no file may be patched.
-
-    The second ones of a plan have names of their own.
-    """
-    again = AGAIN if iteration.state.tried else ""
+    """Make the patches in a row, and the verification of all; none where no file may be patched."""
+    again = iteration.state.suffix
     plan, project = iteration.plan, iteration.project
     by_action = [list(_pieces(action, iteration)) for action in plan.actions]
     pieces = [piece for some in by_action for piece in some]
@@ -77,7 +74,10 @@ def make_steps(iteration: Iteration) -> tuple[PlannedStep, ...]:
     files = dict.fromkeys(path for piece in pieces for path in piece.files)
     gone = {path for piece in pieces if piece.action.action_type is ActionType.DELETE for path in piece.files}
     left = tuple(path for path in files if path not in gone)
-    whole = verification(plan.gap, project, left, iteration.state.all_checks, failed=iteration.state.failed)
+    if iteration.state.checking:
+        whole = check_of_all(plan.gap, project, iteration.state.all_checks)
+    else:
+        whole = verification(plan.gap, project, left, iteration.state.all_checks, failed=iteration.state.failed)
     steps: list[PlannedStep] = []
     after: tuple[str, ...] = ()
     for number, piece in enumerate(pieces, 1):
@@ -96,7 +96,17 @@ def make_steps(iteration: Iteration) -> tuple[PlannedStep, ...]:
     about = _about(iteration, f"Verify that this is done: {plan.gap.description}")
     patches = iter(steps)
     joined = [step for some in by_action for step in join_pieces(list(islice(patches, len(some))))]
-    return (*joined, _step(iteration, VERIFY_ID + again, "Verify the iteration", about, kind, whole, after))
+    last_step = _step(iteration, VERIFY_ID + again, "Verify the iteration", about, kind, whole, after)
+    return (*joined, last_step.model_copy(update={"retry_limit": 0}) if iteration.state.checking else last_step)
+
+
+def check_step(iteration: Iteration) -> PlannedStep | None:
+    """Make the step that says what fails; None where no tool can."""
+    gap = iteration.plan.gap
+    judged = check_of_all(gap, iteration.project, iteration.state.all_checks)
+    about = _about(iteration, f"Find out whether this is so: {gap.description}")
+    step = _step(iteration, CHECK_ID, "Run the check", about, StepType.TEST, judged)
+    return step.model_copy(update={"retry_limit": 0}) if judged.tools else None
 
 
 def _own_tools(iteration: Iteration, piece: PatchPiece, *, whole: bool) -> Verification:
@@ -151,6 +161,8 @@ def _in_one_step(files: tuple[str, ...], action: PlannedAction, iteration: Itera
 
 def _is_of_tests(iteration: Iteration) -> bool:
     gap = iteration.plan.gap
+    if iteration.state.checking:
+        return runs_tests(gap.description)
     return gap.category.casefold() == "quality" and runs_tests(tool_of(gap.description))
 
 

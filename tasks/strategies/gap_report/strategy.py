@@ -7,6 +7,7 @@ goal allows counts, and where nothing is left, the plan halts.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
@@ -19,7 +20,8 @@ from tasks.rules.strategy import MAX_EXPANSION, Answer, Draft, End, Expansion, L
 from tasks.rules.validation import max_steps, reject
 from tasks.strategies.drafting.answers import connect_answers
 from tasks.strategies.drafting.project import Project, read_test_command
-from tasks.strategies.gap_report.checks import Checks, choose_checks, unknown_checks
+from tasks.strategies.gap_report.check_first import mend_what_it_found
+from tasks.strategies.gap_report.checks import Checks, checks_named_in, choose_checks, unknown_checks
 from tasks.strategies.gap_report.choice import Choice, Rules, choose, gaps_in
 from tasks.strategies.gap_report.constraints import Protection, Shield
 from tasks.strategies.gap_report.document import Iteration, estimate_risk, make_iteration
@@ -30,6 +32,7 @@ from tasks.strategies.gap_report.second_look import look_again, note_failure
 from tasks.strategies.gap_report.state import free_files, project_in, state_of
 from tasks.strategies.gap_report.steps import (
     EXPLORE_ID,
+    check_step,
     explore_step,
     lacks_verification,
     make_steps,
@@ -96,7 +99,7 @@ def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None
 def advance(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
     """Patch what was found; an exploration that was skipped leaves all that is allowed."""
     if end.step_id != EXPLORE_ID:
-        return note_failure(live, end)
+        return note_failure(live, end) or mend_what_it_found(live, end, catalogue)
     if end.state not in {"DONE", "SKIPPED"} or live.document is None:
         return None
     allowed = free_files(live)
@@ -123,7 +126,8 @@ def advance(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
     if len(steps) > MAX_EXPANSION:
         return _unfit(live, "too_many_files", f"{len(files)} files are too many for one iteration.")
     why = f"{len(files)} {'file' if len(files) == 1 else 'files'} to change."
-    return Expansion({}, plan.model_dump(mode="json"), why, steps)
+    kept = state.model_copy(update={"checking": state.checking + 1}).model_dump(mode="json") if state.checking else {}
+    return Expansion(kept, plan.model_dump(mode="json"), why, steps)
 
 
 def answer(live: LivePlan, value: Any, catalogue: Catalogue) -> Expansion | str:  # noqa: ARG001 (the protocol's)
@@ -144,9 +148,16 @@ def _overworked(shield: Shield, gaps: tuple[Gap, ...]) -> tuple[FieldError, ...]
 
 
 def _plan(project: Project, choice: Choice, checks: Checks, history: GapHistory, now: int) -> Answer:
+    if choice.remedy.is_checked_first:
+        checks = checks_named_in(choice.gap.description, checks, project.catalogue)
     iteration = make_iteration(project, choice, checks, history.next_number, now)
-    if must_explore(iteration):
-        steps: tuple[PlannedStep, ...] = (explore_step(iteration),)
+    check = check_step(iteration) if iteration.state.checking else None
+    if check is None:
+        iteration = replace(iteration, state=iteration.state.model_copy(update={"checking": 0}))
+    if check:
+        steps: tuple[PlannedStep, ...] = (check,)
+    elif must_explore(iteration):
+        steps = (explore_step(iteration),)
     else:
         steps = connect_answers(make_steps(iteration), project.catalogue)
     if errors := _shortcomings(project.goal, steps):

@@ -80,6 +80,18 @@ def own_verification(
     return _put_together(gap, project, checks, tools, checked, judged)
 
 
+def check_of_all(gap: PlannedGap, project: Project, checks: Checks) -> Verification:
+    """Choose what says of everything whether it passes: the checks, and the tests unless the gap names checks alone."""
+    commands = (command_of(project.catalogue, name) for name in checks.names)
+    checked = tuple(tool for command in commands if command for tool in _at_all(project, command))
+    tests = project.tests if evidence.runs_tests(gap.description) or not checked or not checks.asked else ()
+    return Verification(tuple({tool.argv: tool for tool in (*checked, *tests)}.values()))
+
+
+def _at_all(project: Project, command: Command) -> tuple[VerifyTool, ...]:
+    return aim(project, command, (), whole=True) or aim_at_all(project, command)
+
+
 def _put_together(
     gap: PlannedGap,
     project: Project,

@@ -1,0 +1,71 @@
+"""`All ... pass`: where nothing says what fails, the check itself says so, and what it finds is patched.
+
+A step runs the check, and where that passes the iteration is over. What it finds becomes patches, and the check is run
+again behind them, for as many rounds as it takes, up to a bound: what a controller tells of one run is cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from schemas.base import StepState
+from schemas.kinds.gap_report import MAX_TARGETS, ActionType, IterationPlan
+from schemas.step import PlannedStep
+from tasks.rules.strategy import End, Expansion, LivePlan
+from tasks.strategies.drafting.answers import connect_answers
+from tasks.strategies.gap_report.document import Iteration, estimate_risk
+from tasks.strategies.gap_report.evidence import mentions, runs_tests
+from tasks.strategies.gap_report.places import Places
+from tasks.strategies.gap_report.state import free_files, project_in, state_of
+from tasks.strategies.gap_report.steps import CHECK_ID, VERIFY_ID, explore_step, make_steps, must_explore
+from tasks.strategies.gap_report.suspects import with_suspects
+from tasks.text.forbidden_paths import JUDGED
+from tasks.toolchain.catalogue import Catalogue
+
+MAX_ROUNDS = 4  # of patches
+MAX_FILES = 30  # of a round
+
+
+def mend_what_it_found(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
+    """Patch what a check found; None where it passed, or has been run often enough."""
+    state = state_of(live)
+    is_check = end.step_id in (CHECK_ID, VERIFY_ID + state.suffix_before)
+    if not is_check or end.state != StepState.FAILED or live.document is None:
+        return None
+    if not 0 < state.checking <= MAX_ROUNDS:
+        return None
+    plan, allowed = IterationPlan.model_validate(live.document), free_files(live)
+    found = _files_in(end.failure or {}, plan.gap.description, allowed)[:MAX_FILES]
+    files = found or allowed
+    action = plan.actions[0].model_copy(update={"target_files": found, "action_type": ActionType.MODIFY})
+    iteration = Iteration(
+        plan.model_copy(update={"actions": (action,)}), project_in(live, files, catalogue), files, state
+    )
+    if must_explore(iteration):
+        return _explore(live, end, iteration) if state.checking == 1 else None
+    known = tuple(dict.fromkeys((*plan.actions[0].target_files, *found)))[:MAX_TARGETS]
+    action = action.model_copy(update={"target_files": known})
+    risk = estimate_risk((action,), allowed, failed=state.failed)
+    document = plan.model_copy(update={"actions": (action,), "estimated_risk": risk}).model_dump(mode="json")
+    kept = state.model_copy(update={"checking": state.checking + 1}).model_dump(mode="json")
+    steps = connect_answers(make_steps(iteration), catalogue)
+    return Expansion(kept, document, f"The check found something in {len(files)} files.", steps, replaces=True)
+
+
+def _explore(live: LivePlan, end: End, iteration: Iteration) -> Expansion:
+    state = iteration.state.model_copy(update={"failure": dict(end.failure or {})})
+    why = "The check failed and named no file that may change."
+    step: PlannedStep = explore_step(iteration)
+    return Expansion(state.model_dump(mode="json"), live.document, why, (step,), replaces=True)
+
+
+def _files_in(failure: Mapping[str, Any], words: str, allowed: tuple[str, ...]) -> tuple[str, ...]:
+    """Find the files that a failure is about among those that may change, and where tests failed the suspects."""
+    tests = [f"FAILED {name}" for name in failure.get("failing_tests") or ()]
+    text = "\n".join(filter(None, (*tests, failure.get("trace"), failure.get("suggestion"))))
+    places = Places.of(allowed, allowed, JUDGED)
+    files = tuple(path for path in places.locate_all(mentions(text, odd=places.odd)) if path in allowed)
+    if files and (tests or runs_tests(words)):
+        files = with_suspects(files, {}, text, places)
+    return files
