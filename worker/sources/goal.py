@@ -121,22 +121,31 @@ def _linted(findings: Iterable[SarifFinding], allowed: Sequence[str]) -> dict[st
 
     Something of every file goes before more of any, so that no file is cut off by another.
     """
-    tools: dict[str, dict[SarifFinding, None]] = {}
+    tools: dict[str, dict[str, dict[SarifFinding, None]]] = {}
     for found in findings:
-        tools.setdefault(found.tool, {})[found] = None
-    outputs = {}
-    for tool, every in tools.items():
-        paths = dict.fromkeys(found.path for found in every)
-        free = frozenset(expand_globs(allowed, list(paths)).files)
-        lines: dict[str, list[str]] = {path: [] for path in sorted(paths, key=lambda path: path not in free)}
-        for found in every:
-            line = f"{found.path}:{found.line}:{found.column}: {found.rule} {found.text}"
-            lines[found.path].append(one_line(line, MAX_LINE))
-        rounds = zip_longest(*lines.values())  # the first line of every file, then the second of every file
-        kept = _cut(line for each in rounds for line in each if line is not None)
-        summed = (sum_up_findings((each.rule for each in every), len(lines), len(kept)),) if len(every) > 1 else ()
-        outputs[tool] = "\n".join((*kept, *summed))
-    return outputs
+        tools.setdefault(found.tool, {}).setdefault(found.path, {})[found] = None
+    return {tool: _output(by_file, allowed) for tool, by_file in tools.items()}
+
+
+def _output(by_file: Mapping[str, Iterable[SarifFinding]], allowed: Sequence[str]) -> str:
+    listed = frozenset(expand_globs(allowed, list(by_file)).files)
+    free = {path: tuple(each) for path, each in by_file.items() if path in listed}
+    others = {path: tuple(each) for path, each in by_file.items() if path not in listed}
+    first = (each[0] for each in (*free.values(), *others.values()))
+    rounds = (*zip_longest(*free.values()), *zip_longest(*others.values()))  # one of every file, then the next of each
+    kept = _cut(map(_line, (*first, *(found for each in rounds for found in each if found))))
+    every = sum(map(len, (*free.values(), *others.values())))
+    if every == 1:
+        return "\n".join(kept)
+    return "\n".join((*kept, sum_up_findings(_rules(free), _rules(others), len(kept))))
+
+
+def _rules(by_file: Mapping[str, Iterable[SarifFinding]]) -> dict[str, list[str]]:
+    return {path: [found.rule for found in each] for path, each in by_file.items()}
+
+
+def _line(found: SarifFinding) -> str:
+    return one_line(f"{found.path}:{found.line}:{found.column}: {found.rule} {found.text}", MAX_LINE)
 
 
 def _tested(report: JUnitReport | None) -> dict[str, str]:

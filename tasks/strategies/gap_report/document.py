@@ -68,7 +68,7 @@ def make_iteration(project: Project, choice: Choice, checks: Checks, number: int
             priority=gap.priority,
             roadmap_version=fit(gap.roadmap_version, 200),
             evidence=fit(gap.evidence, MAX_SHOWN, shorten),
-            tally=tell_tally(gap.evidence) if category_of(gap) == "quality" else "",
+            tally=tell_tally(gap.evidence, choice.outside) if category_of(gap) == "quality" else "",
         ),
         actions=actions,
         acceptance_criteria=criteria(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tasks.text.fields import fit
 
@@ -16,7 +16,7 @@ MAX_WORDS = 60
 MAX_LAST = 40  # characters of a last line of ours
 
 _LAST = re.compile(
-    r"(?:\d+ of )?(?P<total>\d{1,9}) (?P<what>failed tests?|findings? in \d+ files?: (?P<rules>.{1,400}))"
+    r"(?:\d+ of )?(?P<total>\d{1,9}) (?P<what>failed tests?|findings? in \d+ files?[^:]{0,80}: (?P<rules>.{1,400}))"
 )
 _TEST = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 _RULES = tuple(
@@ -33,11 +33,16 @@ _RULES = tuple(
 )
 
 
-def sum_up_findings(rules: Iterable[str], files: int, shown: int) -> str:
-    """Write the line that goes behind `shown` findings; `rules` has the rule of each of all."""
-    counts = Counter(rule[:100] or "no rule" for rule in rules)
-    total = counts.total()
-    return f"{_of(shown, total)} {_many(total, 'finding')} in {files} {_many(files, 'file')}: {_by_rule(counts)}"
+def sum_up_findings(free: Mapping[str, Sequence[str]], others: Mapping[str, Sequence[str]], shown: int) -> str:
+    """Write the line that goes behind `shown` findings, with their rules by file.
+
+    Those in `free` files are counted by rule, since these may change; all, where there is none.
+    """
+    counted = [rule[:100] or "no rule" for rules in (free or others).values() for rule in rules]
+    total, files = sum(map(len, (*free.values(), *others.values()))), len(free) + len(others)
+    among = f", {len(counted)} of them in {len(free)} that may change" if free and others else ""
+    found = f"{_of(shown, total)} {_many(total, 'finding')} in {files} {_many(files, 'file')}"
+    return f"{found}{among}: {_by_rule(Counter(counted))}"
 
 
 def sum_up_tests(total: int, shown: int) -> str:
@@ -45,8 +50,14 @@ def sum_up_tests(total: int, shown: int) -> str:
     return f"{_of(shown, total)} failed {_many(total, 'test')}"
 
 
-def tell_tally(evidence: str) -> str:
-    """Say in a few words how much `evidence` is about; empty where nothing can be counted."""
+def tell_tally(evidence: str, outside: Sequence[str] = ()) -> str:
+    """Say in a few words how much `evidence` is about; empty where nothing can be counted.
+
+    Lines with a file that is `outside` of what may change do not count.
+    """
+    if outside:
+        kept = (line for line in evidence.splitlines() if not any(path in line for path in outside))
+        evidence = "\n".join(kept)
     said, tests = _LAST.fullmatch(last_line(evidence)), tuple(dict.fromkeys(_TEST.findall(evidence)))
     if said and said["rules"]:
         return fit(said["rules"], MAX_WORDS)

@@ -38,6 +38,7 @@ SARIF = "src/a.js:1:7: no-unused-vars 'x' is never used\nsrc/b.js:1:1: @typescri
         (SARIF, "@typescript-eslint/no-var (1), no-unused-vars (1)"),
         ("FAILED tests/test_a.py::test_x - AssertionError", "tests/test_a.py::test_x"),
         ("a.py:1:1: F401 x\n7 of 199 findings in 12 files: F401 (120), I001 (79)", "F401 (120), I001 (79)"),
+        ("a.py:1:1: F401 x\n2 of 9 findings in 3 files, 4 of them in 1 that may change: F401 (4)", "F401 (4)"),
         ("FAILED a.py::x - y\n1 of 159 failed tests", "159 tests"),
         ("go: src/a.go:3:5: declared and not used", ""),
         ("", ""),
@@ -47,19 +48,23 @@ def test_findings_are_counted_by_their_rules_and_tests_as_tests(evidence: str, t
     assert tell_tally(evidence) == told
 
 
+def test_what_is_found_in_files_that_may_not_change_does_not_count() -> None:
+    assert tell_tally(RUFF, ("src/t/test_b.py",)) == "I001 (1)"
+
+
 def test_the_line_that_sums_up_names_the_most_frequent_rules() -> None:
     rules = [*["F401"] * 3, *["I001"] * 2, "UP007", "E501", "E502"]
 
-    assert sum_up_findings(rules, 2, 8) == "8 findings in 2 files: F401 (3), I001 (2), E501 (1) and 2 more rules"
-    assert sum_up_findings(rules, 2, 5).startswith("5 of 8 findings in 2 files: ")
-    assert sum_up_findings(["r" * 58], 1, 1) == "1 finding in 1 file: 1 of 1 rules"
+    assert sum_up_findings({"a": rules}, {}, 8) == "8 findings in 1 file: F401 (3), I001 (2), E501 (1) and 2 more rules"
+    assert sum_up_findings({}, {"a": rules, "b": ["E1"]}, 5).startswith("5 of 9 findings in 2 files: F401 (3), ")
+    assert sum_up_findings({"a": ["r" * 58]}, {}, 1) == "1 finding in 1 file: 1 of 1 rules"
     assert (sum_up_tests(1, 1), sum_up_tests(9, 4)) == ("1 failed test", "4 of 9 failed tests")
 
 
 @pytest.mark.parametrize(
     ("last", "said"),
     [
-        (sum_up_findings(["F401"] * 999, 3, 400), "of 999 findings in 3 files: F401 (999)"),
+        (sum_up_findings({"a": ["F401"] * 999}, {}, 400), "of 999 findings in 1 file: F401 (999)"),
         ("src/m.py:1:1: F401 last", "of 401 lines"),
     ],
 )
