@@ -90,3 +90,18 @@ def test_a_linters_report_becomes_a_gap_of_that_tool_with_paths_of_the_repositor
     (gap,) = made["gap_report"]["gap_report"]["gaps"]
     assert (gap["description"], made["kind"]) == ("Quality check failed: ruff", "gap_report")
     assert "failing_tests" not in made.get("context", {})
+
+
+def test_every_file_with_failed_tests_is_named_and_there_is_room_for_traces() -> None:
+    names = [f"tests/test_{number % 10}.py::test_{number // 10}" for number in range(200)]
+    failed = tuple(
+        junit.FailedTest(name, "python", f"def it():\n    trace of {name}", "x" * 80) for name in sorted(names)
+    )
+
+    (gap,) = goal.gaps_of(GapSources(report=junit.JUnitReport(failed)))
+
+    *shown, last = gap.evidence.splitlines()
+    heads = [line for line in shown if line.startswith("FAILED ")]
+    assert [line.split("::")[0] for line in heads[:10]] == [f"FAILED tests/test_{number}.py" for number in range(10)]
+    assert "    trace of tests/test_9.py::test_0" in shown
+    assert last == f"{len(heads)} of 200 failed tests"

@@ -19,7 +19,7 @@ from tasks.text.fields import one_line
 from tasks.text.paths import expand_globs
 from tasks.toolchain.classify import signature
 from worker.sources.git import with_checkout
-from worker.sources.junit import JUnitReport
+from worker.sources.junit import FailedTest, JUnitReport
 from worker.sources.sarif import SarifFinding
 
 SHOWN_TESTS = 3
@@ -151,11 +151,15 @@ def _line(found: SarifFinding) -> str:
 def _tested(report: JUnitReport | None) -> dict[str, str]:
     if report is None or not report.failed:
         return {}
-    heads = ((test.name, test.reason or test.trace.partition("\n")[0]) for test in report.failed)
-    first = (f"FAILED {name} - {one_line(line, MAX_LINE)}" for name, line in heads)
-    traces = (line for test in report.failed for line in test.trace.splitlines())
-    kept = _cut([*first, *traces])
-    shown = sum(line.startswith("FAILED ") for line in kept)
+    by_file: dict[str, list[FailedTest]] = {}
+    for test in report.failed:
+        by_file.setdefault(test.name.partition("::")[0], []).append(test)
+    tests = [test for each in zip_longest(*by_file.values()) for test in each if test]  # one of every file, and so on
+    heads = ((test.name, test.reason or test.trace.partition("\n")[0]) for test in tests)
+    lines = [f"FAILED {name} - {one_line(line, MAX_LINE)}" for name, line in heads]
+    first = tuple(first_lines(lines, MAX_EVIDENCE // 2))  # so that there is room for traces, too
+    kept = _cut([*first, *(line for test in tests for line in test.trace.splitlines())])
+    shown = len(first)
     summed = (sum_up_tests(len(report.failed), shown),) if len(report.failed) > 1 else ()
     return {RUNNERS.get(report.language or "", "tests"): "\n".join((*kept, *summed))}
 
