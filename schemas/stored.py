@@ -126,7 +126,9 @@ class PlanHead:
     tightened: list[str] | None = None  # an operator left only these files
     policy_version: int = 1  # of the tables by which the plan was made, and goes on
     tools: list[dict[str, Any]] = field(default_factory=list)  # contracts of an operator that it rests on
-    streak: str | None = None  # a counter of those that plans leave to each other: how many failed in a row
+    streak: str | None = (
+        None  # counters, with blanks between, of those that plans leave to each other: how many failed in a row
+    )
     # Left out of the record where there is none.
     traceparent: str | None = None  # of the trace that the plan belongs to
     policy: str | None = None  # the digest of the policy that the plan was made under, and goes on under

@@ -135,10 +135,11 @@ class UnitOfWork:
         self.change.ends = True
         self.change.tenant = head.tenant
         owner = plan_history(head.kind, head.tenant, head.repo)
-        # A streak of failures grows or is over; a plan that an operator ended, or that never was, does neither.
+        # Streaks of failures grow or are over; a plan that an operator ended, or that never was, does neither.
         counts = plan.state != P.REJECTED and (plan.halt or {}).get("rule") != "manual"
         if owner and head.streak is not None and counts:
-            self.change.history.append(HistoryChange(owner, head.streak, "", "" if plan.state == P.COMPLETED else 1))
+            change: int | str = "" if plan.state == P.COMPLETED else 1
+            self.change.history += [HistoryChange(owner, name, "", change) for name in head.streak.split()]
 
     def open_plan(self) -> None:
         """Open the finished plan: READY, its wall clock running."""

@@ -77,7 +77,7 @@ class Draft:
     counted: str | None = None  # of this history: raised by one with this plan, if it still is `seen`
     seen: int = 0
     tokens: int = 0  # that drafting it used up: the plan's budget pays for them
-    streak: str | None = None  # of this history: raised by one if the plan halts, dropped when it is COMPLETED
+    streak: str | None = None  # counters of this history: raised by one if the plan halts, dropped when it is COMPLETED
     read: Mapping[str, Any] = field(default_factory=dict)  # what planning read beside the goal, for the plan's log
 
 

@@ -124,6 +124,12 @@ class DraftingSettings(BaseSettings):
     planning_gap_max_failures: int = Field(
         default=3, ge=1, le=100, description="failures in a row that put a gap of a `gap_report` after the others"
     )
+    planning_gap_pause_after: int = Field(
+        default=0,
+        ge=0,
+        le=100,
+        description="failed `gap_report` iterations in a row, of any gaps, after which a person is asked; 0: never",
+    )
     planning_trajectory_block_size: int = Field(
         default=8, ge=1, validation_alias=_planning("TRAJECTORY_BLOCK_SIZE"), description="commits of a summary"
     )

@@ -8,6 +8,7 @@ with a warning. The first gap that is left with an action once the protected fil
 | gap_protected | `action`: one that names a protected file is left out | `file`: that file is, the others stay |
 | gap_high_risk | `failed`: a gap that ever failed is of high risk | `exhausted`: one that failed three times in a row |
 | gap_max_failures | 3: so many in a row of one gap, and another gap comes first | any number from 1 to 100 |
+| gap_pause_after | 0: nobody is asked | after so many failed iterations in a row, of any gaps, a person is asked |
 | gap_checks | what the goal's manifests configure, see checks.py | such as ruff and mypy, in Python |
 """
 
@@ -40,13 +41,15 @@ class Rules:
     only_exhausted: bool = False
     checks: tuple[str, ...] | None = None  # ids of contracts, for Python; None: the goal says
     max_failures: int = MAX_FAILURES
+    pause_after: int = 0
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Rules:
         """Read the operator's options."""
         by_file, only_exhausted = options.get("gap_protected") == "file", options.get("gap_high_risk") == "exhausted"
         checks, failures = options.get("gap_checks"), int(options.get("gap_max_failures", MAX_FAILURES))
-        return cls(by_file, only_exhausted, None if checks is None else tuple(checks), failures)
+        pause = int(options.get("gap_pause_after", 0))
+        return cls(by_file, only_exhausted, None if checks is None else tuple(checks), failures, pause)
 
     def spare(self, actions: Iterable[PlannedAction], protection: Protection) -> tuple[PlannedAction, ...]:
         """Leave out what is protected; an action without any file left goes with them."""

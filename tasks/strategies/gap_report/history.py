@@ -18,6 +18,7 @@ from tasks.text.fields import as_written, fit
 MAX_FAILURES = 3  # in a row, of one gap, unless the operator says otherwise; then another gap comes first
 MAX_CATEGORY = 200
 COUNTER = "iterations"
+IN_A_ROW = "failed"  # a counter of iterations, whatever their gaps
 
 _NUMBER = re.compile(r"iter-(\d{4,18})-\d{8}-\d{6}")
 _FAILED = (IterationOutcome.FAILURE, IterationOutcome.ROLLBACK)
@@ -74,6 +75,16 @@ class GapHistory:
                 if number := _NUMBER.fullmatch(record.iteration_id):  # only iterations after it can have failed since
                     own = min(remembered, max(self.counted - int(number[1]), 0))
         return Past(max(streak, own), failed or remembered > 0, lesson, self.limit)
+
+    @cached_property
+    def failed_in_a_row(self) -> int:
+        """How many iterations have failed since one succeeded: of two counts, the records' and our own, the larger."""
+        streak, own = 0, self.counters.get(IN_A_ROW, 0)
+        for record in self.records:
+            streak = streak + 1 if record.outcome in _FAILED else 0
+            if record.outcome is IterationOutcome.SUCCESS and (number := _NUMBER.fullmatch(record.iteration_id)):
+                own = min(own, max(self.counted - int(number[1]), 0))
+        return max(streak, own)
 
     @property
     def counted(self) -> int:

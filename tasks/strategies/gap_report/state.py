@@ -27,6 +27,7 @@ class IterationState(Record):
     asked: tuple[str, ...] = ()  # those of them that the goal names
     tried: tuple[str, ...] = ()  # files that were patched in vain, once the cause is looked for elsewhere
     failure: dict[str, Any] | None = None  # what failed for good
+    paused: bool = False  # a person has to let it begin
     checking: int = 0  # which round of patches is next where a check says what fails; 0: none does
     language: str | None = None  # the listing that it follows from is not kept
 

@@ -27,6 +27,7 @@ from tasks.strategies.gap_report.constraints import Protection, Shield
 from tasks.strategies.gap_report.document import Iteration, estimate_risk, make_iteration
 from tasks.strategies.gap_report.history import COUNTER, GapHistory, field_of
 from tasks.strategies.gap_report.outside import describe_outside, tell_passed_over
+from tasks.strategies.gap_report.pause import NO_ANSWER, ask_first, is_consent
 from tasks.strategies.gap_report.places import PROTECTED
 from tasks.strategies.gap_report.second_look import look_again, note_failure
 from tasks.strategies.gap_report.state import free_files, project_in, state_of
@@ -69,7 +70,8 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
     files = tuple(dict.fromkeys((*allowed.files, *choice.reached)))
     project = aim_tests(Project.of(goal, files, test, catalogue), choice.judges)
     checks = choose_checks(project, given.checks, rules.checks)
-    return _plan(project, choice, checks, history, setting.now)
+    planned = _plan(project, choice, checks, history, setting.now)
+    return ask_first(planned, goal, files, history, rules.pause_after) if isinstance(planned, Draft) else planned
 
 
 def input_for(live: LivePlan, facts: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -130,9 +132,18 @@ def advance(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
     return Expansion(kept, plan.model_dump(mode="json"), why, steps)
 
 
-def answer(live: LivePlan, value: Any, catalogue: Catalogue) -> Expansion | str:  # noqa: ARG001 (the protocol's)
-    """Refuse any answer: an iteration asks nothing."""
-    return "This plan has asked nothing."
+def answer(live: LivePlan, value: Any, catalogue: Catalogue) -> Expansion | str:
+    """Begin the iteration that waited for a person's word; nothing else is asked."""
+    state = state_of(live)
+    if live.document is None or not state.paused:
+        return "This plan has asked nothing."
+    if not is_consent(value):
+        return NO_ANSWER
+    files = free_files(live)
+    plan = IterationPlan.model_validate(live.document)
+    state = state.model_copy(update={"paused": False})
+    steps = _first_steps(Iteration(plan, project_in(live, files, catalogue), files, state))
+    return Expansion(state.model_dump(mode="json"), live.document, "A person lets the iteration begin.", steps)
 
 
 def stuck(live: LivePlan, catalogue: Catalogue) -> Expansion | None:
@@ -151,15 +162,9 @@ def _plan(project: Project, choice: Choice, checks: Checks, history: GapHistory,
     if choice.remedy.is_checked_first:
         checks = checks_named_in(choice.gap.description, checks, project.catalogue)
     iteration = make_iteration(project, choice, checks, history.next_number, now)
-    check = check_step(iteration) if iteration.state.checking else None
-    if check is None:
+    if iteration.state.checking and check_step(iteration) is None:
         iteration = replace(iteration, state=iteration.state.model_copy(update={"checking": 0}))
-    if check:
-        steps: tuple[PlannedStep, ...] = (check,)
-    elif must_explore(iteration):
-        steps = (explore_step(iteration),)
-    else:
-        steps = connect_answers(make_steps(iteration), project.catalogue)
+    steps = _first_steps(iteration)
     if errors := _shortcomings(project.goal, steps):
         return reject("invalid_goal", errors)
     return Draft(
@@ -171,6 +176,14 @@ def _plan(project: Project, choice: Choice, checks: Checks, history: GapHistory,
         seen=history.counted,
         streak=field_of(choice.gap),
     )
+
+
+def _first_steps(iteration: Iteration) -> tuple[PlannedStep, ...]:
+    if iteration.state.checking and (check := check_step(iteration)):
+        return (check,)
+    if must_explore(iteration):
+        return (explore_step(iteration),)
+    return connect_answers(make_steps(iteration), iteration.project.catalogue)
 
 
 def _phases(iteration: Iteration) -> tuple[Phase, ...]:

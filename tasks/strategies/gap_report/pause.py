@@ -1,0 +1,39 @@
+"""After some iterations in a row that failed, whatever their gaps, a person is asked before the next one begins.
+
+The operator says how many; by default nobody is asked. Any sign that things get better, an iteration that succeeded,
+ends the row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from schemas.goal import Goal
+from tasks.rules.strategy import Draft, Question
+from tasks.strategies.gap_report.history import IN_A_ROW, GapHistory
+
+PAUSED = "paused"
+YES = frozenset({"yes", "y", "go on", "continue", "proceed", "resume"})
+NO_ANSWER = 'Answer "yes" to have the iteration begin, or cancel the plan.'
+
+
+def ask_first(draft: Draft, goal: Goal, files: tuple[str, ...], history: GapHistory, after: int) -> Draft:
+    """Have `draft` count failures in a row, and wait for a person where `after` of them went before; 0: never.
+
+    Its steps are made when the answer comes, within the `files` that it may touch.
+    """
+    if not after:
+        return draft
+    draft = replace(draft, streak=f"{draft.streak} {IN_A_ROW}")
+    if (failed := history.failed_in_a_row) < after:
+        return draft
+    question = Question(PAUSED, (f"The last {failed} iterations failed. Should the next one begin?",))
+    allowed = goal.model_copy(update={"allowed_files": files})
+    state = {**(draft.state or {}), "paused": True}
+    return replace(draft, steps=(), question=question, goal=allowed, state=state)
+
+
+def is_consent(value: Any) -> bool:
+    """Tell whether an answer says yes, and nothing else."""
+    return value is True or (isinstance(value, str) and value.strip().strip(".!").casefold() in YES)
