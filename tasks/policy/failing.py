@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from schemas.base import GoalKind, Mode
@@ -16,6 +18,12 @@ from tasks.policy.halt_rules import FiredRule
 
 ASKED_ABOUT = frozenset({"consecutive_failures", "identical_failure"})
 KEPT = {"success", "failure_evidence", "error_message", "failing_tests", "created_files", "growth_kb", "step_id"}
+PLANNED_ANEW: Mapping[str, ChangedRule] = MappingProxyType(
+    {
+        GoalKind.CAMPAIGN: ChangedRule.PLANNED_ANEW_BEFORE_A_HALT,
+        GoalKind.GAP_REPORT: ChangedRule.CAUSES_ARE_LOOKED_FOR,
+    }
+)
 
 
 def keep(outcome: Outcome) -> dict[str, Any]:
@@ -63,10 +71,11 @@ def _is_asked_about(unit: UnitOfWork, step: Step, halt: FiredRule) -> bool:
 
 
 def _is_planned_anew(unit: UnitOfWork, step: Step, halt: FiredRule) -> bool:
-    """Whether a campaign goes on without a step that would be tried in the same way again, instead of halting."""
+    """Whether a plan goes on without a step that would be tried in the same way again, instead of halting."""
+    rule = PLANNED_ANEW.get(unit.plan.head.kind)
     return (
         halt.rule == halt_rules.IDENTICAL
-        and unit.plan.head.kind == GoalKind.CAMPAIGN
-        and ChangedRule.PLANNED_ANEW_BEFORE_A_HALT.holds(unit.plan)
+        and rule is not None
+        and rule.holds(unit.plan)
         and expansion.goes_on_without(unit, step)
     )
