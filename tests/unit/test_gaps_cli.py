@@ -437,13 +437,15 @@ def test_all_sources_make_one_goal_that_can_be_planned(planner: Callable[..., Re
 
     assert result.exit_code == 0, result.output
     goal = sent(tmp_path)
-    assert most_critical(goal).evidence == "src/a.py:3:5: F401 unused"
+    assert most_critical(goal).description == "Quality check failed: pytest"
     assert goal.context.failing_tests == ("tests/test_b.py::test_it",)
     assert goal.gap_report is not None
+    assert goal.gap_report.gap_report is not None
+    assert goal.gap_report.gap_report.gaps[1].evidence == "src/a.py:3:5: F401 unused"
     assert goal.gap_report.inbox[0].constraints == ("no new dependency", "keep it small")
     made = gap_report.draft(goal, CATALOGUE, Setting())
     assert isinstance(made, Draft)
-    assert made.steps[0].allowed_files == ("src/a.py",)
+    assert made.steps[0].allowed_files == ("src/b.py", "src/a.py")
 
 
 def test_the_help_shows_what_a_roadmap_looks_like(planner: Callable[..., Result]) -> None:

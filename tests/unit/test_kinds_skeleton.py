@@ -35,7 +35,8 @@ KINDS = {
     ),
     GoalKind.EVOLUTION: Kind(frozenset({"card", "plan_parser", "request", "trajectory"})),
     GoalKind.GAP_REPORT: Kind(
-        frozenset({"actions", "analysis", "choice", "constraints", "evidence", "history", "places", "verification"}),
+        frozenset({"actions", "analysis", "check_first", "checks", "choice", "constraints", "evidence", "history"})
+        | {"outside", "pause", "places", "second_look", "suspects", "tally", "verification"},
         asks=False,
     ),
     GoalKind.REVIEWED_PLAN: Kind(

@@ -6,8 +6,24 @@ import pytest
 
 from tasks.strategies.gap_report.tally import shorten, sum_up_findings, sum_up_tests, tell_tally
 from tests.support.kinds.gap_report import a_gap, a_goal, drafted, planned
-from tests.unit.gap_report.test_evidence import MYPY, PYRIGHT, PYTEST, RUFF, RUFF_FULL
 
+RUFF = "src/a.py:1:1: I001 [*] Import block\nsrc/t/test_b.py:1:8: F401 [*] `nothere` unused\nFound 2 errors.\n"
+RUFF_FULL = """I001 [*] Import block is un-sorted or un-formatted
+ --> src/a.py:1:1
+  |
+F401 [*] `nothere` imported but unused
+  --> src/t/test_b.py:1:8
+"""
+MYPY = """src/a.py:3: error: Incompatible return value type (got "int", expected "str")  [return-value]
+src/t/test_b.py:1:8: error: Cannot find implementation for module named "nothere"  [import-not-found]
+src/t/test_b.py:1:8: note: See https://mypy.readthedocs.io/en/stable/running_mypy.html#missing-imports
+"""
+PYRIGHT = """  /home/runner/work/shop/shop/src/a.py:3:12 - error: Type "int" is not assignable to return type "str"
+    "int" is not assignable to "str" (reportReturnType)
+"""
+PYTEST = (
+    "FAILED src/a.py::test_x - AssertionError: assert 1 == '1'\nERROR src/t/test_b.py\n1 failed, 1 error in 0.30s\n"
+)
 ESLINT = """/w/shop/src/a.js
   1:7   error    'x' is assigned a value but never used  no-unused-vars
   9:12  warning  Unexpected var, use let or const        no-var
