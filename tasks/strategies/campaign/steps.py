@@ -86,6 +86,7 @@ class StepFrame:
     suffix: str = ""  # of their ids, where tasks come again
     exploring: Collection[str] = ()  # tasks that only find something out
     before: Mapping[str, Setback] | None = None  # what blocked tasks that come again
+    waits: Mapping[str, Sequence[str]] | None = None  # what each task of the campaign waits for, those beside, too
 
 
 def steps_of(tasks: Sequence[PlanTask], frame: StepFrame) -> dict[str, tuple[PlannedStep, ...]]:
@@ -95,7 +96,7 @@ def steps_of(tasks: Sequence[PlanTask], frame: StepFrame) -> dict[str, tuple[Pla
     catalogue = frame.project.catalogue
     made: dict[str, tuple[PlannedStep, ...]] = {}
     for task in tasks:
-        waits = tuple(ends[seq] for seq in parents(task.depends) if seq in ends)
+        waits = _awaited(task, ends, frame.waits or {})
         tools = tuple(map(catalogue.separate, read_commands(task.verify, catalogue)))
         steps: list[PlannedStep] = []
         for step_id, piece in parts[task.seq].items():
@@ -112,6 +113,15 @@ def steps_of(tasks: Sequence[PlanTask], frame: StepFrame) -> dict[str, tuple[Pla
         made[task.seq] = tuple(join_pieces(steps))
     connected = iter(connect_answers([step for some in made.values() for step in some], catalogue))
     return {seq: tuple(islice(connected, len(some))) for seq, some in made.items()}
+
+
+def _awaited(task: PlanTask, ends: Mapping[str, str], waits: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Name the last steps of what a task waits for; a task in between that is over stands for what it waited for."""
+    names = [*parents(task.depends)]
+    for name in names:  # which grows meanwhile
+        if name not in ends:
+            names += (each for each in waits.get(name, ()) if each not in names)
+    return tuple(ends[name] for name in names if name in ends)
 
 
 def _pieces(task: PlanTask, frame: StepFrame) -> dict[str, Piece]:

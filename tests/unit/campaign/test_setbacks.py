@@ -63,6 +63,18 @@ def test_tests_that_landed_come_again_before_what_they_keep_from_passing() -> No
     assert set(running.progress().values()) == {"complete"}
 
 
+def test_what_waits_for_tests_through_a_task_that_is_complete_waits_for_them_again() -> None:
+    running = two({"slug": "verify-all", "type": "VERIFY", "delta": [], "depends": "002"})
+    running.end("002-build-auth")
+    running.end("003-verify-all", "FAILED", failure=RED)
+
+    assert stepped(running) == {
+        "004-find-out-verify-all-r2": (),
+        "001-spec-auth-r2": ("004-find-out-verify-all-r2",),
+        "003-verify-all-r2": ("001-spec-auth-r2",),
+    }
+
+
 @pytest.mark.parametrize(
     "failure",
     [
