@@ -107,6 +107,7 @@ class Consult:
     prompt: str  # sanitised, with the origin of what comes from outside marked
     schema: Mapping[str, Any] | None = None  # JSON Schema of the answer; None for text
     validation_mode: str | None = None  # how the answer is read; None: as the operator has set it
+    base: str | None = None  # the commit that the goal begins at; the worker fills it in
 
 
 Answer = Draft | Rejected | NothingToDo | Consult

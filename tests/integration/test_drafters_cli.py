@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from schemas import codec
 from schemas.contract.strict import strict_form
 from tasks.rules.strategy import Consult, Drafted
 from tests.conftest import wait_until
+from tests.support.controlling import Repo
 from tests.support.drafting import PLAN, a_goal, drafting, passing, phases
 from tests.support.scripted import Fleet
 from worker.drafters import cli
@@ -144,6 +146,24 @@ def test_the_schema_may_be_a_word_of_the_command(asks: Asks) -> None:
     argv = told(asks("tell --json-schema {schema}"))["argv"]
 
     assert codec.loads(argv[-1]) == strict_form(SCHEMA)
+
+
+def test_it_works_at_the_goals_base_in_a_checkout_of_its_own(asks: Asks, tmp_path: Path) -> None:
+    shop = Repo(tmp_path / "shop")
+    base = shop.git("rev-parse", "HEAD")
+    (shop.path / "later.py").write_text("x = 1\n")
+    shop.git("add", "later.py")
+    shop.git("-c", "user.name=t", "-c", "user.email=t@t", "commit", "--quiet", "-m", "Later")
+    before = sorted(map(str, shop.path.rglob("*")))
+
+    at_base = told(asks("tell", replace(QUESTION, base=base), cli_working_dir=shop.path))
+    unknown = told(asks("tell", replace(QUESTION, base="0" * 40), cli_working_dir=shop.path))
+
+    assert ("calc.py" in at_base["files"], "later.py" in at_base["files"]) == (True, False)
+    assert at_base["cwd"] != str(shop.path)
+    assert not Path(at_base["cwd"]).exists()
+    assert unknown["cwd"] == str(shop.path)  # as it stands: that is told in the log
+    assert sorted(map(str, shop.path.rglob("*"))) == before
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ from worker.drafters.base import (
     place_fault,
     secrets_of,
 )
+from worker.drafters.checkout import check_out
 
 if TYPE_CHECKING:
     from worker.settings.settings import Settings
@@ -76,7 +77,7 @@ class BackendDrafter:
         mode = "none" if question.schema is None else "native" if mode == "auto" else mode
         task = StructuredAgentTask("planning", question.prompt, question.schema, mode)
         found: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
-        Thread(target=self._run, args=(task, found), name="backend", daemon=True).start()
+        Thread(target=self._run, args=(task, question.base, found), name="backend", daemon=True).start()
         while watch.passed_s < limit:
             try:
                 said, error = found.get(timeout=min(POLL_S, max(0.01, limit - watch.passed_s)))
@@ -89,10 +90,13 @@ class BackendDrafter:
             return _answer(said, watch, paid, self._secrets)
         return watch.failure(f"no answer within {limit:g} s", paid)
 
-    def _run(self, task: StructuredAgentTask, found: SimpleQueue[tuple[Any, BaseException | None]]) -> None:
+    def _run(
+        self, task: StructuredAgentTask, base: str | None, found: SimpleQueue[tuple[Any, BaseException | None]]
+    ) -> None:
         try:
             with TemporaryDirectory(prefix="planner-draft-", ignore_cleanup_errors=True) as directory:
-                here = self._settings.cli_working_dir or Path(directory)
+                named = self._settings.cli_working_dir
+                here = check_out(named, base, Path(directory) / "tree") if named else Path(directory)
                 found.put((self._backend.run(task, working_dir=here), None))
         except BaseException as error:  # SystemExit too: somebody waits for what becomes of it
             log.warning("backend failed", extra={"error": type(error).__name__})

@@ -1,8 +1,8 @@
 """The drafter `cli`: an agent's command line as the operator configured it.
 
 A goal has no word in it. No shell. The prompt goes to standard input, the answer comes from standard output. It runs in
-an empty directory, or in the one git repository that the operator named, with few variables, and ends with everything
-that it started.
+an empty directory, or in a checkout of the one git repository that the operator named, with few variables, and ends
+with everything that it started.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from worker.drafters.base import (
     place_fault,
     secrets_of,
 )
+from worker.drafters.checkout import check_out
 from worker.sandbox.paths import grants_of
 from worker.sandbox.process import Abandoned, Job, JobResult, ResourceLimits, TooMuchPrinted, basic_environment
 from worker.sandbox.sandbox import NoSandbox, Sandbox, SandboxMode
@@ -89,16 +90,17 @@ class CliDrafter:
         cwd = here / "work"
         cwd.mkdir()
         argv = self._argv(question.schema, here / "schema.json")
+        named = self._settings.cli_working_dir
+        place = check_out(named, question.base, here / "tree") if named else None
         if self._user:
             self._user.own(here)
         memory = self._settings.cli_memory_mb
         limits = ResourceLimits(memory * 1024 * 1024 if memory else None, MAX_ANSWER, MAX_NOISE, MAX_ANSWER)
-        place = self._settings.cli_working_dir
         stdin = question.prompt.encode(errors="replace")
         seconds, env = self._settings.cli_timeout_s, self._environment()
         job = Job(argv, place or cwd, seconds, StopCheck(stop), stdin, env=env, limits=limits)
         try:
-            ended = self._sandbox.run(job, writable=() if place else (cwd,), readable=(here,))
+            ended = self._sandbox.run(job, writable=() if place else (cwd,), readable=(here, *filter(None, [named])))
         except TooMuchPrinted:
             return watch.failure(TOO_LONG, paid)
         except Abandoned:

@@ -220,6 +220,7 @@ class PlanCreation:
             self._write(context, [goals.await_draft(plan_seed, goal, self.consulting.patience_ms)])
         key = context.partition.plan(plan_seed.plan_id).plan
         limit = budget.limits_of(goal, plan_seed.policy)["tokens"]
+        base = goal.context.base_sha or (goal.evolution.base.commit_hash if goal.evolution else None)
 
         def stop() -> bool:
             return self.client.hget(key, "state") != PlanState.CREATED.value.encode()
@@ -227,7 +228,8 @@ class PlanCreation:
         while isinstance(question, Consult) and len(setting.drafted) < MOST_QUESTIONS and not stop():
             number = len(setting.drafted) + 1
             about = (setting.drafter, context.partition, plan_seed.plan_id, number)
-            said = _unaffordable(limit, setting.drafted, question) or self.consulting.ask(*about, question, stop)
+            said = _unaffordable(limit, setting.drafted, question)
+            said = said or self.consulting.ask(*about, replace(question, base=base), stop)
             setting = replace(setting, drafted=(*setting.drafted, said))
             question = goals.plan(goal, self.catalogue, setting)
         return question, sum(said.tokens for said in setting.drafted)
