@@ -150,7 +150,7 @@ def test_a_drafter_that_says_nothing_in_time_ends_the_plan() -> None:
     plan.sweep()
 
     assert plan.state == "REJECTED"
-    assert plan.halt["reason"] == "answer_deadline"
+    assert plan.halt["rule"] == "answer_deadline"
     assert plan.halt["evidence"]["events"][0]["what"] == "plan.drafting"
 
 
