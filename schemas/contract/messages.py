@@ -19,6 +19,7 @@ from schemas.goal import Goal
 from schemas.kinds.campaign import TASKS_SCHEMA
 from schemas.kinds.evolution import PLANNING_OUTPUT_SCHEMA
 from schemas.kinds.reviewed_plan_answers import PUBLISHED
+from schemas.kinds.reviewed_plan_strict import strict_answer
 from schemas.kinds.task import TASK_DRAFT_SCHEMA
 from schemas.outcome import Outcome
 from schemas.plan import PlanView
@@ -84,8 +85,8 @@ def documents() -> Iterator[tuple[str, bytes]]:
             about = {"$schema": DIALECT, "$id": f"{BASE}{name}.strict.schema.json"}
             yield f"{name}.strict.schema.json", codec.pretty({**about, **strict})
     for name, describe in PUBLISHED.items():
-        body = {"$schema": DIALECT, "$id": f"{BASE}{name}.schema.json", **describe()}
-        yield f"{name}.schema.json", codec.pretty(body)
+        for suffix, form in ((".schema.json", describe()), (".strict.schema.json", strict_answer(describe()))):
+            yield f"{name}{suffix}", codec.pretty({"$schema": DIALECT, "$id": f"{BASE}{name}{suffix}", **form})
     yield "asyncapi.json", codec.pretty(streams.document(tuple(MESSAGES), SCHEMA_VERSION))
 
 

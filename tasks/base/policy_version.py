@@ -139,8 +139,8 @@ class ChangedRule(Enum):
     )
     NULLS_ARE_LEFT_OUT = (
         6,
-        "Null in the answer to a step that drafts stands for what may be left out, as models must write it that are "
-        "held to the strict form of a schema.",
+        "Null in the answer to a step that drafts, or of a role, stands for what may be left out, as models must write "
+        "it that are held to the strict form of a schema.",
     )
     ROLES_ARE_AGENTS = (
         6,

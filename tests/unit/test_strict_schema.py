@@ -1,14 +1,12 @@
 """The strict form of every answer's schema is what OpenAI's and Codex's structured output takes, and says the same.
 
-The rules are those of OpenAI's guide to structured output: a root that is an object, every object closed with all
-of its properties required, no keyword beside those that it lists, at most 5000 properties, ten levels, 120,000
-characters of names, 1000 values of enumerations.
+The rules are those of OpenAI's guide to structured output (tests/support/structured_output.py): beside the form of
+each place at most 5000 properties, ten levels, 120,000 characters of names, 1000 values of enumerations.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,56 +16,14 @@ from schemas import codec
 from schemas.contract.messages import ANSWERS, documents
 from schemas.contract.strict import leave_out_nulls, strict_form
 from schemas.kinds.evolution import PLANNING_OUTPUT_SCHEMA
+from schemas.kinds.reviewed_plan_answers import PUBLISHED as ROLES
+from tests.support.structured_output import faults, places
 
 PUBLISHED = {name: codec.loads(text) for name, text in documents() if name.endswith(".strict.schema.json")}
-ANYWHERE = {"type", "description", "enum", "const", "anyOf"}
-OF_TYPE = {
-    "object": {"properties", "required", "additionalProperties"},
-    "array": {"items", "minItems", "maxItems"},
-    "string": {"pattern", "format"},
-    "integer": {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"},
-    "number": {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"},
-    "boolean": set[str](),
-    "null": set[str](),
-}
-
-
-def faults(schema: Any, where: str = "") -> Iterator[str]:
-    """Say what of a schema structured output does not take."""
-    kinds = schema.get("type", [])
-    kinds = [kinds] if isinstance(kinds, str) else kinds
-    known = ANYWHERE.union(*(OF_TYPE[kind] for kind in kinds)) | ({"$schema", "$id"} if not where else set())
-    yield from (f"{where}: the keyword {word}" for word in schema.keys() - known)
-    if not where and (kinds != ["object"] or "anyOf" in schema):
-        yield "the root is no object"
-    if not kinds and not schema.keys() & {"anyOf", "enum", "const"}:
-        yield f"{where}: anything"
-    if "object" in kinds:
-        if schema.get("additionalProperties") is not False:
-            yield f"{where}: other properties"
-        if schema.get("required") != list(schema.get("properties", ())):
-            yield f"{where}: properties that are not required"
-    if "array" in kinds and "items" not in schema:
-        yield f"{where}: items of any kind"
-    for name, part in children(schema):
-        yield from faults(part, f"{where}/{name}")
-
-
-def children(schema: Any) -> Iterator[tuple[str, Any]]:
-    yield from schema.get("properties", {}).items()
-    yield from enumerate(schema.get("anyOf", ()))
-    if "items" in schema:
-        yield "items", schema["items"]
-
-
-def places(schema: Any, depth: int = 1) -> Iterator[tuple[int, Any]]:
-    yield depth, schema
-    for _, part in children(schema):
-        yield from places(part, depth + 1)
 
 
 def test_there_is_one_for_the_answers_of_every_kind_that_has_a_schema() -> None:
-    assert {name.partition(".")[0] for name in PUBLISHED} >= ANSWERS.keys()
+    assert {name.partition(".")[0] for name in PUBLISHED} == ANSWERS.keys() | ROLES.keys()
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from schemas.envelope import FieldError, field_error
 from schemas.goal import Goal
 from schemas.kinds.reviewed_plan import ReviewedPlanInput, ReviewState, StepEnd, Workflow
 from schemas.kinds.reviewed_plan_files import GateVerdict, Plan
+from schemas.kinds.reviewed_plan_strict import plain_answer, strict_answer
 from tasks.base.policy_version import ChangedRule
 from tasks.rules.strategy import Answer, Draft, End, Expansion, LivePlan, Setting
 from tasks.rules.validation import reject
@@ -75,7 +77,9 @@ def input_for(live: LivePlan, facts: Mapping[str, Any]) -> dict[str, Any]:
     material = material_of(row.brief, step, lambda: project_in(turn))
     if row.schema is None or facts["mode"] == Mode.TEST:
         return material
-    return {"prompt": prompt_of(row.brief, live.goal, facts, material), "schema": row.schema(turn.plan), **material}
+    schema = row.schema(turn.plan)
+    asked = {"prompt": prompt_of(row.brief, live.goal, facts, material), "schema": schema}
+    return {**asked, "strict_schema": strict_answer(schema), **material}
 
 
 def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None:
@@ -88,7 +92,8 @@ def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None
         writes = isinstance(output, dict) and "operations" in output
         return "frozen: plan.json is not written while it is carried out" if writes else None
     try:
-        row.leave(turn_of(live, CATALOGUE, state), _read(live, row, output))
+        turn = turn_of(live, CATALOGUE, state)
+        row.leave(turn, _read(turn, live, row, output))
     except AnswerRefused as refused:
         return _tell(refused) if _asks_agents(live) else str(refused)
     return None
@@ -115,7 +120,7 @@ def advance(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
         return (ask_about_work(turn) if is_work else _give_up(turn, row, live, end)).expansion(why)
     turn = replace(turn, unreviewed=row.reads_answer and end.state == SKIPPED)
     try:
-        turn, following = row.leave(turn, _read(live, row, end.output))
+        turn, following = row.leave(turn, _read(turn, live, row, end.output))
     except AnswerRefused:  # though it was judged before: nobody can use this answer, so what follows decides without it
         turn, following = row.leave(replace(turn, unreviewed=True), None)
     return go(turn, following).expansion(why)
@@ -172,14 +177,16 @@ def _asks_about_work(live: LivePlan) -> bool:
     return live.policy_version >= ChangedRule.FAILED_WORK_IS_ASKED_ABOUT.since
 
 
-def _read(live: LivePlan, row: WorkflowRow, output: Any) -> Any:
-    """Read an answer that is a text as the JSON in it; what has none is refused by its reader."""
+def _read(turn: Turn, live: LivePlan, row: WorkflowRow, output: Any) -> Any:
+    """Read an answer that is a text as the JSON in it, and one in the strict form as a plain one.
+
+    What has no JSON is refused by its reader.
+    """
     if not _asks_agents(live):
         return output
-    try:
-        return find_object(output, row.holds)
-    except ValueError:
-        return output
+    with suppress(ValueError):
+        output = find_object(output, row.holds)
+    return plain_answer(output, row.schema(turn.plan)) if row.schema else output
 
 
 def _tell(refused: AnswerRefused) -> str:

@@ -29,7 +29,7 @@ def given(row: str, role: Any = good) -> Any:
     ],
 )
 def test_a_row_is_given_what_it_reads(row: str, names: set[str]) -> None:
-    assert given(row).keys() == {"prompt", "schema", "role", "checklist", *names}
+    assert given(row).keys() == {"prompt", "schema", "strict_schema", "role", "checklist", *names}
 
 
 def test_the_plan_is_given_at_the_version_to_work_on() -> None:
