@@ -56,6 +56,34 @@ print(json.dumps({"tokens_used": 500, "output": "Read."}))
 """
 
 
+ORDINARY = """
+import json, pathlib, re, subprocess, sys
+spec = json.load(sys.stdin)
+turns = pathlib.Path(sys.argv[1])
+turn = len(list(turns.iterdir())) + 1
+(turns / f"{turn:03}").touch()
+wrong = turn % 3 == 0
+BUG, RIGHT = "amount + amount * percent", "amount - amount * percent"
+says = {"tokens_used": 500}
+if spec["mode"] == "patch":
+    files = [path for path in map(pathlib.Path, spec["allowed_files"]) if path.exists()]
+    if wrong:
+        files[0].write_text(files[0].read_text() + "\\ndef broken(:\\n")
+    elif "ruff" in spec["title"]:
+        subprocess.run([sys.executable, "-m", "ruff", "check", "--fix", "-q", *map(str, files)], check=True)
+    else:
+        for path in files:
+            path.write_text(path.read_text().replace(BUG, RIGHT))
+        says["nothing_to_change"] = "what these files say is right"
+elif wrong:
+    says["output"] = "I do not know."
+else:
+    found = [path for path in spec["input"]["files"] if BUG in pathlib.Path(path).read_text()]
+    says["output"] = {"files": found, "notes": "the sign is wrong"}
+print(json.dumps(says))
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Fleet:
     """A worker, and two controllers of one queue whose agents work on the repository at `root`."""
@@ -99,9 +127,8 @@ def tool(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def a_worker(server_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningWorker]:
-    """Run a worker whose gap reports ask for no type checker: there is none in these repositories."""
     log = tmp_path_factory.mktemp("worker") / "worker.log"
-    with running_worker(server_url, log, PLANNER_PLANNING_GAP_CHECKS="ruff-check") as worker:
+    with running_worker(server_url, log) as worker:
         yield worker
 
 
@@ -117,13 +144,17 @@ def fleet(
         base = repository.make(root, [Commit("main", "Ada <ada@example.org>", "2026-11-02", "As it is", files)])
         monkeypatch.chdir(root)
         (tmp_path / "agent.py").write_text(AGENT)
+        (tmp_path / "ordinary.py").write_text(ORDINARY)
         (tmp_path / "trees").mkdir()
+        (tmp_path / "turns").mkdir()
+        words = f"ordinary.py {tmp_path / 'turns'}" if agent == "ordinary" else f"agent.py {agent}"
         config: dict[str, Any] = {"redis_url": a_worker.url, "workdir": root, "queues": (queue,), "heartbeat_s": 1.0}
         config |= {
-            "agent": command_agent(f"{sys.executable} {tmp_path / 'agent.py'} {agent}"),
+            "agent": command_agent(f"{sys.executable} {tmp_path}/{words}"),
             "worktrees": tmp_path / "trees",
         }
-        config |= {"agent_paths": (PathGrant(tmp_path / "agent.py", writable=False),)}
+        programs = (PathGrant(tmp_path / name, writable=False) for name in ("agent.py", "ordinary.py"))
+        config |= {"agent_paths": (*programs, PathGrant(tmp_path / "turns", writable=True))}
         for _ in range(2):
             thread = threading.Thread(target=lambda: codes.append(run(ControllerConfig(**config), stop)))
             thread.start()
@@ -217,6 +248,7 @@ def test_a_rename_over_nine_files_whose_first_attempt_breaks_a_test_is_mended(
     assert all("grand_total" in text for text in texts)
 
 
+LINTED = {"pyproject.toml": "[tool.ruff]\n"}
 MODULES = [f"shop/part_{number:02}.py" for number in range(12)]
 UNUSED = "".join(f"import {name}\n" for name in ("csv", "glob", "json", "shutil", "zlib"))
 
@@ -226,7 +258,7 @@ def test_sixty_findings_in_twelve_files_are_mended_each_piece_judged_by_its_own_
 ) -> None:
     files = dict.fromkeys(MODULES, f"{UNUSED}\n\ndef of(rows):\n    return sum(rows)\n")
     test = "from shop.part_00 import of\n\n\ndef test_of():\n    assert of([1]) == 1\n"
-    here = fleet("lint", {**files, "shop/__init__.py": "", "tests/test_shop.py": test})
+    here = fleet("lint", {**files, **LINTED, "shop/__init__.py": "", "tests/test_shop.py": test})
     found = tool(here.root, "ruff", "check", "--no-cache", "--isolated", "--output-format=sarif", "shop").stdout
     (tmp_path / "ruff.sarif").write_text(found)
     assert len(codec.loads(found)["runs"][0]["results"]) == 60
@@ -243,3 +275,45 @@ def test_sixty_findings_in_twelve_files_are_mended_each_piece_judged_by_its_own_
         assert judged <= set(step.allowed_files)
     assert here.failing(plan_id) == set()
     assert tool(here.root.parent / plan_id, "ruff", "check", "--no-cache", "--isolated", "shop").returncode == 0
+
+
+OTHERS = [f"shop/part_{number:02}.py" for number in range(8)]
+SPREAD: dict[str, str] = {
+    "pyproject.toml": "[tool.ruff]\n[tool.mypy]\n[tool.pytest.ini_options]\npythonpath = ['.']\n",
+    "shop/__init__.py": "",
+    **{path: "import csv\n\n\ndef of(rows):\n    return sum(rows)\n" for path in OTHERS},
+    "shop/tax.py": "def after(amount: int, percent: int) -> int:\n    return amount + amount * percent // 100\n",
+    "shop/cart.py": (
+        "from shop.tax import after\n\n"
+        'LIMIT: int = "none"  # a type error that nobody has mended\n\n\n'
+        "def total(amount: int) -> int:\n    found = after(amount, 10)\n    if found > amount:\n"
+        '        raise ValueError(f"{found} is more than {amount}")\n    return found\n'
+    ),
+    "tests/test_cart.py": "from shop.cart import total\n\n\ndef test_total():\n    assert total(100) == 90\n",
+}
+
+
+def test_gaps_are_closed_by_an_agent_that_knows_its_spec_alone_and_errs_at_every_third_step(
+    fleet: Callable[[str, Mapping[str, str]], Fleet], tmp_path: Path
+) -> None:
+    here = fleet("ordinary", SPREAD)
+    found = tool(here.root, "ruff", "check", "--no-cache", "--output-format=sarif", ".").stdout
+    (tmp_path / "ruff.sarif").write_text(found)
+    tool(here.root, "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={tmp_path / 'report.xml'}")
+    asked = ("-f", "shop/*.py")
+
+    tests = here.end(
+        here.submit("--from-sarif", f"{tmp_path}/ruff.sarif", "--from-junit", f"{tmp_path}/report.xml", *asked)
+    )
+    lint = here.end(here.submit("--from-sarif", f"{tmp_path}/ruff.sarif", *asked))
+
+    assert tests.state == "COMPLETED", tests.halt
+    steps = {step.step_id: step for step in tests.steps}
+    assert steps["action-1"].allowed_files == ("shop/cart.py",)  # whose name the traceback has, and which is innocent
+    assert steps["action-1-r2"].allowed_files == ("shop/tax.py",)  # which the exploration found
+    assert here.failing(tests.plan_id) == set()
+    assert lint.state == "COMPLETED", lint.halt
+    assert tool(here.root.parent / tests.plan_id, "ruff", "check", "--no-cache", "--isolated", "shop").returncode == 1
+    repository.check_out(here.root, f"planner/{lint.plan_id}", here.root.parent / lint.plan_id)
+    assert tool(here.root.parent / lint.plan_id, "ruff", "check", "--no-cache", "--isolated", "shop").returncode == 0
+    assert sum(step.attempt for step in (*tests.steps, *lint.steps) if step.allowed_files) > 6  # mistakes were made
