@@ -105,7 +105,11 @@ class ChangedRule(Enum):
     CAUSES_ARE_LOOKED_FOR = (
         6,
         "Where what was patched for failing tests or type errors did not do, the cause is looked for once before the "
-        "plan of a gap report halts.",
+        "plan of a gap report halts, and the count of failures in a row begins anew.",
+    )
+    TESTS_ALONE_AT_BASE = (
+        6,
+        "The baseline of red tests runs the tests alone, so that what another check finds there does not hide them.",
     )
     # Asked nowhere, for a plan names its policy itself. The row raises the version, so that workers which would decide
     # such a plan under the built-in rules leave it to newer ones (`is_newer`).

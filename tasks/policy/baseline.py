@@ -94,13 +94,14 @@ def awaits_base(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[st
     tests = _red_tests(unit, step, outcome, failure)
     if not tests or all(_is_of(test, _goals_tests(unit)) for test in tests):
         return False
-    known = unit.note(_name_of_base(step))
+    known = unit.note(_name_of_base(unit, step))
     if (known and not _is_of_another(unit, step, known)) or not has_room(unit.plan):
         return False
     was = PlannedStep.model_validate(step.facts)
-    before = make_baseline(was, was.verify_tools, unit.plan.halting.get("taken", ()), _catalogue(unit))
+    ran = tuple(was.verify_tools[at] for at in _run_at_base(unit, step.facts))
+    before = make_baseline(was, ran, unit.plan.halting.get("taken", ()), _catalogue(unit))
     revised = was.model_copy(update={"depends_on": (*was.depends_on, before.step_id)})
-    unit.keep_note(_name_of_base(step), {"by": step.step_id, "tests": None})
+    unit.keep_note(_name_of_base(unit, step), {"by": step.step_id, "tests": None})
     unit.keep_note(_name_of_red(step), {"outcome": failing.keep(outcome), "failure": failure, "tests": sorted(tests)})
     revision.carry_out(unit, step, revision.Revision(revised, before, (BASELINE,)), failure["category"])
     step.status.previous = failure
@@ -119,7 +120,9 @@ def end_baseline(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[s
         base_sha = unit.plan.head.context.get("base_sha")
         whole = outcome.verified_at == base_sha and outcome.failing_tests_complete
         if whole and _ran_wholly(step.facts, outcome, _catalogue(unit)):
-            unit.keep_note(_name_of_base(step), {"by": step.facts["inserted_by"], "tests": list(outcome.failing_tests)})
+            unit.keep_note(
+                _name_of_base(unit, step), {"by": step.facts["inserted_by"], "tests": list(outcome.failing_tests)}
+            )
         return False
     if failure["category"] in halt_rules.AT_ONCE:
         return False
@@ -149,9 +152,9 @@ def judge_waiting(unit: UnitOfWork, step: Step, ended: Step) -> None:
     if "check" in kept:
         red_checks.judge(unit, step, kept)
         return
-    base = unit.note(_name_of_base(step))
+    base = unit.note(_name_of_base(unit, step))
     if base and base["tests"] is None and base["by"] == step.step_id:  # nobody knows, and nobody is asked any more
-        unit.keep_note(_name_of_base(step), {**base, "over": True})
+        unit.keep_note(_name_of_base(unit, step), {**base, "over": True})
     failure, excused = _left(unit, step, kept["tests"], kept["failure"])
     outcome = Outcome.model_validate(kept["outcome"])
     if excused or failure is None:
@@ -165,7 +168,7 @@ def judge_waiting(unit: UnitOfWork, step: Step, ended: Step) -> None:
 def _left(
     unit: UnitOfWork, step: Step, tests: Collection[str], failure: dict[str, Any]
 ) -> tuple[dict[str, Any] | None, bool]:
-    base = unit.note(_name_of_base(step))
+    base = unit.note(_name_of_base(unit, step))
     if not base or base["tests"] is None:
         return failure, False
     before, goals_tests = frozenset(base["tests"]), _goals_tests(unit)
@@ -235,15 +238,25 @@ def _catalogue(unit: UnitOfWork) -> Catalogue:
     return catalogue_of(unit.plan.head.tools, unit.plan.head.policy_version)
 
 
+def _run_at_base(unit: UnitOfWork, facts: Mapping[str, Any]) -> list[int]:
+    """List which of its tools the baseline of a verification runs: the tests; in plans of before version 6 all."""
+    contracts, tools = _catalogue(unit).contracts, facts["verify_tools"]
+    if not ChangedRule.TESTS_ALONE_AT_BASE.holds(unit.plan):
+        return list(range(len(tools)))
+    known = (contracts.get(tool["tool"]) for tool in tools)
+    return [at for at, contract in enumerate(known) if contract and contract.category is ToolCategory.TEST]
+
+
 def _is_of_another(unit: UnitOfWork, step: Step, known: Mapping[str, Any]) -> bool:
     """Whether the baseline of a verification is under way for another step."""
     is_open = known["tests"] is None and known["by"] != step.step_id and "over" not in known
     return is_open and ChangedRule.A_BASELINE_EACH.holds(unit.plan)
 
 
-def _name_of_base(step: Step) -> str:
+def _name_of_base(unit: UnitOfWork, step: Step) -> str:
     """Name the note of what a verification found at the base: the same for all steps that run the same."""
-    told = "\n".join(" ".join(tool["argv"]) for tool in step.facts["verify_tools"])
+    tools = step.facts["verify_tools"]
+    told = "\n".join(" ".join(tools[at]["argv"]) for at in _run_at_base(unit, step.facts))
     return "base " + hashlib.blake2b(told.encode(errors="replace"), digest_size=8).hexdigest()
 
 

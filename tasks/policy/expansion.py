@@ -227,6 +227,8 @@ def _add(unit: UnitOfWork, found: Expansion) -> None:
     if found.replaces:
         failed = plan.counts.get(S.FAILED.value, 0) + plan.counts.get(S.SKIPPED.value, 0)
         plan.halting["replaced"] = failed - plan.halting.get("skipped_by_operator", 0)
+        if plan.head.kind == GoalKind.GAP_REPORT and ChangedRule.CAUSES_ARE_LOOKED_FOR.holds(plan):
+            plan.halting["consecutive"] = 0
     total = sum(plan.counts.values())
     if plan.state == P.CREATED:
         waited = {"rested": plan.times["created"], "went_on": unit.snapshot.now}

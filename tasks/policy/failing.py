@@ -16,12 +16,14 @@ from tasks.policy import expansion, halt_rules, revision, waits
 from tasks.policy import halt as halting
 from tasks.policy.halt_rules import FiredRule
 
-ASKED_ABOUT = frozenset({"consecutive_failures", "identical_failure"})
+IN_A_ROW = "consecutive_failures"
+ASKED_ABOUT = frozenset({IN_A_ROW, halt_rules.IDENTICAL})
 KEPT = {"success", "failure_evidence", "error_message", "failing_tests", "created_files", "growth_kb", "step_id"}
-PLANNED_ANEW: Mapping[str, ChangedRule] = MappingProxyType(
+# Which halt rules end a step and not the plan, where its strategy goes on without that step.
+PLANNED_ANEW: Mapping[str, tuple[ChangedRule, frozenset[str]]] = MappingProxyType(
     {
-        GoalKind.CAMPAIGN: ChangedRule.PLANNED_ANEW_BEFORE_A_HALT,
-        GoalKind.GAP_REPORT: ChangedRule.CAUSES_ARE_LOOKED_FOR,
+        GoalKind.CAMPAIGN: (ChangedRule.PLANNED_ANEW_BEFORE_A_HALT, frozenset({halt_rules.IDENTICAL})),
+        GoalKind.GAP_REPORT: (ChangedRule.CAUSES_ARE_LOOKED_FOR, frozenset({halt_rules.IDENTICAL, IN_A_ROW})),
     }
 )
 
@@ -72,10 +74,8 @@ def _is_asked_about(unit: UnitOfWork, step: Step, halt: FiredRule) -> bool:
 
 def _is_planned_anew(unit: UnitOfWork, step: Step, halt: FiredRule) -> bool:
     """Whether a plan goes on without a step that would be tried in the same way again, instead of halting."""
-    rule = PLANNED_ANEW.get(unit.plan.head.kind)
-    return (
-        halt.rule == halt_rules.IDENTICAL
-        and rule is not None
-        and rule.holds(unit.plan)
-        and expansion.goes_on_without(unit, step)
-    )
+    row = PLANNED_ANEW.get(unit.plan.head.kind)
+    if row is None:
+        return False
+    changed, rules = row
+    return halt.rule in rules and changed.holds(unit.plan) and expansion.goes_on_without(unit, step)

@@ -128,6 +128,7 @@ ROWS: Mapping[ChangedRule, Callable[[UnitOfWork], None] | None] = MappingProxyTy
         ChangedRule.DOCUMENTS_ARE_NOT_TESTED: None,  # of steps to come
         ChangedRule.ENDS_WHILE_ASKING: None,  # of ends to come
         ChangedRule.CAUSES_ARE_LOOKED_FOR: None,  # reads the steps
+        ChangedRule.TESTS_ALONE_AT_BASE: None,  # of failures to come: what a baseline found before is not asked again
         ChangedRule.CHECKS_OF_A_WHOLE_ARE_DROPPED: None,  # of steps to come, which are marked
         ChangedRule.POLICIES_ARE_KEPT: None,  # none was named, so that ours hold on
         ChangedRule.PARTS_ARE_GIVEN: None,  # of drafts to come: a plan that works already ends without a card

@@ -281,7 +281,7 @@ OTHERS = [f"shop/part_{number:02}.py" for number in range(8)]
 SPREAD: dict[str, str] = {
     "pyproject.toml": "[tool.ruff]\n[tool.mypy]\n[tool.pytest.ini_options]\npythonpath = ['.']\n",
     "shop/__init__.py": "",
-    **{path: "import csv\n\n\ndef of(rows):\n    return sum(rows)\n" for path in OTHERS},
+    **dict.fromkeys(OTHERS, "import csv\n\n\ndef of(rows):\n    return sum(rows)\n"),
     "shop/tax.py": "def after(amount: int, percent: int) -> int:\n    return amount + amount * percent // 100\n",
     "shop/cart.py": (
         "from shop.tax import after\n\n"

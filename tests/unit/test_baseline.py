@@ -9,8 +9,9 @@ import pytest
 from schemas import codec
 from schemas.outcome import Outcome
 from tasks.policy.baseline import excuses_of
+from tasks.toolchain.catalogue import CATALOGUE
 from tests.support.commands import order
-from tests.support.plans import PARTITION, Running, a_check, a_failure, a_goal, a_report, a_step
+from tests.support.plans import PARTITION, PYTEST, Running, a_check, a_failure, a_goal, a_report, a_step
 
 SHA = "9f1c2d4"
 OLD, OLDER, NEW = (f"tests/test_{name}.py::test_it" for name in ("old", "older", "new"))
@@ -90,6 +91,20 @@ def test_the_second_red_is_judged_by_the_same_baseline() -> None:
 
     assert plan.state == "COMPLETED"
     assert [step for step in plan.states if "baseline" in step] == ["t-baseline"]
+
+
+@pytest.mark.parametrize(("version", "tools"), [(5, ["ruff-check", "pytest"]), (6, ["pytest"])])
+def test_what_other_checks_find_at_the_base_does_not_hide_which_tests_were_red(version: int, tools: list[str]) -> None:
+    checks = a_check("t", "a").model_copy(update={"verify_tools": (CATALOGUE.match("ruff check src/a.py"), PYTEST)})
+    plan = Running(a_step("a"), checks, base_sha=SHA, policy_version=version)
+    plan.report(a_report("a"))
+
+    plan.report(a_red(OLD, verify=[{"tool": "ruff-check", "exit_code": 0}, {"tool": "pytest", "exit_code": 1}]))
+
+    assert [tool["tool"] for tool in plan.specs[-1]["verify_tools"]] == tools
+    found = [{"tool": tool, "exit_code": 1} for tool in tools]  # ruff finds what the plan has mended since
+    plan.report(a_base(OLD, verify=found))
+    assert (plan.state == "COMPLETED") == (version == 6)
 
 
 def test_steps_that_run_the_same_have_one_baseline() -> None:

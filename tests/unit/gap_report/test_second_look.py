@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 
 from tasks.base.policy_version import POLICY_VERSION
+from tasks.handlers import goals
 from tasks.rules.strategy import End, LivePlan
 from tasks.strategies import gap_report
 from tasks.strategies.gap_report.suspects import imported
@@ -109,6 +111,50 @@ def test_it_is_looked_for_once_also_where_a_mend_failed() -> None:
     plan.report(a_report("explore-scope", touched_files=[], output={"files": ["shop/m5.py"]}))
     failing(plan, "action-1-r2")
     assert (plan.state, plan.halt["rule"]) == ("HALTED", "identical_failure")
+
+
+def test_mistakes_between_do_not_keep_the_cause_from_being_looked_for() -> None:
+    plan = playing(a_failing_test())
+    failing(plan, "action-1", 1)
+    fail_and_rest(plan, "action-1", "COMPILATION_ERROR", stack_trace_head="SyntaxError: invalid syntax")
+    if "action-1-syntax-check" in plan.active:
+        plan.report(a_report("action-1-syntax-check", touched_files=[]))
+
+    failing(plan, "action-1", 2)
+
+    assert (plan.state, plan.states["action-1"], list(plan.active)) == ("EXECUTING", "FAILED", ["explore-scope"])
+
+
+def test_three_failures_in_a_row_have_the_cause_looked_for_once_and_whoever_looks_may_fail_too() -> None:
+    plan = playing(a_failing_test(limits={"identical_failures": 9}))
+
+    failing(plan, "action-1", 3)
+
+    assert (plan.state, plan.record.halting["consecutive"]) == ("EXECUTING", 0)
+    plan.report(a_report("explore-scope", touched_files=[], output="I do not know."))
+    plan.rest()
+    plan.report(a_report("explore-scope", 2, touched_files=[], output={"files": ["shop/m5.py"]}))
+    failing(plan, "action-1-r2", 3)
+    assert (plan.state, plan.halt["rule"]) == ("HALTED", "consecutive_failures")
+
+
+@pytest.mark.parametrize(
+    ("tool", "version", "limits"),
+    [
+        ("ruff", POLICY_VERSION, {"identical_failures": 9}),  # lint is where it was found
+        ("pytest", 5, {"identical_failures": 9}),
+        ("pytest", POLICY_VERSION, {"failing_outcomes": 1, "identical_failures": 9}),  # a budget stays one
+    ],
+)
+def test_other_plans_halt_after_three_failures_in_a_row(
+    monkeypatch: pytest.MonkeyPatch, tool: str, version: int, limits: dict[str, int]
+) -> None:
+    monkeypatch.setattr(goals, "PlanSeed", partial(goals.PlanSeed, policy_version=version))
+    plan = playing(a_failing_test(tool, limits=limits))
+
+    failing(plan, "action-1", 2 if "failing_outcomes" in limits else 3)
+
+    assert plan.state == "HALTED"
 
 
 def test_a_cause_that_may_not_be_changed_ends_the_plan_by_its_name() -> None:
