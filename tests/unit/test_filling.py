@@ -142,6 +142,41 @@ def test_a_goal_about_something_else_gets_nothing(
     assert (why in made.notes[0]) if why else not made.notes
 
 
+@pytest.mark.parametrize(
+    ("category", "allowed", "fills"),
+    [
+        ("roadmap", ["src/new/*.py"], True),
+        ("roadmap", ["till/**"], True),
+        ("inbox", ["till/money.py", "src/new/**/*.py"], True),
+        ("roadmap", ["src/new/other.py"], False),
+        ("roadmap", ["bank/*.py"], False),
+        ("quality", ["till/*.py"], False),  # what a tool names is there, or is no file of this checkout
+    ],
+)
+def test_what_a_roadmap_creates_may_be_in_a_folder_that_is_new(
+    repository: Repository, category: str, allowed: list[str], fills: bool
+) -> None:
+    folder = repository()
+    gap = {"category": category, "description": "Create src/new/parser.py and till/money.py", "priority": "high"}
+    goal = {"kind": "gap_report", "allowed_files": allowed, "gap_report": {"gap_report": {"gaps": [gap]}}}
+
+    made = fill(goal, folder, None)
+
+    if fills:
+        assert made.filled["base_sha"] == git(folder, "rev-parse", "HEAD")
+        assert (made.filled["language"], list(made.filled["manifests"])) == ("python", ["pyproject.toml"])
+    else:
+        assert not made.filled
+
+
+def test_a_glob_may_mean_a_folder_that_is_new_within_another(repository: Repository) -> None:
+    folder = repository()
+
+    assert filled(folder, "src/cart.py", "src/new/*.py").filled
+    assert not filled(folder, "src/cart.py", "lib/*.py").filled
+    assert not filled(folder, "src/new/*.py").filled  # nothing shows that it is about this checkout
+
+
 def test_paths_begin_at_the_root_of_the_repository(repository: Repository) -> None:
     folder = repository()
 

@@ -6,16 +6,22 @@ What the goal says stands. Nothing is filled in from a checkout that cannot be w
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from schemas import codec
 from schemas.goal import MAX_GOAL_BYTES, GoalContext
+from schemas.kinds.gap_report import GapGoal
 from tasks.base.errors import UnknownCommand
-from tasks.text.paths import expand_globs, is_glob
+from tasks.strategies.gap_report.analysis import category_of, wish
+from tasks.strategies.gap_report.places import Places
+from tasks.text.paths import clean, expand_globs, is_glob, meant_by_globs
 from tasks.toolchain.catalogue import CATALOGUE
 from tasks.toolchain.files import name_of
 from tasks.toolchain.languages import LANGUAGES, MANIFESTS, language_of
@@ -120,7 +126,8 @@ def _of_checkout(
     base = _base(body, context)
     commit = checkout.commit(str(base)) if base else checkout.head
     files = checkout.files(commit or checkout.head)
-    if patterns and not is_about(files, patterns):
+    new = created(body, files)
+    if patterns and not is_about(files, patterns, new):
         notes.append(_why_not(files, patterns, checkout.prefix))
         return {}
     found: dict[str, Any] = {"repo": _repository(checkout, named, job)}
@@ -130,10 +137,11 @@ def _of_checkout(
     if not base:
         found["base_sha"] = (job.head if job and job.repo == found["repo"] else None) or commit
         notes += _not_begun_with(checkout, commit, job)
-    expanded = expand_globs(patterns, list(files)).files
+    expanded = (*expand_globs(patterns, list(files)).files, *meant_by_globs(patterns, new))
     found |= _of_files(checkout, files, expanded, context)
     room = (MAX_GOAL_BYTES - len(codec.dumps(body)) - RESERVED) // 2
-    found["manifests"] = dict(within(_manifests(checkout, files, expanded), min(MAX_MANIFESTS, room)))
+    manifests = _manifests(checkout, files, (*expanded, *patterns))  # a glob stands for the folders above it
+    found["manifests"] = dict(within(manifests, min(MAX_MANIFESTS, room)))
     listed = dict.fromkeys(path for path in (*expanded, *mentioned(body, context), *files) if path in files)
     most = min(MAX_FILES if any(map(is_glob, patterns)) else MAX_FILES_UNASKED, room)
     found["files"] = [path for path, _ in within(((path, "") for path in listed), most)]
@@ -170,14 +178,45 @@ def _not_begun_with(checkout: Checkout, commit: str, job: Job | None) -> Iterato
         yield f"No branch of a remote has {commit[:12]}, as far as this clone knows: push it for controllers elsewhere."
 
 
-def is_about(files: Iterable[str], patterns: Sequence[str]) -> bool:
-    """Tell whether a project of these files is what `patterns` are about: new files lie in folders that it has."""
+def created(body: Mapping[str, Any], files: Iterable[str]) -> tuple[str, ...]:
+    """List the paths that the roadmap and the wishes of a gap report name, and that a project of `files` lacks."""
+    try:
+        given = GapGoal.model_validate(body.get("gap_report") or {})
+    except ValidationError:  # whoever reads the goal says so
+        return ()
+    listed = frozenset(files)
+    report = given.gap_report.gaps if given.gap_report else ()
+    told = [gap.description for gap in report if category_of(gap) != "quality"]
+    places = Places.of(listed, ())
+    named = (path for text in (*told, *map(wish, given.inbox)) for path in places.paths_in(text))
+    return tuple(path for path in dict.fromkeys(named) if path not in listed)
+
+
+def is_about(files: Iterable[str], patterns: Sequence[str], new: Sequence[str] = ()) -> bool:
+    """Tell whether a project of these files is what `patterns` are about.
+
+    New files lie in folders that it has, or are among the `new` ones that the goal creates. A glob may mean a folder
+    that is new within another.
+    """
     listed = list(files)
-    there, folders = frozenset(listed), {path.rpartition("/")[0] for path in listed}
-    found = [expand_globs([pattern], listed).files for pattern in patterns]
+    there = frozenset((*listed, *new))
+    folders = {path.rpartition("/")[0] for path in listed}
+    above = {folder for path in listed for folder in _folders_above(path)}
+    found = [(*expand_globs([pattern], listed).files, *meant_by_globs([pattern], new)) for pattern in patterns]
     known = [any(path in there for path in paths) for paths in found]
-    fitting = (any(path.rpartition("/")[0] in folders for path in paths) for paths in found)
+    fitting = (
+        any(path in there or path.rpartition("/")[0] in folders for path in paths)
+        or (is_glob(pattern) and _is_new_in(pattern, above))
+        for pattern, paths in zip(patterns, found, strict=True)
+    )
     return any(known) and all(fitting)
+
+
+def _is_new_in(glob: str, folders: Container[str]) -> bool:
+    """Tell whether a glob is about a folder of its own within one of `folders`, which is not the root."""
+    plain = "/".join(takewhile(lambda part: not is_glob(part), clean(glob).split("/")))
+    above = plain.rpartition("/")[0]
+    return bool(above) and above in folders
 
 
 def _why_not(files: Iterable[str], patterns: Sequence[str], prefix: str) -> str:
