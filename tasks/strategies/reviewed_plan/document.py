@@ -32,6 +32,7 @@ from tasks.strategies.reviewed_plan.markdown import plan_md
 from tasks.strategies.reviewed_plan.milestones import delegate_of, files_of, is_external, milestone_of, waves_of
 from tasks.strategies.reviewed_plan.operations import AnswerRefused
 from tasks.strategies.reviewed_plan.state import Turn
+from tasks.strategies.reviewed_plan.steps import AGAIN
 from tasks.strategies.reviewed_plan.words import clean_words, fit_model
 from tasks.text.fields import fit
 
@@ -133,7 +134,8 @@ def tally(turn: Turn) -> Turn:
         name = milestone_of(end.step_id)
         if name in outcomes:
             before = outcomes[name]
-            left = dict.fromkeys((*before.untouched, *end.untouched))
+            was_done = turn.document.outcomes[name].outcome == StepState.DONE and AGAIN.search(end.step_id)
+            left = dict.fromkeys((*before.untouched, *(() if was_done else end.untouched)))
             untouched = tuple(path for path in left if path not in before.mended)[:MAX_UNTOUCHED]
             states = [each for each in (before.outcome, end.state) if each in WORST]
             worst = min(states, key=WORST.index, default=before.outcome)

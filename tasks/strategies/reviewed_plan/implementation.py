@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from schemas.base import MODE_OF_TYPE, RiskLevel, StepState, StepType
+from schemas.base import MODE_OF_TYPE, Mode, RiskLevel, StepState, StepType
 from schemas.kinds.reviewed_plan import StepEnd
 from schemas.kinds.reviewed_plan_files import Milestone, Plan, QrItem, QrPhase
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
@@ -20,12 +20,13 @@ from tasks.strategies.drafting.pieces import TEMPLATE_PHASES, join_pieces, split
 from tasks.strategies.drafting.project import Check, Project, keep_permitted, only_documents
 from tasks.strategies.reviewed_plan.milestones import RoleName, files_of, is_external, waves_of, worker_of
 from tasks.strategies.reviewed_plan.state import Turn, project_in
-from tasks.strategies.reviewed_plan.steps import Brief, failed_items, guidance_for, patch_step, suffix
+from tasks.strategies.reviewed_plan.steps import AGAIN, Brief, failed_items, guidance_for, patch_step, suffix
+from tasks.text.fields import fit
 from tasks.toolchain.catalogue import Catalogue, render
 from tasks.toolchain.files import Role, role_of
 
 CODE_LEVEL = RiskLevel.MED  # of a step that changes code, at least
-_AGAIN = re.compile(r"-t\d+$")  # at the end of the id of a step that is tried again
+MAX_HINT = 1000  # characters
 _SCOPE = re.compile(r"(?:file:)?(?P<path>.+?)(?::[L\d][\dL,:-]*)?")
 
 
@@ -175,16 +176,27 @@ def _milestone_steps(
 
 
 def steps_again(
-    wave: Iterable[PlannedStep], ended: Iterable[StepEnd], tries: int, hint: str
+    wave: Sequence[PlannedStep], ended: Sequence[StepEnd], tries: int, hint: str, most: int
 ) -> tuple[PlannedStep, ...]:
-    """Make the steps of a wave anew that did not succeed, under ids of their own."""
-    undone = {_AGAIN.sub("", end.step_id) for end in ended if end.state != StepState.DONE}
+    """Make the steps of a wave anew that did not succeed, under ids of their own.
+
+    To run a red test again changes nothing: where nothing but that did not succeed, the last `most` steps of the wave
+    are made, whose controllers are told what is red, and change what is to blame.
+    """
+    undone = {AGAIN.sub("", end.step_id) for end in ended if end.state != StepState.DONE}
     steps = [step for step in wave if step.step_id in undone]
+    if not any(step.mode is Mode.PATCH for step in steps):
+        red = "; ".join(f"{end.step_id} {end.why or end.state}" for end in ended if end.state != StepState.DONE)
+        hint = fit(f"{hint} The work was done, and its test did not pass: {red}".strip(), MAX_HINT)
+        steps = [
+            step.model_copy(update={"allow_empty": step.mode is Mode.PATCH, "piece_of": None}) for step in wave[-most:]
+        ]
+    names = {step.step_id for step in steps}
     return tuple(
         step.model_copy(
             update={
                 "step_id": f"{step.step_id}-t{tries}",
-                "depends_on": tuple(f"{name}-t{tries}" for name in step.depends_on if name in undone),
+                "depends_on": tuple(f"{name}-t{tries}" for name in step.depends_on if name in names),
                 "controller_task_spec": step.controller_task_spec.model_copy(update={"hint": hint or None}),
             }
         )

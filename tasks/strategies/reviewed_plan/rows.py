@@ -141,7 +141,7 @@ def patch_dispatch_step(
     def again(turn: Turn, hint: str) -> Turn:
         tries = turn.state.tries + 1
         wave = make(round_of(turn, brief, phase), turn.state.wave) or ()
-        steps = steps_again(wave, turn.state.ended, tries, hint)
+        steps = steps_again(wave, turn.state.ended, tries, hint, room_for(turn.goal, 0))
         return forget(turn).with_state(tries=tries, work_asked=False).hand_out(brief.name, steps)
 
     return WorkflowRow(brief, enter, leave, phase, schema=lambda _: work_schema(), again=again)

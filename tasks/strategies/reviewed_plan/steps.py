@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, MAX_TITLE, fit
 from tasks.toolchain.catalogue import render
 
 MAX_SUCCESS = 1000
+AGAIN = re.compile(r"-t\d+$")  # at the end of the id of a step that is tried again
 _ORDER = list(Severity)
 
 

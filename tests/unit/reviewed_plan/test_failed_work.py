@@ -104,6 +104,40 @@ def test_what_failed_is_tried_again_with_what_the_person_says() -> None:
     assert [row["outcome"] for row in document(plan)["report"]["milestones"]] == ["DONE", "DONE"]
 
 
+def test_where_only_the_test_of_a_wave_fails_its_work_comes_again() -> None:
+    plan = executing()
+    report(plan, "impl-m-001", touched_files=["src/a.py"])
+    report(plan, "impl-m-002", touched_files=["src/b.py"])
+    fail(plan, "test-wave-1")
+    fail(plan, "test-wave-1")
+    assert plan.record.question is not None
+    assert plan.record.question["questions"][1:] == [
+        "test-wave-1 FAILED: TEST_REGRESSION: tests/test_a.py::test_a: AssertionError"
+    ]
+
+    say(plan, "continue: b.py is to blame")
+
+    again = {"impl-m-001-t1": "ACTIVE", "impl-m-002-t1": "ACTIVE", "test-wave-1-t1": "BLOCKED"}
+    assert {name: state for name, state in plan.states.items() if name.endswith("-t1")} == again
+    specs = {spec["step_id"]: spec for spec in plan.waiting("developer")}
+    hint = specs["impl-m-002-t1"]["controller_task_spec"]["hint"]
+    assert hint.startswith("b.py is to blame The work was done, and its test did not pass: test-wave-1 TEST_REGRESSION")
+    assert "tests/test_a.py::test_a" in hint
+    assert hint in specs["impl-m-002-t1"]["input"]["prompt"]
+
+    report(plan, "impl-m-001-t1", touched_files=[])  # which is not to blame
+    report(plan, "impl-m-002-t1", touched_files=["src/b.py"])
+    fail(plan, "test-wave-1-t1")
+    fail(plan, "test-wave-1-t1")
+    say(plan, "continue", 2)
+    assert plan.states["impl-m-002-t2"] == "ACTIVE"
+    to_the_end(plan)
+
+    assert plan.state == "COMPLETED", plan.halt
+    found = document(plan)["report"]["milestones"]
+    assert [(row["outcome"], row["untouched"]) for row in found] == [("DONE", []), ("DONE", [])]
+
+
 def test_an_answer_begins_the_count_of_failures_anew_and_may_be_given_three_times() -> None:
     plan = stuck()
 
