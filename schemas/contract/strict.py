@@ -20,7 +20,7 @@ def strict_form(schema: Schema) -> dict[str, Any] | None:
     """Derive the strict form; None where there is none, as of an object whose properties are not named."""
     try:
         return _form(schema, schema.get("$defs", {}))
-    except (_NoForm, RecursionError):
+    except (_NoForm, RecursionError, KeyError, TypeError, AttributeError):  # the last three: of what is no schema
         return None
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from worker.agents.agent import MAX_WORD, Agent, WrongAgent, command_agent, named_agent, names
+from worker.agents.agent import MAX_WORD, Agent, Options, WrongAgent, command_agent, named_agent, names
 
 CHECKS = ["pytest -q -- tests/test_a.py", "pytest 'a b'", "x),Bash(curl", "$(touch x)"]
 
@@ -96,6 +96,18 @@ def test_a_prompt_that_is_too_long_for_a_word_is_refused_and_such_a_schema_left_
 
     words = named_agent("claude").command(patches=False, confined=True, prompt="", schema="x" * (MAX_WORD + 1))
     assert "--json-schema" not in words
+
+
+def test_a_schema_goes_along_in_the_form_that_a_file_names() -> None:
+    agent = Agent(name="a", argv=("a",), options=Options(question=("--strict", "{strict_schema}")))
+
+    def words(**asked: str) -> list[str]:
+        return agent.command(patches=False, confined=True, prompt="", **asked)
+
+    assert words(schema="{strict_schema}", strict="{schema}") == ["a", "--strict", "{schema}"]
+    assert words(schema="x" * (MAX_WORD + 1), strict="x") == ["a", "--strict", "x"]  # only what is a word counts
+    assert words(schema="x", strict="x" * (MAX_WORD + 1)) == ["a"]
+    assert words() == ["a"]
 
 
 def test_a_command_stays_as_it_is() -> None:

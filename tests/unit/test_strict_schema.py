@@ -91,6 +91,9 @@ def test_null_stays_where_it_is_an_answer_of_its_own_or_a_mistake() -> None:
             "properties": {"a": {"$ref": "#/$defs/A"}},
             "$defs": {"A": {"anyOf": [{"$ref": "#/$defs/A"}]}},
         },
+        {"type": "object", "properties": {"a": {"$ref": "elsewhere"}}},
+        {"type": "object", "properties": {"a": True}},
+        {"type": "object", "properties": ["a"]},
     ],
 )
 def test_what_has_none_is_told_from_what_has_one(schema: dict[str, Any]) -> None:

@@ -21,7 +21,8 @@ FOLDER = Path(__file__).parent
 MAX_BYTES = 256 * 1024
 MAX_WORD = 128 * 1024 - 1  # bytes of one word of a command, which is Linux's limit
 COMMAND = "command"  # the name of an agent that has no data file, only a command
-PROMPT, SCHEMA, CHECK = "{prompt}", "{schema}", "{check}"
+PROMPT, SCHEMA, STRICT, CHECK = "{prompt}", "{schema}", "{strict_schema}", "{check}"
+FORMS = re.compile(f"{re.escape(SCHEMA)}|{re.escape(STRICT)}")
 # A command of the plan that may stand in a rule of a program's permissions without meaning anything else there.
 PLAIN = re.compile(r"[A-Za-z0-9][\w./:=@+ -]*")
 
@@ -124,15 +125,25 @@ class Agent(_Table):
                 continue
 
     def command(
-        self, *, patches: bool, confined: bool, prompt: str, schema: str | None = None, checks: Sequence[str] = ()
+        self,
+        *,
+        patches: bool,
+        confined: bool,
+        prompt: str,
+        schema: str | None = None,
+        strict: str | None = None,
+        checks: Sequence[str] = (),
     ) -> list[str]:
         """Lay out its command; raises WrongAgent where the prompt has to be a word of it and is too long for one.
 
         A word with `{check}` is there once for each of `checks` that means nothing else in it, and one with `{schema}`
-        goes, with its option, where the schema is too long for a word. For one that reads the spec no word is changed.
+        or `{strict_schema}` goes, with its option, where that is too long for a word. For one that reads the spec no
+        word is changed.
         """
         options = self.options
-        question = options.question if schema and len(schema.encode()) <= MAX_WORD else ()
+        forms = {SCHEMA: schema or "", STRICT: strict or ""}
+        asked = [text for place, text in forms.items() if any(place in word for word in options.question)]
+        question = options.question if schema and all(len(text.encode()) <= MAX_WORD for text in asked) else ()
         sandbox = options.confined if confined else options.unconfined
         mode = options.patch if patches else options.read_only
         whole = [*self.argv, *options.always, *options.more, *mode, *question, *sandbox]
@@ -143,7 +154,7 @@ class Agent(_Table):
             if CHECK in word:
                 words += [word.replace(CHECK, check) for check in checks if PLAIN.fullmatch(check)]
             else:
-                words.append(word.replace(SCHEMA, schema or "").replace(PROMPT, prompt))
+                words.append(FORMS.sub(lambda found: forms[found[0]], word).replace(PROMPT, prompt))
         if any(len(word.encode()) > MAX_WORD for word in words):
             raise WrongAgent(f"{self.name}: what it is told is too long for a word of a command")
         return words

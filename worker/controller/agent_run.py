@@ -8,6 +8,7 @@ from typing import Any
 
 from schemas import codec
 from schemas.base import Mode
+from schemas.contract.strict import strict_form
 from schemas.outcome import MAX_OUTPUT_BYTES
 from tasks.text.blocked_report import blocked_report
 from worker.agents.agent import Agent, WrongAgent
@@ -71,12 +72,15 @@ def ask_agent(
 def _told(agent: Agent, spec: Spec, raw: bytes, *, confined: bool) -> tuple[list[str], bytes]:
     """Return the command, and what it reads."""
     text = "" if agent.stdin == "spec" else prompt(spec, agent.prompt)
-    asked = spec.input.get("schema") if isinstance(spec.input, dict) else None
+    given = spec.input if isinstance(spec.input, dict) else {}
+    asked = given.get("schema")
+    strict = given.get("strict_schema") or (strict_form(asked) if isinstance(asked, dict) else None) or asked
     argv = agent.command(
         patches=spec.mode is Mode.PATCH,
         confined=confined,
         prompt=text,
         schema=codec.dumps(asked).decode() if asked else None,
+        strict=codec.dumps(strict).decode() if asked else None,
         checks=[command(tool) for tool in spec.verify_tools],
     )
     if agent.stdin != "spec":

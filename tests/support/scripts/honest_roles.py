@@ -1,8 +1,9 @@
 """An agent for all roles of a reviewed plan that knows its craft, and of a step only the prompt that it is given.
 
 It reads the prompt on its standard input, as any agent CLI does, and answers in prose around fenced JSON. At every
-third step it makes a mistake at first; the folder that is its argument keeps count. It is run as a program of its own:
-`planner demo --kind reviewed_plan --agent "python honest_roles.py FOLDER"`.
+third step it makes a mistake at first, beginning with the one that FIRST says; FOLDER keeps count. With `--strict` it
+writes as a model does that is held to this schema. It is run as a program of its own:
+`planner demo --kind reviewed_plan --agent "python honest_roles.py FOLDER FIRST [--strict SCHEMA]"`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from jsonschema import Draft202012Validator
 
+from tests.support.structured_output import written
 from worker.demo.stories import reviewed_plan as craft
 
 EVERY = 3  # step begins with a mistake
@@ -58,7 +60,7 @@ def understood(prompt: str, told: dict[str, str]) -> dict[str, Any]:
     return {"mode": "patch" if PATCHES in prompt else "read_only", "step_id": step, "phase": phase, "input": given}
 
 
-def errs(folder: Path, prompt: str) -> bool:
+def errs(folder: Path, prompt: str, first: int) -> bool:
     """Tell whether this is a step to begin with a mistake."""
     if AGAIN in prompt:
         return False
@@ -67,7 +69,7 @@ def errs(folder: Path, prompt: str) -> bool:
         steps.seek(0)
         number = len(steps.readlines()) + 1
         steps.write(f"{number}\n")
-    return number % EVERY == 0
+    return number % EVERY == first % EVERY
 
 
 def mistake(told: dict[str, str], answer: Any, number: int) -> str:
@@ -85,14 +87,14 @@ def mistake(told: dict[str, str], answer: Any, number: int) -> str:
     return wrong[number % len(wrong)]
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, first: int, form: Any) -> None:
     """Do the step on standard input."""
     prompt = sys.stdin.read()
     told = sections(prompt)
     schema = json.loads(prompt.rpartition("Its schema:\n")[2].splitlines()[0])
     role = next(each for words, each in ROLES.items() if prompt.find(f"You are {words} of a plan") >= 0)
     spec = understood(prompt, told)
-    if errs(folder, prompt):
+    if errs(folder, prompt, first):
         answer = None if spec["mode"] == "patch" else role(spec)
         with (folder / "mistakes").open("a+") as mistakes:
             mistakes.seek(0)
@@ -104,10 +106,15 @@ def main(folder: Path) -> None:
     if answer is None:
         answer = {"summary": "The plan's change is made.", "deviations": []}
     Draft202012Validator(schema).validate(answer)
+    if form:
+        answer = written(answer, form)
+        Draft202012Validator(form).validate(answer)
+        sys.stdout.write(json.dumps(answer))
+        return
     sys.stdout.write(
         f"I did what was asked.\n\n```json\n{json.dumps(answer, indent=1)}\n```\nTell me about {{more}}.\n"
     )
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[4]) if sys.argv[3:4] == ["--strict"] else None)
