@@ -158,10 +158,10 @@ class ReviewState(Record):
     failed: bool = False  # a step of the row failed
     loops: dict[QrPhase, Loop] = Field(default_factory=dict)
     asked: QrPhase | None = None  # the gate a person is asked about
-    mended: tuple[Path, ...] = Field(default=(), exclude_if=operator.not_)  # files that the next review has to cover
-    review_first: bool = Field(default=False, exclude_if=operator.not_)  # what is there of the plan is not written anew
-    work_asked: bool = Field(default=False, exclude_if=operator.not_)  # a person is asked about steps that failed
-    tries: int = Field(default=0, exclude_if=operator.not_)  # how often a person had them tried again
+    mended: tuple[Path, ...] = ()  # files that the next review has to cover
+    review_first: bool = False  # what is there of the plan is not written anew
+    work_asked: bool = False  # a person is asked about steps that failed
+    tries: int = 0  # how often a person had them tried again
 
 
 class MilestoneOutcome(Record):

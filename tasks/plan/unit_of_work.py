@@ -20,7 +20,7 @@ from schemas.times import rfc3339
 from tasks.base.batches import batches
 from tasks.base.errors import NeedsSteps
 from tasks.base.log_chain import LOG, LogHead, carry_on, digest_line, find_head
-from tasks.plan import lifecycle, lists
+from tasks.plan import lifecycle, lists, strategy_record
 from tasks.plan.changeset import Changeset, HistoryChange, plan_history
 from tasks.plan.snapshot import NOTE, WINDOW, Snapshot, Step
 
@@ -68,7 +68,7 @@ class UnitOfWork:
         self.ends: list[Step] = []  # of a plan that expands: steps of whose end its strategy does not know yet
         self.answers: dict[str, Outcome] = {}  # what their controllers said
         # What the strategy of a plan that expands keeps, None for any other plan.
-        self.strategy_state: dict[str, Any] | None = codec.loads(self.plan.growth) if self.plan.growth else None
+        self.strategy_state = strategy_record.decode(self.plan.growth) if self.plan.growth else None
         self.extra: dict[str, bytes] = {}  # fields of the plan that are written once, at its creation
         self.was_paused = self.is_paused
         self.is_delivering = DELIVERY in self.plan.halting  # whether all that is left of it is its delivery
@@ -273,7 +273,7 @@ class UnitOfWork:
         if self.withdrawn:
             change.ready_remove += sorted(self.withdrawn - self.queued)
         if "growth" in plan.dirty:
-            plan.growth = codec.dumps(self.strategy_state)
+            plan.growth = strategy_record.encode(plan.head.kind, self.strategy_state or {})
         if plan.dirty or self.extra or change.statuses or change.specs or change.todo_pop:
             change.changed = True
             self._write_log()

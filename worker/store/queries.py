@@ -22,6 +22,7 @@ from tasks.base.batches import batches
 from tasks.base.errors import PlannerError
 from tasks.base.log_chain import find_head
 from tasks.base.policy_version import ChangedRule
+from tasks.plan import strategy_record
 from tasks.plan.snapshot import NOTE
 from tasks.policy import goal_texts
 from tasks.policy.answers import note_of
@@ -134,8 +135,9 @@ def plan(client: Redis, partitions: int, plan_id: str) -> PlanView | None:
     k = Partition(partition_of(plan_id, partitions)).plan(plan_id)
     found: Any = client.hmget(k.plan, "document", "growth", "head", "retry_of", "retried_by", "live", "version")
     document, growth, head, retry_of, retried_by, live, plan_version = found
-    known = codec.loads(growth)["document"] if growth else codec.loads(document or b"null")
-    if growth and line.waiting and (page := codec.loads(growth)["page"]):
+    kept = strategy_record.decode(growth) if growth else {}
+    known = kept["document"] if kept else codec.loads(document or b"null")
+    if line.waiting and (page := kept.get("page")):
         line = line.model_copy(update={"waiting": line.waiting.model_copy(update={"document": page})})
     about = codec.loads(head or b"{}")
     version = about.get("policy_version", 1)

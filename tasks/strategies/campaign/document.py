@@ -16,7 +16,7 @@ from typing import Any
 from schemas.kinds.campaign import LEAST_CONFIDENCE, CampaignPlan, CoherenceDecision, PlanTask
 from tasks.strategies.campaign.formulas import complexity, task_count
 from tasks.strategies.campaign.sequence import graph, kebab
-from tasks.strategies.campaign.state import Knowledge, TaskProgress
+from tasks.strategies.campaign.state import REPORTED, Knowledge, TaskProgress
 
 ARROW = " ──→ "
 
@@ -52,11 +52,13 @@ def document_of(
 
 
 def progress_report(progress: Mapping[str, TaskProgress]) -> dict[str, Any]:
-    """Write how far each task is."""
-    return {
-        seq: each.model_dump(mode="json", exclude={"steps", "setback", "before", "rewritten"}, exclude_none=True)
-        for seq, each in progress.items()
-    }
+    """Write how far each task is, and what the controller reports that a task was blocked for."""
+    report: dict[str, Any] = {}
+    for seq, each in progress.items():
+        noted = each.model_dump(mode="json", exclude={"steps", "setback", "before", "rewritten"}, exclude_none=True)
+        blocked = each.setback.model_dump(mode="json", include={*REPORTED}, exclude_none=True) if each.setback else {}
+        report[seq] = noted | blocked
+    return report
 
 
 def document_with(

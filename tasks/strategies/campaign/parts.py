@@ -111,11 +111,11 @@ def meant_lines(known: Knowledge) -> Iterator[str]:
 
 def meant_for(task: PlanTask, known: Knowledge) -> str:
     """Say what of a choice binds a task: that about all, that of its sections; each of them where it has none."""
-    if known.reading or task.type is TaskType.VERIFY:
-        return known.reading or "; ".join(_sentence(choice) for choice in known.meant if not choice.section)
-    mine = task.sections or ()
-    bound = (choice for choice in known.meant if not choice.section or not mine or choice.section in mine)
-    return fit("; ".join(map(_sentence, bound)), MAX_MEANT)
+    mine, is_whole = task.sections or (), task.type is TaskType.VERIFY
+    about_sections = (choice for choice in known.meant if choice.section and not is_whole)
+    bound = (choice for choice in about_sections if not mine or choice.section in mine)
+    about_all = (choice for choice in known.meant if not choice.section)
+    return fit("; ".join(filter(None, (known.reading, *map(_sentence, (*about_all, *bound))))), MAX_MEANT)
 
 
 def _sentence(choice: Choice) -> str:

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from schemas.kinds.campaign import CoherenceDecision, Relevance
-from tasks.strategies.campaign.state import CandidateFile, Choice, Knowledge
+from tasks.strategies.campaign.state import CandidateFile, Choice, Knowledge, leave_open
 from tasks.text.fields import fit, opening
 from tasks.toolchain.files import Role, files_of, name_of
 
@@ -64,16 +64,12 @@ def _sure_files(known: Knowledge) -> tuple[str, ...]:
     return tuple(each.path for each in known.candidates if each.relevance is Relevance.HIGH)
 
 
-def _is_open(known: Knowledge) -> bool:
-    return bool(known.readings or known.choices) and len(known.candidates) > 1
-
-
 # The first row that holds decides; the second field tells whether it does, of what is known and can be run.
 ROWS: tuple[tuple[CoherenceDecision, Trigger, Callable[[Knowledge, bool], bool]], ...] = (
     (CoherenceDecision.CLARIFY, Trigger.DELTA, lambda known, _: not likely_files(known)),
     (CoherenceDecision.CLARIFY, Trigger.TESTS, lambda known, _: not known.test_pattern and not known.untested),
     (CoherenceDecision.CLARIFY, Trigger.COMMAND, lambda _, verifiable: not verifiable),
-    (CoherenceDecision.CLARIFY, Trigger.APPROACH, lambda known, _: _is_open(known)),
+    (CoherenceDecision.CLARIFY, Trigger.APPROACH, lambda known, _: bool(known.readings) and len(known.candidates) > 1),
     (CoherenceDecision.CONFIRM, Trigger.SEVERAL, lambda known, _: len(_sure_files(known)) > 1 and not known.confirmed),
 )
 
@@ -89,7 +85,7 @@ def check_coherence(known: Knowledge, verifiable: bool, *, documents: bool = Fal
     if not open_rows:
         return Coherence(CoherenceDecision.PROCEED)
     decision = open_rows[0][0]
-    section = known.choices[0].section if known.choices else ""
+    section = known.open_choices[0].section if known.open_choices else ""
     return Coherence(decision, tuple(trigger for each, trigger in open_rows if each is decision), section)
 
 
@@ -162,9 +158,9 @@ def _command(_: Knowledge, __: Sequence[str]) -> tuple[Option, ...]:
 
 def _approach(known: Knowledge, _: Sequence[str]) -> tuple[Option, ...]:
     """Offer each side of an "or", and both; in plans of before policy version 6 no more than the sides."""
-    if known.readings:
+    if not known.open_choices:
         return tuple(_older_side(known, words) for words in known.readings)
-    choice = known.choices[0]
+    choice, *others = known.open_choices
     where = f'what is done for "{choice.section}"' if choice.section else "every task"
     sides = (*((side,) for side in choice.sides), choice.sides)
     return tuple(
@@ -172,7 +168,7 @@ def _approach(known: Knowledge, _: Sequence[str]) -> tuple[Option, ...]:
             " and ".join(f'"{side}"' for side in meant),
             f"{where} is for both" if len(meant) > 1 else f"{where} is for this alone",
             {
-                "choices": known.choices[1:],
+                **leave_open(tuple(others)),
                 "meant": (*known.meant, choice.model_copy(update={"sides": meant})),
                 "candidates": _left_by(known, choice, meant),
             },

@@ -132,7 +132,9 @@ def _setbacks(tasks: Sequence[PlanTask], state: CampaignState) -> dict[str, Setb
     """Tell what blocked each task that comes again; a new one has that of the task that waits for it."""
     progress = state.progress
     found = {seq: progress[seq].before for seq in _again(progress)}
-    causes = {seq: progress[seq].setback for seq in _causes(progress)}
+    causes = {
+        seq: progress[seq].setback or Setback(task=seq, reason=reason) for seq, reason in _causes(progress).items()
+    }
     for task in tasks:
         if task.seq in causes or task.seq in found:
             for seq in parents(task.depends):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
 from schemas.base import Record
 from schemas.goal import Goal
@@ -13,6 +14,8 @@ from tasks.rules.strategy import LivePlan, Setting
 from tasks.strategies.drafting.cycle import NONE, DraftOptions
 from tasks.toolchain.catalogue import Catalogue, catalogue_of
 from tasks.toolchain.files import Role, role_of
+
+REPORTED = ("reason", "tried", "unknown", "discovery")  # of a task that is blocked
 
 
 class CandidateFile(Record):
@@ -47,7 +50,7 @@ class Knowledge(Record):
     readings: tuple[str, ...] = ()  # the two sides of an "or" that nobody has decided yet
     reading: str = ""  # the one that was chosen
     parts: tuple[Section, ...] = ()  # what `headings` are of; as the two below, of plans since policy version 6
-    choices: tuple[Choice, ...] = ()  # the "or"s that nobody has decided yet, in the place of `readings`
+    choices: tuple[Choice, ...] = ()  # the "or"s that nobody has decided yet; `readings` are the sides of the first
     meant: tuple[Choice, ...] = ()  # what was chosen of others
     framework: str = "none"
     named: bool = False  # the goal says which framework it is
@@ -66,6 +69,16 @@ class Knowledge(Record):
     untested: bool = False  # a person said that there are no tests to write
     confirmed: bool = False  # a person said which files are meant
     narrowed: bool = False  # and these are not all that the goal allows
+
+    @property
+    def open_choices(self) -> tuple[Choice, ...]:
+        """The choices; none once an earlier version has taken an answer, since that knows only `readings`."""
+        return self.choices if self.readings else ()
+
+
+def leave_open(choices: tuple[Choice, ...]) -> dict[str, Any]:
+    """Update what is known, so that these choices are open; `readings` tell earlier versions of the first."""
+    return {"choices": choices, "readings": choices[0].sides if choices else ()}
 
 
 class CampaignTerms(Record):
@@ -100,14 +113,18 @@ class TaskProgress(Record):
     steps: tuple[str, ...] = ()
     delivered: str | None = None
     reason: str | None = None
-    tried: str | None = None  # by the controller that reported it as blocked, as the two below
-    unknown: str | None = None
-    discovery: str | None = None
     setback: Setback | None = None  # what blocked it
     before: Setback | None = None  # what blocked it the last time, or the task that its tests kept from passing
     rewritten: int = 0  # times that its tests came again because of another task
     blocked_by: str | None = None
     tool_calls: int | None = None  # that its controllers say they used, beside its budget
+
+    @field_validator("setback")
+    @classmethod
+    def _if_current(cls, found: Setback | None, info: ValidationInfo) -> Setback | None:
+        """Take a setback for none after an earlier version, which does not know it, has noted something else."""
+        noted = (info.data.get("status"), info.data.get("reason"))
+        return found if found and noted == (TaskStatus.BLOCKED, found.reason) else None
 
 
 class CampaignState(Record):

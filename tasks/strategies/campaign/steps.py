@@ -19,7 +19,7 @@ from tasks.rules.risk import ROLLBACK, assess_declared, estimate, explain_raise
 from tasks.rules.strategy import End
 from tasks.strategies.campaign.parts import meant_for
 from tasks.strategies.campaign.sequence import parents
-from tasks.strategies.campaign.state import CampaignState, Knowledge, Setback
+from tasks.strategies.campaign.state import REPORTED, CampaignState, Knowledge, Setback
 from tasks.strategies.campaign.verification import UNVERIFIED, goes_unverified, read_commands
 from tasks.strategies.drafting.answers import connect_answers
 from tasks.strategies.drafting.cycle import draft_step
@@ -32,7 +32,6 @@ from tasks.toolchain.catalogue import render
 DRAFT = "draft"  # the step, and what the campaign waits for as long as it runs; what it is called anew ends like -r2
 RETRIES = 1  # then the task is blocked, and the campaign is planned anew before failures in a row end it
 MAX_DELIVERED, MAX_REASON = 200, 100  # characters
-REPORTED = ("reason", "tried", "unknown", "discovery")  # of a task that is blocked
 MAX_TRACE = 500
 
 _ASKED = "Answer in `output` with what the prompt of this step's input asks for, by its schema. Change nothing."
@@ -253,8 +252,8 @@ def note_end(state: CampaignState, seq: str, end: End, document: Mapping[str, An
     if task.status is TaskStatus.BLOCKED:
         pass  # what comes after the step that blocked it says nothing new
     elif end.state == StepState.FAILED:
-        update |= {"status": TaskStatus.BLOCKED, "setback": (found := _setback(seq, end))}
-        update |= {name: getattr(found, name) for name in REPORTED}
+        setback = _setback(seq, end)
+        update |= {"status": TaskStatus.BLOCKED, "setback": setback, "reason": setback.reason}
     elif skipped and (blocker := _blocker(state, seq, document)):
         update |= {"status": TaskStatus.BLOCKED, "blocked_by": blocker}
     elif left:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import Field
 
 from schemas.base import Record
 from schemas.kinds.evolution import PlanningAgentRequest
@@ -14,8 +13,6 @@ from tasks.strategies.drafting.project import Project, project_of
 from tasks.strategies.evolution.request import MAX_BULLET
 from tasks.text.fields import fit
 from tasks.toolchain.catalogue import CATALOGUE, catalogue_of
-
-PROGRESS = "progress"
 
 
 class Stage(StrEnum):
@@ -53,26 +50,6 @@ class EvolutionState(Record):
     patched: bool = False  # one of them has changed something
     fell_back: bool = False
     progress: Progress | None = None  # since there are steps; plans of before policy version 6 have none
-
-    # Earlier versions take no state with fields that they do not know; in the request of one they keep them.
-
-    @model_validator(mode="before")
-    @classmethod
-    def _take_progress(cls, stored: Any) -> Any:
-        """Take the progress out of the request, where it is stored."""
-        request = stored.get("request") if isinstance(stored, dict) else None
-        if not isinstance(request, dict) or PROGRESS not in request:
-            return stored
-        rest = {name: value for name, value in request.items() if name != PROGRESS}
-        return {**stored, "request": rest, PROGRESS: request[PROGRESS]}
-
-    @model_serializer(mode="wrap")
-    def _put_progress(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Store the progress in the request."""
-        stored: dict[str, Any] = dump(self)
-        if progress := stored.pop(PROGRESS):
-            stored["request"] = {**stored["request"], PROGRESS: progress}
-        return stored
 
 
 def state_of(live: LivePlan) -> EvolutionState:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from schemas.base import Mode
+from tasks.plan.strategy_record import encode
 from tasks.rules.strategy import End
 from tasks.strategies import reviewed_plan
 from tasks.toolchain.catalogue import CATALOGUE
@@ -70,14 +71,14 @@ def test_what_was_mended_in_a_later_round_is_reviewed_again() -> None:
     mend(play, "src/a.py")
     until_review(play).end("impl-code-qr", {"items": [{**FAIL, "scope": "src/a.py"}]})
     play.end("impl-m-001-r2")
-    assert play.state.get("mended") is None  # the first review has covered it
+    assert play.state["mended"] == []  # the first review has covered it
     mend(play, "src/a.py")
     until_review(play)
 
     other = {**PASS, "id": "qa-002", "scope": "src/b.py"}
     assert play.refusal("impl-code-qr-r2", {"items": [PASS | {"scope": "src/a.py"}, other]}) is None
     play.end("impl-code-qr-r2", {"items": [PASS | {"scope": "src/a.py"}]})
-    assert play.row == "impl-docs-qr" or "mended" not in play.state
+    assert play.row == "impl-docs-qr" or play.state["mended"] == []
 
 
 @pytest.mark.parametrize(
@@ -94,5 +95,5 @@ def test_a_mend_that_changed_nothing_of_the_plan_changes_nothing(files: tuple[st
 def test_a_plan_without_mends_keeps_what_it_kept() -> None:
     play = until_review(at_the_test())
 
-    assert "mended" not in play.state
+    assert b"mended" not in encode("reviewed_plan", {"state": play.state, "document": play.document})
     assert all("mended" not in each for each in play.document["outcomes"].values())
