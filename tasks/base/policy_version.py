@@ -151,6 +151,7 @@ class ChangedRule(Enum):
         "In a reviewed plan an answer may be JSON in fences or in prose, a refusal lists what is allowed, and a role "
         "that gives no answer of use ends the plan in `planning_failed`, or where work is reviewed asks a person.",
     )
+    MENDS_ARE_REVIEWED_ONCE = (6, "What a mend changed in a reviewed plan is for the next review of it alone.")
     FAILED_WORK_IS_ASKED_ABOUT = (
         6,
         "Where work that carries a reviewed plan out fails for good, a person is asked; `consecutive_failures` and "

@@ -134,6 +134,7 @@ ROWS: Mapping[ChangedRule, Callable[[UnitOfWork], None] | None] = MappingProxyTy
         ChangedRule.PARTS_ARE_GIVEN: None,  # of drafts to come: a plan that works already ends without a card
         ChangedRule.NULLS_ARE_LEFT_OUT: None,  # of answers to come
         ChangedRule.ROLES_ARE_AGENTS: None,  # of answers to come
+        ChangedRule.MENDS_ARE_REVIEWED_ONCE: None,  # from the next review on
         ChangedRule.FAILED_WORK_IS_ASKED_ABOUT: None,  # of failures to come: the others of a wave lack their reason
     }
 )
