@@ -116,6 +116,21 @@ def test_a_drafter_that_does_not_answer_is_not_asked_again(reply: Reply, fleet: 
     assert fleet.view(plan_id).budget.tokens.spent == 0
 
 
+@pytest.mark.parametrize(("limit", "asked"), [(1000, 0), (4000, 1)])
+def test_what_the_tokens_of_a_plan_do_not_pay_for_is_not_asked(
+    limit: int, asked: int, fleet: Fleet, llm: LlmServer
+) -> None:
+    llm.script[:] = [Reply('{"summary": "Round once", "steps": [', tokens=(3900, 50))]
+
+    long = "Fix the rounding of amounts in billing. " * 60
+    _, plan_id = fleet.submit(a_goal(goal=long, limits={"tokens": limit}))
+
+    ((name, why),) = phases(fleet.redis, plan_id)
+    assert name == "fallback"
+    assert len(llm.calls) == asked
+    assert f"it was not asked: of the plan's {limit} tokens {limit - asked * 3950} are left" in why
+
+
 def drafts(*answers: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """A controller whose agent answers the DRAFT step so, one answer an attempt, and does all else well."""
 
