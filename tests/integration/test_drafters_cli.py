@@ -358,3 +358,24 @@ def test_a_task_is_drafted_by_a_command_line(redis_url: str, program: str, tmp_p
         assert [step.step_id for step in view.steps] == ["read-rates", "round", "verify-plan"]
         assert [name for name, _ in phases(client, plan_id)] == ["drafted"]
         assert view.budget.tokens.spent > 300  # the prompt and the answer were estimated
+
+
+def test_a_goal_is_drafted_at_its_base(redis_url: str, program: str, tmp_path: Path) -> None:
+    shop = Repo(tmp_path / "shop")
+    author = ("-c", "user.name=t", "-c", "user.email=t@t")
+    (shop.path / "plan.json").write_bytes(codec.pretty(PLAN))
+    shop.git("add", "plan.json")
+    shop.git(*author, "commit", "--quiet", "-m", "The plan")
+    goal = a_goal(drafter="cli")
+    goal["context"]["base_sha"] = shop.git("rev-parse", "HEAD")
+    shop.git("rm", "--quiet", "plan.json")
+    shop.git(*author, "commit", "--quiet", "-m", "No plan any more")
+    given = {"PLANNER_DRAFTERS": "cli", "PLANNER_CLI_COMMAND": f"{program} plan plan.json"}
+    given |= {"PLANNER_CLI_WORKING_DIR": str(shop.path)}
+    with Redis.from_url(redis_url) as client, drafting(redis_url, tmp_path, **given):
+        fleet = Fleet(client)
+        _, plan_id = fleet.submit(goal)
+        _, at_the_tip = fleet.submit(a_goal(drafter="cli"))
+
+        assert [name for name, _ in phases(client, plan_id)] == ["drafted"]
+        assert [name for name, _ in phases(client, at_the_tip)] == ["fallback"]

@@ -45,6 +45,11 @@ class Talkative:
         return SimpleNamespace(stdout=said, stderr=f"it told {said[:18]}", command=["agent", said[:18]])
 
 
+class Looking:
+    def run(self, *_: Any, working_dir: Path) -> Any:
+        return SimpleNamespace(stdout=" ".join(path.name for path in working_dir.iterdir()))
+
+
 class Wordless:
     def run(self, *_: Any, **__: Any) -> Any:
         return SimpleNamespace(stdout=None)

@@ -9,6 +9,7 @@ import pytest
 from tasks.rules.strategy import Consult, Drafted
 from tests.conftest import wait_until
 from tests.support import backends
+from tests.support.controlling import Repo
 from worker.drafters import backend
 from worker.drafters.backend import BackendDrafter, load
 from worker.drafters.base import STOPPED, WrongDrafter, estimate
@@ -147,3 +148,18 @@ def test_a_working_directory_has_to_be_a_repository(tmp_path: Path) -> None:
     assert drafter.ask(Consult("Plan it"), lambda: False).error is None
     (tmp_path / ".git").rmdir()
     assert "is not a git repository" in (drafter.ask(Consult("Plan it"), lambda: False).error or "")
+
+
+def test_it_works_at_the_goals_base_in_a_checkout_of_its_own(tmp_path: Path) -> None:
+    shop = Repo(tmp_path / "shop")
+    base = shop.git("rev-parse", "HEAD")
+    (shop.path / "later.py").write_text("x = 1\n")
+    shop.git("add", "later.py")
+    shop.git("-c", "user.name=t", "-c", "user.email=t@t", "commit", "--quiet", "-m", "Later")
+    drafter = BackendDrafter(Settings(planning_backend=f"{HERE}:Looking", cli_working_dir=shop.path))
+
+    now = drafter.ask(Consult("Plan it"), lambda: False).output or ""
+    before = drafter.ask(Consult("Plan it", base=base), lambda: False).output or ""
+
+    assert ("calc.py" in now.split(), "later.py" in now.split()) == (True, True)
+    assert ("calc.py" in before.split(), "later.py" in before.split()) == (True, False)
