@@ -53,12 +53,13 @@ def sum_up_tests(total: int, shown: int) -> str:
 def tell_tally(evidence: str, outside: Sequence[str] = ()) -> str:
     """Say in a few words how much `evidence` is about; empty where nothing can be counted.
 
-    Lines with a file that is `outside` of what may change do not count.
+    Findings in a file that is `outside` of what may change do not count; failed tests do, wherever they are.
     """
-    if outside:
+    tests = tuple(dict.fromkeys(_TEST.findall(evidence)))
+    if outside and not tests:
         kept = (line for line in evidence.splitlines() if not any(path in line for path in outside))
         evidence = "\n".join(kept)
-    said, tests = _LAST.fullmatch(last_line(evidence)), tuple(dict.fromkeys(_TEST.findall(evidence)))
+    said = _LAST.fullmatch(last_line(evidence))
     if said and said["rules"]:
         return fit(said["rules"], MAX_WORDS)
     count = int(said["total"]) if said else len(tests)

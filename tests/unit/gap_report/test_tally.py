@@ -68,6 +68,11 @@ def test_what_is_found_in_files_that_may_not_change_does_not_count() -> None:
     assert tell_tally(RUFF, ("src/t/test_b.py",)) == "I001 (1)"
 
 
+@pytest.mark.parametrize("outside", [(), ("tests/test_a.py",)])
+def test_failed_tests_count_though_their_file_may_not_change(outside: tuple[str, ...]) -> None:
+    assert tell_tally("FAILED tests/test_a.py::test_it - x\nsrc/a.py:1: x", outside) == "tests/test_a.py::test_it"
+
+
 def test_the_line_that_sums_up_names_the_most_frequent_rules() -> None:
     rules = [*["F401"] * 3, *["I001"] * 2, "UP007", "E501", "E502"]
 
