@@ -175,15 +175,11 @@ def aim_at_all(project: Project, command: Command) -> tuple[VerifyTool, ...]:
     return ()
 
 
-def is_asked(tool: VerifyTool, checks: Checks, text: str, catalogue: Catalogue) -> bool:
-    """Tell whether a goal asked for a check: by name, or by words of a `text` that are about what it looks for."""
-    contract = catalogue.contracts[tool.tool]
-    called = (command_of(catalogue, name) for name in checks.asked)
-    about = _ABOUT.get(contract.category, r"(?!)")
+def is_wanted(tool: VerifyTool, text: str, catalogue: Catalogue) -> bool:
+    """Tell whether words of a `text` name a check, or are about what it looks for."""
+    about = _ABOUT.get(catalogue.contracts[tool.tool].category, r"(?!)")
     named = re.findall(r"[\w-]+", text.casefold())
-    return any(command and tool.argv[: len(command)] == command for command in called) or any(
-        re.fullmatch(about, word) or word == title_of(tool.argv) for word in named
-    )
+    return any(re.fullmatch(about, word) or word == title_of(tool.argv) for word in named)
 
 
 def _usual_checks(project: Project, operators: Sequence[str] | None) -> tuple[str, ...]:

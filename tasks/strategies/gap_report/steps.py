@@ -114,7 +114,8 @@ def _own_tools(iteration: Iteration, piece: PatchPiece, *, whole: bool) -> Verif
     state, judged = iteration.state, whole and iteration.state.judges is None
     gap, project = iteration.plan.gap, iteration.project
     tests = files_of(piece.action.target_files, Role.TEST) if judged and _is_of_tests(iteration) else ()
-    return own_verification(gap, project, piece.files, state.all_checks, failed=state.failed, whole=judged, tests=tests)
+    own = own_verification(gap, project, piece.files, state.all_checks, failed=state.failed, whole=judged, tests=tests)
+    return Verification(own.tools) if state.checking else own  # what a check found is what the gap is about
 
 
 def explore_step(iteration: Iteration) -> PlannedStep:

@@ -16,7 +16,7 @@ from schemas.step import VerifyTool
 from tasks.strategies.drafting.project import Check, Project, only_documents
 from tasks.strategies.gap_report import evidence
 from tasks.strategies.gap_report.analysis import is_of_tests
-from tasks.strategies.gap_report.checks import Checks, Command, aim, aim_at_all, command_of, command_of_tool, is_asked
+from tasks.strategies.gap_report.checks import Checks, Command, aim, aim_at_all, command_of, command_of_tool, is_wanted
 from tasks.strategies.gap_report.evidence import tool_of
 from tasks.strategies.gap_report.history import key
 from tasks.strategies.gap_report.places import Places
@@ -27,7 +27,7 @@ _RUN = re.compile(r"test_.*\.py|.*_test\.py|.*[.-](?:test|spec)\.[cm]?[jt]sx?") 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What verifies a step: its tools in order, and the ids of those among them that nobody asked for."""
+    """What verifies a step: its tools in order, and the ids of the checks among them that the gap is not about."""
 
     tools: tuple[VerifyTool, ...] = ()
     added: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ def verification(
     checked = tuple(tool for name in checks.names for tool in _aim_whole(project, name, files))
     judged = reporter_of(gap, project, files)
     tools = (*built, *checked, *judged, *project.tests)
-    return _put_together(gap, project, checks, tools, checked, (*built, *judged))
+    return _put_together(gap, project, tools, checked, (*built, *judged))
 
 
 def own_verification(
@@ -77,7 +77,7 @@ def own_verification(
     if reporter and not whole and not judged:  # no piece closes the gap alone
         closing = aim(project, reporter, files, whole=True)
         tools = tuple(tool for tool in tools if tool not in closing) or project.tests
-    return _put_together(gap, project, checks, tools, checked, judged)
+    return _put_together(gap, project, tools, checked, judged)
 
 
 def check_of_all(gap: PlannedGap, project: Project, checks: Checks) -> Verification:
@@ -95,19 +95,21 @@ def _at_all(project: Project, command: Command) -> tuple[VerifyTool, ...]:
 def _put_together(
     gap: PlannedGap,
     project: Project,
-    checks: Checks,
     tools: Iterable[VerifyTool],
     checked: Iterable[VerifyTool],
     needed: Iterable[VerifyTool],
 ) -> Verification:
-    """Leave out what is there twice, and mark the checks that neither the goal nor the gap asks for."""
+    """Leave out what is there twice, and mark the checks whose findings are not what the goal or the gap is about.
+
+    Of these what was red before the plan does not count, whether the goal names them or its manifests configure them.
+    """
     once = {tool.argv: tool for tool in tools}
     kept = {tool.tool for tool in needed}
     text = f"{project.goal.goal} {gap.description}" if gap.category.casefold() != "quality" else project.goal.goal
     added = dict.fromkeys(
         tool.tool
         for tool in checked
-        if tool.argv in once and tool.tool not in kept and not is_asked(tool, checks, text, project.catalogue)
+        if tool.argv in once and tool.tool not in kept and not is_wanted(tool, text, project.catalogue)
     )
     return Verification(tuple(once.values()), tuple(added))
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from schemas.base import StepType
+from schemas.step import unpack_step
 from tests.corpus.goals import scene
 from tests.corpus.play import Player
 from tests.support.kinds.gap_report import a_gap, a_goal, document, drafted
@@ -59,6 +60,7 @@ def test_what_it_finds_is_patched_round_by_round_until_it_passes() -> None:
     red(plan, "check", "shop/m3.py:1:1: F401 x", "shop/m1.py:2:1: F401 y", "other/z.py:1:1: F401 z")
 
     assert (plan.states["check"], plan.specs[-1]["allowed_files"]) == ("FAILED", ["shop/m3.py", "shop/m1.py"])
+    assert unpack_step(plan.store.hash(plan.keys.steps)["action-1"])["quick_checks"] == []  # what was red is the gap
     plan.report(a_report("action-1", touched_files=["shop/m1.py"]))
     assert plan.specs[-1]["verify"] == "ruff check ."
     red(plan, "verify", "shop/m7.py:1:1: F401 x")

@@ -132,10 +132,11 @@ def test_what_is_no_check_of_the_catalogue_is_refused(name: str) -> None:
         (a_gap("Change src/a.py"), None, ("ruff-check", "pyright")),
         (a_gap("Quality check failed: ruff", "quality", evidence="src/a.py:1:1: F401 x"), None, ("pyright",)),
         (a_gap("Add types to src/a.py"), None, ("ruff-check",)),
-        (a_gap("Change src/a.py"), ["ruff", "+mypy"], ("pyright",)),
+        (a_gap("Change src/a.py"), ["ruff", "+mypy"], ("ruff-check", "pyright", "mypy")),
+        (a_gap("Add types to src/a.py"), ["ruff", "mypy"], ("ruff-check",)),
     ],
 )
-def test_checks_that_nobody_asked_for_are_marked_in_patches_and_in_the_verification(
+def test_checks_that_the_gap_is_not_about_are_marked_in_patches_and_in_the_verification(
     gap: dict[str, Any], named: list[str] | None, added: tuple[str, ...]
 ) -> None:
     steps = drafted(a_goal(gap, allowed=["src/a.py"], files=["src/a.py"], checks=named)).steps
