@@ -48,9 +48,15 @@ def awaits_base(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[st
             _drop(unit, step, failure["category"])
         return bool(known["red"])
     was = PlannedStep.model_validate(step.facts)
-    unknown = tuple(tool for tool in _added(was) if _is_open(unit, step, unit.note(_name(tool))))
     if not has_room(unit.plan):
         return False
+    each_by_itself = ChangedRule.CHECKS_OF_A_WHOLE_ARE_DROPPED.holds(unit.plan)
+    unknown = tuple(
+        tool
+        for tool in _added(was)
+        if _is_open(unit, step, unit.note(_name(tool)))
+        and (tool == red or not each_by_itself or _was_there(unit, step, outcome, tool))
+    )
     before = make_baseline(was, unknown, unit.plan.halting.get("taken", ()), _catalogue(unit))
     before = before.model_copy(update={"quick_checks": tuple(tool.tool for tool in unknown)})
     revised = was.model_copy(update={"depends_on": (*was.depends_on, before.step_id)})
@@ -122,10 +128,16 @@ def _red_check(unit: UnitOfWork, step: Step, outcome: Outcome, failure: Mapping[
         return None
     if tool.tool not in facts["quick_checks"] or all(each.tool in facts["quick_checks"] for each in tools):
         return None
+    return tool if _was_there(unit, step, outcome, tool) else None
+
+
+def _was_there(unit: UnitOfWork, step: Step, outcome: Outcome, tool: VerifyTool) -> bool:
+    """Whether a check is of files that were there before the plan, or of the whole project."""
+    facts, contract = step.facts, _catalogue(unit).contracts[tool.tool]
     named = {word for path in facts["allowed_files"] if (word := operand(path)) in tool.argv}
     if facts["mode"] == Mode.TEST and (reading := contract.read(tool.argv)):
         named = set(reading.positionals)
-    return None if named and _may_be_new(unit, step, outcome, named) else tool
+    return not (named and _may_be_new(unit, step, outcome, named))
 
 
 def _modes(unit: UnitOfWork) -> tuple[Mode, ...]:

@@ -72,12 +72,13 @@ def make_steps(iteration: Iteration) -> tuple[PlannedStep, ...]:
     if not pieces:
         return ()
     files = dict.fromkeys(path for piece in pieces for path in piece.files)
-    gone = {path for piece in pieces if piece.action.action_type is ActionType.DELETE for path in piece.files}
+    gone = _files_of(pieces, ActionType.DELETE)
     left = tuple(path for path in files if path not in gone)
     if iteration.state.checking:
         whole = check_of_all(plan.gap, project, iteration.state.all_checks)
     else:
-        whole = verification(plan.gap, project, left, iteration.state.all_checks, failed=iteration.state.failed)
+        state, new = iteration.state, _files_of(pieces, ActionType.CREATE)
+        whole = verification(plan.gap, project, left, state.all_checks, failed=state.failed, new=new)
     steps: list[PlannedStep] = []
     after: tuple[str, ...] = ()
     for number, piece in enumerate(pieces, 1):
@@ -98,6 +99,10 @@ def make_steps(iteration: Iteration) -> tuple[PlannedStep, ...]:
     joined = [step for some in by_action for step in join_pieces(list(islice(patches, len(some))))]
     last_step = _step(iteration, VERIFY_ID + again, "Verify the iteration", about, kind, whole, after)
     return (*joined, last_step.model_copy(update={"retry_limit": 0}) if iteration.state.checking else last_step)
+
+
+def _files_of(pieces: Sequence[PatchPiece], action: ActionType) -> frozenset[str]:
+    return frozenset(path for piece in pieces if piece.action.action_type is action for path in piece.files)
 
 
 def check_step(iteration: Iteration) -> PlannedStep | None:

@@ -7,7 +7,7 @@ iteration could ever succeed before that other gap is closed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from schemas.goal import Goal
@@ -34,17 +34,28 @@ class Verification:
 
 
 def verification(
-    gap: PlannedGap, project: Project, files: tuple[str, ...], checks: Checks, *, failed: bool
+    gap: PlannedGap,
+    project: Project,
+    files: tuple[str, ...],
+    checks: Checks,
+    *,
+    failed: bool,
+    new: Collection[str] = (),
 ) -> Verification:
     """Choose the checks of what changes, the tool that reported the gap, and the tests.
 
-    What changes nothing but documentation is read by somebody instead, unless its gap failed before.
+    The files among them that are `new` are checked apart where the goal says what it begins with, since of the others
+    it can be told then what was red before. What changes nothing but documentation is read by somebody instead, unless
+    its gap failed before.
     """
     if files and only_documents(files) and not failed:
         return Verification()
     is_python = project.language is not None and project.language.name == "python"
     built = project.check(Check.BUILD, files) if files and not is_python else ()
-    checked = tuple(tool for name in checks.names for tool in _aim_whole(project, name, files))
+    apart = frozenset(new if project.goal.context.base_sha else ())
+    known, made = (tuple(path for path in files if (path in apart) is there) for there in (False, True))
+    parts = [part for part in (known, made) if part] or [()]
+    checked = tuple(tool for name in checks.names for part in parts for tool in _aim_whole(project, name, part))
     judged = reporter_of(gap, project, files)
     tools = (*built, *checked, *judged, *project.tests)
     return _put_together(gap, project, tools, checked, (*built, *judged))

@@ -13,7 +13,10 @@ from tasks.rules.validation import validate
 from tasks.strategies import gap_report
 from tasks.toolchain.catalogue import CATALOGUE
 from tasks.toolchain.contract import Contract, ToolCategory
+from tests.corpus.goals import scene
+from tests.corpus.play import Player
 from tests.support.kinds.gap_report import a_gap, a_goal, document, drafted
+from tests.support.plans import a_report
 
 LOW, MED, HIGH = RiskLevel
 PYTHON = "ruff check -- {0} && pyright {0} && pytest -q"
@@ -90,6 +93,40 @@ def test_each_patch_is_judged_by_its_own_files_and_the_verification_lints_checks
         f"ruff check -- {path} && pyright {path} && python -m py_compile {path}" for path in ("src/a.py", "src/b.py")
     ]
     assert last.verify == PYTHON.format("src/a.py src/b.py")
+
+
+def test_the_verification_checks_new_files_apart_so_that_old_findings_in_others_do_not_count() -> None:
+    goal = a_goal(
+        a_gap("Implement src/a.py and src/b.py"),
+        allowed=["src/a.py", "src/b.py"],
+        files=["src/b.py"],
+        context={"base_sha": "9f1c2d4"},
+    )
+    plan = Player(scene(goal.model_dump(mode="json", exclude_unset=True)))
+    plan.report(a_report("action-1", touched_files=["src/a.py"], created_files=["src/a.py"]))
+    plan.report(a_report("action-2", touched_files=["src/b.py"], created_files=[]))
+    assert plan.specs[-1]["verify"].startswith(
+        "ruff check -- src/b.py && ruff check -- src/a.py && pyright src/b.py && pyright src/a.py && "
+    )
+
+    ran = [{"tool": tool, "exit_code": code} for tool, code in (("ruff-check", 0), ("ruff-check", 0), ("pyright", 1))]
+    said: dict[str, Any] = {
+        "verify": ran,
+        "failure_evidence": {"category": "TYPE_ERROR"},
+        "touched_files": [],
+        "created_files": [],
+    }
+    plan.report(a_report("verify", success=False, **said))
+
+    assert plan.specs[-1]["step_id"] == "verify-baseline"
+    assert plan.specs[-1]["verify"] == "ruff check -- src/b.py && pyright src/b.py"  # the new one is not there
+    found = [{"tool": "ruff-check", "exit_code": 0}, {"tool": "pyright", "exit_code": 1}]
+    plan.report(a_report("verify-baseline", verify=found, verified_at="9f1c2d4", touched_files=[]))
+    assert plan.specs[-1]["verify"].startswith(
+        "ruff check -- src/b.py && ruff check -- src/a.py && pyright src/a.py && "
+    )
+    plan.report(a_report("verify", touched_files=[]))
+    assert (plan.state, plan.record.spent["failing_outcomes"]) == ("COMPLETED", 0)
 
 
 @pytest.mark.parametrize(
