@@ -1,7 +1,7 @@
 """An honest agent that knows only its spec: it drafts a plan, carries its part out, measures it, and errs now and then.
 
 Standard input is the spec. It counts its runs in the file that its first argument names, and errs at every third one,
-unless it reads there that it did so before.
+beginning with the one that its second argument says, unless it reads in the spec that it did so before.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ def main() -> None:
     count = Path(sys.argv[1])
     runs = 1 + (len(count.read_text()) if count.exists() else 0)
     count.write_text("|" * runs)
-    errs = runs % 3 == 0 and spec["context"].get("previous_failure") is None
+    errs = runs % 3 == int(sys.argv[2]) and spec["context"].get("previous_failure") is None
+    if errs:
+        count.with_name("mistakes").open("a").write(f"{spec['step_id']}\n")
     given = spec["input"]
     if "prompt" in given:
         report = {"output": "I would look at fewer titles." if errs else draft(given["prompt"])}
