@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from schemas.goal import Goal
 from schemas.kinds.evolution import CommitCard, Evolution
+from schemas.outcome import Outcome
 from tasks.rules.strategy import LivePlan
 from tasks.strategies import evolution
 from tasks.toolchain.catalogue import CATALOGUE
@@ -137,3 +140,13 @@ def test_a_plan_of_before_is_given_nothing_more_and_leaves_none() -> None:
     assert evolution.input_for(live, {"step_id": "a"}) is None
     assert card(after(live, unfolded(live, ended("a", mode="patch")))) is None
     assert live.state["progress"] is None
+
+
+@pytest.mark.parametrize(
+    "said", [{"a": "x"}, {"": 1.0}, {"a": float("nan")}, [1], "fast", {str(n): 1 for n in range(101)}]
+)
+def test_what_cannot_be_read_as_measured_refuses_no_outcome(said: Any) -> None:
+    outcome = {"plan_id": f"plan_00-{1:032x}", "step_id": "a", "attempt": 1, "lease": "l", "success": True}
+
+    assert Outcome.model_validate({**outcome, "evaluation": {"score": 1}}).evaluation == {"score": 1.0}
+    assert Outcome.model_validate({**outcome, "evaluation": said}).evaluation is None
