@@ -54,8 +54,8 @@ def verification(
     built = project.check(Check.BUILD, files) if files and not is_python else ()
     apart = frozenset(new if project.goal.context.base_sha else ())
     known, made = (tuple(path for path in files if (path in apart) is there) for there in (False, True))
-    parts = [part for part in (known, made) if part] or [()]
-    checked = tuple(tool for name in checks.names for part in parts for tool in _aim_whole(project, name, part))
+    commands = filter(None, (command_of(project.catalogue, name) for name in checks.names))
+    checked = tuple(tool for command in commands for tool in _aim_whole(project, command, known, made))
     judged = reporter_of(gap, project, files)
     tools = (*built, *checked, *judged, *project.tests)
     return _put_together(gap, project, tools, checked, (*built, *judged))
@@ -125,15 +125,16 @@ def _put_together(
     return Verification(tuple(once.values()), tuple(added))
 
 
-def _aim_whole(project: Project, name: str, files: Sequence[str]) -> tuple[VerifyTool, ...]:
-    command = command_of(project.catalogue, name)
-    return (aim(project, command, files, whole=True) or aim_at_all(project, command)) if command else ()
+def _aim_whole(project: Project, command: Command, *parts: Sequence[str]) -> tuple[VerifyTool, ...]:
+    """Aim a command at what changes, one part after the other; at everything where it is for none of that."""
+    aimed = tuple(tool for files in parts for tool in aim(project, command, files, whole=True))
+    return aimed or aim_at_all(project, command)
 
 
 def reporter_of(gap: PlannedGap, project: Project, files: Sequence[str]) -> tuple[VerifyTool, ...]:
     """Aim the tool that reported `gap` at what changes of its kind; none for tests and unknown tools."""
     command = _reporter(gap, project)
-    return (aim(project, command, files, whole=True) or aim_at_all(project, command)) if command else ()
+    return _aim_whole(project, command, files) if command else ()
 
 
 def _reporter(gap: PlannedGap, project: Project) -> Command | None:

@@ -95,6 +95,17 @@ def test_each_patch_is_judged_by_its_own_files_and_the_verification_lints_checks
     assert last.verify == PYTHON.format("src/a.py src/b.py")
 
 
+def test_new_files_that_no_check_is_for_have_nothing_else_checked() -> None:
+    goal = a_goal(
+        a_gap("Implement src/b.py and docs/b.md"),
+        allowed=["docs/b.md", "src/b.py"],
+        files=["src/b.py"],
+        context={"base_sha": "9f1c2d4"},
+    )
+
+    assert drafted(goal).steps[-1].verify == PYTHON.format("src/b.py")
+
+
 def test_the_verification_checks_new_files_apart_so_that_old_findings_in_others_do_not_count() -> None:
     goal = a_goal(
         a_gap("Implement src/a.py and src/b.py"),
