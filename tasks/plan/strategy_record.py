@@ -81,7 +81,7 @@ def decode(raw: bytes) -> dict[str, Any]:
 def _without(value: Any, way: list[str], place: str, apart: dict[str, Any]) -> Any:
     """Take one kind of field out of `value`, which is at `place`, into `apart`."""
     name, *rest = way
-    if name == ANY:
+    if name == ANY and isinstance(value, dict | list):
         parts = [(each, _without(part, rest, f"{place}{each}/", apart)) for each, part in _parts(value)]
         return [part for _, part in parts] if isinstance(value, list) else dict(parts)
     if not isinstance(value, dict) or name not in value:
@@ -96,5 +96,9 @@ def _without(value: Any, way: list[str], place: str, apart: dict[str, Any]) -> A
 def _parts(value: Any) -> list[tuple[str, Any]]:
     """Name the values of an object, or the items of a list."""
     if isinstance(value, list):
-        return [(str(each.get("seq") or each.get("step_id")), each) for each in value]
+        return [(_name(each), each) for each in value]
     return list(value.items()) if isinstance(value, dict) else []
+
+
+def _name(item: Any) -> str:
+    return str(item.get("seq") or item.get("step_id")) if isinstance(item, dict) else ""

@@ -160,6 +160,17 @@ def test_a_plan_that_has_none_of_it_is_stored_as_ever() -> None:
     assert encode("none", kept) == codec.dumps(kept)
 
 
+@pytest.mark.parametrize("found", [None, [], {}, [None, 1, "x"], {"*": None}, 5])
+def test_what_is_of_another_shape_stays_as_it_is(found: Any) -> None:
+    kept = {"state": {"known": found, "progress": found}, "document": {"tasks": found}}
+
+    assert encode("campaign", kept) == codec.dumps(kept)
+    assert (
+        decode(codec.dumps({**kept, SET_APART: {"state/progress/001/before": 1, "document/tasks/x/sections": 2}}))
+        == kept
+    )
+
+
 def test_what_an_older_worker_took_away_does_not_come_back() -> None:
     found = stored(blocked())
     found["state"]["progress"] = {"001": found["state"]["progress"]["001"]}
