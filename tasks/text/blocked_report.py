@@ -19,7 +19,7 @@ NO_REASON = "no reason was given"
 MAX_FIELD = 500  # characters of each
 MAX_READ = 20_000  # of a text
 _MARK = re.compile(r"\s*\**BLOCKED\**:\**[ \t]*")
-_PART = re.compile(r"^[\s>*#-]*(Reason|Tried|Unknown|Discovery)[\s*]*:[\s*]*", re.IGNORECASE | re.MULTILINE)
+_PART = re.compile(r"^[ \t>*#-]*(Reason|Tried|Unknown|Discovery)[ \t*]*:[ \t*]*", re.IGNORECASE | re.MULTILINE)
 
 
 def blocked_report(output: Any) -> dict[str, str] | None:

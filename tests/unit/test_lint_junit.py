@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from worker.cli import goal_options
@@ -55,6 +56,20 @@ def test_findings_of_linters_are_read_with_their_places_and_rules() -> None:
         ("mypy", "src/a.py", 215, 1, "type-arg", "Missing type arguments"),
         ("mypy", "src/a.py", 238, 4, "", "Odd"),
     ]
+
+
+def test_a_long_run_of_blanks_in_a_message_costs_no_time() -> None:
+    case = (
+        b'<testcase name="mypy-py3_11-linux a.py"><failure>a.py:1: error: x'
+        + b" " * 1_000_000
+        + b"y</failure></testcase>"
+    )
+
+    began = time.process_time()
+    (finding,) = junit.read(b'<testsuite name="mypy">' + case + b"</testsuite>").findings
+
+    assert (finding.rule, finding.text) == ("", "x" + " " * 999)
+    assert time.process_time() - began < 2
 
 
 def test_a_failed_test_is_told_by_what_it_says_and_not_by_its_source() -> None:

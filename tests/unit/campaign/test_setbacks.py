@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -187,3 +188,12 @@ def test_only_a_report_says_that_a_task_is_blocked(output: Any, reason: str | No
     assert (found and found["reason"]) == reason
     if isinstance(output, str) and "Tried" in output:
         assert found == {"reason": "no access", "tried": "the mirror", "unknown": "its host"}
+
+
+@pytest.mark.parametrize("run", ["\n", " ", "\t", "> ", "*", "#-", "\n*", "Tried ", "Tried\n", "Tried*", "Reason:"])
+def test_a_hostile_report_is_read_in_no_time(run: str) -> None:
+    began = time.process_time()
+    found = blocked_report(f"BLOCKED: x{run * 20_000}y")
+
+    assert found is not None
+    assert time.process_time() - began < 0.5
