@@ -60,6 +60,35 @@ def test_a_question_stands_for_the_intent_and_its_schema_is_told() -> None:
     assert "Find it." not in text
 
 
+def test_advice_after_a_failure_stands_beside_a_question_that_does_not_have_it() -> None:
+    advice = "The last failure names these files, so look at them first: a.py."
+    question = (
+        "# What to do\nCarry out the intents.\n# What will be checked\n- It is small\n"
+        "# Constraints (from the goal)\n| - Keep the API\n# Change these files (from the plan)\n| - a.py\n| - b.py"
+    )
+    told = "Carry out the intents. Constraint: Keep the API Check: It is small."
+    step = {"mode": "patch", "allowed_files": ["a.py", "b.py"], "success_criteria": "It is small; Keep the"}
+
+    text = asked(
+        **step,
+        input={"prompt": question},
+        guidance=f"Risk HIGH: a.py is a build file. {told} {advice}",
+        controller_task_spec={"type": "PATCH", "hint": "Mind the tests."},
+    )
+    nothing_new = asked(**step, input={"prompt": question}, guidance=told)
+
+    beside = "# What else the plan says of this step (from the planner)\n"
+    assert f"{beside}| Mind the tests.\n| Risk HIGH: a.py is a build file. {advice}\n" in text
+    assert HEAD not in nothing_new
+
+
+def test_a_question_that_is_asked_again_has_the_advice_of_its_failure() -> None:
+    step = {"input": {"prompt": "Which one?"}, "guidance": "Answer it. Look for what does not end."}
+
+    assert "Look for what" not in asked(**step)
+    assert "| Answer it. Look for what does not end.\n" in asked(**step, attempt=2)
+
+
 def test_what_comes_from_outside_is_quoted_and_fills_nothing_in() -> None:
     failure = {"category": "UNKNOWN", "trace": HOSTILE}
     context = {"failing_tests": [HOSTILE], "documents": {"a.md": HOSTILE}, "previous_failure": failure}

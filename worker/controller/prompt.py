@@ -15,6 +15,11 @@ from worker.agents.readers import NOTHING
 from worker.controller.given_data import given_data
 from worker.controller.wire import Spec, Tool
 
+SENTENCES = re.compile(r"(?<=[.!?])\s+|\s+(?=[A-Z]\w*: )")  # a label such as `Check: ` begins one as well
+LABEL = re.compile(r"^[A-Z]\w*: ")
+CLAUSES = re.compile(r"[;:]\s+")
+LINE_MARKS = re.compile(r"^(?:\| )?(?:- )?")  # of a line that is quoted or listed
+ENDS = " .;…"
 PLACE = re.compile(r"\{(title|task|hint|guidance|criteria|files|limits|checks|schema|data)\}")
 NO_FILE = "Change no file: your answer is what counts."
 NO_NEED_IN_JSON = "If no file has to be changed, change none, and say why in `nothing_to_change` of your answer."
@@ -79,5 +84,29 @@ def _schema(schema: object) -> str:
 
 def _told(spec: Spec, question: object) -> Iterator[tuple[str, str]]:
     """Yield what the plan gives along without asking for it in words."""
-    if spec.input is not None and not isinstance(question, str):
+    if isinstance(question, str):
+        # A first answer needs its question alone; after a failure the planner may have added advice.
+        if (spec.mode is Mode.PATCH or spec.attempt > 1) and (more := "\n".join(_beside(spec, question))):
+            yield "What else the plan says of this step (from the planner)", more
+    elif spec.input is not None:
         yield "What the plan says of this step (from the plan)", codec.pretty(spec.input).decode()
+
+
+def _beside(spec: Spec, question: str) -> Iterator[str]:
+    """Yield what hint, guidance and success criteria of the step say that its question does not."""
+    asked = " ".join(word for line in question.splitlines() for word in LINE_MARKS.sub("", line).split())
+    for said in (spec.controller_task_spec.hint, spec.guidance):
+        if text := _untold(said or "", asked):
+            yield text
+    if text := _untold(spec.success_criteria, asked):
+        yield f"It is done when: {text}"
+
+
+def _untold(text: str, asked: str) -> str:
+    """Keep the sentences of `text` of which a clause is not in `asked`, where they may stand as lists."""
+    return " ".join(sentence for sentence in SENTENCES.split(text.strip()) if not _is_told(sentence, asked))
+
+
+def _is_told(sentence: str, asked: str) -> bool:
+    clauses = CLAUSES.split(LABEL.sub("", " ".join(sentence.split()), count=1))
+    return all(clause.strip(ENDS) in asked for clause in clauses)
