@@ -73,11 +73,14 @@ class Container:
     def begin_drafts(self) -> None:
         """Have goals planned that wait for a drafter, if any do; returns without waiting for that."""
         if self.client.exists(keys.GOALS_DRAFTS):
-            draft_threads.begin(plan_draft, self.settings.drafts_at_once)
+            self._begin_draft()
 
     def _put_aside(self, entry: StreamEntry) -> None:
         self.drafts.have_wait([entry])
-        self.begin_drafts()
+        self._begin_draft()  # no more is asked of the store: the goal waits already, and nothing may count against it
+
+    def _begin_draft(self) -> None:
+        draft_threads.begin(plan_draft, self.settings.drafts_at_once)
 
     def _goal_consumer(self, inbox: FairInbox, put_aside: Callable[[StreamEntry], None] | None = None) -> GoalConsumer:
         here = self.settings

@@ -26,19 +26,28 @@ class DraftThreads:
         self._most = most
         self._pool = ThreadPoolExecutor(most, "drafts")
         self._lock = threading.Lock()
-        self._running = 0
+        self._running: set[object] = set()  # what tells one piece of work that was begun from another
         self._is_asked = False  # for one more while all are busy: one that found nothing left looks again
         self._ending = False
 
     def begin(self, work: Work) -> None:
-        """Have one more thread do `work` until it returns that nothing is left."""
+        """Have one more thread do `work` until it returns that nothing is left.
+
+        Where no thread can be had the log says so, and nothing is begun.
+        """
         with self._lock:
             if self._ending:
                 return
-            self._is_asked = self._running == self._most
-            if not self._is_asked:
-                self._running += 1
-                self._pool.submit(self._run, work)
+            self._is_asked = len(self._running) == self._most
+            if self._is_asked:
+                return
+            place = object()
+            self._running.add(place)
+            try:
+                self._pool.submit(self._run, place, work)
+            except RuntimeError as error:  # the system gives no thread; the work may stand in the pool's queue still
+                self._running.remove(place)
+                log.warning("drafting not begun", extra={"error": str(error)})
 
     def end(self) -> None:
         """Begin nothing more."""
@@ -50,19 +59,34 @@ class DraftThreads:
         while self._running:
             time.sleep(LOOK_S)
 
-    def _run(self, work: Work) -> None:
-        while True:
-            try:
-                with reported_as(GOALS.task):
-                    while not self._ending and work():
-                        pass
-            except Exception as error:  # such as a store that is away; it is begun again soon
-                log.warning("drafting interrupted", extra={"error": f"{type(error).__name__}: {error}"})
+    def _run(self, place: object, work: Work) -> None:
+        with self._lock:
+            if place not in self._running:  # it was given up as it was begun
+                return
+        try:
+            self._work(work)
+            while self._goes_on(place):
+                self._work(work)
+        finally:  # else there would be one thread fewer for ever, and `stop` would wait for it
             with self._lock:
-                if self._ending or not self._is_asked:
-                    self._running -= 1
-                    return
-                self._is_asked = False
+                self._running.discard(place)
+
+    def _work(self, work: Work) -> None:
+        try:
+            with reported_as(GOALS.task):
+                while not self._ending and work():
+                    pass
+        except BaseException as error:  # such as a store that is away; it is begun again soon
+            log.warning("drafting interrupted", extra={"error": f"{type(error).__name__}: {error}"})
+
+    def _goes_on(self, place: object) -> bool:
+        """Tell whether one more was asked for meanwhile; else the place is free from this moment."""
+        with self._lock:
+            if self._ending or not self._is_asked:
+                self._running.remove(place)
+                return False
+            self._is_asked = False
+            return True
 
 
 _threads: dict[int, DraftThreads] = {}  # of this process, by its id: a process that was forked makes its own
