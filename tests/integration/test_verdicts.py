@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 from redis import Redis
+from redis.client import Pipeline
 
 from schemas import codec
 from schemas.times import rfc3339
+from tasks.base.errors import Overtaken
 from tests.conftest import wait_until
 from tests.support.engine import a_goal, chain, container, drain, plan
 from tests.support.messages import publish, specs, work
@@ -317,3 +319,33 @@ def test_the_record_is_claimed_once_however_many_come(here: Container, redis: Re
     assert first == ("plan_1", "PENDING", "d")
     assert goal_record.claim(here.client, key, "plan_2", "e", 60) == first
     wait_until(lambda: redis.ttl(key) <= 60)
+
+
+def test_of_several_that_find_a_dead_entry_in_the_record_one_drafts(
+    here: Container, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = goal_id("g")
+    goal_record.claim(here.client, key, "plan_1", "d", 60)
+    sent: Any = [redis.xadd(keys.GOALS, {"data": b"{}"}) for _ in range(3)]
+    dead, one, two = sent
+    assert goal_record.hold(here.client, key, keys.GOALS, dead)
+    redis.xdel(keys.GOALS, dead)
+    multi, others = Pipeline.multi, [one]
+
+    def begin_when_another_was_faster(pipeline: Pipeline) -> None:
+        while others:
+            redis.hset(key, "entry", others.pop())
+        multi(pipeline)
+
+    monkeypatch.setattr(Pipeline, "multi", begin_when_another_was_faster)
+
+    assert not goal_record.hold(here.client, key, keys.GOALS, two)
+    assert goal_record.hold(here.client, key, keys.GOALS, one)
+    assert redis.hget(key, "entry") == one
+
+
+def test_no_record_is_made_where_it_has_just_expired(here: Container, redis: Redis) -> None:
+    with pytest.raises(Overtaken):
+        goal_record.hold(here.client, goal_id("g"), keys.GOALS, b"1-0")
+
+    assert not redis.exists(goal_id("g"))

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from redis import Redis
+from redis.client import Pipeline
 from redis.exceptions import NoPermissionError
 
 from schemas import codec
@@ -16,6 +17,7 @@ from schemas.base import GoalVerdict
 from schemas.envelope import Problem
 from schemas.stored import PlanHead, PlanRecord
 from schemas.times import rfc3339
+from tasks.base.errors import Overtaken
 from worker.store import functions
 from worker.store.functions import FunctionsMissing
 from worker.store.keys import NO_TENANT, Partition, goal_ids, partition_of
@@ -78,17 +80,23 @@ def claim(client: Redis, key: str, plan_id: str, digest: str, retention_s: int) 
 
 
 def hold(client: Redis, key: str, stream: str, entry_id: bytes) -> bool:
-    """Note which entry of `stream` a goal's plan is drafted for; False where another one of the same goal is."""
-    pipeline = client.pipeline(transaction=True)
-    pipeline.hsetnx(key, "entry", entry_id)
-    pipeline.hget(key, "entry")
-    held = pipeline.execute()[-1]
-    if held == entry_id:
-        return True
-    if client.xrange(stream, held, held):
-        return False
-    client.hset(key, "entry", entry_id)  # that one is dead, and was sent again
-    return True
+    """Note which entry of `stream` a goal's plan is drafted for; False where another one of the same goal is.
+
+    Raises Overtaken where the record is gone: one that is made by writing here would stay for ever.
+    """
+
+    def write(pipeline: Pipeline) -> None:
+        found: Any = pipeline.hmget(key, "plan_id", "entry")
+        plan_id, held = found
+        if plan_id is None:
+            raise Overtaken(f"the record {key} has expired")
+        is_anothers = held not in (None, entry_id) and pipeline.xrange(stream, held, held)
+        pipeline.multi()
+        if not is_anothers:  # or that one is dead, and was sent again
+            pipeline.hset(key, "entry", entry_id)
+
+    # Of several that find a dead entry there one writes, and the others look again.
+    return bool(client.transaction(write, key))
 
 
 def refuse(client: Redis, key: str, problem: Problem, retention_s: int) -> bool:
