@@ -19,7 +19,7 @@ from worker.process.container import Container
 from worker.settings.settings import Settings
 from worker.store import functions, goal_record, keys
 from worker.store.keys import Partition
-from worker.streams.inbox import Inbox
+from worker.streams.inbox import Inbox, StreamEntry
 
 HOME = Partition(0)
 GOOD = Drafted(codec.dumps(a_plan()).decode(), None, 500, 10)
@@ -292,3 +292,29 @@ def test_no_question_is_asked_that_the_plans_tokens_do_not_pay_for(
     told: Any = redis.hget(HOME.plan(goal(redis, "poor")["plan_id"]).plan, "halt")
     assert goal(redis, "poor")["verdict"] == ("PLANNED" if left is None else "REJECTED")
     assert left is None or f"of the plan's {limit} tokens {left} are left" in told.decode()
+
+
+def test_a_goal_whose_plan_a_killed_worker_made_gets_its_verdict_at_once(
+    redis: Redis, hire: Callable[..., Worker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = hire(), hire()
+
+    class Killed(BaseException):
+        pass
+
+    def die(*_: object) -> None:
+        raise Killed
+
+    send(redis, "made")
+    with monkeypatch.context() as patch:
+        patch.setattr(goal_record, "settle", die)
+        with pytest.raises(Killed):
+            one.decompose()
+    aside: list[StreamEntry] = []
+    two.container.goal_consumer.put_aside = aside.append
+    wait_until(lambda: two.container.goal_consumer.recover(1))
+
+    assert not aside
+    assert goal(redis, "made")["verdict"] == "PLANNED"
+    assert one.drafter.asked + two.drafter.asked == 1
+    assert redis.xlen(keys.GOALS) == 0

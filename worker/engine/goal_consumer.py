@@ -161,10 +161,11 @@ class GoalConsumer:
             return
         is_open = verdict == GoalVerdict.PENDING
         if is_open and self.put_aside and self.creation.asks_drafter(goal, plan_id):
-            if goal_record.hold(self.client, key, self.inbox.stream, entry.entry_id):
+            # Else another entry of the same goal waits for its drafter, or for the answer.
+            is_open = goal_record.hold(self.client, key, self.inbox.stream, entry.entry_id)
+            if is_open and self.creation.find(plan_id) is None:  # a plan that is made only lacks its verdict here
                 self.put_aside(entry)
                 return
-            is_open = False  # another entry of the same goal waits for its drafter, or for the answer
         counted = self._plan(entry, traced, goal, goal_id, plan_id) if is_open else ("duplicate", 1)
         self._each([("FCALL", functions.COUNT, 1, keys.GOALS_STATS, *counted), *self.inbox.drop((entry,))])
 
