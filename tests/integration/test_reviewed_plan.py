@@ -27,7 +27,9 @@ from tests.support.scripts.reviewed_plan import (
     Roles,
     a_goal,
 )
+from worker.agents.agent import named_agent
 from worker.cli.commands.app import app
+from worker.demo.fleet import DemoAgent
 
 
 def planned(worker: RunningWorker, goal: Mapping[str, Any]) -> tuple[Fleet, str]:
@@ -301,13 +303,32 @@ def test_the_demo_shows_a_gate_that_fails_and_leaves_nothing(place: Path) -> Non
         (["--kind", "reviewed_plan", "--agent", "'x"], "cannot be split into words"),
         (["--kind", "reviewed_plan", "--agent", "no-such-agent --x"], "no-such-agent is no program"),
         (["--agent", "cat"], "plays the kind reviewed_plan alone"),
+        (["--kind", "reviewed_plan", "--agent", "nope.toml"], "nope.toml cannot be read: No such file"),
+        (["--kind", "reviewed_plan", "--agent", "wrong.toml"], "wrong.toml: argv: Field required"),
+        (["--kind", "reviewed_plan", "--agent", "codex"], "codex: there is no such program on PATH"),
+        (["--kind", "reviewed_plan", "--agent", "cat", "--agent-path", "/no/path:rw"], "/no/path:rw: there is no such"),
+        (["--kind", "reviewed_plan", "--agent-path", "/usr"], "--agent-path is for the agent of --agent"),
     ],
 )
-def test_an_agent_that_cannot_play_the_demo_is_told_at_once(words: list[str], said: str) -> None:
+def test_an_agent_that_cannot_play_the_demo_is_told_at_once(
+    words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    (tmp_path / "wrong.toml").write_text("stdin = 'prompt'\n")
+
     result = CliRunner().invoke(app, ["demo", *words])
 
     assert result.exit_code == 2
-    assert said in result.output
+    assert said in " ".join(result.output.split())
+
+
+def test_the_data_file_of_a_demos_agent_holds_any_command(tmp_path: Path) -> None:
+    words = ["echo", "\U0001f600", "é\x7f", 'a "b" \\ c']
+
+    agent = named_agent(DemoAgent(shlex.join(words)).write(tmp_path))
+
+    assert list(agent.argv) == words
 
 
 @pytest.mark.outages

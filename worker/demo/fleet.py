@@ -15,8 +15,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from worker.agents.agent import is_named
+from worker.agents.agent import WrongAgent, command_agent, is_named, named_agent
+from worker.controller.readiness import agent_trouble
 from worker.process.launch import worker_command
+from worker.sandbox.paths import PathGrant, WrongPath
 from worker.sandbox.process import SOURCES, basic_environment, environment
 
 GRACE_S = 4.0  # between SIGTERM and SIGKILL
@@ -35,27 +37,47 @@ class DemoAgent:
 
     @property
     def fault(self) -> str | None:
-        """Say why it cannot be run; None where nothing is wrong."""
+        """Say why it cannot be run, or cannot be given its paths; None where nothing is wrong."""
         try:
-            words = shlex.split(self.command)
-        except ValueError as error:
-            return f"--agent: {self.command!r} cannot be split into words: {error}"
-        if is_named(self.command) or (words and shutil.which(_found(words[0]))):
-            return None
-        return f"--agent: {words[0]} is no program that is found here." if words else "--agent: there is no command."
+            self.command.encode()
+            trouble = self._trouble()
+        except (WrongAgent, UnicodeEncodeError) as error:
+            return f"--agent: {error}."
+        if trouble:
+            return f"--agent: {trouble}."
+        try:
+            for path in self.paths:
+                PathGrant.parse(path)
+        except WrongPath as error:
+            return f"--agent-path {error}."
+        return None
+
+    def _trouble(self) -> str | None:
+        """Say why its program is not found; raises WrongAgent for what is no agent."""
+        if is_named(self.command):
+            return agent_trouble(named_agent(self.command).argv)
+        command = command_agent(self.command)
+        if command is None:
+            return "there is no command"
+        program = command.argv[0]
+        return None if shutil.which(_found(program)) else f"{program} is no program that is found here"
 
     def write(self, home: Path) -> str:
         """Return what `planner controller --agent` takes; a command gets a data file in `home`."""
         if is_named(self.command):
-            return str(Path(self.command).resolve()) if self.command.endswith(".toml") else self.command
+            return str(Path(self.command).expanduser().resolve()) if self.command.endswith(".toml") else self.command
         words = [_found(word) for word in shlex.split(self.command)]
         usual = basic_environment()  # which verifications have as well: what a data file names they have not
         variables = [name for name in environment() if name not in usual and re.fullmatch(r"[A-Za-z_]\w*", name)]
         data = {"argv": words, "stdin": "prompt", "reader": "report", "variables": variables}
         path = home / "agent.toml"
-        # A list of strings is written alike in JSON and in TOML.
-        path.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in data.items()))
+        path.write_text("".join(f"{name} = {_as_toml(value)}\n" for name, value in data.items()), encoding="utf-8")
         return str(path)
+
+
+def _as_toml(value: object) -> str:
+    """Write strings as in JSON, but as in TOML without pairs of surrogates and with DEL escaped."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _found(word: str) -> str:

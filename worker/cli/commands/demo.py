@@ -47,6 +47,8 @@ def demo(
 
     if agent is not None and kind is not Kind.REVIEWED_PLAN:
         raise Failure.of("wrong_kind", "--agent plays the kind reviewed_plan alone.", USAGE)
+    if agent_path and agent is None:
+        raise Failure.of("no_agent", "--agent-path is for the agent of --agent, and there is none.", USAGE)
     given = DemoAgent(agent, tuple(agent_path or ())) if agent is not None else None
     if given and (fault := given.fault):
         raise Failure.of("no_agent", fault, USAGE)
