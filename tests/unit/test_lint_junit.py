@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any, cast
+from xml.etree.ElementTree import Element, SubElement, tostring
+
+import pytest
 
 from worker.cli import goal_options
 from worker.sources import goal, junit
 from worker.sources.goal import GapSources
+from worker.webhooks.failures import failures_of
 
 RUFF = b"""<?xml version="1.0" encoding="UTF-8"?>
 <testsuites name="ruff" tests="1" failures="1" errors="0">
@@ -43,8 +48,14 @@ PYTEST = b"""<testsuites><testsuite name="pytest"><testcase classname="tests.tes
 &gt;       assert 3 == 2</failure></testcase></testsuite></testsuites>"""
 
 
+def suite(name: str, case: str, message: str, package: str = "") -> bytes:
+    root = Element("testsuite", name=name, package=package)
+    SubElement(SubElement(root, "testcase", name=case), "failure").text = message
+    return tostring(root)
+
+
 def places(report: bytes) -> list[tuple[str, str, int, int, str, str]]:
-    read = junit.read(report)
+    read = junit.read(report, findings=True)
     assert read.failed == ()
     return [(each.tool, each.path, each.line, each.column, each.rule, each.text) for each in read.findings]
 
@@ -58,6 +69,79 @@ def test_findings_of_linters_are_read_with_their_places_and_rules() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("message", "place"),
+    [
+        ("a.py:1:5:2:9: error: Odd  [misc]", ("a.py", 1, 5)),
+        ("a.py: error: Odd  [misc]", ("a.py", 1, 1)),
+        ("C:\\x\\a.py:3: error: Odd  [misc]", ("C:\\x\\a.py", 3, 1)),
+    ],
+)
+def test_every_form_of_a_place_that_mypy_writes_is_read(message: str, place: tuple[str, int, int]) -> None:
+    report = junit.read(suite("mypy", "mypy-py3_11-linux a.py", message), findings=True)
+
+    assert [(each.path, each.line, each.column) for each in report.findings] == [place]
+    assert (report.findings[0].rule, report.findings[0].text, report.failed) == ("misc", "Odd", ())
+
+
+@pytest.mark.parametrize(
+    ("report", "name"),
+    [
+        (suite("mypy", "mypy-py3_11-linux", "mypy: can't read file 'b.py'"), "mypy-py3_11-linux"),
+        (suite("mypy", "test_x", "a.py:1: error: Odd"), "test_x"),
+        (suite("ElementTest", "parses", "line 1, col 2, no", package="org.jsoup"), "parses"),
+        (suite("ElementTest", "org.jsoup.parses", "no", package="org.jsoup"), "org.jsoup.parses"),
+        (suite("RuffTest", "parses", "no", package="org.ruff"), "parses"),
+    ],
+)
+def test_a_suite_without_findings_that_failed_stays_a_failure(report: bytes, name: str, tmp_path: Path) -> None:
+    (tmp_path / "report.xml").write_bytes(report)
+    sources = goal_options.Sources(tmp_path / "report.xml", [], [], None, None)
+
+    made = goal_options.with_sources({}, sources, None, ["a.py"])
+
+    assert isinstance(made, dict)
+    assert list(made["context"]["failing_tests"]) == [name]
+    assert "kind" not in made
+
+
+def test_findings_beside_failing_tests_are_left_out_unless_a_gap_report_is_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "report.xml").write_bytes(
+        b"<testsuites>" + PYTEST[12:-13] + MYPY.partition(b"?>")[2] + b"</testsuites>"
+    )
+    sources = goal_options.Sources(tmp_path / "report.xml", [], [], None, None)
+
+    repair = goal_options.with_sources({}, sources, None, ["src/a.py"])
+    report = goal_options.with_sources({}, sources, "gap_report", ["src/a.py"])
+
+    assert isinstance(repair, dict)
+    assert "gap_report" not in repair
+    assert list(repair["context"]["failing_tests"]) == ["tests/test_a.py::test_x"]
+    assert isinstance(report, dict)
+    gaps = {gap["description"] for gap in report["gap_report"]["gap_report"]["gaps"]}
+    assert gaps == {"Quality check failed: pytest", "Quality check failed: mypy"}
+
+
+class Pipeline:
+    """A forge with one pipeline, whose test report has one suite."""
+
+    def project(self, repo: str) -> str:
+        return repo
+
+    def json(self, _: str) -> Any:
+        case = {"name": "mypy-py3_11-linux a.py", "status": "failed", "system_output": "a.py:1: error: Odd"}
+        return {"test_suites": [{"name": "mypy", "test_cases": [case]}]}
+
+
+def test_what_linters_say_stays_evidence_for_webhooks() -> None:
+    context = failures_of(cast("Any", Pipeline()), "shop", {"pipeline": 7})
+
+    assert context["failing_tests"] == ["mypy-py3_11-linux a.py"]
+    assert "a.py:1: error: Odd" in context["failure_log"]
+    assert [len(junit.read(each).failed) for each in (RUFF, ESLINT, MYPY)] == [1, 1, 2]
+    assert junit.read(MYPY).findings == ()
+
+
 def test_a_long_run_of_blanks_in_a_message_costs_no_time() -> None:
     case = (
         b'<testcase name="mypy-py3_11-linux a.py"><failure>a.py:1: error: x'
@@ -66,14 +150,14 @@ def test_a_long_run_of_blanks_in_a_message_costs_no_time() -> None:
     )
 
     began = time.process_time()
-    (finding,) = junit.read(b'<testsuite name="mypy">' + case + b"</testsuite>").findings
+    (finding,) = junit.read(b'<testsuite name="mypy">' + case + b"</testsuite>", findings=True).findings
 
     assert (finding.rule, finding.text) == ("", "x" + " " * 999)
     assert time.process_time() - began < 2
 
 
 def test_a_failed_test_is_told_by_what_it_says_and_not_by_its_source() -> None:
-    report = junit.read(PYTEST)
+    report = junit.read(PYTEST, findings=True)
 
     assert report.findings == ()
     assert goal.gaps_of(GapSources(report=report))[0].evidence.splitlines()[0] == (
@@ -82,7 +166,7 @@ def test_a_failed_test_is_told_by_what_it_says_and_not_by_its_source() -> None:
 
 
 def test_findings_of_files_that_may_change_come_first_and_the_last_line_counts_all() -> None:
-    report = junit.read(MYPY)
+    report = junit.read(MYPY, findings=True)
     others = tuple(type(report.findings[0])("mypy", f"b{number}.py", 1, 1, "misc", "x" * 250) for number in range(100))
 
     (gap,) = goal.gaps_of(GapSources(findings=(*others, *report.findings), allowed=("src/*.py",)))

@@ -58,7 +58,7 @@ def with_sources(
         raise Failure.of("no_report", "--test chooses among the tests of --from-junit.", USAGE)
     if sources.junit:
         with _refused_as("invalid_report"):
-            report = junit.read(read_source(str(sources.junit)))
+            report = junit.read(read_source(str(sources.junit)), findings=True)
         if report.failed and sources.tests:
             report = report.named(sources.tests)
             if not report.failed:

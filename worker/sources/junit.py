@@ -66,8 +66,11 @@ class JUnitReport:
         return JUnitReport(kept, self.findings)
 
 
-def read(report: bytes) -> JUnitReport:
-    """Read a report; raises UnreadableReport, also for one with a document type, since that could name entities."""
+def read(report: bytes, *, findings: bool = False) -> JUnitReport:
+    """Read a report; raises UnreadableReport, also for one with a document type, since that could name entities.
+
+    With `findings` what linters found is told apart from what failed; else that has failed, too.
+    """
     if len(report) > MAX_REPORT_BYTES:
         raise UnreadableReport(f"The report has {len(report)} bytes, and the limit is {MAX_REPORT_BYTES}.")
     parser = XMLParser(target=_WithoutDoctype())  # noqa: S314 (entities need a document type, which is refused)
@@ -78,17 +81,22 @@ def read(report: bytes) -> JUnitReport:
         raise UnreadableReport(f"The report is no XML: {error}.") from error
     if root.tag not in {"testsuites", "testsuite"}:
         raise UnreadableReport(f"A JUnit report begins with <testsuites> or <testsuite>, not with <{root.tag[:80]}>.")
-    return report_of(root)
+    return report_of(root, findings=findings)
 
 
-def report_of(root: Element) -> JUnitReport:
-    """Take the failures out of a report that was parsed, each test once."""
-    found: dict[str, FailedTest] = {}
-    for test in _failures(root):
-        found.setdefault(test.name, test)
-    linted = (suite for suite in _suites(root) if lint_junit.is_of_linter(suite))
-    findings = (finding for suite in linted for finding in lint_junit.findings_of(suite))
-    return JUnitReport(tuple(found.values()), tuple(islice(findings, MAX_FINDINGS)))
+def report_of(root: Element, *, findings: bool = False) -> JUnitReport:
+    """Take the failures out of a report that was parsed, each test once; with `findings`, those of linters apart.
+
+    A linter's suite without any finding that can be read stays a failure, so that nothing is lost.
+    """
+    failed: dict[str, FailedTest] = {}
+    found: list[SarifFinding] = []
+    for suite in _suites(root):
+        linted = list(islice(lint_junit.findings_of(suite), MAX_FINDINGS)) if findings else []
+        found += linted[: MAX_FINDINGS - len(found)]
+        for test in () if linted else _failures(suite):
+            failed.setdefault(test.name, test)
+    return JUnitReport(tuple(failed.values()), tuple(found))
 
 
 class _WithoutDoctype(TreeBuilder):
@@ -96,16 +104,13 @@ class _WithoutDoctype(TreeBuilder):
         raise UnreadableReport("The report has a document type, which JUnit reports do not need.")
 
 
-def _failures(root: Element) -> Iterator[FailedTest]:
-    for suite in _suites(root):
-        if lint_junit.is_of_linter(suite):
-            continue
-        for case in suite.findall("testcase"):
-            reasons = [*case.findall("failure"), *case.findall("error")]
-            if reasons:
-                name, language = _name(suite, case, reasons[0])
-                message = reasons[0].get("message", "").strip().partition("\n")[0]
-                yield FailedTest(name[:MAX_NAME], language, "\n".join(map(_trace, reasons))[:MAX_TRACE], message)
+def _failures(suite: Element) -> Iterator[FailedTest]:
+    for case in suite.findall("testcase"):
+        reasons = [*case.findall("failure"), *case.findall("error")]
+        if reasons:
+            name, language = _name(suite, case, reasons[0])
+            message = reasons[0].get("message", "").strip().partition("\n")[0]
+            yield FailedTest(name[:MAX_NAME], language, "\n".join(map(_trace, reasons))[:MAX_TRACE], message)
 
 
 def _suites(root: Element) -> Iterator[Element]:

@@ -175,6 +175,10 @@ def submit(
     --from-sarif, --roadmap and --inbox make a gap report, --from-junit then too: the most critical gap is planned.
     Paths are relative to the current folder, and the files that git knows there go along, so that globs find them.
 
+    A JUnit report of ruff, eslint or mypy makes a gap report of what they found. Where tests failed in it as well, the
+    failing tests alone are repaired, or with --kind gap_report both are gaps. A linter's suite that failed without a
+    finding that can be read counts as a failing test.
+
     A roadmap has items such as "- \\[ ] 0.1 Create the parser" ("\\[x]" is done); a heading may give the version.
     What is read are regular files, and links are not followed: pipe what is none into [b]planner submit -[/b].
     An inbox has one Markdown file a wish: title, what, why, priority, constraints as front matter or as headings.
