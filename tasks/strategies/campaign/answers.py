@@ -47,7 +47,7 @@ _YES = frozenset({"yes", "y", "ok", "okay", "confirm", "confirmed", "proceed", "
 _FIELD = re.compile(r"(candidates|test_pattern|verify|choice|confirm)\s*[:=]\s*(\S.*)", re.IGNORECASE)
 _ITEM = re.compile(r"^(?:[-*+]|[0-9]{1,2}[.)])\s+")
 _APART = re.compile(r"[\s,;`\"'<>()]+")
-_PATH = re.compile(r"[\w./*?\[\]{}@+-]*[./][\w./*?\[\]{}@+-]*")
+_PATH = re.compile(r"[\w*?\[\]{}@+-]*[./][\w./*?\[\]{}@+-]*")
 
 
 def learn(value: Any, page: str, coherence: Coherence, known: Knowledge, scope: CampaignScope) -> Knowledge | str:

@@ -17,7 +17,7 @@ MAX_CHOICES = 3  # that a person is asked about
 MAX_SIDE, MAX_MEANT = 100, 300
 
 _HEADER = re.compile(r"^##[ \t]+(\S.*)$", re.MULTILINE)
-_FENCED = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n]*\n.*?(?:^ {0,3}\1[`~]*[ \t\r]*$|\Z)", re.MULTILINE | re.DOTALL)
+_FENCED = re.compile(r"^ {0,3}(`{3,}+|~{3,}+)[^\n]*\n.*?(?:^ {0,3}\1[`~]*[ \t\r]*$|\Z)", re.MULTILINE | re.DOTALL)
 # Never of "for", "error" or "or-tools", nor where it joins no two ways: "or not", "one or more", "3.11 or later".
 _OR = re.compile(
     r"(?<![\w-])or(?![\w-])(?!\s+(?:not|so|else|more|less|fewer|later|newer|older|earlier|higher|lower)\b)",

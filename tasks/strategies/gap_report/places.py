@@ -37,7 +37,7 @@ _PRODUCT = re.compile(  # is called as a file is
     re.IGNORECASE,
 )
 _WORD = re.compile(r"[^\s\"'`<>|,;=()]{1,400}")
-_PLACE = re.compile(r":\d.*|[.:]+$")  # what tools write behind a path
+_PLACE = re.compile(r":\d.*|(?<![.:])[.:]+$")  # what tools write behind a path
 _NAMED = (  # the first that finds a name counts
     re.compile(r"\bmodules?\s+[\"'`]?([A-Za-z_][\w-]*)", re.IGNORECASE),
     re.compile(r"\b([A-Za-z_][\w-]*)[\"'`]?\s+module\b", re.IGNORECASE),
