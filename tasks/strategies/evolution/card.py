@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from schemas.base import Mode
 from schemas.kinds.evolution import (
     MAX_HIGHLIGHTS,
     MAX_KEY_FILES,
     MAX_METRICS,
+    CardHash,
     CommitCard,
     CommitMetric,
     CommitPlanningContext,
@@ -20,6 +23,7 @@ from tasks.strategies.evolution.state import Progress
 from tasks.text.fields import fit
 
 BRANCH = "planner/"  # where a plan's work lies, followed by the plan's id
+_HASH: TypeAdapter[str] = TypeAdapter(CardHash)
 
 
 def add(progress: Progress, end: End, title: str | None) -> Progress:
@@ -35,11 +39,11 @@ def add(progress: Progress, end: End, title: str | None) -> Progress:
 
 
 def card_of(base: CommitPlanningContext, progress: Progress, plan: PlanningPlan, plan_id: str) -> dict[str, Any]:
-    """Make the card; where no controller told its commit, it is called by the branch of the plan."""
+    """Make the card; where no controller told its commit by a name, it is called by the branch of the plan."""
     metrics = tuple(_metrics(base, progress.evaluation))
     told = [f"{each.name} {each.value:.10g}{_before(each, base.metrics)}" for each in metrics]
     card = CommitCard(
-        commit_hash=fit(progress.commit or f"{BRANCH}{plan_id}", 64),
+        commit_hash=_name_of(progress.commit) or fit(f"{BRANCH}{plan_id}", 64),
         parent_commit_hash=base.commit_hash,
         subject=plan.summary,
         change_summary=plan.summary,
@@ -49,6 +53,14 @@ def card_of(base: CommitPlanningContext, progress: Progress, plan: PlanningPlan,
         metrics=metrics,
     )
     return card.model_dump(mode="json", exclude_none=True)
+
+
+def _name_of(commit: str | None) -> str | None:
+    """Take what a controller told of its commit, if a card may be called by it; `0123 (pushed)` is a sentence."""
+    try:
+        return _HASH.validate_python(fit(_HASH.validate_python(commit or ""), 64))
+    except ValidationError:
+        return None
 
 
 def _metrics(base: CommitPlanningContext, evaluation: Mapping[str, float]) -> Iterator[CommitMetric]:
