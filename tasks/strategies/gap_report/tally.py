@@ -27,7 +27,7 @@ _RULES = tuple(
         r": error: [^\n]*\[([a-z][a-z0-9-]+)\]$",  # mypy
         r"\((report[A-Z]\w+)\)$",  # pyright
         r"\berror (TS\d{4,5}):",
-        r"^[ \t]+\d+:\d+[ \t]+(?:error|warning)[ \t]+\S[^\n]*[ \t]{2,}([\w@/-]+)$",  # eslint
+        r"^[ \t]+\d+:\d+[ \t]+(?:error|warning)[ \t]+\S(?:[^\n]*\S)?[ \t]{2,}([\w@/-]+)$",  # eslint
         r"^>> Issue: \[(B\d{3}):",  # bandit
     )
 )
@@ -73,7 +73,10 @@ def shorten(evidence: str, size: int) -> str:
     """Keep as many whole lines as fit, and say in the last one how many of all these are."""
     if len(evidence) <= size:
         return evidence
-    *lines, last = evidence.rstrip().splitlines()
+    evidence = evidence.rstrip()
+    if len(evidence) <= size:  # also where nothing but blanks is left out
+        return evidence
+    *lines, last = evidence.splitlines()
     said = _LAST.fullmatch(last)
     every = lines if said else [*lines, last]
     kept = tuple(first_lines(every, size - MAX_LAST - (len(last) if said else 0)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from tasks.strategies.gap_report.tally import shorten, sum_up_findings, sum_up_tests, tell_tally
@@ -98,6 +100,25 @@ def test_whole_lines_are_kept_and_the_last_one_says_how_many_of_all(last: str, s
     assert kept == lines[: len(kept)]
     assert end.removeprefix("... ") == f"{len(kept)} {said}"
     assert shorten("x" * 2000, 1000) == "x" * 1000
+
+
+@pytest.mark.parametrize("blanks", [" " * 5000, "\n" * 5000, " \n\t\r\n" * 1000])
+def test_evidence_that_is_blank_or_ends_in_blanks_is_planned(blanks: str) -> None:
+    assert shorten(blanks, 4000) == ""
+    assert shorten(f"a\nb{blanks}", 4000) == "a\nb"
+    assert planned(a_goal(a_gap("Quality check failed: ruff", "quality", evidence=blanks))).gap.evidence.strip() == ""
+
+
+def test_the_time_that_a_line_takes_grows_with_its_length_only() -> None:
+    lines = [f"  1:1 error a{' ' * 20_000}!", f"  1:1 error {'a  ' * 7000}!"]
+
+    began = time.process_time()
+    told = [tell_tally(line) for line in lines]
+
+    assert told == ["", ""]
+    assert time.process_time() - began < 1.0  # it was 7 seconds, and is some milliseconds
+    assert tell_tally("  1:7  error  Two  blanks   within  no-var") == "no-var (1)"
+    assert tell_tally("  1:7  error  x  no-var") == "no-var (1)"
 
 
 def test_the_titles_of_the_steps_have_rules_and_counts() -> None:
