@@ -13,6 +13,7 @@ from tasks.toolchain.files import Role, files_of, role_of, stem_of
 
 MAX_SECTIONS, MAX_HEADING = 16, 100
 MAX_FILES = 10  # of a section
+MAX_READ = 50_000  # characters of a section
 MAX_CHOICES = 3  # that a person is asked about
 MAX_SIDE, MAX_MEANT = 100, 300
 
@@ -26,6 +27,9 @@ _OR = re.compile(
 _WHETHER = re.compile(r"\bwhether\b", re.IGNORECASE)
 _SENTENCE = re.compile(r"\n|[.;!?](?=\s|$)")
 _WORD = re.compile(r"[a-z]+|[0-9]+")
+_PATH_LIKE = re.compile(r"[\w./-]+")
+_JOINS_PATH = re.compile(r"[\w./-]")
+_GOES_ON = re.compile(r"[\w/-]")
 _ANYWHERE = frozenset({"main", "index", "app", "util", "init", "mod", "lib"})  # say nothing of what is there
 
 
@@ -51,16 +55,38 @@ def sections_of(objective: str, files: Sequence[str]) -> tuple[Section, ...]:
 
 def _named(heading: str, text: str, stems: dict[str, frozenset[str]]) -> tuple[str, ...]:
     """Name the files that a section is about, the surest first: by path, by the header, by what stands below it."""
-    whole, above, below = f"{heading}\n{text}", _words(heading), _words(text)
+    text = text[:MAX_READ]
+    whole, above, below = f"{heading[:MAX_READ]}\n{text}", _words(heading[:MAX_READ]), _words(text)
+    written = _paths_in(whole, longest=max(map(len, stems), default=0))
     ranks: dict[str, int] = {}
     for path, stem in stems.items():
-        if re.search(rf"(?<![\w./-]){re.escape(path)}(?![\w/-])", whole):
+        if path in written or (not _PATH_LIKE.fullmatch(path) and _stands_in(whole, path)):
             ranks[path] = 0
         elif stem and stem - _ANYWHERE and stem <= above:
             ranks[path] = 1
         elif stem and stem - _ANYWHERE and stem <= below:
             ranks[path] = 2
     return tuple(sorted(ranks, key=ranks.__getitem__)[:MAX_FILES])
+
+
+def _paths_in(text: str, longest: int) -> frozenset[str]:
+    """Take what a text has in words of paths: each whole, and what stands before each of its dots."""
+    found: set[str] = set()
+    for word in _PATH_LIKE.findall(text):
+        ends = [at for at, letter in enumerate(word[: longest + 1]) if letter == "."]
+        found.update(word[:end] for end in (*ends, len(word)))
+    return frozenset(found)
+
+
+def _stands_in(text: str, path: str) -> bool:
+    """Tell whether a text has `path` by itself, not within a longer one."""
+    at = text.find(path)
+    while at >= 0:
+        end = at + len(path)
+        if not (at and _JOINS_PATH.match(text[at - 1])) and not _GOES_ON.match(text[end : end + 1]):
+            return True
+        at = text.find(path, at + 1)
+    return False
 
 
 def _words(text: str) -> frozenset[str]:

@@ -70,9 +70,7 @@ def _blamed_specs(
     Where tests failed and none is told, those that it waits for itself.
     """
     waits = graph(tuple(tasks.values()))
-    before = list(waits[seq])
-    for name in before:  # which grows meanwhile
-        before += (each for each in waits[name] if each not in before)
+    before = _all_before(seq, waits)
     specs = [name for name in before if name in complete and tasks[name].type is TaskType.SPEC]
     reported = (setback.tried, setback.unknown, setback.discovery)
     told = "\n".join(filter(None, (*setback.failing_tests, setback.trace, setback.reason, *reported)))
@@ -81,6 +79,14 @@ def _blamed_specs(
     )
     is_vague = setback.category is not None and not setback.failing_tests
     return named or (tuple(name for name in specs if name in waits[seq]) if is_vague else ())
+
+
+def _all_before(seq: str, waits: Mapping[str, Sequence[str]]) -> list[str]:
+    """Name all that a task waits for, also through others."""
+    before = list(waits[seq])
+    for name in before:  # which grows meanwhile
+        before += (each for each in waits[name] if each not in before)
+    return before
 
 
 def replan_by_templates(live: LivePlan, state: CampaignState, scope: CampaignScope) -> Expansion | None:
@@ -190,7 +196,7 @@ def _add_causes(
     tasks: Sequence[PlanTask], left: Sequence[PlanTask], blocked: Collection[str], state: CampaignState
 ) -> tuple[PlanTask, ...]:
     """Put a new task before each blocked one, or before its tests that come again, which finds out why."""
-    taken = {task.seq for task in tasks}
+    taken, before = {task.seq for task in tasks}, graph(tasks)
     free = (seq for seq in map("{:03}".format, count(1)) if seq not in taken)
     again = {task.seq: task for task in left}
     for task in (task for task in left if task.seq in blocked):
@@ -198,8 +204,10 @@ def _add_causes(
             seq for seq in _again(state.progress) if state.progress[seq].before == state.progress[task.seq].setback
         ]
         firsts = [again[seq] for seq in blamed] or [again[task.seq]]
-        names = {task.seq, *blamed}
-        waits = dict.fromkeys(seq for first in firsts for seq in parents(first.depends) if seq not in names)
+        # What lies behind tests that come again is complete; to wait for it could be to wait for what waits for this.
+        rewritten = set(_again(state.progress)) if blamed else set()
+        awaited = (seq for first in firsts for seq in parents(first.depends))
+        waits = dict.fromkeys(seq for seq in awaited if rewritten.isdisjoint((seq, *_all_before(seq, before))))
         cause = PlanTask(
             seq=next(free),
             slug=kebab(f"find-out-{task.slug}"),

@@ -76,6 +76,22 @@ def test_what_waits_for_tests_through_a_task_that_is_complete_waits_for_them_aga
     }
 
 
+def test_tests_that_waited_for_one_another_come_again_together() -> None:
+    second = {"slug": "spec-b", "type": "SPEC", "delta": ["tests/test_api.py"], "depends": "002"}
+    running = two(second, {"slug": "build-b", "delta": ["src/api.py"], "depends": "003"})
+    for step_id in ("002-build-auth", "003-spec-b"):
+        running.end(step_id)
+    both = {**RED, "failing_tests": ["tests/test_auth.py::test_login", "tests/test_api.py::test_b"]}
+    running.end("004-build-b", "FAILED", failure=both)
+
+    assert stepped(running) == {
+        "005-find-out-build-b-r2": (),
+        "001-spec-auth-r2": ("005-find-out-build-b-r2",),
+        "003-spec-b-r2": ("005-find-out-build-b-r2", "001-spec-auth-r2"),
+        "004-build-b-r2": ("003-spec-b-r2",),
+    }
+
+
 @pytest.mark.parametrize(
     "failure",
     [
