@@ -53,6 +53,9 @@ def test_a_drafter_that_hangs_holds_up_nothing_else_of_its_one_worker(
             again = publish(fleet, "hangs")
             publish(fleet, "hangs-too")
             wait_until(lambda: len(llm.calls) == 2, what="both are asked")
+            consumers: Any = client.xinfo_consumers(keys.GOALS, keys.GROUP)  # the watchdog tells them from the others
+            drafting_now = [one["name"].endswith(b"-drafts") for one in consumers if one["pending"]]
+            assert drafting_now == [True, True]
             for name in ("one", "two"):
                 publish(fleet, name)
             publish(fleet, "plain", drafter="none")

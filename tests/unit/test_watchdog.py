@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 
-from worker.process.watchdog import Beat, Judge, Sight, WorkerPool
+from worker.process.watchdog import Beat, Judge, Sight, WorkerPool, has_in_hand
 from worker.store import keys
 from worker.store.keys import Partition
 
@@ -156,3 +156,19 @@ def test_a_watch_that_hangs_is_named(life: Life) -> None:
 @pytest.mark.parametrize("sight", [IDLE, None])
 def test_a_watch_that_has_ended_counts_at_once(life: Life, sight: Sight | None) -> None:
     assert life.goes_on(1, sight, alive=False) == f"the watch of {keys.GOALS}, {OUTCOMES} has ended"
+
+
+@pytest.mark.parametrize(
+    ("name", "pending", "idle", "counts"),
+    [
+        (b"host-7-0123abcd", 1, 5, True),
+        (b"host-7-0123abcd", 0, 5, False),
+        (b"host-7-0123abcd", 1, 60_000, False),
+        (b"host-77-0123abcd", 1, 5, False),
+        (b"host-7-0123abcd-drafts", 4, 5, False),
+    ],
+)
+def test_goals_are_taken_by_who_has_one_in_hand_and_not_by_who_asks_a_drafter(
+    name: bytes, pending: int, idle: int, counts: bool
+) -> None:
+    assert has_in_hand([{"name": name, "pending": pending, "idle": idle}], (b"host-7-",)) == counts

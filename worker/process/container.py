@@ -34,7 +34,7 @@ from worker.store.keys import Partition, partition_of
 from worker.store.memory import ServerMemory
 from worker.store.plans import PlanStore
 from worker.store.policies import Policies
-from worker.streams.fair_inbox import DraftInbox, FairInbox
+from worker.streams.fair_inbox import DRAFTING, DraftInbox, FairInbox
 from worker.streams.inbox import Inbox, StreamEntry, worker_name
 from worker.webhooks.jobs import WebhookJobs
 
@@ -136,17 +136,16 @@ class Container:
     @cached_property
     def goals(self) -> FairInbox:
         """The stream of goals."""
-        return FairInbox(self.client, *self._goals)
+        return FairInbox(self.client, *self._goals(self.name))
 
     @cached_property
     def drafts(self) -> DraftInbox:
         """The goals that wait until a drafter can be asked."""
-        return DraftInbox(self.client, *self._goals)
+        return DraftInbox(self.client, *self._goals(self.name + DRAFTING))
 
-    @property
-    def _goals(self) -> tuple[Any, ...]:
+    def _goals(self, consumer: str) -> tuple[Any, ...]:
         here = self.settings
-        limits = (self.name, here.max_dead, self.memory.dead_bytes)
+        limits = (consumer, here.max_dead, self.memory.dead_bytes)
         return (keys.GOALS, keys.GOALS_DEAD, *limits, here.tenant_weights)
 
     @cached_property

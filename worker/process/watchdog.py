@@ -22,6 +22,7 @@ from worker.settings.settings import Settings
 from worker.store import clients, deployment, keys
 from worker.store.keys import GROUP
 from worker.store.memory import share_of
+from worker.streams.fair_inbox import DRAFTING
 from worker.telemetry.outage import Outage
 from worker.telemetry.status import Status, StatusFile
 
@@ -252,13 +253,14 @@ def _pending(streams: Sequence[str], oldest: Sequence[Any], ours: tuple[bytes, .
 
 def _at_work(consumers: Mapping[str, Any], lock: Any, ours: tuple[bytes, ...]) -> frozenset[str]:
     """Name the streams of which one of us has an entry in hand, which he renews; that of commands if anybody obeys."""
-    found = [stream for stream, answer in consumers.items() if _has_in_hand(answer, ours)]
+    found = [stream for stream, answer in consumers.items() if has_in_hand(answer, ours)]
     found += [keys.COMMANDS] if lock == 1 else []
     return frozenset(name for stream in found for name in (stream, SLOW[stream]))
 
 
-def _has_in_hand(consumers: Any, ours: tuple[bytes, ...]) -> bool:
+def has_in_hand(consumers: Any, ours: tuple[bytes, ...]) -> bool:
+    """Tell whether one of our `consumers` renews an entry; who asks a drafter does not count, he takes no new ones."""
     if not isinstance(consumers, list):  # there is no such stream yet
         return False
-    fresh = [one for one in consumers if one["pending"] and one["idle"] < 2000 * RENEW_S]
-    return any(one["name"].startswith(ours) for one in fresh)
+    fresh = [one["name"] for one in consumers if one["pending"] and one["idle"] < 2000 * RENEW_S]
+    return any(name.startswith(ours) and not name.endswith(DRAFTING.encode()) for name in fresh)

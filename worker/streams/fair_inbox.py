@@ -20,6 +20,7 @@ from worker.store.keys import GOALS_DRAFTS, GOALS_TURNS, GROUP, NO_TENANT
 from worker.streams.inbox import BATCH_ENTRIES, Inbox, StreamEntry
 
 WAITING = "turns"  # a consumer's name as no worker has it
+DRAFTING = "-drafts"  # ends the name of a consumer that asks drafters: its goals may take an hour, beside the others
 READ_S = 0.1  # reads ahead for so long at a time
 READ_ENTRIES = 32  # at once: goals may be large
 NAME = 200  # letters of a tenant's name at most, as goals have it
