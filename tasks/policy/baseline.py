@@ -29,14 +29,16 @@ from tasks.policy.outcome_verdict import MAX_TESTS, fit_evidence
 from tasks.policy.pre_steps import BASELINE, make_baseline
 from tasks.rules import budget
 from tasks.strategies.gap_report.checks import command_of_tool
-from tasks.strategies.gap_report.evidence import runs_tests, tool_of
+from tasks.strategies.gap_report.evidence import mentions, runs_tests, tool_of
 from tasks.strategies.task.goal_type import is_about_failure
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, catalogue_of
 from tasks.toolchain.contract import ToolCategory
+from tasks.toolchain.files import Role, files_of
 
 GOALS_TESTS = "goal's tests"  # a note: all of them, where the plan's head has not
 IN_HEAD = 20
 _NAME = re.compile(rf".*-{BASELINE}(?:-\d+)?")
+_RED_TEST = re.compile(r"^(?:FAILED|ERROR) ", re.MULTILINE)
 _LAST_WORD = re.compile(r"[\w$-]+$")
 _SUFFIX = re.compile(r"\.\w{1,5}$")
 
@@ -64,7 +66,14 @@ def _is_about_no_test(goal: Goal, gap: Mapping[str, Any]) -> bool:
     if command_of_tool(CATALOGUE, tool_of(description)):  # that tool is run, and nothing excuses it
         return True
     found = str(gap.get("evidence") or "")  # of a tool that only its users know: by what it says
-    return bool(found) and "fail" not in found.casefold()
+    return bool(found) and not _tells_of_tests(found)
+
+
+def _tells_of_tests(evidence: str) -> bool:
+    """Whether an output is about tests that fail, as far as its words and the files that it names tell."""
+    if "fail" in evidence.casefold() or _RED_TEST.search(evidence):
+        return True
+    return bool(files_of(mentions(evidence), Role.TEST))
 
 
 def _is_about_failure(goal: Goal, told: Iterable[str]) -> bool:

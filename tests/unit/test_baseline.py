@@ -226,6 +226,8 @@ def test_a_goal_that_repairs_nothing_excuses_what_was_red(sentence: str) -> None
         ({"category": "quality", "description": "Quality check failed: sonar"}, 2),
         ({"category": "quality", "description": "Quality check failed: Bandit", "evidence": "a.py:1:2: B324 SHA1"}, 1),
         ({"category": "quality", "description": "Quality check failed: nightly", "evidence": "a.py:9: it FAILED"}, 2),
+        ({"category": "quality", "description": "Quality check failed: nox", "evidence": "ERROR src/a.py - boom"}, 2),
+        ({"category": "quality", "description": "Quality check failed: x", "evidence": "tests/test_a.py:3: boom"}, 2),
         ({}, 2),
     ],
 )
