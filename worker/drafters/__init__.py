@@ -9,7 +9,9 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
-from worker.drafters.base import Drafter, WrongDrafter
+from worker.drafters.base import FOLDERS, Drafter, WrongDrafter
+from worker.host import temporary
+from worker.sandbox.user import User
 from worker.settings.drafters import unread_settings
 
 if TYPE_CHECKING:
@@ -48,6 +50,16 @@ def check(settings: Settings) -> None:
             wrong.append(str(error))
     if wrong:
         raise WrongDrafter("\n".join(wrong))
+
+
+def tidy_up(settings: Settings) -> None:
+    """Remove what the drafters of workers that were killed have left; to be called after `check`, before one is asked.
+
+    Such a folder may belong to the user that agents run as.
+    """
+    if {"cli", "backend"} & {*settings.drafters}:
+        owners = [User.find(settings.agent_user).uid] if settings.agent_user and "cli" in settings.drafters else []
+        temporary.remove_left_behind(FOLDERS, owners)
 
 
 def warn() -> None:

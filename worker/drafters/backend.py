@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tasks.rules.strategy import Consult, Drafted
 from tasks.text.secrets import fit_redacted
 from worker.drafters.base import (
+    FOLDERS,
     MAX_ANSWER,
     MAX_ERROR,
     STOPPED,
@@ -30,6 +31,7 @@ from worker.drafters.base import (
     secrets_of,
 )
 from worker.drafters.checkout import check_out
+from worker.host import temporary
 
 if TYPE_CHECKING:
     from worker.settings.settings import Settings
@@ -94,7 +96,7 @@ class BackendDrafter:
         self, task: StructuredAgentTask, base: str | None, found: SimpleQueue[tuple[Any, BaseException | None]]
     ) -> None:
         try:
-            with TemporaryDirectory(prefix="planner-draft-", ignore_cleanup_errors=True) as directory:
+            with TemporaryDirectory(prefix=temporary.prefix(FOLDERS), ignore_cleanup_errors=True) as directory:
                 named = self._settings.cli_working_dir
                 here = check_out(named, base, Path(directory) / "tree") if named else Path(directory)
                 found.put((self._backend.run(task, working_dir=here), None))

@@ -16,6 +16,7 @@ from tasks.text.secrets import MARK, fit_redacted, mask, redact
 if TYPE_CHECKING:
     from worker.settings.settings import Settings
 
+FOLDERS = "planner-draft-"  # begins the names of those that drafters work in
 MAX_ERROR = 500
 MAX_ANSWER = 1024 * 1024  # characters or bytes: more than any plan needs
 READ_FOR_ERROR = 4096  # what an error is made of

@@ -21,6 +21,7 @@ from tasks.rules.strategy import Consult, Drafted
 from tasks.text.json_in_prose import as_text
 from worker.agents.readers import READERS, is_envelope
 from worker.drafters.base import (
+    FOLDERS,
     MAX_ANSWER,
     READ_FOR_ERROR,
     STOPPED,
@@ -32,6 +33,7 @@ from worker.drafters.base import (
     secrets_of,
 )
 from worker.drafters.checkout import check_out
+from worker.host import temporary
 from worker.sandbox.paths import grants_of
 from worker.sandbox.process import Abandoned, Job, JobResult, ResourceLimits, TooMuchPrinted, basic_environment
 from worker.sandbox.sandbox import NoSandbox, Sandbox, SandboxMode
@@ -77,7 +79,7 @@ class CliDrafter:
     def ask(self, question: Consult, stop: Stop) -> Drafted:
         """Answer `question` within PLANNER_CLI_TIMEOUT_S."""
         watch = Stopwatch()
-        with TemporaryDirectory(prefix="planner-draft-", ignore_cleanup_errors=True) as directory:
+        with TemporaryDirectory(prefix=temporary.prefix(FOLDERS), ignore_cleanup_errors=True) as directory:
             answer = self._answer(question, stop, watch, Path(directory))
         said = {"drafter": "cli", "tokens": answer.tokens, "duration_ms": answer.duration_ms}
         log.info("draft answered" if answer.error is None else "draft failed", extra=said)

@@ -63,6 +63,7 @@ class Ingress(bootsteps.StartStopStep):
             if routes.GOALS.task in consumed:
                 drafters.check(settings)
                 drafters.warn()
+                drafters.tidy_up(settings)
             if routes.WEBHOOKS.task in consumed and settings.webhooks_file:
                 SourcesFile.read(settings.webhooks_file)
             has_parts = any(route.per_partition and route.task in consumed for route in ROUTES)

@@ -10,18 +10,16 @@ import atexit
 import os
 import re
 import shutil
-import socket
 import tempfile
 import threading
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from contextlib import suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from worker.host import processes
+from worker.host import temporary
 from worker.telemetry.metrics import Metric
 
 MOST_NAMES = 50  # values of a label in one process; what comes beyond is OTHER
@@ -126,8 +124,8 @@ class Counting:
         Raises OSError where there is no place for temporary files.
         """
         if self.board is None:
-            _remove_left_behind()
-            self.board = Board(Path(tempfile.mkdtemp(prefix=f"{_ours()}{os.getpid()}-")))
+            temporary.remove_left_behind(PREFIX)
+            self.board = Board(Path(tempfile.mkdtemp(prefix=temporary.prefix(PREFIX))))
             atexit.register(_remove, self.board.folder, os.getpid())
         return self.board
 
@@ -147,24 +145,6 @@ class Counting:
 
 
 HERE = Counting()
-
-
-def _remove_left_behind() -> None:
-    for folder in Path(tempfile.gettempdir()).glob(f"{_ours()}*"):
-        pid = folder.name.removeprefix(_ours()).partition("-")[0]
-        with suppress(OSError):  # another worker that starts removes them, too
-            if pid.isdigit() and folder.lstat().st_uid == os.getuid() and not _is_another(int(pid)):
-                shutil.rmtree(folder)
-
-
-def _is_another(pid: int) -> bool:
-    """Whether another process has this id; ours was that of the one before where a container starts again."""
-    return pid != os.getpid() and processes.exists(pid)
-
-
-def _ours() -> str:
-    """Begin the names of this host's folders: containers that share one with us have processes of their own."""
-    return f"{PREFIX}{socket.gethostname()}-"
 
 
 def _remove(folder: Path, pid: int) -> None:
