@@ -1,7 +1,8 @@
 """Reads the report of a controller or agent that cannot go on: its reason, what it tried, what it lacks, what it found.
 
-It is an object with the status `blocked`, also as text, or a text whose first line begins with `BLOCKED:`. Nothing else
-is taken for one, whatever words stand in it.
+It is an object with the status `blocked` and a reason, also as a text that is nothing but that object or one fenced
+block with it, or a text whose first line begins with `BLOCKED:`. Nothing else is taken for one, whatever stands in it:
+an answer that shows such an object beside its own words reports work that was done.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from schemas import codec
 from tasks.text.fields import fit, several_lines
-from tasks.text.json_in_prose import read_json
+from tasks.text.json_in_prose import FENCE, unfence
 
 BLOCKED = "blocked"
 FIELDS = ("reason", "tried", "unknown", "discovery")
@@ -24,23 +26,32 @@ _PART = re.compile(r"^[ \t>*#-]*(Reason|Tried|Unknown|Discovery)[ \t*]*:[ \t*]*"
 
 def blocked_report(output: Any) -> dict[str, str] | None:
     """Read the parts of such a report that say something, the reason among them; None where `output` is none."""
-    found = _parts(output[:MAX_READ]) if isinstance(output, str) else output
+    text = output[:MAX_READ] if isinstance(output, str) else ""
+    if mark := _MARK.match(text):
+        return {"reason": NO_REASON, **_said(_parts(text[mark.end() :]))}
+    found = _object(text.strip()) if text else output
     if not isinstance(found, Mapping) or found.get("status") != BLOCKED:
         return None
+    said = _said(found)
+    return said if "reason" in said else None
+
+
+def _said(found: Mapping[str, Any]) -> dict[str, str]:
     told = {name: _told(found.get(name)) for name in FIELDS}
-    said = {name: text for name, text in told.items() if text}
-    return said if "reason" in said else {"reason": NO_REASON, **said}
+    return {name: text for name, text in told.items() if text}
 
 
-def _parts(text: str) -> Any:
-    if mark := _MARK.match(text):
-        first, *parts = _PART.split(text[mark.end() :])
-        named = {name.lower(): part for name, part in zip(parts[::2], parts[1::2], strict=True)}
-        return {"reason": first, **{name: part for name, part in named.items() if part.strip()}, "status": BLOCKED}
-    if BLOCKED not in text:
-        return None
+def _parts(text: str) -> dict[str, str]:
+    first, *parts = _PART.split(text)
+    named = {name.lower(): part for name, part in zip(parts[::2], parts[1::2], strict=True)}
+    return {"reason": first, **{name: part for name, part in named.items() if part.strip()}}
+
+
+def _object(text: str) -> Any:
+    """Read a text that is nothing but JSON or one fenced block with it; None for any other."""
+    fenced = text.startswith(FENCE) and text.endswith(FENCE)
     try:
-        return read_json(text)
+        return codec.loads(unfence(text) if fenced else text) if BLOCKED in text else None
     except ValueError:
         return None
 

@@ -25,7 +25,7 @@ from tasks.strategies.drafting.answers import connect_answers
 from tasks.strategies.drafting.cycle import draft_step
 from tasks.strategies.drafting.pieces import PHASES, Piece, join_pieces, pieces
 from tasks.strategies.drafting.project import Check, Project
-from tasks.text.blocked_report import blocked_report
+from tasks.text.blocked_report import BLOCKED, NO_REASON, blocked_report
 from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, MAX_TITLE, fill, fit, guidance, several_lines
 from tasks.toolchain.catalogue import render
 
@@ -285,6 +285,14 @@ def blocked_reason(output: Any) -> str | None:
     return _short(report["reason"]) if report else None
 
 
+def older_blocked_reason(output: Any) -> str | None:
+    """Take it of an object alone, and also where the reason is missing, as the reason of a task that failed may be."""
+    if not isinstance(output, dict) or output.get("status") != BLOCKED:
+        return None
+    reason = output.get("reason")
+    return _short(reason) if isinstance(reason, str) and reason.strip() else NO_REASON
+
+
 def _setback(seq: str, end: End) -> Setback:
     """Keep what blocked a task: what its last failure was, and what its controller reports."""
     report, failure = blocked_report(end.output), end.failure or {}
@@ -300,7 +308,8 @@ def _setback(seq: str, end: End) -> Setback:
 def _reason(end: End) -> str:
     """Say why a task was blocked: as its controller reports, else as its failure says."""
     failure = end.failure or {}
-    said = (blocked_reason(end.output), failure.get("trace"), failure.get("suggestion"), failure.get("category"))
+    reported = blocked_reason(end.output) or older_blocked_reason(end.output)
+    said = (reported, failure.get("trace"), failure.get("suggestion"), failure.get("category"))
     return next((_short(each) for each in said if isinstance(each, str) and each.strip()), "it failed")
 
 

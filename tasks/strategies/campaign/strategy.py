@@ -48,7 +48,7 @@ from tasks.strategies.campaign.question import page_of
 from tasks.strategies.campaign.replan import ask_anew, may_plan_anew, replan_by_templates, with_tests_again
 from tasks.strategies.campaign.sequence import parents
 from tasks.strategies.campaign.state import CampaignScope, CampaignState, scope_of, terms_of
-from tasks.strategies.campaign.steps import DRAFT, blocked_reason, note_end, task_of, tasks_of
+from tasks.strategies.campaign.steps import DRAFT, blocked_reason, note_end, older_blocked_reason, task_of, tasks_of
 from tasks.strategies.campaign.tasks import MAX_MESSAGE, judge_tasks, plan_tasks
 from tasks.strategies.campaign.verification import read_command
 from tasks.strategies.drafting.cycle import NONE, QUEUE
@@ -130,9 +130,10 @@ def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | Bloc
     if step_id == state.waits:
         refused = queue_cycle(live, state).refusal(output)
         return mistakes_in(refused) if refused else None
-    reason = blocked_reason(output)
-    if reason and live.policy_version >= ChangedRule.BLOCKED_IS_NO_FAILURE.since:
-        return Blocked(reason)
+    if live.policy_version >= ChangedRule.BLOCKED_IS_NO_FAILURE.since:
+        reason = blocked_reason(output)
+        return Blocked(reason) if reason else None
+    reason = older_blocked_reason(output)
     return f"The task is blocked: {reason}" if reason else None
 
 
