@@ -1,14 +1,17 @@
 """`All ... pass`: where nothing says what fails, the check itself says so, and what it finds is patched.
 
 A step runs the check, and where that passes the iteration is over. What it finds becomes patches, and the check is run
-again behind them, for as many rounds as it takes, up to a bound: what a controller tells of one run is cut.
+again behind them, for as many rounds as it takes, up to a bound: what a controller tells of one run is cut. A run that
+ended without saying what the check found, such as that of a controller that died, is made again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from schemas.base import FailureCategory as C
 from schemas.base import StepState
 from schemas.kinds.gap_report import MAX_TARGETS, ActionType, IterationPlan
 from schemas.step import PlannedStep
@@ -25,18 +28,27 @@ from tasks.toolchain.catalogue import Catalogue
 
 MAX_ROUNDS = 4  # of patches
 MAX_FILES = 30  # of a round
+MAX_RUNS = 3  # of one check that says nothing of what it found
+FINDINGS = frozenset(
+    {C.TEST_REGRESSION, C.TEST_TIMEOUT, C.IMPORT_ERROR, C.COMPILATION_ERROR, C.TYPE_ERROR, C.LINT_ERROR}
+)
+
+_RUN = re.compile(r"(?P<check>.+?)(?:-run(?P<run>\d))?")  # how a step is called that runs a check again
 
 
 def mend_what_it_found(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
-    """Patch what a check found; None where it passed, or has been run often enough."""
-    state = state_of(live)
-    is_check = end.step_id in (CHECK_ID, VERIFY_ID + state.suffix_before)
+    """Patch what a check found, or run it again where it did not say; None where it passed, or has been run enough."""
+    state, name = state_of(live), _RUN.fullmatch(end.step_id)
+    is_check = name is not None and name["check"] in (CHECK_ID, VERIFY_ID + state.suffix_before)
     if not is_check or end.state != StepState.FAILED or live.document is None:
         return None
     if not 0 < state.checking <= MAX_ROUNDS:
         return None
     plan, allowed = IterationPlan.model_validate(live.document), free_files(live)
-    found = _files_in(end.failure or {}, plan.gap.description, allowed)[:MAX_FILES]
+    failure = end.failure or {}
+    found = _files_in(failure, plan.gap.description, allowed)[:MAX_FILES]
+    if not _has_findings(failure, found):
+        return _run_again(live, end)
     files = found or allowed
     action = plan.actions[0].model_copy(update={"target_files": found, "action_type": ActionType.MODIFY})
     iteration = Iteration(
@@ -51,6 +63,24 @@ def mend_what_it_found(live: LivePlan, end: End, catalogue: Catalogue) -> Expans
     kept = state.model_copy(update={"checking": state.checking + 1}).model_dump(mode="json")
     steps = connect_answers(make_steps(iteration), catalogue)
     return Expansion(kept, document, f"The check found something in {len(files)} files.", steps, replaces=True)
+
+
+def _has_findings(failure: Mapping[str, Any], found: Sequence[str]) -> bool:
+    """Whether a check ran and found something: by the kind of failure, else by the files that it names."""
+    category = failure.get("category")
+    return category in FINDINGS or (category == C.UNKNOWN and bool(found))
+
+
+def _run_again(live: LivePlan, end: End) -> Expansion | None:
+    """Run a check once more as it is; its step has no retries, since what it finds is patched and not tried again."""
+    name = _RUN.fullmatch(end.step_id)
+    run = int(name["run"] or 1) + 1 if name else MAX_RUNS + 1
+    if name is None or run > MAX_RUNS:
+        return None
+    fields = {"step_id": f"{name['check']}-run{run}", "depends_on": (), "answers_from": ()}
+    step = PlannedStep.model_validate(end.facts).model_copy(update=fields)
+    why = "The check ended without saying what it found, and is run again."
+    return Expansion(live.state, live.document, why, (step,), replaces=True)
 
 
 def _explore(live: LivePlan, end: End, iteration: Iteration) -> Expansion:

@@ -108,6 +108,32 @@ def test_rounds_have_an_end() -> None:
     assert (plan.state, plan.halt["rule"]) == ("HALTED", "cannot_revise")
 
 
+@pytest.mark.parametrize("category", ["UNKNOWN", "LEASE_EXPIRED", "FLAKY_TEST", "OUTPUT_REFUSED"])
+def test_a_run_that_does_not_say_what_it_found_is_made_again_and_nothing_is_patched(category: str) -> None:
+    plan = playing(allowed=FILES[:3])
+
+    fail_and_rest(plan, "check", category, stack_trace_head="the controller was killed")
+
+    assert (plan.specs[-1]["step_id"], plan.specs[-1]["verify"]) == ("check-run2", "ruff check .")
+    assert not any(step.startswith("action") for step in plan.states)
+    red(plan, "check-run2", "shop/m1.py:1:1: F401 x")
+    assert plan.specs[-1]["allowed_files"] == ["shop/m1.py"]
+    plan.report(a_report("action-1", touched_files=["shop/m1.py"]))
+    fail_and_rest(plan, "verify", category)
+    plan.report(a_report("verify-run2", touched_files=[]))
+    assert plan.state == "COMPLETED"
+
+
+def test_a_check_that_never_says_what_it_found_ends_the_plan() -> None:
+    plan = playing(allowed=FILES[:3])
+
+    for step in ("check", "check-run2", "check-run3"):
+        fail_and_rest(plan, step, "UNKNOWN", stack_trace_head=f"{step}: no such container")
+
+    assert plan.state == "HALTED"
+    assert set(plan.states) == {"check", "check-run2", "check-run3"}
+
+
 def test_without_a_check_that_can_be_run_it_is_planned_as_ever() -> None:
     goal = a_goal(a_gap("All pages pass"), allowed=["a.html"], files=["a.html"], context={"test_command": "make test"})
     steps = drafted(goal).steps
