@@ -143,7 +143,7 @@ def _reported_files(gap: Gap, inventory: Inventory, tool: str, words: str) -> tu
         files = places.named_in(gap.evidence) or files
     if not files or not evidence.runs_tests(words):
         return files
-    return with_suspects(files, inventory.documents.texts, gap.evidence, places)[:MAX_TARGETS]
+    return with_suspects(files, inventory.documents.texts, gap.evidence, places, MAX_TARGETS)
 
 
 def _split(

@@ -97,5 +97,5 @@ def _files_in(failure: Mapping[str, Any], words: str, allowed: tuple[str, ...]) 
     places = Places.of(allowed, allowed, JUDGED)
     files = tuple(path for path in places.locate_all(mentions(text, odd=places.odd)) if path in allowed)
     if files and (tests or runs_tests(words)):
-        files = with_suspects(files, {}, text, places)
+        files = with_suspects(files, {}, text, places, MAX_FILES)
     return files

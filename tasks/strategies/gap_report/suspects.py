@@ -18,12 +18,24 @@ _DOTTED = re.compile(r"^[ \t>]*(?:from[ \t]+(\.*[\w.]+)[ \t]+)?import[ \t]+\(?([
 _QUOTED = re.compile(r"(?:\bfrom|\bimport|\brequire\()[ \t]*['\"]([\w./@-]{1,200})['\"]")
 
 
-def with_suspects(files: Sequence[str], texts: Mapping[str, str], evidence: str, places: Places) -> tuple[str, ...]:
-    """Put the sources that may be at fault behind the files that the `evidence` of failing tests names.
+def with_suspects(
+    files: Sequence[str], texts: Mapping[str, str], evidence: str, places: Places, room: int
+) -> tuple[str, ...]:
+    """Put the sources that may be at fault behind the files that the `evidence` of failing tests names: `room` in all.
 
     `texts` are those of files, as far as the goal brings them. Empty where any of many sources may be meant: then
-    somebody has to look.
+    somebody has to look. Where there are too many, half of the room is for the first tests: without a source nothing
+    could be mended.
     """
+    every = _suspects(files, texts, evidence, places)
+    if len(every) <= room:
+        return every
+    left_out = frozenset(files_of(files, Role.TEST)[room // 2 :])
+    first = _suspects([path for path in files if path not in left_out], texts, "", places)
+    return tuple(dict.fromkeys((*first, *files_of(every, Role.SOURCE), *every)))[:room]
+
+
+def _suspects(files: Sequence[str], texts: Mapping[str, str], evidence: str, places: Places) -> tuple[str, ...]:
     tests = files_of(files, Role.TEST)
     read = (evidence, *(texts.get(path, "")[:MAX_READ] for path in tests))
     suspects = dict.fromkeys((*files, *places.sources_for(tests), *imported(read, places.sources)))

@@ -8,6 +8,9 @@ import pytest
 
 from schemas.base import StepType
 from schemas.step import unpack_step
+from tasks.strategies.gap_report.places import Places
+from tasks.strategies.gap_report.suspects import with_suspects
+from tasks.text.forbidden_paths import JUDGED
 from tests.corpus.goals import scene
 from tests.corpus.play import Player
 from tests.support.kinds.gap_report import a_gap, a_goal, document, drafted
@@ -78,6 +81,20 @@ def test_failing_tests_lead_to_what_they_are_named_after() -> None:
 
     assert plan.specs[-1]["allowed_files"] == ["tests/test_m1.py", "shop/m1.py"]
     assert plan.specs[-1]["verify"].endswith("pytest -q -- tests/test_m1.py")
+
+
+def test_many_failing_tests_leave_room_for_their_sources() -> None:
+    tests = [f"tests/test_m{number:03}.py" for number in range(100)]
+    sources = [f"shop/m{number:03}.py" for number in reversed(range(100))]
+    places = Places.of([*tests, *sources], [*tests, *sources], JUDGED)
+
+    found = with_suspects(tests, {}, "", places, 30)
+
+    assert found[:15] == tuple(tests[:15])
+    assert set(found[15:]) == {f"shop/m{number:03}.py" for number in range(15)}
+    assert with_suspects(tests, {}, "", places, 200) == (*tests, *sources)
+    alone = Places.of([*tests, "shop/all.py"], [*tests, "shop/all.py"], JUDGED)
+    assert with_suspects(tests, {}, "", alone, 30) == (*tests[:15], "shop/all.py", *tests[15:29])
 
 
 def test_where_it_names_no_file_that_may_change_somebody_looks() -> None:
