@@ -152,10 +152,15 @@ class ChangedRule(Enum):
         "that gives no answer of use ends the plan in `planning_failed`, or where work is reviewed asks a person.",
     )
     MENDS_ARE_REVIEWED_ONCE = (6, "What a mend changed in a reviewed plan is for the next review of it alone.")
+    TESTS_WITH_WHAT_THEY_TEST = (
+        6,
+        "Failing tests of a gap report and what may be at fault are patched in one step, where one may touch them all.",
+    )
     FAILED_WORK_IS_ASKED_ABOUT = (
         6,
-        "Where work that carries a reviewed plan out fails for good, a person is asked; `consecutive_failures` and "
-        "`identical_failures` end such a step, not the plan, and an answer begins the count of failures in a row anew.",
+        "Where work that carries a reviewed plan out fails for good, a person is asked; `identical_failures` ends such "
+        "a step, not the plan, `consecutive_failures` leaves both, and an answer begins the count of failures in a row "
+        "anew.",
     )
 
     def __init__(self, since: int, says: str) -> None:

@@ -111,7 +111,7 @@ def _expire(unit: UnitOfWork, step: Step, *, claimed: bool, reason: str) -> None
         unit.plan.halting["lease_deaths"] = unit.plan.halting.get("lease_deaths", 0) + 1
         halt_rules.remember(unit, step, failure["category"])
     step.status.failures += claimed
-    failing.fail(unit, step, failure, halt_rules.first_fired(Seen(unit.plan, step), failure))
+    failing.fail(unit, step, failure, Seen(unit.plan, step))
 
 
 def _look_at_wall_clock(unit: UnitOfWork) -> None:

@@ -14,7 +14,7 @@ from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import expansion, halt_rules, revision, waits
 from tasks.policy import halt as halting
-from tasks.policy.halt_rules import FiredRule
+from tasks.policy.halt_rules import FiredRule, Seen
 
 IN_A_ROW = "consecutive_failures"
 ASKED_ABOUT = frozenset({IN_A_ROW, halt_rules.IDENTICAL})
@@ -35,26 +35,30 @@ def keep(outcome: Outcome) -> dict[str, Any]:
 
 def count_failure(unit: UnitOfWork, step: Step, failure: dict[str, Any], outcome: Outcome, began: int = 0) -> None:
     """Count what an outcome says went wrong, and go on from that; its attempt `began` at that time, ms."""
-    halt = halt_rules.first_fired(halt_rules.record(unit, step, outcome, failure, began), failure)
+    seen = halt_rules.record(unit, step, outcome, failure, began)
     unit.plan.spent["failing_outcomes"] += 1
     step.status.failures += 1
-    fail(unit, step, failure, halt, outcome)
+    fail(unit, step, failure, seen, outcome)
 
 
-def fail(
-    unit: UnitOfWork, step: Step, failure: dict[str, Any], halt: FiredRule | None, outcome: Outcome | None = None
-) -> None:
+def fail(unit: UnitOfWork, step: Step, failure: dict[str, Any], seen: Seen, outcome: Outcome | None = None) -> None:
     """End an attempt that failed: the plan halts, or the step has failed, or it is tried again, perhaps revised.
 
     Without an `outcome` nobody knows what went wrong, and it is tried as it is.
     """
-    status = step.status
+    status, is_over = step.status, False
     status.previous = failure
-    if halt and (_is_asked_about(unit, step, halt) or _is_planned_anew(unit, step, halt)):
-        unit.end_step(step, S.FAILED.value, "failed", failure["category"])
-    elif halt:
-        halting.halt(unit, halt.rule, halt.reason, halt.evidence, step)
-    elif status.failures > waits.retries(step.facts, failure["category"], unit.snapshot.policy):
+    for halt in halt_rules.all_fired(seen, failure):
+        if _is_asked_about(unit, step, halt):
+            is_over |= (
+                outcome is not None and halt.rule != IN_A_ROW
+            )  # other steps of the wave failed, too: this one has its retries
+        elif _is_planned_anew(unit, step, halt):
+            is_over |= outcome is not None
+        else:
+            halting.halt(unit, halt.rule, halt.reason, halt.evidence, step)
+            return
+    if is_over or status.failures > waits.retries(step.facts, failure["category"], unit.snapshot.policy):
         unit.end_step(step, S.FAILED.value, "failed", failure["category"])
     else:
         unit.move_step(step, S.ACTIVE.value, "retried", failure["category"])

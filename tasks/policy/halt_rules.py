@@ -7,7 +7,7 @@ thresholds are limits of the goal.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
@@ -215,15 +215,21 @@ def describe_dead_end(unit: UnitOfWork) -> tuple[str, dict[str, Any]]:
 
 
 def first_fired(seen: Seen, failure: dict[str, Any] | None) -> FiredRule | None:
-    """Name the first rule that fires: what halts at once, then the table."""
+    """Name the first rule that fires."""
+    return next(all_fired(seen, failure), None)
+
+
+def all_fired(seen: Seen, failure: dict[str, Any] | None) -> Iterator[FiredRule]:
+    """Name the rules that fire, one after the other: what halts at once, else those of the table."""
     if seen.quiet:
-        return None
+        return
     step, last = seen.step, seen.plan.halting.get("failed", ())
     if failure and (rule_name := AT_ONCE.get(failure["category"])):
         category = failure["category"]
         reason = f"an attempt of {step.step_id} ended with {category}, which halts at once"
         values = {"value": category, "limit": None, "limit_name": "category", "told": failure["suggestion"]}
-        return FiredRule(rule_name, reason, {**values, "step_id": step.step_id, "failed": last[-1:]})
+        yield FiredRule(rule_name, reason, {**values, "step_id": step.step_id, "failed": last[-1:]})
+        return
     for rule in RULES:
         limit = seen.plan.limits[rule.limit]
         if limit is None or (value := rule.value(seen)) < limit + rule.beyond:
@@ -232,8 +238,7 @@ def first_fired(seen: Seen, failure: dict[str, Any] | None) -> FiredRule | None:
         reason = rule.reason.format(value=value, step=step.step_id) + f"; the limit {rule.limit} is {limit}"
         values = {"value": value, "limit": limit, "limit_name": rule.limit}
         evidence = {**values, "step_id": step.step_id, "failed": about or last[-1:]}
-        return FiredRule(rule.name, reason, evidence, rule.spares_completed)
-    return None
+        yield FiredRule(rule.name, reason, evidence, rule.spares_completed)
 
 
 def _is_comparable(unit: UnitOfWork, outcome: Outcome, failure: dict[str, Any] | None, began: int) -> bool:

@@ -15,6 +15,7 @@ from schemas.base import MODE_OF_TYPE, RiskLevel, StepState, StepType
 from schemas.goal import Goal
 from schemas.kinds.campaign import LEAST_CONFIDENCE, PlanTask, TaskStatus, TaskType
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
+from tasks.base.policy_version import ChangedRule
 from tasks.rules.risk import ROLLBACK, assess_declared, estimate, explain_raise
 from tasks.rules.strategy import End
 from tasks.strategies.campaign.parts import meant_for
@@ -206,10 +207,11 @@ def _guidance(task: PlanTask, files: Sequence[str], frame: StepFrame) -> str:
         lines_of = task.target_lines or {}
         lines = [f"{path} lines {lines_of[path]}" for path in files if path in lines_of]
         target = ", ".join(lines[:5]) or f"the first 20 definitions of {files[0]}"
+    is_heard = frame.project.catalogue.policy_version >= ChangedRule.BLOCKED_IS_NO_FAILURE.since
     parts = (
         f"Use at most {task.budget} tool calls.",
         _was_blocked(before, task.seq) if before else "",
-        _REPORT if files or task.seq in frame.exploring else "",
+        _REPORT if is_heard and (files or task.seq in frame.exploring) else "",
         f"It is for these sections of the objective: {'; '.join(task.sections)}." if task.sections else "",
         f"Look at {target} first." if target else "",
         f"Run before you begin: {'; '.join(task.preflight)}." if task.preflight else "",
@@ -243,7 +245,9 @@ def complete_tasks(state: CampaignState) -> frozenset[str]:
     return frozenset(seq for seq, each in state.progress.items() if each.status is TaskStatus.COMPLETE)
 
 
-def note_end(state: CampaignState, seq: str, end: End, document: Mapping[str, Any]) -> CampaignState:
+def note_end(
+    state: CampaignState, seq: str, end: End, document: Mapping[str, Any], policy_version: int
+) -> CampaignState:
     """Note the end of one step of the task `seq`."""
     task, skipped = state.progress[seq], end.state == StepState.SKIPPED
     left = tuple(step_id for step_id in task.steps if step_id != end.step_id)
@@ -252,7 +256,7 @@ def note_end(state: CampaignState, seq: str, end: End, document: Mapping[str, An
     if task.status is TaskStatus.BLOCKED:
         pass  # what comes after the step that blocked it says nothing new
     elif end.state == StepState.FAILED:
-        setback = _setback(seq, end)
+        setback = _setback(seq, end, policy_version)
         update |= {"status": TaskStatus.BLOCKED, "setback": setback, "reason": setback.reason}
     elif skipped and (blocker := _blocker(state, seq, document)):
         update |= {"status": TaskStatus.BLOCKED, "blocked_by": blocker}
@@ -293,7 +297,7 @@ def older_blocked_reason(output: Any) -> str | None:
     return _short(reason) if isinstance(reason, str) and reason.strip() else NO_REASON
 
 
-def _setback(seq: str, end: End) -> Setback:
+def _setback(seq: str, end: End, policy_version: int) -> Setback:
     """Keep what blocked a task: what its last failure was, and what its controller reports."""
     report, failure = blocked_report(end.output), end.failure or {}
     update: dict[str, Any] = {
@@ -302,13 +306,14 @@ def _setback(seq: str, end: End) -> Setback:
         "trace": fit(failure.get("trace") or "", MAX_TRACE, several_lines) or None,
     }
     reported = {name: report.get(name) for name in REPORTED[1:]} if report else {}
-    return Setback(task=seq, reason=_reason(end)).model_copy(update=update | reported)
+    return Setback(task=seq, reason=_reason(end, policy_version)).model_copy(update=update | reported)
 
 
-def _reason(end: End) -> str:
+def _reason(end: End, policy_version: int) -> str:
     """Say why a task was blocked: as its controller reports, else as its failure says."""
     failure = end.failure or {}
-    reported = blocked_reason(end.output) or older_blocked_reason(end.output)
+    is_heard = policy_version >= ChangedRule.BLOCKED_IS_NO_FAILURE.since
+    reported = (blocked_reason(end.output) if is_heard else None) or older_blocked_reason(end.output)
     said = (reported, failure.get("trace"), failure.get("suggestion"), failure.get("category"))
     return next((_short(each) for each in said if isinstance(each, str) and each.strip()), "it failed")
 

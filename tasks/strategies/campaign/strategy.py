@@ -150,7 +150,7 @@ def advance(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
     seq = task_of(state, end.step_id)
     if seq is None:
         return None
-    state = note_end(state, seq, end, live.document or {})
+    state = note_end(state, seq, end, live.document or {}, live.policy_version)
     document = {**(live.document or {}), "progress": progress_report(state.progress)}
     status = state.progress[seq].status
     return Expansion(state.model_dump(mode="json"), document, f"Task {seq} is {status.replace('_', ' ')}.")

@@ -144,7 +144,7 @@ def _pieces(action: PlannedAction, iteration: Iteration) -> Iterator[PatchPiece]
             yield PatchPiece(action, iteration.allowed, _level(iteration.allowed, ActionType.MODIFY, iteration))
         return
     files = tuple(path for path in iteration.allowed if path in action.target_files)
-    if files and _is_of_tests(iteration) and (together := _in_one_step(files, action, iteration)):
+    if files and _goes_together(iteration) and (together := _in_one_step(files, action, iteration)):
         yield together
         return
     parts = tuple(cut(files, lambda path: _level((path,), action.action_type, iteration)))
@@ -163,6 +163,11 @@ def _in_one_step(files: tuple[str, ...], action: PlannedAction, iteration: Itera
     if len(files) + len(others) <= most and _level((*files, *others), ActionType.MODIFY, iteration) is level:
         files = (*files, *others)
     return PatchPiece(action, files, level) if len(files) <= most else None
+
+
+def _goes_together(iteration: Iteration) -> bool:
+    is_known = iteration.project.catalogue.policy_version >= ChangedRule.TESTS_WITH_WHAT_THEY_TEST.since
+    return is_known and _is_of_tests(iteration)
 
 
 def _is_of_tests(iteration: Iteration) -> bool:

@@ -205,6 +205,8 @@ def test_a_task_that_reports_to_be_blocked_is_told_from_one_that_is_refused() ->
     assert refused(running, "BLOCKED: no access\nTried: the mirror", "001-part-0") == "Blocked: no access"
     before = campaign.refusal(replace(running.live, policy_version=5), {"step_id": "001-part-0"}, report)
     assert before == "The task is blocked: no access"
+    for text in (codec.dumps(report).decode(), "BLOCKED: no access"):
+        assert campaign.refusal(replace(running.live, policy_version=5), {"step_id": "001-part-0"}, text) is None
     assert refused(running, {"status": "complete"}, "001-part-0") is None
     assert refused(running, "blocked", "001-part-0") is None
     assert refused(running, None, "001-part-0") is None

@@ -73,6 +73,22 @@ def test_a_plan_of_before_unfolds_as_before() -> None:
     assert [without_answers(step) for step in older.steps] == [without_answers(step) for step in today.steps]
 
 
+def test_a_plan_of_before_patches_failing_tests_apart_and_is_judged_by_the_tools_that_it_knew() -> None:
+    files = [*FILES, "tests/test_m0.py"]
+    output = {"files": ["src/m0.py", "tests/test_m0.py"]}
+    gaps = {tool: a_gap(f"Quality check failed: {tool}", "quality") for tool in ("pytest", "mypy", "black")}
+    goals = {tool: a_goal(gap, allowed=files, files=files) for tool, gap in gaps.items()}
+
+    older, today = ({tool: unfolded(output, goals[tool], version=at).steps for tool in goals} for at in (5, 6))
+
+    assert [step.step_id for step in older["pytest"]] == ["action-1", "action-2", "verify"]
+    assert [step.step_id for step in today["pytest"]] == ["action-1", "verify"]
+    for tool, named in (("mypy", "mypy --follow-imports=silent"), ("black", "black --check")):
+        assert named in today[tool][-1].verify
+        assert named not in older[tool][-1].verify
+    assert "mypy -- src/m0.py tests/test_m0.py" in older["mypy"][-1].verify
+
+
 def without_answers(step: PlannedStep) -> PlannedStep:
     new = {"answers_from": (), "keeps_answer": False, "success_criteria": None, "quick_checks": ()}
     return step.model_copy(update=new)

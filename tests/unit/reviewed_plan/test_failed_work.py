@@ -15,7 +15,7 @@ from tests.support.plans import PARTITION, Running, a_report
 LIMITS = {"consecutive_failures": 5, "identical_failures": 2}  # those of a goal that says nothing
 
 
-def executing(version: int = POLICY_VERSION, **fields: Any) -> Running:
+def executing(version: int = POLICY_VERSION, limits: dict[str, int] = LIMITS, **fields: Any) -> Running:
     """A plan whose two milestones are worked on side by side."""
     plan: Any = a_plan(milestone_dependencies={})
     for each in plan["milestones"]:
@@ -25,7 +25,7 @@ def executing(version: int = POLICY_VERSION, **fields: Any) -> Running:
     draft = {"state": made.state, "document": made.document}
     kind: Any = {"kind": "reviewed_plan", "files": FILES}
     return Running(
-        *made.steps, draft=draft, store=MemoryStore(PARTITION), policy_version=version, mend=False, **kind, **LIMITS
+        *made.steps, draft=draft, store=MemoryStore(PARTITION), policy_version=version, mend=False, **kind, **limits
     )
 
 
@@ -83,6 +83,20 @@ def test_a_wave_that_fails_for_good_asks_a_person() -> None:
     ]
     assert document(plan)["report"]["status"] == "BLOCKED"
     assert plan.state == "EXECUTING"
+
+
+def test_a_row_of_failures_takes_no_retries_from_work_and_hides_no_other_rule() -> None:
+    plan = executing(limits={**LIMITS, "consecutive_failures": 2, "max_growth_kb": 1})
+
+    fail(plan, "impl-m-001")
+    fail(plan, "impl-m-002", "tests/test_b.py::test_b")
+
+    assert (plan.state, plan.states["impl-m-001"], plan.states["impl-m-002"]) == ("EXECUTING", "ACTIVE", "ACTIVE")
+
+    evidence = {"category": "TEST_REGRESSION", "top_failing_tests": ["tests/test_c.py::test_c"]}
+    report(plan, "impl-m-002", success=False, failure_evidence=evidence, growth_kb=5)
+
+    assert (plan.state, plan.halt["rule"]) == ("HALTED", "file_growth")
 
 
 def test_what_failed_is_tried_again_with_what_the_person_says() -> None:
