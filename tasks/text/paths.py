@@ -112,7 +112,18 @@ def expand_globs(
 
 def meant_by_globs(patterns: Sequence[str], paths: Iterable[str], forbidden: Forbidden = FORBIDDEN) -> tuple[str, ...]:
     """Keep the paths that a glob among `patterns` means, whether or not there are such files; none is forbidden."""
-    globs = [_parts_of(pattern) for pattern in patterns if is_glob(pattern)]
+    return meant_by_parts(parts_of_globs(patterns), paths, forbidden)
+
+
+def parts_of_globs(patterns: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """Take the globs among `patterns` apart, for `meant_by_parts`."""
+    return tuple(_parts_of(pattern) for pattern in patterns if is_glob(pattern))
+
+
+def meant_by_parts(
+    globs: Sequence[Sequence[str]], paths: Iterable[str], forbidden: Forbidden = FORBIDDEN
+) -> tuple[str, ...]:
+    """Keep the paths that one of `globs`, which were taken apart, means; none is forbidden."""
     return tuple(
         path
         for path in paths

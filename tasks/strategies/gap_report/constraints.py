@@ -18,7 +18,7 @@ from schemas.kinds.gap_report import Gap, InboxItem, PlannedAction
 from tasks.strategies.gap_report.analysis import wish
 from tasks.strategies.gap_report.places import LAYERS, Places
 from tasks.text.forbidden_paths import Forbidden
-from tasks.text.paths import glob_matches, is_glob, meant_by_globs
+from tasks.text.paths import glob_matches, is_glob, meant_by_parts, parts_of_globs
 
 _CHANGE = r"\b(?:touch|chang|modif|edit|alter|rewrit|delet|remov|mov)\w*"
 _FORBIDS = re.compile(
@@ -140,13 +140,23 @@ class Shield:
         """The allowed files that are not protected; they are found once, if at all."""
         return self.protection.without(self.allowed)
 
+    @cached_property
+    def _is_allowed(self) -> dict[str, bool]:
+        """What is known of paths; the globs are asked once about each that is not listed."""
+        return dict.fromkeys(self.allowed, True)
+
+    @cached_property
+    def _globs(self) -> tuple[tuple[str, ...], ...]:
+        return parts_of_globs(self.globs)
+
     def reach(self, actions: Iterable[PlannedAction]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Tell the files of `actions` that the goal allows from those that it does not."""
         named = dict.fromkeys(path for action in actions for path in action.target_files)
-        listed = frozenset(self.allowed)
-        allowed = frozenset(meant_by_globs(self.globs, (path for path in named if path not in listed), self.forbidden))
-        allowed |= listed
-        return tuple(path for path in named if path in allowed), tuple(path for path in named if path not in allowed)
+        for path in named:
+            if path not in self._is_allowed:
+                self._is_allowed[path] = bool(meant_by_parts(self._globs, (path,), self.forbidden))
+        allowed = self._is_allowed
+        return tuple(path for path in named if allowed[path]), tuple(path for path in named if not allowed[path])
 
     def keep_feasible(self, actions: tuple[PlannedAction, ...], excluded: tuple[str, ...]) -> tuple[PlannedAction, ...]:
         """Keep the actions that name a file, and others while any file is free."""

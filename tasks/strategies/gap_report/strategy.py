@@ -6,7 +6,8 @@ goal allows counts, and where nothing is left, the plan halts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -44,6 +45,7 @@ from tasks.text.fields import fit
 from tasks.text.paths import MAX_GLOB_WORK, clean, expand_globs, is_glob
 from tasks.toolchain.catalogue import Catalogue
 
+_WORD = re.compile(r"[\w./@+-]+")
 MAX_LISTED = 1000  # files that somebody chooses among
 
 
@@ -59,7 +61,13 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
     test, unknown = read_test_command(goal, catalogue.match)
     globs = tuple(filter(is_glob, goal.allowed_files))
     shield = Shield(Protection.of((*PROTECTED, *given.protected_paths)), allowed.files, setting.forbidden, globs)
-    if errors := allowed.errors + unknown + unknown_checks(given.checks, catalogue) + _overworked(shield, gaps):
+    unlisted = frozenset(given.project.files).difference(goal.context.files)
+    if (
+        errors := allowed.errors
+        + unknown
+        + unknown_checks(given.checks, catalogue)
+        + _overworked(shield, gaps, unlisted)
+    ):
         return reject("invalid_goal", errors)
     rules = Rules.of(setting.options)
     history = GapHistory.of(given.recent_records, setting.history, rules.max_failures)
@@ -151,11 +159,19 @@ def stuck(live: LivePlan, catalogue: Catalogue) -> Expansion | None:
     return look_again(live, catalogue)
 
 
-def _overworked(shield: Shield, gaps: tuple[Gap, ...]) -> tuple[FieldError, ...]:
-    if len(shield.protection.globs) * (len(shield.allowed) + len(gaps)) <= MAX_GLOB_WORK:
+def _overworked(shield: Shield, gaps: tuple[Gap, ...], known: Collection[str]) -> tuple[FieldError, ...]:
+    """Refuse globs that would be compared with too many files: the listed ones, and those that gaps may name."""
+    if len(shield.protection.globs) * (len(shield.allowed) + len(gaps)) > MAX_GLOB_WORK:
+        sentence = "There are too many globs for so many allowed_files and gaps; name folders instead."
+        return (field_error("/gap_report/protected_paths", "too_many_globs", sentence),)
+    if len(shield.globs) <= 1:
         return ()
-    sentence = "There are too many globs for so many allowed_files and gaps; name folders instead."
-    return (field_error("/gap_report/protected_paths", "too_many_globs", sentence),)
+    words = {word for gap in gaps for word in _WORD.findall(f"{gap.description}\n{gap.evidence}")}
+    paths = {word for word in words if "/" in word or "." in word[:-1]}
+    if len(shield.globs) * len(paths.union(known).difference(shield.allowed)) <= MAX_GLOB_WORK:
+        return ()
+    sentence = "There are too many globs for so many files that the gaps name; allow fewer, or name the files."
+    return (field_error("/allowed_files", "too_many_globs", sentence),)
 
 
 def _plan(project: Project, choice: Choice, checks: Checks, history: GapHistory, now: int) -> Answer:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from tasks.strategies.gap_report.constraints import Protection
@@ -137,3 +139,15 @@ def test_too_many_globs_for_so_many_files_are_refused_before_anything_is_planned
         ("/gap_report/protected_paths", "too_many_globs")
     ]
     assert targets(a_goal(gap, allowed=files[:-1], protected_paths=globs)) == [("modify", ("src/m0.py",))]
+
+
+def test_too_many_globs_for_what_gaps_name_are_refused_and_fewer_are_read_once() -> None:
+    globs = [f"src/x{number}/*" for number in range(1000)]
+    gaps = [a_gap(f"Change other/m{number}.py", evidence="see other/m0.py") for number in range(MAX_GLOB_WORK // 1000)]
+    began = time.process_time()
+
+    assert codes(answered(a_goal(*gaps, a_gap("Change other/n.py"), allowed=globs, files=["src/a.py"]))) == [
+        ("/allowed_files", "too_many_globs")
+    ]
+    assert codes(answered(a_goal(*gaps, allowed=globs, files=["src/a.py"]))) == [("/allowed_files", "no_allowed_files")]
+    assert time.process_time() - began < 5
