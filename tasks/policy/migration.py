@@ -135,6 +135,7 @@ ROWS: Mapping[ChangedRule, Callable[[UnitOfWork], None] | None] = MappingProxyTy
         ChangedRule.NULLS_ARE_LEFT_OUT: None,  # of answers to come
         ChangedRule.ROLES_ARE_AGENTS: None,  # of answers to come
         ChangedRule.MENDS_ARE_REVIEWED_ONCE: None,  # from the next review on
+        ChangedRule.TESTS_WITH_WHAT_THEY_TEST: None,  # of steps to come
         ChangedRule.FAILED_WORK_IS_ASKED_ABOUT: None,  # of failures to come: the others of a wave lack their reason
     }
 )
