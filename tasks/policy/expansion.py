@@ -176,7 +176,7 @@ def _strategy(unit: UnitOfWork) -> tuple[Strategy, LivePlan, Catalogue]:
     head, kept = unit.plan.head, unit.strategy_state or {}
     goal = bind(Goal.model_validate(kept["goal"]), unit.snapshot.policy)
     about = (kept["state"], kept["document"], unit.snapshot.now, head.tools, head.policy_version, unit.snapshot.plan_id)
-    live = LivePlan(goal, *about)
+    live = LivePlan(goal, *about, steps=sum(unit.plan.counts.values()))
     return strategy_of(GoalKind(head.kind)), live, catalogue_of(head.tools, head.policy_version)
 
 

@@ -124,6 +124,7 @@ class LivePlan:
     tools: Sequence[dict[str, Any]] = ()  # the operator's contracts, for the verbs that are given no catalogue
     policy_version: int = POLICY_VERSION  # that the plan began under, likewise
     plan_id: str = ""
+    steps: int = 0  # that it has so far, whatever became of them
 
 
 @dataclass(frozen=True, slots=True)

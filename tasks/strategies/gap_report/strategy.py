@@ -109,7 +109,7 @@ def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None
 def advance(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
     """Patch what was found; an exploration that was skipped leaves all that is allowed."""
     if end.step_id != EXPLORE_ID:
-        return note_failure(live, end) or mend_what_it_found(live, end, catalogue)
+        return note_failure(live, end) or _within_limits(live, mend_what_it_found(live, end, catalogue))
     if end.state not in {"DONE", "SKIPPED"} or live.document is None:
         return None
     allowed = free_files(live)
@@ -131,7 +131,7 @@ def advance(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
     told = (EXPLORE_ID,) if end.state == "DONE" else ()
     made = make_steps(Iteration(plan, project_in(live, files, catalogue), files, state))
     steps = connect_answers(made, catalogue, told)
-    if errors := _shortcomings(live.goal, steps, before=1):
+    if errors := _shortcomings(live.goal, steps, before=max(live.steps, 1)):
         return _unfit(live, errors[0].code, errors[0].message)
     if len(steps) > MAX_EXPANSION:
         return _unfit(live, "too_many_files", f"{len(files)} files are too many for one iteration.")
@@ -230,14 +230,20 @@ def _shortcomings(goal: Goal, steps: tuple[PlannedStep, ...], before: int = 0) -
     `before` are the steps that the plan has already.
     """
     if len(steps) + before > (limit := max_steps(goal)):
-        sentence = (
-            f"The files make {len(steps)} steps, and the limit is {limit}: raise limits.max_steps or allow fewer."
-        )
+        besides = f" besides the {before} that the plan has" if before > 1 else ""
+        made = f"The files make {len(steps)} steps{besides}, and the limit is {limit}"
+        sentence = f"{made}: raise limits.max_steps or allow fewer."
         return (field_error("/allowed_files", "too_many_files", sentence),)
     if lacks_verification(steps):
         sentence = "No verification is known for these files: set context.test_command or context.language."
         return (field_error("/context/test_command", "no_verification", sentence),)
     return ()
+
+
+def _within_limits(live: LivePlan, found: Expansion | None) -> Expansion | None:
+    """Say in terms of the goal why what would be added cannot be."""
+    errors = _shortcomings(live.goal, found.steps, before=live.steps) if found else ()
+    return _unfit(live, errors[0].code, errors[0].message) if errors else found
 
 
 def _unfit(live: LivePlan, code: str, message: str) -> Expansion:

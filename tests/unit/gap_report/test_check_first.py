@@ -114,6 +114,23 @@ def test_where_it_names_no_file_that_may_change_somebody_looks() -> None:
     assert plan.state == "COMPLETED"
 
 
+def test_more_rounds_than_the_plan_may_have_steps_end_in_terms_of_the_goal() -> None:
+    plan = playing(limits={"max_steps": 4})
+    red(plan, "check", "shop/m3.py:1:1: F401 x")
+    plan.report(a_report("action-1", touched_files=["shop/m3.py"]))
+    red(plan, "verify", "shop/m4.py:1:1: F401 x")
+
+    assert (plan.state, plan.halt["rule"]) == ("HALTED", "plan_unfit")
+    assert plan.halt["evidence"]["errors"] == [
+        {
+            "pointer": "/allowed_files",
+            "code": "too_many_files",
+            "message": "The files make 2 steps besides the 3 that the plan has, and the limit is 4: "
+            "raise limits.max_steps or allow fewer.",
+        }
+    ]
+
+
 def test_rounds_have_an_end() -> None:
     plan = playing()
     red(plan, "check", "shop/m0.py:1:1: F401 x")
