@@ -210,7 +210,7 @@ def _guidance(task: PlanTask, files: Sequence[str], frame: StepFrame) -> str:
     is_heard = frame.project.catalogue.policy_version >= ChangedRule.BLOCKED_IS_NO_FAILURE.since
     parts = (
         f"Use at most {task.budget} tool calls.",
-        _was_blocked(before, task.seq) if before else "",
+        _was_blocked(before, task.seq if is_heard else before.task) if before else "",
         _REPORT if is_heard and (files or task.seq in frame.exploring) else "",
         f"It is for these sections of the objective: {'; '.join(task.sections)}." if task.sections else "",
         f"Look at {target} first." if target else "",

@@ -122,6 +122,7 @@ def test_a_plan_of_before_leaves_tests_as_they_landed() -> None:
 
     assert found is not None
     assert {step.step_id for step in found.steps} == {"003-find-out-build-auth-r2", "002-build-auth-r2"}
+    assert all("It was blocked before: assert 3 == 2." in (step.guidance or "") for step in found.steps)
     assert not any("If you cannot go on" in (step.guidance or "") for step in found.steps)
 
 
