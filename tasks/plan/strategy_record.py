@@ -31,6 +31,7 @@ LATER: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         GoalKind.EVOLUTION: ("state/progress", "document/commit_card"),
         GoalKind.GAP_REPORT: (
+            "state/absent",
             "document/gap/tally",
             "document/outside",
             "document/passed_over",

@@ -46,7 +46,7 @@ def mend_what_it_found(live: LivePlan, end: End, catalogue: Catalogue) -> Expans
         return None
     plan, allowed = IterationPlan.model_validate(live.document), free_files(live)
     failure = end.failure or {}
-    found = _files_in(failure, plan.gap.description, allowed)[:MAX_FILES]
+    found = _files_in(failure, plan.gap.description, allowed, state.absent)[:MAX_FILES]
     if not _has_findings(failure, found):
         return _run_again(live, end)
     files = found or allowed
@@ -90,11 +90,13 @@ def _explore(live: LivePlan, end: End, iteration: Iteration) -> Expansion:
     return Expansion(state.model_dump(mode="json"), live.document, why, (step,), replaces=True)
 
 
-def _files_in(failure: Mapping[str, Any], words: str, allowed: tuple[str, ...]) -> tuple[str, ...]:
+def _files_in(
+    failure: Mapping[str, Any], words: str, allowed: tuple[str, ...], absent: Sequence[str]
+) -> tuple[str, ...]:
     """Find the files that a failure is about among those that may change, and where tests failed the suspects."""
     tests = [f"FAILED {name}" for name in failure.get("failing_tests") or ()]
     text = "\n".join(filter(None, (*tests, failure.get("trace"), failure.get("suggestion"))))
-    places = Places.of(allowed, allowed, JUDGED)
+    places = Places.of((path for path in allowed if path not in absent), allowed, JUDGED)
     files = tuple(path for path in places.locate_all(mentions(text, odd=places.odd)) if path in allowed)
     if files and (tests or runs_tests(words)):
         files = with_suspects(files, {}, text, places, MAX_FILES)

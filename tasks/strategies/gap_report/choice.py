@@ -76,6 +76,7 @@ class Choice:
     failed: bool  # so that it is of high risk
     remedy: Remedy
     protected: tuple[str, ...]  # by the goal and by constraints
+    absent: tuple[str, ...]  # sources that the goal allows and that are yet to be made
     judges: tuple[str, ...] | None  # files of tests; None: all
     reached: tuple[str, ...]  # files of the actions that the goal allows
     outside: tuple[str, ...]  # and those that it does not
@@ -120,6 +121,7 @@ def choose(
                 failed=rules.is_risky(past),
                 remedy=replace(remedy, actions=actions),
                 protected=protected,
+                absent=places.absent,
                 judges=judges_of(gap, gaps, goal, places),
                 reached=reached,
                 outside=outside,

@@ -95,6 +95,7 @@ def make_iteration(project: Project, choice: Choice, checks: Checks, number: int
         guidance=fit("; ".join(filter(None, guidance)), MAX_GUIDANCE) or None,
         protected=choice.protected,
         judges=choice.judges,
+        absent=choice.absent,
         checks=checks.names,
         asked=checks.asked,
         checking=1 if remedy.is_checked_first else 0,

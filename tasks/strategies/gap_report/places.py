@@ -68,7 +68,7 @@ class Places:
 
     existing: frozenset[str]
     files: tuple[str, ...]
-    sources: tuple[str, ...] = ()  # that the goal allows
+    sources: tuple[str, ...] = ()  # that the goal allows, and that exist where any of these is known to
     forbidden: Forbidden = FORBIDDEN
     allowed: frozenset[str] = frozenset()
 
@@ -76,8 +76,14 @@ class Places:
     def of(cls, listing: Iterable[str], allowed: Iterable[str], forbidden: Forbidden = FORBIDDEN) -> Places:
         """Put listing and allowlist together, without files whose very name is an attack."""
         listed, given = dict.fromkeys(filter(_is_harmless, map(clean, listing))), dict.fromkeys(allowed)
-        files, sources = tuple(listed | given), files_of(given, Role.SOURCE)
-        return cls(frozenset(listed), files, sources, forbidden, frozenset(given))
+        there = tuple(path for path in given if path in listed) or tuple(given)
+        sources = files_of(there, Role.SOURCE)
+        return cls(frozenset(listed), tuple(listed | given), sources, forbidden, frozenset(given))
+
+    @property
+    def absent(self) -> tuple[str, ...]:
+        """The sources that the goal allows and that are yet to be made: none of these can be at fault."""
+        return tuple(path for path in files_of(sorted(self.allowed), Role.SOURCE) if path not in self.sources)
 
     def locate(self, mention: str, *, by_tool: bool = True) -> str | None:
         """Find the file that a tool or a person means; None is for one that cannot be of this project.

@@ -23,6 +23,7 @@ class IterationState(Record):
     guidance: str | None = None
     protected: tuple[str, ...] = ()  # by the goal and by constraints
     judges: tuple[str, ...] | None = None  # files of tests; None: all
+    absent: tuple[str, ...] = ()  # sources that may be made, where the goal tells which files there are
     checks: tuple[str, ...] = CHECKS  # names, see `checks.command_of`
     asked: tuple[str, ...] = ()  # those of them that the goal names
     tried: tuple[str, ...] = ()  # files that were patched in vain, once the cause is looked for elsewhere

@@ -155,10 +155,10 @@ def _pieces(action: PlannedAction, iteration: Iteration) -> Iterator[PatchPiece]
 def _in_one_step(files: tuple[str, ...], action: PlannedAction, iteration: Iteration) -> PatchPiece | None:
     """Take tests and what may be at fault together, where one step may touch them all: the tests judge it at once.
 
-    The other sources that the goal allows come along where they are few and raise no risk.
+    The other sources that the goal allows, and that there are, come along where they are few and raise no risk.
     """
-    level = _level(files, action.action_type, iteration)
-    others = tuple(path for path in files_of(iteration.allowed, Role.SOURCE) if path not in files)
+    level, left_out = _level(files, action.action_type, iteration), {*files, *iteration.state.absent}
+    others = tuple(path for path in files_of(iteration.allowed, Role.SOURCE) if path not in left_out)
     most = RISK[level].max_files
     if len(files) + len(others) <= most and _level((*files, *others), ActionType.MODIFY, iteration) is level:
         files = (*files, *others)

@@ -81,6 +81,14 @@ def test_tests_and_suspects_are_one_step_that_the_failing_tests_judge() -> None:
     assert {step.verify.split(" && ")[-1] for step in (patch, without_test, few)} == {f"pytest -q -- {TEST}"}
 
 
+def test_a_source_that_is_yet_to_be_made_is_not_patched_for_a_test_that_fails() -> None:
+    allowed = [*SOURCES[:2], "shop/new.py", TEST]
+    patch, _ = drafted(a_failing_test(allowed=allowed)).steps
+    unnamed, *_ = drafted(a_failing_test(evidence=f"FAILED {TEST}::test_it\n", allowed=allowed)).steps
+
+    assert patch.allowed_files == unnamed.allowed_files == ("shop/cart.py", TEST, "shop/m0.py")
+
+
 def test_where_the_patch_fails_twice_alike_the_cause_is_looked_for_and_patched() -> None:
     plan = playing(a_failing_test())
 
