@@ -34,7 +34,7 @@ def _codex_edit(path: str, old: str, new: str) -> tuple[Says, ...]:
 
 
 def _codex_run(command: str) -> Says:
-    return Says(tool="exec_command", given={"cmd": command})
+    return Says(tool="exec_command", given={"cmd": command, "yield_time_ms": 30_000})
 
 
 def _codex_more(url: str) -> list[str]:

@@ -107,7 +107,7 @@ def _modules(home: str, name: str) -> Iterator[ModuleType]:
 
 
 def _stop_at(plan_id: str) -> None:
-    """Have this process stop itself at the first commit that would change the plan, and tell every verdict."""
+    """Have this process stop itself at the first commit that would change the plan; from it on it tells verdicts."""
     commit, verdicts, plans = PlanTalk.commit, PlanTalk.verdicts, {plan_id}
 
     def stopping(self: PlanTalk, writes: Sequence[Any]) -> None:
@@ -118,7 +118,8 @@ def _stop_at(plan_id: str) -> None:
 
     def telling(self: PlanTalk) -> list[str | ResponseError]:
         found = verdicts(self)
-        log.info("verdicts", extra={"verdicts": list(map(str, found))})
+        if not plans:
+            log.info("verdicts", extra={"verdicts": list(map(str, found))})
         return found
 
     PlanTalk.commit, PlanTalk.verdicts = stopping, telling  # type: ignore[method-assign]
