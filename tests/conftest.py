@@ -6,6 +6,7 @@ By default it is the embedded Valkey; `PLANNER_TEST_REDIS_SERVER=/usr/bin/redis-
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import shutil
 import signal
@@ -25,6 +26,7 @@ from schemas import codec
 from worker.host import embedded_server
 from worker.process.launch import worker_command
 from worker.settings import credentials
+from worker.telemetry.logs import JsonLines
 
 T = TypeVar("T")
 PATIENCE_S = 30.0  # with a server whose disk is busy
@@ -106,6 +108,16 @@ def _secrets_of_this_test(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget what a command that ran in this process took out of its environment."""
     monkeypatch.setattr(credentials, "_kept", {})
     monkeypatch.setattr(credentials, "_files_read", set())
+
+
+@pytest.fixture(autouse=True)
+def _logs_of_this_test() -> Iterator[None]:
+    """Take back how a command that ran in this process set up its logs: its output has ended with it."""
+    yield
+    root = logging.getLogger()
+    for handler in [each for each in root.handlers if isinstance(each.formatter, JsonLines)]:
+        root.removeHandler(handler)
+        root.setLevel(logging.WARNING)
 
 
 @pytest.fixture(scope="session")

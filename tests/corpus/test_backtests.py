@@ -17,6 +17,7 @@ from tests.corpus.backtests import table, tallies
 PAGE = Path(__file__).parents[2] / "docs" / "record.md"
 
 
+@pytest.mark.long
 @pytest.mark.outages
 def test_the_table_of_the_docs_is_true() -> None:
     assert table(tallies()) in PAGE.read_text()

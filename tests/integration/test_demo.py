@@ -51,6 +51,7 @@ def test_an_interrupted_demo_ends_at_once_and_leaves_nothing(place: Path, number
     assert not list((place / "tmp").iterdir())
 
 
+@pytest.mark.long
 @pytest.mark.outages
 def test_the_output_into_a_pipe_is_plain_lines(place: Path) -> None:
     demo = played(place, "--keep")

@@ -29,6 +29,7 @@ def test_the_story_leaves_the_goals_files_in_its_first_draft_only_and_each_task_
             assert {change.file for change in done.changes} == set(task["delta"])
 
 
+@pytest.mark.long
 @pytest.mark.outages
 def test_what_a_person_meant_is_done_side_by_side_and_nothing_is_left(place: Path) -> None:
     demo = played(place, "--kind", "campaign", "--json")

@@ -25,7 +25,7 @@ from tests.support.model_server import FRESH, PRINTED, WRITTEN, Asked, Model, Sa
 from tests.support.scripted import Fleet
 
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.outages
+pytestmark = [pytest.mark.outages, pytest.mark.long]
 TITLES = {CLAUDE.name: "Claude Code", CODEX.name: "Codex"}
 STEP = {
     "id": "round", "title": "Round once", "intent": "Round the sum", "actions": ["round at the end"],

@@ -298,6 +298,7 @@ def test_an_answer_has_a_limit(size: int, fits: bool, asks: Asks) -> None:
     assert (said.output is not None) is fits
 
 
+@pytest.mark.outages
 def test_memory_has_a_limit_where_the_operator_sets_one(asks: Asks) -> None:
     free = asks("eat")
     bounded = asks("eat", cli_memory_mb=256)
@@ -360,6 +361,7 @@ def test_a_task_is_drafted_by_a_command_line(redis_url: str, program: str, tmp_p
         assert view.budget.tokens.spent > 300  # the prompt and the answer were estimated
 
 
+@pytest.mark.outages
 def test_a_goal_is_drafted_at_its_base(redis_url: str, program: str, tmp_path: Path) -> None:
     shop = Repo(tmp_path / "shop")
     author = ("-c", "user.name=t", "-c", "user.email=t@t")

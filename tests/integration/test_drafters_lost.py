@@ -86,6 +86,7 @@ def test_a_slow_draft_stays_with_its_worker_while_others_plan_other_goals(redis_
         assert len(llm.calls) == 1
 
 
+@pytest.mark.outages
 def test_a_worker_of_any_kind_refuses_to_start_with_a_drafter_that_cannot_be_used(redis_url: str) -> None:
     given = {"PLANNER_REDIS_URL": redis_url, "PLANNER_DRAFTERS": "cli", "PLANNER_CLI_COMMAND": "no-such-program"}
 

@@ -282,6 +282,7 @@ def test_an_option_is_no_name_of_a_commit(repository: Path) -> None:
     assert not (repository / "leak").exists()
 
 
+@pytest.mark.long
 @pytest.mark.outages
 def test_the_demo_completes_a_plan_whose_first_draft_was_refused(place: Path) -> None:
     demo = played(place, "--kind", "evolution", "--json")

@@ -20,7 +20,7 @@ from worker.demo.story import Commit
 from worker.host.git import Git
 from worker.store import queries
 
-pytestmark = pytest.mark.outages
+pytestmark = [pytest.mark.outages, pytest.mark.long]
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 SEARCH = '''BLOCK = 1

@@ -168,6 +168,7 @@ def test_a_goal_over_its_size_is_refused_before_it_is_parsed(redis_url: str, red
         assert int(counted) == 1
 
 
+@pytest.mark.outages
 def test_a_worker_process_empties_a_full_server_and_goes_on_when_there_is_room(
     planner_worker: RunningWorker,
 ) -> None:

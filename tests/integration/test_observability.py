@@ -30,6 +30,7 @@ def without_answer(prometheus: Prometheus, began: float) -> list[tuple[str, str]
     return [(title, query) for title, query in queries() if not has_number(prometheus.over(query, began, now))]
 
 
+@pytest.mark.long
 @pytest.mark.outages
 @needs_prometheus
 def test_every_query_is_answered_and_every_fault_fires_its_alert(tmp_path: Path) -> None:

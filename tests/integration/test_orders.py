@@ -345,6 +345,7 @@ def test_a_day_budget_that_is_not_set_cannot_be_topped_up(site: Site) -> None:
     assert (code, said) == (1, "top_up: refused, tenant:acme has no day budget\n")
 
 
+@pytest.mark.long
 @pytest.mark.outages
 def test_a_worker_killed_in_the_middle_of_a_wide_halt_leaves_no_plan_running(site: Site) -> None:
     goals = site.redis.pipeline(transaction=False)

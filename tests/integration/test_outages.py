@@ -69,7 +69,9 @@ def test_goals_and_outcomes_go_on_without_a_broker(
 
 
 @pytest.mark.parametrize("pool", ["solo", "prefork"])
-@pytest.mark.parametrize("seconds", [0.5, 2.5, 7.0])  # between looks of sender and consumer, in any order
+@pytest.mark.parametrize(
+    "seconds", [0.5, 2.5, pytest.param(7.0, marks=pytest.mark.long)]
+)  # between looks of sender and consumer, in any order
 def test_an_outage_that_an_idle_worker_meets_is_said_once_and_over_soon(
     store: Server, broker: Server, seconds: float, pool: str, tmp_path: Path
 ) -> None:

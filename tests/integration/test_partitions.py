@@ -113,6 +113,7 @@ def refused(url: str, partitions: int, log: Path) -> tuple[int, str]:
     return process.returncode, log.read_text()
 
 
+@pytest.mark.outages
 def test_a_worker_with_another_number_of_partitions_does_not_start(redis_url: str, tmp_path: Path) -> None:
     with Redis.from_url(redis_url) as redis:
         deployment.join(redis, PARTITIONS)
@@ -151,6 +152,7 @@ def test_a_worker_ends_when_its_server_is_given_another_number(redis_url: str, t
     assert "this server has 2" in reasons[0]
 
 
+@pytest.mark.outages
 def test_a_server_that_was_emptied_is_told_the_number_again(redis_url: str, tmp_path: Path) -> None:
     with Redis.from_url(redis_url) as redis, running_worker(redis_url, tmp_path / "worker.log"):
         redis.flushall()

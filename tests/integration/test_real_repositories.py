@@ -229,6 +229,7 @@ RENAMED: dict[str, str] = {
 }
 
 
+@pytest.mark.long
 def test_a_rename_over_nine_files_whose_first_attempt_breaks_a_test_is_mended(
     fleet: Callable[[str, Mapping[str, str]], Fleet],
 ) -> None:
@@ -253,6 +254,7 @@ MODULES = [f"shop/part_{number:02}.py" for number in range(12)]
 UNUSED = "".join(f"import {name}\n" for name in ("csv", "glob", "json", "shutil", "zlib"))
 
 
+@pytest.mark.long
 def test_sixty_findings_in_twelve_files_are_mended_each_piece_judged_by_its_own_files(
     fleet: Callable[[str, Mapping[str, str]], Fleet], tmp_path: Path
 ) -> None:

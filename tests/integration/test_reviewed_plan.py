@@ -277,6 +277,7 @@ def let_time_pass(redis: Redis, plan_id: str) -> None:
     redis.zadd(HOME.timers, {plan_id: 1})
 
 
+@pytest.mark.long
 @pytest.mark.outages
 def test_the_demo_shows_a_gate_that_fails_and_leaves_nothing(place: Path) -> None:
     demo = played(place, "--kind", "reviewed_plan", "--json")
@@ -363,6 +364,8 @@ def test_an_agent_that_knows_its_prompt_alone_makes_mistakes_and_recovers(
     assert not list(processes_of(place))
 
 
+@pytest.mark.long
+@pytest.mark.outages
 def test_the_demo_leaves_the_queues_of_a_real_fleet_alone(planner_worker: RunningWorker, place: Path) -> None:
     planned(planner_worker, a_goal("plan"))
 

@@ -12,6 +12,7 @@ from worker.bench import fleet
 pytestmark = pytest.mark.outages  # for their length
 
 
+@pytest.mark.long
 def test_a_thousand_plans_of_ten_steps_complete_with_every_step_done_once(planner_worker: RunningWorker) -> None:
     redis = planner_worker.redis
     plans = publish_all(redis, [fleet.goal(number, 10) for number in range(1000)])

@@ -185,6 +185,7 @@ def test_neither_a_worker_nor_its_children_show_a_secret_even_to_root(guarded: s
     assert WORD not in (tmp_path / "log").read_text()
 
 
+@pytest.mark.outages
 def test_celerys_own_command_shows_no_secret_either(guarded: str, tmp_path: Path) -> None:
     argv = [str(BIN / "celery"), "-A", "worker", "worker", "--pool", "prefork", "-c", "1", "--loglevel", "INFO"]
     env = {"PLANNER_REDIS_URL": guarded, "CELERY_BROKER_URL": guarded}

@@ -58,7 +58,9 @@ DELAYS_S = (0.0, 0.3, 0.7, 1.2, 2.0, 3.0)  # the first is before anything of our
 PLANNER = (sys.executable, "-c", "from worker.start import planner; planner()")
 
 
-@pytest.mark.parametrize("command", ["worker", "controller", "up", "gateway"])
+@pytest.mark.parametrize(
+    "command", ["worker", "controller", *(pytest.param(each, marks=pytest.mark.long) for each in ("up", "gateway"))]
+)
 def test_told_to_stop_at_any_moment_of_its_start_a_process_ends_well(
     store: Server, command: str, tmp_path: Path
 ) -> None:

@@ -84,6 +84,7 @@ def is_gone(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
 
 
+@pytest.mark.long
 def test_it_is_noticed_too_while_others_do_the_work(store: Server, tmp_path: Path) -> None:
     with (
         running_worker(store.url, tmp_path / "other.log") as other,

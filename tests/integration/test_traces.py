@@ -146,6 +146,7 @@ def told_to_agents(repository: Path, plan_id: str) -> list[str]:
     return said.split()[1:]
 
 
+@pytest.mark.long
 @pytest.mark.outages
 def test_without_tracing_a_goals_traceparent_goes_all_the_way_and_nothing_is_imported(
     redis_url: str, redis: Redis, repository: Path, tmp_path: Path
@@ -183,6 +184,7 @@ def test_a_plan_without_a_trace_gets_no_spans_of_a_controller_that_traces(
     assert not collector.spans  # its end has sent what waited
 
 
+@pytest.mark.long
 @pytest.mark.outages
 def test_a_collector_that_hangs_neither_delays_nor_fails_a_decision(
     redis_url: str, redis: Redis, collector: Collector, repository: Path, tmp_path: Path

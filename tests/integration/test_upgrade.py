@@ -298,6 +298,7 @@ def test_plans_go_on_when_workers_are_replaced_by_those_of_this_version(older: V
     live_through(tmp_path, older, Version())
 
 
+@pytest.mark.long
 def test_plans_go_on_when_workers_are_set_back_to_the_version_before(older: Version, tmp_path: Path) -> None:
     live_through(tmp_path, Version(), older)
 

@@ -115,6 +115,7 @@ def test_the_exit_code_says_how_the_plan_ended(
         assert ("rule `" in page) is (state == "HALTED")
 
 
+@pytest.mark.outages
 def test_a_plan_that_does_not_end_in_time_goes_on_and_is_exit_4(
     planner_worker: RunningWorker, fleet: Fleet, start: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:

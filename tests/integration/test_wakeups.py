@@ -20,6 +20,7 @@ pytestmark = pytest.mark.outages
 MANY, SLOTS = 16, 2
 
 
+@pytest.mark.long
 def test_with_more_busy_partitions_than_slots_wakeups_do_not_pile_up_and_each_has_its_turn(
     redis_url: str, tmp_path: Path
 ) -> None:

@@ -17,6 +17,6 @@ def few_and_many(few: int, many: int, *strategies: Any, **more: Any) -> Callable
     def tests(holds: Test) -> tuple[Test, Test]:
         examples: Callable[[Test], Test] = given(*strategies)
         short, long = (settings(max_examples=count, deadline=None, **more)(examples(holds)) for count in (few, many))
-        return short, pytest.mark.outages(long)
+        return short, pytest.mark.outages(pytest.mark.long(long))
 
     return tests

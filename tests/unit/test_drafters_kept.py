@@ -92,6 +92,7 @@ def test_an_answer_that_holds_a_secret_stays_what_it_is_without_it(text: str) ->
     assert text.split()[-1] not in codec.loads(answer)["summary"]
 
 
+@pytest.mark.outages
 def test_many_halves_of_secrets_are_looked_at_quickly() -> None:
     for half in ("eyJaaaaaaaa-", "token=", "://a:b", "-----BEGIN ", "sk-", "Bearer "):
         started = time.monotonic()

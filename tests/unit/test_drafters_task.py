@@ -121,6 +121,7 @@ def test_outside_words_are_data_in_a_prompt_and_never_orders(fields: dict[str, A
     assert not any("nothing" in line for line in ours if line.startswith("#"))
 
 
+@pytest.mark.outages
 def test_a_prompt_is_bounded_whatever_a_goal_brings() -> None:
     context = {
         "failure_log": "E  boom\n" * 100_000,

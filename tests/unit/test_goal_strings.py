@@ -216,6 +216,7 @@ def test_a_goal_that_asks_for_more_than_a_bounded_look_is_refused() -> None:
     assert answer.reason == "too_much_to_sanitize"
 
 
+@pytest.mark.outages
 def test_ten_thousand_ordinary_steps_need_no_closer_look() -> None:
     intent = "Add the field `total` to src/shop/cart.py, and test it: see shop-4711 (A/B), 50% off & more."
     steps = [{"step_id": f"s{n}", "title": f"Step {n}", "intent": intent, "verify": None} for n in range(10_000)]

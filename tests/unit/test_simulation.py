@@ -30,6 +30,7 @@ def play(conditions: Conditions, count: int = 40, seed: int = 1) -> list[Result]
     return run_plans([make_mission(number, seed) for number in range(count)], conditions, seed)
 
 
+@pytest.mark.outages
 def test_the_same_seed_gives_the_same_report() -> None:
     first, second = play(ROUGH), play.__wrapped__(ROUGH)
 

@@ -59,5 +59,6 @@ def test_a_halt_has_the_keys_that_are_told_of_it(rule: str) -> None:
     assert evidence.keys() - COMMON.keys() <= RULE_KEYS[rule]
 
 
+@pytest.mark.outages
 def test_every_code_of_a_rejection_is_there() -> None:
     assert rows("Why a goal is refused").keys() == codes(*RULE_CODES, *GOAL_CODES)

@@ -181,7 +181,7 @@ def test_a_plan_is_done_by_a_controller_that_knows_a_url_and_a_key(site: Site) -
 
 
 @pytest.mark.outages
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_a_gateway_that_ends_meanwhile_costs_no_attempt(site: Site, number: signal.Signals) -> None:
     plan_id = site.submit()
     site.work()
@@ -212,6 +212,7 @@ def test_a_plan_that_is_cancelled_ends_its_agent_and_the_controller_does_the_nex
     site.close()
 
 
+@pytest.mark.long
 @pytest.mark.outages
 def test_who_waits_and_who_watches_hear_of_the_end_after_the_gateway_was_killed(site: Site) -> None:
     goal = {"goal": "Fix add", "allowed_files": ["calc.py"], "steps": STEPS, "queue": site.queue, "goal_id": site.queue}

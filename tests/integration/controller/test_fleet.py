@@ -71,6 +71,7 @@ def host(folder: Path, url: str, count: int, **remotes: Repo) -> Iterator[subpro
             process.wait(10)
 
 
+@pytest.mark.long
 def test_all_plans_of_a_fleet_end_though_two_of_three_hosts_die_and_one_lacks_a_repository(
     redis: Redis, redis_url: str, tmp_path: Path
 ) -> None:

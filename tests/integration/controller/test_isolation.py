@@ -421,6 +421,7 @@ def test_a_sibling_that_landed_meanwhile_is_merged_without_a_program_of_anybody(
     wait_until(lambda: planner.pending() == 0, what="acknowledged")
 
 
+@pytest.mark.outages
 def test_a_shallow_repository_of_another_object_format_works_too(
     planner: Planner, repo: Repo, start: Start, tmp_path: Path
 ) -> None:

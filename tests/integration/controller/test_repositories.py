@@ -116,6 +116,7 @@ environment = {{PATH = "{{clone}}/made/bin:{path}"}}
 """
 
 
+@pytest.mark.outages
 def test_what_a_setup_makes_is_made_once_for_a_lock_file_and_cannot_be_poisoned(
     planner: Planner, repo: Repo, remote: Repo, start: Start, tmp_path: Path
 ) -> None:

@@ -243,6 +243,7 @@ def test_an_answer_over_the_limit_fails_with_the_way_out(planner: Planner, start
     assert "make it shorter" in (evidence(planner.outcome("look")).suggestion or "")
 
 
+@pytest.mark.outages
 def test_what_caches_and_the_verification_leave_behind_is_no_change(
     planner: Planner, repo: Repo, start: Callable[..., None]
 ) -> None:

@@ -175,6 +175,7 @@ def at_work(fleets: Fleets) -> Iterator[None]:
     assert failed == []
 
 
+@pytest.mark.long
 def test_fifty_over_http_and_fifty_over_redis_complete_two_hundred_plans_exactly_once_while_all_else_is_killed(
     redis: Redis, redis_url: str, tmp_path: Path
 ) -> None:

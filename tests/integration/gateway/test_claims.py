@@ -326,6 +326,7 @@ def test_a_key_is_for_its_queues_and_a_paused_plan_gives_nothing(
     assert specs(redis) == []  # handed back: it waits in its plan, and with nobody
 
 
+@pytest.mark.long
 @pytest.mark.outages
 def test_a_thousand_wait_in_one_process_with_one_connection(here: Container, redis: Redis, redis_url: str) -> None:
     count, made = 1000, []

@@ -65,6 +65,7 @@ def refused(url: str, *words: str, **more: str) -> tuple[int, str]:
     return process.returncode, said
 
 
+@pytest.mark.long
 @pytest.mark.outages
 def test_what_cannot_work_is_refused_at_the_start_with_a_sentence(redis_url: str, tmp_path: Path) -> None:
     with create_server(("127.0.0.1", 0)) as taken:

@@ -222,6 +222,7 @@ def test_silence_has_comments_a_key_that_ends_ends_its_stream_and_so_does_the_pr
             assert time.monotonic() - began < 3
 
 
+@pytest.mark.long
 @pytest.mark.outages
 def test_readers_hear_of_every_event_once_while_workers_and_gateways_are_killed(tmp_path: Path) -> None:
     """Workers take turns at being killed, gateways at being ended; nobody reads more than 50 at a time."""

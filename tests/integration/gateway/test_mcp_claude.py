@@ -20,7 +20,7 @@ from tests.support.gateway import Gateway
 from tests.support.model_server import Asked, Says, model_server
 from worker.store.keys import GOALS
 
-pytestmark = pytest.mark.outages
+pytestmark = [pytest.mark.outages, pytest.mark.long]
 MODULES = Path(os.environ.get("PLANNER_TEST_NODE_MODULES", ""))
 TOOL = "mcp__planner__submit_goal"
 GOAL = {"goal": "Fix b", "allowed_files": ["b.py"], "goal_id": "from-claude", "wait_s": 0}

@@ -40,6 +40,7 @@ def test_schemathesis_finds_nothing_at_first_sight(planner_worker: RunningWorker
     search(planner_worker, tmp_path, *some, "--phases", "fuzzing", "--max-examples", "1", "--seed", "1")
 
 
+@pytest.mark.long
 @pytest.mark.outages
 def test_schemathesis_finds_nothing(planner_worker: RunningWorker, tmp_path: Path) -> None:
     search(planner_worker, tmp_path, "--phases", "examples,fuzzing", "--max-examples", "20", "--seed", "1")

@@ -215,6 +215,7 @@ def dribble(url: str, first: bytes, over: threading.Event, begun: threading.Barr
                     line.sendall(b"1")
 
 
+@pytest.mark.long
 @pytest.mark.outages
 def test_a_thousand_slow_clients_stop_nobody(url: str) -> None:
     over, answers = threading.Event(), []
