@@ -17,7 +17,7 @@ from worker.controller import pauses
 from worker.controller.readiness import agent_trouble
 
 Start = Callable[..., None]
-NO_LINTER = {"tool": "lint", "argv": ["no-such-linter", "."], "timeout_s": 9}
+NO_LINTER = {"tool": "lint", "argv": ["no-such-linter", "."], "timeout_s": 60}
 
 
 @pytest.fixture(autouse=True)

@@ -242,7 +242,7 @@ def test_a_verification_of_what_a_link_leads_out_to_is_refused(
     word: str, planner: Planner, repo: Repo, start: Start, tmp_path: Path
 ) -> None:
     linked(repo, {"tests": "../../outside"})
-    tool = {"tool": "python", "argv": ["python", "-c", f"open({str(tmp_path / 'ran')!r}, 'w')", word], "timeout_s": 9}
+    tool = {"tool": "python", "argv": ["python", "-c", f"open({str(tmp_path / 'ran')!r}, 'w')", word], "timeout_s": 60}
     planner.send("check", mode="test", verify_tools=[tool])
     start()
 
@@ -273,7 +273,7 @@ def linked(repo: Repo, links: dict[str, str]) -> None:
 
 
 def test_what_is_landed_is_what_was_verified(planner: Planner, repo: Repo, start: Start) -> None:
-    swaps = {"tool": "python", "argv": ["python", "-c", "open('calc.py', 'w').write('fine')"], "timeout_s": 9}
+    swaps = {"tool": "python", "argv": ["python", "-c", "open('calc.py', 'w').write('fine')"], "timeout_s": 60}
     planner.send("fix", intent="write('calc.py', 'broken')", allowed_files=["calc.py"], verify_tools=[swaps])
     start()
 

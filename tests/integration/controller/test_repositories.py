@@ -127,7 +127,7 @@ def test_what_a_setup_makes_is_made_once_for_a_lock_file_and_cannot_be_poisoned(
     text = SETUP.format(url=remote.path, folder=tmp_path, path=os.environ["PATH"])
     (tmp_path / "repos.toml").write_text(text)
     (tmp_path / "counted").mkdir()
-    lint = {"tool": "lint", "argv": ["lint"], "timeout_s": 9}
+    lint = {"tool": "lint", "argv": ["lint"], "timeout_s": 60}
     context = {"repo": "shop", "base_sha": None}
     poison = (
         "import shutil; write('made/bin/lint', '#!/bin/sh\\n'); write('made/new', '');"

@@ -248,7 +248,7 @@ def test_what_caches_and_the_verification_leave_behind_is_no_change(
     planner: Planner, repo: Repo, start: Callable[..., None]
 ) -> None:
     noise = "subprocess.run([sys.executable, '-m', 'pytest', '-q'], env={**os.environ, 'PYTHONDONTWRITEBYTECODE': ''})"
-    writes = {"tool": "python", "argv": ["python", "-c", "open('coverage.xml', 'w')"], "timeout_s": 9}
+    writes = {"tool": "python", "argv": ["python", "-c", "open('coverage.xml', 'w')"], "timeout_s": 60}
     planner.send("fix", intent=f"{noise}; {FIX}", allowed_files=["calc.py"], verify_tools=[writes])
     start()
 
@@ -324,7 +324,7 @@ def test_whatever_an_agent_does_to_its_checkout_the_next_attempt_begins_clean(
 def test_verifications_run_in_order_until_one_fails(planner: Planner, start: Callable[..., None]) -> None:
     def tool(name: str, code: int, passing: list[int]) -> dict[str, Any]:
         argv = ["python", "-c", f"print('{name}'); raise SystemExit({code})"]
-        return {"tool": name, "argv": argv, "timeout_s": 9, "pass_codes": passing}
+        return {"tool": name, "argv": argv, "timeout_s": 60, "pass_codes": passing}
 
     tools = [tool("one", 0, [0]), tool("two", 5, [0, 5]), tool("three", 1, [0]), tool("four", 0, [0])]
     planner.send("check", mode="test", verify_tools=tools)
@@ -338,7 +338,7 @@ def test_verifications_run_in_order_until_one_fails(planner: Planner, start: Cal
 
 
 def test_a_test_step_needs_no_agent(planner: Planner, start: Callable[..., None]) -> None:
-    planner.send("check", mode="test", verify_tools=[{"tool": "git", "argv": ["git", "status"], "timeout_s": 9}])
+    planner.send("check", mode="test", verify_tools=[{"tool": "git", "argv": ["git", "status"], "timeout_s": 60}])
     start(command="")
 
     outcome = planner.outcome("check")
@@ -401,7 +401,7 @@ def test_neither_agent_nor_verification_sees_the_controllers_secrets(
         monkeypatch.setenv(name, "secret")
     looks = {"tool": "python", "argv": ["python", "-c", "import os; assert 'secret' not in os.environ.values()"]}
     planner.send("look", intent="assert 'secret' not in os.environ.values()", mode="read_only",
-                 verify_tools=[looks | {"timeout_s": 9}])  # fmt: skip
+                 verify_tools=[looks | {"timeout_s": 60}])  # fmt: skip
     start()
 
     assert planner.outcome("look").success
@@ -448,7 +448,7 @@ def test_a_lease_lost_during_the_verification_lands_nothing(
     steal = "import redis; redis.Redis.from_url('{}').hset('{}', 'lease', 'another')"
     kwargs = planner.redis.connection_pool.connection_kwargs
     argv = ["python", "-c", steal.format(f"redis://{kwargs['host']}:{kwargs['port']}/0", spec["lease_key"])]
-    tool = {"tool": "python", "argv": [sys.executable, *argv[1:]], "timeout_s": 9}
+    tool = {"tool": "python", "argv": [sys.executable, *argv[1:]], "timeout_s": 60}
     planner.send("fix", intent=FIX, allowed_files=["calc.py"], verify_tools=[tool])
     planner.send("look", mode="read_only")
     start(heartbeat_s=60)
