@@ -5,6 +5,7 @@ By default it is the embedded Valkey; `PLANNER_TEST_REDIS_SERVER=/usr/bin/redis-
 
 from __future__ import annotations
 
+import functools
 import gc
 import logging
 import os
@@ -19,6 +20,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+import typer.main
+import typer.testing
 from redis import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 
@@ -100,6 +103,14 @@ def _state_of_this_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator
         for name in list(os.environ):  # of a CI job that runs these tests: no goal of theirs is about that
             if name.startswith(("GITHUB_", "CI_")):
                 patch.delenv(name)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _commands_of_this_session() -> Iterator[None]:
+    """Build the commands once, as a program does: for each call of a test runner that would be most of the test."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.testing, "_get_command", functools.cache(typer.main.get_command))
         yield
 
 
