@@ -148,7 +148,7 @@ def test_a_rate_lets_so_many_through_and_then_says_when_to_come_back(redis: Redi
 
     begin = time.monotonic()
     taken = sum(api_keys.take(redis, "quick", "100/s") == 0 for _ in range(200))
-    assert taken <= 100 + 100 * (time.monotonic() - begin)
+    assert taken <= 101 + 100 * (time.monotonic() - begin)  # one more: the server counts whole milliseconds
     wait_until(lambda: api_keys.take(redis, "quick", "100/s") == 0, what="filled again")
 
 
