@@ -189,7 +189,7 @@ class Catalogue:
     def _nearest(self, argv: tuple[str, ...], shown: str) -> str:
         near = self._by_executable.get(argv[0], ()) if argv else ()
         examples = {each.example: each.id for each in near or self.contracts.values()}
-        best = difflib.get_close_matches(shown[:200], examples, n=1, cutoff=0)[0]
+        best = _closest(shown[:200], tuple(examples))
         return f"The nearest contract is {examples[best]}, for example `{best}`."
 
     @cached_property
@@ -200,6 +200,12 @@ class Catalogue:
             for executable in dict.fromkeys(spelling.split()[0] for spelling in contract.spellings):
                 index.setdefault(executable, []).append(contract)
         return {executable: tuple(contracts) for executable, contracts in index.items()}
+
+
+@lru_cache(maxsize=1024)
+def _closest(shown: str, examples: tuple[str, ...]) -> str:
+    """Find the example that is most like what was `shown`; the same few commands are looked up for goal after goal."""
+    return difflib.get_close_matches(shown, examples, n=1, cutoff=0)[0]
 
 
 @lru_cache(maxsize=4096)
