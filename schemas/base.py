@@ -160,9 +160,9 @@ class Record(Outbound):
 
 def unknown_fields(message: Inbound) -> int:
     """Count the fields of `message`, at any depth, that this version of the wire does not know."""
-    count = len(message.__pydantic_extra__ or ())
+    count, held = len(message.__pydantic_extra__ or ()), message.__dict__
     for name in _fields_with_models(type(message)):
-        value = getattr(message, name)
+        value = held[name]
         if value is not None:
             for item in value if isinstance(value, tuple) else (value,):
                 if isinstance(item, Inbound):
@@ -179,6 +179,8 @@ class UnknownFields(NamedTuple):
 
 def name_unknown_fields(message: Inbound) -> UnknownFields:
     """Name the first MOST_NAMED fields of `message`, at any depth, that this version of the wire does not know."""
+    if not unknown_fields(message):  # as of nearly all
+        return UnknownFields()
     named = list(islice(_unknown(message, ""), MOST_NAMED))
     return UnknownFields(tuple(pointer for pointer, _ in named), tuple(near for _, near in named))
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
 from functools import cache
+from operator import is_
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -47,44 +48,76 @@ class Leaf:
     most: int | None = None
     least: int = 0
 
+    def rewrite(self, value: Any, change: Change, pointer: str) -> Any:
+        """Change the string."""
+        return change(pointer, value, self)
+
 
 @dataclass(frozen=True, slots=True)
 class _Record:
-    fields: tuple[tuple[str, Any], ...]
+    fields: tuple[tuple[str, Shape], ...]
+
+    def rewrite(self, value: Any, change: Change, pointer: str) -> Any:
+        changed, held = {}, value.__dict__
+        for name, part in self.fields:
+            old = held[name]
+            if old is not None and old != ():
+                new = part.rewrite(old, change, f"{pointer}/{name}")
+                if new is not old:
+                    changed[name] = new
+        return value.model_copy(update=changed) if changed else value
 
 
 @dataclass(frozen=True, slots=True)
 class _Each:
-    item: Any
+    item: Shape
+
+    def rewrite(self, value: Any, change: Change, pointer: str) -> Any:
+        many = tuple([self.item.rewrite(each, change, f"{pointer}/{at}") for at, each in enumerate(value)])
+        return value if all(map(is_, many, value)) else many
 
 
 @dataclass(frozen=True, slots=True)
 class _Entries:
-    key: Any
-    value: Any
+    key: Shape | None
+    value: Shape | None
+
+    def rewrite(self, value: Any, change: Change, pointer: str) -> Any:
+        entries = {}
+        for name, each in value.items():
+            at = f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}"
+            key = self.key.rewrite(name, change, at) if self.key else name
+            entries[key] = self.value.rewrite(each, change, at) if self.value else each
+        return value if entries == value else entries
 
 
 @dataclass(frozen=True, slots=True)
 class _Either:
-    text: Any
-    record: Any
-    many: Any
+    text: Shape | None
+    record: Shape | None
+    many: Shape | None
+
+    def rewrite(self, value: Any, change: Change, pointer: str) -> Any:
+        part = self.text if isinstance(value, str) else self.record if isinstance(value, BaseModel) else self.many
+        return value if part is None or value is None else part.rewrite(value, change, pointer)
 
 
 Change = Callable[[str, str, Leaf], str]  # pointer, text, what it is -> the text to put there
 Kinds = frozenset[TextKind]
+Shape = Leaf | _Record | _Each | _Entries | _Either  # where strings stand in a value
 
 
 def rewrite(message: BaseModel, kinds: Collection[TextKind], change: Change) -> Any:
     """Change every string of `message` that is of one of `kinds`; the same object where nothing changes."""
-    return _rewrite(message, shape_of(type(message), frozenset(kinds)), change, "")
+    shape = shape_of(type(message), frozenset(kinds))
+    return shape.rewrite(message, change, "") if shape else message
 
 
 @cache
-def shape_of(model: type[BaseModel], kinds: Kinds) -> Any:
+def shape_of(model: type[BaseModel], kinds: Kinds) -> Shape | None:
     """Work out once where in messages of a model strings of `kinds` stand; None for nowhere."""
     hints = get_type_hints(model, include_extras=True)
-    fields: list[tuple[str, Any]] = []
+    fields: list[tuple[str, Shape]] = []
     for name, field in model.model_fields.items():
         most = next((each.max_length for each in field.metadata if hasattr(each, "max_length")), None)
         found = _shape(hints[name], kinds, f"{model.__name__}.{name}", Leaf(TextKind.KEY, most), None)
@@ -93,7 +126,7 @@ def shape_of(model: type[BaseModel], kinds: Kinds) -> Any:
     return _Record(tuple(fields)) if fields else None
 
 
-def _shape(annotation: Any, kinds: Kinds, where: str, leaf: Leaf, kind: TextKind | None) -> Any:
+def _shape(annotation: Any, kinds: Kinds, where: str, leaf: Leaf, kind: TextKind | None) -> Shape | None:
     origin, args = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         kind = next((each for each in annotation.__metadata__ if isinstance(each, TextKind)), kind)
@@ -114,10 +147,10 @@ def _shape(annotation: Any, kinds: Kinds, where: str, leaf: Leaf, kind: TextKind
     raise WithoutKind(f"{where} is of a type that is not known to hold no text: {annotation}")
 
 
-def _composite(origin: Any, parts: list[Any]) -> Any:
+def _composite(origin: Any, parts: list[Shape | None]) -> Shape | None:
     if all(part is None for part in parts):
         return None
-    if origin is tuple:
+    if origin is tuple and parts[0]:
         return _Each(parts[0])
     if origin is dict:
         return _Entries(*parts)
@@ -125,30 +158,3 @@ def _composite(origin: Any, parts: list[Any]) -> Any:
         next((part for part in parts if isinstance(part, types)), None) for types in (Leaf, _Record, (_Each, _Entries))
     )
     return _Either(text, record, many)
-
-
-def _rewrite(value: Any, shape: Any, change: Change, pointer: str) -> Any:
-    match shape:
-        case Leaf():
-            return change(pointer, value, shape)
-        case _Record(fields):
-            changed = {}
-            for name, part in fields:
-                if (old := getattr(value, name)) is not None:
-                    new = _rewrite(old, part, change, f"{pointer}/{name}")
-                    if new is not old:
-                        changed[name] = new
-            return value.model_copy(update=changed) if changed else value
-        case _Each(item):
-            many = tuple(_rewrite(each, item, change, f"{pointer}/{at}") for at, each in enumerate(value))
-            return value if all(new is old for new, old in zip(many, value, strict=True)) else many
-        case _Entries(key, of):
-            entries = {}
-            for name, each in value.items():
-                at = f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}"
-                entries[_rewrite(name, key, change, at)] = _rewrite(each, of, change, at)
-            return value if entries == value else entries
-        case _Either(text, record, many):
-            part = text if isinstance(value, str) else record if isinstance(value, BaseModel) else many
-            return value if part is None or value is None else _rewrite(value, part, change, pointer)
-    return value

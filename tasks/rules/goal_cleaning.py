@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from schemas.envelope import FieldError
 from schemas.goal import Goal
@@ -24,6 +25,7 @@ MAX_FINDINGS = 100  # reported of one goal
 MAX_ERRORS = 100
 MAX_LINE, MAX_CONSTRAINTS = 1000, 100
 MAX_CLOSER_LOOK = 2 * 1024 * 1024  # characters of texts that hold markup, escapes, blobs or letters beyond ASCII
+MAX_UNSEEN = MAX_CLOSER_LOOK  # characters of texts that need not be looked at for that: they fit, whatever they hold
 
 _BAD_REPOSITORY = re.compile(r"^-|[\s\"'`<>|;&$(){}\[\]*?!^]")
 _WORDS = frozenset({TextKind.SENTENCE, TextKind.PROSE})
@@ -67,11 +69,16 @@ class _Pass:
         self.findings: list[str] = []
         self.errors: list[FieldError] = []
         self.room = MAX_CLOSER_LOOK
+        self._unseen: list[str] = []  # texts that may yet have to be looked at for that room
+        self._unseen_room = MAX_UNSEEN
 
     def change(self, pointer: str, text: str, leaf: Leaf) -> str:
         """Treat one string; once there is no room left, only to make it short."""
-        if not is_simple(text):
-            self.room -= len(text)
+        self._unseen.append(text)
+        self._unseen_room -= len(text)
+        if self._unseen_room < 0:
+            self.room -= sum(len(each) for each in self._unseen if not is_simple(each))
+            self._unseen.clear()
         if self.room < 0:
             return TOKEN[: leaf.most]
         made = _RULES[leaf.kind](self, pointer, text, leaf)
@@ -85,7 +92,8 @@ class _Pass:
         A step's field will hold it so.
         """
         found = sanitize(text)
-        flat = sanitize(flatten(found.text))
+        line = flatten(found.text)
+        flat = found if line == text and not found.findings else sanitize(line)
         self.findings.extend(attack.kind.value for attack in (*found.findings, *flat.findings))
         return flat.text if flat.findings else found.text
 
@@ -100,7 +108,7 @@ class _Pass:
 
     def name(self, pointer: str, text: str, leaf: Leaf) -> str:
         """Refuse what is no name, and keep what of it can be shown."""
-        if text.isprintable() and not INVISIBLE.search(text) and not sanitize(text).findings:
+        if _is_name(text):
             return text
         return self.refuse_name(pointer, text, leaf, _RULE_OF_NAMES)
 
@@ -134,6 +142,8 @@ class _Pass:
 
         None where they make none.
         """
+        if not lines:
+            return None
         joined = "; ".join(lines)
         text = self.strip(joined) if self.room >= 0 else joined
         if text == joined:
@@ -146,6 +156,11 @@ class _Pass:
             if text == joined:
                 return pieces
         return (TOKEN,)
+
+
+@lru_cache(maxsize=4096)  # goals come from the same few tenants and repositories
+def _is_name(text: str) -> bool:
+    return text.isprintable() and not INVISIBLE.search(text) and not sanitize(text).findings
 
 
 _RULES: Mapping[TextKind, Callable[[_Pass, str, str, Leaf], str]] = {

@@ -55,7 +55,7 @@ def estimate(mode: Mode) -> StepEstimate:
 
 def is_below(level: RiskLevel, other: RiskLevel) -> bool:
     """Tell whether `level` is a lower risk than `other`."""
-    return _ORDER.index(level) < _ORDER.index(other)
+    return level is not other and _ORDER.index(level) < _ORDER.index(other)
 
 
 LOW, MED, HIGH = RiskLevel
@@ -136,9 +136,12 @@ def _of_file(path: str) -> Assessment:
     return Assessment()
 
 
+_DECLARED = {level: Assessment(level) for level in RISK}
+
+
 def assess(files: Iterable[str]) -> Assessment:
     """Say how risky a step that may touch `files` is: as its riskiest file, the first of several."""
-    worst = Assessment()
+    worst = _DECLARED[LOW]
     for path in files:
         found = _of_file(path)
         if is_below(worst.level, found.level):
@@ -149,7 +152,7 @@ def assess(files: Iterable[str]) -> Assessment:
 def assess_declared(declared: RiskLevel, files: Iterable[str]) -> Assessment:
     """Assess a step that was declared to be of a level; `why` is empty where that level holds."""
     found = assess(files)
-    return found if is_below(declared, found.level) else Assessment(declared)
+    return found if is_below(declared, found.level) else _DECLARED[declared]
 
 
 def explain_raise(found: Assessment, guidance: str | None) -> str | None:

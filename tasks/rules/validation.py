@@ -250,7 +250,7 @@ def injections(steps: Sequence[PlannedStep]) -> Iterator[FieldError]:
     """Look through the texts of many steps at once, and through each only where there may be something to find."""
     for number, some in enumerate(batches(steps, SCANNED_AT_ONCE)):
         texts = [(index, *text) for index, step in enumerate(some, number * SCANNED_AT_ONCE) for text in _texts(step)]
-        if is_plain(_BETWEEN.join(text for _, _, text in texts)):
+        if is_plain(_BETWEEN.join(dict.fromkeys(text for _, _, text in texts))):
             continue
         for index, name, text in texts:
             if kinds := _attacks(text):

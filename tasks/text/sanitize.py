@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from html import unescape
@@ -80,12 +80,9 @@ def _findings(text: str, spans: list[Span]) -> list[FoundAttack]:
 
 def is_simple(text: str) -> bool:
     """Tell whether `text` is ASCII without controls, escapes, markup and long blobs."""
-    return (
-        _PLAIN.fullmatch(text) is not None
-        and not _ESCAPE.search(text)
-        and not _MARKUP.search(text)
-        and not _BLOB.search(text)
-    )
+    if not _PLAIN.fullmatch(text):
+        return False
+    return not _MAY_HIDE.search(text) or not (_ESCAPE.search(text) or _MARKUP.search(text) or _BLOB.search(text))
 
 
 def is_plain(text: str) -> bool:
@@ -93,13 +90,16 @@ def is_plain(text: str) -> bool:
 
     Most short fields have not.
     """
-    return (
-        _PLAIN.fullmatch(text) is not None
-        and not _ESCAPE.search(text)
-        and not _MARKUP.search(text)
-        and next(_matches(TextView(text)), None) is None
-        and next(_encoded(text, _LAYERS), None) is None
-    )
+    if not _PLAIN.fullmatch(text):
+        return False
+    if _MAY_HIDE.search(text) and not _hides_nothing(text):
+        return False
+    return next(_matches(TextView(text)), None) is None
+
+
+def _hides_nothing(text: str) -> bool:
+    """Tell whether no escape, no markup and no blob stands in ASCII text, or only blobs without an attack."""
+    return not _ESCAPE.search(text) and not _MARKUP.search(text) and next(_encoded(text, _LAYERS), None) is None
 
 
 def _inert(span: str) -> str:
@@ -167,6 +167,8 @@ _PROSE = _by_word([row for row in ATTACKS if row.view is not View.CODE])
 def _hits(folded: str, by_word: _Rows) -> Iterator[Span]:
     """Find where a row fits; what has been found once is not looked through again."""
     flat = folded.replace("\n", " ") if by_word is _PROSE else folded
+    if not _BEGINS[by_word is _PROSE].search(flat):
+        return
     for word in [word for word in by_word if word in flat]:  # as a rule none
         attacks, at = by_word[word], flat.find(word)
         while at >= 0:
@@ -178,6 +180,26 @@ def _hits(folded: str, by_word: _Rows) -> Iterator[Span]:
             at = flat.find(word, after)
 
 
+def _any_start(rows: _Rows) -> re.Pattern[str]:
+    """Find where a row may begin, in one pass over a text: at the beginning of a word, but for rows that say otherwise.
+
+    What begins alike is looked at once.
+    """
+    inner = {word for word, attacks in rows.items() if any(attack.after == "" for attack in attacks)}
+    return re.compile(f"(?<![a-z0-9])(?:{_tree(rows.keys() - inner)})|{_tree(inner) or '(?!)'}")
+
+
+def _tree(words: Iterable[str]) -> str:
+    """Write a pattern that finds any of `words`, those with one first letter behind that letter."""
+    below: dict[str, list[str]] = {}
+    for word in sorted(words):
+        below.setdefault(word[:1], []).append(word[1:])
+    if "" in below:  # a word that ends here is found, whatever follows
+        return ""
+    return "|".join(f"{re.escape(first)}(?:{_tree(rest)})" for first, rest in below.items())
+
+
+_BEGINS = {True: _any_start(_PROSE), False: _any_start(_CODE)}
 _PLAIN = re.compile(r"[\t\n -~]*")  # what `clean` and `fold` leave as it is but for its case
 _ESCAPE = re.compile(
     r"(?:%[0-9A-Fa-f]{2})+|&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z]{2,8});|\\x[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}"
@@ -194,6 +216,11 @@ def _unescape(found: re.Match[str]) -> str:
     return clean(unquote(escaped) if escaped.startswith("%") else unescape(escaped))
 
 
+# Where none of these stands there is no escape, no markup and no blob.
+_MAY_HIDE = re.compile(
+    r"[%&<\\*`~]|-->|\]\(|(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{16}"
+    r"|(?<![0-9A-Fa-f])[0-9A-Fa-f]{2}(?:[ :]?[0-9A-Fa-f]{2}){11}"
+)
 _GAPS = re.compile(f"{_GAP}+")
 _BASE64 = re.compile(
     r"[A-Za-z0-9+/_-]{16,}(?:\n[ \t>]{0,8}[A-Za-z0-9+/_-]{16,})*(?:\n[ \t>]{0,8}[A-Za-z0-9+/_-]+)?={0,2}"

@@ -101,6 +101,8 @@ def is_visible(text: str) -> bool:
 
 def fold(text: str) -> str:
     """Lower-case `text` and replace look-alike and accented letters, each in its place; for comparing only."""
+    if text.isascii():
+        return text.lower()
     lower = text.translate(FOLDED).lower()
     return lower if len(lower) == len(text) else "".join(char.lower()[:1] for char in text.translate(FOLDED))
 
@@ -149,7 +151,8 @@ def rewrite(view: TextView, pattern: re.Pattern[str], change: Callable[[re.Match
 
 def code_of(text: str) -> str:
     """Give the text of the view `code`, several times faster."""
-    return _BLANKS.sub(" ", fold(text))
+    folded = fold(text)
+    return _BLANKS.sub(" ", folded) if "  " in folded or "\t" in folded or "\\" in folded else folded
 
 
 def words_of(text: str) -> str:
@@ -157,7 +160,9 @@ def words_of(text: str) -> str:
     spaced = fold(text).translate(_TO_BLANK)
     if _ALONE.search(spaced):
         spaced = _SPELLED.sub(lambda found: found[0].replace(" ", ""), spaced)
-    return _LINE_ENDS.sub("\n", _SPACES.sub(" ", spaced))
+    if "  " in spaced:
+        spaced = _SPACES.sub(" ", spaced)
+    return _LINE_ENDS.sub("\n", spaced) if "\n" in spaced else spaced
 
 
 def code(view: TextView) -> TextView:

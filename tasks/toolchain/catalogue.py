@@ -64,8 +64,7 @@ class Catalogue:
 
     def match_argv(self, argv: tuple[str, ...], shown: str = "") -> VerifyTool:
         """Find the contract that accepts all of `argv`; UnknownCommand names the nearest one."""
-        contract, _ = self._read(argv, shown)
-        return contract.tool(argv)
+        return _tool(self, argv) or self._read(argv, shown)[0].tool(argv)
 
     def call(self, tool: str, args: tuple[str, ...]) -> VerifyTool:
         """Make a verification by contract id; options that the contract requires are added."""
@@ -141,7 +140,7 @@ class Catalogue:
         contract, reading = self._read(tool.argv)
         named = tuple(dict.fromkeys(each for each in tests if contract.focus and fits(contract.focus, each)))
         argv = contract.narrow(reading, named) or ()
-        found = self._find(argv)
+        found = self.find(argv)
         return found[0].tool(argv) if found else None
 
     def focus(self, tool: VerifyTool, tests: Sequence[str]) -> VerifyTool | None:
@@ -163,12 +162,13 @@ class Catalogue:
         return None
 
     def _read(self, argv: tuple[str, ...], shown: str = "") -> tuple[Contract, Reading]:
-        if found := self._find(argv):
+        if found := self.find(argv):
             return found
         shown = shown or shlex.join(argv)
         raise UnknownCommand(f"`{_quote(shown)}` is not in the tool catalogue. {self._nearest(argv, shown)}")
 
-    def _find(self, argv: tuple[str, ...]) -> tuple[Contract, Reading] | None:
+    def find(self, argv: tuple[str, ...]) -> tuple[Contract, Reading] | None:
+        """Find the contract that accepts all of `argv`, with what it reads there."""
         for contract in self._by_executable.get(argv[0], ()) if argv else ():
             if reading := contract.read(argv):
                 return contract, reading
@@ -221,9 +221,18 @@ def words(command: str) -> tuple[str, ...]:
         raise UnknownCommand(f"`{_quote(command)}` cannot be read: {error}.") from error
 
 
+@lru_cache(maxsize=512)  # the steps of a plan run the same few commands, and each is read twice
+def _tool(catalogue: Catalogue, argv: tuple[str, ...]) -> VerifyTool | None:
+    found = catalogue.find(argv)
+    return found[0].tool(argv) if found else None
+
+
 def render(tools: Sequence[VerifyTool]) -> str:
     """Write what `tools` run for people and for a shell; the first failure ends it."""
-    return AND.join(shlex.join(tool.argv) for tool in tools)
+    return AND.join([_join(tool.argv) for tool in tools])
+
+
+_join = lru_cache(maxsize=512)(shlex.join)
 
 
 def _within(test: str, places: Sequence[str]) -> Iterator[str]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from schemas.base import MODE_OF_TYPE, Mode, StepType
 from schemas.envelope import FieldError
 from schemas.goal import Goal, SuppliedStep
-from schemas.step import ControllerTaskSpec, PlannedStep
+from schemas.step import ControllerTaskSpec, PlannedStep, StepEstimate
 from tasks.base.errors import UnknownCommand
 from tasks.rules.risk import ROLLBACK, assess_declared, estimate, explain_raise
 from tasks.rules.validation import MAX_ERRORS
@@ -71,5 +73,16 @@ def _planned(goal: Goal, step: SuppliedStep, advice: str | None, catalogue: Cata
         verify_tools=tools,
         retry_limit=step.retry_limit,
         queue=step.queue or goal.queue,
-        estimate=estimate(mode).model_copy(update=step.estimate.model_dump(exclude_none=True)),
+        estimate=_estimated(mode, step.estimate.tokens, step.estimate.patch_cycles)
+        if not step.estimate.__pydantic_extra__
+        else estimate(mode).model_copy(update=step.estimate.model_dump(exclude_none=True)),
+    )
+
+
+@lru_cache(maxsize=256)  # the steps of a plan are expected to use the same
+def _estimated(mode: Mode, tokens: int | None, patch_cycles: int | None) -> StepEstimate:
+    usual = estimate(mode)
+    return StepEstimate(
+        tokens=usual.tokens if tokens is None else tokens,
+        patch_cycles=usual.patch_cycles if patch_cycles is None else patch_cycles,
     )
