@@ -27,6 +27,7 @@ WANTED: dict[str, type] = {
 }
 LEASES_OF_LOG = "log[].in[] leases"  # of `left_out`: what controllers said is not whole then
 PARTS = ("format", "format_version", "policy", "changed_meanwhile", *WANTED)
+LOG_ALONE = "it is the log alone, and a recording needs the plan beside its log: export the plan again without --log"
 JSON_FIELDS = frozenset({"head", "live", "goal", "document", "halt"})  # of the plan; the others are texts
 STATUS_NAMES = tuple(each.name for each in fields(StepStatus) if each.init)
 ATTEMPT_NAMES = tuple(each.name for each in fields(Attempt) if each.name != "entry")
@@ -70,7 +71,8 @@ class RecordedPlan:
             start, _ = places["log"]
             lines = [text[first:last].encode() for _, first, last in spans(text, start)]
         except (ValueError, LookupError, RecursionError) as error:
-            raise NoExport(f"it is no JSON object with a log ({type(error).__name__})") from error
+            why = LOG_ALONE if _is_log(data) else f"it is no JSON object with a log ({type(error).__name__})"
+            raise NoExport(why) from error
         if found.get("format") != FORMAT or found.get("format_version") != FORMAT_VERSION:
             raise NoExport(f'it is no document of the format "{FORMAT}", version {FORMAT_VERSION}')
         for name, kind in WANTED.items():
@@ -126,6 +128,15 @@ def name_columns(names: Sequence[str], record: Sequence[Any]) -> Item:
     """Name the columns of a record; those of a newer version stand in `more`."""
     named = dict(zip(names, record, strict=False))
     return {**named, "more": list(record[len(names) :])} if len(record) > len(names) else named
+
+
+def _is_log(data: bytes) -> bool:
+    """Whether these are lines of a log, as `planner export --log` writes them."""
+    try:
+        read_line(data.partition(b"\n")[0])
+    except (ValueError, LookupError, RecursionError):
+        return False
+    return True
 
 
 def _field(name: str, raw: bytes) -> Any:

@@ -124,6 +124,8 @@ def test_a_plan_that_goes_on_may_grow_behind_its_signature(run: Run, redis_url: 
     ("words", "code", "says"),
     [
         (("verify", "nobody"), 3, "nobody"),
+        (("replay", "nobody"), 3, "nobody"),
+        (("backtest", "--policy", "empty.toml", "nobody"), 3, "nobody"),
         (("verify", "no.jsonl"), 2, "no.jsonl: No such file or directory."),
         (("verify", "./"), 2, "Is a directory"),
         (("verify", "empty.jsonl"), 1, "TAMPERED, line 1: dropped"),
@@ -145,6 +147,7 @@ def test_what_cannot_be_done_is_a_sentence(
     run: Run, redis_url: str, tmp_path: Path, words: tuple[str, ...], code: int, says: str
 ) -> None:
     (tmp_path / "empty.jsonl").touch()
+    (tmp_path / "empty.toml").touch()
     run("sign", "--new-key", "key")
 
     result = run(*words)

@@ -180,11 +180,32 @@ def test_a_folder_is_replayed_a_line_a_plan(tmp_path: Path) -> None:
     assert "3 plans: 1 equal, 1 different, 1 unreadable" in shown
 
 
-def test_a_file_that_is_not_there_is_wrong_use(tmp_path: Path) -> None:
-    result = run(tmp_path / "none.json")
+@pytest.mark.parametrize("lines", [1, 5])
+@pytest.mark.parametrize("words", [["replay"], ["backtest", "--policy", "policy.toml"]])
+def test_a_log_without_its_plan_is_refused_with_how_to_export_it(
+    words: list[str], lines: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "policy.toml").touch()
+    recorded = RecordedPlan.read(exported()).lines[:lines]
+    (tmp_path / "ci-1.jsonl").write_bytes(b"".join(line + b"\n" for line in recorded))
 
-    assert result.exit_code == 2
-    assert "No such file" in result.stderr
+    result = CliRunner().invoke(app, [*words, "ci-1.jsonl"])
+
+    assert result.exit_code == 1
+    assert "export the plan again without --log" in " ".join(result.stdout.split())
+
+
+@pytest.mark.parametrize("words", [["replay"], ["verify"], ["backtest", "--policy", "policy.toml"]])
+def test_a_file_that_is_not_there_is_wrong_use_of_every_command(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "policy.toml").touch()
+
+    result = CliRunner().invoke(app, [*words, "none.jsonl", "--json"])
+
+    assert (result.exit_code, codec.loads(result.stdout)["code"]) == (2, "unreadable_file")
 
 
 @pytest.mark.parametrize(
@@ -208,13 +229,13 @@ def test_a_name_that_no_file_can_have_or_nobody_may_look_at_breaks_nothing(
     assert isinstance(long.exception, SystemExit), long.exception
     assert isinstance(hidden.exception, SystemExit), hidden.exception
     assert "127.0.0.1:1" in long.stderr  # it may be the name of a plan
-    assert (hidden.exit_code, "No such file" in hidden.output) == (1 if words[0] == "backtest" else 2, True)
+    assert (hidden.exit_code, "No such file" in hidden.output) == (2, True)
 
 
 @pytest.mark.parametrize("words", [["verify", "ci-4711"], ["policy", "diff", "current", "current"]])
-def test_a_server_that_is_away_is_no_difference(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_is_away_is_told_as_by_every_command_and_as_no_difference(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLANNER_REDIS_URL", "redis://127.0.0.1:1/0")
 
     found = CliRunner().invoke(app, [*words, "--json"])
 
-    assert (found.exit_code, codec.loads(found.stdout)["code"]) == (2, "no_redis")  # 1 says that something differs
+    assert (found.exit_code, codec.loads(found.stdout)["code"]) == (1, "no_redis")  # no `result`, no difference

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from worker.client.planner import Planner
 
 MAX_EXPORT_BYTES = 256 * 1024 * 1024
-HELP = "Plans, files of `planner export`, folders of such files; - is stdin."
+HELP = "Plans, files of `planner export` (without --log), folders of such files; - is stdin."
 
 
 def list_sources(names: Sequence[str]) -> list[str]:
@@ -35,7 +35,7 @@ def _sources(name: str) -> list[str]:
 
 def read_export(source: str, ask: Callable[[], Planner], tenant: str) -> bytes:
     """Read the export of a plan from its file, or from the planner that is asked; raises Failure."""
-    if source == "-" or "/" in source or source.endswith(".json") or is_file(source):
+    if source == "-" or "/" in source or source.endswith((".json", ".jsonl")) or is_file(source):
         return read_source(source, MAX_EXPORT_BYTES)
     planner, pieces, size = ask(), list[bytes](), 0
     with failures():

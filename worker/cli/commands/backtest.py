@@ -14,7 +14,7 @@ from worker.cli import plan_filter
 from worker.cli.console import FAILED, OK, USAGE, Failure, Json, command, open_planner, say, say_json
 from worker.cli.plan_filter import OfKind, OfTenant, Repo, Rule, Since, State, Until
 from worker.cli.policy_file import read_policy_file
-from worker.cli.recordings import list_sources, read_export
+from worker.cli.recordings import HELP, list_sources, read_export
 from worker.render.progress import ProgressLine
 from worker.store.keys import NO_TENANT
 
@@ -26,12 +26,7 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 100
 
-Plans = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="[PLAN|FILE...]", help="Plans, files of `planner export`, folders of such files; - is stdin."
-    ),
-]
+Plans = Annotated[list[str] | None, typer.Argument(metavar="[PLAN|FILE...]", help=HELP)]
 Rules = Annotated[
     Path, typer.Option("--policy", metavar="FILE", help="The other rules, as `planner policy apply` takes them.")
 ]
@@ -101,7 +96,10 @@ def _wanted(plans: list[str] | None, *options: str | None) -> PlanFilter | None:
 def _backtests(
     names: Sequence[str], wanted: PlanFilter | None, tenant: str, policy: Policy
 ) -> Iterator[tuple[str, Backtested | str]]:
-    """Backtest one plan at a time; where that cannot be done a sentence says why, and the others go on."""
+    """Backtest one plan at a time; where that cannot be done a sentence says why, and the others go on.
+
+    Raises Failure where no planner answers, or where the only name that is given means nothing.
+    """
     from tasks.record.backtest import backtest_recorded
     from tasks.record.creation import CannotReplay
     from tasks.record.recorded_plan import NoExport, RecordedPlan
@@ -109,11 +107,12 @@ def _backtests(
     with ExitStack() as stack:
         ask = cache(lambda: stack.enter_context(open_planner()))
         found = [plan.plan_id for plan in ask().plans(wanted)] if wanted else []
-        for source in [*list_sources(names), *found]:
+        sources = [*list_sources(names), *found]
+        for source in sources:
             try:
                 yield source, backtest_recorded(RecordedPlan.read(read_export(source, ask, tenant)), policy)
             except Failure as failure:
-                if failure.exit_code == FAILED:  # no planner answers
+                if failure.exit_code == FAILED or (len(sources) == 1 and not found):
                     raise
                 yield source, failure.problem.detail
             except (NoExport, CannotReplay) as why:

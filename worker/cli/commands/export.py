@@ -26,7 +26,7 @@ def export(
         Path | None, typer.Option("--output", "-o", dir_okay=False, help="Into this file; it is there once complete.")
     ] = None,
     log: Annotated[
-        Path | None, typer.Option("--log", dir_okay=False, help="The log alone, into this file: its lines as stored.")
+        Path | None, typer.Option("--log", dir_okay=False, help="The log alone, for `planner verify`, into this file.")
     ] = None,
     tenant: Owner = NO_TENANT,
     as_json: Json = False,  # noqa: ARG001 (it is JSON anyhow; errors are then too)
@@ -42,8 +42,8 @@ def export(
     [b]planner export ci-4711 --log ci-4711.jsonl[/b]
 
     Leases that count are left out, and the seed that they are made from, until the plan has ended. The lines of a log
-    are written byte for byte, so that `planner verify` can tell whether one was changed. With both options there are
-    two files.
+    are written byte for byte, so that `planner verify` can tell whether one was changed. `planner replay` and `planner
+    backtest` read the document, which has the plan beside its log. With both options there are two files.
     """
     with open_planner() as planner:
         plan_id = planner.resolve(plan, tenant)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from worker.cli.actor import own_name
-from worker.cli.console import FAILED, MISSING, OK, USAGE, Failure, Json, command, open_link, say, say_json
+from worker.cli.console import FAILED, MISSING, OK, Failure, Json, command, open_link, say, say_json
 from worker.cli.policy_file import read_policy_file
 from worker.cli.target import complete_plan
 from worker.host.regular_files import is_file
@@ -200,13 +200,8 @@ def _flat(name: str) -> dict[str, Any]:
     if name == "-" or "/" in name or "." in name or is_file(name):  # no digest has these
         text, _ = read_policy_file(name)
     else:
-        try:
-            with open_link(agreed=False) as link:
-                text = _text(link.client, _resolve(link.client, name))
-        except Failure as failure:
-            if failure.exit_code == FAILED:  # no server answers, which is no difference
-                raise Failure(failure.problem, USAGE) from failure
-            raise
+        with open_link(agreed=False) as link:
+            text = _text(link.client, _resolve(link.client, name))
     return flatten(read_table(text))
 
 
