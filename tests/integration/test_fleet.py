@@ -9,6 +9,7 @@ from redis import Redis
 from typer.testing import CliRunner
 
 from schemas import codec
+from tests.conftest import wait_until
 from tests.support.engine import a_goal, drain, plan
 from tests.support.messages import answer, report
 from worker.cli.commands.app import app
@@ -145,3 +146,14 @@ def test_show_says_since_when_a_step_waits_or_runs_and_with_whom(here: Container
     rests, drawn = first()
     assert (rests["kind"], bool(rests["until"])) == ("backoff", True)
     assert "next attempt in" in drawn
+
+    order = {"command": "halt", "command_id": "c-1", "scope": "plan", "plan_id": plan_id, "actor": "ada", "reason": "x"}
+    redis.xadd(Partition(0).commands, {"data": codec.dumps(order)})
+
+    def does_nothing() -> bool:
+        drain(here)  # which looks for commands now and then
+        return first()[0] is None
+
+    wait_until(does_nothing, what="a step of a plan that has ended does nothing")
+    assert "not run again" in first()[1]
+    assert "ACTIVE" not in first()[1]

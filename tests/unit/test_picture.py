@@ -14,6 +14,7 @@ from schemas.plan import PlanView, StepView
 from worker.render.explanation import draw as explain
 from worker.render.explanation import explanation
 from worker.render.plan import arrange, overview, plain, portrait
+from worker.render.summary import page_of_plan
 
 CREATED = "2026-11-21T22:00:00.000Z"
 LINE = {"limit": 100_000, "reserved": 20_000, "spent": 40_000}
@@ -105,6 +106,18 @@ def test_steps_that_a_halted_plan_never_ran_are_shown_as_not_run() -> None:
     halted = plan(step("a", state="HALTED"), step("b", "a", state="BLOCKED"), state="HALTED")
     assert "not run" in drawn(portrait(halted))
     assert "not run" not in drawn(portrait(halted.model_copy(update={"state": "EXECUTING"})))
+
+
+def test_a_step_that_waited_for_another_attempt_when_its_plan_ended_is_shown_as_not_run_again() -> None:
+    halted = plan(step("a", state="ACTIVE", attempt=1), step("b", "a", state="BLOCKED"), state="HALTED")
+    tried = {"at": "2026-11-21T22:00:00.000Z", "attempt": 1, "result": "FAILED", "category": None, "reason": None}
+
+    explained = explanation(halted, {"a": [tried]}, None)
+
+    for shown in (drawn(portrait(halted)), drawn(explain(explained)), page_of_plan(halted, explained)):
+        assert "not run again" in shown
+        assert "ACTIVE" not in shown
+        assert "BLOCKED" not in shown
 
 
 def test_a_success_that_nothing_proves_is_shown_as_such() -> None:

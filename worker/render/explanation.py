@@ -10,7 +10,7 @@ from rich.text import Text
 
 from schemas.plan import PlanView
 from tasks.policy.red_checks import DROPPED
-from worker.render.plan import DELIVERED, UNVERIFIED, plain
+from worker.render.plan import DELIVERED, UNVERIFIED, plain, told_state
 
 
 def draw(explained: dict[str, Any]) -> RenderableType:
@@ -24,7 +24,7 @@ def lines_of(explained: dict[str, Any]) -> list[str]:
     paused = [f"paused: {explained['paused_by']}"] if explained["paused_by"] else []
     untouched = [explained[name] for name in ("unverified", "outside") if explained.get(name)]
     delivered = [f"{name.replace('_', ' ')}: {explained[name]}" for name in DELIVERED if explained.get(name)]
-    return [head, *paused, *_halt(explained["halt"]), *delivered, *untouched, *_steps(explained["steps"])]
+    return [head, *paused, *_halt(explained["halt"]), *delivered, *untouched, *_steps(explained)]
 
 
 def _halt(halt: dict[str, Any] | None) -> Iterator[str]:
@@ -53,11 +53,12 @@ def _halt(halt: dict[str, Any] | None) -> Iterator[str]:
         yield f"  to go on: {evidence['unblock']}"
 
 
-def _steps(steps: list[dict[str, Any]]) -> Iterator[str]:
-    for step in steps:
+def _steps(explained: dict[str, Any]) -> Iterator[str]:
+    for step in explained["steps"]:
+        state = told_state(explained["state"], step["state"], was_tried=bool(step["attempts"]))
         before = f", inserted before the next attempt of {step['inserted_by']}" if step["inserted_by"] else ""
         doubt = "" if step["verified"] is not False else f", {UNVERIFIED}"
-        yield f"{step['step_id']}  {step['state']}{before}{doubt}"
+        yield f"{step['step_id']}  {state}{before}{doubt}"
         for attempt in step["attempts"]:
             why = ": ".join(str(attempt[name]) for name in ("category", "reason") if attempt[name])
             yield f"  {attempt['at']}  attempt {attempt['attempt']}  {attempt['result']}  {why}".rstrip()

@@ -43,7 +43,8 @@ EVENT_STYLES = {
     "started": "bold",
     "unverified": "yellow",
 }
-OPEN_STEPS = frozenset({StepState.PENDING, StepState.BLOCKED})
+OPEN_STEPS = frozenset({StepState.PENDING, StepState.BLOCKED, StepState.ACTIVE})
+ENDED = frozenset({PlanState.COMPLETED, PlanState.HALTED, PlanState.REJECTED})
 SHORT = len("plan_3c-") + 12  # bucket and millisecond: as a rule as good as the whole id
 BAR = 20
 SILENT_S = 30  # since the last heartbeat, after which that is told; controllers send one every 20 s
@@ -163,11 +164,21 @@ def _steps(plan: PlanView, most: int | None) -> Group:
     for branch, step in arrange(shown):
         mark, style = STEP_LOOKS[StepState(step.state)]
         name = Text.assemble((branch, "dim"), (f"{mark} ", style), step.step_id)
-        not_run = plan.state == PlanState.HALTED and step.state in OPEN_STEPS
-        state = Text("not run", "dim") if not_run else Text(step.state, style)
+        told = told_state(plan.state, step.state, was_tried=step.attempt > 0)
+        state = Text(told, style if told == step.state else "dim")
         table.add_row(name, state, str(step.attempt or ""), Group(*_work(step)))
     left = len(plan.steps) - len(shown)
     return Group(table, *([Text(f"... and {left:,} more steps (--all)", "dim")] if left else []))
+
+
+def told_state(of_plan: str, state: str, *, was_tried: bool) -> str:
+    """Name the state of a step for people.
+
+    A plan that ends keeps the states of steps that wait, also for another attempt (ACTIVE): these are not run any more.
+    """
+    if of_plan not in ENDED or state not in OPEN_STEPS:
+        return state
+    return "not run again" if was_tried else "not run"
 
 
 def blueprint(steps: Sequence[StepView], most: int) -> Group:

@@ -15,7 +15,7 @@ from schemas.base import PlanState
 from schemas.plan import Budget, GoalAnswer, PlanView
 from worker.render.explanation import lines_of
 from worker.render.mermaid import MAX_NODES, flowchart
-from worker.render.plan import STEP_LOOKS, plain, span
+from worker.render.plan import STEP_LOOKS, plain, span, told_state
 
 MAX_BYTES = 1_000_000  # of a page; GitHub takes 1 MiB for each step of a job
 MAX_ROWS = 100  # of the table of steps
@@ -108,10 +108,11 @@ def _delivered(of: PlanView | GoalAnswer) -> Iterator[str]:
 def _steps(plan: PlanView) -> Iterator[str]:
     steps = plan.steps
     marks = {str(state): mark for state, (mark, _) in STEP_LOOKS.items()}
+    told = {step.step_id: told_state(plan.state, step.state, was_tried=step.attempt > 0) for step in steps}
     rows = [
         (
             code(step.step_id),
-            f"{marks.get(step.state, '')} {step.state}{' (not verified)' if step.verified is False else ''}",
+            f"{marks.get(state, '')} {state}{' (not verified)' if step.verified is False else ''}".lstrip(),
             str(step.attempt or ""),
             step.risk_level,
             code(step.title),
@@ -119,12 +120,13 @@ def _steps(plan: PlanView) -> Iterator[str]:
             code(step.verify),
         )
         for step in steps[:MAX_ROWS]
+        for state in (told[step.step_id],)
     ]
     yield "### Steps"
     yield _table(("step", "state", "attempts", "risk", "work", "files", "verification"), rows)
     if len(steps) > MAX_ROWS:
         yield f"... and {len(steps) - MAX_ROWS:,} more steps."
-    yield f"```mermaid\n{flowchart((step.step_id, step.state, step.depends_on) for step in steps)}\n```"
+    yield f"```mermaid\n{flowchart((step.step_id, told[step.step_id], step.depends_on) for step in steps)}\n```"
     if len(steps) > MAX_NODES:
         yield f"The graph shows the first {MAX_NODES} steps."
 

@@ -20,12 +20,17 @@ LEASE = ("attempt", "claimed", "renewed", "controller")
 
 
 def with_activity(client: Redis, partitions: int, plan: PlanView) -> PlanView:
-    """Tell of each step of a plan what it does; nothing where this user may not read leases or queues."""
+    """Tell of each step of a plan what it does; nothing where this user may not read leases or queues.
+
+    Of a plan that has ended no step does anything, whatever is left of its pauses and attempts.
+    """
+    if plan.ended_at:
+        return plan
     try:
         found, now = _activities(client, partitions, plan.plan_id)
     except NoPermissionError:
         return plan
-    paused = {} if plan.ended_at else fleet.paused_queues(client, now)
+    paused = fleet.paused_queues(client, now)
     for step in plan.steps:
         if step.queue in paused and step.state in MAY_START and step.waiting is None:
             held = StepActivity(kind="held", reason=f"queue {step.queue} is paused by {paused[step.queue]}")
