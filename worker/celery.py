@@ -25,6 +25,7 @@ from worker.process.wakeup import SHARE
 from worker.process.wakeup_ledger import Key
 from worker.settings import credentials, sentinel
 from worker.settings.settings import WrongSettings, load
+from worker.store import commits
 from worker.streams import release
 from worker.telemetry import logs, tracing
 from worker.telemetry.counting import HERE
@@ -130,6 +131,7 @@ def _at_the_end_of_a_child(**_: Any) -> None:
     draft_threads.stop()
     sender.stop()
     tracing.stop()
+    commits.close_all()  # a child ends without what is registered for an interpreter's end
     release.release_own_claims(settings)
 
 

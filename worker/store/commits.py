@@ -8,13 +8,16 @@ since: by itself, and by the files of other processes, of which it cannot know w
 
 from __future__ import annotations
 
+import atexit
 import logging
+import os
 import threading
 import time
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
+from weakref import WeakSet
 
 from redis import Redis
 
@@ -28,6 +31,21 @@ log = logging.getLogger("planner.commits")
 REMEMBERED = 2000  # plans whose last commit is kept
 SAVE_S = 1.0
 COMPARE_S = 1.0  # a sweep that comes sooner after the last comparison makes none
+
+
+_open: WeakSet[Commits] = WeakSet()  # of this process: one that was forked has none of its parent's
+os.register_at_fork(after_in_child=_open.clear)
+
+
+@atexit.register
+def close_all() -> None:
+    """Keep what is known, at the end of a process.
+
+    A daemon thread that is in compiled code when the interpreter goes down is ended there, which glibc answers with
+    "FATAL: exception not rethrown" or worse: no thread may save then.
+    """
+    for each in tuple(_open):
+        each.close()
 
 
 class Lost(NamedTuple):
@@ -66,7 +84,7 @@ class Commits:
     It is kept in `folder`, for the others of this host and those to come.
 
     `connects` counts the connections that commits go over: on a new one the server has to be compared first. Not for
-    several threads at once; a thread of its own saves what is known.
+    several threads at once; a thread of its own saves what is known, which `close` ends.
     """
 
     def __init__(
@@ -87,7 +105,10 @@ class Commits:
         self._lost: Lost | None = None
         self._heard: list[OtherJournal] = []  # whose loss is part of `_lost`
         self._unsaved = False
+        self._saving: threading.Timer | None = None  # the newest thread that saves, or has
+        self._closed = False
         self.known = 0
+        _open.add(self)
 
     @property
     def is_compared(self) -> bool:
@@ -106,9 +127,10 @@ class Commits:
         self.known = max(self.known, number)
         if not self._unsaved:
             self._unsaved = True
-            saving = threading.Timer(SAVE_S, self.save)
-            saving.daemon = True
-            saving.start()
+            if not self._closed:
+                self._saving = threading.Timer(SAVE_S, self.save)
+                self._saving.daemon = True
+                self._saving.start()
 
     def sees_loss(self) -> bool:
         """Compare the server with what is known; returns whether it lost commits.
@@ -164,6 +186,15 @@ class Commits:
             )
             if self._journal and self._data_id and not self._journal.put(self._data_id, record):
                 self._journal = None
+
+    def close(self) -> None:
+        """Keep what is known now, and have no thread do that any more: the process ends."""
+        self._closed = True
+        if self._saving:
+            self._saving.cancel()
+            self._saving.join()
+        if self._unsaved:
+            self.save()
 
     def _ask(self, epoch: int, known: int) -> Count:
         key, fresh = self._partition.commits, uuid.uuid4().hex
