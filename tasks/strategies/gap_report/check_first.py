@@ -96,8 +96,9 @@ def _files_in(
     """Find the files that a failure is about among those that may change, and where tests failed the suspects."""
     tests = [f"FAILED {name}" for name in failure.get("failing_tests") or ()]
     text = "\n".join(filter(None, (*tests, failure.get("trace"), failure.get("suggestion"))))
-    places = Places.of((path for path in allowed if path not in absent), allowed, JUDGED)
-    files = tuple(path for path in places.locate_all(mentions(text, odd=places.odd)) if path in allowed)
+    there, may_change = frozenset(allowed).difference(absent), frozenset(allowed)
+    places = Places.of((path for path in allowed if path in there), allowed, JUDGED)
+    files = tuple(path for path in places.locate_all(mentions(text, odd=places.odd)) if path in may_change)
     if files and (tests or runs_tests(words)):
         files = with_suspects(files, {}, text, places, MAX_FILES)
     return files

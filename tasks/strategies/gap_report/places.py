@@ -82,8 +82,11 @@ class Places:
 
     @property
     def absent(self) -> tuple[str, ...]:
-        """The sources that the goal allows and that are yet to be made: none of these can be at fault."""
-        return tuple(path for path in files_of(sorted(self.allowed), Role.SOURCE) if path not in self.sources)
+        """The sources that the goal allows and that are yet to be made: none of these can be at fault.
+
+        A plan keeps them, and so at most as many as an action may have.
+        """
+        return files_of(sorted(self.allowed.difference(self.sources)), Role.SOURCE)[:MAX_TARGETS]
 
     def locate(self, mention: str, *, by_tool: bool = True) -> str | None:
         """Find the file that a tool or a person means; None is for one that cannot be of this project.

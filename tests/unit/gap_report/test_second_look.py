@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from schemas.kinds.gap_report import MAX_TARGETS
 from tasks.base.policy_version import POLICY_VERSION
 from tasks.handlers import goals
 from tasks.rules.strategy import End, LivePlan
 from tasks.strategies import gap_report
+from tasks.strategies.gap_report.places import Places
 from tasks.strategies.gap_report.suspects import imported
 from tasks.toolchain.catalogue import CATALOGUE
 from tests.corpus.goals import scene
@@ -87,6 +89,14 @@ def test_a_source_that_is_yet_to_be_made_is_not_patched_for_a_test_that_fails() 
     unnamed, *_ = drafted(a_failing_test(evidence=f"FAILED {TEST}::test_it\n", allowed=allowed)).steps
 
     assert patch.allowed_files == unnamed.allowed_files == ("shop/cart.py", TEST, "shop/m0.py")
+
+
+def test_of_sources_that_are_yet_to_be_made_a_plan_keeps_no_more_than_an_action_may_have() -> None:
+    new = [f"shop/new{number:03}.py" for number in range(MAX_TARGETS + 50)]
+    places = Places.of([*SOURCES, TEST], [*SOURCES, *new, TEST])
+
+    assert places.absent == tuple(new[:MAX_TARGETS])
+    assert Places.of([], new).absent == ()  # which files there are nobody said
 
 
 def test_where_the_patch_fails_twice_alike_the_cause_is_looked_for_and_patched() -> None:
