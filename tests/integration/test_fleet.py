@@ -95,6 +95,22 @@ def test_a_controller_is_shown_with_its_step_its_heartbeat_and_what_it_says_of_i
     assert claimed["step_id"] in drawn
 
 
+def test_of_controllers_that_are_idle_or_unknown_it_is_said_why_nothing_is_told(
+    here: Container, redis: Redis, planner: Any
+) -> None:
+    unknown = planner("controllers").stdout
+    three_steps(here, redis)
+    take(redis, "ctl-1")
+    busy = planner("controllers").stdout
+    redis.xgroup_createconsumer(GPU, CONTROLLERS, "ctl-2")
+    waits = planner("controllers").stdout
+
+    assert "over HTTP while it has a step in hand" in " ".join(unknown.split())
+    assert "idle" not in busy
+    assert "idle 0 s" in waits
+    assert "An idle controller says nothing of itself" in waits
+
+
 @pytest.mark.parametrize("said", [b"x" * 513, b"no JSON", b"[1]", b'"\x1b[31m"'])
 def test_what_is_no_small_object_is_not_shown(here: Container, redis: Redis, said: bytes) -> None:
     three_steps(here, redis)

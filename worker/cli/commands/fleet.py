@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from worker.cli.console import Json, command, open_planner, say, say_json
 
+NOBODY = (
+    "No controller is known. One that waits is listed once its queue has had a step, and one that asks over HTTP while "
+    "it has a step in hand. Start one: planner controller --help"
+)
+IDLE = "An idle controller says nothing of itself: host, version and counts come with the heartbeats of its next step."
+
 
 @command
 def queues(as_json: Json = False) -> None:
@@ -33,7 +39,10 @@ def controllers(as_json: Json = False) -> None:
 
     [b]planner controllers --json | jq -r '.[] | select(.steps == []) | .name'[/b]
 
-    Done and failed are as a controller counts them itself since its start; not every controller does.
+    Done and failed are as a controller counts them itself since its start; not every controller does. What a controller
+    says of itself (host, version, abilities, counts) it says with its heartbeats, so that of an idle one there is the
+    time since it last asked. It is not listed before its queue has had a step, and where it asks over HTTP only while
+    it has a step in hand.
     """
     from worker.render.fleet import draw_controllers
 
@@ -42,4 +51,6 @@ def controllers(as_json: Json = False) -> None:
     if as_json:
         say_json([each.model_dump(mode="json") for each in found])
     else:
-        say(draw_controllers(found) if found else "No controller reads a queue. Start one: planner controller --help")
+        say(draw_controllers(found) if found else NOBODY)
+        if any(not each.steps for each in found):
+            say(IDLE)
