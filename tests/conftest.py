@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 import pytest
 import typer.main
 import typer.testing
+from hypothesis import settings
 from redis import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 
@@ -34,6 +35,10 @@ from worker.telemetry.logs import JsonLines
 T = TypeVar("T")
 PATIENCE_S = 30.0  # with a server whose disk is busy
 CLOCK_HZ = 100  # an idle server rounds each wait up to a period of its clock, which is by itself a tenth of a second
+
+
+settings.register_profile("any machine", deadline=None)  # a busy one takes its time
+settings.load_profile("any machine")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -50,7 +55,12 @@ def pytest_collection() -> Iterator[None]:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let the long tests run longer."""
     group = parser.getgroup("planner")
-    group.addoption("--chaos-minutes", type=float, default=3, help="how long `-m chaos` takes; 100 plans a minute")
+    group.addoption(
+        "--chaos-minutes",
+        type=float,
+        default=3,
+        help="how long each of the two files of `-m chaos` takes; 100 plans a minute",
+    )
     group.addoption("--chaos-seed", type=int, help="play the faults of this seed again; else the time is the seed")
     group.addoption("--fuzz-entries", type=int, default=2000, help="how many entries the fuzz sends")
     group.addoption("--fuzz-seed", type=int, default=1, help="which entries the fuzz sends")
