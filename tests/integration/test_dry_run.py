@@ -120,3 +120,24 @@ def test_a_tools_file_that_is_wrong_is_told(submit: Submit, monkeypatch: pytest.
     monkeypatch.setenv("PLANNER_TOOLS_FILE", "nowhere.toml")
 
     assert submit("-g", "Fix it", "-f", "src/a.py").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("allowed", "says"),
+    [
+        ((), "set them to the files that may change. The gap is about tests/test_a.py; where tests fail, allow the"),
+        (("-f", "docs/b.md"), "The gap is about tests/test_a.py, and allowed_files has none of these: add them."),
+    ],
+)
+def test_a_gap_report_without_the_files_that_may_change_says_which_and_how_they_are_named(
+    submit: Submit, tmp_path: Path, allowed: tuple[str, ...], says: str
+) -> None:
+    case = '<testcase classname="tests.test_a" name="test_it"><failure message="x">tests/test_a.py:3: x</failure>'
+    (tmp_path / "report.xml").write_text(f'<testsuite name="pytest">{case}</testcase></testsuite>')
+
+    ended = submit("--from-junit", "report.xml", "--kind", "gap_report", *allowed)
+
+    said = " ".join(ended.stdout.split())
+    assert ended.exit_code == 1
+    assert says in said
+    assert "by --file (-f), again for more" in said

@@ -127,8 +127,8 @@ def test_an_evolution_begins_at_its_own_base(repository: Repository) -> None:
 @pytest.mark.parametrize(
     ("allowed", "context", "why"),
     [
-        (["lib/a.py"], {}, "not those of this checkout"),
-        (["src/cart.py", "lib/a.py"], {}, "not those of this checkout"),
+        (["lib/a.py"], {}, "this checkout has no file like lib/a.py."),
+        (["src/cart.py", "lib/a.py", "src/**", "nosuch/**"], {}, "this checkout has no file like lib/a.py, nosuch/**."),
         (["src/cart.py"], {"repo": "acme/till"}, "this is a checkout of acme/shop"),
         ([], {}, None),
     ],
@@ -337,3 +337,26 @@ def test_the_variables_of_a_job_are_read(tmp_path: Path) -> None:
         assert job_of(pulled) == Job("acme/shop", "a" * 40)
     event.unlink()
     assert job_of(pulled) == Job("acme/shop", "a" * 40)
+
+
+@pytest.mark.parametrize(
+    ("more", "files", "says"),
+    [
+        ({}, {"src/cart.py": "x = 1\n"}, "controllers need ruff check and pyright, unless"),
+        ({"checks": ["mypy"]}, {"src/cart.py": "x = 1\n"}, None),
+        ({}, FILES, None),
+    ],
+)
+def test_what_checks_a_gap_report_of_a_project_that_configures_nothing_is_told(
+    repository: Repository, more: dict[str, Any], files: dict[str, str], says: str | None
+) -> None:
+    gap = {"description": "Quality check failed: ruff", "category": "quality", "evidence": "src/cart.py:1:1: F401"}
+    body = {
+        "kind": "gap_report",
+        "allowed_files": ["src/cart.py"],
+        "gap_report": {"gap_report": {"gaps": [gap]}, **more},
+    }
+
+    notes = " ".join(fill(body, repository(files), None).notes)
+
+    assert (says in notes) if says else "controllers need" not in notes

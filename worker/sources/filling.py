@@ -6,7 +6,7 @@ What the goal says stands. Nothing is filled in from a checkout that cannot be w
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -16,10 +16,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from schemas import codec
+from schemas.base import GoalKind
 from schemas.goal import MAX_GOAL_BYTES, GoalContext
 from schemas.kinds.gap_report import GapGoal
 from tasks.base.errors import UnknownCommand
 from tasks.strategies.gap_report.analysis import category_of, wish
+from tasks.strategies.gap_report.checks import CHECKS, command_of, title_of
 from tasks.strategies.gap_report.places import Places
 from tasks.text.paths import clean, expand_globs, is_glob, meant_by_globs
 from tasks.toolchain.catalogue import CATALOGUE
@@ -51,6 +53,7 @@ READ = frozenset(  # the manifests that plans are made by
 )
 WORD = re.compile(r"[\w./@+-]+")
 MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # as make looks for them
+MOST_NAMED = 3  # patterns of a note
 TARGET = re.compile(r"^(test|check)\s*:(?!=)", re.MULTILINE)
 
 
@@ -93,7 +96,21 @@ def fill(body: Mapping[str, Any], folder: Path, job: Job | None) -> Filling:
     if _base(body, context):
         found.pop("base_sha", None)
     filled = {name: value for name, value in found.items() if value and name not in context}
+    notes += _checked_by(body, context | filled) if checkout else ()
     return Filling({**body, "context": context | filled} if filled else dict(body), filled, tuple(notes))
+
+
+def _checked_by(body: Mapping[str, Any], context: Mapping[str, Any]) -> Iterator[str]:
+    """Say what checks a gap report whose project configures nothing, since controllers need these tools."""
+    given = body.get(GoalKind.GAP_REPORT)
+    if body.get("kind") != GoalKind.GAP_REPORT or not isinstance(given, dict) or given.get("checks") is not None:
+        return
+    if context.get("language") == "python" and not context.get("manifests"):
+        tools = " and ".join(title_of(command_of(CATALOGUE, name) or (name,)) for name in CHECKS)
+        yield (
+            f"No manifest here configures a linter or a type checker: controllers need {tools}, unless the goal's "
+            "`gap_report.checks` names other checks."
+        )
 
 
 def _base(body: Mapping[str, Any], context: Mapping[str, Any]) -> Any:
@@ -128,7 +145,7 @@ def _of_checkout(
     files = checkout.files(commit or checkout.head)
     new = created(body, files)
     if patterns and not is_about(files, patterns, new):
-        notes.append(_why_not(files, patterns, checkout.prefix))
+        notes.append(_why_not(files, patterns, checkout.prefix, new))
         return {}
     found: dict[str, Any] = {"repo": _repository(checkout, named, job)}
     if commit is None:
@@ -219,10 +236,13 @@ def _is_new_in(glob: str, folders: Container[str]) -> bool:
     return bool(above) and above in folders
 
 
-def _why_not(files: Iterable[str], patterns: Sequence[str], prefix: str) -> str:
+def _why_not(files: Collection[str], patterns: Sequence[str], prefix: str, new: Sequence[str]) -> str:
+    """Say why a checkout is not what the patterns are about, and name those that have no file there."""
     if prefix and is_about(files, [prefix + each for each in patterns]):
         return f"Nothing is filled in: paths begin at the root of the repository, such as {prefix}{patterns[0]}."
-    return "Nothing is filled in: the files that may change are not those of this checkout."
+    strange = [each for each in patterns if not is_about(files, (each,), new)]
+    named = ", ".join(strange[:MOST_NAMED]) + (" and others" if len(strange) > MOST_NAMED else "")
+    return f"Nothing is filled in: this checkout has no file like {named}."
 
 
 def _of_files(

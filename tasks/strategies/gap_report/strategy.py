@@ -44,6 +44,7 @@ from tasks.strategies.gap_report.verification import aim_tests
 from tasks.text.fields import fit
 from tasks.text.paths import MAX_GLOB_WORK, clean, expand_globs, is_glob
 from tasks.toolchain.catalogue import Catalogue
+from tasks.toolchain.files import Role, files_of
 
 _WORD = re.compile(r"[\w./@+-]+")
 MAX_LISTED = 1000  # files that somebody chooses among
@@ -74,7 +75,9 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
     choice = choose(goal, given, gaps, history, shield, rules)
     if not isinstance(choice, Choice):
         outside = next((each for each in choice if each.reason is PassedReason.OUTSIDE), None)
-        return reject("no_allowed_files", (_outside(outside.files),)) if outside else NothingToDo("all_protected")
+        if outside is None:
+            return NothingToDo("all_protected")
+        return reject("no_allowed_files", (_outside(outside.files, goal.allowed_files),))
     files = tuple(dict.fromkeys((*allowed.files, *choice.reached)))
     project = aim_tests(Project.of(goal, files, test, catalogue), choice.judges)
     checks = choose_checks(project, given.checks, rules.checks)
@@ -216,11 +219,15 @@ def _phases(iteration: Iteration) -> tuple[Phase, ...]:
     )
 
 
-def _outside(named: Sequence[str]) -> FieldError:
-    if not named:
-        sentence = "A step that patches needs allowed_files: set them to the files that may change."
+def _outside(named: Sequence[str], allowed: Sequence[str]) -> FieldError:
+    about = fit(", ".join(named), 200)
+    if allowed and named:
+        sentence = f"The gap is about {about}, and allowed_files has none of these: add them."
     else:
-        sentence = f"The gap is about {fit(', '.join(named), 200)}, and allowed_files has none of these: add them."
+        sentence = "A step that patches needs allowed_files: set them to the files that may change."
+        if named:
+            tested = "; where tests fail, allow the sources that they test" if files_of(named, Role.TEST) else ""
+            sentence = f"{sentence} The gap is about {about}{tested}."
     return field_error("/allowed_files", "no_allowed_files", sentence)
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 MOST_STEPS = 200  # that are drawn
 SUBMITTED_BEFORE = "Submitted before: the same is asked for at the same commit. Another --goal-id asks for it anew."
+HOW_TO_ALLOW = "  Name the files that may change by --file (-f), again for more: -f src/a.py -f 'tests/**'."
 NO_GOAL = "Say what shall be done: FILE, --goal, --from-junit, --from-sarif, --roadmap or --inbox."
 
 
@@ -306,5 +307,7 @@ def _sentence(result: Mapping[str, Any], tenant: str) -> str:
     why = ": ".join(filter(None, (result.get("halt_rule"), result.get("halt_reason")))) or result["reason"]
     delivered = (result.get("branch"), result.get("pull_request"), result.get("undelivered"))
     known = [SUBMITTED_BEFORE] if result.get("entry", "") is None else []
+    if any(each.get("code") == "no_allowed_files" for each in result["errors"]):
+        known.append(HOW_TO_ALLOW)
     first = "  ".join(filter(None, (result.get("state") or result["verdict"], result["plan_id"], why, *delivered)))
     return "\n".join([first, *(f"  {each['pointer'] or '/'}  {each['message']}" for each in result["errors"]), *known])
