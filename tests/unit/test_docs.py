@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 import shlex
 import tomllib
+from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import AliasChoices
+from typer.main import get_command
 
 from schemas.kinds.evolution import CommitPlanningContext
 from tasks.toolchain.classify import ALIASES
@@ -137,3 +140,19 @@ def test_nothing_cites_a_document_that_the_repository_does_not_have() -> None:
 
     assert len(files) > 500
     assert {name: words for name, words in cited.items() if words} == {}
+
+
+def commands_below(command: Any, *path: str) -> Iterator[tuple[str, str]]:
+    """Yield every command that `planner --help` leads to, with its help."""
+    for name, each in getattr(command, "commands", {}).items():
+        if not each.hidden:
+            yield from commands_below(each, *path, name)
+    if not hasattr(command, "commands"):
+        yield " ".join(path), command.help or ""
+
+
+def test_the_help_of_every_command_has_an_example_of_itself() -> None:
+    helps = dict(commands_below(get_command(app)))
+
+    assert len(helps) > 50
+    assert [name for name, text in helps.items() if not re.search(rf"\[b\].*planner {name}\b", text)] == []
