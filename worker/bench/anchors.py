@@ -14,11 +14,14 @@ from typing import Any
 from celery import Celery
 from redis import Redis
 
+from worker.bench.latency import IDLE_S
+from worker.bench.site import Site
 from worker.store import functions
 
 ARGUMENT = "x" * 503  # as long as an outcome
 DONE, REPLY = "bench:done", "bench:reply"
 FLOOR_BATCH = 64
+ROUNDTRIPS = 200
 
 app = Celery("bench", broker=os.environ.get("PLANNER_REDIS_URL"))
 app.conf.update(
@@ -58,6 +61,27 @@ def _client() -> Redis:
     return Redis.from_url(app.conf.broker_url)
 
 
+def rates(site: Site) -> dict[str, float]:
+    """Measure Celery's no-op tasks, its way to a reply back to back and after a pause, and the raw loop."""
+    tasks = site.sizes.tasks
+    site.client.flushdb()
+    site.say("Celery: no-op tasks")
+    enqueue(tasks)
+    with site.workers(app="worker.bench.anchors"):
+        noop = noop_per_s(site.client, tasks)
+        site.say("Celery: send_task to reply")
+        reply = roundtrip_ms(site.client, ROUNDTRIPS)
+        site.say("Celery: send_task to reply, from an idle worker")
+        idle = roundtrip_ms(site.client, site.sizes.idle_pings, IDLE_S)
+    site.say("The raw Lua loop")
+    return {
+        "celery_noop_per_s": noop,
+        "celery_roundtrip_p50_ms": reply,
+        "celery_roundtrip_idle_p50_ms": idle,
+        "floor_per_s": floor_per_s(site.client, site.sizes.plans * site.sizes.steps),
+    }
+
+
 def enqueue(tasks: int) -> None:
     """Put `tasks` no-op tasks between two marks, before a worker starts.
 
@@ -73,10 +97,11 @@ def noop_per_s(client: Redis, tasks: int) -> float:
     return tasks / (end - begin)
 
 
-def roundtrip_ms(client: Redis, tries: int) -> float:
-    """Measure send_task -> run -> reply, the median of `tries`."""
+def roundtrip_ms(client: Redis, tries: int, pause_s: float = 0.0) -> float:
+    """Measure send_task -> run -> reply, each after a pause: the median of `tries`."""
     taken = []
     for _ in range(tries):
+        time.sleep(pause_s)
         begin = time.perf_counter()
         mark.delay(REPLY)
         _wait(client, REPLY)

@@ -52,8 +52,9 @@ def _with_readers(client: Redis, at: RunningGateway, readers: int) -> tuple[floa
         assert process.stdout  # noqa: S101
         process.stdout.readline()  # all are there
         before = cpu.usage(client, at.pid).worker
-        for _ in fleet.pings(client, PAUSE_S):
-            pass
+        with fleet.Fleet(client) as controllers:
+            for _ in controllers.pings(PAUSE_S):
+                pass
         time.sleep(SETTLED_S)
         spent = cpu.usage(client, at.pid).worker - before
         process.stdin.close()

@@ -12,14 +12,14 @@ from schemas import codec
 from worker.bench.fleet import wait_for
 from worker.store import keys
 
-FLOOD, COLD = 10_000, 200
+COLD = 200
 PAGE = 500  # goals that are on their way together
 
 
-def goal_latency_ms(client: Redis) -> dict[str, float]:
-    """Measure the p99 of a goal from published to planned, ms, one at a time: alone, and behind FLOOD others."""
+def goal_latency_ms(client: Redis, flood: int) -> dict[str, float]:
+    """Measure the p99 of a goal from published to planned, ms, one at a time: alone, and behind `flood` others."""
     alone = _planned("cold", client)
-    for first in range(0, FLOOD, PAGE):
+    for first in range(0, flood, PAGE):
         pipeline = client.pipeline(transaction=False)
         for number in range(first, first + PAGE):
             pipeline.xadd(keys.GOALS, {"data": _goal("flood", number)})

@@ -1,0 +1,105 @@
+"""The server of a benchmark: the embedded one, an installed program, or one that runs somewhere."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from redis import Redis
+from redis.exceptions import ConnectionError as NoServer
+
+from worker.bench.fleet import wait_for
+from worker.host import embedded_server
+from worker.store import clients
+
+EMBEDDED = "embedded"
+
+
+class UnusableServer(Exception):
+    """The benchmark cannot use this server; the text says why."""
+
+
+@contextmanager
+def running(server: str, directory: Path, preload: Path | None = None) -> Iterator[str]:
+    """Run `server` with its data in `directory`; yields its URL. One that has a URL runs already, and has to be empty.
+
+    `preload` is a library that the dynamic linker puts before those of the server, such as another allocator.
+    """
+    if "://" in server:
+        if preload:
+            raise UnusableServer(f"{server} runs already: nothing can be preloaded into it.")
+        _check_empty(server)
+        yield server
+        return
+    with patch.dict(os.environ, {"LD_PRELOAD": str(preload)} if preload else {}):
+        starting = embedded_server.valkey(directory) if server == EMBEDDED else _program(server, directory)
+        url = starting.__enter__()
+    try:
+        if preload:
+            _check_preloaded(url, preload)
+        yield url
+    finally:
+        starting.__exit__(None, None, None)
+
+
+@contextmanager
+def _program(name: str, directory: Path) -> Iterator[str]:
+    """Run an installed redis-server or valkey-server with the configuration of the embedded one."""
+    found = shutil.which(name)
+    if not found:
+        raise UnusableServer(f"There is no program {name}; --server takes `{EMBEDDED}`, a program, or a URL.")
+    port = embedded_server.free_port()
+    options = [word for key, value in embedded_server.CONFIG.items() for word in (f"--{key}", value)]
+    command = [found, "--port", str(port), "--bind", "127.0.0.1", "--dir", str(directory), *options]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)  # noqa: S603 (the user's own choice)
+    try:
+        url = f"redis://127.0.0.1:{port}/0"
+        wait_for(lambda: process.poll() is not None or _answers(url), 30)
+        if process.poll() is not None:
+            raise UnusableServer(f"{found} has ended with {process.returncode}; is it a Redis server?")
+        yield url
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def _answers(url: str) -> bool:
+    try:
+        with clients.connect(url) as client:
+            return bool(client.ping())
+    except NoServer:
+        return False
+
+
+def _check_empty(url: str) -> None:
+    with clients.connect(url) as client:
+        if keys := client.dbsize():
+            raise UnusableServer(
+                f"{clients.place(url)} has {keys} keys, and the benchmark empties it: name another one."
+            )
+
+
+def _check_preloaded(url: str, library: Path) -> None:
+    with clients.connect(url) as client:
+        maps = Path(f"/proc/{client.info('server')['process_id']}/maps").read_text()
+    if library.resolve().name not in maps:
+        raise UnusableServer(f"The server has not loaded {library}: is it linked statically?")
+
+
+def describe(client: Redis, preload: Path | None = None) -> dict[str, str]:
+    """Name a server, its version, and the allocator that it has."""
+    info: Any = client.info("everything")
+    name = info.get("server_name", "redis")
+    allocator = str(info["mem_allocator"])
+    return {
+        "name": name,
+        "version": str(info.get(f"{name}_version", info["redis_version"])),
+        "allocator": f"{allocator}, {preload.name} preloaded" if preload else allocator,
+        "appendfsync": str(client.config_get("appendfsync").get("appendfsync", "")),
+    }
