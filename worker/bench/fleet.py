@@ -194,7 +194,8 @@ class Fleet:
 def _specs(reply: Any) -> list[WaitingSpec]:
     if isinstance(reply, Exception):
         raise reply
-    return [WaitingSpec(entry, fields[1]) for _, found in reply or () for entry, fields in found]
+    queues = reply.values() if isinstance(reply, dict) else [found for _, found in reply or ()]  # RESP3 has a map
+    return [WaitingSpec(entry, fields[1]) for found in queues for entry, fields in found]
 
 
 def work(client: Redis, outcomes: int) -> float:

@@ -1,0 +1,174 @@
+"""The benchmark: its controllers say what others would, its floor writes what we write, and a run has all figures."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis import Redis
+from typer.testing import CliRunner
+
+from schemas import codec
+from schemas.outcome import Outcome
+from tests.conftest import running_worker
+from tests.support.engine import container, plan
+from tests.support.stored import P0, plans, state
+from worker.bench import Measurement, effects, fleet, measure, plan_sizes, servers
+from worker.bench.fleet import Fleet
+from worker.bench.site import Site, Sizes
+from worker.cli.commands.app import app
+
+SMALL = Sizes(
+    plans=20,
+    steps=3,
+    warm_up=2,
+    tasks=50,
+    pings=20,
+    idle_pings=3,
+    steps_of_plans=(10, 50),
+    least_outcomes=100,
+    live_plans=(20, 50),
+    heartbeats=200,
+    flood=3000,
+)
+REDIS_SERVER = Path("/usr/bin/redis-server")
+
+
+def test_the_fleets_outcome_is_byte_for_byte_that_of_the_whole_spec(redis_url: str) -> None:
+    with Redis.from_url(redis_url) as redis, container(redis_url) as here, Fleet(redis) as controllers:
+        plan(here, redis, *[codec.loads(fleet.goal(number, 12, chains=4)) for number in range(3)])
+
+        specs = controllers.read(100, 1000)
+        written = [fleet.encoded_outcome(spec.data) for spec in specs]
+
+        assert len(specs) == 12
+        assert written == [codec.dumps(fleet.outcome(codec.loads(spec.data))) for spec in specs]
+        assert all(Outcome.model_validate_json(each).success for each in written)
+
+
+def test_the_fleet_works_on_all_partitions_until_every_outcome_is_applied(redis_url: str) -> None:
+    with Redis.from_url(redis_url) as redis, container(redis_url, partitions=2) as here:
+        goals = [codec.loads(fleet.goal(number, 1)) | {"context": {"repo": f"r{number}"}} for number in range(8)]
+        plan(here, redis, *goals)
+
+        with Fleet(redis, 2) as controllers:
+            specs = controllers.read(100, 1000)
+            controllers.answer(specs)
+
+        addresses = Counter(codec.loads(spec.data)["reply_to"].encode() for spec in specs)
+        assert {address: redis.xlen(address) for address in addresses} == addresses
+        assert len(addresses) == 2
+
+
+def test_the_bare_loop_writes_what_a_commit_of_ours_wrote(redis_url: str, tmp_path: Path) -> None:
+    with Redis.from_url(redis_url) as redis, running_worker(redis_url, tmp_path / "worker.log"):
+        site = Site(redis, redis_url, "solo", lambda _: None, SMALL)
+        site.submit([fleet.goal(0, 10)])
+        (model,) = plans(redis)
+        log = P0.plan(model).log
+
+        commit = effects.capture(redis)
+        written: Any = redis.lrange(log, effects.APPLIED_BEFORE + 1, effects.APPLIED_BEFORE + 1)
+        redis.function_load(commit.function, replace=True)
+        redis.config_resetstat()
+        plan_id = f"plan_00-{secrets.token_hex(16)}"
+        words = [word.replace(effects.PLAN_ID, plan_id.encode()) for word in commit.arguments]
+        words = [b"0-1" if word in (effects.OLD, effects.OUTCOME) else word for word in words]
+        redis.fcall("bench_effects", 0, *words, *words)
+        calls: Any = redis.info("commandstats")
+        copied: Any = redis.lrange(log.replace(model, plan_id), 0, -1)
+        redis.function_delete("bench_effects")
+
+        assert copied == [line.replace(model.encode(), plan_id.encode()) for line in written * 2]
+        wanted = Counter(write[0].decode().lower() for write in commit.writes)
+        assert {name: calls[f"cmdstat_{name}"]["calls"] for name in wanted} == {
+            name: 2 * wanted[name] for name in wanted
+        }
+
+
+def test_a_copied_plan_is_stored_as_its_model_is(redis_url: str) -> None:
+    with Redis.from_url(redis_url) as redis, container(redis_url) as here:
+        (model,) = plan(here, redis, codec.loads(fleet.goal(0, 10)))
+        due: Any = redis.zscore(P0.timers, model)
+
+        plan_sizes.copy(redis, model.encode(), 3)
+
+        copies = [plan_id for plan_id in plans(redis) if plan_id != model]
+        assert len(copies) == 3
+        for copied in copies:
+            assert state(redis, copied) == state(redis, model)
+            assert redis.hgetall(P0.plan(copied).status) == redis.hgetall(P0.plan(model).status)
+            assert redis.hget(P0.listed, copied) == redis.hget(P0.listed, model)
+            assert redis.zscore(P0.timers, copied) == due + plan_sizes.YEAR_MS
+
+
+@pytest.mark.skipif(not REDIS_SERVER.exists(), reason="Debian's redis-server is not installed")
+def test_a_brief_run_on_an_installed_server_tells_every_figure_with_its_spread() -> None:
+    options = ["--brief", "--plans", "10", "--steps", "2", "--server", str(REDIS_SERVER), "--json"]
+
+    ran = CliRunner().invoke(app, ["bench", *options])
+
+    assert ran.exit_code == 0, ran.output
+    report = codec.loads(ran.stdout)
+    assert report["runs"] == 1
+    assert report["server"]["name"] == "redis"
+    assert report["server"]["allocator"].startswith("jemalloc")
+    assert {"cpu_us", "fleet_cpu_us", "goal_worker_cpu_us", "creation_vs_outcomes"} <= report["figures"].keys()
+    del report["figures"]["plan_bytes"]  # of ten plans that is what else the server did
+    for figure in report["figures"].values():
+        assert 0 < figure["min"] <= figure["median"] <= figure["max"]
+
+
+@pytest.mark.outages
+def test_a_whole_run_measures_every_part(tmp_path: Path) -> None:
+    said: list[str] = []
+
+    report = measure(Measurement(sizes=SMALL, runs=2), said.append)
+
+    figures, again = report.runs
+    assert figures.keys() == again.keys()
+    assert all(value > 0 for name, value in figures.items() if name != "plan_bytes")
+    assert {
+        "outcomes_vs_noop",
+        "outcomes_vs_effects_floor",
+        "latency_idle_vs_roundtrip",
+        "large_plan_cost",
+        "many_plans_cost",
+        "two_workers_two_partitions_cost",
+        "creation_vs_outcomes",
+        "goal_flood_p99_ms",
+        "http_outcomes_per_s",
+    } <= figures.keys()
+    assert len(said) > 20
+
+
+def test_a_server_that_has_keys_is_left_alone(redis_url: str) -> None:
+    with Redis.from_url(redis_url) as redis:
+        redis.set("mine", 1)
+
+        ran = CliRunner().invoke(app, ["bench", "--brief", "--server", redis_url])
+
+        assert ran.exit_code == 2
+        assert "has 1 keys, and the benchmark empties it" in " ".join(ran.output.split())
+        assert redis.get("mine") == b"1"
+
+
+@pytest.mark.parametrize(
+    ("server", "preload", "why"),
+    [
+        ("no-such-server", None, "There is no program no-such-server"),
+        ("redis://127.0.0.1:1/0", Path("/lib/x.so"), "nothing can be preloaded"),
+        ("/bin/false", None, "has ended with 1"),
+        (servers.EMBEDDED, Path("/lib/x.so"), "has not loaded /lib/x.so"),
+    ],
+)
+def test_a_server_that_cannot_be_used_is_refused_with_a_sentence(
+    server: str, preload: Path | None, why: str, tmp_path: Path
+) -> None:
+    with pytest.raises(servers.UnusableServer, match=why), servers.running(server, tmp_path, preload):
+        pass
+    assert "LD_PRELOAD" not in os.environ
