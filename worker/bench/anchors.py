@@ -133,6 +133,7 @@ def floor_per_s(client: Redis, outcomes: int) -> float:
             done += sum(talk.receive(len(calls)))
     taken = time.perf_counter() - begin
     client.delete(stream, specs)
+    client.function_delete("bench_floor")
     return outcomes / taken
 
 

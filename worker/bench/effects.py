@@ -20,7 +20,7 @@ from redis import Redis
 
 from schemas import codec
 from worker.bench import cpu
-from worker.bench.fleet import HOME, QUEUE, Fleet
+from worker.bench.fleet import HOME, QUEUE, Fleet, wait_for
 from worker.bench.site import Site
 from worker.bench.wire import Wire, pack
 from worker.store import clients
@@ -62,10 +62,9 @@ class Commit:
         place = {word: f"a[i + {at}]" for at, word in enumerate(self.arguments, 1)}
 
         def expression(word: bytes) -> str:
-            parts = [place.get(part, f"'{part.decode()}'") if part else "" for part in word.split(NEW)]
-            return (
-                " .. ".join(filter(None, [parts[0], *(one for part in parts[1:] for one in ("entry", part))])) or "''"
-            )
+            parts = re.split(b"(%b)" % NEW, word)
+            known = {NEW: "entry", **place}
+            return " .. ".join(known.get(part) or f"'{part.decode()}'" for part in parts if part) or "''"
 
         calls = []
         for write in self.writes:
@@ -146,12 +145,13 @@ def floor(site: Site, commit: Commit) -> dict[str, float]:
             "arguments": [word.decode("latin-1") for word in commit.arguments],
         }
         command = [sys.executable, "-W", "ignore", "-m", "worker.bench.effects", site.url]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:  # noqa: S603 (our own command)
-            assert process.stdin  # noqa: S101 (a pipe, like the other)
-            assert process.stdout  # noqa: S101
+        with subprocess.Popen(command, stdin=subprocess.PIPE) as process:  # noqa: S603 (our own command)
+            assert process.stdin  # noqa: S101 (a pipe)
             process.stdin.write(codec.dumps(told))
             process.stdin.close()
-            process.stdout.readline()  # it is ready
+            wait_for(lambda: process.poll() is not None or client.xinfo_consumers(HOME.outcomes, GROUP))
+            if process.poll() is not None:
+                raise RuntimeError("the bare loop has ended")
             before = cpu.usage(client, process.pid)
             rate = outcomes / fleet.work(outcomes)
             spent = cpu.usage(client, process.pid).us_each(before, outcomes)
@@ -169,8 +169,6 @@ def _apply(client: Redis, entries: dict[bytes, bytes], arguments: list[bytes]) -
     read = pack("XREADGROUP", *group, "STREAMS", HOME.outcomes, ">")
     with Wire(client) as wire:
         (found,) = wire.ask(read, 1)
-        sys.stdout.write("ready\n")
-        sys.stdout.flush()
         while True:
             calls, plans = [], []
             fresh = found[0][1] if found else []

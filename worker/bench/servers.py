@@ -6,10 +6,9 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 from redis import Redis
 from redis.exceptions import ConnectionError as NoServer
@@ -37,15 +36,27 @@ def running(server: str, directory: Path, preload: Path | None = None) -> Iterat
         _check_empty(server)
         yield server
         return
-    with patch.dict(os.environ, {"LD_PRELOAD": str(preload)} if preload else {}):
-        starting = embedded_server.valkey(directory) if server == EMBEDDED else _program(server, directory)
-        url = starting.__enter__()
-    try:
+    with ExitStack() as stack:
+        with _linker_told_of(preload):
+            starting = embedded_server.valkey(directory) if server == EMBEDDED else _program(server, directory)
+            url = stack.enter_context(starting)
         if preload:
             _check_preloaded(url, preload)
         yield url
+
+
+@contextmanager
+def _linker_told_of(preload: Path | None) -> Iterator[None]:
+    """Have what is started meanwhile load a library first."""
+    before = os.environ.get("LD_PRELOAD")
+    try:
+        if preload:
+            os.environ["LD_PRELOAD"] = str(preload)
+        yield
     finally:
-        starting.__exit__(None, None, None)
+        os.environ.pop("LD_PRELOAD", None)
+        if before is not None:
+            os.environ["LD_PRELOAD"] = before
 
 
 @contextmanager

@@ -52,9 +52,9 @@ class Site:
 
     @contextmanager
     def workers(self, count: int = 1, partitions: int = 1, app: str = "worker") -> Iterator[tuple[int, ...]]:
-        """Run worker processes of `app`, on a server that is emptied before; yields their pids.
+        """Run worker processes of `app`; yields their pids.
 
-        What they remember of commits is their own: it is about no other server, and no other run.
+        What they know of commits is kept for themselves, since the server was emptied after those before them.
         """
         with ExitStack() as stack:
             known = stack.enter_context(tempfile.TemporaryDirectory(prefix="planner-bench-"))
