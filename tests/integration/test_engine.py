@@ -24,6 +24,7 @@ from tests.support.messages import answer, publish, report, specs, work
 from tests.support.stored import P0, QUEUE, dead, moves, plans, state, stats, waiting
 from worker.engine import router
 from worker.engine.admission import Admission, fresh_plan_id
+from worker.engine.goal_batch import GoalBatch
 from worker.engine.plan_creation import PlanCreation
 from worker.process.container import Container
 from worker.store import functions, goal_record, keys
@@ -497,24 +498,29 @@ def test_a_creation_that_was_cut_short_is_finished_once(here: Container, redis: 
     assert waiting(redis, keys.GOALS) == (0, 0)
 
 
-@pytest.mark.parametrize(("owner", "look"), [(PlanCreation, "find"), (Admission, "plan_seed")])
+@pytest.mark.parametrize(
+    ("owner", "look"),
+    [(PlanCreation, "find"), (Admission, "plan_seed"), (GoalBatch, "_admit"), (GoalBatch, "_prepare")],
+)
 def test_a_goal_that_two_workers_take_at_once_is_made_once(
     here: Container, redis: Redis, redis_url: str, monkeypatch: pytest.MonkeyPatch, owner: type, look: str
 ) -> None:
     """Each takes one of two copies; after either look of ours at what is there, the other makes the plan."""
+    if owner is not GoalBatch:
+        monkeypatch.setattr(GoalBatch, "plan", lambda _, entries: list(entries))
     asked, others = getattr(owner, look), [container(redis_url)]
 
     def looking(*args: Any) -> Any:
         seen = asked(*args)
         if others:
             with others.pop() as other:
+                publish(redis, a_goal(3, goal_id="ci-1"))
                 other.goal_consumer.drain()
                 work(redis)
                 drain(other)
         return seen
 
     monkeypatch.setattr(owner, look, looking)
-    publish(redis, a_goal(3, goal_id="ci-1"))
     publish(redis, a_goal(3, goal_id="ci-1"))
     (plan_id,) = plan(here, redis)
     while work(redis):

@@ -37,12 +37,12 @@ def publish(redis: Redis, *tenants: str) -> None:
         redis.xadd(GOALS, {"data": codec.dumps({"goal": "Mend it", "tenant": tenant})})
 
 
-def take(box: FairInbox, most: int = 1000) -> list[str]:
-    """Take entries and drop them, as a worker does; returns their tenants."""
+def take(box: FairInbox, most: int = 1000, at_once: int = 1) -> list[str]:
+    """Take entries, a few at once, and drop them as a worker does; returns their tenants."""
     found: list[str] = []
-    while len(found) < most and (entry := box.take()):
-        found.append(codec.loads(entry.data or b"")["tenant"])
-        for command in box.drop((entry,)):
+    while len(found) < most and (entries := box.take(min(at_once, most - len(found)), 10**6)):
+        found += [codec.loads(entry.data or b"")["tenant"] for entry in entries]
+        for command in box.drop(entries):
             functions.call(box.client, *command)
     return found
 
@@ -78,8 +78,8 @@ def test_what_cannot_be_read_waits_as_well(redis: Redis) -> None:
 
     found = [box.take() for _ in range(6)]
 
-    assert len({entry.entry_id for entry in found if entry}) == 5
-    assert found[-1] is None
+    assert len({entry.entry_id for entries in found for entry in entries}) == 5
+    assert found[-1] == []
 
 
 def test_a_dead_worker_leaves_its_own_entry_and_not_what_waits(redis: Redis) -> None:
@@ -107,14 +107,35 @@ def test_a_version_without_turns_takes_over_what_waits(redis: Redis) -> None:
     assert first
 
     assert Inbox(redis, GOALS, GOALS_DEAD, "older").take_over(0) == 10
-    assert box.take() is None
+    assert box.take() == []
+
+
+def test_what_is_taken_together_is_taken_in_turn(redis: Redis) -> None:
+    publish(redis, *["acme"] * 50, *["beta"] * 50)
+
+    assert [Counter(take(inbox(redis), 16, at_once=16)) for _ in range(2)] == [{"acme": 8, "beta": 8}] * 2
+
+
+def test_a_few_are_taken_together_as_they_came_and_nobody_waits(redis: Redis) -> None:
+    publish(redis, "acme", "acme", "beta")
+
+    assert take(inbox(redis), at_once=16) == ["acme", "acme", "beta"]
+    assert not redis.exists(GOALS_TURNS)
+
+
+def test_no_more_is_taken_together_once_there_are_so_many_bytes(redis: Redis) -> None:
+    for _ in range(4):
+        redis.xadd(GOALS, {"data": codec.dumps({"goal": "x" * 1000})})
+    box = inbox(redis)
+
+    assert [len(box.take(16, 2000)) for _ in range(3)] == [2, 2, 0]
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(rounds=st.lists(st.tuples(TENANTS, st.integers(0, 30)), min_size=1, max_size=6))
-@example(rounds=[(["acme"] * 2 + ["crew"] * 4, 5), (["acme"] * 2, 2)])
+@given(rounds=st.lists(st.tuples(TENANTS, st.integers(0, 30)), min_size=1, max_size=6), at_once=st.integers(1, 16))
+@example(rounds=[(["acme"] * 2 + ["crew"] * 4, 5), (["acme"] * 2, 2)], at_once=1)
 def test_every_entry_is_taken_once_and_no_tenant_waits_longer_than_its_share(
-    redis: Redis, rounds: Sequence[tuple[list[str], int]]
+    redis: Redis, rounds: Sequence[tuple[list[str], int]], at_once: int
 ) -> None:
     redis.flushall()
     functions.load(redis)
@@ -122,7 +143,7 @@ def test_every_entry_is_taken_once_and_no_tenant_waits_longer_than_its_share(
     for number, (tenants, most) in enumerate(rounds):
         publish(redis, *tenants)
         waiting.update(tenants)
-        found = take(boxes[number % 2], most)
+        found = take(boxes[number % 2], most, at_once)
         taken.update(found)
         share = Counter(found)
         always = [tenant for tenant in waiting if waiting[tenant] - taken[tenant] > 0]  # had one at the end as well

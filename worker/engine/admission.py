@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from redis import Redis
@@ -15,13 +16,18 @@ from schemas.envelope import Problem
 from schemas.goal import Goal
 from schemas.times import DAY_MS
 from tasks.base.log_chain import find_head
-from tasks.handlers.bulk_commands import find_paused_queues, find_standing
+from tasks.handlers.bulk_commands import Records, find_paused_queues, find_standing
 from tasks.handlers.goals import PlanSeed
+from tasks.plan.snapshot import StandingCommand
 from tasks.rules.budget import ANSWER_WAIT
 from worker.engine.quota import Quota
 from worker.host.code_version import CODE_VERSION
+from worker.store import functions
 from worker.store.keys import Partition, bucket
 from worker.store.memory import ServerMemory
+from worker.streams.inbox import RedisCommand
+
+Replies = Mapping[RedisCommand, Any]  # by the command, as functions.ask returns them
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +46,19 @@ class Admission:
         """Say why no plan is made of `goal` now; it may be sent again later."""
         if not self.memory.takes_goals:
             return self.out_of_memory()
-        pipeline = self.client.pipeline(transaction=False)
-        for number in range(self.quota.partitions):
-            pipeline.hget(Partition(number).tenants, goal.tenant)
-        live = sum(int(count or 0) for count in pipeline.execute())
+        live = self.live_plans(goal.tenant, functions.ask(self.client, self.live_calls(goal.tenant)))
         if live < self.max_plans:
             return None
         detail = f"The tenant {goal.tenant} has {live} plans that have not ended; the limit is {self.max_plans}."
         return Problem.of("tenant_full", detail, status=429)
+
+    def live_calls(self, tenant: str) -> list[RedisCommand]:
+        """Make the commands that read how many plans of a tenant have not ended."""
+        return [("HGET", Partition(number).tenants, tenant) for number in range(self.quota.partitions)]
+
+    def live_plans(self, tenant: str, replies: Replies) -> int:
+        """Count them."""
+        return sum(int(replies[call] or 0) for call in self.live_calls(tenant))
 
     def out_of_memory(self) -> Problem:
         """Say that the server has no room for a plan."""
@@ -58,40 +69,70 @@ class Admission:
         self, partition: Partition, goal: Goal, goal_id: str, plan_id: str, traceparent: str | None = None
     ) -> PlanSeed:
         """Gather who the plan will be, and what stands for its tenant and repository."""
-        tenant, repo = goal.tenant, goal.context.repo
-        scopes = self.quota.of(tenant, repo)
-        pipeline: Any = self.client.pipeline(transaction=False)
-        pipeline.time()
-        pipeline.hmget(partition.plan(plan_id).plan, "version", "live")
-        pipeline.hgetall(partition.scopes)
-        pipeline.hget(partition.sweep, "down")
-        if scopes:
-            pipeline.hmget(partition.grants, scopes)
-        (seconds, microseconds), (version, live), commands, down, *grants = pipeline.execute()
+        stored = ("HMGET", partition.plan(plan_id).plan, "version", "live")
+        replies = functions.ask(self.client, [*self.seed_calls(partition, goal), stored])
+        version, live = replies[stored]
+        plan_seed = self.fresh_seed(partition, goal, goal_id, plan_id, replies, traceparent)
+        if not live:
+            return plan_seed
+        version, known = int(version), codec.loads(live)
+        return replace(  # a creation that was cut short, or waits for a drafter
+            plan_seed,
+            version=version,
+            log_head=find_head(known["halting"], version),
+            created=known["times"]["created"],
+            standing=self._standing(partition, goal, known["times"]["created"], plan_seed.now, replies),
+        )
+
+    def seed_calls(self, partition: Partition, goal: Goal) -> list[RedisCommand]:
+        """Make the commands that read what surrounds a new plan; those of goals that share something are the same."""
+        calls: list[RedisCommand] = [("TIME",), ("HGETALL", partition.scopes), ("HGET", partition.sweep, "down")]
+        if scopes := self.quota.of(goal.tenant, goal.context.repo):
+            calls.append(("HMGET", partition.grants, *scopes))
+        return calls
+
+    def fresh_seed(
+        self,
+        partition: Partition,
+        goal: Goal,
+        goal_id: str,
+        plan_id: str,
+        replies: Replies,
+        traceparent: str | None = None,
+    ) -> PlanSeed:
+        """Say who a plan will be of which nothing is there, by the replies to `seed_calls`."""
+        seconds, microseconds = map(int, replies[("TIME",)])
         now = seconds * 1000 + microseconds // 1000
-        version, known = int(version or 0), codec.loads(live) if live else None
-        created = known["times"]["created"] if known else now
+        scopes = self.quota.of(goal.tenant, goal.context.repo)
         return PlanSeed(
             plan_id=plan_id,
             goal_id=goal_id,
             now=now,
-            created=created,
+            created=now,
             seed=os.urandom(12).hex(),  # from which the leases of the plan are derived
             reply_to=partition.outcomes,
             lease_prefix=partition.lease_prefix(plan_id),
-            version=version,
-            log_head=find_head(known["halting"], version) if known else None,
             code=CODE_VERSION,
-            down=int(down or 0),
-            standing=find_standing(commands, tenant, repo, created, now),
-            paused_queues=find_paused_queues(commands, now),
+            down=int(replies["HGET", partition.sweep, "down"] or 0),
+            standing=self._standing(partition, goal, now, now, replies),
+            paused_queues=find_paused_queues(_records(partition, replies), now),
             requires_receipts=self.requires_receipts,
             delivery_wait_s=self.delivery_wait_s,
             answer_wait_s=self.answer_wait_s,
             unknown=name_unknown_fields(goal),
-            grants=self.quota.grants(scopes, grants[0], now) if scopes else {},
+            grants=self.quota.grants(scopes, replies["HMGET", partition.grants, *scopes], now) if scopes else {},
             traceparent=traceparent,
         )
+
+    def _standing(
+        self, partition: Partition, goal: Goal, created: int, now: int, replies: Replies
+    ) -> StandingCommand | None:
+        return find_standing(_records(partition, replies), goal.tenant, goal.context.repo, created, now)
+
+
+def _records(partition: Partition, replies: Replies) -> Records:
+    flat = replies["HGETALL", partition.scopes]
+    return dict(zip(flat[::2], flat[1::2], strict=True))
 
 
 def fresh_plan_id(repo: str | None) -> str:

@@ -14,22 +14,20 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import OutOfMemoryError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from schemas import codec
-from schemas.base import GoalVerdict, unknown_fields
+from schemas.base import GoalVerdict
 from schemas.envelope import Problem
-from schemas.event import event_type
 from schemas.goal import Goal
 from schemas.stored import PlanHead
-from schemas.times import rfc3339
-from schemas.traceparent import read_traceparent, trace_id_of
+from schemas.traceparent import read_traceparent
 from tasks.base.errors import Overtaken
 from worker.engine.admission import Admission, fresh_plan_id
 from worker.engine.engine import DRAIN_S
-from worker.engine.plan_creation import GoalResult, PlanCreation
-from worker.store import functions, goal_record, keys, known_queues
+from worker.engine.goal_answer import GoalAnswer, count_calls
+from worker.engine.goal_batch import GoalBatch
+from worker.engine.plan_creation import PlanCreation
+from worker.store import functions, goal_record, keys
 from worker.store.functions import FunctionsMissing
 from worker.store.keys import Partition, partition_of
-from worker.store.plans import EVENTS_CAP
 from worker.store.policies import PolicyUnreadable
 from worker.streams.decode import GOAL_ID, read_goal, read_goal_name
 from worker.streams.fair_inbox import FairInbox
@@ -41,14 +39,18 @@ from worker.telemetry.tracing import SpanKind
 log = logging.getLogger("planner.decompose")
 
 RENEW_S = 10.0  # at the most, so that nobody takes over what we work on
-WEBHOOK = "webhook-"  # begins the ids that worker/webhooks/intake.py makes
 AGENT = "planner"  # as GenAI conventions call who plans
+AT_ONCE = 16  # goals that are taken together
+AT_ONCE_BYTES = 256 * 1024  # of them; no more are taken once there are so many
 TRIES = 5  # at a goal whose plan rests on what others change
 
 
 @dataclass(eq=False, repr=False)
 class GoalConsumer:
-    """Takes goals one by one, tenants in turn. One per process; not for several threads at once."""
+    """Takes goals, tenants in turn: usual ones a few together, all others one by one.
+
+    One per process; not for several threads at once.
+    """
 
     client: Redis
     inbox: FairInbox
@@ -60,6 +62,11 @@ class GoalConsumer:
     claim_idle_s: float
     put_aside: Callable[[StreamEntry], None] | None = None  # what needs a drafter; None: it is asked here and now
     _reread: bool = field(default=False, init=False)
+    _batch: GoalBatch = field(init=False)
+
+    def __post_init__(self) -> None:
+        shared = (self.client, self.inbox, self.creation, self.admission)
+        self._batch = GoalBatch(*shared, self.max_bytes, self.retention_s)
 
     def drain(self, share: float = 1.0) -> bool:
         """Take goals until none is left, or for `share` of DRAIN_S.
@@ -73,15 +80,16 @@ class GoalConsumer:
         return True
 
     def take(self) -> bool:
-        """Take the goal whose turn it is; returns whether there was one."""
+        """Take the goals whose turns are next; returns whether there was one."""
         try:
             if self._reread:
                 self.take_pending()
                 self._reread = False
-            entry = self.inbox.take()
-            if entry is not None:
-                self._try(entry)
-            return entry is not None
+            entries = self.inbox.take(AT_ONCE, AT_ONCE_BYTES)
+            left = self._batch.plan(entries)
+            for number in range(len(left)):
+                self._try(*left[number:])
+            return bool(entries)
         except (RedisConnectionError, RedisTimeoutError):  # nobody knows what was read or written: begin anew
             self._reread = True
             raise
@@ -107,14 +115,17 @@ class GoalConsumer:
             last = entries[0].entry_id.decode()
             self._try(entries[0])
 
-    def _try(self, entry: StreamEntry) -> None:
-        """Take one goal; a failure of ours is counted against it, and who fails too often is poison."""
+    def _try(self, entry: StreamEntry, *waiting: StreamEntry) -> None:
+        """Take one goal; a failure of ours is counted against it, and who fails too often is poison.
+
+        Those that are `waiting` behind it stay ours meanwhile.
+        """
         try:
-            with self.inbox.renewal(entry, min(RENEW_S, self.claim_idle_s / 3)):
+            with self.inbox.renewal((entry, *waiting), min(RENEW_S, self.claim_idle_s / 3)):
                 self._keep_at(entry)
         except FunctionsMissing:  # the server was emptied or replaced; nothing of the call happened
             functions.load(self.client)
-            self._try(entry)
+            self._try(entry, *waiting)
         except (RedisConnectionError, RedisTimeoutError):  # not the goal's fault
             raise
         except OutOfMemoryError:  # it became full since admission was asked
@@ -166,12 +177,10 @@ class GoalConsumer:
             if is_open and self.creation.find(plan_id) is None:  # a plan that is made only lacks its verdict here
                 self.put_aside(entry)
                 return
-        counted = self._plan(entry, traced, goal, goal_id, plan_id) if is_open else ("duplicate", 1)
-        self._each([("FCALL", functions.COUNT, 1, keys.GOALS_STATS, *counted), *self.inbox.drop((entry,))])
+        counted = self._plan(entry, traced, goal, goal_id, plan_id) if is_open else {"duplicate": 1}
+        self._each([*count_calls([counted]), *self.inbox.drop((entry,))])
 
-    def _plan(
-        self, entry: StreamEntry, traced: ExitStack, goal: Goal, goal_id: str, plan_id: str
-    ) -> tuple[object, ...]:
+    def _plan(self, entry: StreamEntry, traced: ExitStack, goal: Goal, goal_id: str, plan_id: str) -> dict[str, int]:
         """Create the plan and tell the verdict; returns what is to be counted."""
         began = time.monotonic()
         given = read_traceparent(entry.field("traceparent")) or goal.traceparent
@@ -179,21 +188,16 @@ class GoalConsumer:
             self._trace(traced, entry, goal, goal_id, plan_id, given)
         made = self.creation.create(goal, goal_id, plan_id, tracing.traceparent(given))
         tracing.add({"planner.verdict": made.verdict.value})
-        HERE.count(metrics.GOALS_RECEIVED, _source(goal, goal_id))
-        HERE.count(metrics.GOALS_DECIDED, goal.kind, made.verdict)
-        HERE.observe(metrics.DECOMPOSE_SECONDS, time.monotonic() - began, goal.kind)
+        answer = GoalAnswer(goal, goal_id, plan_id, made.verdict, made.reason, made.planned)
         if goal.retry_of and made.verdict is not GoalVerdict.NOTHING_TO_DO:  # before the verdict, so that it is told
             self._link(goal.retry_of, goal.tenant, plan_id)
-        said = {"goal_id": goal_id, "plan_id": plan_id, "verdict": made.verdict}
-        if trace := tracing.traceparent(given):
-            said["trace_id"] = trace_id_of(trace)
-        log.info("goal decided", extra=said)
+        answer.note(time.monotonic() - began, tracing.traceparent(given))
         # Where another verdict stands, its plan was answered before we were here.
         place = (goal_id, goal.tenant)
         answered = (self.client, place, plan_id, made.verdict, made.reason, self.retention_s)
         goal_record.settle(*answered, GoalVerdict.PENDING)
-        self._each([*made.beside, self._told(goal, goal_id, plan_id, made)])
-        return (made.verdict.value, 1, "unknown_fields", unknown_fields(goal), *_queues(goal, made))
+        self._each([*made.beside, answer.event_call(self.admission.quota.partitions)])
+        return answer.counts()
 
     def _trace(
         self, traced: ExitStack, entry: StreamEntry, goal: Goal, goal_id: str, plan_id: str, given: str | None
@@ -205,16 +209,6 @@ class GoalConsumer:
         about |= {"planner.goal_id": goal_id, "planner.tenant": goal.tenant, "planner.kind": goal.kind.value}
         traced.enter_context(tracing.span(f"process {keys.GOALS}", SpanKind.CONSUMER, given, told))
         traced.enter_context(tracing.span(f"plan {AGENT}", attributes=about))
-
-    def _told(self, goal: Goal, goal_id: str, plan_id: str, made: GoalResult) -> tuple[object, ...]:
-        """Make the command that tells, behind the verdict, that there is one."""
-        said = {"plan_id": plan_id, "goal_id": goal_id, "tenant": goal.tenant, "repo": goal.context.repo}
-        said |= {"kind": goal.kind.value, "verdict": made.verdict.value, "reason": made.reason}
-        data = {name: value for name, value in said.items() if value}
-        data["at"] = rfc3339(time.time_ns() // 1_000_000)
-        stream = Partition(partition_of(plan_id, self.admission.quota.partitions)).events
-        call = ("FCALL", functions.ADD, 1, stream, EVENTS_CAP)
-        return (*call, "type", event_type("goal.decided"), "data", codec.dumps(data))
 
     def _is_new(self, key: str) -> bool:
         """Tell whether nothing is there of a goal's plan: at most its id, which a gateway gives at once."""
@@ -250,17 +244,3 @@ class GoalConsumer:
         """Send commands one by one: a server that is full takes no function inside of a transaction, if any at all."""
         for command in commands:
             functions.call(self.client, *command)
-
-
-def _source(goal: Goal, goal_id: str) -> str:
-    """Say how a goal came: a webhook's has an id that begins so."""
-    if goal.retry_of:
-        return "retry"
-    return "webhook" if goal_id.startswith(WEBHOOK) else "direct"
-
-
-def _queues(goal: Goal, made: GoalResult) -> list[str | int]:
-    """Lay out the queues that a goal names; those of one that has no plan would be noted for ever, and never used."""
-    if not made.planned:
-        return []
-    return known_queues.count({goal.queue, *(step.queue for step in goal.steps or () if step.queue)})

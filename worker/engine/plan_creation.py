@@ -18,7 +18,7 @@ from schemas.stored import HOT, PlanRecord, decode_plan
 from tasks.base.batches import batches
 from tasks.base.errors import Overtaken
 from tasks.handlers import goals
-from tasks.handlers.goals import PlanSeed
+from tasks.handlers.goals import CHUNK, PlanSeed
 from tasks.plan.changeset import Changeset, plan_history
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.rules import budget
@@ -161,8 +161,52 @@ class PlanCreation:
                 return made
         made = self._keep(context, plan_seed, goal, answer)
         if made.planned:
-            HERE.count(metrics.PLANS, source_of(goal, setting.drafter))
+            self._count_source(goal)
         return made
+
+    def prepare(self, plan_seed: PlanSeed, goal: Goal) -> Changeset | None:
+        """Decide about a task that needs nothing but itself, without asking anybody.
+
+        None where its plan is not one commit that starts its first steps and is done: `create` knows the other ways.
+        """
+        if goal.kind is not GoalKind.TASK or goal.callback:
+            return None
+        setting = self.consulting.setting(goal)
+        if isinstance(setting, Rejected):
+            return None
+        setting = replace(setting, now=plan_seed.now, policy=plan_seed.policy)
+        answer = goals.plan(goal, self.catalogue, setting)
+        if not isinstance(answer, Draft) or answer.question or len(answer.steps) > CHUNK:
+            return None
+        (changeset,) = goals.accept(plan_seed, goal, answer)
+        is_whole = not (changeset.ends or changeset.more or changeset.short or lines_of(changeset))
+        return changeset if is_whole else None
+
+    def commit(self, prepared: Sequence[tuple[Goal, Changeset]]) -> set[str]:
+        """Write plans that were prepared, those of a partition in one round trip; returns which are written."""
+        written: set[str] = set()
+        of_partition: dict[int, list[tuple[Goal, Changeset]]] = {}
+        for goal, changeset in prepared:
+            number = self.context_of(changeset.plan_id).partition.number
+            of_partition.setdefault(number, []).append((goal, changeset))
+        for some in of_partition.values():
+            context = self.context_of(some[0][1].plan_id)
+            try:
+                verdicts = context.store.commit([Write(changeset) for _, changeset in some])
+            except (RolledBack, Reconnected):
+                context.engine.catch_up()
+                continue
+            for (goal, changeset), verdict in zip(some, verdicts, strict=True):
+                if verdict == "ok":
+                    written.add(changeset.plan_id)
+                    count_first_steps([changeset], goal.kind)
+                    self._count_source(goal)
+        return written
+
+    def _count_source(self, goal: Goal) -> None:
+        setting = self.consulting.setting(goal)
+        if isinstance(setting, Setting):
+            HERE.count(metrics.PLANS, source_of(goal, setting.drafter))
 
     def _keep(self, context: PartitionContext, plan_seed: PlanSeed, goal: Goal, answer: Answer) -> GoalResult:
         if isinstance(answer, NothingToDo):

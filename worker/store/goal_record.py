@@ -70,13 +70,18 @@ def claim(client: Redis, key: str, plan_id: str, digest: str, retention_s: int) 
     if known := read(client, key):
         client.expire(key, retention_s, gt=True)  # that of a plan which has not ended is kept for longer
         return known
-    call = ("FCALL", functions.CLAIM, 1, key, plan_id, digest, retention_s)
+    call = claim_call(key, plan_id, digest, retention_s)
     try:
         made = functions.call(client, *call)
     except FunctionsMissing:  # at a door, before any worker was there
         functions.load(client)
         made = functions.call(client, *call)
     return made[0].decode(), made[1].decode(), made[2].decode()
+
+
+def claim_call(key: str, plan_id: str, digest: str, retention_s: int) -> tuple[Any, ...]:
+    """Make the command that makes a goal's record unless it exists, and replies with what stands there."""
+    return ("FCALL", functions.CLAIM, 1, key, plan_id, digest, retention_s)
 
 
 def hold(client: Redis, key: str, stream: str, entry_id: bytes) -> bool:
@@ -122,10 +127,16 @@ def settle(
 
     Returns whether it was written. A full server takes it too.
     """
+    return bool(functions.call(client, *settle_call(goal, plan_id, verdict, reason, retention_s, *before)))
+
+
+def settle_call(
+    goal: tuple[str, str], plan_id: str, verdict: str, reason: str, retention_s: int, *before: GoalVerdict
+) -> tuple[Any, ...]:
+    """Make the command of `settle`, which replies 1 where it has written."""
     places = goal_ids(*goal)
     kept_s = retention_s + (LIVES_S if verdict in (GoalVerdict.PLANNED, GoalVerdict.NEEDS_INPUT) else 0)
-    call = ("FCALL", functions.SETTLE, len(places), *places, plan_id, str(verdict), reason, kept_s, *map(str, before))
-    return bool(functions.call(client, *call))
+    return ("FCALL", functions.SETTLE, len(places), *places, plan_id, str(verdict), reason, kept_s, *map(str, before))
 
 
 def conclude(

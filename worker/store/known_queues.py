@@ -17,9 +17,9 @@ QUEUE = "queue:"  # begins the field of a queue; its value is how often it was n
 MOST = 50  # that are noted with one goal; others are once a step of theirs is handed out
 
 
-def count(queues: Collection[str]) -> list[str | int]:
-    """Lay out the fields that note these queues, each with 1, as COUNT takes them."""
-    return [part for queue in sorted(queues)[:MOST] for part in (QUEUE + queue, 1)]
+def count(queues: Collection[str]) -> dict[str, int]:
+    """Name the counters that note these queues, each to be raised by 1."""
+    return {QUEUE + queue: 1 for queue in sorted(queues)[:MOST]}
 
 
 def read(client: Redis, partitions: int) -> list[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -67,7 +67,11 @@ class Policies:
 
     def current(self, tenant: str) -> Policy:
         """Return the policy under which plans of a tenant are made now; raises PolicyUnreadable."""
-        digest = current(self.client, tenant)
+        return self.in_force(self.client.execute_command(*current_call(tenant)))
+
+    def in_force(self, reply: Any) -> Policy:
+        """Return the policy that the reply to `current_call` names; raises PolicyUnreadable."""
+        digest = _first(reply)
         found = self.find(digest)
         if found is None:
             raise PolicyUnreadable(str(digest))
@@ -95,8 +99,16 @@ def withdraw(client: Redis, by: str, tenant: str | None = None) -> bool:
 
 def current(client: Redis, tenant: str | None = None) -> str | None:
     """Name the policy in force: that of the tenant, else that of all; None where there is none."""
-    found: Any = client.hmget(keys.POLICIES_CURRENT, _field(tenant), EVERYONE)
-    return next((digest.decode() for digest in found if digest), None)
+    return _first(client.execute_command(*current_call(tenant)))
+
+
+def current_call(tenant: str | None = None) -> tuple[str, ...]:
+    """Make the command that reads which policy is in force."""
+    return ("HMGET", keys.POLICIES_CURRENT, _field(tenant), EVERYONE)
+
+
+def _first(digests: Iterable[bytes | None]) -> str | None:
+    return next((digest.decode() for digest in digests if digest), None)
 
 
 def read_text(client: Redis, digest: str) -> bytes | None:

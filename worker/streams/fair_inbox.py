@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from schemas import codec
 from worker.store import functions
@@ -28,7 +28,7 @@ NAME = 200  # letters of a tenant's name at most, as goals have it
 
 @dataclass(eq=False, repr=False)
 class FairInbox(Inbox):
-    """An inbox whose entries are taken one by one, the tenants of their messages in turn.
+    """An inbox whose entries are taken a few at a time, the tenants of their messages in turn.
 
     `weights` say how many turns a tenant has beside another of weight 1, which are all that are not named.
     """
@@ -36,25 +36,26 @@ class FairInbox(Inbox):
     weights: Mapping[str, float] = field(default_factory=dict)
     turns: ClassVar[str] = GOALS_TURNS
 
-    def take(self) -> StreamEntry | None:
-        """Take the entry whose turn it is; None where none waits.
+    def take(self, most: int = 1, size: int = 1) -> list[StreamEntry]:
+        """Take the entries whose turns are next: at most `most`, and no more once they have `size` bytes.
 
-        All that has come is read first, as far as READ_S reaches: it may be another tenant's turn.
+        None where none waits. All that has come is read first, as far as READ_S reaches: it may be another tenant's
+        turn. Where no more has come than may be taken, nobody has to wait.
         """
         end = time.monotonic() + READ_S
         entries = self.read(READ_ENTRIES)
-        if len(entries) == 1 and not self.client.exists(GOALS_TURNS):
-            return entries[0]  # as nearly always
+        if entries and _are_few(entries, most, size) and not self.client.exists(GOALS_TURNS):
+            return entries  # as nearly always
         while entries:
             self.have_wait(entries)
             entries = self.read(READ_ENTRIES) if time.monotonic() < end else []
-        return self.take_turn()
+        return self.take_turns(most, size)
 
-    def take_turn(self) -> StreamEntry | None:
-        """Take the entry whose turn it is among those that wait; None where none does."""
-        call = ("FCALL", functions.TAKE_TURN, 2, self.stream, self.turns, GROUP, WAITING, self.consumer)
-        found: Any = functions.call(self.client, *call, *chain.from_iterable(self.weights.items()))
-        return self.entry_of(*found) if found else None
+    def take_turns(self, most: int, size: int) -> list[StreamEntry]:
+        """Take the entries whose turns are next among those that wait."""
+        call = ("FCALL", functions.TAKE_TURNS, 2, self.stream, self.turns, GROUP, WAITING, self.consumer, most, size)
+        found = functions.call(self.client, *call, *chain.from_iterable(self.weights.items()))
+        return [self.entry_of(*each) for each in found]
 
     def have_wait(self, entries: Sequence[StreamEntry]) -> None:
         """Put entries that were read where those of their tenants wait."""
@@ -76,9 +77,13 @@ class DraftInbox(FairInbox):
 
     turns: ClassVar[str] = GOALS_DRAFTS
 
-    def take(self) -> StreamEntry | None:
-        """Take the entry whose turn it is; None where none waits."""
-        return self.take_turn()
+    def take(self, *_: int) -> list[StreamEntry]:
+        """Take the entry whose turn it is, alone: a drafter takes minutes."""
+        return self.take_turns(1, 1)
+
+
+def _are_few(entries: Sequence[StreamEntry], most: int, size: int) -> bool:
+    return len(entries) == 1 or (len(entries) <= most and sum(entry.size for entry in entries) <= size)
 
 
 def _tenant(entry: StreamEntry) -> str:

@@ -134,14 +134,15 @@ class Inbox:
         return len(self._in_group(*call)[1])
 
     @contextmanager
-    def renewal(self, entry: StreamEntry, every_s: float) -> Iterator[None]:
-        """Keep `entry` ours while it is worked on, which may take minutes."""
+    def renewal(self, entries: Sequence[StreamEntry], every_s: float) -> Iterator[None]:
+        """Keep `entries` of this stream ours while the first is worked on, which may take minutes."""
         done = threading.Event()
+        ids: Any = [entry.entry_id for entry in entries]
 
         def renew() -> None:
             while not done.wait(every_s):
                 with suppress(RedisError):  # whoever works on it will notice
-                    self.client.xclaim(self.stream, GROUP, self.consumer, 0, [entry.entry_id], justid=True)
+                    self.client.xclaim(self.stream, GROUP, self.consumer, 0, ids, justid=True)
 
         thread = threading.Thread(target=renew, name="renew-entry", daemon=True)
         thread.start()

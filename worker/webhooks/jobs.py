@@ -85,7 +85,7 @@ class WebhookJobs:
     def _try(self, entry: StreamEntry) -> None:
         """Do one job; a failure of ours is counted against it, and one that fails too often is dead."""
         try:
-            with self.inbox.renewal(entry, min(RENEW_S, self.claim_idle_s / 3)):
+            with self.inbox.renewal((entry,), min(RENEW_S, self.claim_idle_s / 3)):
                 self._take(entry)
         except FunctionsMissing:
             functions.load(self.client)

@@ -38,12 +38,16 @@ local function advance(turns, tenant, at, weight)
   if redis.call('EXISTS', turns) == 0 then redis.call('DEL', turns .. ':after', turns .. ':now') end
 end
 
--- KEYS 1 stream, 2 turns | ARGV 1 group, 2 who waits, 3 who takes, 4.. tenant, weight, ... of those not of weight 1
--- Returns the entry whose turn it is as XCLAIM does, false where none waits
-local function take(keys, args)
-  local stream, turns, group, waiting, taker = keys[1], keys[2], args[1], args[2], args[3]
+-- The weights of tenants among `args`, from `first` on: tenant, weight, ...
+local function weights_of(args, first)
   local weights = {}
-  for i = 4, #args, 2 do weights[args[i]] = tonumber(args[i + 1]) end
+  for i = first, #args, 2 do weights[args[i]] = tonumber(args[i + 1]) end
+  return weights
+end
+
+-- Takes the entry whose turn it is, as XCLAIM returns it; false where none waits.
+local function next_entry(keys, args, weights)
+  local stream, turns, group, waiting, taker = keys[1], keys[2], args[1], args[2], args[3]
   while true do
     local next = redis.call('ZRANGE', turns, 0, 0, 'WITHSCORES')
     if #next == 0 then return false end
@@ -61,6 +65,24 @@ local function take(keys, args)
       if #found > 0 and found[1] then return found[1] end
     end
   end
+end
+
+-- KEYS 1 stream, 2 turns | ARGV 1 group, 2 who waits, 3 who takes, 4.. tenant, weight, ... of those not of weight 1
+-- Returns the entry whose turn it is as XCLAIM does, false where none waits
+local function take(keys, args) return next_entry(keys, args, weights_of(args, 4)) end
+
+-- KEYS 1 stream, 2 turns | ARGV 1 group, 2 who waits, 3 who takes, 4 at most so many, 5 none after so many bytes,
+-- 6.. tenant, weight, ... of those not of weight 1
+-- Returns the entries of the next turns, in their order
+local function take_some(keys, args)
+  local weights, taken, bytes = weights_of(args, 6), {}, 0
+  while #taken < tonumber(args[4]) and bytes < tonumber(args[5]) do
+    local entry = next_entry(keys, args, weights)
+    if not entry then break end
+    taken[#taken + 1] = entry
+    for _, part in ipairs(entry[2]) do bytes = bytes + #part end
+  end
+  return taken
 end
 
 -- KEYS 1 stream, 2 turns | ARGV 1 group, 2 who waits, 3 who takes, 4 idle ms, 5 at most so many
@@ -83,4 +105,5 @@ end
 
 redis.register_function{function_name = 'planner_wait_turn_1', callback = wait, flags = {'allow-oom'}}
 redis.register_function{function_name = 'planner_take_turn_1', callback = take, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_take_turns_1', callback = take_some, flags = {'allow-oom'}}
 redis.register_function{function_name = 'planner_take_over_1', callback = take_over, flags = {'allow-oom'}}

@@ -1,0 +1,198 @@
+"""Goals that were taken together, planned together: a handful of round trips for all of them.
+
+The three commits of a goal are those of `goal_consumer`: its record is claimed, its plan is written, its verdict is
+settled; and a step that fails, or is cut short, leaves the entry for the way that finishes any goal. Here go only the
+usual goals: new ones whose tenants have room, and whose plans are one commit that nobody has to be asked for.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from redis import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from schemas.base import GoalVerdict
+from schemas.envelope import Problem
+from schemas.goal import Goal
+from schemas.traceparent import read_traceparent
+from tasks.handlers.goals import PlanSeed
+from tasks.plan.changeset import Changeset
+from tasks.plan.snapshot import Grant
+from worker.engine.admission import Admission, fresh_plan_id
+from worker.engine.goal_answer import GoalAnswer, count_calls
+from worker.engine.plan_creation import PlanCreation
+from worker.store import functions, goal_record, policies
+from worker.store.functions import Talk
+from worker.store.keys import Partition, goal_ids
+from worker.store.policies import PolicyUnreadable
+from worker.streams.decode import GOAL_ID, read_goal
+from worker.streams.inbox import Inbox, RedisCommand, StreamEntry
+from worker.telemetry import tracing
+
+log = logging.getLogger("planner.decompose")
+
+LARGE = 64 * 1024  # bytes of a goal that is planned alone: it may take long
+
+
+@dataclass(slots=True)
+class NewGoal:
+    """A goal of which nothing is known yet, and the plan that it is to get."""
+
+    entry: StreamEntry
+    goal: Goal
+    goal_id: str
+    digest: str
+    plan_id: str
+    partition: Partition
+    given: str | None  # the trace that it belongs to
+
+    @property
+    def is_small(self) -> bool:
+        """Whether its plan is soon made, without a look at another plan."""
+        return self.entry.size <= LARGE and not self.goal.retry_of
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Where its record may lie, the one that it would get first."""
+        return goal_ids(self.goal_id, self.goal.tenant)
+
+    @property
+    def answer(self) -> GoalAnswer:
+        """What became of it once its plan is written."""
+        return GoalAnswer(self.goal, self.goal_id, self.plan_id, GoalVerdict.PLANNED)
+
+
+@dataclass(eq=False, repr=False)
+class GoalBatch:
+    """Plans the usual ones among goals that one worker has in hand. Not for several threads at once."""
+
+    client: Redis
+    inbox: Inbox
+    creation: PlanCreation
+    admission: Admission
+    max_bytes: int
+    retention_s: int
+
+    def plan(self, entries: Sequence[StreamEntry]) -> list[StreamEntry]:
+        """Plan the usual goals among `entries`; returns the others, in their order, of which nothing is lost."""
+        done: set[bytes] = set()
+        began = time.monotonic()
+        try:
+            # Where goals are traced each has spans of its own, and all that happens is within them.
+            found = [] if tracing.is_on() else list(self._read(entries))
+            for new in self._settle(self._claim_and_write(self._admit(found))):
+                new.answer.note(time.monotonic() - began, new.given)
+                done.add(new.entry.entry_id)
+        except (RedisConnectionError, RedisTimeoutError):
+            raise
+        except Exception as error:  # whoever is to blame fails alone, too
+            log.warning("goals are tried alone", extra={"error": f"{type(error).__name__}: {error}"})
+        return [entry for entry in entries if entry.entry_id not in done]
+
+    def _read(self, entries: Sequence[StreamEntry]) -> Iterator[NewGoal]:
+        """Read the goals that can be read."""
+        for entry in entries:
+            found = read_goal(entry, self.max_bytes) if entry.fields else None
+            beside = entry.field("id")
+            if found is None or isinstance(found, Problem) or (beside and not GOAL_ID.fullmatch(beside)):
+                continue
+            goal, digest = found
+            plan_id = fresh_plan_id(goal.context.repo)
+            partition = self.creation.context_of(plan_id).partition
+            given = read_traceparent(entry.field("traceparent")) or goal.traceparent
+            goal_id = goal.goal_id or beside or entry.entry_id.decode()
+            yield NewGoal(entry, goal, goal_id, digest, plan_id, partition, given)
+
+    def _admit(self, found: Sequence[NewGoal]) -> list[tuple[NewGoal, PlanSeed]]:
+        """Look at what surrounds the goals; returns those that there is room for, with what their plans begin as."""
+        first = {new.places: new for new in reversed(found)}  # another one of the same id comes after it
+        asked = [new for new in found if first[new.places] is new and new.is_small]
+        if not asked or not self.admission.memory.takes_goals:
+            return []
+        admission, calls = self.admission, list[RedisCommand]()
+        for new in asked:
+            calls += admission.seed_calls(new.partition, new.goal)
+            calls += admission.live_calls(new.goal.tenant)
+            calls += [policies.current_call(new.goal.tenant), *(("EXISTS", place) for place in new.places[1:])]
+        replies = functions.ask(self.client, calls)
+        admitted: list[tuple[NewGoal, PlanSeed]] = []
+        for tenant, count in Counter(new.goal.tenant for new in found).items():
+            theirs = [new for new in asked if new.goal.tenant == tenant]
+            if not theirs or admission.live_plans(tenant, replies) + count > admission.max_plans:
+                continue
+            with suppress(PolicyUnreadable):
+                policy = self.creation.policies.in_force(replies[policies.current_call(tenant)])
+                for new in theirs:
+                    if not any(replies["EXISTS", place] for place in new.places[1:]):
+                        about = (new.partition, new.goal, new.goal_id, new.plan_id, replies, new.given)
+                        admitted.append((new, replace(admission.fresh_seed(*about), policy=policy)))
+        return admitted
+
+    def _claim_and_write(self, admitted: Sequence[tuple[NewGoal, PlanSeed]]) -> list[NewGoal]:
+        """Claim the records of goals and write their plans; returns those whose plans are written.
+
+        They are decided about while the server claims.
+        """
+        if not admitted:
+            return []
+        kept_s, record = self.retention_s, goal_record.claim_call
+        with Talk(self.client) as talk:
+            talk.send([record(new.places[0], new.plan_id, new.digest, kept_s) for new, _ in admitted])
+            prepared = self._prepare(admitted)
+            claimed = talk.receive(len(admitted))
+        ours = [
+            (new, changeset)
+            for (new, _), changeset, reply in zip(admitted, prepared, claimed, strict=True)
+            if changeset and not isinstance(reply, Exception) and reply[0].decode() == new.plan_id
+        ]
+        written = self.creation.commit([(new.goal, changeset) for new, changeset in ours])
+        return [new for new, _ in ours if new.plan_id in written]
+
+    def _prepare(self, admitted: Sequence[tuple[NewGoal, PlanSeed]]) -> list[Changeset | None]:
+        """Decide about each goal; what it takes of a day budget is taken from what the next one finds there."""
+        prepared: list[Changeset | None] = []
+        left: dict[tuple[int, str], Grant] = {}
+        for new, seed in admitted:
+            place = new.partition.number
+            grants = {scope: left.get((place, scope), grant) for scope, grant in seed.grants.items()}
+            changeset = None
+            with suppress(Exception):  # it is tried alone, and what fails there is told and counted against it
+                changeset = self.creation.prepare(replace(seed, grants=grants), new.goal)
+            for scope, used in changeset.taken.items() if changeset else ():
+                left[place, scope] = grants[scope]._replace(left=grants[scope].left - used)
+            prepared.append(changeset)
+            if threading.current_thread() is not threading.main_thread():
+                time.sleep(0)  # beside a pool of one slot, whose own thread applies outcomes
+        return prepared
+
+    def _settle(self, written: Sequence[NewGoal]) -> list[NewGoal]:
+        """Tell the verdicts of goals, and then drop their entries; returns those that are done with."""
+        if not written:
+            return []
+        pending, partitions, calls = GoalVerdict.PENDING, self.admission.quota.partitions, list[RedisCommand]()
+        for new in written:
+            about = ((new.goal_id, new.goal.tenant), new.plan_id, GoalVerdict.PLANNED, "", self.retention_s, pending)
+            calls += (goal_record.settle_call(*about), new.answer.event_call(partitions))
+        with Talk(self.client) as talk:
+            talk.send(calls)
+            told = [talk.receive(2) for _ in written]
+            done = [new for new, replies in zip(written, told, strict=True) if not any(map(_is_error, replies))]
+            last = [*count_calls(new.answer.counts() for new in done), *self.inbox.drop([new.entry for new in done])]
+            talk.send(last)
+            refused = next(filter(_is_error, talk.receive(len(last))), None)
+        if refused:
+            raise refused
+        return done
+
+
+def _is_error(reply: Any) -> bool:
+    return isinstance(reply, Exception)
