@@ -126,12 +126,15 @@ def emptied(url: str) -> str:
 
 @pytest.fixture(scope="module")
 def site(server_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """One worker for the module, with a child that does the work: whatever fails it goes on."""
+    """One worker for the module, with a child that does the work: whatever fails it goes on.
+
+    Without owners all work is the child's; what the owner's own thread does is in test_owners.py.
+    """
     url = emptied(server_url)
     log = tmp_path_factory.mktemp("fences") / "worker.log"
     with (
         running_proxy(url) as proxy,
-        hasty_worker(proxy.url, url, log, pool="prefork", tasks__SILENT_MS=SILENT_MS) as worker,
+        hasty_worker(proxy.url, url, log, "prefork", tasks__SILENT_MS=SILENT_MS, worker__LEASE_MS=1) as worker,
     ):
         yield Site(proxy, worker)
 

@@ -205,4 +205,4 @@ def test_the_number_is_changed_where_nothing_is_left(redis_url: str, monkeypatch
         assert (kept.exit_code, waiting.exit_code, changed.exit_code) == (1, 1, 0)
         assert "This server has plans" in kept.output
         assert "Messages wait in planner:{1}:outcomes" in waiting.output
-        assert codec.loads(changed.stdout) == {"partitions": 5}
+        assert codec.loads(changed.stdout) == {"partitions": 5, "owners": [None] * 5}

@@ -46,6 +46,10 @@ if any("celery" in word for word in sys.argv + sys.orig_argv):
 
     outcomes.apply = fail
 """
+NO_OWNERS = """
+    from worker.store import owners
+    owners.LEASE_MS = 1
+"""
 
 
 # A door of a gateway fails while it has a goal in hand, and says so with the goal's words.
@@ -112,10 +116,10 @@ def sentry() -> Iterator[Sentry]:
 
 
 @contextmanager
-def worker(pool: str, url: str, dsn: str, shim: Path) -> Iterator[subprocess.Popen[bytes]]:
+def worker(pool: str, url: str, dsn: str, shim: Path, more: str = "") -> Iterator[subprocess.Popen[bytes]]:
     """Run a worker in which the shim is at work; it ends with the block."""
     shim.mkdir()
-    (shim / "sitecustomize.py").write_text(SHIM)
+    (shim / "sitecustomize.py").write_text(SHIM + more)
     path = os.pathsep.join(map(str, (shim, ROOT)))
     settings = {"PLANNER_REDIS_URL": url, "SENTRY_DSN": dsn, "PLANNER_MAX_FAILURES": "1", "PYTHONPATH": path}
     flags = ["--pool", pool, "--concurrency", "1", "--without-gossip", "--without-mingle"]
@@ -169,11 +173,11 @@ def a_governed_halt(redis: Redis) -> str:
     return str(spec["plan_id"])
 
 
-@pytest.mark.parametrize("pool", ["solo", "prefork"])
+@pytest.mark.parametrize(("pool", "by"), [("solo", "task"), ("prefork", "task"), ("prefork", "poller")])
 def test_a_failed_decision_is_reported_by_the_process_it_failed_in_without_its_evidence(
-    pool: str, redis_url: str, redis: Redis, sentry: Sentry, tmp_path: Path
+    pool: str, by: str, redis_url: str, redis: Redis, sentry: Sentry, tmp_path: Path
 ) -> None:
-    with worker(pool, redis_url, sentry.dsn, tmp_path / "shim") as process:
+    with worker(pool, redis_url, sentry.dsn, tmp_path / "shim", NO_OWNERS if by == "task" else "") as process:
         halted = a_governed_halt(redis)
         spec = an_attempt(redis)
         outcome = {name: spec[name] for name in ("plan_id", "step_id", "attempt", "lease")} | {
@@ -186,9 +190,9 @@ def test_a_failed_decision_is_reported_by_the_process_it_failed_in_without_its_e
     assert event["tags"]["plan_id"] == event["extra"]["plan_id"] == spec["plan_id"]
     assert event["tags"]["kind"] == "task"
     assert not [event for event in sentry.events if halted in str(event)]  # a plan that a rule ends is no defect
-    assert event["tags"]["celery_task_id"]
+    assert ("celery_task_id" in event["tags"]) == (by == "task")
     assert event["transaction"] == "planner.outcomes"
-    assert (event["extra"]["pid"] == process.pid) == (pool == "solo")
+    assert (event["extra"]["pid"] == process.pid) == (pool == "solo" or by == "poller")
     assert [error["type"] for error in event["exception"]["values"]] == ["ValidationError", "ValueError"]
     assert event["exception"]["values"][1]["stacktrace"]["frames"][-1]["function"] == "fail"
     assert logged["logentry"] == {"message": "log with %s"}

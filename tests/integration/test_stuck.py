@@ -16,7 +16,7 @@ from redis import Redis
 from schemas import codec
 from tests.conftest import RunningWorker, running_worker, wait_until
 from tests.support import launch
-from tests.support.faults import children, consumes, is_stopped, kill, spawn
+from tests.support.faults import NO_OWNERS, children, consumes, is_stopped, kill, spawn
 from tests.support.servers import Fleet, Server, all_done, publish
 from tests.support.stored import P0, QUEUE
 from worker.bench import fleet
@@ -102,7 +102,7 @@ def test_where_one_child_is_stuck_another_goes_on_with_its_partition(store: Serv
     with running_worker(store.url, tmp_path / "first.log") as first:
         publish(first.redis, 0, 2)
         stuck, other = wait_until(lambda: both_started(first.redis), 30, "two plans have started")
-    command = launch.command({"worker.WAKEUP_STUCK_S": 1.0}, pool="prefork", stop=stuck["plan_id"])
+    command = launch.command({"worker.WAKEUP_STUCK_S": 1.0, **NO_OWNERS}, pool="prefork", stop=stuck["plan_id"])
     log = tmp_path / "stuck.log"
     process = spawn([*command, "--concurrency", "2"], store.url, log, PLANNER_CLAIM_IDLE_S="600")
     try:

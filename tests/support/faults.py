@@ -15,6 +15,7 @@ from tests.conftest import RunningWorker, wait_until
 from tests.support import launch
 
 HASTE = {"worker.SWEEP_S": 0.5}  # what dead workers left is looked for more often than any test could wait
+NO_OWNERS = {"worker.LEASE_MS": 1}  # nobody owns a partition for longer than that: all work goes to the pools
 STREAMS = frozenset({"planner:goals", "planner:{0}:outcomes"})
 
 

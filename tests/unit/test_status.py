@@ -99,7 +99,7 @@ def test_a_script_gets_it_as_json(settings: Settings) -> None:
     code, printed = health("--ready", "--json")
 
     said = json.loads(printed)
-    assert (code, said["ok"], said["workers"]) == (1, False, [status.model_dump()])
+    assert (code, said["ok"], said["workers"]) == (1, False, [status.model_dump(mode="json")])
     assert "the store does not answer" in said["detail"]
 
 

@@ -29,6 +29,7 @@ class Life:
         self.now = 1000.0
         self.slots = 2
         self.streams = [keys.GOALS, OUTCOMES]
+        self.others: set[str] = set()  # streams of partitions that another worker owns
         self._judge = Judge(LIMIT_S, CLAIM_IDLE_S)
 
     def goes_on(
@@ -38,7 +39,10 @@ class Life:
         beat = 1000.0
         for _ in range(seconds):
             self.now += 1
-            beats = [Beat(stream, beat if stream in hung else self.now, alive) for stream in self.streams]
+            beats = [
+                Beat(stream, beat if stream in hung else self.now, alive, stream not in self.others)
+                for stream in self.streams
+            ]
             pool = WorkerPool(self.slots, frozenset({1}), {task: task.split("#")[0] for task in tasks})
             if verdict := self._judge.verdict(sight, beats, pool, self.now):
                 return verdict
@@ -63,6 +67,13 @@ def test_an_idle_worker_is_not_stuck(life: Life) -> None:
 def test_entries_that_wait_while_none_is_begun_mean_that_it_is_stuck(life: Life) -> None:
     assert life.goes_on(60, WAITING) == ""
     assert life.goes_on(1, WAITING) == f"entries of {OUTCOMES} wait and none is begun"
+
+
+def test_entries_of_a_partition_that_another_worker_owns_are_that_ones_to_begin(life: Life) -> None:
+    life.others = {OUTCOMES}
+
+    assert life.goes_on(1000, WAITING) == ""
+    assert life.goes_on(61, WAITING, hung=[OUTCOMES]) == f"the watch of {OUTCOMES} hangs"
 
 
 def test_whoever_begins_entries_is_not_stuck_however_many_wait(life: Life) -> None:

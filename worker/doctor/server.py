@@ -12,12 +12,14 @@ from worker.store.clients import LEAST, version_of
 from worker.store.dead import places
 from worker.store.keys import CONTROLLERS, GROUP, Partition
 from worker.store.memory import STEPS_UP_TO, refused_at, share_of
+from worker.store.owners import owners as find_owners
 from worker.streams.fair_inbox import WAITING
 
 SHOWN = 5
 PAGE = 200
 UNREAD_MS = 60_000  # a step that nobody asked for in so long
 LATE_MS = 300_000  # a timer that nobody looks at for so long
+UNOWNED_MS = 10_000  # for which outcomes wait where a worker has died; another owns its partitions sooner
 IDLE_FACTOR = 4  # times the idle time after which entries are taken over
 
 
@@ -181,6 +183,22 @@ def _left_behind(site: Site, stream: str) -> Iterator[Finding]:
             yield Finding("stream.left", stream, sentence, do, FindingSeverity.WARNING)
 
 
+def owners(site: Site) -> Iterator[Finding]:
+    """Find partitions without an owner whose outcomes wait."""
+    for number, owner in find_owners(site.client, site.partitions).items():
+        stream = Partition(number).outcomes
+        if owner or not site.client.exists(stream):
+            continue
+        groups: Any = site.client.xinfo_groups(stream)
+        read = next((each["last-delivered-id"] for each in groups if each["name"] == GROUP.encode()), b"0-0")
+        unread: Any = site.client.xrange(stream, min=b"(" + read, count=1)
+        waits_ms = site.now() - int(unread[0][0].partition(b"-")[0]) if unread else 0
+        if waits_ms > UNOWNED_MS:
+            sentence = f"Outcomes have waited for {waits_ms // 1000} s, and no worker owns the partition."
+            do = "Start a worker that consumes planner.outcomes."
+            yield Finding("partition.unowned", stream, sentence, do, FindingSeverity.WARNING)
+
+
 def timers(site: Site) -> Iterator[Finding]:
     """Find timers that ran out long ago: nobody sweeps."""
     late = site.now() - LATE_MS
@@ -247,4 +265,4 @@ def readers(site: Site) -> Iterator[Finding]:
             yield Finding("queue.unread", queue.queue, sentence, do, FindingSeverity.WARNING)
 
 
-CHECKS = (version, policy, memory, append_only_file, rights, libraries, inbound, timers, readers)
+CHECKS = (version, policy, memory, append_only_file, rights, libraries, inbound, owners, timers, readers)

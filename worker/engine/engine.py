@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
@@ -35,6 +35,7 @@ from worker.store.memory import ServerMemory
 from worker.store.plans import Begun, NoSnapshot, PlanStore, Reconnected, RolledBack, UnreadablePlan, Write, full_queue
 from worker.store.policies import Policies
 from worker.streams import release
+from worker.streams.inbox import StreamEntry
 from worker.telemetry import tracing
 from worker.telemetry.commit_counts import BatchCounts
 from worker.telemetry.plan_status import log_status
@@ -132,6 +133,16 @@ class Engine:
             if time.monotonic() >= end:
                 break
         self._settle()  # the last counters
+        return bool(self.router.waiting)
+
+    @_with_retries
+    def apply(self, entries: Sequence[StreamEntry]) -> bool:
+        """Apply outcomes that were read as this engine's consumer, and what is left of earlier ones.
+
+        Returns whether some are not applied.
+        """
+        self.router.put(entries)
+        self._settle()
         return bool(self.router.waiting)
 
     @_with_retries

@@ -131,7 +131,7 @@ class Router:
         if block_ms is None or time.monotonic() - self._looked >= COMMANDS_S:
             self._looked = time.monotonic()
             self._sort_commands(self.commands.read())
-        self._sort(self.inbox.read(block_ms=None if self.waiting else block_ms))
+        self.put(self.inbox.read(block_ms=None if self.waiting else block_ms))
         return bool(self.waiting or self.beside)
 
     def take_over(self, idle_ms: int) -> int:
@@ -153,7 +153,7 @@ class Router:
         self._sort_commands(self.commands.read(after="0"))
         after = "0"
         while entries := self.inbox.read(after=after):
-            self._sort(entries)
+            self.put(entries)
             yield
             after = entries[-1].entry_id.decode()
 
@@ -177,7 +177,7 @@ class Router:
             else:
                 self.of(found.plan_id).commands.append((entry, found))
 
-    def _sort(self, entries: Sequence[StreamEntry]) -> None:
+    def put(self, entries: Sequence[StreamEntry]) -> None:
         """Put each entry with its plan; what is not for us or cannot be read goes where it belongs."""
         for entry in entries:
             if not entry.fields:  # deleted while it was pending

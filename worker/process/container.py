@@ -196,12 +196,18 @@ class Container:
 _local = threading.local()
 
 
+def make() -> Container:
+    """Make a container of a worker, for one thread at a time."""
+    made = Container(load(), is_worker=True)
+    gc.freeze()  # what was imported stays; what a batch makes is gone with it, so collect seldom
+    gc.set_threshold(50_000, 20, 20)
+    return made
+
+
 def container() -> Container:
     """Return the container of this thread; a process that was forked makes its own."""
     if getattr(_local, "pid", None) != os.getpid():
-        _local.pid, _local.container = os.getpid(), Container(load(), is_worker=True)
-        gc.freeze()  # what was imported stays; what a batch makes is gone with it, so collect seldom
-        gc.set_threshold(50_000, 20, 20)
+        _local.pid, _local.container = os.getpid(), make()
     made: Container = _local.container
     return made
 

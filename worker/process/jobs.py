@@ -9,10 +9,14 @@ import mmap
 import time
 from collections.abc import Callable
 
+from redis.exceptions import ConnectionError as NoConnection
+from redis.exceptions import TimeoutError as TookTooLong
+
 from tasks import routes
 from worker.callbacks import sender
 from worker.callbacks.queue import Queue
 from worker.process.container import Container, container
+from worker.process.partition_engines import engine_of
 from worker.process.wakeup_ledger import Key
 from worker.store.keys import Partition
 from worker.streams.release import delete_idle_consumers
@@ -22,8 +26,16 @@ TIDY_S = 600.0  # between looks for consumers of workers that are long gone
 
 
 def do(key: Key, share: float = 1.0) -> None:
-    """Do what a wake-up asks for, in `share` of its time; notes for the poller what is left in hand."""
-    if JOBS[key.task](share, *key.args):
+    """Do what a wake-up asks for, in `share` of its time; notes for the poller what is left in hand.
+
+    Where the store goes away under it that is so, too: what was read is pending, and nobody else may be woken for it.
+    """
+    try:
+        is_left = JOBS[key.task](share, *key.args)
+    except (NoConnection, TookTooLong):
+        _left[_place(key)] = 1
+        raise
+    if is_left:
         _left[_place(key)] = 1
 
 
@@ -53,17 +65,18 @@ def plan_goals(share: float) -> bool:
 
 def apply_outcomes(share: float, partition: int) -> bool:
     """Apply the outcomes of a partition until none comes; returns whether some were read and not applied."""
-    return container().context(partition).engine.drain(share)
+    with engine_of(partition) as here:
+        return here.context(partition).engine.drain(share)
 
 
 def keep_up(share: float, partition: int) -> bool:
     """Hand out a partition's due work, and take over what dead workers had read."""
-    here = container()
-    here.context(partition).engine.sweep(here.name, share)
-    here.context(partition).engine.recover(_idle_ms(here))
-    if time.monotonic() - here.tidied >= TIDY_S:
-        here.tidied = time.monotonic()
-        delete_idle_consumers(here.client, here.settings.partitions)
+    with engine_of(partition) as here:
+        here.context(partition).engine.sweep(here.name, share)
+        here.context(partition).engine.recover(_idle_ms(here))
+        if time.monotonic() - here.tidied >= TIDY_S:
+            here.tidied = time.monotonic()
+            delete_idle_consumers(here.client, here.settings.partitions)
     return False
 
 

@@ -16,16 +16,19 @@ from celery.worker import state
 
 from tasks import routes
 from tasks.base.errors import PlannerError
-from tasks.routes import ROUTES
+from tasks.routes import OUTCOMES, ROUTES
 from worker import drafters
 from worker.process import shutdown, solo_pool
+from worker.process.idle_drain import IdleDrain
+from worker.process.ownership import Ownership
 from worker.process.poller import WAKEUP_STUCK_S, Poller
 from worker.process.readiness import wait_for_servers
-from worker.process.wakeup import Wakeups
+from worker.process.wakeup import Wakeups, own_queue
 from worker.process.wakeup_ledger import Ledger
 from worker.process.watchdog import Beat, Watchdog, WorkerPool
 from worker.settings.settings import Settings, load
 from worker.store.keys import Partition
+from worker.streams.inbox import worker_name
 from worker.telemetry.counting import HERE
 from worker.telemetry.outage import Outage
 from worker.webhooks.sources_file import SourcesFile
@@ -50,6 +53,7 @@ class Ingress(bootsteps.StartStopStep):
         super().__init__(parent, **kwargs)
         self._pollers: Sequence[Poller] = ()
         self._watchdog: Watchdog | None = None
+        self._ownership: Ownership | None = None
 
     def start(self, parent: Any) -> None:
         """Check the servers and start the pollers.
@@ -70,7 +74,7 @@ class Ingress(bootsteps.StartStopStep):
             parts = [Partition(number) for number in range(settings.partitions if has_parts else 0)]
             swept = parts if routes.OUTCOMES.task in consumed else []
             pool, terminate = partial(_pool, parent), partial(_terminate, settings)
-            self._watchdog = Watchdog(settings, broker, self._beats, pool, terminate, swept)
+            self._watchdog = Watchdog(settings, broker, self._beats, pool, terminate, swept, self._owned)
             self._watchdog.start()
             wait_for_servers(settings, store)
             _serve_metrics(settings)
@@ -80,23 +84,31 @@ class Ingress(bootsteps.StartStopStep):
         ledger = Ledger(parent.pool.num_processes)
         parent.consumer.notify(ledger.note_received)
         solo_pool.HERE.is_used = isinstance(parent.pool, TaskPool)
-        wakeups = Wakeups(parent.app, broker, ledger, partial(_requests, parent), solo_pool.HERE)
+        self._ownership = ownership = Ownership(settings, worker_name(), [part.number for part in swept])
+        own = own_queue(parent.app, ownership.token) if swept else None
+        wakeups = Wakeups(parent.app, broker, ledger, partial(_requests, parent), solo_pool.HERE, own)
         poller = partial(Poller, settings.redis_url, store, wakeups)
-        self._pollers = make_pollers(poller, consumed, parts)
+        self._pollers = make_pollers(poller, consumed, parts, ownership)
+        ownership.start()
         for one in self._pollers:
             one.start()
 
     def stop(self, parent: Any) -> None:  # noqa: ARG002 (Celery's signature)
-        """Stop asking for work; what runs goes on to its end."""
+        """Stop asking for work, and give the partitions back; what runs goes on to its end."""
         if self._watchdog:
             self._watchdog.stop()
         for poller in self._pollers:
             poller.stop()
         for poller in self._pollers:
             poller.join(JOIN_S)
+        if self._ownership:
+            self._ownership.stop()
 
     def _beats(self) -> list[Beat]:
         return [poller.beat() for poller in self._pollers if poller.ident]
+
+    def _owned(self) -> tuple[int, ...]:
+        return self._ownership.owned if self._ownership else ()
 
 
 def _serve_metrics(settings: Settings) -> None:
@@ -132,15 +144,25 @@ def _terminate(settings: Settings, reason: str) -> None:
 
 
 def make_pollers(
-    poller: Callable[..., Poller], consumed: frozenset[str], partitions: Sequence[Partition]
+    poller: Callable[..., Poller],
+    consumed: frozenset[str],
+    partitions: Sequence[Partition],
+    ownership: Ownership | None = None,
 ) -> list[Poller]:
-    """Make a poller for each stream of the consumed routes; that of a route's last stream wakes its sweeper."""
+    """Make a poller for each stream of the consumed routes; that of a route's last stream wakes its sweeper.
+
+    With `ownership` outcomes are left to the owner of their partition; its poller applies them while its pool is idle.
+    """
     found = []
     for route in ROUTES:
         places = partitions if route.per_partition else (EVERYWHERE,)
         for partition, stream in product(places, route.streams if route.task in consumed else ()):
             sweeper = (route.sweeper or route).task if stream == route.streams[-1] else ""
-            timers = partition.stream(route.timers) if route.timers else partition.timers
-            own = {"args": (partition.number,), "timers": timers, "stuck_s": WAKEUP_STUCK_S}
-            found.append(poller(partition.stream(stream), route.task, sweeper, **(own if route.per_partition else {})))
+            options: dict[str, Any] = {}
+            if route.per_partition:
+                timers = partition.stream(route.timers) if route.timers else partition.timers
+                options = {"args": (partition.number,), "timers": timers, "stuck_s": WAKEUP_STUCK_S}
+            if ownership and route is OUTCOMES:
+                options |= {"ownership": ownership, "drain": IdleDrain(partition) if sweeper else None}
+            found.append(poller(partition.stream(stream), route.task, sweeper, **options))
     return found

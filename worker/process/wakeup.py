@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kombu import Exchange, Queue
 from redis.exceptions import OutOfMemoryError
 
 from worker.process.solo_pool import Solo
@@ -26,18 +27,26 @@ RETRY_S = (1.0, 2.0, 5.0, 15.0, 30.0)  # after failures in a row; meanwhile who 
 SHARE = "planner_share"  # header of a wake-up: which share of its time a drain may take; all of it without
 OPTIONS = {"socket_timeout": TIMEOUT_S, "socket_connect_timeout": TIMEOUT_S}
 
+FORGOTTEN_S = 600.0  # after which the broker drops what waits in the queue of a worker that is gone
+
 Requests = Callable[[], Mapping[str, Any] | None]  # the wake-ups in hand by id; None while the broker is not heard
 
 
 class Wakeups:
-    """Sends the wake-ups of all pollers of a process over one connection."""
+    """Sends the wake-ups of all pollers of a process over one connection.
 
-    def __init__(self, app: Any, outage: Outage, ledger: Ledger, requests: Requests, solo: Solo) -> None:
+    Those of partitions that this worker owns go to the queue `own`, which nobody else consumes.
+    """
+
+    def __init__(
+        self, app: Any, outage: Outage, ledger: Ledger, requests: Requests, solo: Solo, own: Queue | None = None
+    ) -> None:
         self._app = app
         self._outage = outage
         self._ledger = ledger
         self._requests = requests
         self._solo = solo
+        self._own = own
         self._connection: Any = None
         self._lock = threading.Lock()
         self._failures = 0
@@ -61,8 +70,14 @@ class Wakeups:
             return WakeupState.BUSY if is_busy else WakeupState.FREE
         return state
 
-    def send(self, key: Key) -> bool:
-        """Send a wake-up; returns whether the broker has it.
+    def is_begun(self, key: Key) -> bool:
+        """Tell whether the pool of this worker does what `key` asks for at the moment, or will in a moment."""
+        requests = tuple((self._requests() or {}).values())
+        mine = (each for each in requests if each.name == key.task and tuple(each.args) == key.args)
+        return bool(self._solo.is_busy(key)) or any(each.worker_pid for each in mine)
+
+    def send(self, key: Key, *, is_own: bool = False) -> bool:
+        """Send a wake-up, to the queue of this worker where that is its own; returns whether the broker has it.
 
         After a failure the broker is not even asked for a while. While the one slot of this worker has a goal, the
         wake-up stays in this process.
@@ -73,7 +88,8 @@ class Wakeups:
             if time.monotonic() < self._again:
                 return False
             wakeup = str(uuid.uuid4())
-            share = self._ledger.send(key, wakeup, time.monotonic())
+            own = self._own if is_own else None
+            share = self._ledger.send(key, wakeup, time.monotonic(), own.name if own else key.task)
             if share is None:
                 return True
             try:
@@ -81,6 +97,7 @@ class Wakeups:
                     options = {**self._app.conf.broker_transport_options, **OPTIONS}
                     self._connection = self._app.connection_for_write(transport_options=options)
                 sent = {"task_id": wakeup, "headers": {SHARE: share}, "connection": self._connection}
+                sent |= {"queue": own} if own else {}
                 self._app.send_task(key.task, key.args, ignore_result=True, retry=False, **sent)
             except Exception as error:  # refused, stalled, full, renamed commands: whatever it is, we can do without
                 self._ledger.take_back(key)
@@ -100,6 +117,18 @@ class Wakeups:
         connection, self._connection = self._connection, None
         if connection is not None:
             threading.Thread(target=_close, args=(connection,), name="close-broker", daemon=True).start()
+
+
+def own_queue(app: Any, token: str) -> Queue:
+    """Make the queue of this worker alone, and have it consumed beside those that it was started with.
+
+    As Celery's `worker_direct`, but with a name that brokers' access rules allow and no other worker has, and without
+    a binding, which would stay behind: Celery sends to the queue by its name. Nothing is acknowledged, since what is
+    lost with the worker was for it alone.
+    """
+    queue = app.amqp.queues.select_add(Queue(f"planner.worker.{token}", no_ack=True, expires=FORGOTTEN_S))
+    queue.exchange = Exchange("")
+    return queue
 
 
 def _close(connection: Any) -> None:

@@ -55,6 +55,7 @@ class WakeupState(Enum):
 @dataclass(slots=True)
 class _Sent:
     id: str
+    queue: str
     number: int
     since: float
     is_received: bool = False
@@ -64,8 +65,8 @@ class Ledger:
     """Keeps the wake-ups of a process, for all of its pollers.
 
     `slots` is how many tasks the process does at a time. A wake-up that waits in the broker is not lost while every
-    slot is busy, however long that takes. Each task has a queue, first in, first out: a wake-up has gone once a later
-    one for the same task was received, or where a slot was free and it did not come.
+    slot is busy, however long that takes. Queues are first in, first out: a wake-up has gone once a later one of its
+    queue was received, or where a slot was free and it did not come.
     """
 
     def __init__(self, slots: int) -> None:
@@ -74,26 +75,26 @@ class Ledger:
         self._sent: dict[Key, _Sent] = {}
         self._keys: dict[str, Key] = {}  # of what was sent, by id
         self._numbers = 0
-        self._received: Counter[str] = Counter()  # by task: the highest number of a wake-up of ours that came back
+        self._received: Counter[str] = Counter()  # by queue: the highest number of a wake-up of ours that came back
         self._answered: set[Key] = set()  # done here by another's wake-up while ours was under way
         self._lost: Counter[Key] = Counter()  # wake-ups in a row
         self._taken: dict[Key, dict[str, float]] = {}  # requests in hand, and since when
         self._unable = 0.0  # when this worker was last seen unable to take a wake-up: every slot busy, or deaf
 
-    def send(self, key: Key, wakeup: str, now: float) -> float | None:
-        """Enter a wake-up; returns which share of its time a drain may take.
+    def send(self, key: Key, wakeup: str, now: float, queue: str = "") -> float | None:
+        """Enter a wake-up that goes to `queue`, that of its task unless said.
 
-        The share is such that whatever is under way has its turn within the time of one whole
-        drain, since workers take from their queues in turn. Returns None where another thread has sent one for the same
-        meanwhile.
+        Returns which share of its time a drain may take. It is such that whatever is under way has its turn within the
+        time of one whole drain, since workers take from their queues in turn. Returns None where another thread has
+        sent one for the same meanwhile.
         """
         with self._lock:
             if key in self._sent:
                 return None
             self._numbers += 1
-            self._sent[key] = _Sent(wakeup, self._numbers, now)
+            self._sent[key] = _Sent(wakeup, queue or key.task, self._numbers, now)
             self._keys[wakeup] = key
-            waiting = Counter(each.task for each in self._sent)
+            waiting = Counter(each.queue for each in self._sent.values())
             return min(1.0, self._slots / (len(waiting) * max(waiting.values())))
 
     def take_back(self, key: Key) -> None:
@@ -107,7 +108,7 @@ class Ledger:
             if key := self._keys.get(wakeup):
                 sent = self._sent[key]
                 sent.is_received = True
-                self._received[key.task] = max(self._received[key.task], sent.number)
+                self._received[sent.queue] = max(self._received[sent.queue], sent.number)
                 del self._lost[key]
 
     def look(self, key: Key, requests: Mapping[str, Request] | None, now: float, stuck_s: float) -> WakeupState:
@@ -143,7 +144,7 @@ class Ledger:
         return any(now - since < stuck_s for since in self._taken[key].values())
 
     def _has_gone(self, key: Key, sent: _Sent, now: float) -> bool:
-        if sent.is_received or sent.number < self._received[key.task]:
+        if sent.is_received or sent.number < self._received[sent.queue]:
             return True
         patience = ANSWERED_S if key in self._answered else min(MOST_LOST_S, LOST_S * 2 ** self._lost[key])
         if now - max(sent.since, self._unable) < patience:

@@ -38,12 +38,14 @@ RENEWED = (keys.GOALS, keys.WEBHOOK_JOBS)  # streams of which whoever works on a
 class Beat(NamedTuple):
     """A poller as the watchdog sees it.
 
-    `at` is monotonic, in seconds, 0 before the first.
+    `at` is monotonic, in seconds, 0 before the first. `begins` tells whether it has entries begun: those of a partition
+    that another worker owns are that one's.
     """
 
     stream: str
     at: float
     alive: bool
+    begins: bool = True
 
 
 class WorkerPool(NamedTuple):
@@ -100,12 +102,13 @@ class Judge:
 
     def _standing(self, sight: Sight, beats: Sequence[Beat], pool: WorkerPool) -> Iterator[Standing]:
         """Name each thing that would have to move by itself, whatever else does; not what may take its time."""
-        for stream, beat, _ in beats:
+        for stream, beat, *_ in beats:
             if stream not in sight.at_work:
                 yield Standing(f"the watch of {stream} hangs", beat)
+        others = {beat.stream for beat in beats if not beat.begins}
         slow = [task for task in pool.tasks.values() if task in sight.at_work]
         for stream, place in sight.unread.items():
-            if stream not in sight.at_work and len(slow) < pool.slots:
+            if stream not in sight.at_work | others and len(slow) < pool.slots:
                 yield Standing(f"entries of {stream} wait and none is begun", place)
         for stream, entry in sight.pending.items():
             if stream not in sight.at_work:
@@ -118,7 +121,7 @@ class Judge:
 class Watchdog(threading.Thread):
     """The thread that looks, and calls `terminate` once with what is wrong.
 
-    `beats` and `pool` are asked at every look.
+    `beats`, `pool` and `owned`, the partitions that this worker owns, are asked at every look.
     """
 
     def __init__(
@@ -129,6 +132,7 @@ class Watchdog(threading.Thread):
         pool: Callable[[], WorkerPool],
         terminate: Callable[[str], None],
         partitions: Sequence[keys.Partition],
+        owned: Callable[[], tuple[int, ...]],
     ) -> None:
         super().__init__(name="watchdog", daemon=True)
         self._settings = settings
@@ -137,6 +141,7 @@ class Watchdog(threading.Thread):
         self._pool = pool
         self._terminate = terminate
         self._partitions = partitions
+        self._owned = owned
         self._file = StatusFile(settings)
         self._since = time.time()
         self._ending = threading.Event()
@@ -230,6 +235,7 @@ class Watchdog(threading.Thread):
                 broker=not self._broker.lasts,
                 sweep_lag_s=sight.lag_s if sight else None,
                 refused=self._refused,
+                owned=self._owned(),
                 memory=sight.memory if sight else None,
             )
         )

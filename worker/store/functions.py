@@ -58,6 +58,8 @@ CALL_AGAIN = "planner_call_again_1"
 CLAIM_ID = "planner_claim_id_1"
 UNDELIVER = "planner_undeliver_1"
 HEARTBEAT = "planner_heartbeat"
+ATTEND = "planner_attend_1"
+OWN = "planner_own_1"
 LIBRARIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "planner_1": ("clock", "shared", "lists", "begin", "commit", "upkeep"),
@@ -68,6 +70,7 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "planner_heartbeat": ("heartbeat",),
         "planner_keys": ("api_keys",),
         "planner_claims": ("claims",),
+        "planner_owners": ("clock", "owners"),
     }
 )
 VERSION = 22  # of their text; to be raised with every change of it

@@ -32,6 +32,7 @@ WEBHOOK_FAILURES = "{planner:goals}:webhook:failures"
 ENDPOINTS = "planner:endpoints"  # hash id -> JSON: who is told by callbacks; its secrets are encrypted
 ENDPOINTS_OFF = "planner:endpoints:off"  # hash id -> why it is told nothing for now
 DEPLOYMENT = "planner:deployment"  # hash {partitions, layout}: what all who use this server agree on
+WORKERS = "planner:workers"  # sorted set: the workers that own partitions, by when each was last there
 API_KEYS = "planner:{keys}:all"  # sorted set: the keys of the gateway by the time at which they expire
 QUEUE_OWNERS = "planner:{keys}:queues"  # hash: queue -> the tenant that it belongs to, empty for a shared one
 CLAIMED_QUEUES = "planner:{claims}:streams"  # set: the streams of step specs that gateways have read
@@ -143,6 +144,7 @@ class Partition:
         self.callbacks = self.stream(streams.CALLBACKS)  # endpoint -> when its next delivery is due
         self.unlisted = self.plans + ":unlisted"  # plans whose lists are to be put right
         # strings
+        self.owner = self.tag + "owner"  # the worker that drains this partition; see lua/owners.lua
         self.outbox_open = self.outbox + ":open"  # there where there is an endpoint; commits put nothing there without
         # hashes
         self.listed = self.plans + ":listed"  # plan -> the lists that it is in

@@ -38,6 +38,7 @@ class Status(BaseModel):
     broker: bool
     sweep_lag_s: float | None  # how long the oldest due timer has waited; None where it is not known
     refused: str | None = None  # why the store does not serve us, where that is more than being away
+    owned: tuple[int, ...] = ()  # the partitions whose owner it is
     memory: float | None = None  # share of the store's maxmemory in use; None where it is not known
 
     def lives(self, now: float) -> bool:

@@ -14,14 +14,17 @@ def partitions(
     number: Annotated[int | None, typer.Argument(min=1, max=256, help="How many there are from now on.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Tell how many partitions the server of PLANNER_REDIS_URL has; with a number, change that.
+    """Tell how many partitions the server of PLANNER_REDIS_URL has, and who owns each; with a number, change that.
 
     [b]planner partitions 4[/b]
+
+    A partition's owner is the worker that applies its outcomes: host, process and a random part. Another takes it over
+    at once when its owner stops, and within 5 s when its owner dies.
 
     A plan stays in its partition, so the number can be changed only where there is no plan, not even one that has
     ended, and no message waits. Then set PLANNER_PARTITIONS everywhere, and start workers and controllers anew.
     """
-    from worker.store import deployment
+    from worker.store import deployment, owners
 
     with open_link(agreed=False) as link:
         if number is not None:
@@ -30,5 +33,11 @@ def partitions(
             except deployment.WrongDeployment as error:
                 raise Failure.of("partitions_in_use", str(error)) from error
         there = deployment.partitions_of(link.client)
-    text = "No worker has used this server yet." if there is None else f"{there}"
-    say_json({"partitions": there}) if as_json else say(text)
+        found = owners.owners(link.client, there or 0)
+    if as_json:
+        say_json({"partitions": there, "owners": list(found.values())})
+        return
+    say("No worker has used this server yet." if there is None else f"{there}")
+    for place, owner in found.items():
+        if owner:
+            say(f"Partition {place} is owned by {owner}.")

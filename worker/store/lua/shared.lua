@@ -22,6 +22,7 @@
 -- planner:{p}:commits            hash    n:<epoch> -> how many commits there were; see worker/store/commits.py
 -- planner:{p}:outbox             stream  type, plan, at, state, head, callback: what callbacks are to tell; see callbacks.lua
 -- planner:{p}:outbox:open        string  there where there is an endpoint; nothing is put into the outbox without
+-- planner:{p}:owner             string  the worker that drains the partition, for as long as its lease lasts; see owners.lua
 -- planner:{p}:sweep              hash    token, until; last, grace, down: when it was swept, and gaps between
 
 local DAY = 86400000    -- ms

@@ -1,0 +1,128 @@
+"""The thread in which a worker keeps its share of the partitions: it renews, takes and gives back their leases.
+
+The processes of a pool are one worker. Nothing needs an owner to go on: where none is known each worker wakes its pool.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterable
+from enum import Enum
+
+from redis import Redis
+from redis.exceptions import NoPermissionError, RedisError
+
+from tasks.base.shares import share
+from worker.settings.settings import Settings
+from worker.store import clients, owners
+from worker.store.functions import FunctionsMissing
+from worker.store.owners import FRESH_MS, LEASE_MS, Act
+
+log = logging.getLogger("planner.ownership")
+
+LOOK_S = 0.2  # between looks: how late a partition that was given back is taken
+ATTEND_S = 1.0  # between looks at who else is there
+HANGS_S = 10.0  # for which a poller may be at one thing before its partition is another's
+PATIENCE_S = 2.0  # with a server that does not answer
+JOIN_S = 3.0
+
+
+class Owner(Enum):
+    """Who owns a partition, as far as this worker knows."""
+
+    HERE = "this worker"
+    ELSEWHERE = "another worker, which is there"
+    NOBODY = "nobody, or nobody knows"
+
+
+class Ownership(threading.Thread):
+    """Keeps the leases of one worker; `token` names the worker."""
+
+    def __init__(self, settings: Settings, token: str, partitions: Iterable[int]) -> None:
+        super().__init__(name="ownership", daemon=True)
+        self.token = token
+        self._settings = settings
+        self._owners = dict.fromkeys(partitions, "")
+        self._seen_at = -LEASE_MS / 1000  # when the last look began that was answered
+        self._watched = dict.fromkeys(self._owners, time.monotonic())
+        self._attended = 0.0
+        self._workers: frozenset[str] = frozenset()
+        self._ending = threading.Event()
+        self._is_refused = False
+
+    def of(self, number: int) -> Owner:
+        """Tell who owns a partition.
+
+        A look counts for as long as a lease lasts: who was stopped for longer owns nothing when it goes on.
+        """
+        owner = self._owners.get(number, "")
+        if not owner or time.monotonic() - self._seen_at >= (LEASE_MS - FRESH_MS) / 1000:
+            return Owner.NOBODY
+        return Owner.HERE if owner == self.token else Owner.ELSEWHERE
+
+    def note_watched(self, number: int) -> None:
+        """Note that the poller of a partition goes round.
+
+        Where it does not, the partition is given to another worker.
+        """
+        self._watched[number] = time.monotonic()
+
+    @property
+    def owned(self) -> tuple[int, ...]:
+        """The partitions that this worker owns."""
+        return tuple(number for number in self._owners if self.of(number) is Owner.HERE)
+
+    def run(self) -> None:
+        """Look until stopped, then give everything back.
+
+        A server that is away is waited for; the pollers say so.
+        """
+        while self._owners and not self._ending.is_set():
+            try:
+                with clients.connect(self._settings.redis_url, patience_s=PATIENCE_S) as client:
+                    self._keep(client)
+            except NoPermissionError as error:  # it works as one that knows no owners
+                if not self._is_refused:
+                    log.warning("no owners", extra={"error": str(error)})
+                self._is_refused = True
+            except (RedisError, FunctionsMissing) as error:
+                log.debug("no look at the owners", extra={"error": str(error)})
+            except Exception:
+                log.exception("ownership failed")
+            self._ending.wait(ATTEND_S)
+
+    def stop(self) -> None:
+        """Give back what this worker owns, so that others take it at once; nothing is taken any more."""
+        self._ending.set()
+        if self.ident:
+            self.join(JOIN_S)
+
+    def _keep(self, client: Redis) -> None:
+        while not self._ending.is_set():
+            self._look(client)
+            self._ending.wait(LOOK_S)
+        self._take_note(time.monotonic(), owners.hold(client, self.token, dict.fromkeys(self._owners, "give")))
+        owners.attend(client, self.token, leaves=True)
+
+    def _look(self, client: Redis) -> None:
+        began = time.monotonic()
+        if began - self._attended >= ATTEND_S:
+            self._workers = owners.attend(client, self.token)
+            self._attended = began
+        moves = share(self._owners, self._workers, self.token)
+        acts: dict[int, Act] = dict.fromkeys(self._owners, "look")
+        acts.update(dict.fromkeys(moves.take, "take"))
+        acts.update(dict.fromkeys(moves.give, "give"))
+        acts.update({number: "give" for number, at in self._watched.items() if began - at > HANGS_S})
+        self._take_note(began, owners.hold(client, self.token, acts))
+
+    def _take_note(self, began: float, found: dict[int, str]) -> None:
+        before = {number for number, owner in self._owners.items() if owner == self.token}
+        self._owners, self._seen_at = found, began
+        after = {number for number, owner in found.items() if owner == self.token}
+        if taken := sorted(after - before):
+            log.info("partitions taken", extra={"partitions": taken})
+        if given := sorted(before - after):
+            log.info("partitions given", extra={"partitions": given})

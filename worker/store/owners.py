@@ -1,0 +1,71 @@
+"""The leases by which workers own partitions, and the list of those workers.
+
+A lease spares work and guards nothing: whoever commits to a plan is fenced by its version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Literal
+
+from redis import Redis
+from redis.exceptions import NoPermissionError, ResponseError
+
+from worker.store import functions
+from worker.store.functions import MISSING, FunctionsMissing
+from worker.store.keys import WORKERS, Partition
+
+LEASE_MS = 5000  # for which a dead worker's partitions wait for another one
+FRESH_MS = 1000  # by which a lease may be older than the look that was told of it; as owners.lua has it
+
+Act = Literal["look", "take", "give"]
+
+
+def attend(client: Redis, token: str, *, leaves: bool = False) -> frozenset[str]:
+    """Note that the worker `token` is there, or leaves.
+
+    Returns all workers that are there.
+    """
+    with _whole(client):
+        found = functions.call(client, "FCALL", functions.ATTEND, 1, WORKERS, token, LEASE_MS, int(leaves))
+    return frozenset(each.decode() for each in found)
+
+
+def hold(client: Redis, token: str, acts: Mapping[int, Act]) -> dict[int, str]:
+    """Renew, take or give back the leases of partitions, in one round trip.
+
+    Returns the owner of each, empty for none.
+    """
+    pipeline = client.pipeline(transaction=False)
+    for number, act in acts.items():
+        pipeline.fcall(functions.OWN, 1, Partition(number).owner, token, str(LEASE_MS), act)
+    with _whole(client):
+        return {number: owner.decode() for number, owner in zip(acts, pipeline.execute(), strict=True)}
+
+
+def owners(client: Redis, partitions: int) -> dict[int, str | None]:
+    """Tell the owner of each partition; None where nobody owns it, or this user may not know."""
+    pipeline = client.pipeline(transaction=False)
+    for number in range(partitions):
+        pipeline.get(Partition(number).owner)
+    found = pipeline.execute(raise_on_error=False)
+    for error in (each for each in found if isinstance(each, Exception)):
+        if not isinstance(error, NoPermissionError):
+            raise error
+    return {number: each.decode() if isinstance(each, bytes) else None for number, each in enumerate(found)}
+
+
+@contextmanager
+def _whole(client: Redis) -> Iterator[None]:
+    """Load the functions where the server has lost them; what was asked for fails once more."""
+    try:
+        yield
+    except FunctionsMissing:
+        functions.load(client)
+        raise
+    except ResponseError as error:
+        if MISSING in str(error):
+            functions.load(client)
+            raise FunctionsMissing from error
+        raise
