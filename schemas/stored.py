@@ -216,9 +216,8 @@ class PlanRecord:
                 "revision": self.revision,
                 "wake": self.wake,
             }
-            for name, value in zip(SELDOM, _seldom_of(self), strict=True):
-                if value:
-                    live[name] = value
+            if any(seldom := _seldom_of(self)):
+                live |= {name: value for name, value in zip(SELDOM, seldom, strict=True) if value}
             if self.unknown:
                 live |= self.unknown
             return codec.dumps(live)
@@ -239,12 +238,17 @@ _seldom_of = attrgetter(*SELDOM)
 def decode_plan(raw: list[bytes | None]) -> PlanRecord:
     """Read the values of the fields `HOT`, in their order, whichever version wrote them."""
     version, state, head, live, growth = (value or b"" for value in raw[: len(HOT)])
-    record, first = codec.loads(live), (int(version), state.decode(), PlanHead.decode(head))
+    return decode_live(int(version), state.decode(), PlanHead.decode(head), live, growth)
+
+
+def decode_live(version: int, state: str, head: PlanHead, live: bytes, growth: bytes) -> PlanRecord:
+    """Read the field `live` of a plan whose other fields are known."""
+    record = codec.loads(live)
     try:
-        return PlanRecord(*first, growth=growth, **record)
+        return PlanRecord(version, state, head, growth=growth, **record)
     except TypeError:
         known, unknown = _split(record, ALWAYS + SELDOM)
-        found = PlanRecord(*first, growth=growth, **known)
+        found = PlanRecord(version, state, head, growth=growth, **known)
         found.unknown = unknown
         return found
 

@@ -6,13 +6,14 @@ names the version of the plan that it is about, so that the next line begins a n
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64encode
+from binascii import b2a_base64
 from collections.abc import Mapping, MutableMapping
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
 LOG = "log"  # among what is counted of a plan (`halting` in `live`), which all older versions keep as they read it
 DIGEST_BYTES = 24  # 32 characters of base64
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 
 class LogHead(NamedTuple):
@@ -29,7 +30,8 @@ class LogHead(NamedTuple):
 
 def digest_line(line: bytes) -> str:
     """Make the digest of a line as it is stored: BLAKE2b of 24 bytes, as base64url without padding."""
-    return urlsafe_b64encode(blake2b(line, digest_size=DIGEST_BYTES).digest()).decode()
+    digest = blake2b(line, digest_size=DIGEST_BYTES).digest()
+    return b2a_base64(digest, newline=False).translate(_URL_SAFE).decode()
 
 
 def find_head(halting: Mapping[str, Any], version: int) -> LogHead | None:

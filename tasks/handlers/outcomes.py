@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from schemas import codec
 from schemas.base import StepState as S
@@ -13,6 +12,7 @@ from schemas.stored import Attempt
 from tasks.base.policy_version import ChangedRule
 from tasks.plan.changeset import Changeset
 from tasks.plan.lifecycle import PLAN_ENDS
+from tasks.plan.report import Report
 from tasks.plan.snapshot import Snapshot, Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import (
@@ -36,21 +36,6 @@ from tasks.policy.outcome_verdict import Wrong
 from tasks.rules import budget
 
 NEEDS_LEASE = "a controller has claimed the attempt, so that it is ended only with its lease"
-
-
-class Report(NamedTuple):
-    """An outcome with what the entry's fields said beside it; `raw` and `digest` are of its bytes.
-
-    `unknown` is how many of its fields nobody knows, `entry` its place in the stream.
-    """
-
-    outcome: Outcome
-    attempt: int | None
-    lease: str | None
-    raw: bytes
-    digest: str
-    unknown: int = 0
-    entry: str | None = None
 
 
 def apply(snapshot: Snapshot, reports: Sequence[Report]) -> Changeset:

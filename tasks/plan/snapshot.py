@@ -12,6 +12,7 @@ from schemas.stored import Attempt, PlanRecord, StepStatus
 from tasks.base.policy import BUILT_IN, Policy
 
 NOTE = "="  # before the name of a note among the steps of a plan; no step is called so
+READY_PAGE = 4  # ready steps that a decision looks at, beside one for each end that is told: files of some may be taken
 WINDOW = 64  # dependents that are read and changed together; a step with more has several windows
 
 

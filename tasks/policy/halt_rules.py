@@ -283,8 +283,12 @@ def _verification(plan: PlanRecord, step: Step) -> str:
     """Name what a step was verified by at first, as short as 64 of them allow."""
     if name := plan.halting.get("narrowed", {}).get(step.step_id):
         return str(name)
-    commands = "\n".join([" ".join(tool["argv"]) for tool in step.facts["verify_tools"]])
-    return _named(commands)
+    return name_verification(step.facts)
+
+
+def name_verification(facts: Mapping[str, Any]) -> str:
+    """Name what a step is verified by, in 8 characters."""
+    return _named("\n".join([" ".join(tool["argv"]) for tool in facts["verify_tools"]]))
 
 
 @lru_cache(maxsize=1024)

@@ -13,8 +13,8 @@ from schemas.stored import PlanRecord
 from tasks.base.errors import EVERY_STEP, NeedsSteps
 from tasks.base.log_chain import carry_on
 from tasks.handlers import commands, outcomes, upkeep
-from tasks.handlers.outcomes import Report
 from tasks.plan.changeset import Changeset
+from tasks.plan.report import Report
 from tasks.plan.snapshot import Snapshot
 from tasks.record.held_plan import HeldPlan
 from tasks.record.lines import Line, Told

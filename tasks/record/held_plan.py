@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from schemas.stored import HOT, Attempt, PlanRecord, StepStatus, decode_plan
 from tasks.base.policy import BUILT_IN, Policy
-from tasks.plan.changeset import MAX_STEP_CHANGES, Changeset
-from tasks.plan.snapshot import NOTE, WINDOW, Lease, Snapshot, Step, Window
+from tasks.plan.changeset import Changeset
+from tasks.plan.hot_plan import TODO_PAGE, Slice, select_slice
+from tasks.plan.snapshot import NOTE, Lease, Snapshot, Step
 
-TODO_PAGE = 8  # as begin.lua has it
 NO_ENTRY = b"0-0"
 
 
@@ -62,23 +62,18 @@ class HeldPlan:
         either all are. What stands around the plan is for the caller to add.
         """
         todo = [_todo(item) for item in self.todo[:TODO_PAGE]]
-        names = dict.fromkeys([*wanted, *(step for step, _ in todo)])
-        ends = len(names)
-        windows = self._windows([*todo, *((step, 0) for step in wanted)])
-        names |= dict.fromkeys(name for window in windows.values() for name in window.dependents)
         queue = sorted(self.ready, key=lambda step: (self.ready[step], step))
-        read = queue[: ready if page is None else ends + page]
-        must = {*list(names)[:ends], *read}
+        part = select_slice(wanted, todo, self._window, queue, ready, page)
         return Snapshot(
             plan_id=self.plan_id,
             now=now,
             record=self.record,
-            steps=self._steps([*names, *(step for step in read if step not in names)], must, ends),
-            windows=windows,
+            steps=self._steps(part),
+            windows={**part.windows},
             notes={name[1:]: self.steps.get(name, b"") for name in wanted if name[0] == NOTE},
             active={step: Attempt.decode(raw) for step, raw in self.active.items()},
-            ready=read,
-            ready_beyond=ready is not None or (page is not None and len(read) >= ends + page),
+            ready=[*part.ready],
+            ready_beyond=ready is not None or (page is not None and len(part.ready) >= part.ends + page),
             todo=todo,
             todo_beyond=len(self.todo) - len(todo),
             reply_to=self.reply_to,
@@ -87,21 +82,14 @@ class HeldPlan:
             policy=self.policy,
         )
 
-    def _windows(self, wanted: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Window]:
-        windows, read = {}, 0
-        for step, number in wanted:
-            if read >= MAX_STEP_CHANGES:
-                break
-            ids = self.steps.get(f">{step}:{number}", b"").decode().split()
-            read += len(ids)
-            more = len(ids) == WINDOW and f">{step}:{number + 1}" in self.steps
-            windows[step, number] = Window(ids, more)
-        return windows
+    def _window(self, step: str, number: int) -> Sequence[str] | None:
+        found = self.steps.get(f">{step}:{number}")
+        return None if found is None else found.decode().split()
 
-    def _steps(self, names: Sequence[str], must: Collection[str], ends: int) -> dict[str, Step]:
-        statuses = {name: StepStatus.decode(self.status[name]) for name in names if name in self.status}
+    def _steps(self, part: Slice) -> dict[str, Step]:
+        statuses = {name: StepStatus.decode(self.status[name]) for name in part.names if name in self.status}
         return {
-            name: Step(name, self.steps.get(name) if name in must or status.unmet <= ends else None, status)
+            name: Step(name, self.steps.get(name) if name in part.must or status.unmet <= part.ends else None, status)
             for name, status in statuses.items()
         }
 

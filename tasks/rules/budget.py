@@ -8,17 +8,19 @@ looked at again.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from schemas.base import RiskLevel
 from schemas.goal import Goal
 from schemas.outcome import Metrics
+from schemas.plain_outcome import PlainMetrics
 from schemas.stored import Attempt, PlanHead, PlanRecord
 from schemas.times import DAY_MS
 from tasks.base.policy import BUILT_IN, Policy
 from tasks.base.policy_version import ChangedRule
 from tasks.plan.unit_of_work import UnitOfWork
 
+Figures: TypeAlias = Metrics | PlainMetrics
 RECEIPTS = "unproven_successes"  # 0: none is taken. Only among the limits of plans made where receipts are required
 # Switches that stand among the limits, of the plans that need them alone: workers of the first version cannot read a
 # head with other keys than theirs.
@@ -30,7 +32,7 @@ DELIVERY_WAIT_S = "delivery_wait_s"  # the plan ends with a delivery, which may 
 ANSWER_WAIT_S = "answer_wait_s"  # how long a question of the plan waits for its answer, where that is not seven days
 ANSWER_WAIT = 7 * DAY_MS // 1000
 PER_SUPPLIED_STEP = {"tokens": 10_000, "patch_cycles": 2, "failing_outcomes": 1, "wall_clock_s": 300}
-NO_METRICS = Metrics()
+NO_METRICS = PlainMetrics()
 SPENDER_SHARE = 10  # an attempt that uses a tenth of a budget, or more, is remembered for the explanation of a halt
 BUDGETS = ("tokens", "patch_cycles", "failing_outcomes", "tool_calls")
 WARN_SHARE = 0.8
@@ -102,7 +104,7 @@ def reserve(plan: PlanRecord, estimate: Mapping[str, int], most: int | None = No
     return tokens, patch_cycles
 
 
-def settle(plan: PlanRecord, attempt: Attempt, metrics: Metrics | None, estimate: Mapping[str, Any]) -> int:
+def settle(plan: PlanRecord, attempt: Attempt, metrics: Figures | None, estimate: Mapping[str, Any]) -> int:
     """Release what `attempt` held and book what it used; a figure that is missing counts as it was reserved.
 
     In plans of before policy version 4 such a figure counts as estimated, which may be more than was left. Returns the
@@ -122,7 +124,7 @@ def settle(plan: PlanRecord, attempt: Attempt, metrics: Metrics | None, estimate
     return tokens
 
 
-def settle_handed_back(plan: PlanRecord, attempt: Attempt, metrics: Metrics | None, *, held: bool) -> int:
+def settle_handed_back(plan: PlanRecord, attempt: Attempt, metrics: Figures | None, *, held: bool) -> int:
     """Release what `attempt` held and book what it used; a figure that is missing counts as 0.
 
     With `held` no less is booked than it held. Returns the tokens booked.

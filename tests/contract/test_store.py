@@ -15,6 +15,7 @@ from schemas.times import DAY_MS
 from tasks.base.errors import NeedsSteps
 from tasks.handlers import commands, goals, outcomes, upkeep
 from tasks.plan.changeset import Changeset, HistoryChange
+from tasks.plan.hot_plan import HotPlan
 from tasks.plan.snapshot import WINDOW, Grant, Lease, Snapshot
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy.schedule import SILENT_MS
@@ -35,6 +36,7 @@ from tests.support.plans import (
 from worker.store import clients, functions, keys
 from worker.store.commits import Commits
 from worker.store.functions import FunctionsMissing
+from worker.store.hot_plans import WHOLE_STEPS, HotPlans
 from worker.store.keys import CONTROLLERS, GROUP
 from worker.store.plans import MAX_QUEUE, Ask, Begun, NoSnapshot, PlanStore, RolledBack, Write
 
@@ -107,16 +109,19 @@ class Memory(MemoryStore):
 
 
 class Real:
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: Any, whole_steps: int = WHOLE_STEPS) -> None:
         self.client = client
+        self.hot = HotPlans(whole_steps=whole_steps)
         functions.load(client)
         self.commits = Commits(client, PARTITION, None)
         self.max_queue = MAX_QUEUE
 
     def begin(self, asks: Sequence[Ask], token: str = "me") -> list[Begun]:
-        with PlanStore(self.client, PARTITION, token, RETENTION_S, self.commits).talk() as talk:
+        store = PlanStore(self.client, PARTITION, token, RETENTION_S, self.commits, hot=self.hot)
+        with store.talk() as talk:
             talk.begin(asks)
-            return talk.snapshots(asks)
+            begun = zip(asks, talk.snapshots(asks), strict=True)
+            return [talk.view(plan, ask) if isinstance(plan, HotPlan) else plan for ask, plan in begun]
 
     def commit(self, writes: Sequence[Write]) -> list[str | ResponseError]:
         return PlanStore(self.client, PARTITION, "me", RETENTION_S, self.commits, self.max_queue).commit(writes)
@@ -176,13 +181,13 @@ class Real:
         return readers[self.client.type(key)](key)
 
 
-@pytest.fixture(params=["memory", "redis"])
+@pytest.fixture(params=["memory", "redis", "redis in parts"])
 def store(request: pytest.FixtureRequest) -> Any:
     if request.param == "memory":
         yield Memory(PARTITION, RETENTION_S)
     else:
         with clients.connect(request.getfixturevalue("redis_url")) as client:
-            yield Real(client)
+            yield Real(client, WHOLE_STEPS if request.param == "redis" else 0)
 
 
 @pytest.fixture
@@ -715,8 +720,9 @@ def test_a_decision_that_a_wider_order_overtook_is_stale(real: Real) -> None:
     store = PlanStore(real.client, PARTITION, "me", RETENTION_S, real.commits)
     with store.talk() as talk:
         talk.begin([Ask(PLAN, ["a"])])
-        (view,) = talk.snapshots([Ask(PLAN, ["a"])])
-        assert isinstance(view, Snapshot)
+        (plan,) = talk.snapshots([Ask(PLAN, ["a"])])
+        assert isinstance(plan, HotPlan)
+        view = talk.view(plan, Ask(PLAN, ["a"]))
         stand = ("FCALL", functions.STAND, 1, PARTITION.scopes, 0, "pause all", PAUSE)
         functions.call(real.client, *stand)
         talk.commit([Write(outcomes.apply(view, [a_report("a")]))])
@@ -905,7 +911,7 @@ def test_a_pause_keeps_no_ttl_either(real: Real) -> None:
     [
         ("planner_begin_1", []),
         ("planner_begin_2", [b"ctl-1"]),
-        (functions.BEGIN, [b"ctl-1", 300_000]),
+        ("planner_begin_3", [b"ctl-1", 300_000]),
     ],
 )
 def test_workers_of_before_read_leases_as_they_know_them(real: Real, function: str, more: list[Any]) -> None:

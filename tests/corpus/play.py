@@ -11,10 +11,10 @@ from schemas.goal import Goal
 from schemas.outcome import Outcome
 from tasks.base.log_chain import find_head
 from tasks.handlers import goals
-from tasks.handlers.outcomes import Report
 from tasks.handlers.upkeep import NO_CLOCKS
 from tasks.plan.changeset import Changeset
 from tasks.plan.lifecycle import PLAN_ENDS
+from tasks.plan.report import Report
 from tasks.rules.strategy import Answer, Consult, Draft, Drafted, NothingToDo, Rejected, Setting
 from tasks.toolchain.catalogue import CATALOGUE
 from tests.support.memory_store import MemoryStore

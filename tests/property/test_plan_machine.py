@@ -14,9 +14,9 @@ from schemas import codec
 from schemas.command import Command
 from schemas.event import EventData
 from schemas.step import PlannedStep, unpack_step
-from tasks.handlers.outcomes import Report
 from tasks.plan.changeset import Changeset
 from tasks.plan.lifecycle import PLAN_ENDS, PLAN_MOVES, STEP_MOVES
+from tasks.plan.report import Report
 from tasks.plan.unit_of_work import PAUSED
 from tasks.policy.schedule import FULL_MS, QUEUED_MS, SILENT_MS
 from tests.support.any_plan import (

@@ -16,7 +16,8 @@ import random
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -108,13 +109,20 @@ def _modules(home: str, name: str) -> Iterator[ModuleType]:
 
 def _stop_at(plan_id: str) -> None:
     """Have this process stop itself at the first commit that would change the plan; from it on it tells verdicts."""
-    commit, verdicts, plans = PlanTalk.commit, PlanTalk.verdicts, {plan_id}
+    commit, commit_plain, verdicts, plans = PlanTalk.commit, PlanTalk.commit_plain, PlanTalk.verdicts, {plan_id}
+
+    def stop_for(*changed: str) -> None:
+        if not plans.isdisjoint(changed):
+            plans.clear()
+            signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)  # sent to the process, it may stop too late
 
     def stopping(self: PlanTalk, writes: Sequence[Any]) -> None:
-        if any(write.changeset.changed and write.changeset.plan_id in plans for write in writes):
-            plans.clear()
-            os.kill(os.getpid(), signal.SIGSTOP)
+        stop_for(*[write.changeset.plan_id for write in writes if write.changeset.changed])
         commit(self, writes)
+
+    def stopping_plain(self: PlanTalk, changes: Sequence[Any]) -> None:
+        stop_for(*[change.plan_id for change in changes])
+        commit_plain(self, changes)
 
     def telling(self: PlanTalk) -> list[str | ResponseError]:
         found = verdicts(self)
@@ -122,22 +130,27 @@ def _stop_at(plan_id: str) -> None:
             log.info("verdicts", extra={"verdicts": list(map(str, found))})
         return found
 
-    PlanTalk.commit, PlanTalk.verdicts = stopping, telling  # type: ignore[method-assign]
+    PlanTalk.commit, PlanTalk.commit_plain = stopping, stopping_plain  # type: ignore[method-assign]
+    PlanTalk.verdicts = telling  # type: ignore[method-assign]
 
 
 def _die_at_one_in(commits: int) -> None:
     """Have whichever process commits kill itself now and then, on either side of what it sends."""
-    commit = PlanTalk.commit
 
-    def dying(self: PlanTalk, writes: Sequence[Any]) -> None:
-        chance = random.random() * commits if writes else commits
-        if chance < 0.5:
-            _die("before a commit")
-        commit(self, writes)
-        if chance < 1:
-            _die("after a commit")
+    def dying(commit: Callable[[PlanTalk, Sequence[Any]], None]) -> Callable[[PlanTalk, Sequence[Any]], None]:
+        def or_die(self: PlanTalk, changes: Sequence[Any]) -> None:
+            chance = random.random() * commits if changes else commits
+            if chance < 0.5:
+                _die("before a commit")
+            commit(self, changes)
+            if chance < 1:
+                _die("after a commit")
 
-    PlanTalk.commit = dying  # type: ignore[method-assign]
+        return or_die
+
+    for name in ("commit", "commit_plain"):
+        if hasattr(PlanTalk, name):  # the version before has but the first
+            setattr(PlanTalk, name, dying(getattr(PlanTalk, name)))
 
 
 def _write_more() -> None:

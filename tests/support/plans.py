@@ -20,18 +20,19 @@ from tasks.base.policy import BUILT_IN, Policy
 from tasks.base.policy_version import POLICY_VERSION
 from tasks.handlers import commands, goals, outcomes, upkeep
 from tasks.handlers.goals import PlanSeed
-from tasks.handlers.outcomes import Report
 from tasks.handlers.upkeep import NO_CLOCKS
 from tasks.plan.changeset import Changeset
 from tasks.plan.lifecycle import PLAN_ENDS
-from tasks.plan.snapshot import Clocks, Snapshot
+from tasks.plan.report import Report
+from tasks.plan.snapshot import READY_PAGE, Clocks, Snapshot
 from tasks.rules.strategy import Draft
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, keep_contracts, render
+from tests.support import plain
 from tests.support.documented import TOOLS_EXAMPLE as TOOLS_EXAMPLE
 from tests.support.memory_store import EPOCH_MS, MemoryStore
 from worker.engine.router import MAX_PAGE
 from worker.store.keys import Partition
-from worker.store.plans import READY_PAGE, Ask, Write
+from worker.store.plans import Ask, Write
 
 PARTITION = Partition(0)
 NO_HALT = {
@@ -199,6 +200,8 @@ class Running:
         bare = any(report.lease is None or report.outcome.released for report in reports)
         sent = [report._replace(entry=f"{self.store.now}-{number}") for number, report in enumerate(reports)]
         before = len(self.changes)
+        if len(sent) == 1 and self._is_alone():
+            plain.compare(self.store.held(self.plan_id), sent[0], sent[0].entry or "", self.store.now, self.policy)
         verdicts = self._decide(
             lambda view: outcomes.apply(view, sent), Ask(self.plan_id, list(dict.fromkeys(named)), leases=bare)
         )
@@ -207,6 +210,13 @@ class Running:
             told |= {data["entry"]: data.get("verdict", "applied")} if "entry" in data else {}
         assert [told[one.entry or ""] for one in sent] == verdicts
         return verdicts
+
+    def _is_alone(self) -> bool:
+        """Whether nothing around the plan has a part in its decisions, so that one may be plain."""
+        head = self.record.head
+        stands = self.store.standing(head.tenant, head.repo, self.record.times["created"])
+        budgets = self.store.hash(self.keys.plan).get("quota")
+        return not (stands or self.store.paused_queues() or budgets or self.short_of_memory)
 
     def sweep(self) -> None:
         """Look at the plan if its timer has run out."""

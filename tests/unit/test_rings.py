@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PURE_PACKAGES = {"pydantic", "pydantic_core", "orjson"}
+PURE_PACKAGES = {"pydantic", "pydantic_core", "orjson", "msgspec"}
 ALLOWED = {
     "schemas": {"schemas", *PURE_PACKAGES},
     "tasks": {"schemas", "tasks", *PURE_PACKAGES},

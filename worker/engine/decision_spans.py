@@ -8,8 +8,8 @@ from typing import Any
 from schemas.command import Command
 from schemas.stored import PlanRecord
 from schemas.traceparent import read_traceparent
-from tasks.handlers.outcomes import Report
 from tasks.plan.changeset import Changeset
+from tasks.plan.report import Report
 from worker.store.keys import GROUP, Partition
 from worker.streams.inbox import StreamEntry
 from worker.telemetry import tracing

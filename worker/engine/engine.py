@@ -7,38 +7,47 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from schemas.stored import PlanRecord
 from tasks.base.batches import batches
 from tasks.base.errors import EVERY_STEP, NeedsSteps, Overtaken
 from tasks.base.policy import BUILT_IN
 from tasks.base.policy_version import is_newer
 from tasks.handlers.commands import needs_reconcile
 from tasks.plan.changeset import Changeset
+from tasks.plan.hot_plan import HotPlan
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.snapshot import Clocks, Snapshot
-from worker.engine.decision_spans import note_decision
+from tasks.policy import plain_success
+from tasks.policy.plain_writes import PlainChange
+from worker.engine.commit_results import CommitResults, Decided, describe
 from worker.engine.quota import Quota
 from worker.engine.router import Router, Work
+from worker.host.code_version import CODE_VERSION
 from worker.store import functions, goal_record
 from worker.store import keys as names
 from worker.store.event_keeper import EventKeeper
 from worker.store.functions import FunctionsMissing
-from worker.store.known_queues import QUEUE
 from worker.store.list_keeper import ListKeeper
 from worker.store.memory import ServerMemory
-from worker.store.plans import Begun, NoSnapshot, PlanStore, Reconnected, RolledBack, UnreadablePlan, Write, full_queue
+from worker.store.plans import (
+    Begun,
+    NoSnapshot,
+    PlanStore,
+    PlanTalk,
+    Reconnected,
+    RolledBack,
+    UnreadablePlan,
+    Write,
+)
 from worker.store.policies import Policies
 from worker.streams import release
 from worker.streams.inbox import StreamEntry
 from worker.telemetry import tracing
 from worker.telemetry.commit_counts import BatchCounts
-from worker.telemetry.plan_status import log_status
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -53,20 +62,8 @@ ROUNDS = 8  # a busy plan waits for the next batch after this many looks
 SWEEP_LOCK_MS = 10_000
 PATIENCE_S = 10.0  # with plans that others decide about while they have to be paused
 DUE_PAGE = 256
-DECIDE_AT_ONCE = 32  # plans decided while the server reads the next ones
-
-
-class Decided(NamedTuple):
-    """A decision ready to be written.
-
-    `work` is None where the commit only gives the lock back, else `plan` is what became of the plan.
-    """
-
-    plan_id: str
-    work: Work | None
-    write: Write
-    plan: Snapshot | None = None
-    spent: int = 0  # tokens of the plan before it
+READ_AT_ONCE = 32  # plans whose snapshots are read together
+DECIDE_AT_ONCE = 16  # plans decided while the server writes those before; more in one call cost its allocator time
 
 
 def _with_retries(work: Callable[Concatenate[Engine, P], T]) -> Callable[Concatenate[Engine, P], T]:
@@ -78,6 +75,7 @@ def _with_retries(work: Callable[Concatenate[Engine, P], T]) -> Callable[Concate
             try:
                 if self._reread:
                     self.router.forget()
+                    self.store.hot.clear()
                     self.catch_up()
                     self._apply_pending()
                 self._reread = True
@@ -114,10 +112,12 @@ class Engine:
     _events: EventKeeper = field(init=False)
     _reread: bool = field(default=True, init=False)  # what is pending; at first the server has to be compared, too
     _batch: BatchCounts = field(default_factory=BatchCounts, init=False)
+    _results: CommitResults = field(init=False)
 
     def __post_init__(self) -> None:
         client, partition = self.store.client, self.store.partition
         self._lists = ListKeeper(client, partition)
+        self._results = CommitResults(self.store, self.router, self.quota, self._batch)
         self._events = EventKeeper(client, partition, self.memory, self.events_s)
 
     @_with_retries
@@ -236,30 +236,75 @@ class Engine:
             works = list(router.waiting.items())
             if not works and not router.has_news:
                 return
-            asks = [work.ask(plan_id) for plan_id, work in works]
             tight = not self.memory.takes_steps  # asked before the talk, which has the connection to itself
             decided: list[Decided] = []
             self._batch.begin()
             began_ns = time.time_ns()
             with self.store.talk() as talk:
+                known, others = self._lend(talk, works, tight=tight)
+                asks = [work.ask(plan_id) for plan_id, work in others]
                 talk.begin(asks)
-                for some, part in zip(batches(works, DECIDE_AT_ONCE), batches(asks, DECIDE_AT_ONCE), strict=True):
-                    begun, since = zip(some, talk.snapshots(part), strict=True), time.perf_counter()
-                    found = [self._decide(plan_id, work, plan, tight=tight) for (plan_id, work), plan in begun]
-                    self._batch.decide_s += time.perf_counter() - since
-                    fresh = [one for one in found if one]
-                    talk.commit([one.write for one in fresh])
-                    decided += fresh
+                for part in batches(known, DECIDE_AT_ONCE):
+                    decided += self._decide_all(talk, part, tight=tight)
+                for some, part_asks in zip(batches(others, READ_AT_ONCE), batches(asks, READ_AT_ONCE), strict=True):
+                    begun = zip(some, talk.snapshots(part_asks), strict=True)
+                    read = [(plan_id, work, plan) for (plan_id, work), plan in begun]
+                    for part in batches(read, DECIDE_AT_ONCE):
+                        decided += self._decide_all(talk, part, tight=tight)
                 talk.beside(router.take_beside())
                 since = time.perf_counter()
                 verdicts = talk.verdicts()
                 self._batch.commit_s += time.perf_counter() - since
             router.send_on()
             for one, verdict in zip(decided, verdicts, strict=True):
-                self._finish(one, verdict, began_ns)
+                self._results.take(one, verdict, began_ns)
             self._batch.end(verdicts)
             if not decided or not router.waiting:  # another look would not help
                 return
+
+    def _lend(
+        self, talk: PlanTalk, works: Sequence[tuple[str, Work]], *, tight: bool
+    ) -> tuple[list[tuple[str, Work, Begun]], list[tuple[str, Work]]]:
+        """Find the plans that can be decided about as they are known here, and those that have to be read."""
+        if tight or not talk.lends:
+            return [], [*works]
+        known: list[tuple[str, Work, Begun]] = []
+        others: list[tuple[str, Work]] = []
+        for plan_id, work in works:
+            if (work.plain or work.needs_no_reading) and (plan := talk.lend(plan_id)):
+                known.append((plan_id, work, plan))
+            else:
+                others.append((plan_id, work))
+        return known, others
+
+    def _decide_all(self, talk: PlanTalk, works: Sequence[tuple[str, Work, Begun]], *, tight: bool) -> list[Decided]:
+        """Decide about some plans, and send what is to be written; plain changes go in one call, before the others."""
+        since = time.perf_counter()
+        now = 0 if tight or tracing.is_on() else talk.now()  # 0: nothing counts as plain
+        plain: list[Decided] = []
+        changes: list[PlainChange] = []
+        ordinary: list[Decided] = []
+        for plan_id, work, plan in works:
+            if isinstance(plan, HotPlan):
+                if now and (report := work.plain) and self._knows_policy(plan):
+                    spent = plan.record.spent["tokens"]
+                    if change := plain_success.decide(plan, report, now, CODE_VERSION):
+                        changes.append(change)
+                        plain.append(Decided(plan_id, work, None, None, spent, change, plan))
+                        continue
+                plan = talk.view(plan, work.ask(plan_id))
+            if one := self._decide(plan_id, work, plan, tight=tight):
+                ordinary.append(one)
+        self._batch.decide_s += time.perf_counter() - since
+        talk.commit_plain(changes)
+        talk.commit([one.write for one in ordinary if one.write])
+        return plain + ordinary
+
+    def _knows_policy(self, plan: HotPlan) -> bool:
+        """Whether this worker knows the policy that a plan was made under; the plan has it then."""
+        if plan.policy is None:
+            plan.policy = self.policies.find(plan.record.head.policy)
+        return plan.policy is not None
 
     def _decide(self, plan_id: str, work: Work, plan: Begun, *, tight: bool) -> Decided | None:
         """Decide about one plan; None where another worker has it, or there is nothing to decide about.
@@ -293,7 +338,7 @@ class Engine:
             except (FunctionsMissing, RedisConnectionError, RedisTimeoutError):  # not the plan's fault
                 raise
             except Exception:
-                log.exception("decision failed", extra=_about(plan_id, plan.record))
+                log.exception("decision failed", extra=describe(plan_id, plan.record))
                 self.router.isolate_failure(plan_id, work, plan.now)
         return Decided(plan_id, None, Write(Changeset(plan_id, plan.record.version, plan.now)))
 
@@ -310,42 +355,7 @@ class Engine:
         place, kept_s = (head.goal_id, head.tenant), self.store.retention_s
         goal_record.settle(self.store.client, place, plan.plan_id, verdict, reason, kept_s, *goal_record.OPEN)
 
-    def _conclusion(self, plan: Snapshot) -> list[tuple[Any, ...]]:
-        retention_s = self.store.retention_s
-        return goal_record.conclude(self.store.partition, plan.plan_id, plan.record, plan.now, retention_s)
-
     def _conclude_again(self, plan: Snapshot) -> None:
         """Tell a goal's record of an end that nobody confirmed; the commit that follows sets the plan's last timer."""
         if "ended" in plan.record.times:
-            functions.call(self.store.client, *self._conclusion(plan)[0])
-
-    def _finish(self, one: Decided, verdict: str | ResponseError, began_ns: int) -> None:
-        if isinstance(verdict, ResponseError):
-            about = _about(one.plan_id, one.plan.record) if one.plan else {"plan_id": one.plan_id}
-            log.error("commit refused", extra={**about, "error": str(verdict)})
-            self.router.isolate_failure(one.plan_id, one.work or Work(), one.write.changeset.now)
-        elif verdict == "ok" and one.work and one.plan:
-            changeset = one.write.changeset
-            for applied in changeset.verdicts:
-                self.router.applied[applied] += 1
-            for dispatch in changeset.dispatches:
-                self.router.applied[QUEUE + dispatch.attempt.queue] += 1
-            self._batch.count(one.plan, changeset, one.work.messages, one.spent, is_due=one.work.due is not None)
-            log_status(one.plan.record, changeset)
-            if tracing.is_on():
-                note_decision(self.store.partition, one.work.messages, one.plan.record, changeset, began_ns)
-            if changeset.ends:
-                self.router.beside += self._conclusion(one.plan)
-            if changeset.short:
-                self.quota.refill(self.store.partition, changeset.short, changeset.now)
-            if one.work.finish(changeset):
-                del self.router.waiting[one.plan_id]
-        elif (full := full_queue(verdict)) and one.work:
-            one.work.full |= {full}
-            self.router.applied["queue_full"] += 1
-
-
-def _about(plan_id: str, record: PlanRecord) -> dict[str, str]:
-    """Say which plan a failure is about, and what has ended that already."""
-    rule = {"rule": record.halt["rule"]} if record.halt else {}
-    return {"plan_id": plan_id, "goal_id": record.head.goal_id, "kind": record.head.kind, **rule}
+            functions.call(self.store.client, *self._results.conclusion(plan)[0])

@@ -14,13 +14,13 @@ from schemas.command import Command
 from schemas.envelope import Problem
 from tasks.handlers import commands, outcomes, upkeep
 from tasks.handlers.bulk_commands import WIDE
-from tasks.handlers.outcomes import Report
 from tasks.plan.changeset import Changeset
-from tasks.plan.snapshot import Clocks, Snapshot
+from tasks.plan.report import PlainReport, Report
+from tasks.plan.snapshot import READY_PAGE, Clocks, Snapshot
 from worker.store import functions, keys
 from worker.store.keys import Partition, partition_of
-from worker.store.plans import READY_PAGE, Ask
-from worker.streams.decode import read_command, read_outcome
+from worker.store.plans import Ask
+from worker.streams.decode import read_command, read_outcome, read_plain_outcome
 from worker.streams.inbox import Inbox, RedisCommand, StreamEntry
 from worker.telemetry import metrics
 from worker.telemetry.counting import HERE
@@ -42,7 +42,7 @@ class Work:
     That is its timer that has run out, else commands, else reports.
     """
 
-    reports: list[tuple[StreamEntry, Report]] = field(default_factory=list)
+    reports: list[tuple[StreamEntry, Report | PlainReport]] = field(default_factory=list)
     commands: list[tuple[StreamEntry | None, Command]] = field(default_factory=list)  # without an entry: our own
     due: Clocks | None = None
     size: int = MESSAGES_A_COMMIT  # of the next decision; 1 once deciding about several at once has failed
@@ -53,8 +53,29 @@ class Work:
     @property
     def messages(self) -> list[tuple[StreamEntry | None, Any]]:
         """The commands or reports of the next decision; none where it is about a timer."""
-        waiting: list[Any] = self.commands or self.reports
-        return [] if self.due else waiting[: self.size]
+        if self.due:
+            return []
+        if self.commands:
+            return [*self.commands[: self.size]]
+        for place, (entry, report) in enumerate(self.reports[: self.size]):
+            if isinstance(report, PlainReport):
+                self.reports[place] = entry, report.ordinary()
+        return [*self.reports[: self.size]]
+
+    @property
+    def plain(self) -> PlainReport | None:
+        """The report of the next decision where there is nothing else, in the strict form."""
+        if len(self.reports) != 1 or self.due or self.commands or self.extra or self.full:
+            return None
+        report = self.reports[0][1]
+        return report if isinstance(report, PlainReport) else None
+
+    @property
+    def needs_no_reading(self) -> bool:
+        """Whether a copy of the plan is enough to decide: there are outcomes with leases, and nothing else."""
+        if self.due or self.commands or self.extra or self.full:
+            return False
+        return not any(report.needs_lease for _, report in self.reports[: self.size])
 
     @property
     def only_pauses(self) -> bool:
@@ -66,13 +87,13 @@ class Work:
 
     def ask(self, plan_id: str) -> Ask:
         """Say which part of the plan the next decision can touch."""
-        messages = [message for _, message in self.messages]
         if self.due or self.commands:
-            named = [command.step_id for command in messages if command.step_id]
+            named = [command.step_id for _, command in self.messages if command.step_id]
             claims_matter = True
         else:
-            named = [report.outcome.step_id for report in messages]
-            claims_matter = any(report.lease is None or report.outcome.released for report in messages)
+            reports = self.reports[: self.size]
+            named = [report.step_id for _, report in reports]
+            claims_matter = any(report.needs_lease for _, report in reports)
         steps = dict.fromkeys([*named, *sorted(self.extra)])
         return Ask(plan_id, list(steps), claims_matter, self.page)
 
@@ -83,6 +104,11 @@ class Work:
             return upkeep.apply(snapshot, self.due)
         messages = [message for _, message in self.messages]
         return commands.apply(snapshot, messages) if self.commands else outcomes.apply(snapshot, messages)
+
+    def finish_plain(self) -> bool:
+        """Take off a plain report that was committed; returns whether the plan is finished with."""
+        del self.reports[0]
+        return not (self.reports or self.commands or self.due)
 
     def finish(self, changeset: Changeset) -> bool:
         """Take off what was committed; returns whether the plan is finished with."""
@@ -182,6 +208,9 @@ class Router:
         for entry in entries:
             if not entry.fields:  # deleted while it was pending
                 self.beside += self.inbox.drop((entry,))
+                continue
+            if (plain := read_plain_outcome(entry)) is not None:
+                self.of(plain.said.plan_id).reports.append((entry, plain))
                 continue
             try:
                 found = read_outcome(entry)

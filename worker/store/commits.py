@@ -124,7 +124,8 @@ class Commits:
         self._recent[plan_id] = number
         if len(self._recent) > REMEMBERED:
             self._forgotten = self._recent.pop(next(iter(self._recent)))
-        self.known = max(self.known, number)
+        if number > self.known:
+            self.known = number
         if not self._unsaved:
             self._unsaved = True
             if not self._closed:

@@ -16,8 +16,9 @@ from redis.exceptions import NoPermissionError, ResponseError
 
 from tasks.base.errors import PlannerError
 
-BEGIN = "planner_begin_3"
-COMMIT = "planner_commit_3"
+BEGIN = "planner_begin_4"
+COMMIT = "planner_commit_4"
+PLAIN_COMMITS = "planner_commits_1"
 LIST = "planner_list_1"
 UPKEEP = "planner_upkeep_1"
 TIDY = "planner_tidy_1"
@@ -62,7 +63,7 @@ ATTEND = "planner_attend_1"
 OWN = "planner_own_1"
 LIBRARIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "planner_1": ("clock", "shared", "lists", "begin", "commit", "upkeep"),
+        "planner_1": ("clock", "shared", "lists", "begin", "commit", "plain_commits", "upkeep"),
         "planner_aside_1": ("aside", "turns"),
         "planner_webhooks_1": ("webhooks",),
         "planner_callbacks_1": ("clock", "callbacks"),
@@ -73,7 +74,7 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "planner_owners": ("clock", "owners"),
     }
 )
-VERSION = 22  # of their text; to be raised with every change of it
+VERSION = 23  # of their text; to be raised with every change of it
 MISSING = "Function not found"
 
 

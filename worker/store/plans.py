@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
-from itertools import chain, count
-from operator import floordiv
 from typing import Any, NamedTuple, Self, TypeAlias
 
 from redis import Redis
@@ -17,17 +14,21 @@ from schemas.stored import Attempt, StepStatus, decode_plan
 from tasks.base.errors import PlannerError
 from tasks.handlers.bulk_commands import Records, find_paused_queues, find_standing
 from tasks.plan.changeset import Changeset
-from tasks.plan.snapshot import NOTE, Grant, Lease, Snapshot, Step, Window
+from tasks.plan.hot_plan import HotPlan
+from tasks.plan.snapshot import NOTE, READY_PAGE, Grant, Lease, Snapshot, Step, Window
+from tasks.policy.plain_writes import PlainChange
 from worker.host.code_version import CODE_VERSION
 from worker.store import functions
+from worker.store.commit_calls import EVENTS_CAP as EVENTS_CAP
+from worker.store.commit_calls import MAX_QUEUE as MAX_QUEUE
+from worker.store.commit_calls import Write as Write
+from worker.store.commit_calls import commit_call, plain_call
 from worker.store.commits import Commits
-from worker.store.keys import Partition, list_name
+from worker.store.hot_plans import STALE_TOGETHER, HotPlans
+from worker.store.keys import Partition
 
+OK = "ok"  # of a commit that was made
 LOCK_MS = 5000  # spares work, guards nothing: the version is the fence
-EVENTS_CAP = 200_000  # of a partition; event_keeper.py cuts by age and bytes
-MAX_QUEUE = 10_000  # specs; more stay in their plans until a place is free
-SECTION_SIZES = (2, 2, 2, 2, 1, 5, 8, 1, 1, 2, 2, 2, 2, 3, 4, 1)  # as SECTIONS in commit.lua
-READY_PAGE = 4  # beside one for each end that is told, since files of some may be taken
 
 
 class NoSnapshot(Enum):
@@ -52,7 +53,7 @@ class RolledBack(PlannerError):
     """The server has lost commits that this worker knows of."""
 
 
-Begun: TypeAlias = Snapshot | NoSnapshot | UnreadablePlan
+Begun: TypeAlias = HotPlan | Snapshot | NoSnapshot | UnreadablePlan
 
 
 class Ask(NamedTuple):
@@ -68,13 +69,6 @@ class Ask(NamedTuple):
     page: int = READY_PAGE
 
 
-class Write(NamedTuple):
-    """A changeset with the entries (stream, id) that it acknowledges."""
-
-    changeset: Changeset
-    acks: Sequence[tuple[str, bytes]] = ()
-
-
 @dataclass(frozen=True, slots=True)
 class PlanStore:
     """The plans of one partition.
@@ -88,6 +82,11 @@ class PlanStore:
     retention_s: int
     commits: Commits
     max_queue: int = MAX_QUEUE
+    hot: HotPlans = field(default_factory=HotPlans)
+
+    def commit_call(self, write: Write, commands_heard: int | str = "") -> tuple[Any, ...]:
+        """Lay out a changeset for the server; as commit_calls.py has it."""
+        return commit_call(self, write, commands_heard)
 
     def talk(self) -> PlanTalk:
         """Open a connection for rounds of begin and commit.
@@ -102,73 +101,6 @@ class PlanStore:
             talk.commit(writes)
             return talk.verdicts()
 
-    def commit_call(self, write: Write, commands_heard: int | str = "") -> tuple[Any, ...]:
-        """Lay out a changeset as commit.lua reads it.
-
-        KEYS come first, then counts, then SECTIONS in their order. `commands_heard` is how many standing commands the
-        partition had heard of when it was decided, if that matters.
-        """
-        changeset, partition = write.changeset, self.partition
-        keys = [*partition.plan(changeset.plan_id), partition.timers, partition.events, partition.plans]
-        keys += (partition.grants, partition.commits, partition.tenants, partition.scopes)
-        place: dict[str, int] = defaultdict(count(len(keys) + 1).__next__)  # in KEYS, given when a key is first named
-        lease = partition.lease_prefix(changeset.plan_id)
-        ended: list[Any] = []
-        for step, attempt in changeset.ended.items():
-            queue = place[partition.steps(attempt.queue)]
-            ended += (step, queue, attempt.entry, place[lease + step], int(step in changeset.cancelled))
-        started: list[Any] = []
-        for step, attempt, spec in changeset.dispatches:
-            started += (step, place[partition.steps(attempt.queue)], place[lease + step], spec)
-            started += (attempt.attempt, attempt.lease, attempt.tokens, attempt.encode())
-        # What few outcomes have is looked at first: going through nothing would cost every other one.
-        sections: tuple[Sequence[Any], ...] = (
-            _flat(changeset.fields.items()),
-            _flat(changeset.statuses.items()),
-            _flat(changeset.specs.items()),
-            _flat(changeset.ready_add and [(index, step) for step, index in changeset.ready_add.items()]),
-            changeset.ready_remove,
-            ended,
-            started,
-            (changeset.todo_pop,) if changeset.todo_pop else (),
-            changeset.todo_push and [f"{step} {number}" for step, number in changeset.todo_push],
-            _flat(changeset.events),
-            _flat([(place[stream], entry) for stream, entry in write.acks]),
-            _flat(changeset.guards and [(place[lease + step], seen) for step, seen in changeset.guards.items()]),
-            _flat(changeset.actions and [(place[lease + step], action) for step, action in changeset.actions.items()]),
-            _flat(
-                changeset.taken and [(s, used, changeset.rests_on.get(s, "")) for s, used in changeset.taken.items()]
-            ),
-            _flat(
-                changeset.history
-                and [(place[partition.recall(one.name)], one.field, one.seen, one.change) for one in changeset.history]
-            ),
-            changeset.lists and [list_name(name) for name in changeset.lists],
-        )
-        return (
-            "FCALL",
-            functions.COMMIT,
-            len(keys) + len(place),
-            *keys,
-            *place,
-            changeset.plan_id,
-            changeset.expected,
-            self.token,
-            int(changeset.changed),
-            changeset.now,
-            self.retention_s if changeset.ends else 0,
-            EVENTS_CAP,
-            changeset.log,
-            "" if changeset.wake is None else changeset.wake,
-            self.commits.field,
-            self.commits.known,
-            self.max_queue,
-            changeset.tenant,
-            commands_heard,
-            *map(floordiv, map(len, sections), SECTION_SIZES),
-            *chain.from_iterable(sections),
-        )
-
 
 class PlanTalk(functions.Talk):
     """Begins and commits on one connection.
@@ -180,9 +112,12 @@ class PlanTalk(functions.Talk):
     def __init__(self, store: PlanStore) -> None:
         super().__init__(store.client)
         self._store = store
+        self._hot = store.hot
         self._scopes: Records | None = None
         self._commands_heard: int | str = ""  # that the partition had heard of when `_scopes` was read
-        self._plans: list[str] = []  # whose changesets were sent
+        self._lent: dict[str, HotPlan] = {}  # plans that are decided about, of which copies are kept
+        self._known: set[str] = set()  # those of them that were not read for this
+        self._sent: list[tuple[Sequence[Write], Sequence[PlainChange]]] = []  # in the order of their replies
         self._beside = 0
 
     def __enter__(self) -> Self:
@@ -191,6 +126,27 @@ class PlanTalk(functions.Talk):
             self.__exit__(None)
             raise Reconnected
         return self
+
+    @property
+    def lends(self) -> bool:
+        """Whether plans can be decided about as they are known here."""
+        self._commands_heard = self._hot.heard
+        return self._hot.is_usable
+
+    def lend(self, plan_id: str) -> HotPlan | None:
+        """Give a decision a plan that is known here, where `lends` says so; None where it has to be begun.
+
+        It comes back once its commit was made, and is forgotten else.
+        """
+        plan = self._hot.lend(plan_id)
+        if plan:
+            self._lent[plan_id] = plan
+            self._known.add(plan_id)
+        return plan
+
+    def now(self) -> int:
+        """Reckon the server's time, ms, for a plan that was lent."""
+        return self._hot.now()
 
     def begin(self, asks: Sequence[Ask]) -> None:
         """Lock each plan and have what its decision can touch read."""
@@ -204,39 +160,115 @@ class PlanTalk(functions.Talk):
             if ask.leases:
                 prefix = partition.lease_prefix(ask.plan_id)
                 keys += [prefix + step for step in ask.steps]
-            calls.append(("FCALL", functions.BEGIN, len(keys), *keys, self._store.token, LOCK_MS, ask.page, *ask.steps))
+            whole = 0 if any(step[0] == NOTE for step in ask.steps) else self._hot.whole_steps
+            terms = (self._store.token, LOCK_MS, ask.page, whole)
+            calls.append(("FCALL", functions.BEGIN, len(keys), *keys, *terms, *ask.steps))
         self.send(calls)
 
     def snapshots(self, asks: Sequence[Ask]) -> list[Begun]:
         """Read the snapshots of the next `asks` that were begun.
 
-        A plan that cannot be read does not keep others from their turn.
+        A plan that is kept from now on, and around which nothing stands, comes as it is. One that cannot be read does
+        not keep others from their turn.
         """
         if self._scopes is None:
             (found,) = self.receive(1)
             records = dict(_each(found, 2))
-            self._commands_heard = int(records.pop(b"orders", 0))
-            self._scopes = records
+            self._commands_heard = self._hot.heard = int(records.pop(b"orders", 0))
+            self._scopes = self._hot.scopes = records
         begun: list[Begun] = []
         for ask, reply in zip(asks, self.receive(len(asks)), strict=True):
             if isinstance(reply, Exception):
                 begun.append(UnreadablePlan(str(reply)))
-            elif reply[1] != b"ok":
+                continue
+            self._hot.note_time(reply[0])
+            if reply[1] not in (b"ok", b"whole"):
                 begun.append(NoSnapshot[reply[1].decode().upper()])
-            else:
-                try:
-                    begun.append(_snapshot(self._store.partition, ask, reply, self._scopes))
-                except (ValueError, TypeError, KeyError) as error:
-                    begun.append(UnreadablePlan(f"{type(error).__name__}: {error}"))
+                continue
+            try:
+                begun.append(self._whole(ask, reply) if reply[1] == b"whole" else self._part(ask, reply))
+            except (ValueError, TypeError, KeyError) as error:
+                begun.append(UnreadablePlan(f"{type(error).__name__}: {error}"))
         return begun
+
+    def _whole(self, ask: Ask, reply: Any) -> HotPlan | Snapshot:
+        """Decode a plan that was read whole, and keep it for what is decided next."""
+        now, _, hot, fields, statuses, flying, queue, items, leases, grants = reply
+        partition = self._store.partition
+        places = (partition.outcomes, partition.lease_prefix(ask.plan_id))
+        read = (decode_plan(hot), *(_each(each, 2) for each in (fields, statuses, flying)), queue, items)
+        plan = HotPlan.load(ask.plan_id, places, *read)
+        if not grants:  # what is left of a day budget is known to the server alone
+            self._lent[ask.plan_id] = plan
+            if not (leases or self._scopes):
+                return plan
+        return self._stand(plan.snapshot(now, ask.steps, ask.page), ask, leases, grants)
+
+    def view(self, plan: HotPlan, ask: Ask) -> Snapshot:
+        """Give the part of a plan that was lent which a decision can touch."""
+        return self._stand(plan.snapshot(self.now(), ask.steps, ask.page), ask, (), ())
+
+    def _part(self, ask: Ask, reply: Any) -> Snapshot:
+        """Make the snapshot of the part of a plan that was read."""
+        now, _, hot, names, specs, records, windows, flying, queue, page, items, todo_length, leases, grants = reply
+        partition = self._store.partition
+        snapshot = Snapshot(
+            plan_id=ask.plan_id,
+            now=now,
+            record=decode_plan(hot),
+            steps={
+                (step := name.decode()): Step(step, spec, StepStatus.decode(record))
+                for name, spec, record in zip(names, specs, records, strict=True)
+                if record
+            },
+            windows={
+                (step.decode(), number): Window(ids.decode().split(), bool(more))
+                for step, number, ids, more in _each(windows, 4)
+            },
+            active={step.decode(): Attempt.decode(record) for step, record in _each(flying, 2)},
+            notes={}
+            if all(records)  # a note has none
+            else {step[1:]: spec or b"" for step, spec in zip(ask.steps, specs, strict=False) if step[0] == NOTE},
+            ready=[step.decode() for step in queue],
+            ready_beyond=len(queue) >= page,
+            todo=[(step, int(number)) for step, number, *_ in (item.decode().split(" ") for item in items)],
+            todo_beyond=todo_length - len(items),
+            reply_to=partition.outcomes,
+            lease_prefix=partition.lease_prefix(ask.plan_id),
+        )
+        return self._stand(snapshot, ask, leases, grants)
+
+    def _stand(self, plan: Snapshot, ask: Ask, leases: Any, grants: Any) -> Snapshot:
+        """Add what stands around a plan to its snapshot."""
+        scopes, head, now = self._scopes or {}, plan.record.head, plan.now
+        plan.code = CODE_VERSION
+        if leases:
+            plan.leases = {
+                step: Lease(attempt, claimed, renewed, controller.decode(errors="replace"), ttl)
+                for step, (attempt, claimed, renewed, controller, ttl) in zip(ask.steps, leases, strict=False)
+                if attempt
+            }
+        if scopes:
+            plan.standing = find_standing(scopes, head.tenant, head.repo, plan.record.times["created"], now)
+            plan.paused_queues = find_paused_queues(scopes, now)
+        if grants:
+            plan.grants = {scope.decode(): Grant(left, over == b"1") for scope, left, over in _each(grants, 3)}
+        return plan
 
     def commit(self, writes: Sequence[Write]) -> None:
         """Apply each changeset whose plan is still at its version.
 
         The standing commands must be those that were read, too.
         """
-        self.send([self._store.commit_call(write, self._commands_heard) for write in writes])
-        self._plans += [write.changeset.plan_id for write in writes]
+        if writes:
+            self.send([self._store.commit_call(write, self._commands_heard) for write in writes])
+            self._sent.append((writes, ()))
+
+    def commit_plain(self, changes: Sequence[PlainChange]) -> None:
+        """Apply plain changes of plans that were lent, in one call; `commit` says when."""
+        if changes:
+            self.send([plain_call(self._store, changes, self._commands_heard)])
+            self._sent.append(((), changes))
 
     def beside(self, commands: Sequence[tuple[Any, ...]]) -> None:
         """Send commands to the server behind the changesets, in the same round trip."""
@@ -244,65 +276,73 @@ class PlanTalk(functions.Talk):
         self._beside += len(commands)
 
     def verdicts(self) -> list[str | ResponseError]:
-        """Tell what became of each commit; raises the first error of `beside`.
+        """Tell what became of each commit, in the order of their sending; raises the first error of `beside`.
 
         That is `ok`, why nothing was written, or the error. Raises RolledBack where the server's data are older than
         this worker knows them.
         """
-        replies = self.receive(len(self._plans) + self._beside)
         verdicts: list[str | ResponseError] = []
-        for plan_id, reply in zip(self._plans, replies, strict=False):
-            if isinstance(reply, int):
-                self._store.commits.note(plan_id, reply)
-                verdicts.append("ok")
-            else:
-                verdicts.append(reply if isinstance(reply, ResponseError) else str(reply.decode()))
+        stale = 0
+        for writes, changes in self._sent:
+            for change, reply in self._replies(changes) if changes else self._each_reply(writes):
+                verdict = self._verdict(change, *reply) if type(reply) is tuple else _refusal(reply)
+                verdicts.append(verdict)
+                stale += verdict == "stale" and change.plan_id in self._known
+        beside = self.receive(self._beside)
         if "rolled back" in verdicts:
             raise RolledBack
-        for reply in replies[len(self._plans) :]:
+        if "stale" in verdicts:
+            self._hot.scopes = None  # the standing commands may be others
+        if stale >= STALE_TOGETHER:
+            self._hot.clear()
+        for reply in beside:
             if isinstance(reply, Exception):
                 raise reply
         return verdicts
 
+    def _each_reply(self, writes: Sequence[Write]) -> Iterable[tuple[Changeset, Any]]:
+        """Read the reply to each commit: its number with the entries of its specs, else a word or the error."""
+        for write, reply in zip(writes, self.receive(len(writes)), strict=True):
+            number, *entries = reply if isinstance(reply, list) else (reply,)
+            made = isinstance(number, int)
+            yield write.changeset, (number, [entry.decode() for entry in entries]) if made else reply
 
-def _snapshot(partition: Partition, ask: Ask, reply: Any, scopes: Records) -> Snapshot:
-    now, _, hot, names, specs, records, windows, flying, queue, page, items, todo_length, leases, grants = reply
-    record = decode_plan(hot)
-    return Snapshot(
-        plan_id=ask.plan_id,
-        now=now,
-        record=record,
-        steps={
-            (step := name.decode()): Step(step, spec, StepStatus.decode(record))
-            for name, spec, record in zip(names, specs, records, strict=True)
-            if record
-        },
-        windows={
-            (step.decode(), number): Window(ids.decode().split(), bool(more))
-            for step, number, ids, more in _each(windows, 4)
-        },
-        active={step.decode(): Attempt.decode(record) for step, record in _each(flying, 2)},
-        notes={}
-        if all(records)  # a note has none
-        else {step[1:]: spec or b"" for step, spec in zip(ask.steps, specs, strict=False) if step[0] == NOTE},
-        ready=[step.decode() for step in queue],
-        ready_beyond=len(queue) >= page,
-        todo=[(step, int(number)) for step, number, *_ in (item.decode().split(" ") for item in items)],
-        todo_beyond=todo_length - len(items),
-        reply_to=partition.outcomes,
-        lease_prefix=partition.lease_prefix(ask.plan_id),
-        leases={
-            step: Lease(attempt, claimed, renewed, controller.decode(errors="replace"), ttl)
-            for step, (attempt, claimed, renewed, controller, ttl) in zip(ask.steps, leases, strict=False)
-            if attempt
-        }
-        if leases
-        else {},
-        standing=find_standing(scopes, record.head.tenant, record.head.repo, record.times["created"], now),
-        paused_queues=find_paused_queues(scopes, now) if scopes else {},
-        grants={scope.decode(): Grant(left, over == b"1") for scope, left, over in _each(grants, 3)} if grants else {},
-        code=CODE_VERSION,
-    )
+    def _replies(self, changes: Sequence[PlainChange]) -> Iterable[tuple[PlainChange, Any]]:
+        """Read the one reply to plain changes; for each as `_each_reply`."""
+        (reply,) = self.receive(1)
+        if isinstance(reply, Exception):
+            yield from ((change, reply) for change in changes)
+            return
+        now, results = reply
+        self._hot.note_time(now)
+        for change, raw in zip(changes, results, strict=True):
+            number, *entries = raw.decode().split(" ")
+            yield change, (int(number), entries) if number.isdecimal() else raw
+
+    def _verdict(self, change: Changeset | PlainChange, number: int, entries: Sequence[str]) -> str:
+        """Take in that a change was committed; what is known of its plan is kept for the next decision."""
+        plan_id = change.plan_id
+        self._store.commits.note(plan_id, number)
+        plan = self._lent.get(plan_id)
+        if plan is None:
+            return OK
+        if isinstance(change, PlainChange):
+            for start, entry in zip(change.starts, entries, strict=True):
+                start.attempt.entry = entry
+        elif change.ends or not change.changed:
+            return OK
+        else:
+            plan.take(change, entries)
+        self._hot.keep(plan)
+        return OK
+
+
+def _refusal(reply: Any) -> str | ResponseError:
+    """Say why nothing was written."""
+    if isinstance(reply, ResponseError):
+        return reply
+    text: str = reply.decode()
+    return ResponseError(text.removeprefix("error ")) if text.startswith("error ") else text
 
 
 def full_queue(verdict: str | ResponseError) -> str | None:
@@ -313,7 +353,3 @@ def full_queue(verdict: str | ResponseError) -> str | None:
 
 def _each(flat: Sequence[Any], size: int) -> Iterable[tuple[Any, ...]]:
     return zip(*[iter(flat)] * size, strict=True)
-
-
-def _flat(rows: Collection[Iterable[Any]]) -> Sequence[Any]:
-    return list(chain.from_iterable(rows)) if rows else ()

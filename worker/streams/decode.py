@@ -19,8 +19,9 @@ from schemas.command import Command, Scope
 from schemas.envelope import FieldError, Problem
 from schemas.goal import MAX_GOAL_BYTES, Goal
 from schemas.outcome import MAX_OUTCOME_BYTES, MAX_OUTPUT_BYTES, Outcome
+from schemas.plain_outcome import read_plain
 from tasks.handlers.commands import SCOPES
-from tasks.handlers.outcomes import Report
+from tasks.plan.report import PlainReport, Report
 from worker.store.keys import NO_TENANT, PLAN_ID
 from worker.streams.inbox import StreamEntry
 
@@ -29,6 +30,8 @@ NAME = re.compile(r".{1,200}", re.DOTALL)  # as schemas.base.Name
 ATTEMPT = re.compile(r"[1-9][0-9]{0,6}")
 MAX_COMMAND_BYTES = 64 * 1024
 MAX_ERRORS = 50
+MAX_PLAIN_BYTES = 16 * 1024
+PLAIN_IDS = re.compile(PLAN_ID.pattern + r"/[a-z0-9-]{1,64}")  # as schemas.base.StepId
 
 NAMED_BY = {
     Scope.STEP: ("plan_id", "step_id"),
@@ -38,6 +41,17 @@ NAMED_BY = {
     Scope.QUEUE: ("target",),
     Scope.ALL: (),
 }
+
+
+def read_plain_outcome(entry: StreamEntry) -> PlainReport | None:
+    """Read an outcome in the strict form that nearly all have; None where `read_outcome` has to judge it."""
+    data = entry.fields.get(b"data")
+    if data is None or len(data) > MAX_PLAIN_BYTES or (said := read_plain(data)) is None:
+        return None
+    if not PLAIN_IDS.fullmatch(f"{said.plan_id}/{said.step_id}"):
+        return None
+    raw = codec.one_line(data)
+    return PlainReport(said, raw, blake2b(raw, digest_size=9).hexdigest(), entry.entry_id.decode())
 
 
 def read_outcome(entry: StreamEntry) -> tuple[str, Report] | Problem:

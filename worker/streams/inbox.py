@@ -58,6 +58,9 @@ class StreamEntry(NamedTuple):
     @property
     def size(self) -> int:
         """Bytes of its largest part."""
+        if len(self.fields) == 1:
+            (only,) = self.fields.values()
+            return len(only)
         return max(map(len, self.fields.values()), default=0)
 
     def field(self, name: str) -> str | None:
@@ -89,12 +92,14 @@ class Inbox:
         reply = self._in_group(*call)
         found = reply[0][1] if reply else ()
         entries = [self.entry_of(*each) for each in found]
-        if total := sum(entry.size for entry in entries):  # so many fit into the next batch, judging by these
+        if total := sum([entry.size for entry in entries]):  # so many fit into the next batch, judging by these
             self._count = max(1, min(BATCH_ENTRIES, BATCH_BYTES * len(entries) // total))
         return entries
 
     def entry_of(self, entry_id: bytes, flat: Sequence[bytes] | None) -> StreamEntry:
         """Make an entry of the server's reply, which has no fields where it was deleted."""
+        if flat and len(flat) == 2:  # as nearly always
+            return StreamEntry(self.stream, entry_id, {flat[0]: flat[1]})
         values = iter(flat or ())
         return StreamEntry(self.stream, entry_id, dict(zip(values, values, strict=False)))
 

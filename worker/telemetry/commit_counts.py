@@ -14,14 +14,19 @@ from schemas import codec
 from schemas.base import StepState, Verdict
 from schemas.event import event_type
 from schemas.outcome import Metrics
-from tasks.handlers.outcomes import Report
+from schemas.plain_outcome import PlainMetrics
+from schemas.stored import Attempt
 from tasks.plan.changeset import Changeset
+from tasks.plan.hot_plan import HotPlan
+from tasks.plan.report import PlainReport, Report
 from tasks.plan.snapshot import Snapshot, Step
+from tasks.policy.plain_writes import PlainChange
 from worker.telemetry import metrics
 from worker.telemetry.counting import HERE, Board, Tally
 
+DONE = event_type("step.done")
 STEP_ENDS = {
-    event_type("step.done"): (metrics.STEPS, ("success",)),
+    DONE: (metrics.STEPS, ("success",)),
     event_type("step.failed"): (metrics.STEPS, ("failed",)),
     event_type("step.skipped"): (metrics.STEPS, ("skipped",)),
     event_type("step.halted"): (metrics.STEPS, ("halted",)),
@@ -55,6 +60,11 @@ class BatchCounts:
         self._began = time.perf_counter()
         self.decide_s = self.commit_s = 0.0
 
+    @property
+    def counts(self) -> bool:
+        """Whether anybody asks for metrics."""
+        return self._board is not None
+
     def count(
         self, plan: Snapshot, changeset: Changeset, messages: Sequence[tuple[Any, Any]], spent: int, *, is_due: bool
     ) -> None:
@@ -81,6 +91,25 @@ class BatchCounts:
             self._count_dispatches(plan, changeset)
         if (booked := record.spent["tokens"] - spent) > 0:
             self._tally.counts[SPENT, (record.head.kind,)] += booked
+
+    def count_plain(self, plan: HotPlan, change: PlainChange, report: Report | PlainReport, spent: int) -> None:
+        """Count a plain change that was made, of `plan` as it is now, with its report; as `count`."""
+        if not isinstance(report, PlainReport):
+            return
+        events, said, kind = self._tally.events, report.said, (plan.record.head.kind,)
+        events += ((OUTCOMES, ("applied", "none")), STEP_ENDS[DONE])
+        if said.tests_passed is not None:
+            events.append(PASSED if said.tests_passed else FAILED)
+        _count_times(self._tally, change.ended, change.now, said.metrics)
+        if said.metrics:
+            _count_model(self._tally.counts, said.metrics, plan.record.head.kind)
+        for start in change.starts:
+            events.append((DISPATCHED, (start.attempt.queue, plan.steps[start.step_id].facts["risk_level"])))
+            self._tally.counts[RESERVED, kind] += start.attempt.tokens
+        if len(change.starts) > 1:
+            events.append((metrics.PARALLEL_BATCHES, ()))
+        if (booked := plan.record.spent["tokens"] - spent) > 0:
+            self._tally.counts[SPENT, kind] += booked
 
     def _count_dispatches(self, plan: Snapshot, changeset: Changeset) -> None:
         counts, kind = self._tally.counts, (plan.record.head.kind,)
@@ -125,17 +154,24 @@ def _count_outcome(tally: Tally, plan: Snapshot, report: Report, changeset: Chan
     if outcome.tests_passed is not None:
         events.append(PASSED if outcome.tests_passed else FAILED)
     if attempt := changeset.ended.get(step_id):
-        worked, queue = 0.0, (attempt.queue,)
-        if said and said.duration_ms is not None:
-            worked = min(max(0, said.duration_ms) / 1000, MOST_S)
-            tally.sizes[RUN, queue].append(worked)
-        tally.sizes[QUEUED, queue].append(max(0.0, (changeset.now - attempt.at) / 1000 - worked))
-    if said and (said.cost_usd or said.input_tokens or said.output_tokens or said.cached_tokens):
+        _count_times(tally, attempt, changeset.now, said)
+    if said:
         _count_model(tally.counts, said, plan.record.head.kind)
 
 
-def _count_model(counts: Any, said: Metrics, kind: str) -> None:
+def _count_times(tally: Tally, attempt: Attempt, now: int, said: Metrics | PlainMetrics | None) -> None:
+    """Count how long an attempt that ended was worked on, as its controller says, and how long it was not."""
+    worked, queue = 0.0, (attempt.queue,)
+    if said and said.duration_ms is not None:
+        worked = min(max(0, said.duration_ms) / 1000, MOST_S)
+        tally.sizes[RUN, queue].append(worked)
+    tally.sizes[QUEUED, queue].append(max(0.0, (now - attempt.at) / 1000 - worked))
+
+
+def _count_model(counts: Any, said: Metrics | PlainMetrics, kind: str) -> None:
     """Count what a controller says of its model; a counter only grows, so what is below 0 is nothing."""
+    if not (said.cost_usd or said.input_tokens or said.output_tokens or said.cached_tokens):
+        return
     if said.cost_usd and said.cost_usd > 0:
         counts[metrics.COST, (kind,)] += min(said.cost_usd, MOST_USD)
     directions = (("input", said.input_tokens), ("output", said.output_tokens), ("cached", said.cached_tokens))

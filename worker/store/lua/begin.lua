@@ -4,6 +4,7 @@ local LEASES = 13        -- place in the reply
 local WINDOW = 64       -- dependents a window, as tasks/plan/snapshot.py has it
 local MAX_WINDOWED = 96 -- dependents read in one begin: as many as one commit may change
 local TODO_PAGE = 8
+local FIRST_NAME = 5     -- place in ARGV
 local MAX_NAME = 200    -- bytes of a controller's name, as heartbeat.lua keeps them
 
 -- Whether the lock "<token> <until ms>" is somebody else's and holds. One that would hold for longer than locks are
@@ -15,11 +16,45 @@ local function is_locked(lock, token, now, ttl)
   return holder ~= token and left > 0 and left <= tonumber(ttl)
 end
 
+-- What the controllers wrote into the leases that KEYS name.
+local function read_leases(keys)
+  local leases = {}
+  for i = 8, #keys do
+    local lease = redis.pcall('HMGET', keys[i], 'attempt', 'claimed', 'renewed', 'controller', 'ttl')
+    local controller = string.sub(lease[4] or '', 1, MAX_NAME)
+    leases[#leases + 1] = {number_of(lease[1]), number_of(lease[2]), number_of(lease[3]), controller, number_of(lease[5])}
+  end
+  return leases
+end
+
+-- What is left of the day budgets that count for a plan.
+local function read_grants(keys, quota, now)
+  local grants, today = {}, math.floor(now / DAY)
+  for scope in string.gmatch(quota or '', '[^\n]+') do
+    local left, over = grant_of(redis.call('HGET', keys[7], scope), today)
+    local n = #grants
+    grants[n + 1], grants[n + 2], grants[n + 3] = scope, left, over
+  end
+  return grants
+end
+
+-- All of a plan, for a worker that keeps it between two decisions.
+local function read_whole(keys, hot, now)
+  local leases, grants = read_leases(keys), read_grants(keys, hot[QUOTA], now)
+  hot[LOCK], hot[QUOTA] = nil, nil
+  return {now, 'whole', hot, redis.call('HGETALL', keys[2]), redis.call('HGETALL', keys[3]),
+    redis.call('HGETALL', keys[5]), redis.call('ZRANGE', keys[4], 0, -1), redis.call('LRANGE', keys[6], 0, -1),
+    leases, grants}
+end
+
 -- KEYS 1 plan, 2 steps, 3 status, 4 ready, 5 active, 6 todo, 7 grants, 8.. the leases of the first steps named
--- ARGV 1 lock token, 2 lock ttl in ms, 3 ready steps to read beside one for each end told, 4.. steps named, or notes
+-- ARGV 1 lock token, 2 lock ttl in ms, 3 ready steps to read beside one for each end told, 4 up to how many steps the plan
+--      is read whole, 5.. steps named, or notes; a plan is not read whole for a note
 -- Returns {now, 'ok'|'busy'|'gone', hot fields, {step, ...}, {spec, ...}, {status, ...}, {step, window, dependents,
 --          more, ...}, {active step, record, ...}, {ready step, ...}, ready steps asked for, {todo item, ...},
 --          todo length, {{attempt, claimed, renewed, controller, ttl}, ...}, {scope, left, exhausted, ...}}
+-- or of a plan that is read whole {now, 'whole', hot fields, {field, spec or window, ...}, {step, status, ...},
+--          {active step, record, ...}, {ready step, ...}, {todo item, ...}, leases, grants as above}
 local function begin(keys, args)
   local plan, steps, status, ready, active, todo = keys[1], keys[2], keys[3], keys[4], keys[5], keys[6]
   local now = now_ms()
@@ -27,6 +62,7 @@ local function begin(keys, args)
   if not hot[1] then return {now, 'gone'} end
   if is_locked(hot[LOCK], args[1], now, args[2]) then return {now, 'busy'} end
   redis.call('HSET', plan, 'lock', args[1] .. ' ' .. now + args[2])
+  if args[4] ~= '0' and redis.call('HLEN', status) <= tonumber(args[4]) then return read_whole(keys, hot, now) end
 
   -- The steps whose ends may be told: those named, then those left over; with them the windows of their dependents.
   local items = redis.call('LRANGE', todo, 0, TODO_PAGE - 1)
@@ -37,13 +73,13 @@ local function begin(keys, args)
       place[step] = #names
     end
   end
-  for i = 4, #args do name(args[i]) end
+  for i = FIRST_NAME, #args do name(args[i]) end
   for i, item in ipairs(items) do
     local step, number = string.match(item, '^(%S+) (%d+)')
     name(step)
     wanted[#wanted + 1] = {step, number}
   end
-  for i = 4, #args do wanted[#wanted + 1] = {args[i], '0'} end
+  for i = FIRST_NAME, #args do wanted[#wanted + 1] = {args[i], '0'} end
   local ends = #names
 
   local windows = {}
@@ -96,26 +132,21 @@ local function begin(keys, args)
     end
   end
 
-  local leases, length = {}, #items
-  for i = 8, #keys do
-    local lease = redis.pcall('HMGET', keys[i], 'attempt', 'claimed', 'renewed', 'controller', 'ttl')
-    local controller = string.sub(lease[4] or '', 1, MAX_NAME)
-    leases[#leases + 1] = {number_of(lease[1]), number_of(lease[2]), number_of(lease[3]), controller, number_of(lease[5])}
-  end
+  local leases, grants, length = read_leases(keys), read_grants(keys, hot[QUOTA], now), #items
   if length == TODO_PAGE then length = redis.call('LLEN', todo) end
-  local grants, today = {}, math.floor(now / DAY)
-  for scope in string.gmatch(hot[QUOTA] or '', '[^\n]+') do
-    local left, over = grant_of(redis.call('HGET', keys[7], scope), today)
-    local n = #grants
-    grants[n + 1], grants[n + 2], grants[n + 3] = scope, left, over
-  end
   hot[LOCK], hot[QUOTA] = nil, nil
   return {now, 'ok', hot, names, specs, records, windows, flying, queue, page, items, length, leases, grants}
 end
 
+-- The layout before plans were read whole.
+local function begin_3(keys, args)
+  table.insert(args, FIRST_NAME - 1, '0')
+  return begin(keys, args)
+end
+
 -- The layout before leases told what the controller had asked for.
 local function begin_2(keys, args)
-  local reply = begin(keys, args)
+  local reply = begin_3(keys, args)
   for _, lease in ipairs(reply[LEASES] or {}) do lease[5] = nil end
   return reply
 end
@@ -129,4 +160,5 @@ end
 
 redis.register_function{function_name = 'planner_begin_1', callback = begin_1, flags = {'allow-oom'}}
 redis.register_function{function_name = 'planner_begin_2', callback = begin_2, flags = {'allow-oom'}}
-redis.register_function{function_name = 'planner_begin_3', callback = begin, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_begin_3', callback = begin_3, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_begin_4', callback = begin, flags = {'allow-oom'}}

@@ -8,7 +8,7 @@
 --      14 how many orders this partition had heard of when it was decided ('' if that does not matter),
 --      15.. the number of entries of each section of SECTIONS, then the sections
 -- The lists of plans that it changes are no arguments: see lists.lua.
--- Returns the commit's number, 'ok' where only entries were acknowledged, 'stale' (another worker changed first what
+-- Returns the commit's number (commit_4: and the entries of the specs), 'ok' where only entries were acknowledged, 'stale' (another worker changed first what
 -- this rests on), 'gone', 'rolled back' (the data are older than this worker knows them), 'full <queue>', or an
 -- error; with any but the first two nothing was written
 local SECTIONS = {
@@ -291,6 +291,12 @@ local function commit(keys, args)
   if args[6] ~= '0' then end_plan(keys, args) end
   take_grants(keys, args, first, today)
   remember(args, first)
+  return number, entries
+end
+
+-- The reply before it named the entries of the specs.
+local function commit_3(keys, args)
+  local number = commit(keys, args)
   return number
 end
 
@@ -302,6 +308,13 @@ local function commit_2(keys, args)
   return number
 end
 
+-- The newest layout: where specs were added, {number, entry, ...} in their order.
+local function commit_4(keys, args)
+  local number, entries = commit(keys, args)
+  if entries and #entries > 0 then return {number, unpack(entries)} end
+  return number
+end
+
 -- The layout before there was anything to recall.
 local function commit_1(keys, args)
   table.insert(args, FIRST_ITEM - 2, '0')
@@ -310,4 +323,5 @@ end
 
 redis.register_function{function_name = 'planner_commit_1', callback = commit_1, flags = {'allow-oom'}}
 redis.register_function{function_name = 'planner_commit_2', callback = commit_2, flags = {'allow-oom'}}
-redis.register_function{function_name = 'planner_commit_3', callback = commit, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_commit_3', callback = commit_3, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_commit_4', callback = commit_4, flags = {'allow-oom'}}

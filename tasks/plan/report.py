@@ -1,0 +1,57 @@
+"""Outcomes as decisions are given them: with what their entries said beside them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from schemas.outcome import Outcome
+from schemas.plain_outcome import PlainOutcome
+
+
+class Report(NamedTuple):
+    """An outcome with what the entry's fields said beside it; `raw` and `digest` are of its bytes.
+
+    `unknown` is how many of its fields nobody knows, `entry` its place in the stream.
+    """
+
+    outcome: Outcome
+    attempt: int | None
+    lease: str | None
+    raw: bytes
+    digest: str
+    unknown: int = 0
+    entry: str | None = None
+
+    @property
+    def step_id(self) -> str:
+        """The step whose attempt is reported."""
+        return self.outcome.step_id
+
+    @property
+    def needs_lease(self) -> bool:
+        """Whether what the controllers wrote into the lease of its attempt has a part in the decision."""
+        return self.lease is None or self.outcome.released is not None
+
+
+class PlainReport(NamedTuple):
+    """An outcome in the strict form; `raw` and `digest` are of its bytes, `entry` is its place in the stream."""
+
+    said: PlainOutcome
+    raw: bytes
+    digest: str
+    entry: str
+
+    @property
+    def step_id(self) -> str:
+        """The step whose attempt is reported."""
+        return self.said.step_id
+
+    @property
+    def needs_lease(self) -> bool:
+        """As that of Report."""
+        return False
+
+    def ordinary(self) -> Report:
+        """Read the outcome as those are read that are not plain."""
+        outcome, said = Outcome.model_validate_json(self.raw), self.said
+        return Report(outcome, said.attempt, said.lease, self.raw, self.digest, 0, self.entry)

@@ -1,0 +1,174 @@
+"""Plain changes on a real server: the same data as by ordinary commits, and each plan of a call for itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from schemas import codec
+from schemas.plain_outcome import PlainOutcome, read_plain
+from tasks.handlers import outcomes
+from tasks.plan.hot_plan import HotPlan
+from tasks.plan.report import PlainReport
+from tasks.policy import plain_success
+from tasks.policy.plain_writes import PlainChange
+from tests.contract.test_store import PAUSE, QUEUE, RETENTION_S, Real
+from tests.support.plans import PARTITION, a_plan, a_step, plan_id, some_steps
+from worker.store import clients, functions
+from worker.store.keys import GROUP
+from worker.store.plans import Ask, PlanStore, PlanTalk, Write
+
+ENTRY = re.compile(rb"\d{13}-\d+")
+CODE = "test"
+
+
+@pytest.fixture
+def real(redis_url: str) -> Iterator[Real]:
+    with clients.connect(redis_url) as client:
+        yield Real(client)
+
+
+def store_of(real: Real) -> PlanStore:
+    return PlanStore(real.client, PARTITION, "me", RETENTION_S, real.commits, real.max_queue)
+
+
+def create(real: Real, *steps: Any, plan: str, **limits: Any) -> None:
+    changes = a_plan(*steps, plan=plan, **limits)
+    assert real.commit([Write(change) for change in changes]) == ["ok"] * len(changes)
+
+
+def report(real: Real, plan: str, step: str, attempt: int, lease: str) -> PlainReport:
+    """The success of an attempt, published and read by the planner's group."""
+    said = {"step_id": step, "success": True, "plan_id": plan, "attempt": attempt, "lease": lease}
+    raw = codec.dumps({**said, "touched_files": [f"src/{step}.py"], "metrics": {"tokens_used": 10}})
+    entry = real.report(raw)
+    found = read_plain(raw)
+    assert isinstance(found, PlainOutcome)
+    return PlainReport(found, raw, "digest", entry.decode())
+
+
+def lend(talk: PlanTalk, plans: Sequence[str]) -> list[HotPlan]:
+    asks = [Ask(plan) for plan in plans]
+    talk.begin(asks)
+    found = talk.snapshots(asks)
+    assert all(isinstance(plan, HotPlan) for plan in found)
+    return [plan for plan in found if isinstance(plan, HotPlan)]
+
+
+def decide(plan: HotPlan, said: PlainReport, now: int) -> PlainChange:
+    change = plain_success.decide(plan, said, now, CODE)
+    assert change is not None
+    return change
+
+
+def first(plan: HotPlan) -> tuple[str, int, str]:
+    step, attempt = sorted(plan.active.items())[0]
+    return step, attempt.attempt, attempt.lease
+
+
+SHAPES = {
+    "a chain": ([a_step("a"), a_step("b", "a"), a_step("c", "b")], {}),
+    "one that frees several": ([a_step("a"), *some_steps(5, "a")], {"max_parallel": 2}),
+    "one that two wait for": ([a_step("a"), a_step("b"), a_step("c", "a", "b")], {"max_parallel": 2}),
+    "a queue of ready steps": (some_steps(9), {"max_parallel": 3}),
+    "one that nobody waits for": ([a_step("a"), a_step("b", files=["src/x.py"])], {"max_parallel": 2}),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_plain_change_writes_what_an_ordinary_commit_writes(real: Real, shape: str) -> None:
+    steps, limits = SHAPES[shape]
+    written = []
+    for is_plain in (True, False):
+        real.client.flushdb()
+        functions.load(real.client)
+        real.commits = type(real.commits)(real.client, PARTITION, None)
+        create(real, *steps, plan=plan_id(), **limits)
+        real.client.xgroup_create(PARTITION.outcomes, GROUP, id="0", mkstream=True)
+        with store_of(real).talk() as talk:
+            (plan,) = lend(talk, [plan_id()])
+            said = report(real, plan.plan_id, *first(plan))
+            real.client.xreadgroup(GROUP, "reader", {PARTITION.outcomes: ">"})
+            now = plan.record.times["created"] + 1000
+            if is_plain:
+                talk.commit_plain([decide(plan, said, now)])
+            else:
+                view = talk.view(plan, Ask(plan.plan_id, [said.step_id]))
+                view.now, view.code = now, CODE
+                change = outcomes.apply(view, [said.ordinary()])
+                talk.commit([Write(change, [(PARTITION.outcomes, said.entry.encode())])])
+            assert talk.verdicts() == ["ok"]
+        written.append(normal(real.everything()))
+
+    assert written[0] == written[1]
+
+
+def normal(everything: Any) -> Any:
+    """The data with one name for every stream entry, and without when they were delivered."""
+    if isinstance(everything, dict):
+        return {normal(key): normal(value) for key, value in everything.items()}
+    if isinstance(everything, list | tuple):
+        return [normal(each) for each in everything]
+    return ENTRY.sub(b"<entry>", everything) if isinstance(everything, bytes) else everything
+
+
+def test_a_plan_that_was_changed_meanwhile_spoils_no_other_of_its_call(real: Real) -> None:
+    plans = [plan_id(number) for number in range(4)]
+    for plan in plans:
+        create(real, a_step("a"), a_step("b", "a"), plan=plan)
+    store = store_of(real)
+    with store.talk() as talk:
+        lent = lend(talk, plans)
+        changes = [decide(plan, report(real, plan.plan_id, *first(plan)), 10**12) for plan in lent]
+        real.client.hincrby(PARTITION.plan(plans[1]).plan, "version", 1)
+        real.client.delete(PARTITION.plan(plans[2]).plan)
+        before = real.everything()
+        talk.commit_plain(changes)
+
+        assert talk.verdicts() == ["ok", "stale", "gone", "ok"]
+
+    after = real.everything()
+    touched = {key for key in after if after[key] != before.get(key)}
+    assert not any(plans[1] in key or plans[2] in key for key in touched)
+    assert [store.hot.lend(plan) is not None for plan in plans] == [True, False, False, True]
+
+
+def test_a_queue_takes_no_more_plain_specs_than_it_has_room_for(real: Real) -> None:
+    plans = [plan_id(number) for number in range(3)]
+    for plan in plans:
+        create(real, a_step("a"), a_step("b", "a"), plan=plan)
+    real.max_queue = real.client.xlen(QUEUE) + 1
+    with store_of(real).talk() as talk:
+        lent = lend(talk, plans)
+        talk.commit_plain([decide(plan, report(real, plan.plan_id, *first(plan)), 10**12) for plan in lent])
+
+        assert talk.verdicts() == ["ok", f"full {QUEUE}", f"full {QUEUE}"]
+
+
+def test_an_order_that_was_given_meanwhile_makes_plain_changes_stale(real: Real) -> None:
+    create(real, a_step("a"), a_step("b", "a"), plan=plan_id())
+    with store_of(real).talk() as talk:
+        (plan,) = lend(talk, [plan_id()])
+        change = decide(plan, report(real, plan.plan_id, *first(plan)), 10**12)
+        functions.call(real.client, "FCALL", functions.STAND, 1, PARTITION.scopes, 0, "pause all", PAUSE)
+        talk.commit_plain([change])
+
+        assert talk.verdicts() == ["stale"]
+
+
+def test_a_key_of_another_type_refuses_its_plan_alone(real: Real) -> None:
+    plans = [plan_id(number) for number in range(2)]
+    for number, plan in enumerate(plans):
+        create(real, a_step("a"), a_step("b", "a", queue=f"q{number}"), plan=plan)
+    real.put(PARTITION.steps("q0"), "a text")
+    with store_of(real).talk() as talk:
+        lent = lend(talk, plans)
+        talk.commit_plain([decide(plan, report(real, plan.plan_id, *first(plan)), 10**12) for plan in lent])
+        refused, made = talk.verdicts()
+
+    assert "is not a stream" in str(refused)
+    assert made == "ok"
+    assert real.fields(PARTITION.plan(plans[0]).plan)["version"] == b"1"

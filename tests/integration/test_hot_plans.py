@@ -1,0 +1,186 @@
+"""Plans that a worker keeps between outcomes, on a real server: read once, and never gone on from when they are old."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any
+
+import pytest
+from redis import Redis
+
+from schemas import codec
+from tests.support.engine import a_goal, container, drain, plan
+from tests.support.messages import answer, specs
+from tests.support.stored import P0, QUEUE, plans, state, stats, waiting
+from worker.process.container import Container
+from worker.store import functions
+from worker.store.hot_plans import HotPlans
+from worker.store.keys import CONTROLLERS
+
+CALL = re.compile(r"FCALL (planner_\w+)")
+
+
+def calls_of(redis: Redis, here: Container, *answers: dict[str, bytes]) -> Counter[str]:
+    """Publish outcomes and have them applied; returns how often each function was called for that."""
+    for said in answers:
+        redis.xadd(P0.outcomes, said)  # type: ignore[arg-type]
+    with redis.monitor() as monitor:
+        drain(here)
+        redis.ping()
+        seen: Counter[str] = Counter()
+        for said in monitor.listen():
+            if said["command"] == "PING":
+                return seen
+            if found := CALL.match(said["command"]):
+                seen[found[1]] += 1
+    raise AssertionError
+
+
+def test_a_plan_is_read_with_its_first_outcome_and_not_with_the_next(here: Container, redis: Redis) -> None:
+    (plan_id,) = plan(here, redis, a_goal(5))
+    told = []
+    for _ in range(5):
+        (spec,) = specs(redis)
+        told.append(calls_of(redis, here, answer(spec)))
+
+    assert [calls[functions.BEGIN] for calls in told] == [1, 0, 0, 0, 0]
+    assert [calls[functions.PLAIN_COMMITS] for calls in told] == [1, 1, 1, 1, 0]
+    assert told[-1][functions.COMMIT] == 1  # the plan ends
+    assert state(redis, plan_id) == "COMPLETED"
+
+
+def test_plain_outcomes_of_many_plans_are_written_sixteen_at_a_time(here: Container, redis: Redis) -> None:
+    made = plan(here, redis, *[a_goal(3, goal_id=f"g-{number}") for number in range(40)])
+    calls_of(redis, here, *[answer(spec) for spec in specs(redis)])
+
+    calls = calls_of(redis, here, *[answer(spec) for spec in specs(redis)])
+
+    assert (calls[functions.BEGIN], calls[functions.PLAIN_COMMITS], calls[functions.COMMIT]) == (0, 3, 0)
+    assert stats(redis)["applied"] == 2 * len(made)
+
+
+def test_a_failure_is_decided_about_without_reading_the_plan_again(here: Container, redis: Redis) -> None:
+    plan(here, redis, a_goal(3))
+    drain_all(redis, here, 1)
+    (spec,) = specs(redis)
+
+    calls = calls_of(redis, here, answer(spec, success=False, failure_evidence={"category": "TYPE_ERROR"}))
+
+    assert (calls[functions.BEGIN], calls[functions.COMMIT]) == (0, 1)
+
+
+def drain_all(redis: Redis, here: Container, times: int) -> None:
+    for _ in range(times):
+        for spec in specs(redis):
+            redis.xadd(P0.outcomes, answer(spec))  # type: ignore[arg-type]
+        drain(here)
+
+
+@pytest.mark.parametrize("is_plain", [True, False])
+def test_workers_that_take_turns_with_a_plan_never_go_on_from_an_old_copy(
+    redis_url: str, redis: Redis, is_plain: bool
+) -> None:
+    with container(redis_url) as one, container(redis_url) as other:
+        made = plan(one, redis, *[a_goal(8, goal_id=f"g-{number}") for number in range(6)])
+        told = {} if is_plain else {"nothing_to_change": ""}
+        for turn in range(8):
+            for spec in specs(redis):
+                redis.xadd(P0.outcomes, answer(spec, **told))  # type: ignore[arg-type]
+            drain((one, other)[turn % 2])
+
+        assert {state(redis, plan_id) for plan_id in made} == {"COMPLETED"}
+        assert stats(redis)["applied"] == 8 * len(made)
+        assert waiting(redis) == (0, 0)
+
+
+def test_what_an_operator_changed_meanwhile_is_seen_by_the_next_outcome(redis_url: str, redis: Redis) -> None:
+    with container(redis_url) as one, container(redis_url) as other:
+        (plan_id,) = plan(one, redis, a_goal(5))
+        drain_all(redis, one, 2)
+        order = {"command_id": "c-1", "command": "pause", "scope": "plan", "plan_id": plan_id}
+        redis.xadd(P0.commands, {"data": codec.dumps({**order, "actor": "ada", "reason": "why"})})
+        drain(other)
+
+        drain_all(redis, one, 1)
+
+        assert specs(redis) == []  # nothing more has started
+        assert stats(redis)["applied"] == 3
+
+
+def test_a_pause_of_everything_holds_plans_that_are_known_here(here: Container, redis: Redis) -> None:
+    plan(here, redis, a_goal(5))
+    drain_all(redis, here, 2)
+    until = b'{"actor":"ada","reason":"why","command_id":"c-1","until":0}'
+    functions.call(redis, "FCALL", functions.STAND, 1, P0.scopes, 0, "pause all", until)
+
+    drain_all(redis, here, 1)
+
+    assert specs(redis) == []
+
+
+def test_after_an_error_nothing_is_known_any_more(
+    here: Container, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (plan_id,) = plan(here, redis, a_goal(4))
+    drain_all(redis, here, 1)
+    redis.function_flush("SYNC")  # as a server that was replaced: the first call fails, and the library is loaded
+
+    drain_all(redis, here, 3)
+
+    assert state(redis, plan_id) == "COMPLETED"
+    assert stats(redis)["applied"] == 4
+
+
+def test_large_plans_are_read_in_parts(here: Container, redis: Redis) -> None:
+    plan(here, redis, a_goal(70))
+    told = []
+    for _ in range(3):
+        (spec,) = specs(redis)
+        told.append(calls_of(redis, here, answer(spec))[functions.BEGIN])
+
+    assert told == [1, 1, 1]
+
+
+def test_copies_are_bounded_in_number_and_in_bytes_and_the_least_used_go_first(here: Container, redis: Redis) -> None:
+    made = plan(here, redis, *[a_goal(4, goal_id=f"g-{number}") for number in range(8)])
+    store = here.context(0).store
+    drain_all(redis, here, 1)
+    size = sum(copy.size for copy in filter(None, map(store.hot.lend, plans(redis)))) / len(made)
+    few, small = HotPlans(most_plans=3), HotPlans(most_bytes=int(3.5 * size))
+    for hot in (few, small):
+        object.__setattr__(store, "hot", hot)
+        for spec in specs(redis):  # one after the other, so that their order is known
+            redis.xadd(P0.outcomes, answer(spec))  # type: ignore[arg-type]
+            drain(here)
+
+        assert len(hot) == 3
+        kept = [one for one in plans(redis) if hot.lend(one)]
+        last = [spec["plan_id"] for spec in specs(redis)][-3:]
+        assert set(kept) == set(last)
+
+
+def test_a_copy_is_never_kept_of_a_plan_with_a_day_budget(redis_url: str, redis: Redis) -> None:
+    with container(redis_url, tenant_day_tokens=10**9) as here:
+        plan(here, redis, a_goal(4))
+        told = []
+        for _ in range(3):
+            (spec,) = specs(redis)
+            told.append(calls_of(redis, here, answer(spec))[functions.BEGIN])
+
+    assert told == [1, 1, 1]
+
+
+def test_an_outcome_that_waits_for_a_reader_of_its_specs_is_applied_to_a_known_plan(
+    here: Container, redis: Redis
+) -> None:
+    (plan_id,) = plan(here, redis, a_goal(3))
+    for _ in range(3):
+        found: Any = redis.xreadgroup(CONTROLLERS, "c", {QUEUE: ">"})
+        ((_, ((_, fields),)),) = found
+        redis.xadd(P0.outcomes, answer(codec.loads(fields[b"data"])))  # type: ignore[arg-type]
+        drain(here)
+        pending: Any = redis.xpending(QUEUE, CONTROLLERS)
+
+    assert pending["pending"] == 0
+    assert state(redis, plan_id) == "COMPLETED"

@@ -1,0 +1,131 @@
+"""Holds plain successes against the ordinary decision: the same writes, byte for byte, and the same plan afterwards."""
+
+from __future__ import annotations
+
+from collections import Counter
+from copy import deepcopy
+from hashlib import blake2b
+from typing import Any
+
+from schemas import codec
+from schemas.event import event_type
+from schemas.plain_outcome import read_plain
+from tasks.base.errors import NeedsSteps
+from tasks.base.policy import BUILT_IN, Policy
+from tasks.handlers import outcomes
+from tasks.plan.changeset import Changeset, Dispatch
+from tasks.plan.hot_plan import HotPlan
+from tasks.plan.report import PlainReport, Report
+from tasks.plan.snapshot import READY_PAGE
+from tasks.policy import plain_success
+from tasks.policy.plain_writes import PlainChange
+from tasks.record.held_plan import HeldPlan
+
+seen: Counter[str] = Counter()  # how many of the outcomes of this process were plain
+
+
+def hot_plan(held: HeldPlan, policy: Policy = BUILT_IN) -> HotPlan:
+    """The plan as a worker keeps it that has just read it."""
+    ready = sorted(held.ready, key=lambda step: (held.ready[step], step))
+    plan = HotPlan.load(
+        held.plan_id,
+        (held.reply_to, held.lease_prefix),
+        held.record,
+        _encoded(held.steps),
+        _encoded(held.status),
+        _encoded(held.active),
+        [step.encode() for step in ready],
+        held.todo,
+    )
+    plan.policy = policy
+    return plan
+
+
+def _encoded(fields: dict[str, bytes]) -> list[tuple[bytes, bytes]]:
+    return [(name.encode(), value) for name, value in fields.items()]
+
+
+def strict(report: Report, plan: HotPlan, entry: str) -> PlainReport | None:
+    """The report in the strict form, as far as it has one: its plan, its attempt and its lease are named within it."""
+    live = plan.active.get(report.outcome.step_id)
+    if live is None:
+        return None
+    named = {"attempt": report.attempt or live.attempt, "lease": report.lease or live.lease}
+    raw = codec.dumps({**codec.loads(report.raw), "plan_id": plan.plan_id, **named})
+    said = read_plain(raw)
+    return PlainReport(said, raw, blake2b(raw, digest_size=9).hexdigest(), entry) if said else None
+
+
+def compare(held: HeldPlan, report: Report, entry: str, now: int, policy: Policy = BUILT_IN) -> None:
+    """Decide about one report both ways, of which nothing is kept."""
+    held = deepcopy(held)
+    plan = hot_plan(held, policy)
+    said = strict(report, plan, entry)
+    if said is None:
+        return
+    code = "test"
+    change = plain_success.decide(plan, said, now, code)
+    if change is None:
+        seen["declined"] += 1
+        assert state_of(plan) == state_of(hot_plan(held, policy)), "declined, and touched the plan"
+        return
+    seen["plain"] += 1
+    view = held.snapshot(now, [said.said.step_id], READY_PAGE)
+    view.policy, view.code = policy, code
+    try:
+        ordinary = outcomes.apply(view, [said.ordinary()])
+    except NeedsSteps as missing:
+        raise AssertionError("the ordinary decision needs more than is plain") from missing
+    assert written(as_changeset(change)) == written(ordinary)
+    held.commit(ordinary)
+    for start in change.starts:
+        start.attempt.entry = "0-0"
+    assert state_of(plan) == state_of(hot_plan(held, policy))
+
+
+def as_changeset(change: PlainChange) -> Changeset:
+    """The same writes as an ordinary decision lays them out."""
+    statuses = {change.step_id: change.status, **dict(change.statuses)}
+    statuses |= {start.step_id: start.status for start in change.starts}
+    started = [(event_type("step.started"), start.event) for start in change.starts]
+    return Changeset(
+        change.plan_id,
+        change.expected,
+        change.now,
+        changed=True,
+        fields={"live": change.live},
+        statuses=statuses,
+        ready_add=dict(change.ready_add),
+        ready_remove=[*change.ready_remove],
+        ended={change.step_id: change.ended},
+        dispatches=[Dispatch(start.step_id, start.attempt, start.spec) for start in change.starts],
+        wake=change.wake,
+        events=[(event_type("step.done"), change.event), *started],
+        log=change.log,
+    )
+
+
+def written(change: Changeset) -> dict[str, Any]:
+    """What a commit writes, to be compared."""
+    parts = {name: getattr(change, name) for name in Changeset.__dataclass_fields__ if name != "verdicts"}
+    parts["dispatches"] = [(one.step_id, one.attempt.encode(), one.spec) for one in change.dispatches]
+    parts["ended"] = {step: (one.encode(), one.entry) for step, one in change.ended.items()}
+    parts["ready_remove"] = sorted(change.ready_remove)
+    return parts
+
+
+def state_of(plan: HotPlan) -> dict[str, Any]:
+    """All of a plan, to be compared."""
+    return {
+        "record": _record(plan),
+        "steps": {name: (step.spec, step.status.encode()) for name, step in plan.steps.items()},
+        "windows": plan.windows,
+        "active": {name: (one.encode(), one.entry) for name, one in plan.active.items()},
+        "ready": plan.ready,
+        "todo": plan.todo,
+    }
+
+
+def _record(plan: HotPlan) -> tuple[Any, ...]:
+    record = plan.record
+    return record.version, record.state, record.head.encode(), record.encode("live"), record.growth

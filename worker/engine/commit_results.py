@@ -1,0 +1,106 @@
+"""What follows a commit: counters, metrics, logs and spans, the record of the goal, and what waits of the plan."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from redis.exceptions import ResponseError
+
+from schemas.base import Verdict
+from schemas.stored import PlanRecord
+from tasks.plan.changeset import Changeset
+from tasks.plan.hot_plan import HotPlan
+from tasks.plan.snapshot import Snapshot
+from tasks.policy.plain_writes import PlainChange
+from worker.engine.decision_spans import note_decision
+from worker.engine.quota import Quota
+from worker.engine.router import Router, Work
+from worker.store import goal_record
+from worker.store.known_queues import QUEUE
+from worker.store.plans import PlanStore, Write, full_queue
+from worker.telemetry import tracing
+from worker.telemetry.commit_counts import BatchCounts
+from worker.telemetry.plan_status import log_status
+
+log = logging.getLogger("planner.engine")
+
+
+class Decided(NamedTuple):
+    """A decision ready to be written.
+
+    It is either an ordinary one, `write`, or a plain one of a plan that is kept, `hot`. `work` is None where the commit
+    only gives the lock back, else `plan` is what became of the plan.
+    """
+
+    plan_id: str
+    work: Work | None
+    write: Write | None = None
+    plan: Snapshot | None = None
+    spent: int = 0  # tokens of the plan before it
+    plain: PlainChange | None = None
+    hot: HotPlan | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommitResults:
+    """Takes in what became of the decisions of one engine."""
+
+    store: PlanStore
+    router: Router
+    quota: Quota
+    batch: BatchCounts
+
+    def take(self, one: Decided, verdict: str | ResponseError, began_ns: int) -> None:
+        """Take in the verdict on a decision; one that was not made waits on, and is decided anew."""
+        if isinstance(verdict, ResponseError):
+            record = one.plan.record if one.plan else one.hot.record if one.hot else None
+            about = describe(one.plan_id, record) if record else {"plan_id": one.plan_id}
+            log.error("commit refused", extra={**about, "error": str(verdict)})
+            now = one.write.changeset.now if one.write else one.plain.now if one.plain else 0
+            self.router.isolate_failure(one.plan_id, one.work or Work(), now)
+        elif verdict == "ok" and one.plain and one.work and one.hot:
+            self._finish_plain(one.work, one.plain, one.hot, one.spent)
+        elif verdict == "ok" and one.work and one.plan and one.write:
+            self._finish_ordinary(one.work, one.write.changeset, one.plan, one.spent, began_ns)
+        elif (full := full_queue(verdict)) and one.work:
+            one.work.full |= {full}
+            self.router.applied["queue_full"] += 1
+
+    def _finish_plain(self, work: Work, change: PlainChange, plan: HotPlan, spent: int) -> None:
+        applied = self.router.applied
+        applied[Verdict.APPLIED] += 1
+        for start in change.starts:
+            applied[QUEUE + start.attempt.queue] += 1
+        if self.batch.counts:
+            self.batch.count_plain(plan, change, work.reports[0][1], spent)
+        if work.finish_plain():
+            del self.router.waiting[change.plan_id]
+
+    def _finish_ordinary(self, work: Work, changeset: Changeset, plan: Snapshot, spent: int, began_ns: int) -> None:
+        for applied in changeset.verdicts:
+            self.router.applied[applied] += 1
+        for dispatch in changeset.dispatches:
+            self.router.applied[QUEUE + dispatch.attempt.queue] += 1
+        self.batch.count(plan, changeset, work.messages, spent, is_due=work.due is not None)
+        log_status(plan.record, changeset)
+        if tracing.is_on():
+            note_decision(self.store.partition, work.messages, plan.record, changeset, began_ns)
+        if changeset.ends:
+            self.router.beside += self.conclusion(plan)
+        if changeset.short:
+            self.quota.refill(self.store.partition, changeset.short, changeset.now)
+        if work.finish(changeset):
+            del self.router.waiting[changeset.plan_id]
+
+    def conclusion(self, plan: Snapshot) -> list[tuple[Any, ...]]:
+        """Make the commands that tell the record of its goal of a plan's end."""
+        retention_s = self.store.retention_s
+        return goal_record.conclude(self.store.partition, plan.plan_id, plan.record, plan.now, retention_s)
+
+
+def describe(plan_id: str, record: PlanRecord) -> dict[str, str]:
+    """Say which plan a failure is about, and what has ended that already."""
+    rule = {"rule": record.halt["rule"]} if record.halt else {}
+    return {"plan_id": plan_id, "goal_id": record.head.goal_id, "kind": record.head.kind, **rule}
