@@ -106,6 +106,7 @@ def test_a_copied_plan_is_stored_as_its_model_is(redis_url: str) -> None:
             assert redis.zscore(P0.timers, copied) == due + plan_sizes.YEAR_MS
 
 
+@pytest.mark.outages
 @pytest.mark.skipif(not REDIS_SERVER.exists(), reason="Debian's redis-server is not installed")
 def test_a_brief_run_on_an_installed_server_tells_every_figure_with_its_spread() -> None:
     options = ["--brief", "--runs", "2", "--plans", "10", "--steps", "2", "--server", str(REDIS_SERVER), "--json"]
@@ -124,6 +125,7 @@ def test_a_brief_run_on_an_installed_server_tells_every_figure_with_its_spread()
 
 
 @pytest.mark.outages
+@pytest.mark.long
 def test_a_whole_run_measures_every_part(tmp_path: Path) -> None:
     said: list[str] = []
 
