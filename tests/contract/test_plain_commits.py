@@ -15,14 +15,15 @@ from tasks.plan.hot_plan import HotPlan
 from tasks.plan.report import PlainReport
 from tasks.policy import plain_success
 from tasks.policy.plain_writes import PlainChange
-from tests.contract.test_store import PAUSE, QUEUE, RETENTION_S, Real
 from tests.support.plans import PARTITION, a_plan, a_step, plan_id, some_steps
+from tests.support.real_store import PAUSE, RETENTION_S, Real
 from worker.store import clients, functions
 from worker.store.keys import GROUP
 from worker.store.plans import Ask, PlanStore, PlanTalk, Write
 
 ENTRY = re.compile(rb"\d{13}-\d+")
 CODE = "test"
+QUEUE = PARTITION.steps("default")
 
 
 @pytest.fixture

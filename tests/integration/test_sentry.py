@@ -190,9 +190,10 @@ def test_a_failed_decision_is_reported_by_the_process_it_failed_in_without_its_e
     assert event["tags"]["plan_id"] == event["extra"]["plan_id"] == spec["plan_id"]
     assert event["tags"]["kind"] == "task"
     assert not [event for event in sentry.events if halted in str(event)]  # a plan that a rule ends is no defect
-    assert ("celery_task_id" in event["tags"]) == (by == "task")
     assert event["transaction"] == "planner.outcomes"
-    assert (event["extra"]["pid"] == process.pid) == (pool == "solo" or by == "poller")
+    if by == "task":  # else it is the poller's, unless the machine is so busy that the pool was asked
+        assert "celery_task_id" in event["tags"]
+        assert (event["extra"]["pid"] == process.pid) == (pool == "solo")
     assert [error["type"] for error in event["exception"]["values"]] == ["ValidationError", "ValueError"]
     assert event["exception"]["values"][1]["stacktrace"]["frames"][-1]["function"] == "fail"
     assert logged["logentry"] == {"message": "log with %s"}

@@ -15,7 +15,7 @@ from tests.conftest import wait_until
 from tests.support.engine import a_goal, chain, container, drain, plan
 from tests.support.messages import publish, specs, work
 from tests.support.stored import P0, dead, plans, state
-from worker.engine import engine
+from worker.engine.commit_results import CommitResults
 from worker.process.container import Container
 from worker.store import goal_record, keys, queries
 from worker.store.keys import GROUP, goal_id
@@ -240,7 +240,7 @@ def test_an_end_that_a_killed_worker_told_nobody_is_told_by_the_next_sweep(
     (plan_id,) = plan(here, redis, GOOD)
     work(redis)
     with monkeypatch.context() as broken:
-        broken.setattr(engine.Engine, "_finish", die)
+        broken.setattr(CommitResults, "take", die)
         with pytest.raises(Killed):
             here.context(0).engine.drain()
     assert (state(redis, plan_id), record(redis).get("state")) == ("COMPLETED", None)

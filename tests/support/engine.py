@@ -14,7 +14,7 @@ from tests.support.stored import plans
 from worker.process.container import Container
 from worker.settings.settings import Settings
 from worker.store import functions
-from worker.store.keys import Partition
+from worker.store.keys import NO_TENANT, Partition, goal_id
 from worker.streams.inbox import Inbox
 
 
@@ -55,12 +55,16 @@ def a_goal(count: int = 2, **more: Any) -> dict[str, Any]:
 
 
 def plan(here: Container, redis: Redis, *published: dict[str, Any]) -> list[str]:
-    """Publish goals and decompose all that wait; returns the ids of all plans."""
+    """Publish goals and decompose all that wait; returns the ids of all plans, these goals' last and in their order."""
+    keys_of = []
     for goal in published:
-        publish(redis, goal)
+        entry = publish(redis, goal)
+        keys_of.append(goal_id(goal.get("goal_id", entry), goal.get("tenant", NO_TENANT)))
     while here.goal_consumer.drain():
         pass
-    return plans(redis)
+    found: list[Any] = [redis.hget(key, "plan_id") for key in keys_of]
+    place = {plan_id.decode(): number for number, plan_id in enumerate(found) if plan_id}
+    return sorted(plans(redis), key=lambda plan_id: place.get(plan_id, -1))
 
 
 def drain(here: Container) -> None:

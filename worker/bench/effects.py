@@ -95,8 +95,10 @@ def capture(client: Redis) -> Commit:
             lines += (line.decode() for line in monitor.receive(1))
         (old,) = specs
         plan_id: str = codec.loads(old.data)["plan_id"]
-        for _ in fleet.pings():
-            pass
+        left = [new]
+        while left:
+            fleet.answer(left)
+            left = fleet.read(1, 1000)
     entries = {QUEUE.encode(): (old.entry_id, OLD), HOME.outcomes.encode(): (outcome, OUTCOME)}  # they may be equal
     writes = []
     for write in _writes(client, lines, plan_id):

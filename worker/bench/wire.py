@@ -8,6 +8,7 @@ from hiredis import Reader, pack_command
 from redis import Redis
 
 READ_BYTES = 1 << 18
+PATIENCE_S = 60.0  # with a reply: longer than any command of the benchmark blocks
 
 
 def pack(*command: Any) -> bytes:
@@ -28,7 +29,9 @@ class Wire:
 
     def __enter__(self) -> Self:
         self._connection = self._pool.get_connection()
-        self._socket: Any = self._connection._sock  # noqa: SLF001 (redis-py made, greeted and maybe encrypted it)
+        socket: Any = self._connection._sock  # noqa: SLF001 (redis-py made, greeted and maybe encrypted it)
+        socket.settimeout(PATIENCE_S)
+        self._socket = socket
         return self
 
     def __exit__(self, *_: object) -> None:
