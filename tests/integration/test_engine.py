@@ -808,3 +808,19 @@ def test_an_entry_that_dies_while_the_functions_are_lost_is_not_lost(
 
     assert redis.xlen(stream) == 0
     assert len(dead(redis, keys.GOALS_DEAD if stream == keys.GOALS else P0.dead)) == 1
+
+
+def test_entries_that_are_given_to_an_engine_that_reads_again_what_is_pending_are_applied_once(
+    here: Container, redis: Redis, redis_url: str
+) -> None:
+    plan(here, redis, a_goal(2))
+    (spec,) = specs(redis)
+    with container(redis_url) as other:  # whose engine compares the server first of all, and reads what is pending
+        report(redis, answer(spec))
+        entries = Inbox(other.client, P0.outcomes, "", other.name).read()
+
+        other.context(0).engine.apply(entries)
+        other.context(0).engine.apply([])
+
+    assert stats(redis)["applied"] == 1
+    assert not {"late", "duplicate", "refused"} & stats(redis).keys()

@@ -135,13 +135,17 @@ class Engine:
         self._settle()  # the last counters
         return bool(self.router.waiting)
 
-    @_with_retries
     def apply(self, entries: Sequence[StreamEntry]) -> bool:
         """Apply outcomes that were read as this engine's consumer, and what is left of earlier ones.
 
         Returns whether some are not applied.
         """
-        self.router.put(entries)
+        if not self._reread:  # else they are read again, with all that is pending
+            self.router.put(entries)
+        return self._go_on()
+
+    @_with_retries
+    def _go_on(self) -> bool:
         self._settle()
         return bool(self.router.waiting)
 
