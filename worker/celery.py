@@ -12,6 +12,7 @@ import os
 import sys
 from typing import Any
 
+from billiard import pool as process_pool
 from celery import Celery, signals
 from kombu import Exchange, Queue
 from redis.exceptions import ConnectionError as NoConnection
@@ -68,6 +69,10 @@ app.conf.update(
     },
 )
 app.steps["worker"].add(Ingress)
+
+# A task that a child takes in the very moment in which the pool closes is forgotten by the parent, and the child would
+# wait 30 s until its result is read. Nobody needs the results of ours: 2 s are enough.
+process_pool.GUARANTEE_MESSAGE_CONSUMPTION_RETRY_LIMIT = 20
 
 
 def _bind(route: Route) -> None:
