@@ -52,11 +52,11 @@ class Gateway:
 
 @contextmanager
 def running_gateway(
-    redis_url: str, make: Callable[[Settings], FastAPI] = create_app, **settings: Any
+    redis_url: str, make: Callable[[Settings], FastAPI] = create_app, *, port: int = 0, **settings: Any
 ) -> Iterator[Gateway]:
-    """Run a gateway on a free port of this machine, with the walls that `planner gateway` has."""
+    """Run a gateway on this port of this machine, or a free one, with the walls that `planner gateway` has."""
     said = Settings(redis_url=redis_url, **{"stop_s": 1, **settings})
-    listener = create_server(("127.0.0.1", 0))
+    listener = create_server(("127.0.0.1", port))
     server = server_of(make(said), said)
     serving = server.serve(sockets=[listener])
     thread = threading.Thread(target=lambda: asyncio.run(serving), name="gateway", daemon=True)

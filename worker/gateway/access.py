@@ -14,10 +14,12 @@ from schemas.api_key import ApiKey, Right
 from schemas.goal import Goal
 from worker.gateway.context import Doors
 from worker.gateway.problems import Refusal
-from worker.store import api_keys
+from worker.store import api_keys, page_sessions
 from worker.store.keys import NO_TENANT
 
 NO_KEY = "Show a key: Authorization: Bearer pk_..."
+SESSION_COOKIE = "planner_session"  # of the page
+READS = frozenset({"GET", "HEAD", "OPTIONS"})
 BEARER = HTTPBearer(auto_error=False, description="A key: `pk_<id>_<secret>`.")
 
 
@@ -84,7 +86,15 @@ def caller_of(client: Redis, token: str, *, counts: bool = True) -> Access:
 
     The request counts toward the key's rate, unless told otherwise: Refusal 429 above that.
     """
-    shown = api_keys.read_token(token)
+    return _caller_with(client, api_keys.read_token(token), counts=counts)
+
+
+def caller_in_session(client: Redis, session: str) -> Access:
+    """Return the caller who signed in on the page; raises Refusal as `caller_of` does."""
+    return _caller_with(client, page_sessions.find(client, session), counts=True)
+
+
+def _caller_with(client: Redis, shown: api_keys.Shown | None, *, counts: bool) -> Access:
     key = api_keys.check(client, shown) if shown else None
     if shown is None or key is None:
         raise Refusal("wrong_key", "This key is wrong, over or revoked: ask for another.", 401)
@@ -100,9 +110,14 @@ def _caller(
     known: Access | None = getattr(request.state, "caller", None)  # of a write: the guard asked before it read the body
     if known:
         return known
-    if given is None:
+    session = request.cookies.get(SESSION_COOKIE)
+    if given:
+        caller = caller_of(doors.client, given.credentials)
+    elif session and request.method in READS:  # browsers show a cookie also where another site had them write
+        caller = caller_in_session(doors.client, session)
+    else:
         raise Refusal("no_key", NO_KEY, 401)
-    request.state.caller = caller = caller_of(doors.client, given.credentials)
+    request.state.caller = caller
     return caller
 
 

@@ -28,7 +28,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from schemas.envelope import Problem
 from schemas.traceparent import read_traceparent, trace_id_of
-from worker.gateway.access import NO_KEY, Access, caller_of
+from worker.gateway.access import NO_KEY, READS, Access, caller_of
 from worker.gateway.bodies import WEBHOOKS, Bodies, Gone, limit_of, nests_deeply, replayed, too_large
 from worker.gateway.problems import RETRY_S, Refusal, refusal_of, respond
 from worker.settings.settings import Settings
@@ -45,7 +45,6 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 HEALTH = frozenset({"/healthz", "/readyz"})  # asked by address, by whatever restarts us
 POLLED = HEALTH | {"/metrics", "/v1/steps:claim", "/v1/steps:heartbeat"}
 ERRORS = 400  # where the statuses of refusals and failures begin
-READS = frozenset({"GET", "HEAD", "OPTIONS"})
 MCP = "/mcp"
 UNSIGNED = ("/v1/token", WEBHOOKS)  # writes that show no key of ours
 REQUEST_ID = re.compile(r"[A-Za-z0-9][\w.:+/=-]{0,127}", re.ASCII)

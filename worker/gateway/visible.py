@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import Depends
@@ -11,10 +12,12 @@ from schemas.plan import PlanSummary
 from worker.gateway.access import Access, having
 from worker.gateway.context import Context, Doors
 from worker.gateway.problems import Refusal
-from worker.store import queries
+from worker.store import plan_lists, queries
 from worker.store.keys import PLAN_ID
+from worker.store.plan_lists import PlanFilter
 
-PlanReader = Annotated[Access, Depends(having(Right.VIEWER, Right.PRODUCER, Right.OPERATOR, Right.ANSWER))]
+READ_RIGHTS = (Right.VIEWER, Right.PRODUCER, Right.OPERATOR, Right.ANSWER)  # each of them lets a key look at plans
+PlanReader = Annotated[Access, Depends(having(*READ_RIGHTS))]
 
 
 def find_plan(doors: Context, caller: Access, plan_id: str) -> PlanSummary:
@@ -30,3 +33,17 @@ def _plan(plan_id: str, caller: PlanReader, doors: Doors) -> PlanSummary:
 
 
 Plan = Annotated[PlanSummary, Depends(_plan)]
+
+
+def list_plans(doors: Context, caller: Access, wanted: PlanFilter, limit: int, cursor: str | None) -> queries.Page:
+    """Read a page of the plans that are wanted, as far as they are the caller's; raises WrongCursor."""
+    ours = caller.key.tenant
+    if ours and wanted.tenant not in (None, ours):
+        return queries.Page([], None)
+    found = queries.page(doors.client, doors.partitions, replace(wanted, tenant=ours or wanted.tenant), limit, cursor)
+    return found._replace(items=[each for each in found.items if caller.may_see(each.tenant, each.repo)])
+
+
+def count_states(doors: Context, caller: Access) -> dict[str, int] | None:
+    """Count the plans in each state, for keys of all tenants and repositories alone."""
+    return plan_lists.count_states(doors.client, doors.partitions) if caller.key.sees_all else None

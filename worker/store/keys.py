@@ -68,6 +68,11 @@ def older_secret(key_id: str) -> str:
     return f"planner:{{keys}}:older:{key_id}"
 
 
+def page_session(digest: str) -> str:
+    """Hash {key_id, secret}: which key signed in on the page, by the digest of the session's token."""
+    return f"planner:{{keys}}:session:{digest}"
+
+
 def claim_id(key_id: str, claim: str) -> str:
     """String: who asks for a claim at a gateway, or the steps that it was given."""
     return f"planner:{{claims}}:id:{key_id}:{claim}"

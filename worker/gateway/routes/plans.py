@@ -18,11 +18,11 @@ from worker.gateway.context import Context, Doors
 from worker.gateway.parameters import MOST_ITEMS, PAGE, Limit, Moment
 from worker.gateway.problems import Refusal
 from worker.gateway.responses import Page, json, page
-from worker.gateway.visible import Plan, PlanReader
+from worker.gateway.visible import Plan, PlanReader, count_states, list_plans
 from worker.render.explanation import explanation
 from worker.render.mermaid import flowchart
 from worker.render.summary import page_of_plan
-from worker.store import dead, export, history, plan_lists, queries
+from worker.store import dead, export, history, queries
 from worker.store.dead_entry import Dead
 from worker.store.keys import Partition, partition_of
 from worker.store.plan_lists import PlanFilter
@@ -78,22 +78,13 @@ def plans(
     include: Annotated[Literal["counts"] | None, Query(description="How many plans are in each state.")] = None,
 ) -> Response:
     """List plans, the newest first; of several parameters each must hold. A page with a next one may be short."""
-    ours = caller.key.tenant
-    if ours and tenant not in (None, ours):
-        return page([])
-    more = {"counts": _counts(caller, doors)} if include else {}
     wanted = PlanFilter(
-        state=state, kind=kind, repo=repo, tenant=ours or tenant, rule=rule, waiting=waiting, since=since,
-        until=until, id_prefix=id_prefix,
+        state=state, kind=kind, repo=repo, tenant=tenant, rule=rule, waiting=waiting, since=since, until=until,
+        id_prefix=id_prefix,
     )  # fmt: skip
-    found = queries.page(doors.client, doors.partitions, wanted, limit, cursor)
-    return page([each for each in found.items if caller.may_see(each.tenant, each.repo)], found.next_cursor, **more)
-
-
-def _counts(caller: Access, doors: Context) -> dict[str, int] | None:
-    """Count the plans in each state, for keys of all tenants and repositories alone."""
-    sees_all = caller.key.tenant is None and not caller.key.repositories
-    return plan_lists.count_states(doors.client, doors.partitions) if sees_all else None
+    more = {"counts": count_states(doors, caller)} if include else {}
+    found = list_plans(doors, caller, wanted, limit, cursor)
+    return page(found.items, found.next_cursor, **more)
 
 
 @of_plan.get("", responses={200: openapi.response("The plan.", SHOWN), 304: {"description": "As it was."}})

@@ -1,0 +1,246 @@
+"""The page over HTTP: who signs in, what a session may do, and what stands in the HTML."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import httpx
+import pytest
+
+from schemas.api_key import Right
+from tests.support.gateway import Gateway
+from tests.support.planner import SHAPES, Planner, asking, executing, halted
+from worker.gateway.access import SESSION_COOKIE
+from worker.gateway.page import static_files
+from worker.store import api_keys
+
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>\x1b[31m\u202e\"'{{ 7*7 }}"
+MOST_SCRIPT = 60_000  # bytes
+
+
+class Markup(HTMLParser):
+    """The elements and texts of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+    def links(self, pattern: str) -> list[str]:
+        found = (of.get("href") or "" for tag, of in self.elements if tag == "a")
+        return [each for each in found if re.fullmatch(pattern, each)]
+
+
+@pytest.fixture
+def planner(gateway: Gateway) -> Planner:
+    return Planner(gateway.settings.redis_url)
+
+
+def signed_in(gateway: Gateway, *rights: Right, **of: Any) -> httpx.Client:
+    """A browser that has signed in with a new key."""
+    client = gateway.with_token(None)
+    client.headers["Origin"] = gateway.url
+    assert client.post("/sign-in", data={"key": gateway.key(*rights, **of)}).status_code == 303
+    return client
+
+
+def listed(answer: httpx.Response) -> list[str]:
+    """The plans of a list, in its order."""
+    links = Markup(answer.text).links("/plans/plan_.*")
+    return list(dict.fromkeys(each.removeprefix("/plans/") for each in links))
+
+
+def test_who_has_not_signed_in_is_asked_to_and_comes_to_the_page_that_was_asked_for(gateway: Gateway) -> None:
+    client = gateway.with_token(None)
+    client.headers["Origin"] = gateway.url
+
+    asked = client.get("/?state=HALTED")
+    wanted = next(str(of["value"]) for _, of in Markup(asked.text).elements if of.get("name") == "wanted")
+    refused = client.post("/sign-in", data={"key": "pk_wrong_key", "wanted": wanted})
+    taken = client.post("/sign-in", data={"key": f" {gateway.key(Right.VIEWER)}\n", "wanted": wanted})
+
+    assert (asked.status_code, wanted) == (401, "/?state=HALTED")
+    assert (refused.status_code, "wrong, over or revoked" in refused.text) == (401, True)
+    assert "pk_wrong_key" not in refused.text
+    assert (taken.status_code, taken.headers["location"]) == (303, wanted)
+    assert {"HttpOnly", "Path=/", "SameSite=lax"} <= set(taken.headers["set-cookie"].split("; "))
+    assert client.get(wanted).status_code == 200
+
+
+@pytest.mark.parametrize("wanted", ["//evil.example", "/\\evil.example", "https://evil.example", "/a\r\nX: y", ""])
+def test_signing_in_leads_to_no_other_site(gateway: Gateway, wanted: str) -> None:
+    client = gateway.with_token(None)
+
+    taken = client.post("/sign-in", data={"key": gateway.key(Right.VIEWER), "wanted": wanted}, headers=origin(gateway))
+
+    assert (taken.status_code, taken.headers["location"]) == (303, "/")
+
+
+def origin(gateway: Gateway) -> dict[str, str]:
+    return {"Origin": gateway.url}
+
+
+def test_a_key_that_may_not_look_at_plans_does_not_sign_in(gateway: Gateway) -> None:
+    client = gateway.with_token(None)
+
+    answer = client.post("/sign-in", data={"key": gateway.key(Right.CONTROLLER)}, headers=origin(gateway))
+
+    assert (answer.status_code, "set-cookie" in answer.headers) == (401, False)
+
+
+def test_a_session_ends_with_its_key_and_when_its_holder_signs_out(gateway: Gateway) -> None:
+    revoked, left = (signed_in(gateway, Right.VIEWER) for _ in range(2))
+    kept = left.cookies[SESSION_COOKIE]
+    (key_id,) = re.findall("key <b>(.*?)</b>", revoked.get("/").text)
+    (csrf,) = re.findall('name="csrf" value="(.*?)"', left.get("/").text)
+
+    api_keys.revoke(gateway.redis, key_id)
+    out = left.post("/sign-out", data={"csrf": csrf})
+
+    assert revoked.get("/").status_code == 401
+    assert (out.status_code, out.headers["location"]) == (303, "/")
+    assert gateway.with_token(None).get("/", headers={"Cookie": f"{SESSION_COOKIE}={kept}"}).status_code == 401
+
+
+def test_what_a_session_does_needs_its_own_token_and_our_origin(gateway: Gateway) -> None:
+    ours, other = (signed_in(gateway, Right.ADMIN) for _ in range(2))
+    (csrf,) = re.findall('name="csrf" value="(.*?)"', ours.get("/").text)
+    (foreign,) = re.findall('name="csrf" value="(.*?)"', other.get("/").text)
+
+    def leave(headers: dict[str, str], **fields: str) -> int:
+        request = ours.build_request("POST", "/sign-out", data=fields, headers=headers)
+        if headers.get("Origin") == "":
+            del request.headers["Origin"]
+        return ours.send(request).status_code
+
+    assert leave({}, other="x") == leave({}, csrf="") == leave({}, csrf=foreign) == 403
+    assert leave({"Origin": "https://evil.example"}, csrf=csrf) == 403
+    assert leave({"Origin": "null"}, csrf=csrf) == 403
+    assert leave({"Origin": ""}, csrf=csrf) == 403
+    assert leave({"Origin": gateway.url, "Sec-Fetch-Site": "cross-site"}, csrf=csrf) == 403
+    assert ours.get("/").status_code == 200
+    assert leave({}, csrf=csrf) == 303
+
+
+def test_the_api_takes_a_session_for_reads_alone(gateway: Gateway, planner: Planner) -> None:
+    plan_id, client = executing(planner), signed_in(gateway, Right.ADMIN)
+
+    assert client.get(f"/v1/plans/{plan_id}").status_code == 200
+    for body in ({}, {"content": b""}, {"json": {"command": "halt"}}):
+        assert client.post(f"/v1/plans/{plan_id}/commands", **body).status_code == 401
+    assert planner.view(plan_id).state == "EXECUTING"
+
+
+def test_every_page_forbids_what_is_not_of_this_site(gateway: Gateway, planner: Planner) -> None:
+    client = signed_in(gateway, Right.VIEWER)
+    answers = [client.get("/"), client.get("/?state=X"), gateway.with_token(None).get("/")]
+
+    assert [each.status_code for each in answers] == [200, 422, 401]
+    for answer in answers:
+        policy = answer.headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
+        assert "unsafe" not in policy
+        assert answer.headers["cache-control"] == "no-store"
+        for tag, of in Markup(answer.text).elements:
+            assert not any(name.startswith("on") or name == "style" for name in of), (tag, of)
+            assert (tag, of.get("type"), (of.get("src") or "").startswith("/static/")) in {
+                (tag, of.get("type"), tag in ("script", "img")),
+            }
+
+
+def test_the_scripts_are_small_and_their_addresses_change_with_them(gateway: Gateway) -> None:
+    client = gateway.with_token(None)
+
+    for name, kept in static_files.FILES.items():
+        answer = client.get(static_files.address_of(name))
+        assert (answer.content, "immutable" in answer.headers["cache-control"]) == (kept.body, True)
+        assert client.get(f"/static/older/{name}").headers["cache-control"] == "no-store"
+    assert client.get("/static/x/..%2fpage.css").status_code == 404
+    assert sum(len(kept.body) for name, kept in static_files.FILES.items() if name.endswith(".js")) < MOST_SCRIPT
+
+
+def test_the_list_has_the_plans_that_its_address_asks_for(gateway: Gateway, planner: Planner) -> None:
+    client = signed_in(gateway, Right.VIEWER)
+    empty = client.get("/")
+    made = [planner.submit(tenant=f"t{number % 2}", context={"repo": "acme/shop"}) for number in range(5)]
+    ended = halted(planner)
+
+    assert "There are no plans yet" in empty.text
+    assert listed(client.get("/")) == [ended, *reversed(made)]
+    assert listed(client.get("/?state=HALTED&rule=security&kind=&repo=")) == [ended]
+    assert listed(client.get("/?repo=acme/shop&tenant=t1&since=1h")) == [made[3], made[1]]
+    assert listed(client.get(f"/?id_prefix={made[0][5:]}")) == [made[0]]
+    assert "No plan is like that" in client.get("/?kind=campaign").text
+    first = client.get("/?limit=4&repo=acme/shop")
+    (older,) = Markup(first.text).links(r"/\?.*cursor.*")
+    assert [*listed(first), *listed(client.get(older))] == [*reversed(made)]
+
+
+@pytest.mark.parametrize("query", ["state=NONE", "since=yesterday", "limit=0", "cursor=x", "kind=x&waiting=perhaps"])
+def test_what_the_list_cannot_be_filtered_by_is_told(gateway: Gateway, query: str) -> None:
+    answer = signed_in(gateway, Right.VIEWER).get(f"/?{query}")
+
+    assert (answer.status_code, "The list cannot be filtered like that" in answer.text) == (422, True)
+
+
+def test_plans_that_wait_for_a_person_stand_first(gateway: Gateway, planner: Planner) -> None:
+    waits, last = asking(planner), planner.submit()
+    client = signed_in(gateway, Right.VIEWER)
+
+    answer = client.get("/")
+
+    assert answer.text.index("Needs a person") < answer.text.index(f'id="{last}"')
+    assert listed(answer) == [waits, last]
+    assert listed(client.get("/?waiting=true")) == [waits]
+
+
+def test_a_key_sees_its_own_plans_alone_and_counts_only_where_it_sees_all(gateway: Gateway, planner: Planner) -> None:
+    ours, theirs = (planner.submit(tenant=tenant, context={"repo": f"{tenant}/web"}) for tenant in ("acme", "initech"))
+    all_of_them, acme, web = (
+        signed_in(gateway, Right.VIEWER, **of) for of in ({}, {"tenant": "acme"}, {"repositories": ("initech/web",)})
+    )
+
+    assert listed(all_of_them.get("/")) == [theirs, ours]
+    assert listed(acme.get("/")) == listed(acme.get("/?repo=acme/web")) == [ours]
+    assert listed(acme.get("/?tenant=initech")) == listed(acme.get("/?repo=initech/web")) == []
+    assert listed(web.get("/")) == [theirs]
+    assert ["All <b>" in each.get("/").text for each in (all_of_them, acme, web)] == [True, False, False]
+
+
+def test_text_from_outside_is_text_on_every_page(gateway: Gateway, planner: Planner) -> None:
+    client = signed_in(gateway, Right.VIEWER)
+    planner.submit(goal=HOSTILE, context={"repo": HOSTILE}, tenant="t<i>")
+
+    for path in ("/", "/?repo=" + "<script>", '/?id_prefix="><img>', "/?state=<script>"):
+        answer = client.get(path)
+        tags = [tag for tag, _ in Markup(answer.text).elements]
+        assert (tags.count("script"), tags.count("img"), "i" in tags) == (1, 1, False), path
+        assert not re.search("[\x00-\x08\x0b-\x1f\u202e]", answer.text.replace("\r", ""))
+    assert HOSTILE[:25] in "".join(Markup(client.get("/").text).texts)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_plan_is_listed(gateway: Gateway, planner: Planner, shape: Any) -> None:
+    plan_id = shape(planner)
+
+    answer = signed_in(gateway, Right.VIEWER).get("/")
+
+    assert listed(answer) == [plan_id]
+
+
+def test_a_session_that_redis_has_lost_is_over(gateway: Gateway) -> None:
+    client = signed_in(gateway, Right.VIEWER)
+    gateway.redis.flushall()
+
+    answer = client.get("/")
+
+    assert (answer.status_code, "You were signed out" in answer.text) == (401, True)

@@ -1,0 +1,126 @@
+"""The page in a real Chromium: by keyboard, in both themes, live, and without script."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from schemas.api_key import Right
+from tests.support.browser import AXE, HOSTILE, NARROW, WIDE, Tab, chromium, tab
+from tests.support.gateway import Gateway, running_gateway
+from tests.support.planner import SHAPES, Planner, asking, halted
+
+pytestmark = pytest.mark.outages
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture
+def planner(gateway: Gateway) -> Planner:
+    return Planner(gateway.settings.redis_url)
+
+
+@pytest.fixture
+def viewer(browser: Browser, gateway: Gateway) -> Iterator[Tab]:
+    """A tab in which nothing is wrong when the test is over."""
+    with tab(browser, gateway) as opened:
+        yield opened
+        assert opened.troubles == []
+
+
+def addresses(planner: Planner) -> dict[str, str]:
+    """Every view, and its states: full, empty, wrong."""
+    for shape in SHAPES:
+        shape(planner)
+    return {"list": "/", "filtered": "/?state=HALTED", "empty": "/?kind=campaign", "wrong": "/?since=yesterday"}
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_nothing_keeps_anybody_from_reading_a_page(
+    browser: Browser, gateway: Gateway, planner: Planner, theme: str, size: dict[str, int]
+) -> None:
+    if not AXE.is_file():
+        pytest.skip("no axe-core in PLANNER_TEST_NODE_MODULES")
+    with tab(browser, gateway, color_scheme=theme, viewport=size) as opened:
+        opened.open("/")
+        found = {"sign in": opened.violations()}
+        opened.sign_in(gateway.key(Right.ADMIN))
+        for name, path in addresses(planner).items():
+            page = opened.open(path)
+            found[name] = opened.violations()
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
+
+        assert {name: told for name, told in found.items() if told} == {}
+        assert opened.troubles == []
+
+
+def test_text_from_outside_does_nothing(viewer: Tab, gateway: Gateway, planner: Planner) -> None:
+    planner.submit(goal=HOSTILE, context={"repo": HOSTILE})
+
+    page = viewer.sign_in(gateway.key(Right.VIEWER))
+
+    expect(page).to_have_title("Plans · Planner")
+    assert "<script>document.title='owned'</script>" in page.locator("#list").inner_text()
+    assert page.locator("#list img, #list script").count() == 0
+
+
+def test_a_list_shows_what_happens_and_keeps_what_its_reader_does(
+    viewer: Tab, gateway: Gateway, planner: Planner
+) -> None:
+    first = planner.submit()
+    page = viewer.sign_in(gateway.key(Right.VIEWER))
+    expect(page.locator(".stream")).to_have_text("live")
+    page.get_by_text("Filters").click()
+    page.get_by_label("Repository").fill("acme/")
+    page.locator(f"#{first} a").focus()
+
+    ended, waits = halted(planner), asking(planner)
+
+    expect(page.locator(f"#list #{ended} .state")).to_contain_text("HALTED")
+    expect(page.locator(f"#needs #needs-{waits}")).to_be_visible()
+    expect(page.get_by_label("Repository")).to_have_value("acme/")
+    expect(page.locator(f"#{first} a")).to_be_focused()
+
+
+def test_a_page_goes_on_when_its_gateway_was_gone(browser: Browser, redis_url: str) -> None:
+    planner = Planner(redis_url)
+    with running_gateway(redis_url) as before, tab(browser, before) as opened:
+        port = before.listener.getsockname()[1]
+        page = opened.sign_in(before.key(Right.VIEWER))
+        expect(page.locator(".stream")).to_have_text("live")
+        before.stop()
+        expect(page.locator(".stream")).to_have_text("reconnecting", timeout=20_000)
+        ended = halted(planner)
+        with running_gateway(redis_url, port=port):
+            expect(page.locator(f"#{ended}")).to_be_visible(timeout=60_000)
+            expect(page.locator(".stream")).to_have_text("live")
+
+
+def test_times_are_the_readers_and_utc_is_kept(viewer: Tab, gateway: Gateway, planner: Planner) -> None:
+    plan_id = planner.submit()
+    page = viewer.sign_in(gateway.key(Right.VIEWER))
+
+    said: Any = page.locator(f"#{plan_id} time")
+
+    assert "UTC" not in said.inner_text()
+    assert said.get_attribute("title").endswith(" UTC")
+
+
+def test_a_list_can_be_read_and_filtered_without_script(browser: Browser, gateway: Gateway, planner: Planner) -> None:
+    ended, _ = halted(planner), planner.submit()
+    with tab(browser, gateway, java_script_enabled=False) as opened:
+        page = opened.sign_in(gateway.key(Right.VIEWER))
+        page.get_by_text("Filters").click()
+        page.locator("select[name=state]").select_option("HALTED")
+        page.get_by_role("button", name="Filter").click()
+
+        assert [each.get_attribute("id") for each in page.locator("#list tbody tr").all()] == [ended]
+        assert "UTC" in page.locator(f"#{ended} time").inner_text()

@@ -1,0 +1,97 @@
+"""Makes HTML of templates: every text is escaped, and its control characters are taken out before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from schemas.api_key import ApiKey
+from schemas.base import PlanState, StepState
+from schemas.plan import BudgetLine
+from worker.gateway.access import SESSION_COOKIE, Access
+from worker.gateway.page.static_files import address_of
+from worker.render.plan import STEP_LOOKS, told_state
+from worker.store import page_sessions
+
+PLAN_MARKS = {  # beside the colour, which not everybody sees
+    PlanState.COMPLETED: "✔",
+    PlanState.EXECUTING: "▶",
+    PlanState.REVISING: "↻",
+    PlanState.HALTED: "■",
+    PlanState.REJECTED: "✘",
+}
+OTHER_PLAN = "○"
+KEPT = "\n\t"  # of the characters that nobody sees
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Referrer-Policy": "same-origin",  # with `no-referrer` browsers name no origin when a form is sent
+    "Vary": "Cookie, Authorization",
+}
+
+
+def shown(value: Any) -> Any:
+    """Take out of a text what nobody sees: what steers terminals, and what turns the direction of writing."""
+    if isinstance(value, Markup) or not isinstance(value, str):
+        return "" if value is None else value
+    return "".join(
+        letter if letter.isprintable() or letter in KEPT else "\N{REPLACEMENT CHARACTER}" for letter in value
+    )
+
+
+def share(part: float, whole: float | None) -> float:
+    """Return a part in percent, at most 100; 0 where there is no whole."""
+    return round(min(100.0, 100 * part / whole), 2) if whole else 0
+
+
+def held(line: BudgetLine) -> float:
+    """Return what attempts in flight hold of a budget in percent of what is not spent yet."""
+    return min(share(line.reserved, line.limit), 100 - share(line.spent, line.limit))
+
+
+def query(values: Mapping[str, Any], **changed: Any) -> str:
+    """Write the query of an address, with some values changed; those that are None are left out."""
+    pairs = {name: value for name, value in {**values, **changed}.items() if value is not None}
+    return f"?{urlencode(pairs)}" if pairs else "?"
+
+
+def _environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("worker.gateway.page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.globals |= {
+        "address_of": address_of,
+        "held": held,
+        "plan_mark": lambda state: PLAN_MARKS.get(state, OTHER_PLAN),
+        "query": query,
+        "share": share,
+        "step_mark": lambda state: STEP_LOOKS[StepState(state)][0],
+        "told_state": told_state,
+    }
+    return made
+
+
+ENVIRONMENT = _environment()
+
+
+def render(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+    """Answer with a page for the caller of this request, if it is known."""
+    caller: Access | None = getattr(request.state, "caller", None)
+    key: ApiKey | None = caller.key if caller else None
+    session = request.cookies.get(SESSION_COOKIE) if caller else None
+    body = ENVIRONMENT.get_template(template).render(
+        key=key, csrf=page_sessions.csrf_of(session) if session else None, path=request.url.path, **values
+    )
+    return HTMLResponse(body, status, HEADERS)

@@ -1,0 +1,61 @@
+"""Signing in on the page with a key, and out again."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.responses import RedirectResponse
+from starlette.concurrency import run_in_threadpool
+
+from worker.gateway.access import SESSION_COOKIE, caller_of
+from worker.gateway.context import Context, Doors
+from worker.gateway.page.forms import Fields, Signed, read_fields
+from worker.gateway.page.rendering import HEADERS
+from worker.gateway.page.route import PageRoute, sign_in
+from worker.gateway.problems import UNAUTHORIZED, Refusal
+from worker.gateway.visible import READ_RIGHTS
+from worker.store import api_keys, page_sessions
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+SEE_OTHER, FORBIDDEN = 303, 403
+REFUSED = (UNAUTHORIZED, FORBIDDEN)
+
+
+@router.post("/sign-in")
+async def signs_in(request: Request, doors: Doors, fields: Annotated[Fields, Depends(read_fields)]) -> Response:
+    """Begin a session for a key that may look at plans, and lead to the page that was asked for."""
+    wanted = _path(fields.get("wanted", ""))
+    try:
+        session = await run_in_threadpool(_begin, doors, fields.get("key", "").strip())
+    except Refusal as refusal:
+        if refusal.problem.status in REFUSED:
+            return sign_in(request, refusal.problem.detail, wanted)
+        raise
+    response = RedirectResponse(wanted, SEE_OTHER, HEADERS)
+    is_secure = request.url.scheme == "https"
+    response.set_cookie(SESSION_COOKIE, session, page_sessions.SESSION_S, secure=is_secure, httponly=True)
+    return response
+
+
+def _begin(doors: Context, token: str) -> str:
+    shown = api_keys.read_token(token)
+    caller_of(doors.client, token).demand(*READ_RIGHTS)
+    assert shown  # noqa: S101 (the caller was found by it)
+    return page_sessions.begin(doors.client, shown)
+
+
+@router.post("/sign-out")
+def signs_out(form: Signed, doors: Doors) -> Response:
+    """End the session."""
+    page_sessions.end(doors.client, form.session)
+    response = RedirectResponse("/", SEE_OTHER, HEADERS)
+    response.delete_cookie(SESSION_COOKIE, httponly=True)
+    return response
+
+
+def _path(wanted: str) -> str:
+    """Return a path of this site; `//host` and `/\\host` would lead to another one."""
+    is_ours = wanted.startswith("/") and not wanted.startswith(("//", "/\\")) and wanted.isprintable()
+    return wanted if is_ours and wanted.isascii() else "/"
