@@ -109,6 +109,17 @@ def retried(planner: Planner) -> str:
     return plan_id
 
 
+def hostile(planner: Planner, text: str) -> str:
+    """A plan that has a text in every field that comes from outside."""
+    steps = [{**step, "title": text[:80], "intent": text} for step in STEPS]
+    plan_id = planner.submit(goal=text, steps=steps, context={"repo": text, "constraints": [text]})
+    planner.report("look", plan_id)
+    evidence = {"category": "TEST_FAILURE", "stack_trace_head": text, "suggestion": text, "signature": text}
+    said = {"success": False, "tests_passed": False, "failing_tests": [text], "controller": text}
+    planner.report("fix-b", plan_id, touched_files=["b.py", text], failure_evidence=evidence, **said)
+    return plan_id
+
+
 def large(planner: Planner) -> str:
     """A plan of several chunks, all of whose steps wait for the first one."""
     steps = [

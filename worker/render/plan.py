@@ -254,29 +254,29 @@ def _branches(siblings: Sequence[StepView], before: str) -> list[tuple[StepView,
 
 
 def _children(steps: Sequence[StepView]) -> dict[str, list[StepView]]:
-    depths = _depths({step.step_id: step.depends_on for step in steps})
+    deep = depths({step.step_id: step.depends_on for step in steps})
     children: dict[str, list[StepView]] = {"": [], **{step.step_id: [] for step in steps}}
     for step in steps:
-        known = [each for each in step.depends_on if each in depths]
-        parent = max(known, key=lambda each: depths[each], default="")
+        known = [each for each in step.depends_on if each in deep]
+        parent = max(known, key=lambda each: deep[each], default="")
         children[parent].append(step)
     return children
 
 
-def _depths(depends_on: dict[str, Sequence[str]]) -> dict[str, int]:
+def depths(depends_on: dict[str, Sequence[str]]) -> dict[str, int]:
     """Count the longest way to each step; without recursion, since a plan may be a chain of thousands."""
-    depths: dict[str, int] = {}
+    found: dict[str, int] = {}
     for first in depends_on:
         stack = [first]
         while stack:
             known = [each for each in depends_on[stack[-1]] if each in depends_on]
-            missing = [each for each in known if each not in depths]
+            missing = [each for each in known if each not in found]
             if missing:
                 stack += missing
             else:
                 step = stack.pop()
-                depths[step] = 1 + max((depths[each] for each in known), default=0)
-    return depths
+                found[step] = 1 + max((found[each] for each in known), default=0)
+    return found
 
 
 def event_line(what: str, data: dict[str, Any]) -> Text:

@@ -45,6 +45,7 @@ MAY: dict[tuple[str, str], set[Right]] = {
     ("POST", "/v1/goals"): {P},
     ("GET", "/v1/goals"): {P, V, O},
     ("GET", "/"): READERS,
+    ("GET", "/plans/{plan_id}"): READERS,
     ("GET", "/v1/plans"): READERS,
     **{("GET", "/v1/plans/{plan_id}" + rest): READERS for rest in PLAN_READS},
     ("POST", "/v1/plans/{plan_id}/commands"): {O, A},

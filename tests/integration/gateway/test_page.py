@@ -11,7 +11,7 @@ import pytest
 
 from schemas.api_key import Right
 from tests.support.gateway import Gateway
-from tests.support.planner import SHAPES, Planner, asking, executing, halted
+from tests.support.planner import SHAPES, Planner, asking, executing, halted, hostile, retried
 from worker.gateway.access import SESSION_COOKIE
 from worker.gateway.page import static_files
 from worker.store import api_keys
@@ -219,8 +219,9 @@ def test_a_key_sees_its_own_plans_alone_and_counts_only_where_it_sees_all(gatewa
 def test_text_from_outside_is_text_on_every_page(gateway: Gateway, planner: Planner) -> None:
     client = signed_in(gateway, Right.VIEWER)
     planner.submit(goal=HOSTILE, context={"repo": HOSTILE}, tenant="t<i>")
+    plan_id = hostile(planner, HOSTILE)
 
-    for path in ("/", "/?repo=" + "<script>", '/?id_prefix="><img>', "/?state=<script>"):
+    for path in ("/", f"/plans/{plan_id}", "/?repo=" + "<script>", '/?id_prefix="><img>', "/?state=<script>"):
         answer = client.get(path)
         tags = [tag for tag, _ in Markup(answer.text).elements]
         assert (tags.count("script"), tags.count("img"), "i" in tags) == (1, 1, False), path
@@ -229,12 +230,64 @@ def test_text_from_outside_is_text_on_every_page(gateway: Gateway, planner: Plan
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_every_plan_is_listed(gateway: Gateway, planner: Planner, shape: Any) -> None:
-    plan_id = shape(planner)
+def test_every_plan_is_listed_and_shown(gateway: Gateway, planner: Planner, shape: Any) -> None:
+    plan_id, client = shape(planner), signed_in(gateway, Right.VIEWER)
 
-    answer = signed_in(gateway, Right.VIEWER).get("/")
+    shown = client.get(f"/plans/{plan_id}")
 
-    assert listed(answer) == [plan_id]
+    assert listed(client.get("/")) == [plan_id]
+    assert shown.status_code == 200
+    steps = [
+        of["id"] for tag, of in Markup(shown.text).elements if tag == "li" and str(of.get("id")).startswith("step-")
+    ]
+    assert steps == [f"step-{step.step_id}" for step in planner.view(plan_id).steps[:100]]
+    halt = planner.view(plan_id).halt
+    assert halt is None or all(told in "".join(Markup(shown.text).texts) for told in (halt.rule, halt.reason))
+
+
+def test_a_plan_shows_its_attempts_its_revisions_and_its_log(gateway: Gateway, planner: Planner) -> None:
+    plan_id = retried(planner)
+
+    said = "".join(Markup(signed_in(gateway, Right.VIEWER).get(f"/plans/{plan_id}").text).texts)
+
+    assert "COMPILATION_ERROR" in said
+    assert "SyntaxError: invalid syntax" in said
+    assert "outcome of fix-b: failure COMPILATION_ERROR" in said
+    assert "inserted before the next attempt of fix-b" in said
+    assert "Revision 2" in said
+
+
+def test_a_plan_of_many_steps_is_shown_in_bands_and_pages(gateway: Gateway, planner: Planner) -> None:
+    steps = [
+        {"step_id": f"s-{number}", "title": "t", "intent": "i", "verify": "pytest",
+         "depends_on": [f"s-{number - 1}"] if number else []}
+        for number in range(320)
+    ]  # fmt: skip
+    plan_id = planner.submit(steps=steps, limits={"max_steps": 400})
+    client = signed_in(gateway, Right.VIEWER)
+
+    whole = client.get(f"/plans/{plan_id}")
+    bands = list(dict.fromkeys(Markup(whole.text).links(".*band=.*")))
+    part = client.get(bands[-1])
+    last = client.get(f"/plans/{plan_id}?first=300")
+
+    assert len(bands) == 40
+    assert [text for text in Markup(part.text).texts if text.startswith("s-31") and text != "s-311"][:8] == [
+        f"s-{number}" for number in range(312, 320)
+    ]
+    assert ('id="step-s-299"' in last.text, 'id="step-s-300"' in last.text) == (False, True)
+    for query in ("first=x", "first=-1", "band=9999999999"):
+        assert client.get(f"/plans/{plan_id}?{query}").status_code == 422
+
+
+def test_what_belongs_to_another_is_no_page(gateway: Gateway, planner: Planner) -> None:
+    theirs = planner.submit(tenant="initech")
+    client = signed_in(gateway, Right.ADMIN, tenant="acme")
+
+    for plan_id in (theirs, "plan_00-" + "0" * 32, "<script>"):
+        answer = client.get(f"/plans/{plan_id}")
+        assert (answer.status_code, answer.headers["content-type"]) == (404, "text/html; charset=utf-8")
+        assert "There is no plan" in answer.text
 
 
 def test_a_session_that_redis_has_lost_is_over(gateway: Gateway) -> None:

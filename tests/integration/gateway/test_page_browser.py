@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, expect
 from schemas.api_key import Right
 from tests.support.browser import AXE, HOSTILE, NARROW, WIDE, Tab, chromium, tab
 from tests.support.gateway import Gateway, running_gateway
-from tests.support.planner import SHAPES, Planner, asking, halted
+from tests.support.planner import SHAPES, Planner, asking, executing, halted, hostile
 
 pytestmark = pytest.mark.outages
 
@@ -37,9 +37,9 @@ def viewer(browser: Browser, gateway: Gateway) -> Iterator[Tab]:
 
 def addresses(planner: Planner) -> dict[str, str]:
     """Every view, and its states: full, empty, wrong."""
-    for shape in SHAPES:
-        shape(planner)
-    return {"list": "/", "filtered": "/?state=HALTED", "empty": "/?kind=campaign", "wrong": "/?since=yesterday"}
+    plans = {shape.__name__: f"/plans/{shape(planner)}" for shape in SHAPES}
+    lists = {"list": "/", "filtered": "/?state=HALTED", "empty": "/?kind=campaign", "wrong": "/?since=yesterday"}
+    return {**lists, **plans, "no plan": "/plans/none"}
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
@@ -70,6 +70,12 @@ def test_text_from_outside_does_nothing(viewer: Tab, gateway: Gateway, planner: 
     expect(page).to_have_title("Plans · Planner")
     assert "<script>document.title='owned'</script>" in page.locator("#list").inner_text()
     assert page.locator("#list img, #list script").count() == 0
+    plan_id = hostile(planner, HOSTILE)
+    page = viewer.open(f"/plans/{plan_id}")
+    expect(page.locator("h1")).to_contain_text("<script>document.title='owned'</script>")
+    page.locator("summary").evaluate_all("all => all.forEach(each => each.parentElement.open = true)")
+    assert page.locator("main img, main script").count() == 0
+    assert page.title() != "owned"
 
 
 def test_a_list_shows_what_happens_and_keeps_what_its_reader_does(
@@ -88,6 +94,33 @@ def test_a_list_shows_what_happens_and_keeps_what_its_reader_does(
     expect(page.locator(f"#needs #needs-{waits}")).to_be_visible()
     expect(page.get_by_label("Repository")).to_have_value("acme/")
     expect(page.locator(f"#{first} a")).to_be_focused()
+
+
+def test_a_plan_shows_what_happens_and_keeps_open_what_its_reader_opened(
+    viewer: Tab, gateway: Gateway, planner: Planner
+) -> None:
+    plan_id = executing(planner)
+    page = viewer.sign_in(gateway.key(Right.VIEWER), f"/plans/{plan_id}")
+    expect(page.locator(".stream")).to_have_text("live")
+    page.locator("#more-look summary").click()
+
+    planner.report("fix-b", plan_id, touched_files=["etc/passwd"])
+
+    expect(page.locator(".banner.red")).to_contain_text("security")
+    expect(page.locator(".graph .node.HALTED")).to_have_count(1)
+    expect(page.locator("#more-look")).to_have_attribute("open", "")
+    expect(page.locator("#log-lines")).to_contain_text("outcome of fix-b")
+
+
+def test_a_graph_leads_to_its_steps_by_keyboard(viewer: Tab, gateway: Gateway, planner: Planner) -> None:
+    plan_id = executing(planner)
+    page = viewer.sign_in(gateway.key(Right.VIEWER), f"/plans/{plan_id}")
+
+    page.locator(".graph a").first.focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+
+    expect(page).to_have_url(f"{gateway.url}/plans/{plan_id}#step-fix-b")
 
 
 def test_a_page_goes_on_when_its_gateway_was_gone(browser: Browser, redis_url: str) -> None:

@@ -1,0 +1,123 @@
+"""Lays out the steps of a plan as a graph: one column for each length of way, rows so that few lines cross. Pure.
+
+Time and size are bounded whatever the plan: of a large one bands of steps are drawn, of a dense one some of the lines.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+
+from schemas.plan import StepView
+from worker.render.plan import depths
+
+MOST_NODES = 300  # of single steps; more are drawn as bands
+BANDS = 40  # about
+MOST_EDGES = 1500
+CENTRED_ROWS = 10  # of the tallest column, up to which others stand in its middle: it is seen whole
+SWEEPS = 4  # over all columns, forth and back
+WIDTH, HEIGHT = 176, 48  # of a node
+GAP_X, GAP_Y = 56, 14
+MARGIN = 8
+
+
+@dataclass(slots=True)
+class Node:
+    """A step, or a band of steps of about the same depth, and where it stands."""
+
+    name: str
+    column: int
+    steps: list[StepView] = field(default_factory=list)
+    row: float = 0
+    x: int = 0
+    y: int = 0
+
+    @property
+    def counts(self) -> Counter[str]:
+        """How many of its steps are in each state."""
+        return Counter(step.state for step in self.steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """What is drawn; `paths` are lines as SVG writes them, `left_out` how many there are besides."""
+
+    nodes: tuple[Node, ...]
+    paths: tuple[str, ...]
+    left_out: int
+    width: int
+    height: int
+    is_banded: bool
+
+
+def lay_out(steps: Sequence[StepView], band: int | None = None) -> Graph:
+    """Lay out all steps, or those of one band."""
+    deep = depths({step.step_id: step.depends_on for step in steps})
+    size = -(-max(deep.values(), default=1) // BANDS) if len(steps) > MOST_NODES else 0
+    if size and band is not None:
+        steps, size = [step for step in steps if _band(deep[step.step_id], size) == band][:MOST_NODES], 0
+    first = min((deep[step.step_id] for step in steps), default=1)
+    nodes: dict[str, Node] = {}
+    node_of: dict[str, str] = {}
+    for step in steps:
+        column = _band(deep[step.step_id], size) if size else deep[step.step_id] - first
+        name = str(column) if size else step.step_id
+        nodes.setdefault(name, Node(name, column)).steps.append(step)
+        node_of[step.step_id] = name
+    edges = dict.fromkeys(
+        (node_of[before], node_of[step.step_id])
+        for step in steps
+        for before in step.depends_on
+        if before in node_of and node_of[before] != node_of[step.step_id]
+    )
+    drawn = list(edges)[:MOST_EDGES]
+    height = _place(nodes, drawn)
+    columns = 1 + max((node.column for node in nodes.values()), default=0)
+    return Graph(
+        nodes=tuple(nodes.values()),
+        paths=tuple(_path(nodes[before], nodes[after]) for before, after in drawn),
+        left_out=len(edges) - len(drawn),
+        width=columns * (WIDTH + GAP_X) - GAP_X + 2 * MARGIN,
+        height=height,
+        is_banded=bool(size),
+    )
+
+
+def _band(depth: int, size: int) -> int:
+    return (depth - 1) // size
+
+
+def _place(nodes: Mapping[str, Node], edges: Sequence[tuple[str, str]]) -> int:
+    """Give each node its place; returns the height of the whole."""
+    columns: dict[int, list[Node]] = defaultdict(list)
+    before: dict[str, list[Node]] = defaultdict(list)
+    after: dict[str, list[Node]] = defaultdict(list)
+    for node in nodes.values():
+        columns[node.column].append(node)
+    for one, other in edges:
+        before[other].append(nodes[one])
+        after[one].append(nodes[other])
+    tallest = max(map(len, columns.values()), default=1)
+    middle = tallest / 2 if tallest <= CENTRED_ROWS else 0
+    for sweep in range(SWEEPS + 1):
+        is_back = sweep % 2
+        beside = after if is_back else before
+        for number in sorted(columns, reverse=bool(is_back)):
+            column = columns[number]
+            if sweep:
+                column.sort(key=lambda node: fmean(n.row for n in beside[node.name]) if beside[node.name] else node.row)
+            for row, node in enumerate(column):
+                node.row = row + max(0, middle - len(column) / 2)
+    for node in nodes.values():
+        node.x = MARGIN + node.column * (WIDTH + GAP_X)
+        node.y = MARGIN + round(node.row * (HEIGHT + GAP_Y))
+    return tallest * (HEIGHT + GAP_Y) - GAP_Y + 2 * MARGIN
+
+
+def _path(before: Node, after: Node) -> str:
+    x1, y1 = before.x + WIDTH, before.y + HEIGHT // 2
+    x2, y2 = after.x, after.y + HEIGHT // 2
+    bend = GAP_X // 2
+    return f"M{x1} {y1}C{x1 + bend} {y1} {x2 - bend} {y2} {x2} {y2}"
