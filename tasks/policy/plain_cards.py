@@ -53,6 +53,7 @@ class PlanCard(Struct, frozen=True, gc=False):
     """A plan as a plain decision sees one: what no plain decision changes."""
 
     is_plain: bool
+    ends_plain: bool  # whether its last success may be plain, too
     slots: int  # attempts that may be in flight
     budgets: tuple[tuple[str, int, bool], ...]  # name, limit and whether all of it may be spent without an event
     about: str  # the beginning of each event
@@ -86,6 +87,7 @@ def _look_at_plan(plan: HotPlan) -> PlanCard:
     limits = [(name, limit) for name in budget.BUDGETS if (limit := head.limits[name]) is not None]
     return PlanCard(
         is_plain=_is_plain(plan),
+        ends_plain=head.streak is None,  # else it leaves something to other plans
         slots=head.limits["max_parallel"] or 1,
         budgets=tuple((name, limit, not limit or name in warned) for name, limit in limits),
         about=codec.dumps({**about, "kind": head.kind})[:-1].decode(),

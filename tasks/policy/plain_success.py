@@ -24,7 +24,7 @@ from tasks.rules import budget
 
 ENDS_AND_PAGE = 1 + READY_PAGE  # ready steps that a decision about one outcome looks at
 MOST_STARTS = 8  # in one plain decision
-BLOCKED, PENDING, ACTIVE = S.BLOCKED.value, S.PENDING.value, S.ACTIVE.value
+BLOCKED, PENDING, ACTIVE, DONE = S.BLOCKED.value, S.PENDING.value, S.ACTIVE.value, S.DONE.value
 
 
 def decide(plan: HotPlan, report: PlainReport, now: int, code: str) -> PlainChange | None:
@@ -48,12 +48,22 @@ def decide(plan: HotPlan, report: PlainReport, now: int, code: str) -> PlainChan
         return None
     queue = plan.queue[:ENDS_AND_PAGE] if plan.ready else ()
     starting = _choose(plan, about, step, queue, freed) if queue or freed else []
-    if starting is None or len(plan.active) + len(starting) == 1 or not _fits(record, about, attempt, used, starting):
+    if starting is None or not _fits(record, about, attempt, used, starting):
+        return None
+    ends = len(plan.active) + len(starting) == 1  # nothing is in flight any more
+    if ends and not (about.ends_plain and _is_last(record)):
         return None
     is_cut = len(queue) == ENDS_AND_PAGE
     return plain_writes.write(
-        plan, about, step, card, attempt, used, freed, starting, report, now, code, ENDS_AND_PAGE if is_cut else 0
+        *(plan, about, step, card, attempt, used, freed, starting, report, now, code),
+        read=ENDS_AND_PAGE if is_cut else 0,
+        ends=ends,
     )
+
+
+def _is_last(plan: PlanRecord) -> bool:
+    """Whether every other step is done, so that the plan is completed."""
+    return plan.counts.get(DONE, 0) + 1 == sum(plan.counts.values())
 
 
 def _holds(plan: PlanRecord, card: StepCard, said: PlainOutcome) -> bool:

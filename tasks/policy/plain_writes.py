@@ -9,10 +9,12 @@ from typing import NamedTuple
 from msgspec import UNSET
 
 from schemas import codec
+from schemas.base import PlanState as P
 from schemas.base import StepState as S
 from schemas.stored import Attempt, PlanRecord
 from schemas.times import rfc3339
 from tasks.base.log_chain import LOG, digest_line
+from tasks.plan import lists
 from tasks.plan.hot_plan import HotPlan
 from tasks.plan.report import PlainReport
 from tasks.plan.snapshot import Step
@@ -21,6 +23,7 @@ from tasks.policy.plain_cards import PlanCard, StepCard
 from tasks.rules import budget
 
 BLOCKED, PENDING, ACTIVE, DONE = S.BLOCKED.value, S.PENDING.value, S.ACTIVE.value, S.DONE.value
+COMPLETED = P.COMPLETED.value
 
 
 class Used(NamedTuple):
@@ -42,6 +45,14 @@ class Start(NamedTuple):
     attempt: Attempt
 
 
+class End(NamedTuple):
+    """The end of a plan that is completed: whose plan it is, the event, and all lists that the plan is in then."""
+
+    tenant: str
+    event: bytes
+    lists: Sequence[str]
+
+
 class PlainChange(NamedTuple):
     """The writes of a plain decision; the plan's version goes up by one, and its field `live` is written."""
 
@@ -60,6 +71,12 @@ class PlainChange(NamedTuple):
     ready_add: Sequence[tuple[str, int]] = ()
     ready_remove: Sequence[str] = ()
     wake: int | None = None  # as in Changeset
+    end: End | None = None
+
+    @property
+    def ends(self) -> bool:
+        """As in Changeset."""
+        return self.end is not None
 
 
 def write(
@@ -74,12 +91,14 @@ def write(
     report: PlainReport,
     now: int,
     code: str,
+    *,
     read: int,
+    ends: bool,
 ) -> PlainChange:
     """Change the plan, and tell what is to be written.
 
     `freed` are the steps that wait for `step`, `starting` those that start; `read` is how many steps of a longer ready
-    queue were looked at, 0 where that were all.
+    queue were looked at, 0 where that were all. Where it `ends`, the plan is completed.
     """
     record, status, step_id, said = plan.record, step.status, step.step_id, report.said
     counts, expected, at = record.counts, record.version, rfc3339(now)
@@ -125,11 +144,15 @@ def write(
         due = now + schedule.SILENT_MS
         if not record.wake or due < record.wake:
             record.wake = wake = due
+    if ends:
+        record.state, record.times["ended"], record.wake = COMPLETED, now, (wake := 0)
+        moves += f',["","EXECUTING","{COMPLETED}"]'
     log = _log(record, report, moves, now, code, read)
     record.version += 1
+    end = _end(record, about, at) if ends else None
     return PlainChange(
         *(plan.plan_id, expected, now, record.encode("live"), log, report.entry, step_id, status.encode(), attempt),
-        *(event.encode(), starts, waiting, [*added.items()] if added else (), removed, wake),
+        *(event.encode(), starts, waiting, [*added.items()] if added else (), removed, wake, end),
     )
 
 
@@ -179,6 +202,16 @@ def _start(plan: HotPlan, about: PlanCard, step: Step, card: StepCard, now: int,
     )
     event = f'{about.about},"step_id":"{step_id}","attempt":{number},"from":"PENDING","to":"ACTIVE","at":"{at}"}}'
     return Start(step_id, status.encode(), card.sent + spec.encode(), attempt.encode(), event.encode(), attempt)
+
+
+def _end(record: PlanRecord, about: PlanCard, at: str) -> End:
+    """Tell that the plan is completed, whose log has all of its lines."""
+    log = record.halting[LOG]
+    event = (
+        f'{about.about},"from":"EXECUTING","to":"{COMPLETED}","at":"{at}",'
+        f'"head":"{log["head"]}","lines":{log["lines"]}}}'
+    )
+    return End(record.head.tenant, event.encode(), lists.lists_of(record))
 
 
 def _log(record: PlanRecord, report: PlainReport, moves: str, now: int, code: str, read: int) -> bytes:

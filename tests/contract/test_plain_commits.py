@@ -18,6 +18,7 @@ from tasks.policy.plain_writes import PlainChange
 from tests.support.plans import PARTITION, a_plan, a_step, plan_id, some_steps
 from tests.support.real_store import PAUSE, RETENTION_S, Real
 from worker.store import clients, functions
+from worker.store.commit_calls import plain_call
 from worker.store.keys import GROUP
 from worker.store.plans import Ask, PlanStore, PlanTalk, Write
 
@@ -70,12 +71,14 @@ def first(plan: HotPlan) -> tuple[str, int, str]:
     return step, attempt.attempt, attempt.lease
 
 
-SHAPES = {
+SHAPES: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "a chain": ([a_step("a"), a_step("b", "a"), a_step("c", "b")], {}),
     "one that frees several": ([a_step("a"), *some_steps(5, "a")], {"max_parallel": 2}),
     "one that two wait for": ([a_step("a"), a_step("b"), a_step("c", "a", "b")], {"max_parallel": 2}),
     "a queue of ready steps": (some_steps(9), {"max_parallel": 3}),
     "one that nobody waits for": ([a_step("a"), a_step("b", files=["src/x.py"])], {"max_parallel": 2}),
+    "the last one": ([a_step("a")], {}),
+    "the last one of a tenant's repository": ([a_step("a")], {"tenant": "acme & co", "repo": "acme/shop"}),
 }
 
 
@@ -87,6 +90,8 @@ def test_a_plain_change_writes_what_an_ordinary_commit_writes(real: Real, shape:
         real.client.flushdb()
         functions.load(real.client)
         real.commits = type(real.commits)(real.client, PARTITION, None)
+        real.client.set(PARTITION.outbox_open, 1)
+        create(real, a_step("a"), plan=plan_id(2))
         create(real, *steps, plan=plan_id(), **limits)
         real.client.xgroup_create(PARTITION.outcomes, GROUP, id="0", mkstream=True)
         with store_of(real).talk() as talk:
@@ -102,9 +107,14 @@ def test_a_plain_change_writes_what_an_ordinary_commit_writes(real: Real, shape:
                 change = outcomes.apply(view, [said.ordinary()])
                 talk.commit([Write(change, [(PARTITION.outcomes, said.entry.encode())])])
             assert talk.verdicts() == ["ok"]
-        written.append(normal(real.everything()))
+        written.append((normal(real.everything()), going(real)))
 
     assert written[0] == written[1]
+
+
+def going(real: Real) -> set[str]:
+    """The keys that go once an ended plan is not kept any more."""
+    return {key for key in real.everything() if RETENTION_S - 60 < (real.goes_in_s(key) or 0) <= RETENTION_S}
 
 
 def normal(everything: Any) -> Any:
@@ -135,6 +145,36 @@ def test_a_plan_that_was_changed_meanwhile_spoils_no_other_of_its_call(real: Rea
     touched = {key for key in after if after[key] != before.get(key)}
     assert not any(plans[1] in key or plans[2] in key for key in touched)
     assert [store.hot.lend(plan) is not None for plan in plans] == [True, False, False, True]
+
+
+def test_a_plan_that_is_completed_is_not_kept(real: Real) -> None:
+    create(real, a_step("a"), plan=plan_id())
+    store = store_of(real)
+    with store.talk() as talk:
+        (plan,) = lend(talk, [plan_id()])
+        talk.commit_plain([decide(plan, report(real, plan.plan_id, *first(plan)), 10**12)])
+
+        assert talk.verdicts() == ["ok"]
+
+    assert store.hot.lend(plan_id()) is None
+    assert going(real) >= {*PARTITION.plan(plan_id())[:3], PARTITION.plan(plan_id()).log}
+
+
+def test_a_plain_change_laid_out_before_plans_could_end_so_is_taken(real: Real) -> None:
+    create(real, a_step("a"), a_step("b", "a"), plan=plan_id())
+    store = store_of(real)
+    with store.talk() as talk:
+        (plan,) = lend(talk, [plan_id()])
+        change = decide(plan, report(real, plan.plan_id, *first(plan)), 10**12)
+    call = list(plain_call(store, [change], ""))
+    call[1:3] = "planner_commits_1", call[2] - 2
+    del call[3 + 7 + 5], call[3 + 5 : 3 + 7]  # the seconds that an ended plan is kept, the plans and the tenants
+
+    real.client.hset(PARTITION.scopes, "orders", "")
+    _, (made,) = real.client.execute_command(*call)
+
+    assert made.startswith(b"2 ")
+    assert real.fields(PARTITION.plan(plan_id()).plan)["version"] == b"2"
 
 
 def test_a_queue_takes_no_more_plain_specs_than_it_has_room_for(real: Real) -> None:

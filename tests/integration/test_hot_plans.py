@@ -16,7 +16,7 @@ from tests.support.stored import P0, QUEUE, plans, state, stats, waiting
 from worker.process.container import Container
 from worker.store import functions
 from worker.store.hot_plans import HotPlans
-from worker.store.keys import CONTROLLERS
+from worker.store.keys import CONTROLLERS, goal_id
 
 CALL = re.compile(r"FCALL (planner_\w+)")
 
@@ -45,9 +45,26 @@ def test_a_plan_is_read_with_its_first_outcome_and_not_with_the_next(here: Conta
         told.append(calls_of(redis, here, answer(spec)))
 
     assert [calls[functions.BEGIN] for calls in told] == [1, 0, 0, 0, 0]
-    assert [calls[functions.PLAIN_COMMITS] for calls in told] == [1, 1, 1, 1, 0]
-    assert told[-1][functions.COMMIT] == 1  # the plan ends
+    assert [calls[functions.PLAIN_COMMITS] for calls in told] == [1, 1, 1, 1, 1]
+    assert sum(calls[functions.COMMIT] for calls in told) == 0
     assert state(redis, plan_id) == "COMPLETED"
+
+
+@pytest.mark.parametrize("is_plain", [True, False])
+def test_the_end_of_a_plan_is_told_whichever_way_it_was_decided(
+    here: Container, redis: Redis, caplog: pytest.LogCaptureFixture, is_plain: bool
+) -> None:
+    caplog.set_level("INFO", "planner.plans")
+    (plan_id,) = plan(here, redis, a_goal(1, goal_id="g-1"))
+    (spec,) = specs(redis)
+
+    calls = calls_of(redis, here, answer(spec, **({} if is_plain else {"nothing_to_change": ""})))
+
+    assert (calls[functions.PLAIN_COMMITS], calls[functions.COMMIT]) == (is_plain, not is_plain)
+    assert redis.hget(goal_id("g-1"), "state") == b"COMPLETED"
+    assert [(said.message, vars(said)["plan_id"]) for said in caplog.records] == [("plan ended", plan_id)]
+    assert not redis.exists(P0.tenants)
+    assert redis.zscore(P0.list_of("state:COMPLETED"), plan_id)
 
 
 def test_plain_outcomes_of_many_plans_are_written_sixteen_at_a_time(here: Container, redis: Redis) -> None:

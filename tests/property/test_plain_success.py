@@ -13,37 +13,61 @@ from schemas.plain_outcome import read_plain
 from schemas.step import PlannedStep
 from tests.support import plain
 from tests.support.any_plan import FILES, LIMITS, METRICS, SAID, drafts
-from tests.support.plans import Running, a_report, a_step
+from tests.support.commands import order
+from tests.support.plans import PYTEST, Running, a_report, a_step
+
+
+def mostly(usual: st.SearchStrategy[Any], seldom: st.SearchStrategy[Any], times: int) -> st.SearchStrategy[Any]:
+    """Draw what is usual so many times as often as what is seldom; `one_of` counts the same strategy once."""
+    return st.sampled_from([usual] * times + [seldom]).flatmap(lambda drawn: drawn)
+
 
 PASSED, OTHER = {"tool": "pytest", "exit_code": 0}, {"tool": "ruff", "exit_code": 0}
-RECEIPTS = [[PASSED]] * 6 + [[], [OTHER], [PASSED, OTHER], [{"tool": "pytest", "exit_code": 1}]]
+RECEIPTS = [[PASSED]] * 16 + [[], [OTHER], [PASSED, OTHER], [{"tool": "pytest", "exit_code": 1}]]
 SUCCESS = st.fixed_dictionaries(
     {
         "success": st.just(True),
         "verify": st.sampled_from(RECEIPTS),
-        "touched_files": st.sampled_from(["own"] * 9 + [[], [FILES[0]]]),
+        "touched_files": st.sampled_from(["own"] * 28 + [[], [FILES[0]]]),
     },
     optional={
-        "tests_passed": st.sampled_from([True] * 5 + [None, False]),
-        "created_files": st.sampled_from([[], [], [], ["src/a.py"]]),
+        "tests_passed": st.sampled_from([True] * 14 + [None, False]),
+        "created_files": st.sampled_from([[]] * 9 + [["src/a.py"]]),
         "controller": st.just("c-1"),
     },
 )
 FIGURES = st.one_of(METRICS, st.fixed_dictionaries({"tokens_used": st.integers(0, 400), "patch_cycles": st.just(1)}))
-DOING = st.tuples(st.integers(0, 3), st.one_of(*[SUCCESS] * 9, SAID), FIGURES)
+
+
+@st.composite
+def patches(draw: st.DrawFn) -> list[PlannedStep]:
+    """A few steps that all patch, so that most of their successes are plain, up to the one that ends the plan."""
+    names = [f"s-{number}" for number in range(draw(st.integers(1, 6)))]
+    return [
+        a_step(
+            name,
+            *draw(st.sets(st.sampled_from(names[:number]), max_size=2)) if number else (),
+            files=draw(st.lists(st.sampled_from(FILES), min_size=1, max_size=2, unique=True)),
+            tools=draw(st.sampled_from([(), (PYTEST,)])),
+        )
+        for number, name in enumerate(names)
+    ]
+
+
+DOING = st.tuples(st.integers(0, 3), mostly(SUCCESS, SAID, times=19), FIGURES)
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
-    steps=drafts(),
-    limits=st.one_of(*[st.builds(dict, max_parallel=st.integers(1, 4))] * 3, LIMITS),
-    doings=st.lists(DOING, min_size=3, max_size=14),
+    steps=mostly(patches(), drafts(), times=2),
+    limits=mostly(st.builds(dict, max_parallel=st.integers(1, 4)), LIMITS, times=3),
+    doings=st.lists(DOING, min_size=10, max_size=14),
 )
 def test_a_plain_success_is_decided_as_any_outcome_is(
     steps: list[PlannedStep], limits: dict[str, Any], doings: list[tuple[int, dict[str, Any], dict[str, int]]]
 ) -> None:
     plan = Running(*steps, **limits)
-    before = plain.seen["plain"]
+    before, completed = plain.seen["plain"], plain.seen["completed"]
     for number, (place, said, figures) in enumerate(doings):
         active = sorted(plan.active)
         if not active:
@@ -56,20 +80,45 @@ def test_a_plain_success_is_decided_as_any_outcome_is(
         plan.report(report)  # both ways are compared there
         plan.rest()
         plan.store.wait(1000 * place)
-    event(f"plain: {min(3, plain.seen['plain'] - before)}")
+    event(f"plain: {min(3, plain.seen['plain'] - before)}, to the end: {plain.seen['completed'] > completed}")
 
 
-def test_a_chain_of_successes_is_plain_up_to_its_last_step() -> None:
+def test_a_chain_of_successes_is_plain_to_its_end() -> None:
     names = [f"s-{number}" for number in range(6)]
     plan = Running(*[a_step(name, *names[max(0, place - 1) : place]) for place, name in enumerate(names)])
     before = plain.seen["plain"]
 
     for name in names:
-        live = plan.active[name]
-        plan.report(a_report(name, live.attempt, live.lease, touched_files=live.files, metrics={"tokens_used": 10}))
+        succeed(plan, name)
 
     assert plan.state == "COMPLETED"
-    assert plain.seen["plain"] - before == len(names) - 1  # the last one ends the plan
+    assert plain.seen["plain"] - before == len(names)
+
+
+def test_the_end_of_a_plan_is_not_plain_where_it_tells_later_plans_something() -> None:
+    plan = Running(a_step("a"), repo="acme/shop", draft={"streak": "gap"})
+    before = plain.seen["plain"]
+
+    succeed(plan, "a")
+
+    assert plan.state == "COMPLETED"
+    assert plain.seen["plain"] == before
+
+
+def test_the_end_of_a_plan_is_not_plain_where_an_operator_has_skipped_a_step() -> None:
+    plan = Running(a_step("a"), a_step("b", "a"))
+    order(plan, "skip", "b")
+    before = plain.seen["plain"]
+
+    succeed(plan, "a")
+
+    assert plan.state == "COMPLETED"
+    assert plain.seen["plain"] == before
+
+
+def succeed(plan: Running, step: str) -> None:
+    live = plan.active[step]
+    plan.report(a_report(step, live.attempt, live.lease, touched_files=live.files, metrics={"tokens_used": 10}))
 
 
 def test_steps_that_are_free_start_in_the_place_of_one_that_is_done() -> None:

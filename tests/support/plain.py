@@ -70,6 +70,7 @@ def compare(held: HeldPlan, report: Report, entry: str, now: int, policy: Policy
         assert state_of(plan) == state_of(hot_plan(held, policy)), "declined, and touched the plan"
         return
     seen["plain"] += 1
+    seen["completed"] += change.ends
     view = held.snapshot(now, [said.said.step_id], READY_PAGE)
     view.policy, view.code = policy, code
     try:
@@ -88,20 +89,24 @@ def as_changeset(change: PlainChange) -> Changeset:
     statuses = {change.step_id: change.status, **dict(change.statuses)}
     statuses |= {start.step_id: start.status for start in change.starts}
     started = [(event_type("step.started"), start.event) for start in change.starts]
+    completed = [(event_type("plan.completed"), change.end.event)] if change.end else []
     return Changeset(
         change.plan_id,
         change.expected,
         change.now,
         changed=True,
-        fields={"live": change.live},
+        fields={"live": change.live} | ({"state": b"COMPLETED"} if change.end else {}),
         statuses=statuses,
         ready_add=dict(change.ready_add),
         ready_remove=[*change.ready_remove],
         ended={change.step_id: change.ended},
         dispatches=[Dispatch(start.step_id, start.attempt, start.spec) for start in change.starts],
         wake=change.wake,
-        events=[(event_type("step.done"), change.event), *started],
+        events=[(event_type("step.done"), change.event), *started, *completed],
         log=change.log,
+        ends=change.ends,
+        tenant=change.end.tenant if change.end else "",
+        lists=[*change.end.lists] if change.end else [],
     )
 
 

@@ -22,7 +22,7 @@ from worker.store.known_queues import QUEUE
 from worker.store.plans import PlanStore, Write, full_queue
 from worker.telemetry import tracing
 from worker.telemetry.commit_counts import BatchCounts
-from worker.telemetry.plan_status import log_status
+from worker.telemetry.plan_status import COMPLETED, lines_of, log_status
 
 log = logging.getLogger("planner.engine")
 
@@ -75,6 +75,9 @@ class CommitResults:
             applied[QUEUE + start.attempt.queue] += 1
         if self.batch.counts:
             self.batch.count_plain(plan, change, work.reports[0][1], spent)
+        if change.ends:
+            log_status(change.plan_id, plan.record, COMPLETED, change.now, ends=True)
+            self.router.beside += self.conclusion(change.plan_id, plan.record, change.now)
         if work.finish_plain():
             del self.router.waiting[change.plan_id]
 
@@ -84,20 +87,20 @@ class CommitResults:
         for dispatch in changeset.dispatches:
             self.router.applied[QUEUE + dispatch.attempt.queue] += 1
         self.batch.count(plan, changeset, work.messages, spent, is_due=work.due is not None)
-        log_status(plan.record, changeset)
+        log_status(plan.plan_id, plan.record, lines_of(changeset), changeset.now, ends=changeset.ends)
         if tracing.is_on():
             note_decision(self.store.partition, work.messages, plan.record, changeset, began_ns)
         if changeset.ends:
-            self.router.beside += self.conclusion(plan)
+            self.router.beside += self.conclusion(plan.plan_id, plan.record, plan.now)
         if changeset.short:
             self.quota.refill(self.store.partition, changeset.short, changeset.now)
         if work.finish(changeset):
             del self.router.waiting[changeset.plan_id]
 
-    def conclusion(self, plan: Snapshot) -> list[tuple[Any, ...]]:
+    def conclusion(self, plan_id: str, record: PlanRecord, now: int) -> list[tuple[Any, ...]]:
         """Make the commands that tell the record of its goal of a plan's end."""
         retention_s = self.store.retention_s
-        return goal_record.conclude(self.store.partition, plan.plan_id, plan.record, plan.now, retention_s)
+        return goal_record.conclude(self.store.partition, plan_id, record, now, retention_s)
 
 
 def describe(plan_id: str, record: PlanRecord) -> dict[str, str]:

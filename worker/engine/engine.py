@@ -362,4 +362,4 @@ class Engine:
     def _conclude_again(self, plan: Snapshot) -> None:
         """Tell a goal's record of an end that nobody confirmed; the commit that follows sets the plan's last timer."""
         if "ended" in plan.record.times:
-            functions.call(self.store.client, *self._results.conclusion(plan)[0])
+            functions.call(self.store.client, *self._results.conclusion(plan.plan_id, plan.record, plan.now)[0])

@@ -296,10 +296,11 @@ class PlanCreation:
                 raise Overtaken(f"creating {changesets[0].plan_id}: {verdicts}")
         if tracing.is_on():
             note_sends(context.partition, changesets, tracing.traceparent(), began_ns)
-        if lines_of(changesets[-1]) and (record := self._read(context.partition, changesets[-1].plan_id)):
-            log_status(record, changesets[-1])
-        if changesets[-1].more or changesets[-1].short:
-            context.engine.carry_on(changesets[0].plan_id)
+        last = changesets[-1]
+        if (lines := lines_of(last)) and (record := self._read(context.partition, last.plan_id)):
+            log_status(last.plan_id, record, lines, last.now, ends=last.ends)
+        if last.more or last.short:
+            context.engine.carry_on(last.plan_id)
         return None
 
 

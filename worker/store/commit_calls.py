@@ -113,10 +113,10 @@ def commit_call(terms: Terms, write: Write, commands_heard: int | str = "") -> t
 
 def plain_call(terms: Terms, changes: Sequence[PlainChange], commands_heard: int | str) -> tuple[Any, ...]:
     """Lay out plain changes of several plans as plain_commits.lua reads them."""
-    partition = terms.partition
-    keys = (partition.commits, partition.outcomes, partition.events, partition.timers, partition.scopes)
+    p = terms.partition
+    keys = (p.commits, p.outcomes, p.events, p.timers, p.scopes, p.plans, p.tenants)
     call: list[Any] = ["FCALL", functions.PLAIN_COMMITS, len(keys), *keys, terms.commits.field, terms.commits.known]
-    call += (commands_heard, EVENTS_CAP, terms.max_queue)
+    call += (commands_heard, EVENTS_CAP, terms.max_queue, terms.retention_s)
     for change in changes:
         ended, statuses, added = change.ended, change.statuses, change.ready_add
         sizes = f"{len(change.starts)} {len(statuses)} {len(added)} {len(change.ready_remove)}"
@@ -137,6 +137,8 @@ def plain_call(terms: Terms, changes: Sequence[PlainChange], commands_heard: int
         if added:
             call += _flat([(index, step_id) for step_id, index in added])
         call += change.ready_remove
+        if end := change.end:
+            call += (end.tenant, end.event, " ".join(map(list_name, end.lists)))
     return tuple(call)
 
 

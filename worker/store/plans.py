@@ -324,12 +324,12 @@ class PlanTalk(functions.Talk):
         plan_id = change.plan_id
         self._store.commits.note(plan_id, number)
         plan = self._lent.get(plan_id)
-        if plan is None:
+        if plan is None or change.ends:
             return OK
         if isinstance(change, PlainChange):
             for start, entry in zip(change.starts, entries, strict=True):
                 start.attempt.entry = entry
-        elif change.ends or not change.changed:
+        elif not change.changed:
             return OK
         else:
             plan.take(change, entries)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from typing import Any
 
 from schemas.base import PlanState
@@ -25,6 +26,7 @@ LINES = {
     event_type("plan.held"): "plan is held",
     event_type("step.approval_requested"): "plan waits for an approval",
 }
+COMPLETED = (LINES[event_type("plan.completed")],)
 
 
 def lines_of(changeset: Changeset) -> set[str]:
@@ -32,28 +34,28 @@ def lines_of(changeset: Changeset) -> set[str]:
     return {LINES[what] for what, _ in changeset.events if what in LINES}
 
 
-def log_status(record: PlanRecord, changeset: Changeset) -> None:
-    """Log that the plan of a commit that was made has ended, or for what it waits now.
+def log_status(plan_id: str, record: PlanRecord, lines: Iterable[str], now: int, *, ends: bool) -> None:
+    """Log that a plan whose commit of `now` (ms) was made has ended, or for what it waits now.
 
     A line has the plan's ids, state, tokens spent and milliseconds since its creation, and the rule that halted it.
     """
-    for event in sorted(lines_of(changeset)):
+    for event in sorted(lines):
         head, times = record.head, record.times
         extra: dict[str, Any] = {
-            "plan_id": changeset.plan_id,
+            "plan_id": plan_id,
             "goal_id": head.goal_id,
             "tenant": head.tenant,
             "repo": head.repo,
             "kind": head.kind,
             "state": record.state,
-            "duration_ms": changeset.now - times.get("created", changeset.now),
+            "duration_ms": now - times.get("created", now),
             "tokens": record.spent["tokens"],
         }
         if record.halt:
             extra["rule"] = record.halt["rule"]
         if head.traceparent:
             extra["trace_id"] = trace_id_of(head.traceparent)
-        if changeset.ends:
+        if ends:
             extra |= record.delivered
             _count_end(record, extra["duration_ms"])
         log.info(event, extra=extra)

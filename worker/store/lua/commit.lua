@@ -31,6 +31,7 @@ local SECTIONS = {
 }
 local FIRST_COUNT = 15
 local FIRST_ITEM = FIRST_COUNT + #SECTIONS
+local PARTS = {'', ':steps', ':status', ':ready', ':active', ':todo', ':log'} -- what the keys of a plan end with
 local CANCEL_KEPT = 3600    -- s; longer than any controller waits between two heartbeats
 local FORGET_AFTER = 60     -- s after the keys of an ended plan have gone: then its place in plans goes too
 local CONFIRM_AFTER = 5000  -- ms after the end of a plan: by then its goal's record has been told, or is told again
@@ -210,11 +211,11 @@ end
 
 -- Puts what callbacks are to tell into the outbox, where there is anybody to be told. Its keys are no arguments, since
 -- few commits need them: they lie beside the events.
-local function put_into_outbox(keys, args, what)
-  local outbox = string.gsub(keys[9], 'events$', 'outbox')
+local function put_into_outbox(events, plan, id, now, what)
+  local outbox = string.gsub(events, 'events$', 'outbox')
   if redis.call('EXISTS', outbox .. ':open') == 0 then return end
-  local h = redis.call('HMGET', keys[1], 'state', 'head', 'callback')
-  redis.call('XADD', outbox, 'MAXLEN', '~', OUTBOX_CAP, '*', 'type', what, 'plan', args[1], 'at', args[5],
+  local h = redis.call('HMGET', plan, 'state', 'head', 'callback')
+  redis.call('XADD', outbox, 'MAXLEN', '~', OUTBOX_CAP, '*', 'type', what, 'plan', id, 'at', now,
     'state', h[1] or '', 'head', h[2] or '{}', 'callback', h[3] or '')
 end
 
@@ -227,7 +228,7 @@ local function tell(keys, args, first)
     local what = TOLD_OUTSIDE[args[i]]
     if what and what ~= told then
       told = what
-      put_into_outbox(keys, args, what)
+      put_into_outbox(keys[9], keys[1], args[1], args[5], what)
     end
   end
   for i = first[11], first[12] - 1, 2 do
@@ -236,10 +237,11 @@ local function tell(keys, args, first)
   end
 end
 
-local function end_plan(keys, args)
-  for i = 1, 7 do redis.call('EXPIRE', keys[i], args[6]) end
-  if redis.call('HINCRBY', keys[13], args[13], -1) <= 0 then redis.call('HDEL', keys[13], args[13]) end
-  redis.call('ZADD', keys[8], args[5] + CONFIRM_AFTER, args[1]) -- its goal's record lies in another slot: see goal_record
+-- Has the keys of a plan that ended at `now` go after so many seconds, and takes it off the plans of its tenant.
+local function end_plan(plan, timers, tenants, id, tenant, now, seconds)
+  for _, part in ipairs(PARTS) do redis.call('EXPIRE', plan .. part, seconds) end
+  if redis.call('HINCRBY', tenants, tenant, -1) <= 0 then redis.call('HDEL', tenants, tenant) end
+  redis.call('ZADD', timers, now + CONFIRM_AFTER, id) -- its goal's record lies in another slot: see goal_record
 end
 
 local function take_grants(keys, args, first, today)
@@ -288,7 +290,7 @@ local function commit(keys, args)
   start_attempts(keys, args, first, entries)
   set_timer(keys, args)
   tell(keys, args, first)
-  if args[6] ~= '0' then end_plan(keys, args) end
+  if args[6] ~= '0' then end_plan(keys[1], keys[8], keys[13], args[1], args[13], args[5], args[6]) end
   take_grants(keys, args, first, today)
   remember(args, first)
   return number, entries

@@ -1,20 +1,22 @@
 -- Commits of plain successes of several plans in one call, each fenced by its plan's version and isolated from the others.
 -- The keys of a plan are no arguments: each is made of what those that are given begin with.
--- KEYS 1 commits, 2 outcomes, 3 events, 4 timers, 5 scopes
+-- KEYS 1 commits, 2 outcomes, 3 events, 4 timers, 5 scopes, 6 plans, 7 tenants
 -- ARGV 1 the field that counts the commits, 2 the highest number that this worker knows of, 3 how many orders this
---      partition had heard of, 4 cap of the events, 5 how many specs a queue takes, then for each plan:
+--      partition had heard of, 4 cap of the events, 5 how many specs a queue takes, 6 seconds until the keys of
+--      an ended plan go, then for each plan:
 --      '<plan id> <expected version> <now> <outcome entry> <done step> <its queue> <its spec entry> <starts> <statuses>
---      <added> <removed> <wake, or ->', live, log line, the done step's status, its event,
---      for each start: '<step> <queue> <attempt> <lease> <tokens>', status, spec, record, event,
---      for each dependent that goes on waiting: step, status; for each step that is ready: index, step; for each that is no
---      longer: step
+--      <added> <removed> <wake: - to leave it, 0 for a plan that is completed>', live, log line, the done step's
+--      status, its event, for each start: '<step> <queue> <attempt> <lease> <tokens>', status, spec, record,
+--      event, for each dependent that goes on waiting: step, status; for each step that is ready: index, step; for each
+--      that is no longer: step; of a plan that is completed: tenant, event, its lists, spaced
 -- Returns {now, {result, ...}}: of each plan its number with the entries of its specs, spaced; else a word as
 --      planner_commit_4 has it, or 'error <text>'. Of a plan with such a word nothing was written
-local PLAIN_ITEM = 6 -- place of the first plan in ARGV
-local OF_PLAN, OF_START = 5, 5
+local PLAIN_ITEM = 7 -- place of the first plan in ARGV
+local OF_PLAN, OF_START, OF_END = 5, 5, 3
 local PLAN = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%d+) (%d+) (%d+) (%d+) (%S+)$'
 local START = '^(%S+) (%S+) (%S+) (%S+) (%S+)$'
 local STARTED, ENDED = 'dev.planner.step.started.v1', 'dev.planner.step.done.v1'
+local COMPLETED = 'dev.planner.plan.completed.v1'
 
 local function put_entry(entries, stream, id)
   local ids = entries[stream]
@@ -34,7 +36,9 @@ local function read_plan(args, at)
     string.match(args[at], PLAN)
   p.starts, p.statuses, p.added, p.removed = tonumber(starts), tonumber(statuses), tonumber(added), tonumber(removed)
   p.live, p.log, p.status, p.event = args[at + 1], args[at + 2], args[at + 3], args[at + 4]
-  p.after = p.first + OF_START * p.starts + 2 * p.statuses + 2 * p.added + p.removed
+  p.last = p.first + OF_START * p.starts + 2 * p.statuses + 2 * p.added + p.removed
+  p.ends = p.wake == '0'
+  p.after = p.last + (p.ends and OF_END or 0)
   return p
 end
 
@@ -77,6 +81,17 @@ local function add_plain_specs(starts)
   end
 end
 
+-- Ends a plan of which every step is done, as commit.lua does.
+local function complete(batch, plan, p, tenant, event, spaced)
+  local lists = {}
+  for name in string.gmatch(spaced, '%S+') do lists[#lists + 1] = name end
+  redis.call('HSET', plan, 'state', 'COMPLETED')
+  put_into_lists(batch.plans, p.id, lists)
+  redis.call('XADD', batch.events, '*', 'type', COMPLETED, 'data', event)
+  put_into_outbox(batch.events, plan, p.id, p.now, TOLD_OUTSIDE[COMPLETED])
+  end_plan(plan, batch.timers, batch.tenants, p.id, tenant, p.now, batch.retention)
+end
+
 -- Writes what follows the specs. Nothing of this can be refused, but by a key of ours in whose place somebody has put
 -- another type.
 local function write_plain(batch, args, plan, p, starts)
@@ -98,10 +113,11 @@ local function write_plain(batch, args, plan, p, starts)
   local ready = i + 2 * p.added
   if p.removed > 0 then redis.call('ZREM', plan .. ':ready', unpack(args, ready, ready + p.removed - 1)) end
   if p.added > 0 then redis.call('ZADD', plan .. ':ready', unpack(args, i, ready - 1)) end
-  if p.wake ~= '-' then redis.call('ZADD', batch.timers, p.wake, p.id) end
+  if not p.ends and p.wake ~= '-' then redis.call('ZADD', batch.timers, p.wake, p.id) end
   redis.call('RPUSH', plan .. ':log', p.log)
   redis.call('XADD', batch.events, '*', 'type', ENDED, 'data', p.event)
   for _, start in ipairs(starts) do redis.call('XADD', batch.events, '*', 'type', STARTED, 'data', start.event) end
+  if p.ends then complete(batch, plan, p, args[p.last], args[p.last + 1], args[p.last + 2]) end
 end
 
 local function commit_plain(batch, args, p)
@@ -128,7 +144,8 @@ local function commits(keys, args)
   local base = tonumber(redis.call('HGET', keys[1], args[1]) or '0')
   local batch = {
     prefix = string.sub(keys[1], 1, -8), -- without 'commits'
-    outcomes = keys[2], events = keys[3], timers = keys[4], base = base, count = 0, rooms = {}, specs = {}, told = {},
+    outcomes = keys[2], events = keys[3], timers = keys[4], plans = keys[6], tenants = keys[7],
+    retention = args[6], base = base, count = 0, rooms = {}, specs = {}, told = {},
     rolled_back = base + 1 <= tonumber(args[2]),
     ordered = (redis.call('HGET', keys[5], 'orders') or '0') ~= args[3],
   }
@@ -152,4 +169,11 @@ local function commits(keys, args)
   return {now_ms(), results}
 end
 
-redis.register_function{function_name = 'planner_commits_1', callback = commits, flags = {'allow-oom'}}
+-- The layout before plans could end so.
+local function commits_1(keys, args)
+  table.insert(args, PLAIN_ITEM - 1, '')
+  return commits(keys, args)
+end
+
+redis.register_function{function_name = 'planner_commits_1', callback = commits_1, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_commits_2', callback = commits, flags = {'allow-oom'}}
