@@ -15,6 +15,7 @@ loads = orjson.loads
 dumps = orjson.dumps
 
 _BLANKS = bytes.maketrans(b"\r\n", b"  ")
+_LF, _CR = b"\n\r"  # numbers: bytes in bytes are looked for as a number first, at the price of an exception
 MOST_DIGITS = 18  # of a whole number that is one of 64 bits for sure
 
 
@@ -55,7 +56,7 @@ def raw(encoded: bytes) -> orjson.Fragment:
 
 def one_line(encoded: bytes) -> bytes:
     """Write JSON in one line; whoever wrote it may have put line ends between its values, and has none within."""
-    return encoded.translate(_BLANKS) if b"\n" in encoded or b"\r" in encoded else encoded
+    return encoded.translate(_BLANKS) if _LF in encoded or _CR in encoded else encoded
 
 
 def encode(message: BaseModel, **kwargs: Any) -> bytes:

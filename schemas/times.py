@@ -8,6 +8,7 @@ from functools import lru_cache
 DAY_MS = 86_400_000
 
 
+@lru_cache(maxsize=256)  # what is decided together has one time
 def rfc3339(ms: int) -> str:
     """Write `ms` as the wire does, such as 2026-11-21T20:30:00.125Z."""
     return f"{_second(ms // 1000)}.{ms % 1000:03d}Z"

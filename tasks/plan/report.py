@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from schemas.outcome import Outcome
 from schemas.plain_outcome import PlainOutcome
 
@@ -33,7 +35,7 @@ class Report(NamedTuple):
         return self.lease is None or self.outcome.released is not None
 
 
-class PlainReport(NamedTuple):
+class PlainReport(Struct, frozen=True, gc=False):
     """An outcome in the strict form; `raw` and `digest` are of its bytes, `entry` is its place in the stream."""
 
     said: PlainOutcome

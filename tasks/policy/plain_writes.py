@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
 from schemas import codec
 from schemas.base import PlanState as P
@@ -34,7 +34,7 @@ class Used(NamedTuple):
     tool_calls: int
 
 
-class Start(NamedTuple):
+class Start(Struct, frozen=True, gc=False):
     """An attempt that starts: its step with the status that is written, its spec, its record and its event."""
 
     step_id: str
@@ -45,7 +45,7 @@ class Start(NamedTuple):
     attempt: Attempt
 
 
-class End(NamedTuple):
+class End(Struct, frozen=True, gc=False):
     """The end of a plan that is completed: whose plan it is, the event, and all lists that the plan is in then."""
 
     tenant: str
@@ -53,7 +53,7 @@ class End(NamedTuple):
     lists: Sequence[str]
 
 
-class PlainChange(NamedTuple):
+class PlainChange(Struct, frozen=True, gc=False):
     """The writes of a plain decision; the plan's version goes up by one, and its field `live` is written."""
 
     plan_id: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
+from msgspec import Struct
 from redis.exceptions import ResponseError
 
 from schemas.base import Verdict
@@ -27,7 +28,7 @@ from worker.telemetry.plan_status import COMPLETED, lines_of, log_status
 log = logging.getLogger("planner.engine")
 
 
-class Decided(NamedTuple):
+class Decided(Struct, frozen=True, gc=False):
     """A decision ready to be written.
 
     It is either an ordinary one, `write`, or a plain one of a plan that is kept, `hot`. `work` is None where the commit
@@ -75,7 +76,7 @@ class CommitResults:
             applied[QUEUE + start.attempt.queue] += 1
         if self.batch.counts:
             self.batch.count_plain(plan, change, work.reports[0][1], spent)
-        if change.ends:
+        if change.end:
             log_status(change.plan_id, plan.record, COMPLETED, change.now, ends=True)
             self.router.beside += self.conclusion(change.plan_id, plan.record, change.now)
         if work.finish_plain():

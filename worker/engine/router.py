@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct
+
 from schemas.base import Verdict
 from schemas.command import Command
 from schemas.envelope import Problem
@@ -35,15 +37,14 @@ MAX_PAGE = 256  # of the ready queue; a plan whose files are that much taken wai
 NEWER_MS = 2000  # until the timer of such a plan runs out again, perhaps for a newer worker
 
 
-@dataclass(slots=True)
-class Work:
+class Work(Struct):
     """What is to be decided about one plan.
 
     That is its timer that has run out, else commands, else reports.
     """
 
-    reports: list[tuple[StreamEntry, Report | PlainReport]] = field(default_factory=list)
-    commands: list[tuple[StreamEntry | None, Command]] = field(default_factory=list)  # without an entry: our own
+    reports: list[tuple[StreamEntry, Report | PlainReport]] = []
+    commands: list[tuple[StreamEntry | None, Command]] = []  # without an entry: our own
     due: Clocks | None = None
     size: int = MESSAGES_A_COMMIT  # of the next decision; 1 once deciding about several at once has failed
     page: int = READY_PAGE

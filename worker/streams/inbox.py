@@ -13,8 +13,9 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
+from msgspec import Struct
 from redis import Redis
 from redis.exceptions import OutOfMemoryError, RedisError, ResponseError
 
@@ -43,7 +44,7 @@ def worker_name() -> str:
     return f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
 
 
-class StreamEntry(NamedTuple):
+class StreamEntry(Struct, frozen=True, gc=False):
     """An entry as it was read; `fields` is empty where it was deleted meanwhile."""
 
     stream: str
