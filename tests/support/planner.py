@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -68,6 +71,26 @@ class Planner:
         view = queries.plan(self.client, self.partitions, plan_id)
         assert view is not None
         return view
+
+
+@contextmanager
+def obeying(container: Container) -> Iterator[None]:
+    """Obey commands while the block lasts."""
+    over = threading.Event()
+    context = container.context(0)
+
+    def obey() -> None:
+        while not over.wait(0.01):
+            context.engine.drain()
+            container.bulk_commands.drain()
+
+    thread = threading.Thread(target=obey, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join(10)
 
 
 def executing(planner: Planner) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -12,29 +11,8 @@ import pytest
 from schemas.api_key import Right
 from tests.conftest import wait_until
 from tests.support.gateway import Gateway
-from tests.support.planner import Planner, asking, executing
+from tests.support.planner import Planner, asking, executing, obeying
 from tests.support.scripts.campaign import EXPLORATION, FILES, a_goal
-from worker.process.container import Container
-
-
-@contextmanager
-def obeying(container: Container) -> Iterator[None]:
-    """Obey commands while the block lasts."""
-    over = threading.Event()
-    context = container.context(0)
-
-    def obey() -> None:
-        while not over.wait(0.01):
-            context.engine.drain()
-            container.bulk_commands.drain()
-
-    thread = threading.Thread(target=obey, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join(10)
 
 
 @pytest.fixture

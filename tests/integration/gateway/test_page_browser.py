@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, expect
 from schemas.api_key import Right
 from tests.support.browser import AXE, HOSTILE, NARROW, WIDE, Tab, chromium, tab
 from tests.support.gateway import Gateway, running_gateway
-from tests.support.planner import SHAPES, Planner, asking, executing, halted, hostile
+from tests.support.planner import SHAPES, Planner, asking, executing, halted, hostile, obeying
 
 pytestmark = pytest.mark.outages
 
@@ -39,7 +39,10 @@ def addresses(planner: Planner) -> dict[str, str]:
     """Every view, and its states: full, empty, wrong."""
     plans = {shape.__name__: f"/plans/{shape(planner)}" for shape in SHAPES}
     lists = {"list": "/", "filtered": "/?state=HALTED", "empty": "/?kind=campaign", "wrong": "/?since=yesterday"}
-    return {**lists, **plans, "no plan": "/plans/none"}
+    asks = plans["asking"]
+    acts = {act: f"{asks}/acts/{act}" for act in ("pause", "top_up", "tighten", "cancel", "answer")}
+    acts["approve"] = f"{asks}/acts/approve?step_id=change"
+    return {**lists, **plans, **acts, "no plan": "/plans/none"}
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
@@ -121,6 +124,28 @@ def test_a_graph_leads_to_its_steps_by_keyboard(viewer: Tab, gateway: Gateway, p
     page.keyboard.press("Enter")
 
     expect(page).to_have_url(f"{gateway.url}/plans/{plan_id}#step-fix-b")
+
+
+def test_a_person_approves_by_keyboard_and_cancels_by_mouse(viewer: Tab, gateway: Gateway, planner: Planner) -> None:
+    plan_id = asking(planner)
+    page = viewer.sign_in(gateway.key(Right.OPERATOR), f"/plans/{plan_id}")
+    page.get_by_role("link", name="Approve step change").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_text("Approve step change?")
+    page.get_by_label("Reason").focus()
+    page.keyboard.type("looked at")
+    with obeying(planner.container):
+        page.keyboard.press("Enter")
+        expect(page.locator(".banner.green")).to_have_text("Approve: done.")
+        expect(page.locator("#step-change .state.WAITS")).to_have_count(0)
+        page.get_by_role("link", name="Cancel").click()
+        page.get_by_role("button", name="Cancel").click()
+        expect(page.locator("#head .state.HALTED")).to_be_visible()
+
+    assert page.locator(".acts a").count() == 0
+    halt = planner.view(plan_id).halt
+    assert halt is not None
+    assert halt.rule == "manual"
 
 
 def test_a_page_goes_on_when_its_gateway_was_gone(browser: Browser, redis_url: str) -> None:

@@ -10,11 +10,11 @@ from fastapi import APIRouter, Query, Request, Response
 from schemas import codec
 from schemas.plan import BudgetLine, PlanView, StepView
 from worker.gateway.context import Context, Doors
-from worker.gateway.page import graph
+from worker.gateway.page import acts, graph
 from worker.gateway.page.rendering import render
 from worker.gateway.page.route import PageRoute
 from worker.gateway.problems import Refusal
-from worker.gateway.visible import Plan
+from worker.gateway.visible import Plan, PlanReader
 from worker.render.explanation import explanation
 from worker.render.log import tell_line
 from worker.render.summary import ADDRESS
@@ -46,7 +46,15 @@ class Logged(NamedTuple):
 
 
 @router.get("/plans/{plan_id}")
-def plan(request: Request, plan: Plan, doors: Doors, first: Number = 0, band: Number | None = None) -> Response:
+def plan(
+    request: Request,
+    plan: Plan,
+    caller: PlanReader,
+    doors: Doors,
+    first: Number = 0,
+    band: Number | None = None,
+    command: Annotated[str | None, Query(max_length=200)] = None,
+) -> Response:
     """Show a plan; of many steps those from number `first` on, and the graph of one band of them."""
     view = queries.plan(doors.client, doors.partitions, plan.plan_id)
     if view is None:  # it was forgotten just now
@@ -59,6 +67,9 @@ def plan(request: Request, plan: Plan, doors: Doors, first: Number = 0, band: Nu
         "plan.html",
         plan=view,
         steps=with_activity(doors.client, doors.partitions, shown).steps,
+        offered=acts.offered(caller, view, shown.steps),
+        tell=acts.TELL,
+        became=acts.became_of(doors, keys, command),
         first=first,
         most_steps=MOST_STEPS,
         story=story,

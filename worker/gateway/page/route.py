@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from fastapi import Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from redis.exceptions import RedisError
 
@@ -30,6 +31,8 @@ class PageRoute(APIRoute):
                 return refused(request, refusal)
             except RedisError as error:
                 return refused(request, refusal_of(error))
+            except RequestValidationError:
+                return refused(request, Refusal("invalid_request", "This address asks for what cannot be.", 422))
 
         return _answer
 

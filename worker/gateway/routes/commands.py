@@ -105,7 +105,7 @@ async def command_plan(
         said["scope"] = (Scope.PLAN if said.get("step_id") is None else Scope.STEP).value
     elif said["scope"] not in (Scope.PLAN.value, Scope.STEP.value):
         raise wrong("/scope", "This path takes commands to a plan or a step: /v1/commands takes wider ones.")
-    return await _obey(doors, caller, said, idempotency_key, wait)
+    return await obey(doors, caller, said, idempotency_key, wait)
 
 
 @router.post(
@@ -122,7 +122,7 @@ async def command(
 
     A key of a tenant reaches that tenant and its queues.
     """
-    return await _obey(doors, caller, _read(await request.body()), idempotency_key, wait)
+    return await obey(doors, caller, _read(await request.body()), idempotency_key, wait)
 
 
 def _read(raw: bytes) -> dict[str, Any]:
@@ -132,10 +132,13 @@ def _read(raw: bytes) -> dict[str, Any]:
     return said
 
 
-async def _obey(
+async def obey(
     doors: Context, caller: Access, said: dict[str, Any], idempotency_key: str | None, wait_s: float
 ) -> Response:
-    """Publish a command, and wait for the event that answers it."""
+    """Publish the command that a caller gave, and wait for the event that answers it.
+
+    Answers 202 where none came in `wait_s`. Raises Refusal where the caller may not give it, or it was refused.
+    """
     has_own_id = said.get("command_id") is not None
     made = _command(caller, said, id_of_key(idempotency_key))
     made = await run_in_threadpool(_admit, doors, caller, made)

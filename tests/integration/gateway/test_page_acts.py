@@ -1,0 +1,149 @@
+"""What a person does on the page: said before it is done, only for keys that may, refused as the planner refuses."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import httpx
+import pytest
+
+from schemas.api_key import Right
+from tests.support.gateway import Gateway
+from tests.support.planner import Planner, asking, completed, executing, obeying
+from worker.store.keys import Partition
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def planner(gateway: Gateway) -> Planner:
+    return Planner(gateway.settings.redis_url)
+
+
+def signed_in(gateway: Gateway, *rights: Right, **of: Any) -> httpx.Client:
+    """A browser that has signed in with a new key."""
+    client = gateway.with_token(None)
+    client.headers["Origin"] = gateway.url
+    assert client.post("/sign-in", data={"key": gateway.key(*rights, **of)}).status_code == 303
+    return client
+
+
+def offered(client: httpx.Client, plan_id: str) -> list[str]:
+    """What the page of a plan offers to do."""
+    return re.findall(rf'href="/plans/{plan_id}/acts/([^"]*)"', client.get(f"/plans/{plan_id}").text)
+
+
+def hidden(page: str) -> dict[str, str]:
+    """The fields of a form that nobody sees."""
+    form = page.partition("/acts/")[2]
+    return dict(re.findall(r'<input type="hidden" name="(.*?)" value="(.*?)"', form))
+
+
+def act(client: httpx.Client, address: str, **fields: str) -> httpx.Response:
+    """Open the page of an act, and send its form."""
+    asked = client.get(address)
+    assert asked.status_code == 200, asked.text
+    return client.post(address.partition("?")[0], data={**hidden(asked.text), **fields})
+
+
+def test_a_plan_offers_what_the_key_may_do_about_it_now(gateway: Gateway, planner: Planner) -> None:
+    runs, asks, over = executing(planner), asking(planner), completed(planner)
+    operator, viewer = signed_in(gateway, Right.OPERATOR), signed_in(gateway, Right.VIEWER)
+
+    assert offered(operator, runs)[:5] == ["pause", "top_up", "tighten", "cancel", "halt"]
+    assert {"skip?step_id=fix-b", "tighten?step_id=fix-b"} <= set(offered(operator, runs))
+    assert {"approve?step_id=change", "reject?step_id=change"} <= set(offered(operator, asks))
+    assert offered(operator, over) == offered(viewer, runs) == offered(viewer, asks) == []
+    assert viewer.get(f"/plans/{runs}/acts/pause").status_code == 403
+
+
+def test_what_will_happen_is_said_before_it_does(gateway: Gateway, planner: Planner) -> None:
+    plan_id = asking(planner)
+
+    page = signed_in(gateway, Right.OPERATOR).get(f"/plans/{plan_id}/acts/reject?step_id=change").text
+
+    assert "The step does not start, and the plan halts." in page
+    assert "It cannot be undone." in page
+    assert planner.view(plan_id).state == "EXECUTING"
+
+
+def test_an_act_is_obeyed_and_leads_back_to_its_plan(gateway: Gateway, planner: Planner) -> None:
+    plan_id, other, client = asking(planner), executing(planner), signed_in(gateway, Right.OPERATOR)
+    at = f"/plans/{plan_id}"
+
+    with obeying(planner.container):
+        paused = act(client, f"{at}/acts/pause", until="4h", reason=f"lunch {HOSTILE}")
+        page = client.get(paused.headers["location"]).text
+        offers = offered(client, plan_id)
+        resumed = act(client, f"{at}/acts/resume")
+        approved = act(client, f"{at}/acts/approve?step_id=change", reason="looked at")
+        topped = act(client, f"{at}/acts/top_up", tokens="5000", patch_cycles="")
+        tightened = act(client, f"/plans/{other}/acts/tighten?step_id=fix-b", files="b.py\r\n")
+        skipped = act(client, f"/plans/{other}/acts/skip?step_id=a-check")
+    view = planner.view(plan_id)
+
+    done = (paused, resumed, approved, topped, tightened, skipped)
+    paths = [each.headers["location"].partition("?command=")[0] for each in done]
+    assert paths == [at] * 4 + [f"/plans/{other}"] * 2
+    told = [re.findall('class="banner green">(.*?)<', client.get(each.headers["location"]).text) for each in done]
+    assert told == [[f"{name}: done."] for name in ("Pause", "Resume", "Approve", "Top up", "Tighten", "Skip")]
+    assert "Pause: done." in page
+    assert "lunch &lt;script&gt;" in page
+    assert ("resume" in offers, "pause" in offers) == (True, False)
+    assert view.budget.tokens.limit == 105_000
+    assert all(step.waiting is None for step in view.steps)
+
+
+def test_a_refusal_is_told_with_what_was_written(gateway: Gateway, planner: Planner) -> None:
+    plan_id, client = executing(planner), signed_in(gateway, Right.OPERATOR)
+    at = f"/plans/{plan_id}/acts"
+
+    with obeying(planner.container):
+        refused = act(client, f"{at}/resume", reason=f"because {HOSTILE}")
+    wrong = [
+        act(client, f"{at}/top_up"),
+        act(client, f"{at}/top_up", tokens="-5"),
+        act(client, f"{at}/top_up", tokens="9" * 12),
+        act(client, f"{at}/tighten"),
+        act(client, f"{at}/answer", answer="{no json"),
+    ]
+
+    assert (refused.status_code, "the plan is not paused" in refused.text) == (409, True)
+    assert "because &lt;script&gt;" in refused.text
+    assert [each.status_code for each in wrong] == [422] * 5
+    assert "{no json" in wrong[-1].text
+    assert "Sent. The planner has not said" in client.get(f"/plans/{plan_id}?command=none").text
+
+
+def test_an_act_that_is_sent_twice_is_obeyed_once(gateway: Gateway, planner: Planner) -> None:
+    plan_id, client = executing(planner), signed_in(gateway, Right.OPERATOR)
+    address = f"/plans/{plan_id}/acts/top_up"
+    fields = {**hidden(client.get(address).text), "tokens": "5"}
+
+    with obeying(planner.container):
+        answers = [client.post(address, data=fields).status_code for _ in range(2)]
+
+    assert answers == [303, 303]
+    assert planner.view(plan_id).budget.tokens.limit == 100_005
+
+
+def test_nothing_is_done_without_the_right_the_plan_and_the_token(gateway: Gateway, planner: Planner) -> None:
+    ours, theirs = executing(planner), planner.submit(tenant="initech")
+    operator, viewer = signed_in(gateway, Right.OPERATOR, tenant="default"), signed_in(gateway, Right.VIEWER)
+    fields = hidden(operator.get(f"/plans/{ours}/acts/halt").text)
+    (csrf,) = re.findall('name="csrf" value="(.*?)"', viewer.get("/").text)
+    before = gateway.redis.xlen(Partition(0).commands)
+
+    answers = [
+        operator.post(f"/plans/{theirs}/acts/halt", data=fields),
+        operator.post(f"/plans/{ours}/acts/halt", data={**fields, "csrf": csrf}),
+        operator.post(f"/plans/{ours}/acts/halt", data=fields, headers={"Origin": "https://evil.example"}),
+        operator.post(f"/plans/{ours}/acts/migrate", data=fields),
+        operator.post(f"/plans/{ours}/acts/skip", data={**fields, "step_id": "none"}),
+        viewer.post(f"/plans/{ours}/acts/halt", data={**fields, "csrf": csrf}),
+        gateway.client(Right.ADMIN).post(f"/plans/{ours}/acts/halt", data=fields, headers={"Origin": gateway.url}),
+    ]
+
+    assert [each.status_code for each in answers] == [404, 403, 403, 422, 404, 403, 401]
+    assert gateway.redis.xlen(Partition(0).commands) == before

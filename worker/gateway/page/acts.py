@@ -1,0 +1,244 @@
+"""`/plans/{plan_id}/acts/{act}`: what a person does about a plan: the page says what will happen, a form does that."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.responses import RedirectResponse
+from starlette.concurrency import run_in_threadpool
+
+from schemas import codec
+from schemas.api_key import ApiKey, Right
+from schemas.base import PlanState, StepState
+from schemas.command import CommandName
+from schemas.plan import PlanSummary, PlanView, StepView
+from schemas.times import rfc3339
+from worker.gateway.access import Access, having
+from worker.gateway.context import Context, Doors
+from worker.gateway.page.forms import Fields, Signed
+from worker.gateway.page.rendering import HEADERS, query, render
+from worker.gateway.page.route import PageRoute
+from worker.gateway.problems import Refusal
+from worker.gateway.routes.commands import INFORMING, obey
+from worker.gateway.visible import Plan, find_plan
+from worker.store import history, queries
+from worker.store.keys import PlanKeys
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+WAIT_S = 10.0  # for what becomes of it
+SEE_OTHER, UNUSABLE, CONFLICT, MISSING = 303, 422, 409, 404
+ENDED = frozenset({PlanState.COMPLETED, PlanState.HALTED, PlanState.REJECTED})
+OPEN = frozenset({StepState.PENDING.value, StepState.BLOCKED.value, StepState.ACTIVE.value})
+PAUSES = {"": "until somebody resumes it", "1h": "for an hour", "4h": "for four hours", "1d": "for a day"}
+HOURS = {"1h": 1, "4h": 4, "1d": 24}
+AMOUNTS = {
+    "tokens": "More tokens",
+    "patch_cycles": "More patch cycles",
+    "failing_outcomes": "More failing outcomes",
+    "wall_clock_s": "More seconds",
+}
+
+
+class Act(StrEnum):
+    """What the page lets a person do about a plan or a step."""
+
+    PAUSE = CommandName.PAUSE.value
+    RESUME = CommandName.RESUME.value
+    TOP_UP = CommandName.TOP_UP.value
+    TIGHTEN = CommandName.TIGHTEN.value
+    CANCEL = CommandName.CANCEL.value
+    HALT = CommandName.HALT.value
+    ANSWER = CommandName.ANSWER.value
+    APPROVE = CommandName.APPROVE.value
+    REJECT = CommandName.REJECT.value
+    SKIP = CommandName.SKIP.value
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """How an act is called, and what it will do."""
+
+    title: str
+    effect: str
+    is_final: bool = False  # nothing takes it back
+
+
+TELL = {
+    Act.PAUSE: Told(
+        "Pause", "No further step starts. Attempts in flight go on to their end, and their outcomes count."
+    ),
+    Act.RESUME: Told("Resume", "Steps that may start do so again."),
+    Act.TOP_UP: Told("Top up", "Raises limits of this plan by what you add. No budget can be lowered again.", True),
+    Act.TIGHTEN: Told(
+        "Tighten",
+        "Leaves only the files that you name, or raises the risk of a step. Nothing is ever given back. An attempt "
+        "that holds another file is told to stop, and starts again with less.",
+        True,
+    ),
+    Act.CANCEL: Told(
+        "Cancel", "Ends the plan: nothing starts any more, and attempts in flight are told to stop.", True
+    ),
+    Act.HALT: Told("Halt", "Ends the plan as halted: nothing starts any more, and attempts are told to stop.", True),
+    Act.ANSWER: Told("Answer", "The plan goes on by what you answer.", True),
+    Act.APPROVE: Told("Approve", "The step may start as soon as what it waits for is done.", True),
+    Act.REJECT: Told("Reject", "The step does not start, and the plan halts.", True),
+    Act.SKIP: Told("Skip", "The step is not run, or not again; steps that wait for it go on as if it were done.", True),
+}
+
+
+def of_plan(plan: PlanSummary, key: ApiKey) -> list[Act]:
+    """List what a key may do about a plan now."""
+    if plan.state in ENDED:
+        return []
+    asks = plan.waiting is not None and plan.waiting.kind != "approval"
+    answers = [Act.ANSWER] if asks and (key.may(Right.OPERATOR) or _may_inform(plan, key)) else []
+    if not key.may(Right.OPERATOR):
+        return answers
+    if plan.state is PlanState.CREATED:
+        return [*answers, Act.CANCEL]
+    return [*answers, Act.RESUME if plan.paused else Act.PAUSE, Act.TOP_UP, Act.TIGHTEN, Act.CANCEL, Act.HALT]
+
+
+def _may_inform(plan: PlanSummary, key: ApiKey) -> bool:
+    return key.may(Right.ANSWER) and plan.waiting is not None and plan.waiting.kind == INFORMING
+
+
+def of_step(plan: PlanSummary, step: StepView, key: ApiKey) -> list[Act]:
+    """List what a key may do about a step now."""
+    if plan.state in ENDED or not key.may(Right.OPERATOR) or step.state not in OPEN:
+        return []
+    return [*([Act.APPROVE, Act.REJECT] if step.waiting else []), Act.SKIP, Act.TIGHTEN]
+
+
+@router.get("/plans/{plan_id}/acts/{act}", dependencies=[Depends(having(Right.OPERATOR, Right.ANSWER))])
+def asks(
+    request: Request,
+    plan: Plan,
+    doors: Doors,
+    act: Act,
+    step_id: Annotated[str | None, Query(max_length=64)] = None,
+) -> Response:
+    """Say what an act will do, and ask for what it needs."""
+    return _form(request, doors, plan, act, {"step_id": step_id or "", "command_id": uuid.uuid4().hex})
+
+
+@router.post("/plans/{plan_id}/acts/{act}")
+async def acts(request: Request, doors: Doors, form: Signed, plan_id: str, act: Act) -> Response:
+    """Do what the form says, as a command that the planner may refuse; leads back to the plan."""
+    form.caller.demand(Right.OPERATOR, Right.ANSWER)
+    plan = await run_in_threadpool(find_plan, doors, form.caller, plan_id)
+    try:
+        said = _command(plan, act, form.fields)
+        await obey(doors, form.caller, said, None, WAIT_S)
+    except Refusal as refusal:
+        if refusal.problem.status not in (UNUSABLE, CONFLICT):
+            raise
+        fields = {**form.fields, "command_id": uuid.uuid4().hex}  # the one before may have been noted
+        return await run_in_threadpool(_form, request, doors, plan, act, fields, refusal)
+    return RedirectResponse(f"/plans/{plan_id}{query({}, command=said['command_id'])}", SEE_OTHER, HEADERS)
+
+
+def _form(
+    request: Request, doors: Context, plan: PlanSummary, act: Act, fields: Fields, refusal: Refusal | None = None
+) -> Response:
+    view = queries.plan(doors.client, doors.partitions, plan.plan_id)
+    if view is None:  # it was forgotten just now
+        raise Refusal("no_such_plan", f"There is no plan {plan.plan_id}.", MISSING)
+    return render(
+        request,
+        "act.html",
+        (refusal.problem.status or UNUSABLE) if refusal else 200,
+        plan=view,
+        step=_step(view, fields.get("step_id", "")),
+        act=act,
+        told=TELL[act],
+        fields=fields,
+        refusal=refusal.problem if refusal else None,
+        pauses=PAUSES,
+        amounts=AMOUNTS,
+    )
+
+
+def _step(view: PlanView, step_id: str) -> StepView | None:
+    if not step_id:
+        return None
+    for step in view.steps:
+        if step.step_id == step_id:
+            return step
+    raise Refusal("no_such_step", f"The plan has no step {step_id[:64]!r}.", MISSING)
+
+
+def _command(plan: PlanSummary, act: Act, fields: Fields) -> dict[str, Any]:
+    """Make the body of a command out of a form; raises Refusal."""
+    step_id = fields.get("step_id") or None
+    said: dict[str, Any] = {
+        "command": act.value,
+        "scope": "step" if step_id else "plan",
+        "plan_id": plan.plan_id,
+        "command_id": fields.get("command_id") or uuid.uuid4().hex,
+        "reason": " ".join(fields.get("reason", "").split()),
+        **({"step_id": step_id} if step_id else {}),
+    }
+    if act in VALUES:
+        said["value"] = VALUES[act](fields)
+    if act is Act.PAUSE and (hours := HOURS.get(fields.get("until", ""))):
+        said["until"] = rfc3339(int((datetime.now(UTC) + timedelta(hours=hours)).timestamp() * 1000))
+    return said
+
+
+def _amounts(fields: Fields) -> dict[str, int]:
+    found = {name: fields[name].strip() for name in AMOUNTS if fields.get(name, "").strip()}
+    if not found or not all(
+        text.isascii() and text.isdigit() and len(text) < len("1000000000") for text in found.values()
+    ):
+        raise Refusal("nothing_to_add", "Say how much to add, as whole numbers.", UNUSABLE)
+    return {name: int(text) for name, text in found.items()}
+
+
+def _less(fields: Fields) -> dict[str, Any]:
+    files = [line.strip() for line in fields.get("files", "").splitlines() if line.strip()]
+    risk = fields.get("risk", "")
+    value = {**({"allowed_files": files} if files else {}), **({"risk_level": risk} if risk else {})}
+    if not value:
+        raise Refusal("nothing_to_tighten", "Name the files that are left, or a risk.", UNUSABLE)
+    return value
+
+
+def _answer(fields: Fields) -> Any:
+    """Read an answer: JSON where it is an object or a list, else text as it stands."""
+    text = fields.get("answer", "").replace("\r\n", "\n")
+    if not text.strip():
+        raise Refusal("no_answer_given", "Write an answer.", UNUSABLE)
+    if text.lstrip()[:1] in ("{", "["):
+        try:
+            return codec.loads(text.encode())
+        except codec.DecodeError as error:
+            raise Refusal("invalid_json", f"The answer begins like JSON and is none: {error}.", UNUSABLE) from error
+    return text
+
+
+VALUES: dict[Act, Callable[[Fields], Any]] = {Act.TOP_UP: _amounts, Act.TIGHTEN: _less, Act.ANSWER: _answer}
+
+
+def became_of(doors: Context, keys: PlanKeys, command_id: str | None) -> str | None:
+    """Say what the log of a plan knows of a command; None where none is asked about."""
+    if not command_id:
+        return None
+    found = history.find_command(doors.client, keys, command_id)
+    if found is None:
+        return "Sent. The planner has not said yet what becomes of it."
+    said, refusal = found
+    title = TELL[Act(said["command"])].title if said.get("command") in set(Act) else str(said.get("command"))
+    return f"{title}: {f'refused, {refusal}' if refusal else 'done'}."
+
+
+def offered(caller: Access, plan: PlanView, steps: tuple[StepView, ...]) -> dict[str, list[Act]]:
+    """List what a caller may do about a plan (under an empty name), and about each of these steps."""
+    return {"": of_plan(plan, caller.key), **{step.step_id: of_step(plan, step, caller.key) for step in steps}}
