@@ -18,7 +18,7 @@ from worker.gateway.event_hub import EventHub
 from worker.gateway.guard import Guard
 from worker.gateway.mcp_door import mcp_door
 from worker.gateway.oidc import Verifier
-from worker.gateway.page import acts, plan_list, plan_view, session, static_files
+from worker.gateway.page import acts, fleet_view, plan_list, plan_view, session, static_files
 from worker.gateway.queue_watch import BLOCK_S
 from worker.gateway.routes import (
     claims,
@@ -50,6 +50,7 @@ ROUTERS = (
     *(commands.router, dead.router, fleet.router, metrics.router, events.router),
     *(webhooks.router, claims.router, outcomes.router),
     *(session.router, static_files.router, plan_list.router, plan_view.router, acts.router),
+    fleet_view.router,
 )
 
 

@@ -49,6 +49,7 @@ MAY: dict[tuple[str, str], set[Right]] = {
     ("POST", "/v1/goals"): {P},
     ("GET", "/v1/goals"): {P, V, O},
     ("GET", "/"): READERS,
+    ("GET", "/fleet"): {V, O},
     ("GET", "/plans/{plan_id}"): READERS,
     ("GET", "/plans/{plan_id}/acts/{act}"): {O, A},
     ("GET", "/v1/plans"): READERS,

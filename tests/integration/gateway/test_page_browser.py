@@ -42,7 +42,7 @@ def addresses(planner: Planner) -> dict[str, str]:
     asks = plans["asking"]
     acts = {act: f"{asks}/acts/{act}" for act in ("pause", "top_up", "tighten", "cancel", "answer")}
     acts["approve"] = f"{asks}/acts/approve?step_id=change"
-    return {**lists, **plans, **acts, "no plan": "/plans/none"}
+    return {**lists, **plans, **acts, "fleet": "/fleet", "no plan": "/plans/none"}
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])

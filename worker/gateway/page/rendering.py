@@ -16,7 +16,8 @@ from schemas.base import PlanState, StepState
 from schemas.plan import BudgetLine
 from worker.gateway.access import SESSION_COOKIE, Access
 from worker.gateway.page.static_files import address_of
-from worker.render.plan import STEP_LOOKS, told_state
+from worker.gateway.routes.fleet import FLEET_RIGHTS
+from worker.render.plan import STEP_LOOKS, span, told_state
 from worker.store import page_sessions
 
 PLAN_MARKS = {  # beside the colour, which not everybody sees
@@ -77,6 +78,7 @@ def _environment() -> Environment:
         "plan_mark": lambda state: PLAN_MARKS.get(state, OTHER_PLAN),
         "query": query,
         "share": share,
+        "span": span,
         "step_mark": lambda state: STEP_LOOKS[StepState(state)][0],
         "told_state": told_state,
     }
@@ -92,6 +94,10 @@ def render(request: Request, template: str, status: int = 200, **values: Any) ->
     key: ApiKey | None = caller.key if caller else None
     session = request.cookies.get(SESSION_COOKIE) if caller else None
     body = ENVIRONMENT.get_template(template).render(
-        key=key, csrf=page_sessions.csrf_of(session) if session else None, path=request.url.path, **values
+        key=key,
+        csrf=page_sessions.csrf_of(session) if session else None,
+        path=request.url.path,
+        may_see_fleet=bool(key and any(key.may(right) for right in FLEET_RIGHTS)),
+        **values,
     )
     return HTMLResponse(body, status, HEADERS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
@@ -16,29 +17,40 @@ from worker.store import day_budgets, fleet, queries
 
 router = APIRouter(tags=["fleet"])
 
-FleetReader = Annotated[Access, Depends(having(Right.VIEWER, Right.OPERATOR))]
+FLEET_RIGHTS = (Right.VIEWER, Right.OPERATOR)
+FleetReader = Annotated[Access, Depends(having(*FLEET_RIGHTS))]
 
 
 @router.get("/v1/queues", response_model=Page[QueueView])
 def queues(caller: FleetReader, doors: Doors) -> Response:
     """List the queues of step specs; a key of a tenant or of repositories sees its own."""
+    return page(find_queues(doors, caller))
+
+
+def find_queues(doors: Context, caller: Access) -> list[QueueView]:
+    """Find the queues that a caller may see."""
     found = fleet.queues(doors.client)
-    return page(each for each in found if caller.key.sees_all or each.queue in caller.key.queues)
+    return [each for each in found if caller.key.sees_all or each.queue in caller.key.queues]
 
 
 @router.get("/v1/controllers", response_model=Page[ControllerView])
 def controllers(caller: FleetReader, doors: Doors) -> Response:
     """List the controllers; not every key sees those of other queues, and of their steps those of others' plans."""
+    return page(find_controllers(doors, caller))
+
+
+def find_controllers(doors: Context, caller: Access) -> list[ControllerView]:
+    """Find the controllers that a caller may see, each with the steps that it may know of."""
     found = fleet.controllers(doors.client)
     if caller.key.sees_all:
-        return page(found)
+        return found
     in_hand = [step.plan_id for each in found for step in each.steps]
     owners = queries.owners(doors.client, doors.partitions, in_hand)
     ours = {plan_id for plan_id, owner in owners.items() if caller.may_see(*owner)}
     mine = (each for each in found if set(each.queues) & set(caller.key.queues))
-    return page(
+    return [
         each.model_copy(update={"steps": tuple(step for step in each.steps if step.plan_id in ours)}) for each in mine
-    )
+    ]
 
 
 @router.get("/v1/budgets", response_model=Page[DayBudgetView])
@@ -51,9 +63,14 @@ def budgets(
     """List the day budgets of tenants and repositories, or those that are named; none where no day is limited."""
     named = [f"tenant:{tenant}"] if tenant else []
     named += [f"repository:{repo}"] if repo else []
+    return page(find_budgets(doors, caller, named))
+
+
+def find_budgets(doors: Context, caller: Access, named: Sequence[str] = ()) -> list[DayBudgetView]:
+    """Find the day budgets that a caller may see, of these scopes or of all that were used."""
     scopes = named or day_budgets.used_scopes(doors.client, doors.partitions)
     limits = {scope: limit for scope in scopes if _may_see(caller, scope) and (limit := _limit(doors, scope))}
-    return page(day_budgets.read(doors.client, doors.partitions, limits))
+    return day_budgets.read(doors.client, doors.partitions, limits)
 
 
 def _may_see(caller: Access, scope: str) -> bool:

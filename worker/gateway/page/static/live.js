@@ -11,8 +11,9 @@ const LONGEST_PAUSE_MS = 30_000;
 
 const wait = (ms) => new Promise((done) => setTimeout(done, ms));
 
-export function follow(address, status) {
-  const updates = new Updates();
+// Follows `address`; `shortestMs` are at least between two updates where they cost more than usual.
+export function follow(address, status, shortestMs) {
+  const updates = new Updates(Math.max(SHORTEST_MS, shortestMs));
   let stream = null;
 
   const tell = (state, text) => {
@@ -76,6 +77,11 @@ export function follow(address, status) {
 class Updates {
   #asked = false;
   #runs = false;
+  #shortestMs;
+
+  constructor(shortestMs) {
+    this.#shortestMs = shortestMs;
+  }
 
   ask() {
     this.#asked = true;
@@ -88,7 +94,7 @@ class Updates {
       this.#asked = false;
       const began = Date.now();
       await update().catch(() => {}); // the next event asks again
-      await wait(Math.max(SHORTEST_MS, (SHARE - 1) * (Date.now() - began)));
+      await wait(Math.max(this.#shortestMs, (SHARE - 1) * (Date.now() - began)));
     }
     this.#runs = false;
   }

@@ -4,5 +4,5 @@ import { follow } from "./live.js";
 import { tellTimes } from "./times.js";
 
 tellTimes(document);
-const { events } = document.body.dataset;
-if (events) follow(events, document.querySelector(".stream"));
+const { events, updateMs } = document.body.dataset;
+if (events) follow(events, document.querySelector(".stream"), Number(updateMs ?? 0));

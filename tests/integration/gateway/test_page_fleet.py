@@ -1,0 +1,81 @@
+"""The fleet on the page: who waits, who works, what a day still allows, and who sees which of that."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from schemas.api_key import Right
+from tests.support.gateway import Gateway, running_gateway
+from tests.support.planner import Planner
+from worker.store import owners
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def gateway(redis_url: str) -> Iterator[Gateway]:
+    with running_gateway(redis_url, tenant_day_tokens=1_000_000) as running:
+        yield running
+
+
+@pytest.fixture
+def planner(gateway: Gateway) -> Planner:
+    return Planner(gateway.settings.redis_url, tenant_day_tokens=1_000_000)
+
+
+def claim(gateway: Gateway, queue: str, **info: Any) -> None:
+    """Have a controller claim a step of a queue."""
+    body = {"claim_id": f"c-{queue}", "queues": [queue], "controller": f"ctl-{queue}", "wait_s": 5, "info": info}
+    answer = gateway.client(Right.CONTROLLER, queues=(queue,)).post("/v1/steps:claim", json=body)
+    assert len(answer.json()["steps"]) == 1, answer.text
+
+
+def fleet(gateway: Gateway, *rights: Right, **of: Any) -> httpx.Response:
+    return gateway.client(*rights, **of).get("/fleet")
+
+
+def test_a_fleet_without_anything_says_what_to_start(gateway: Gateway) -> None:
+    answer = fleet(gateway, Right.VIEWER)
+
+    assert answer.status_code == 200
+    for said in ("No step was queued yet", "planner controller --agent", "No worker owns a partition"):
+        assert said in answer.text
+    assert fleet(gateway, Right.PRODUCER).status_code == 403
+
+
+def test_queues_controllers_budgets_and_workers_are_told(gateway: Gateway, planner: Planner) -> None:
+    plan_id = planner.submit()
+    planner.submit(queue="gpu", tenant="acme")
+    claim(gateway, "default", host=HOSTILE, version="1.2", done=7, failed=[HOSTILE])
+    owners.attend(gateway.redis, "host-a:1:x")
+    owners.hold(gateway.redis, "host-a:1:x", {0: "take"})
+
+    said = fleet(gateway, Right.VIEWER).text
+
+    rows = re.findall(r"<tr>(.*?)</tr>", said, re.DOTALL)
+    (gpu,) = [row for row in rows if ">gpu<" in row]
+    assert "nobody reads it" in gpu
+    assert f'<a href="/plans/{plan_id}#step-look">look</a>' in said
+    assert "&lt;script&gt;" in said
+    assert said.count("<script") == 1
+    assert "tenant acme" in said
+    assert "host-a:1:x" in said
+
+
+def test_a_key_of_a_tenant_sees_its_own_queues_controllers_and_budget(gateway: Gateway, planner: Planner) -> None:
+    gateway.key(Right.CONTROLLER, tenant="initech", queues=("initech-q",))
+    theirs = planner.submit(queue="initech-q", tenant="initech")
+    planner.submit(tenant="acme")
+    claim(gateway, "default")
+
+    said = fleet(gateway, Right.VIEWER, tenant="acme").text
+
+    assert "tenant acme" in said
+    assert "ctl-default" in said
+    for other in ("initech", theirs, "Workers"):
+        assert other not in said
