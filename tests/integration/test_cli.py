@@ -417,7 +417,12 @@ def test_up_obeys_while_a_goal_is_drafted(tmp_path: Path) -> None:
 def test_the_server_of_up_has_a_random_password_which_only_its_user_can_read(tmp_path: Path) -> None:
     data, port = tmp_path / "data", free_port()
     data.mkdir(mode=0o755)  # as an older version made it
-    process = spawn("up", "--port", str(port), cwd=tmp_path, PLANNER_DATA_DIR=str(data))
+    opened, browser = tmp_path / "opened", tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\nprintf %s "$1" > {opened}\n')
+    browser.chmod(0o755)
+    process = spawn(
+        "up", "--port", str(port), "--open", cwd=tmp_path, PLANNER_DATA_DIR=str(data), BROWSER=f"{browser} %s"
+    )
     assert process.stdout is not None
     greeting = process.stdout.readline() + process.stdout.readline()
     url = str(nearby_server.url(data))
@@ -428,6 +433,7 @@ def test_the_server_of_up_has_a_random_password_which_only_its_user_can_read(tmp
     shown = [path.read_bytes() for path in _processes(process.pid)]
     http, key = (data / nearby_server.GATEWAY_URL).read_text(), (data / nearby_server.API_KEY).read_text()
     assert f"Over HTTP: {http}, with the key in {data / nearby_server.API_KEY}" in greeting
+    assert wait_until(lambda: opened.exists() and opened.read_text(), what="the page is opened") == f"{http}/"
     headers = {"Authorization": f"Bearer {key}"}
     assert httpx.get(f"{http}/v1/plans", headers=headers, timeout=60).status_code != 401  # the gateway may be starting
     assert (data / nearby_server.API_KEY).stat().st_mode & 0o777 == 0o600

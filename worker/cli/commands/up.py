@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+import webbrowser
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from importlib.util import find_spec
@@ -41,6 +42,7 @@ Worker: TypeAlias = "subprocess.Popen[bytes]"
 def up(
     port: Annotated[int, typer.Option(help="Where the server listens; another one if that is taken.")] = PORT,
     concurrency: Annotated[int, typer.Option("--concurrency", "-c", min=1, help="Tasks side by side.")] = 1,
+    opens: Annotated[bool, typer.Option("--open", help="Open the gateway's page in a browser.")] = False,
     secrets_fd: SecretsFd = None,
 ) -> int:
     """Start a planner on this machine: a worker, a gateway, and a server of its own.
@@ -59,13 +61,13 @@ def up(
     with _stopped_by_signals():
         if "redis_url" in settings.model_fields_set:
             _check(settings.redis_url, settings)
-            return _serve(settings.redis_url, concurrency, settings)
+            return _serve(settings.redis_url, concurrency, settings, opens=opens)
         with _valkey(settings.data_dir, port) as url:
-            return _serve(url, concurrency, settings)
+            return _serve(url, concurrency, settings, opens=opens)
     return OK
 
 
-def _serve(url: str, concurrency: int, settings: Settings) -> int:
+def _serve(url: str, concurrency: int, settings: Settings, *, opens: bool) -> int:
     from worker.process.shutdown import STUCK
 
     workers: dict[str, Worker] = {}
@@ -75,6 +77,8 @@ def _serve(url: str, concurrency: int, settings: Settings) -> int:
         _start(workers, url, WORKER, worker)
         http = _start_gateway(workers, url, settings)
         _greet(url, settings, http)
+        if opens and http:
+            webbrowser.open(f"{http}/")
         while code == STUCK:
             what, code = _first_end(workers)
             if code == STUCK:
@@ -192,6 +196,7 @@ def _greet(url: str, settings: Settings, http: str | None) -> None:
     say(f"The planner is up at {place(url)}. Ctrl-C ends it.")
     if http:
         say(f"Over HTTP: {http}, with the key in {settings.data_dir / nearby_server.API_KEY}")
+        say(f"In a browser: {http}/, where that key signs in")
     else:
         say("There is no HTTP: pip install 'planner-worker[gateway]'")
     if "redis_url" not in settings.model_fields_set:
