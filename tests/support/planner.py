@@ -133,13 +133,14 @@ def retried(planner: Planner) -> str:
 
 
 def hostile(planner: Planner, text: str) -> str:
-    """A plan that has a text in every field that comes from outside."""
+    """A plan that has a text in every field that may come from outside and is told to people."""
     steps = [{**step, "title": text[:80], "intent": text} for step in STEPS]
-    plan_id = planner.submit(goal=text, steps=steps, context={"repo": text, "constraints": [text]})
+    plan_id = planner.submit(goal=text, steps=steps, context={"constraints": [text]})
     planner.report("look", plan_id)
     evidence = {"category": "TEST_FAILURE", "stack_trace_head": text, "suggestion": text, "signature": text}
-    said = {"success": False, "tests_passed": False, "failing_tests": [text], "controller": text}
-    planner.report("fix-b", plan_id, touched_files=["b.py", text], failure_evidence=evidence, **said)
+    transcript = {"host": text, "path": text, "digest": f"sha256:{'0' * 64}"}
+    said = {"success": False, "tests_passed": False, "failing_tests": [text], "transcript": transcript}
+    planner.report("fix-b", plan_id, touched_files=["b.py"], failure_evidence=evidence, **said)
     return plan_id
 
 

@@ -226,6 +226,8 @@ def test_text_from_outside_is_text_on_every_page(gateway: Gateway, planner: Plan
         tags = [tag for tag, _ in Markup(answer.text).elements]
         assert (tags.count("script"), tags.count("img"), "i" in tags) == (1, 1, False), path
         assert not re.search("[\x00-\x08\x0b-\x1f\u202e]", answer.text.replace("\r", ""))
+    attempt = client.get(f"/plans/{plan_id}").text.partition('class="attempt"')[2]
+    assert attempt.count("&lt;script&gt;alert(1)") >= 3  # the reason, and both parts of where the transcript lies
     assert HOSTILE[:25] in "".join(Markup(client.get("/").text).texts)
 
 

@@ -77,6 +77,8 @@ def test_text_from_outside_does_nothing(viewer: Tab, gateway: Gateway, planner: 
     page = viewer.open(f"/plans/{plan_id}")
     expect(page.locator("h1")).to_contain_text("<script>document.title='owned'</script>")
     page.locator("summary").evaluate_all("all => all.forEach(each => each.parentElement.open = true)")
+    for shown in (".attempt pre", ".attempt .note", ".step-head"):
+        assert "document.title='owned'" in page.locator(f"#step-fix-b {shown}").first.inner_text()
     assert page.locator("main img, main script").count() == 0
     assert page.title() != "owned"
 
