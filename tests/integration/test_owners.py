@@ -104,7 +104,7 @@ def test_workers_share_the_partitions_and_take_over_from_one_that_stops(store: R
     with attending(redis_url, "b", 4) as second:
         with attending(redis_url, "a", 4) as first:
             wait_until(lambda: len(first.owned) == len(second.owned) == 2, what="two each")
-            assert {first.of(number) for number in second.owned} == {Owner.ELSEWHERE}
+            wait_until(lambda: {first.of(number) for number in second.owned} == {Owner.ELSEWHERE}, what="each knows")
             began = time.monotonic()
         wait_until(lambda: len(second.owned) == 4, what="all of them")
 
