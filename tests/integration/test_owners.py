@@ -33,7 +33,7 @@ from worker.store import clients, deployment, functions, keys, owners
 from worker.store.keys import GROUP, Partition
 from worker.store.owners import LEASE_MS
 
-HANDED_S = 2.0  # for a partition that is given back: a look of the others, on a busy machine
+HANDED_S = 4.0  # for a partition that is given back: a look of the others, on a busy machine, and less than a lease
 
 
 def owner_of(redis: Redis, number: int = 0) -> str:
