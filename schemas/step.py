@@ -96,28 +96,25 @@ SENT_OMITTED = {name: value for name, value in OMITTED.items() if name not in UN
 
 
 def pack_step(step: PlannedStep) -> bytes:
-    """Encode a step for the store, without what OMITTED says again."""
-    kept = _fields(step).copy()
+    """Encode a step by the names of its fields, without what OMITTED says again: for the log, and for its digest there.
+
+    Plans of the first layout store it so, too.
+    """
+    kept = fields_of(step).copy()
     for name, value in _LEFT_OUT:
         if kept[name] == value:
             del kept[name]
-    return codec.dumps(kept, _fields)
+    return codec.dumps(kept, fields_of)
 
 
 _LEFT_OUT = tuple((name, () if value == [] else value) for name, value in OMITTED.items())  # as a step holds them
 
 
-def _fields(record: Any) -> dict[str, Any]:
+def fields_of(record: Any) -> dict[str, Any]:
     """Take the fields of a record, those that a newer version added last; `model_dump` takes ten times as long."""
     if not isinstance(record, Record):
         raise TypeError(type(record).__name__)
     return record.__dict__ | record.__pydantic_extra__ if record.__pydantic_extra__ else record.__dict__
-
-
-def unpack_step(raw: bytes) -> dict[str, Any]:
-    """Read what `pack_step` wrote, with every field; those that were omitted come last."""
-    found: dict[str, Any] = codec.loads(raw)
-    return found | {name: value for name, value in OMITTED.items() if name not in found}
 
 
 class PreviousFailure(Outbound):

@@ -47,22 +47,22 @@ class StepStatus:
         found.unknown = tuple(record[STATUS_SIZE:])
         return found
 
-    def encode(self) -> bytes:
-        """Write the record as a JSON array in the order of the fields."""
-        known = (  # every outcome writes some of these; to read them by a list of names costs it more
-            self.unmet,
-            self.state,
-            self.index,
-            self.attempt,
-            self.failures,
-            self.digest,
-            self.signature,
-            self.repeats,
-            self.skipped_by,
-            self.previous,
-            self.approval,
+    @property
+    def columns(self) -> tuple[Any, ...]:
+        """The fields in their order, behind them what a newer version added."""
+        known = (
+            *(self.unmet, self.state, self.index, self.attempt, self.failures, self.digest),
+            *(self.signature, self.repeats, self.skipped_by, self.previous, self.approval),
         )
-        return codec.dumps(known + self.unknown if self.unknown else known)
+        return known + self.unknown
+
+    def encode(self) -> bytes:
+        """Write the record as a JSON array in the order of the fields, without most of the last that are empty."""
+        if self.signature or self.repeats or self.skipped_by or self.previous or self.approval or self.unknown:
+            return codec.dumps(self.columns)
+        if self.attempt or self.failures or self.digest:
+            return codec.dumps((self.unmet, self.state, self.index, self.attempt, self.failures, self.digest))
+        return codec.dumps((self.unmet, self.state, self.index))
 
 
 STATUS_SIZE = len(fields(StepStatus)) - 1  # elements that this version knows
@@ -132,6 +132,7 @@ class PlanHead:
     # Left out of the record where there is none.
     traceparent: str | None = None  # of the trace that the plan belongs to
     policy: str | None = None  # the digest of the policy that the plan was made under, and goes on under
+    layout: int | None = None  # by which its steps are stored; None for the first
     unknown: dict[str, Any] | None = field(default=None, init=False)
 
     @classmethod
@@ -155,7 +156,7 @@ class PlanHead:
         return codec.dumps({**record, **(self.unknown or {})})
 
 
-OMITTED_FIELDS = ("traceparent", "policy")
+OMITTED_FIELDS = ("traceparent", "policy", "layout")
 HEAD_FIELDS = tuple(each.name for each in fields(PlanHead) if each.name != "unknown")
 
 

@@ -15,6 +15,7 @@ from schemas.base import StepState as S
 from schemas.base import UnknownFields
 from schemas.goal import Goal
 from schemas.stored import USAGE_NAMES, PlanHead, PlanRecord
+from schemas.stored_step import LAYOUT
 from schemas.times import DAY_MS
 from tasks.base.batches import batches
 from tasks.base.log_chain import LOG, LogHead, find_head
@@ -76,6 +77,7 @@ class PlanSeed:
     policy: Policy = BUILT_IN  # that it is made under, and goes on under
     log_head: LogHead | None = None  # of a creation that was cut short, or waited for a drafter
     code: str = ""  # as in Snapshot
+    layout: int = LAYOUT  # by which its steps are stored
 
 
 def plan(goal: Goal, catalogue: Catalogue = CATALOGUE, setting: Setting = NO_SETTING) -> Answer:
@@ -215,6 +217,7 @@ def _begin(plan_seed: PlanSeed, goal: Goal, draft: Draft, *, announced: bool = T
         streak=draft.streak,
         policy=plan_seed.policy.digest or None,
         traceparent=plan_seed.traceparent,
+        layout=plan_seed.layout if plan_seed.layout > 1 else None,
     )
     halting: dict[str, Any] = {"consecutive": 0}
     if plan_seed.log_head:

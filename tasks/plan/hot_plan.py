@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from schemas.stored import Attempt, PlanRecord, StepStatus, decode_live
+from schemas.stored_step import TEXTS, read_texts, window_of
 from tasks.base.policy import BUILT_IN, Policy
 from tasks.plan.changeset import MAX_STEP_CHANGES, Changeset
 from tasks.plan.snapshot import NOTE, WINDOW, Snapshot, Step, Window
@@ -71,6 +72,7 @@ class HotPlan:
     ready: dict[str, int]  # step -> its place in the plan
     todo: list[tuple[str, int]]
     size: int
+    texts: Sequence[str] = ()  # that several of its steps have
     policy: Policy | None = None  # that it was made under, once that was looked up
     cards: dict[str, Any] = field(default_factory=dict)  # what plain_success.py knows of steps
     card: Any = None  # and of the plan
@@ -94,10 +96,10 @@ class HotPlan:
         for name, value in fields:
             size += len(value)
             _put(name.decode(), value, specs, windows)
-        steps = {}
+        steps, texts = {}, read_texts(specs.pop(TEXTS, None))
         for name, raw in statuses:
             step = name.decode()
-            steps[step] = Step(step, specs.get(step), StepStatus.decode(raw))
+            steps[step] = Step(step, specs.get(step), StepStatus.decode(raw), texts=texts)
             size += len(raw)
         return cls(
             plan_id,
@@ -109,6 +111,7 @@ class HotPlan:
             {step: steps[step].status.index for step in map(bytes.decode, ready)},
             [(step, int(number)) for step, number, *_ in (item.decode().split(" ") for item in todo)],
             size,
+            texts,
         )
 
     @property
@@ -141,7 +144,7 @@ class HotPlan:
     def _step(self, step: Step, part: Slice) -> Step:
         if step.step_id in part.must or step.status.unmet <= part.ends:
             return step
-        return Step(step.step_id, None, step.status)
+        return Step(step.step_id, None, step.status, texts=self.texts)
 
     def _window(self, step: str, number: int) -> Sequence[str] | None:
         return self.windows.get((step, number))
@@ -164,7 +167,7 @@ class HotPlan:
         for step_id, raw in change.statuses.items():
             known = self.steps.get(step_id)
             spec = specs.get(step_id, known.spec if known else None)
-            self.steps[step_id] = Step(step_id, spec, StepStatus.decode(raw))
+            self.steps[step_id] = Step(step_id, spec, StepStatus.decode(raw), texts=self.texts)
             if step_id in specs:
                 self.cards.pop(step_id, None)
         for step_id in change.ready_remove:
@@ -187,3 +190,5 @@ def _put(name: str, value: bytes, specs: dict[str, bytes], windows: dict[tuple[s
         windows[step, int(number)] = value.decode().split()
     elif not name.startswith(NOTE):
         specs[name] = value
+        if window := window_of(value):
+            windows[name, 0] = window

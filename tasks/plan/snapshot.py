@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from schemas import codec
 from schemas.step import OMITTED, SENT_OMITTED, UNSENT
 from schemas.stored import Attempt, PlanRecord, StepStatus
+from schemas.stored_step import read_step
 from tasks.base.policy import BUILT_IN, Policy
 
 NOTE = "="  # before the name of a note among the steps of a plan; no step is called so
@@ -25,29 +26,31 @@ class Step:
     status: StepStatus
     stored: dict[str, Any] | None = None
     complete: dict[str, Any] = field(default_factory=dict)
+    texts: Sequence[str] = ()  # of its plan, which `spec` has numbers for
 
     @property
     def facts(self) -> dict[str, Any]:
         """The static part, decoded once; what the store omits is filled in."""
         if self.stored is None:
-            self.stored = codec.loads(self.spec or b"{}")
+            self.stored = read_step(self.spec or b"{}", self.texts)
             self.complete = {**OMITTED, **self.stored}
         return self.complete
 
     @property
     def omitted(self) -> Mapping[str, Any]:
         """The fields for controllers that `spec` leaves out."""
-        stored = self.stored or codec.loads(self.spec or b"{}")
+        stored = self.stored or read_step(self.spec or b"{}", self.texts)
         if SENT_OMITTED.keys().isdisjoint(stored):  # as mostly
             return SENT_OMITTED
         return {name: value for name, value in SENT_OMITTED.items() if name not in stored}
 
     @property
     def sent(self) -> bytes:
-        """`spec` as controllers read it: without what only the planner reads."""
-        if not (self.facts["keeps_answer"] or self.facts["goal_texts"]):  # as mostly
-            return self.spec or b""
-        return codec.dumps({name: value for name, value in (self.stored or {}).items() if name not in UNSENT})
+        """What is stored of the static part as controllers read it: without what only the planner reads."""
+        facts, stored = self.facts, self.stored or {}
+        if facts["keeps_answer"] or facts["goal_texts"]:
+            stored = {name: value for name, value in stored.items() if name not in UNSENT}
+        return codec.dumps(stored)
 
 
 class Window(NamedTuple):
@@ -128,4 +131,5 @@ class Snapshot:
     paused_queues: Mapping[str, StandingCommand] = field(default_factory=dict)  # whose steps do not start
     short_of_memory: bool = False
     policy: Policy = BUILT_IN  # that the plan was created under
+    texts: Sequence[str] = ()  # that several of its steps have
     code: str = ""  # the version of the code that decides, which the log names

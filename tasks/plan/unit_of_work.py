@@ -16,6 +16,7 @@ from schemas.event import event_type
 from schemas.outcome import Outcome
 from schemas.step import PlannedStep, pack_step
 from schemas.stored import DELIVERY, Attempt, StepStatus
+from schemas.stored_step import LAYOUT, TEXTS, read_step, replace_step, shared_texts, store_step
 from schemas.times import rfc3339
 from tasks.base.batches import batches
 from tasks.base.errors import NeedsSteps
@@ -73,6 +74,7 @@ class UnitOfWork:
         self.was_paused = self.is_paused
         self.is_delivering = DELIVERY in self.plan.halting  # whether all that is left of it is its delivery
         self._listed = self.plan.state, lists.is_waiting(self.plan)
+        self._stores_arrays = (self.plan.head.layout or 1) >= LAYOUT
         self.lapsed = 0  # tokens that attempts of another day gave back: they went with that day
         self._tokens = self.plan.reserved["tokens"] + self.plan.spent["tokens"]
 
@@ -153,14 +155,25 @@ class UnitOfWork:
 
         `dependents` says of a step which wait for it; they are stored in windows of WINDOW ids.
         """
+        places: dict[str, int] = {}
+        if self._stores_arrays and not any(self.plan.counts.values()) and (texts := shared_texts(steps)):
+            self.change.specs[TEXTS] = codec.dumps(texts)
+            places = {text: place for place, text in enumerate(texts)}
+            self.snapshot.texts = texts
         for place, planned in enumerate(steps, first):
             state = S.BLOCKED if planned.depends_on else S.PENDING
             step = Step(planned.step_id, None, StepStatus(len(set(planned.depends_on)), state.value, place))
+            step.texts = self.snapshot.texts
             self.snapshot.steps[step.step_id] = step
             self.plan.counts[state.value] = self.plan.counts.get(state.value, 0) + 1
-            self.rewrite(step, pack_step(planned))
-            for number, window in enumerate(batches(dependents.get(step.step_id, ()), WINDOW)):
-                self.change.specs[f">{step.step_id}:{number}"] = " ".join(window).encode()
+            windows = list(batches(dependents.get(step.step_id, ()), WINDOW))
+            if self._stores_arrays:
+                self._put(step, store_step(planned, windows[0] if windows else (), places))
+            else:
+                self._put(step, pack_step(planned))
+            for number, window in enumerate(windows):
+                if number or not self._stores_arrays:
+                    self.change.specs[f">{step.step_id}:{number}"] = " ".join(window).encode()
             if state is S.PENDING:
                 self.make_ready(step)
         self.plan.dirty.add("live")
@@ -198,10 +211,13 @@ class UnitOfWork:
         self.change.ended[step.step_id] = attempt
         return attempt
 
-    def rewrite(self, step: Step, spec: bytes) -> None:
+    def rewrite(self, step: Step, planned: PlannedStep) -> None:
         """Give `step` another static part; the log keeps the one that is stored."""
         if step.spec is not None and step.step_id not in self.change.specs:
-            self.was[step.step_id] = codec.raw(step.spec)
+            self.was[step.step_id] = read_step(step.spec, step.texts)
+        self._put(step, replace_step(step.spec, planned))
+
+    def _put(self, step: Step, spec: bytes) -> None:
         step.spec, step.stored = spec, None
         self.change.specs[step.step_id] = spec
         self.touched[step.step_id] = step

@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 from schemas.base import Mode, RiskLevel
 from schemas.base import StepState as S
-from schemas.step import PlannedStep, pack_step
+from schemas.step import PlannedStep
 from tasks.base.errors import EVERY_STEP, NeedsSteps
 from tasks.base.policy_version import ChangedRule
 from tasks.plan.snapshot import Step
@@ -85,7 +85,7 @@ def raise_risk(unit: UnitOfWork, step: Step, level: str) -> None:
     """Raise the risk of a step for which there is no `risk_refusal`; what was approved was less risky."""
     planned, row = PlannedStep.model_validate(step.facts), RISK[RiskLevel(level)]
     hint = planned.rollback_hint or (ROLLBACK if row.rollback_hint and planned.mode is Mode.PATCH else None)
-    unit.rewrite(step, pack_step(planned.model_copy(update={"risk_level": RiskLevel(level), "rollback_hint": hint})))
+    unit.rewrite(step, planned.model_copy(update={"risk_level": RiskLevel(level), "rollback_hint": hint}))
     if step.step_id not in unit.plan.waits:
         step.status.approval = ""
     unit.emit("step.tightened", {"step_id": step.step_id}, f"its risk is {level} from now on")
@@ -112,7 +112,7 @@ def _narrow(unit: UnitOfWork, step: Step, files: Collection[str]) -> None:
         if task.target_file not in (None, *left):
             task = task.model_copy(update={"target_file": left[0] if left else None})
         narrow = planned.model_copy(update={"allowed_files": left, "controller_task_spec": task})
-        unit.rewrite(step, pack_step(narrow))
+        unit.rewrite(step, narrow)
         unit.emit("step.tightened", {"step_id": step.step_id}, f"{len(left)} of its files are left")
         return
     unit.withdraw(step)

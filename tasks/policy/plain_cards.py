@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any
 
 from msgspec import Struct
 
@@ -14,6 +13,7 @@ from schemas.base import Mode
 from schemas.base import PlanState as P
 from schemas.step import SENT_OMITTED
 from schemas.stored import DELIVERY
+from schemas.stored_step import read_step
 from tasks.base.policy import BUILT_IN
 from tasks.base.policy_version import POLICY_VERSION
 from tasks.plan.hot_plan import HotPlan
@@ -114,7 +114,7 @@ def _is_plain(plan: HotPlan) -> bool:
 
 def _look_at(plan: HotPlan, step: Step) -> StepCard:
     spec = step.spec or b"{}"
-    stored: dict[str, Any] = codec.loads(spec)
+    stored = read_step(spec, step.texts)
     tools, files, estimate = stored["verify_tools"], stored["allowed_files"], stored["estimate"]
     rules = (plan.policy or BUILT_IN).attempts[stored["risk_level"]]
     is_heard = step.spec is None or not HEARD.isdisjoint(stored)  # what a step has not is not stored
@@ -140,7 +140,7 @@ def _look_at(plan: HotPlan, step: Step) -> StepCard:
         lasts,
         stored.get("queue", "default"),
         halt_rules.name_verification(stored),
-        spec[:-1] + _omitted(SENT_OMITTED.keys() & stored.keys()),
+        codec.dumps(stored)[:-1] + _omitted(SENT_OMITTED.keys() & stored.keys()),
     )
 
 

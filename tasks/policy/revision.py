@@ -16,7 +16,7 @@ from schemas.base import FailureCategory as C
 from schemas.base import Mode
 from schemas.base import PlanState as P
 from schemas.outcome import Outcome
-from schemas.step import PlannedStep, pack_step
+from schemas.step import PlannedStep
 from tasks.base.policy import BUILT_IN, Policy
 from tasks.base.policy_version import ChangedRule
 from tasks.plan.snapshot import Step
@@ -176,7 +176,7 @@ def carry_out(
     unit.move_plan(P.REVISING.value, "revising", reason=f"{step.step_id} failed with {category}")
     if found.step.verify != was.verify:
         halt_rules.keep_verification(unit, step)
-    unit.rewrite(step, pack_step(found.step))
+    unit.rewrite(step, found.step)
     if found.before:  # it is ready to start in the place of the step, which waits for it
         unit.insert([found.before], status.index, {found.before.step_id: [step.step_id]})
         unit.snapshot.steps[found.before.step_id].status.previous = dict(previous) if previous else None

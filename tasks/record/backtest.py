@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 from schemas import codec
 from schemas.base import PlanState, StepState
-from schemas.step import unpack_step
 from schemas.stored import Attempt
 from schemas.times import rfc3339
 from tasks.base.errors import PlannerError
@@ -250,7 +249,7 @@ def _allowed(fold: Fold) -> list[Any]:
     """Lay out what the attempts in flight may use."""
     found: list[Any] = []
     for step, raw in fold.plan.active.items():
-        attempt, risk = Attempt.decode(raw), unpack_step(fold.plan.steps[step])["risk_level"]
+        attempt, risk = Attempt.decode(raw), (fold.plan.spec_of(step) or {})["risk_level"]
         lines = fold.plan.policy.attempts[risk].max_diff_lines
         found.append([step, attempt.tokens, attempt.patch_cycles, lines])
     return found

@@ -10,7 +10,8 @@ from schemas import codec
 from schemas.contract import streams
 from schemas.envelope import FieldError
 from schemas.goal import Goal
-from schemas.step import PlannedStep, unpack_step
+from schemas.step import PlannedStep
+from schemas.stored_step import unpack_step
 from tasks.base.errors import PlannerError
 from tasks.base.log_chain import LogHead
 from tasks.base.policy import BUILT_IN, Policy
@@ -148,6 +149,7 @@ def _seed(recorded: RecordedPlan, line: Line, down: int, before: LogHead | None)
         traceparent=head.get("traceparent"),
         log_head=before,
         code=line.get("by", before.by if before else ""),
+        layout=head.get("layout", 1),
     )
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from schemas.stored import HOT, Attempt, PlanRecord, StepStatus, decode_plan
+from schemas.stored_step import TEXTS, read_texts, unpack_step, window_of
 from tasks.base.policy import BUILT_IN, Policy
 from tasks.plan.changeset import Changeset
 from tasks.plan.hot_plan import TODO_PAGE, Slice, select_slice
@@ -40,11 +42,16 @@ class HeldPlan:
         """The plan's own state, decoded anew."""
         return decode_plan([self.fields.get(name) for name in HOT])
 
+    def spec_of(self, step: str) -> dict[str, Any] | None:
+        """Read the static part of `step`, with every field."""
+        spec = self.steps.get(step)
+        return unpack_step(spec, read_texts(self.steps.get(TEXTS))) if spec else None
+
     def dependents(self, step: str) -> list[str]:
         """List the steps that wait for `step`."""
         found, number = list[str](), 0
-        while window := self.steps.get(f">{step}:{number}"):
-            found += window.decode().split()
+        while window := self._window(step, number):
+            found += window
             number += 1
         return found
 
@@ -83,13 +90,16 @@ class HeldPlan:
         )
 
     def _window(self, step: str, number: int) -> Sequence[str] | None:
-        found = self.steps.get(f">{step}:{number}")
-        return None if found is None else found.decode().split()
+        if (beside := self.steps.get(f">{step}:{number}")) is not None:
+            return beside.decode().split()
+        return (number == 0 and window_of(self.steps.get(step, b""))) or None
 
     def _steps(self, part: Slice) -> dict[str, Step]:
         statuses = {name: StepStatus.decode(self.status[name]) for name in part.names if name in self.status}
+        texts = read_texts(self.steps.get(TEXTS))
+        known = {name for name, status in statuses.items() if name in part.must or status.unmet <= part.ends}
         return {
-            name: Step(name, self.steps.get(name) if name in part.must or status.unmet <= part.ends else None, status)
+            name: Step(name, self.steps.get(name) if name in known else None, status, texts=texts)
             for name, status in statuses.items()
         }
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from schemas import codec
-from schemas.step import unpack_step
 from schemas.stored import Attempt, StepStatus
 from tasks.base.errors import PlannerError
 from tasks.base.log_chain import LOG
@@ -112,10 +111,9 @@ def kept_of(plan: HeldPlan) -> Item:
     """Name each part of what is kept of a plan, as exports have it: without the seed, leases and what only times it."""
     found = _parts_of_plan({name: _field(name, raw) for name, raw in plan.fields.items() if name != "lock"})
     for step, raw in plan.status.items():
-        found[f"step {step}: status"] = name_columns(STATUS_NAMES, codec.loads(raw))
+        found[f"step {step}: status"] = name_columns(STATUS_NAMES, StepStatus.decode(raw).columns)
         found[f"step {step}: dependents"] = plan.dependents(step)
-        spec = plan.steps.get(step)
-        found[f"step {step}: spec"] = unpack_step(spec) if spec else None
+        found[f"step {step}: spec"] = plan.spec_of(step)
     for step, raw in plan.active.items():
         attempt = name_columns(ATTEMPT_NAMES, codec.loads(raw.partition(b" ")[2]))
         attempt.pop("lease", None)

@@ -24,6 +24,7 @@ from tests.chaos.controllers import Specs, fleet
 from tests.chaos.machine import Killer, Workers
 from tests.chaos.people import People
 from tests.conftest import wait_until
+from tests.support import versions
 from tests.support.recount import ENDED, HOME, Recount, left_over, plans
 from tests.support.servers import Server
 from worker.store import keys
@@ -70,6 +71,9 @@ def run(request: pytest.FixtureRequest) -> Run:
 def machines(directory: Path, run: Run) -> Iterator[tuple[Server, Workers]]:
     """Run a server and workers; nothing of them is left afterwards."""
     with machine.server(directory) as server:
+        if run.older_share:
+            with Redis.from_url(server.url) as client:
+                versions.keep_layout(client)
         workers = Workers(server.url, directory, run.seed, run.tally, run.older_share)
         try:
             yield server, workers

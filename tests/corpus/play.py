@@ -84,6 +84,7 @@ class Player(Running):
             standing=standing,
             grants=self.store.grants([*self.store.budgets]),
             created=self.store.now - version * DRAFTING_MS,
+            layout=1,  # which older workers read: see test_older_workers.py
         )
         if isinstance(answer, Rejected):
             self._commit([goals.refuse(plan_seed, goal, answer)])

@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from schemas import codec
+from schemas.stored import StepStatus
 from tests.support.planner import Planner, executing, halted, large, rejected
 from worker.cli.commands.app import app
 from worker.store import export, keys
@@ -160,7 +161,7 @@ def test_what_a_newer_version_keeps_is_exported_too(planner: Planner, run: Calla
     plan_id = executing(planner)
     k = P0.plan(plan_id)
     raw: Any = planner.client.hget(k.status, "look")
-    planner.client.hset(k.status, "look", codec.dumps([*codec.loads(raw), {"new": 1}]))
+    planner.client.hset(k.status, "look", codec.dumps([*StepStatus.decode(raw).columns, {"new": 1}]))
     planner.client.hset(k.plan, "surprise", "x")
 
     told = document(run, plan_id)

@@ -157,7 +157,7 @@ def test_a_server_that_was_emptied_is_told_the_number_again(redis_url: str, tmp_
     with Redis.from_url(redis_url) as redis, running_worker(redis_url, tmp_path / "worker.log"):
         redis.flushall()
 
-        wait_until(lambda: redis.hgetall(keys.DEPLOYMENT) == {b"partitions": b"1", b"layout": b"1"})
+        wait_until(lambda: redis.hget(keys.DEPLOYMENT, "partitions") == b"1")
 
 
 def test_a_server_without_the_number_takes_the_one_that_fits_its_plans(redis_url: str) -> None:
@@ -170,6 +170,25 @@ def test_a_server_without_the_number_takes_the_one_that_fits_its_plans(redis_url
         deployment.join(redis, PARTITIONS)
 
         assert redis.hgetall(keys.DEPLOYMENT) == {b"partitions": b"3", b"layout": b"1"}
+
+
+def test_a_new_server_has_the_newest_layout_and_one_in_use_keeps_its_own_until_it_is_raised(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLANNER_REDIS_URL", redis_url)
+    with Redis.from_url(redis_url) as redis:
+        deployment.join(redis, 1)
+        assert deployment.layout_of(redis) == deployment.READS == 2
+        redis.flushall()
+        redis.xgroup_create(keys.GOALS, keys.GROUP, mkstream=True)  # as workers that know no layouts do
+
+        deployment.join(redis, 1)
+
+        assert CliRunner().invoke(app, ["layout"]).output == "1 of 2\n"
+        assert CliRunner().invoke(app, ["layout", "3"]).exit_code != 0
+        assert CliRunner().invoke(app, ["layout", "2"]).output == "2\n"
+        assert CliRunner().invoke(app, ["layout", "1"]).exit_code != 0
+        assert codec.loads(CliRunner().invoke(app, ["layout", "--json"]).output) == {"layout": 2, "newest": 2}
 
 
 def test_commands_and_controllers_refuse_another_number_with_a_sentence(

@@ -204,6 +204,8 @@ def live_through(directory: Path, before: Version, after: Version, told: str = "
     What the first of them called `told` in the records that it wrote, stands in them to the end.
     """
     with machines(directory) as (workers, redis), Fleet(workers.url) as fleet:
+        if after.sources:  # there is no way back from a newer layout
+            versions.keep_layout(redis)
         first, second = workers.start(before), workers.start(before)
         at_once = not (before.sources or after.sources)
         people = People(workers.url, SEED, SUPPLIED, LONG_S / 4, Counter(), at_once=at_once)

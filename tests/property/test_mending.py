@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.base import RiskLevel
-from schemas.step import unpack_step
 from tasks.rules.risk import RISK, is_below
 from tests.support.plans import Running, a_check, a_report, a_step, fail_and_rest
 
@@ -46,7 +45,7 @@ def test_a_mend_is_within_what_was_patched(
     landed = {step.step_id: step for step in steps if plan.states.get(step.step_id) == "DONE"}
     assert ("t-mend" in plan.states) == any(step in landed for step in awaited)
     if "t-mend" in plan.states:
-        mend = unpack_step(plan.store.hash(plan.keys.steps)["t-mend"])
+        mend = plan.facts["t-mend"]
         files, risk = mend["allowed_files"], RiskLevel(mend["risk_level"])
         assert files
         assert len(files) <= RISK[risk].max_files

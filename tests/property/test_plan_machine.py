@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from schemas import codec
 from schemas.command import Command
 from schemas.event import EventData
-from schemas.step import PlannedStep, unpack_step
+from schemas.step import PlannedStep
 from tasks.plan.changeset import Changeset
 from tasks.plan.lifecycle import PLAN_ENDS, PLAN_MOVES, STEP_MOVES
 from tasks.plan.report import Report
@@ -194,8 +194,7 @@ class AnyPlan(RuleBasedStateMachine):
     @property
     def planned(self) -> dict[str, PlannedStep]:
         """The steps as they stand in the store, with those that revisions inserted."""
-        stored = self.plan.store.hash(self.plan.keys.steps)
-        return {step: PlannedStep(**unpack_step(raw)) for step, raw in stored.items() if step[0] not in ">="}
+        return {step: PlannedStep(**facts) for step, facts in self.plan.facts.items()}
 
     def a_revision_only_narrows(self) -> None:
         for name, step in self.planned.items():

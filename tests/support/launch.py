@@ -26,8 +26,9 @@ from typing import Any
 
 from redis.exceptions import ResponseError
 
-from schemas import codec, step
-from schemas.stored import STATUS_SIZE, Attempt, PlanHead, PlanRecord, StepStatus
+from schemas import codec, step, stored_step
+from schemas.step import PlannedStep
+from schemas.stored import Attempt, PlanHead, PlanRecord, StepStatus
 from tasks.plan.unit_of_work import UnitOfWork
 from worker.process.launch import worker_command
 from worker.store.plans import PlanTalk
@@ -156,13 +157,17 @@ def _die_at_one_in(commits: int) -> None:
 def _write_more() -> None:
     """Add to each record what this version does not know, as a version to come might."""
     status, head, live = StepStatus.encode, PlanHead.encode, PlanRecord.encode
-    attempt, grow, pack = Attempt.encode, UnitOfWork.keep_strategy_state, step.pack_step
+    attempt, grow, pack, store = Attempt.encode, UnitOfWork.keep_strategy_state, step.pack_step, stored_step.store_step
 
     def added(raw: bytes) -> bytes:
         return codec.dumps({**codec.loads(raw), **ADDED})
 
     def elements(self: StepStatus) -> bytes:
-        return codec.dumps([*codec.loads(status(self))[:STATUS_SIZE], ADDED])
+        self.unknown = (ADDED,)
+        return status(self)
+
+    def more(planned: PlannedStep, *beside: Any) -> bytes:
+        return store(planned.model_copy(update={**(planned.__pydantic_extra__ or {}), **ADDED}), *beside)
 
     def growing(self: UnitOfWork, **parts: Any) -> None:
         grow(self, **ADDED, **parts)
@@ -176,6 +181,8 @@ def _write_more() -> None:
     UnitOfWork.keep_strategy_state = growing  # type: ignore[method-assign]
     for module in [each for each in _modules("tasks", "pack_step") if hasattr(each, "pack_step")]:
         module.pack_step = lambda planned: added(pack(planned))  # type: ignore[attr-defined]
+    for module in [each for each in _modules("tasks", "store_step") if hasattr(each, "store_step")]:
+        module.store_step = more  # type: ignore[attr-defined]
 
 
 def _die(where: str) -> None:

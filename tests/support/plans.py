@@ -15,6 +15,7 @@ from schemas.goal import Goal
 from schemas.outcome import Outcome
 from schemas.step import ControllerTaskSpec, PlannedStep, StepEstimate, VerifyTool
 from schemas.stored import Attempt, PlanRecord, StepStatus
+from schemas.stored_step import TEXTS, read_texts
 from tasks.base.errors import EVERY_STEP, NeedsSteps
 from tasks.base.policy import BUILT_IN, Policy
 from tasks.base.policy_version import POLICY_VERSION
@@ -30,6 +31,7 @@ from tasks.toolchain.catalogue import CATALOGUE, Catalogue, keep_contracts, rend
 from tests.support import plain
 from tests.support.documented import TOOLS_EXAMPLE as TOOLS_EXAMPLE
 from tests.support.memory_store import EPOCH_MS, MemoryStore
+from tests.support.stored_steps import facts_of
 from worker.engine.router import MAX_PAGE
 from worker.store.keys import Partition
 from worker.store.plans import Ask, Write
@@ -292,6 +294,14 @@ class Running:
     def halt(self) -> dict[str, Any]:
         found: dict[str, Any] = codec.loads(self.store.hash(self.keys.plan)["halt"])
         return found
+
+    @property
+    def texts(self) -> Sequence[str]:
+        return read_texts(self.store.hash(self.keys.steps).get(TEXTS))
+
+    @property
+    def facts(self) -> dict[str, dict[str, Any]]:
+        return facts_of(self.store.hash(self.keys.steps))
 
     @property
     def steps(self) -> dict[str, StepStatus]:

@@ -9,7 +9,8 @@ from typing import Any
 from redis import Redis
 
 from schemas import codec
-from schemas.step import unpack_step
+from schemas.stored import StepStatus
+from tests.support.stored_steps import facts_in
 from worker.store import keys
 from worker.store.keys import CONTROLLERS, GROUP, Partition
 
@@ -40,10 +41,8 @@ class Recount:
         self.head: dict[str, Any] = codec.loads(plan.get(b"head", b"{}"))
         self.live: dict[str, Any] = codec.loads(plan.get(b"live", b"{}"))
         self.halt: dict[str, Any] = codec.loads(plan.get(b"halt", b"null")) or {}
-        self.steps = {
-            name.decode(): unpack_step(raw) for name, raw in steps.items() if not name.startswith((b">", b"="))
-        }
-        self.status = {name.decode(): codec.loads(raw) for name, raw in status.items()}
+        self.steps = facts_in(steps)
+        self.status = {name.decode(): StepStatus.decode(raw).columns for name, raw in status.items()}
         self.active = {name.decode(): codec.loads(raw.partition(b" ")[2]) for name, raw in active.items()}
 
     def ends(self) -> Iterator[tuple[str, int, dict[str, Any] | None, bool]]:

@@ -6,7 +6,7 @@ from copy import deepcopy
 from typing import Any
 
 from schemas import codec
-from schemas.step import unpack_step
+from schemas.stored import StepStatus
 from tasks.base.log_chain import LOG
 from tasks.record.fold import Fold
 from tasks.record.held_plan import HeldPlan
@@ -76,7 +76,7 @@ def export_of(plan: HeldPlan, **other: Any) -> bytes:
     flying = {
         step: name_columns(ATTEMPT_NAMES, codec.loads(raw.split(b" ", 1)[1])) for step, raw in plan.active.items()
     }
-    statuses = {step: name_columns(STATUS_NAMES, codec.loads(raw)) for step, raw in plan.status.items()}
+    statuses = {step: name_columns(STATUS_NAMES, StepStatus.decode(raw).columns) for step, raw in plan.status.items()}
     told: dict[str, Any] = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -92,7 +92,7 @@ def export_of(plan: HeldPlan, **other: Any) -> bytes:
                 "step_id": step,
                 "status": status,
                 "dependents": plan.dependents(step),
-                "spec": unpack_step(plan.steps[step]),
+                "spec": plan.spec_of(step),
             }
             for step, status in sorted(statuses.items(), key=lambda pair: (pair[1]["index"], pair[0]))
         ],

@@ -8,6 +8,7 @@ from typing import Any
 from redis import Redis
 
 from schemas import codec
+from schemas.stored import StepStatus
 from worker.store import keys
 from worker.store.keys import GROUP, Partition
 
@@ -49,7 +50,7 @@ def waiting(redis: Redis, stream: str = P0.outcomes, group: str = GROUP) -> tupl
 def step_states(redis: Redis, plan_id: str) -> Counter[str]:
     """Count the states of a plan's steps, and the attempts that they took."""
     found: Any = redis.hvals(P0.plan(plan_id).status)
-    return Counter(f"{record[1]} after {record[3]}" for record in map(codec.loads, found))
+    return Counter(f"{status.state} after {status.attempt}" for status in map(StepStatus.decode, found))
 
 
 def nothing_waits(redis: Redis) -> bool:

@@ -8,6 +8,10 @@ import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from redis import Redis
+
+from worker.store.keys import DEPLOYMENT
+
 OLDER = "886dab1024529ffdac96efffd9efc6a88e841e20"  # to be changed at a release: the commit that was released last
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("schemas", "tasks", "worker", "tests")
@@ -34,6 +38,11 @@ def older_sources(directory: Path) -> Path:
     with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
         archive.extractall(directory, filter="data")
     return directory
+
+
+def keep_layout(client: Redis, partitions: int = 1) -> None:
+    """Give a new server the layout that workers of the version before can read."""
+    client.hset(DEPLOYMENT, mapping={"partitions": partitions, "layout": 1})
 
 
 def of(sources: Path | None, command: Sequence[str]) -> tuple[list[str], dict[str, str]]:

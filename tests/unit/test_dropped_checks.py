@@ -9,7 +9,7 @@ from rich.console import Console
 
 from schemas import codec
 from schemas.base import Mode, RiskLevel
-from schemas.step import PlannedStep, unpack_step
+from schemas.step import PlannedStep
 from tasks.toolchain.catalogue import CATALOGUE
 from tests.support.commands import order
 from tests.support.plans import Running, a_report, a_step
@@ -67,7 +67,7 @@ def base_whole(step: str, code: int) -> Any:
 
 
 def spec_of(plan: Running, step: str = "a") -> dict[str, Any]:
-    return unpack_step(plan.store.hash(plan.keys.steps)[step])
+    return plan.facts[step]
 
 
 def test_the_first_red_of_an_added_check_waits_for_a_baseline_of_them() -> None:
@@ -136,7 +136,7 @@ def test_it_is_explained() -> None:
     plan.report(base(1, 0))
     plan.report(a_report("a", touched_files=["src/a.py"]))
 
-    specs = {step: unpack_step(raw) for step, raw in plan.store.hash(plan.keys.steps).items() if step[0] not in ">="}
+    specs = plan.facts
     told = story_of(plan.log, specs)
     assert [each["result"] for each in told["a"]] == ["RETRIED", "DONE"]
     assert told["a"][0]["revision"]["rule"] == "baseline"

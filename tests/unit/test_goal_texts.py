@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from schemas import codec
 from schemas.base import MODE_OF_TYPE, StepType
 from schemas.goal import Goal
-from schemas.step import ControllerTaskSpec, PlannedStep, pack_step
+from schemas.step import ControllerTaskSpec, PlannedStep
+from schemas.stored_step import store_step
 from tasks.handlers import goals
 from tasks.policy.goal_texts import MAX_TEXTS, texts_of
 from tasks.rules.strategy import Draft, Setting
@@ -20,6 +21,7 @@ from tests.corpus.goals import SCENES
 from tests.support.attacks import TEXTS
 from tests.support.growing import Script, goes_on, growing
 from tests.support.plans import Running, a_failure, a_plan_seed, a_report, a_step
+from tests.support.stored_steps import facts_of
 
 CONTEXT = {
     "files": ["src/a.py", "tests/test_a.py", "README.md"],
@@ -89,8 +91,8 @@ def made_with(body: dict[str, Any]) -> set[str]:
     made = goals.plan(Goal.model_validate(body))
     assert isinstance(made, Draft), made
     changes = list(goals.accept(a_plan_seed(), made.goal or Goal.model_validate(body), made))
-    specs = {name: codec.loads(raw) for each in changes for name, raw in each.specs.items() if name[0] not in "=>"}
-    return {name for name, spec in specs.items() if spec.get("goal_texts")}
+    facts = facts_of({name: raw for each in changes for name, raw in each.specs.items()})
+    return {name for name, spec in facts.items() if spec["goal_texts"]}
 
 
 @pytest.mark.parametrize("kind", StepType)
@@ -107,7 +109,7 @@ def test_a_step_is_given_them_in_its_context_and_others_are_told_nothing(kind: S
 def test_a_goal_without_them_costs_its_steps_nothing() -> None:
     (change,) = goals.accept(a_plan_seed(), a_goal(" \n"), Draft((of_type(StepType.READ),)))
 
-    assert change.specs == {"look": pack_step(of_type(StepType.READ))}
+    assert change.specs == {"look": store_step(of_type(StepType.READ))}
     assert told(change.dispatches[0].spec) == {}
 
 

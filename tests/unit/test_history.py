@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from schemas.step import unpack_step
 from tasks.base.policy_version import POLICY_VERSION
 from tasks.policy.schedule import SILENT_MS
 from tasks.toolchain.catalogue import CATALOGUE
@@ -16,8 +15,7 @@ from worker.store.history import Story, story_of
 
 
 def story(plan: Running) -> Story:
-    stored = plan.store.hash(plan.keys.steps)
-    return story_of(plan.log, {step: unpack_step(raw) for step, raw in stored.items() if step[0] not in ">="})
+    return story_of(plan.log, plan.facts)
 
 
 def short(attempts: list[dict[str, Any]]) -> list[tuple[int, str, str | None]]:

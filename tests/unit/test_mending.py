@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from schemas.base import FailureCategory, RiskLevel
-from schemas.step import PlannedStep, unpack_step
+from schemas.step import PlannedStep
 from tasks.policy.schedule import SILENT_MS
 from tasks.toolchain.catalogue import CATALOGUE
 from tests.support.commands import order
@@ -29,7 +29,7 @@ def red(*steps: PlannedStep, category: str = "TEST_REGRESSION", named: tuple[str
 
 
 def spec_of(plan: Running, step: str) -> dict[str, Any]:
-    return unpack_step(plan.store.hash(plan.keys.steps)[step])
+    return plan.facts[step]
 
 
 def files_of(plan: Running, step: str = "t-mend") -> list[str]:

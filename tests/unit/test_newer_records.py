@@ -12,8 +12,9 @@ from schemas import codec
 from schemas.kinds.evolution import PlanningAgentResponse
 from schemas.kinds.gap_report import IterationPlan
 from schemas.kinds.reviewed_plan import ReviewDocument, ReviewState
-from schemas.step import PlannedStep, pack_step, unpack_step
+from schemas.step import PlannedStep, pack_step
 from schemas.stored import Attempt, PlanHead, StepStatus, decode_plan
+from schemas.stored_step import unpack_step
 from tasks.handlers import bulk_commands
 from tasks.strategies.campaign.state import CampaignState
 from tasks.strategies.evolution.state import EvolutionState

@@ -8,7 +8,7 @@ import pytest
 
 from schemas import codec
 from schemas.base import Mode, StepType
-from schemas.step import ControllerTaskSpec, PlannedStep, unpack_step
+from schemas.step import ControllerTaskSpec, PlannedStep
 from tasks.strategies.drafting.pieces import join_pieces
 from tests.support.plans import PARTITION, PYTEST, Running, a_failure, a_report, a_step
 from worker.store.history import story_of
@@ -42,7 +42,7 @@ def a_patch(step_id: str, *after: str, allow_empty: bool = False, **fields: Any)
 
 
 def story(plan: Running, step: str) -> list[dict[str, Any]]:
-    facts = {name: unpack_step(raw) for name, raw in plan.store.hash(plan.keys.steps).items() if name[0] not in ">="}
+    facts = plan.facts
     return story_of(plan.log, facts)[step]
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from schemas import codec
 from schemas.event import EventData
-from schemas.step import unpack_step
 from tasks.policy.outcome_verdict import is_verified
 from tests.support.plans import PARTITION, PYTEST, Running, a_failure, a_report, a_step
 from worker.store.history import story_of
@@ -43,7 +42,7 @@ def reported(said: dict[str, Any], tools: tuple[Any, ...], **born: Any) -> Runni
 
 
 def verified(plan: Running, step: str = "a") -> bool | None:
-    return is_verified(plan.steps[step], unpack_step(plan.store.hash(plan.keys.steps)[step]))
+    return is_verified(plan.steps[step], plan.facts[step])
 
 
 def doubts(plan: Running) -> list[dict[str, Any]]:
@@ -115,7 +114,7 @@ def test_a_preparation_without_proof_hands_on_what_it_found_and_nothing_else() -
 
 def test_explain_says_why_a_success_failed() -> None:
     plan = reported({}, (PYTEST,), requires_receipts=True)
-    facts = {"a": unpack_step(plan.store.hash(plan.keys.steps)["a"])}
+    facts = {"a": plan.facts["a"]}
 
     (attempt,) = story_of(plan.log, facts)["a"]
 

@@ -10,7 +10,7 @@ import pytest
 
 from schemas import codec
 from schemas.base import FailureCategory, Mode, RiskLevel, StepType
-from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool, unpack_step
+from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.base.policy import REVISIONS, Policy
 from tasks.base.policy_version import POLICY_VERSION
 from tasks.policy import revision
@@ -334,7 +334,7 @@ def test_the_name_of_a_preparation_is_short_enough_and_nobody_elses() -> None:
 
 
 def spec_of(plan: Running, step: str) -> dict[str, Any]:
-    return unpack_step(plan.store.hash(plan.keys.steps)[step])
+    return plan.facts[step]
 
 
 def fail_thrice(category: C, traces: str, **limits: int) -> Running:

@@ -16,7 +16,7 @@ TWO = ("src/a.py", "src/b.py")
 
 
 def files(plan: Running, step: str) -> list[str]:
-    found: list[str] = codec.loads(plan.store.hash(plan.keys.steps)[step]).get("allowed_files", [])
+    found: list[str] = plan.facts[step]["allowed_files"]
     return found
 
 
@@ -181,7 +181,7 @@ def test_risk_is_only_raised(level: str, told: str) -> None:
 
     assert order(plan, "tighten", "a", {"risk_level": level}) == told
 
-    found = codec.loads(plan.store.hash(plan.keys.steps)["a"])
+    found = plan.facts["a"]
     assert found["risk_level"] == ("HIGH" if told == "obeyed" else "MED")
 
 

@@ -428,7 +428,7 @@ def test_a_look_that_reads_further_has_a_reminder_where_nothing_is_in_flight() -
     view = plan.begin(Ask(PLAN))
     view.record.wake = 0
     view.ready, view.ready_beyond = ["s-11"], True  # it asks for its approval; the next look reads what is behind it
-    view.steps = {"s-11": Step("s-11", plan.store.hash(plan.keys.steps)["s-11"], plan.steps["s-11"])}
+    view.steps = {"s-11": Step("s-11", plan.store.hash(plan.keys.steps)["s-11"], plan.steps["s-11"], texts=plan.texts)}
     view.steps["s-11"].status.approval = ""
 
     change = outcomes.apply(view, ())

@@ -10,7 +10,8 @@ from typing import Any
 from schemas.base import GoalKind, GoalVerdict, StepState, StepType
 from schemas.goal import Goal
 from schemas.plan import StepView
-from schemas.step import pack_step, unpack_step
+from schemas.step import pack_step
+from schemas.stored_step import unpack_step
 from tasks.handlers import goals
 from tasks.plan.changeset import plan_history
 from tasks.policy import delivery

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 from schemas import codec
 from schemas.base import PlanState
+from schemas.stored import StepStatus
+from schemas.stored_step import TEXTS, depends_on, window_of
 from tasks.base.errors import PlannerError
 from tasks.plan.snapshot import NOTE
 from worker.doctor.finding import RedisCommand, Site, ask_together
@@ -162,14 +164,16 @@ def _read_rest(site: Site, plan: Stored) -> None:
 def _read_steps(site: Site, plan: Stored) -> None:
     for step, raw in _fields(site, plan.keys.status):
         if raw:
-            unmet, state, place, attempt, *more = codec.loads(raw)
-            plan.steps[step] = StepRow(unmet, state, place, attempt, more[6] if len(more) > 6 else "")
+            found = StepStatus.decode(raw)
+            plan.steps[step] = StepRow(found.unmet, found.state, found.index, found.attempt, found.approval)
     for name, raw in _fields(site, plan.keys.steps):
         if name.startswith(">"):
             step, _, number = name[1:].rpartition(":")
             plan.windows[step, int(number)] = raw.decode().split()
-        elif not name.startswith(NOTE):
-            plan.depends_on[name] = list(dict.fromkeys(codec.loads(raw).get("depends_on") or ()))
+        elif name != TEXTS and not name.startswith(NOTE):
+            plan.depends_on[name] = list(dict.fromkeys(depends_on(raw or b"{}")))
+            if window := window_of(raw):
+                plan.windows[name, 0] = window
 
 
 def _fields(site: Site, key: str) -> Iterator[tuple[str, bytes]]:

@@ -8,8 +8,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-# What the planner's promises rest on: nothing is evicted, and what was acknowledged survives a restart.
-CONFIG = {"appendonly": "yes", "appendfsync": "everysec", "maxmemory-policy": "noeviction", "save": ""}
+# What the planner's promises rest on: nothing is evicted, and what was acknowledged survives a restart. The hashes of a
+# plan have few fields of some hundred bytes: packed, they take less than half of the memory.
+CONFIG = {
+    "appendonly": "yes",
+    "appendfsync": "everysec",
+    "maxmemory-policy": "noeviction",
+    "save": "",
+    "hash-max-listpack-value": "1024",
+    "hash-max-listpack-entries": "64",
+}
 
 USER = "planner"
 USERS = """user default on nopass resetkeys resetchannels -@all +ping

@@ -1,8 +1,9 @@
 """What all processes that share a server agree on: partitions and layout.
 
 The first worker writes the number of partitions; nobody changes that but `planner partitions`. The layout is a number
-that a version raises when its records are such that older workers must not read them; those refuse to work then. All
-records are read across versions since layout 1, so that no version has raised it yet.
+that says how the records of new plans are stored, and workers that cannot read it refuse to work. A new server has the
+newest; one that is in use keeps its own, so that workers of older versions go on beside newer ones, until somebody
+raises it (`planner layout`). Plans keep the layout that they were made in.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from typing import Any
 from redis import Redis
 from redis.exceptions import NoPermissionError, OutOfMemoryError
 
+from schemas.stored_step import LAYOUT
 from worker.store.clients import RefusedRedis
 from worker.store.keys import COMMANDS, DEPLOYMENT, GOALS, Partition, partition_of
 
-READS = 1  # the newest layout that this version reads
+READS = LAYOUT  # the newest layout that this version reads
 NEEDS = 1  # the oldest layout whose workers may work beside this version
 MOST = 256  # partitions that hold plans, since a plan's id names one of so many buckets
 PAGE = 1000
@@ -43,7 +45,8 @@ def join(client: Redis, partitions: int) -> None:
             _check_plans(client, partitions)
         try:
             client.hsetnx(DEPLOYMENT, "partitions", partitions)
-            client.hset(DEPLOYMENT, "layout", max(layout or 0, NEEDS))
+            is_new = there is None and not client.exists(GOALS)
+            client.hset(DEPLOYMENT, "layout", READS if is_new else max(layout or 0, NEEDS))
         except OutOfMemoryError:  # whoever looks next time writes them
             return
         there, layout = _read(client)
@@ -86,6 +89,26 @@ def change(client: Redis, partitions: int) -> None:
     if waiting := [stream for stream, length in zip(streams, pipeline.execute(), strict=True) if length]:
         raise WrongDeployment(f"Messages wait in {', '.join(waiting[:5])}: let the workers finish, then stop them.")
     client.hset(DEPLOYMENT, "partitions", partitions)
+
+
+def layout_of(client: Redis) -> int | None:
+    """Tell by which layout the server stores new plans; None where no worker has written that yet."""
+    return _read(client)[1]
+
+
+def raise_layout(client: Redis, layout: int) -> None:
+    """Have new plans stored by a newer layout, which workers that cannot read it must not work on.
+
+    Raises WrongDeployment where this version does not know it, or the server is further.
+    """
+    there, now = _read(client)
+    if there is None:
+        raise WrongDeployment("No worker has used this server yet: the first one gives it the newest layout it knows.")
+    if layout > READS:
+        raise WrongDeployment(f"This version knows layouts up to {READS}.")
+    if now is not None and layout < now:
+        raise WrongDeployment(f"The server has layout {now}, and none goes back: plans are stored by it.")
+    client.hset(DEPLOYMENT, "layout", layout)
 
 
 def _agree(there: int | None, layout: int | None, partitions: int) -> None:

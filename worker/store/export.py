@@ -18,7 +18,8 @@ from typing import Any
 from redis import Redis
 
 from schemas import codec
-from schemas.step import unpack_step
+from schemas.stored import StepStatus
+from schemas.stored_step import TEXTS, read_texts, unpack_step, window_of
 from schemas.times import rfc3339
 from tasks.base.batches import batches
 from tasks.plan.lifecycle import PLAN_ENDS
@@ -132,25 +133,30 @@ def _leases(client: Redis, part: Partition, plan_id: str, k: PlanKeys) -> list[I
 def _steps(client: Redis, k: PlanKeys) -> Iterator[Item]:
     """Yield the steps in their planned order. Their states are small and read first, their specs in pages."""
     ids: Any = client.hkeys(k.status)
-    order: list[tuple[int, str, list[Any]]] = []
+    order: list[tuple[int, str, StepStatus]] = []
     for page in batches(ids, PAGE):
         records: Any = client.hmget(k.status, page)
         known = zip(page, records, strict=True)
-        order += [(record[2], step.decode(), record) for step, raw in known if raw and (record := codec.loads(raw))]
+        found = [(step.decode(), StepStatus.decode(raw)) for step, raw in known if raw]
+        order += [(record.index, step, record) for step, record in found]
     for rows in batches(sorted(order, key=lambda row: row[:2]), PAGE):
         names = [step for _, step, _ in rows]
-        specs: Any = client.hmget(k.steps, [*names, *(f">{name}:0" for name in names)])
+        stored: Any = client.hmget(k.steps, [TEXTS, *names, *(f">{name}:0" for name in names)])
+        raw_texts, *specs = stored
+        texts = read_texts(raw_texts)
         for (_, step, record), spec, window in zip(rows, specs, specs[len(names) :], strict=False):
-            dependents: list[str] = []
+            dependents = window_of(spec or b"")
             numbers = count(1)
+            if dependents:
+                window = client.hget(k.steps, f">{step}:{next(numbers)}")
             while window:
                 dependents += window.decode().split()
                 window = client.hget(k.steps, f">{step}:{next(numbers)}")
             yield {
                 "step_id": step,
-                "status": name_columns(STATUS_NAMES, record),
+                "status": name_columns(STATUS_NAMES, record.columns),
                 "dependents": dependents,
-                "spec": unpack_step(spec) if spec else None,
+                "spec": unpack_step(spec, texts) if spec else None,
             }
 
 
@@ -169,8 +175,7 @@ def _attempts(client: Redis, k: PlanKeys) -> Iterator[Item]:
                 ended[said[1]] += 1
                 names.add(said[1])
         wanted = sorted(names)
-        specs: Any = client.hmget(k.steps, wanted) if wanted else []
-        facts = {step: unpack_step(raw) for step, raw in zip(wanted, specs, strict=True) if raw}
+        facts = history.read_facts(client, k, wanted)
         for step, attempts in history.story_of([line], facts).items():
             yield from ({"step_id": step, **attempt} for attempt in attempts)
 

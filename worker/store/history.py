@@ -5,8 +5,8 @@ These are attempts with how they ended, and revisions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, cast
 
 from pydantic import ValidationError
 from redis import Redis
@@ -14,7 +14,7 @@ from redis import Redis
 from schemas import codec
 from schemas.base import FailureCategory
 from schemas.outcome import Outcome, Transcript
-from schemas.step import unpack_step
+from schemas.stored_step import TEXTS, read_texts, unpack_step
 from schemas.times import rfc3339
 from tasks.policy.handing_back import MAX_REASON
 from tasks.policy.outcome_verdict import doubt, failure_of, failure_without_proof
@@ -37,8 +37,16 @@ def story(client: Redis, k: PlanKeys) -> Story:
     """
     lines = list(read_log(client, k))
     steps = sorted({step for line in lines for step, *_ in _ends(line)})
-    found: Any = client.hmget(k.steps, steps) if steps else []
-    return story_of(lines, {step: unpack_step(raw) for step, raw in zip(steps, found, strict=True) if raw})
+    return story_of(lines, read_facts(client, k, steps))
+
+
+def read_facts(client: Redis, k: PlanKeys, steps: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Read the static parts of the `steps` that are there, with every field."""
+    if not steps:
+        return {}
+    raw_texts, *found = cast("list[bytes | None]", client.hmget(k.steps, [TEXTS, *steps]))
+    texts = read_texts(raw_texts)
+    return {step: unpack_step(raw, texts) for step, raw in zip(steps, found, strict=True) if raw}
 
 
 def story_of(lines: Iterable[dict[str, Any]], facts: Mapping[str, dict[str, Any]]) -> Story:

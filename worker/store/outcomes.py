@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from redis import Redis
 
-from schemas.step import unpack_step
+from schemas.stored_step import queue_of
 from worker.store.keys import Partition, partition_of
 
 
@@ -39,7 +39,7 @@ def queues_of(client: Redis, partitions: int, attempts: Collection[AttemptRef]) 
     pipeline = client.pipeline(transaction=False)
     for each in attempts:
         pipeline.hget(Partition(partition_of(each.plan_id, partitions)).plan(each.plan_id).steps, each.step_id)
-    return {unpack_step(raw)["queue"] for raw in pipeline.execute() if raw}
+    return {queue_of(raw) for raw in pipeline.execute() if raw}
 
 
 class EntryPlace(NamedTuple):

@@ -11,6 +11,7 @@ from redis import Redis
 from redis.exceptions import ResponseError
 
 from schemas.stored import Attempt, StepStatus, decode_plan
+from schemas.stored_step import read_texts
 from tasks.base.errors import PlannerError
 from tasks.handlers.bulk_commands import Records, find_paused_queues, find_standing
 from tasks.plan.changeset import Changeset
@@ -210,14 +211,16 @@ class PlanTalk(functions.Talk):
 
     def _part(self, ask: Ask, reply: Any) -> Snapshot:
         """Make the snapshot of the part of a plan that was read."""
-        now, _, hot, names, specs, records, windows, flying, queue, page, items, todo_length, leases, grants = reply
+        now, _, hot, names, specs, records, windows, flying, queue, page, items, todo_length, *rest = reply
+        leases, grants, raw_texts = rest
+        texts = read_texts(raw_texts)
         partition = self._store.partition
         snapshot = Snapshot(
             plan_id=ask.plan_id,
             now=now,
             record=decode_plan(hot),
             steps={
-                (step := name.decode()): Step(step, spec, StepStatus.decode(record))
+                (step := name.decode()): Step(step, spec, StepStatus.decode(record), texts=texts)
                 for name, spec, record in zip(names, specs, records, strict=True)
                 if record
             },

@@ -15,8 +15,8 @@ from redis import Redis
 from schemas import codec
 from schemas.base import GoalVerdict, PlanState
 from schemas.plan import Budget, BudgetLine, GoalAnswer, LogView, PlanSummary, PlanView, StepView, Waiting
-from schemas.step import unpack_step
 from schemas.stored import HOT, PlanHead, PlanRecord, StepStatus, decode_plan
+from schemas.stored_step import TEXTS, read_texts, unpack_step
 from schemas.times import rfc3339
 from tasks.base.batches import batches
 from tasks.base.errors import PlannerError
@@ -331,9 +331,10 @@ def _steps(client: Redis, k: keys.PlanKeys, *, noted: bool) -> Iterator[tuple[in
     for page in batches(ids, STEP_PAGE):
         pipeline = client.pipeline(transaction=False)
         pipeline.hmget(k.status, page)
-        pipeline.hmget(k.steps, page)
-        states, specs = pipeline.execute()
-        known = {name: unpack_step(spec) for name, spec in zip(page, specs, strict=True) if spec}
+        pipeline.hmget(k.steps, [TEXTS, *page])
+        states, (raw_texts, *specs) = pipeline.execute()
+        texts = read_texts(raw_texts)
+        known = {name: unpack_step(spec, texts) for name, spec in zip(page, specs, strict=True) if spec}
         answers = _answers(client, k, [name for name, facts in known.items() if facts["keeps_answer"]])
         for name, status in zip(page, states, strict=True):
             if status and (facts := known.get(name)):

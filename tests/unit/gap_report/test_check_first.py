@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from schemas.base import StepType
-from schemas.step import unpack_step
 from tasks.strategies.gap_report.places import Places
 from tasks.strategies.gap_report.suspects import with_suspects
 from tasks.text.forbidden_paths import JUDGED
@@ -63,7 +62,7 @@ def test_what_it_finds_is_patched_round_by_round_until_it_passes() -> None:
     red(plan, "check", "shop/m3.py:1:1: F401 x", "shop/m1.py:2:1: F401 y", "other/z.py:1:1: F401 z")
 
     assert (plan.states["check"], plan.specs[-1]["allowed_files"]) == ("FAILED", ["shop/m3.py", "shop/m1.py"])
-    assert unpack_step(plan.store.hash(plan.keys.steps)["action-1"])["quick_checks"] == []  # what was red is the gap
+    assert plan.facts["action-1"]["quick_checks"] == []  # what was red is the gap
     plan.report(a_report("action-1", touched_files=["shop/m1.py"]))
     assert plan.specs[-1]["verify"] == "ruff check ."
     red(plan, "verify", "shop/m7.py:1:1: F401 x")

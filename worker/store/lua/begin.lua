@@ -1,6 +1,7 @@
 local HOT = {'version', 'state', 'head', 'live', 'growth', 'quota', 'lock'}
 local QUOTA, LOCK = 6, 7 -- places in HOT
 local LEASES = 13        -- place in the reply
+local TEXTS = 15
 local WINDOW = 64       -- dependents a window, as tasks/plan/snapshot.py has it
 local MAX_WINDOWED = 96 -- dependents read in one begin: as many as one commit may change
 local TODO_PAGE = 8
@@ -52,7 +53,8 @@ end
 --      is read whole, 5.. steps named, or notes; a plan is not read whole for a note
 -- Returns {now, 'ok'|'busy'|'gone', hot fields, {step, ...}, {spec, ...}, {status, ...}, {step, window, dependents,
 --          more, ...}, {active step, record, ...}, {ready step, ...}, ready steps asked for, {todo item, ...},
---          todo length, {{attempt, claimed, renewed, controller, ttl}, ...}, {scope, left, exhausted, ...}}
+--          todo length, {{attempt, claimed, renewed, controller, ttl}, ...}, {scope, left, exhausted, ...},
+--          texts of several steps}
 -- or of a plan that is read whole {now, 'whole', hot fields, {field, spec or window, ...}, {step, status, ...},
 --          {active step, record, ...}, {ready step, ...}, {todo item, ...}, leases, grants as above}
 local function begin(keys, args)
@@ -82,14 +84,17 @@ local function begin(keys, args)
   for i = FIRST_NAME, #args do wanted[#wanted + 1] = {args[i], '0'} end
   local ends = #names
 
-  local windows = {}
+  -- The first window of a step stands at the beginning of its spec, or in plans of older rules in a field of its own.
+  local windows, known = {}, {}
   if #wanted > 0 then
     local fields, windowed = {}, 0
-    for i, w in ipairs(wanted) do fields[i] = '>' .. w[1] .. ':' .. w[2] end
+    for i, w in ipairs(wanted) do fields[i], fields[#wanted + i] = '>' .. w[1] .. ':' .. w[2], w[1] end
     local found = redis.call('HMGET', steps, unpack(fields))
+    for i, w in ipairs(wanted) do known[w[1]] = found[#wanted + i] end
     for i, w in ipairs(wanted) do
       if windowed >= MAX_WINDOWED then break end
-      local ids, count, more = found[i] or '', 0, 0
+      local inside = w[2] == '0' and known[w[1]] and string.match(known[w[1]], '^%["([^"]*)')
+      local ids, count, more = found[i] or inside or '', 0, 0
       for id in string.gmatch(ids, '%S+') do
         name(id)
         count = count + 1
@@ -122,8 +127,11 @@ local function begin(keys, args)
       specs[i] = false
       local is_note = string.sub(names[i], 1, 1) == '='
       if is_note or record and (must[i] or tonumber(string.match(record, '^%[(%d+)')) <= ends) then
-        need[#need + 1] = names[i]
-        where[#where + 1] = i
+        specs[i] = known[names[i]]
+        if specs[i] == nil then
+          need[#need + 1] = names[i]
+          where[#where + 1] = i
+        end
       end
     end
     if #need > 0 then
@@ -135,13 +143,16 @@ local function begin(keys, args)
   local leases, grants, length = read_leases(keys), read_grants(keys, hot[QUOTA], now), #items
   if length == TODO_PAGE then length = redis.call('LLEN', todo) end
   hot[LOCK], hot[QUOTA] = nil, nil
-  return {now, 'ok', hot, names, specs, records, windows, flying, queue, page, items, length, leases, grants}
+  local texts = redis.call('HGET', steps, '#texts')
+  return {now, 'ok', hot, names, specs, records, windows, flying, queue, page, items, length, leases, grants, texts}
 end
 
--- The layout before plans were read whole.
+-- The layout before plans were read whole, and before steps had texts beside them.
 local function begin_3(keys, args)
   table.insert(args, FIRST_NAME - 1, '0')
-  return begin(keys, args)
+  local reply = begin(keys, args)
+  reply[TEXTS] = nil
+  return reply
 end
 
 -- The layout before leases told what the controller had asked for.

@@ -1,0 +1,167 @@
+"""A step as a plan stores it: an array of what nearly every step has, in a quarter of the bytes of its fields by name.
+
+What several steps of a plan say alike stands once beside them (TEXTS), and a number in its place. Plans of the first
+layout store the object of `pack_step`, and windows of dependents beside it; they keep that form until they end.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from schemas import codec
+from schemas.step import OMITTED, PlannedStep, VerifyTool, fields_of, pack_step
+
+LAYOUT = 2  # the newest: plans of the first have objects
+TEXTS = "#texts"  # among the steps of a plan, of which none is called so
+MOST_TEXTS = 32
+ORDER = tuple(PlannedStep.model_fields)
+SHORTEST = 8  # characters
+NO_MATTER = ("",) * MOST_TEXTS
+JOINT = " && "  # between the commands of a verification, as `verify` shows them
+NO_TEXTS: Mapping[str, int] = MappingProxyType({})
+PASSES = (0,)  # the exit codes of nearly every tool
+SELDOM = tuple(name for name in OMITTED if name != "success_criteria")
+
+
+def shared_texts(steps: Iterable[PlannedStep]) -> list[str]:
+    """Find the texts that more than one of these steps has, those first that are most of their bytes."""
+    found = Counter(text for step in steps for text in (step.title, step.intent, step.verify, step.success_criteria))
+    shared = [(count * len(text), text) for text, count in found.items() if count > 1 and len(text) >= SHORTEST]
+    return [text for _, text in sorted(shared, key=lambda pair: -pair[0])[:MOST_TEXTS]]
+
+
+def store_step(step: PlannedStep, window: Sequence[str] = (), texts: Mapping[str, int] = NO_TEXTS) -> bytes:
+    """Encode a step for the store.
+
+    `window` are the first of the steps that wait for it, `texts` are at which place what of them stands beside it.
+    What most steps leave as OMITTED has it stands in an object at the end, where there is any, together with whatever a
+    newer version added.
+    """
+    task, estimate, more = step.controller_task_spec, step.estimate, step.__pydantic_extra__ or {}
+    rest: dict[str, Any] = {
+        name: value for name in SELDOM if (value := getattr(step, name)) != OMITTED[name] and value != ()
+    }
+    for name in ("controller_task_spec", "estimate"):
+        if getattr(step, name).__pydantic_extra__:
+            rest[name] = getattr(step, name)
+    if any(tool.__pydantic_extra__ for tool in step.verify_tools):
+        rest["verify_tools"] = step.verify_tools
+    stored: list[Any] = [
+        " ".join(window),
+        step.step_id,
+        texts.get(step.title, step.title),
+        texts.get(step.intent, step.intent),
+        step.allowed_files,
+        texts.get(step.verify, step.verify),
+        _tools(step.verify, step.verify_tools),
+        step.risk_level,
+        task.type,
+        0 if step.allowed_files and task.target_file == step.allowed_files[0] else task.target_file,
+        task.hint,
+        step.mode,
+        texts.get(step.success_criteria, step.success_criteria),
+        step.depends_on,
+        estimate.tokens,
+        estimate.patch_cycles,
+    ]
+    if rest or more:
+        stored.append({**rest, **more})
+    return codec.dumps(stored, fields_of)
+
+
+def replace_step(was: bytes | None, step: PlannedStep) -> bytes:
+    """Encode a step in the place of what is stored of it, in the same form and with the same window."""
+    return pack_step(step) if was is None or was[:1] == b"{" else store_step(step, window_of(was))
+
+
+def window_of(stored: bytes) -> list[str]:
+    """List the dependents that are stored with a step; none in plans that store them beside it."""
+    return stored[2 : stored.index(b'"', 2)].decode().split() if stored[:1] == b"[" else []
+
+
+def read_step(stored: bytes, texts: Sequence[str] = ()) -> dict[str, Any]:
+    """Read what is stored of a step, whichever form it has: its fields by name, but for what OMITTED says of it.
+
+    `texts` are those of its plan (`read_texts`).
+    """
+    found: Any = codec.loads(stored)
+    if type(found) is dict:
+        return found
+    (_, step_id, title, intent, files, verify, tools, risk, kind, target, hint, mode, criteria, depends_on, *more) = (
+        found
+    )
+    tokens, patch_cycles, *rest = more
+    title, intent, verify, criteria = [
+        texts[text] if type(text) is int else text for text in (title, intent, verify, criteria)
+    ]
+    facts = {
+        "step_id": step_id,
+        "title": title,
+        "intent": intent,
+        "allowed_files": files,
+        "verify": verify,
+        "risk_level": risk,
+        "controller_task_spec": {"type": kind, "target_file": files[0] if target == 0 else target, "hint": hint},
+        "mode": mode,
+        **({"success_criteria": criteria} if criteria else {}),
+        "depends_on": depends_on,
+        "verify_tools": _read_tools(verify, tools),
+        "estimate": {"tokens": tokens, "patch_cycles": patch_cycles},
+    }
+    if not rest:
+        return facts
+    facts |= rest[0]
+    return {name: facts[name] for name in ORDER if name in facts} | facts
+
+
+def unpack_step(stored: bytes, texts: Sequence[str] = ()) -> dict[str, Any]:
+    """Read what is stored of a step with every field; those that were omitted come last."""
+    found = read_step(stored, texts)
+    return found | {name: value for name, value in OMITTED.items() if name not in found}
+
+
+def read_texts(stored: bytes | None) -> Sequence[str]:
+    """Read what is stored under TEXTS; none of a plan without."""
+    found: Sequence[str] = codec.loads(stored) if stored else ()
+    return found
+
+
+def queue_of(stored: bytes) -> str:
+    """Name the queue of a step, for whom the texts of its plan are not at hand."""
+    return str(unpack_step(stored, NO_MATTER)["queue"])
+
+
+def depends_on(stored: bytes) -> list[str]:
+    """List the steps that a step waits for, for whom the texts of its plan are not at hand."""
+    found: list[str] = read_step(stored, NO_MATTER).get("depends_on") or []
+    return found
+
+
+def _tools(verify: str, tools: Sequence[VerifyTool]) -> list[list[Any]]:
+    """Leave out what `verify` says again, and codes by which every tool passes."""
+    found = []
+    for tool, words in zip(tools, _words(verify, len(tools)), strict=True):
+        one: list[Any] = [tool.tool, tool.timeout_s]
+        if (is_other := words != list(tool.argv)) or tool.pass_codes != PASSES:
+            one += [tool.argv if is_other else None, tool.pass_codes]
+        found.append(one)
+    return found
+
+
+def _read_tools(verify: str, tools: Sequence[Sequence[Any]]) -> list[Mapping[str, Any]]:
+    found: list[Mapping[str, Any]] = []
+    for (tool, timeout_s, *more), words in zip(tools, _words(verify, len(tools)), strict=True):
+        argv, codes = more or (None, PASSES)
+        found.append(
+            {"tool": tool, "argv": words if argv is None else argv, "timeout_s": timeout_s, "pass_codes": list(codes)}
+        )
+    return found
+
+
+def _words(verify: str, count: int) -> list[list[str]]:
+    """Split a verification into the words of its commands; into none where there are not `count` of them."""
+    commands = verify.split(JOINT)
+    return [command.split(" ") for command in commands] if len(commands) == count else [[]] * count
