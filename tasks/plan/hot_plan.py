@@ -1,11 +1,12 @@
 """A plan as a worker keeps it between two decisions: decoded, and what is stored once every commit has gone through.
 
-A decision that changed it and was not committed has spoiled it: then it is read anew from the store.
+A decision that changed it and was not committed has spoiled it: then it is read anew from the store. Of a large plan a
+part is kept, what the next outcomes can touch: see `covers`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -13,10 +14,13 @@ from schemas.stored import Attempt, PlanRecord, StepStatus, decode_live
 from schemas.stored_step import TEXTS, read_texts, window_of
 from tasks.base.policy import BUILT_IN, Policy
 from tasks.plan.changeset import MAX_STEP_CHANGES, Changeset
-from tasks.plan.snapshot import NOTE, WINDOW, Snapshot, Step, Window
+from tasks.plan.snapshot import NOTE, READY_PAGE, WINDOW, Snapshot, Step, Window
 
 TODO_PAGE = 8  # items of left-over work that a decision is given, as begin.lua has it
 WINDOW_MARK = ">"  # before the name of a window among the steps of a plan
+FIRST_AHEAD = 8  # steps that are read ahead of a large plan at first: its next outcome may be far away
+MOST_AHEAD = 64  # and in the end, with AHEAD_EACH for each attempt in flight
+AHEAD_EACH = 8
 
 
 class Slice(NamedTuple):
@@ -60,7 +64,10 @@ def select_slice(
 
 @dataclass(slots=True, eq=False)
 class HotPlan:
-    """One plan whole, with all of its steps; `size` is about how many bytes of it are stored."""
+    """One plan whole, or a part of one: its record, what is in flight, the head of its ready queue, and some steps.
+
+    `size` is about how many bytes of that are stored. Of a part, each step has its spec.
+    """
 
     plan_id: str
     reply_to: str
@@ -69,9 +76,11 @@ class HotPlan:
     steps: dict[str, Step]
     windows: dict[tuple[str, int], list[str]]
     active: dict[str, Attempt]
-    ready: dict[str, int]  # step -> its place in the plan
+    ready: dict[str, int]  # step -> its place in the plan, in the order in which they start
     todo: list[tuple[str, int]]
     size: int
+    ahead: int = 0  # steps that were read ahead of those in flight; 0: the plan is whole
+    horizon: tuple[int, str] | None = None  # place and name of the last ready step that was read, where there are more
     texts: Sequence[str] = ()  # that several of its steps have
     policy: Policy | None = None  # that it was made under, once that was looked up
     cards: dict[str, Any] = field(default_factory=dict)  # what plain_success.py knows of steps
@@ -88,8 +97,15 @@ class HotPlan:
         active: Iterable[tuple[bytes, bytes]],
         ready: Sequence[bytes],
         todo: Sequence[bytes],
+        *,
+        ahead: int = 0,
+        more_ready: bool = False,
     ) -> HotPlan:
-        """Decode what is stored of a plan; `places` are where its outcomes go and what its leases begin with."""
+        """Decode what is stored of a plan; `places` are where its outcomes go and what its leases begin with.
+
+        With `ahead` that is a part; then a step without dependents has an empty window, and `more_ready` tells whether
+        there may be more behind the ready steps.
+        """
         specs: dict[str, bytes] = {}
         windows: dict[tuple[str, int], list[str]] = {}
         size = 0
@@ -101,6 +117,7 @@ class HotPlan:
             step = name.decode()
             steps[step] = Step(step, specs.get(step), StepStatus.decode(raw), texts=texts)
             size += len(raw)
+        queue = {step: steps[step].status.index for step in map(bytes.decode, ready)}
         return cls(
             plan_id,
             *places,
@@ -108,22 +125,59 @@ class HotPlan:
             steps,
             windows,
             {step.decode(): Attempt.decode(raw) for step, raw in active},
-            {step: steps[step].status.index for step in map(bytes.decode, ready)},
+            queue,
             [(step, int(number)) for step, number, *_ in (item.decode().split(" ") for item in todo)],
             size,
-            texts,
+            ahead,
+            max((place, step) for step, place in queue.items()) if more_ready else None,
+            texts=texts,
         )
 
+    def window(self, step_id: str, number: int = 0) -> Sequence[str] | None:
+        """Return a window of the dependents of a step; None where the step has none such, or it was not read."""
+        return self.windows.get((step_id, number))
+
+    def reaches(self, step_id: str) -> bool:
+        """Whether a part of a plan has the step, and all that its end can touch."""
+        window, steps = self.window(step_id), self.steps
+        return (
+            window is not None and len(window) < WINDOW and step_id in steps and all(name in steps for name in window)
+        )
+
+    def covers(self, named: Collection[str], page: int) -> bool:
+        """Whether all that a decision about the steps `named` can touch is here; `page` is as `snapshot` has it."""
+        if not self.ahead:
+            return True
+        if self.todo or (self.horizon and len(self.ready) < len(named) + page):
+            return False
+        return all(map(self.reaches, named))
+
+    def runs_short(self, starts: Iterable[str], leaving: int = 0) -> bool:
+        """Whether a part of a plan lacks what can be touched by the ends of `starts`, or of all that is in flight then.
+
+        `leaving` are the ready steps that are still to be taken off.
+        """
+        if self.horizon and len(self.ready) - leaving < len(self.active) + READY_PAGE:
+            return True
+        return not all(map(self.reaches, starts))
+
     @property
-    def queue(self) -> list[str]:
-        """The ready steps in the order in which they start."""
-        ready = self.ready
-        return sorted(ready, key=lambda step: (ready[step], step)) if len(ready) > 1 else [*ready]
+    def next_ahead(self) -> int:
+        """How many steps the next part is to have: twice as many, up to a bound, as the last was of use."""
+        return min(2 * self.ahead, MOST_AHEAD + AHEAD_EACH * len(self.active))
+
+    def enqueue(self, added: Mapping[str, int]) -> None:
+        """Put steps in their places in the ready queue; behind its horizon nothing is known."""
+        if horizon := self.horizon:
+            added = {step: place for step, place in added.items() if (place, step) <= horizon}
+        if added:
+            ready = {**self.ready, **added}
+            self.ready = {step: ready[step] for step in sorted(ready, key=lambda step: (ready[step], step))}
 
     def snapshot(self, now: int, wanted: Sequence[str], page: int) -> Snapshot:
         """Give a decision what begin.lua would; what stands around the plan is for the caller to add."""
         todo = self.todo[:TODO_PAGE]
-        part = select_slice(wanted, todo, self._window, self.queue, None, page)
+        part = select_slice(wanted, todo, self.window, [*self.ready], None, page)
         steps = self.steps
         return Snapshot(
             plan_id=self.plan_id,
@@ -145,9 +199,6 @@ class HotPlan:
         if step.step_id in part.must or step.status.unmet <= part.ends:
             return step
         return Step(step.step_id, None, step.status, texts=self.texts)
-
-    def _window(self, step: str, number: int) -> Sequence[str] | None:
-        return self.windows.get((step, number))
 
     def take(self, change: Changeset, entries: Sequence[str]) -> None:
         """Take in a decision that was committed; `entries` are those of the specs that started, in their order.
@@ -172,7 +223,7 @@ class HotPlan:
                 self.cards.pop(step_id, None)
         for step_id in change.ready_remove:
             self.ready.pop(step_id, None)
-        self.ready.update(change.ready_add)
+        self.enqueue(change.ready_add)
         for step_id in change.ended:
             self.active.pop(step_id, None)
         for one, entry in zip(change.dispatches, entries, strict=True):
@@ -190,5 +241,5 @@ def _put(name: str, value: bytes, specs: dict[str, bytes], windows: dict[tuple[s
         windows[step, int(number)] = value.decode().split()
     elif not name.startswith(NOTE):
         specs[name] = value
-        if window := window_of(value):
+        if name != TEXTS and (window := window_of(value)):
             windows[name, 0] = window

@@ -38,6 +38,8 @@ def decide(plan: HotPlan, report: PlainReport, now: int, code: str) -> PlainChan
     attempt = plan.active.get(said.step_id)
     if attempt is None or not about.is_plain or said.lease != attempt.lease or said.attempt != attempt.attempt:
         return None
+    if not attempt.entry:  # its spec is still on its way to the server, with what was decided just before
+        return None
     step = plan.steps[said.step_id]
     card = step_card(plan, step)
     if not card.ends_plain or step.status.state != ACTIVE or not _holds(record, card, said):
@@ -46,7 +48,9 @@ def decide(plan: HotPlan, report: PlainReport, now: int, code: str) -> PlainChan
     freed = _dependents(plan, step)
     if used is None or freed is None or not _is_calm(record, card, attempt, said):
         return None
-    queue = plan.queue[:ENDS_AND_PAGE] if plan.ready else ()
+    queue = [*plan.ready][:ENDS_AND_PAGE] if plan.ready else ()
+    if plan.horizon and len(queue) < ENDS_AND_PAGE:
+        return None
     starting = _choose(plan, about, step, queue, freed) if queue or freed else []
     if starting is None or not _fits(record, about, attempt, used, starting):
         return None
@@ -118,7 +122,7 @@ def _is_calm(plan: PlanRecord, card: StepCard, attempt: Attempt, said: PlainOutc
 
 def _dependents(plan: HotPlan, step: Step) -> Sequence[Step] | None:
     """List the steps that have one dependency less to wait for; None where one of them is not plain."""
-    window = plan.windows.get((step.step_id, 0), ())
+    window = plan.window(step.step_id) or ()
     if len(window) >= WINDOW:
         return None
     found = []

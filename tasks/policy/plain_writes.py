@@ -138,7 +138,7 @@ def write(
         moves += f',["{one.step_id}","PENDING","ACTIVE"]'
         starts.append(_start(plan, about, one, wanted, now, at))
     if added:
-        plan.ready.update(added)
+        plan.enqueue(added)
         waiting += [(name, plan.steps[name].status.encode()) for name in added]
     if starts:
         due = now + schedule.SILENT_MS

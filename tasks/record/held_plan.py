@@ -50,7 +50,7 @@ class HeldPlan:
     def dependents(self, step: str) -> list[str]:
         """List the steps that wait for `step`."""
         found, number = list[str](), 0
-        while window := self._window(step, number):
+        while window := self.window(step, number):
             found += window
             number += 1
         return found
@@ -70,7 +70,7 @@ class HeldPlan:
         """
         todo = [_todo(item) for item in self.todo[:TODO_PAGE]]
         queue = sorted(self.ready, key=lambda step: (self.ready[step], step))
-        part = select_slice(wanted, todo, self._window, queue, ready, page)
+        part = select_slice(wanted, todo, self.window, queue, ready, page)
         return Snapshot(
             plan_id=self.plan_id,
             now=now,
@@ -89,7 +89,8 @@ class HeldPlan:
             policy=self.policy,
         )
 
-    def _window(self, step: str, number: int) -> Sequence[str] | None:
+    def window(self, step: str, number: int = 0) -> Sequence[str] | None:
+        """Return a window of the dependents of a step; None where the step has none such."""
         if (beside := self.steps.get(f">{step}:{number}")) is not None:
             return beside.decode().split()
         return (number == 0 and window_of(self.steps.get(step, b""))) or None

@@ -15,6 +15,7 @@ from tasks.plan.hot_plan import HotPlan
 from tasks.plan.report import PlainReport
 from tasks.policy import plain_success
 from tasks.policy.plain_writes import PlainChange
+from tests.support.plain import held_on, hot_plan, state_of
 from tests.support.plans import PARTITION, a_plan, a_step, plan_id, some_steps
 from tests.support.real_store import PAUSE, RETENTION_S, Real
 from worker.store import clients, functions
@@ -213,3 +214,36 @@ def test_a_key_of_another_type_refuses_its_plan_alone(real: Real) -> None:
     assert "is not a stream" in str(refused)
     assert made == "ok"
     assert real.fields(PARTITION.plan(plans[0]).plan)["version"] == b"1"
+
+
+def test_changes_of_one_plan_are_refused_with_the_first_of_them_though_the_version_is_theirs(real: Real) -> None:
+    """What another worker has committed meanwhile makes the version what the second change expects."""
+    create(real, *some_steps(6), plan=plan_id(), max_parallel=3)
+    with store_of(real).talk() as talk:
+        (plan,) = lend(talk, [plan_id()])
+        live = sorted(plan.active.items())[:2]
+        said = [report(real, plan_id(), step, one.attempt, one.lease) for step, one in live]
+        changes = [decide(plan, each, 10**12) for each in said]
+        real.client.hincrby(PARTITION.plan(plan_id()).plan, "version", 1)
+        before = real.everything()
+        talk.commit_plain(changes)
+
+        assert talk.verdicts() == ["stale", "stale"]
+
+    assert real.everything() == before
+
+
+def test_changes_of_one_plan_are_made_one_after_the_other(real: Real) -> None:
+    create(real, *some_steps(6), plan=plan_id(), max_parallel=3)
+    store = store_of(real)
+    with store.talk() as talk:
+        (plan,) = lend(talk, [plan_id()])
+        live = sorted(plan.active.items())
+        said = [report(real, plan_id(), step, one.attempt, one.lease) for step, one in live]
+        talk.commit_plain([decide(plan, each, 10**12) for each in said])
+
+        assert talk.verdicts() == ["ok"] * 3
+
+    kept = store.hot.lend(plan_id())
+    assert kept is not None
+    assert state_of(kept) == state_of(hot_plan(held_on(real.client, PARTITION, plan_id())))

@@ -10,8 +10,9 @@ import pytest
 from redis import Redis
 
 from schemas import codec
-from tests.support.engine import a_goal, container, drain, plan
+from tests.support.engine import a_goal, chain, container, drain, plan
 from tests.support.messages import answer, specs
+from tests.support.plain import check_part, held_on
 from tests.support.stored import P0, QUEUE, plans, state, stats, waiting
 from worker.process.container import Container
 from worker.store import functions
@@ -149,14 +150,95 @@ def test_after_an_error_nothing_is_known_any_more(
     assert stats(redis)["applied"] == 4
 
 
-def test_large_plans_are_read_in_parts(here: Container, redis: Redis) -> None:
-    plan(here, redis, a_goal(70))
-    told = []
-    for _ in range(3):
-        (spec,) = specs(redis)
-        told.append(calls_of(redis, here, answer(spec))[functions.BEGIN])
+def steps_of(edges: dict[int, list[int]]) -> list[dict[str, Any]]:
+    """The steps of a plan by their numbers, each with those that it waits for."""
+    return [
+        {**step, "depends_on": [f"s-{before}" for before in edges[number]]}
+        for number, step in enumerate(chain(len(edges)))
+    ]
 
-    assert told == [1, 1, 1]
+
+SHAPES: dict[str, tuple[dict[int, list[int]], int]] = {  # with how many outcomes read the plan
+    "a chain": ({n: [n - 1] if n else [] for n in range(100)}, 0),
+    "chains": ({n: [n - 4] if n >= 4 else [] for n in range(160)}, 0),
+    "steps that are free, before one": ({n: [] if n < 150 else [*range(150)] for n in range(151)}, 0),
+    "one step before many": ({n: [0] if n else [] for n in range(150)}, 4),  # their windows are not read ahead
+    "layers": ({n: [*range(n // 5 * 5 - 5, n // 5 * 5)] if n >= 5 else [] for n in range(120)}, 0),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_outcomes_in_the_middle_of_a_large_plan_do_not_read_it(here: Container, redis: Redis, shape: str) -> None:
+    edges, most_read = SHAPES[shape]
+    limits = {"max_steps": len(edges), "max_parallel": 4, "tokens": 10**8, "patch_cycles": 10**5}
+    (plan_id,) = plan(here, redis, {**a_goal(len(edges)), "steps": steps_of(edges), "limits": limits})
+    hot, calls, most = here.context(0).store.hot, Counter[str](), 0
+    while waiting_specs := specs(redis):
+        calls += calls_of(redis, here, *[answer(spec) for spec in waiting_specs])
+        if state(redis, plan_id) != "COMPLETED" and (copy := hot.lend(plan_id)):
+            most = max(most, len(copy.steps))
+            check_part(copy, held_on(redis, P0, plan_id))
+            hot.keep(copy)
+
+    assert state(redis, plan_id) == "COMPLETED"
+    assert stats(redis)["applied"] == len(edges)
+    assert calls[functions.BEGIN] <= most_read
+    assert calls[functions.PREFETCH] < len(edges) / 8
+    assert calls[functions.COMMIT] <= most_read + 2
+    assert 0 < most < len(edges)
+
+
+def test_the_copy_of_a_large_plan_stays_small_while_the_plan_runs_through(here: Container, redis: Redis) -> None:
+    count, chains = 800, 8
+    edges = {n: [n - chains] if n >= chains else [] for n in range(count)}
+    limits = {"max_steps": count, "max_parallel": chains, "tokens": 10**8, "patch_cycles": 10**5}
+    (plan_id,) = plan(here, redis, {**a_goal(count), "steps": steps_of(edges), "limits": limits})
+    hot, sizes = here.context(0).store.hot, list[tuple[int, int]]()
+    while waiting_specs := specs(redis):
+        for spec in waiting_specs:
+            redis.xadd(P0.outcomes, answer(spec))  # type: ignore[arg-type]
+        drain(here)
+        if copy := hot.lend(plan_id):
+            sizes.append((len(copy.steps), copy.size))
+            hot.keep(copy)
+
+    assert stats(redis)["applied"] == count
+    assert len(sizes) >= count / chains - 2
+    assert max(steps for steps, _ in sizes) <= 160  # two for each in flight, and what was read ahead
+    assert max(size for _, size in sizes) < 160_000
+
+
+def test_a_change_that_is_refused_takes_those_after_it_of_the_same_plan_along(here: Container, redis: Redis) -> None:
+    edges = {n: [n - 4] if n >= 4 else [] for n in range(100)}
+    limits = {"max_steps": 100, "max_parallel": 4, "tokens": 10**8, "patch_cycles": 10**5}
+    (plan_id,) = plan(here, redis, {**a_goal(100), "steps": steps_of(edges), "limits": limits})
+    drain_all(redis, here, 1)
+    store = here.context(0).store
+    object.__setattr__(store, "max_queue", 5)  # of which four are taken
+
+    calls = calls_of(redis, here, *[answer(spec) for spec in specs(redis)])
+
+    assert calls[functions.PLAIN_COMMITS] == 1
+    assert stats(redis)["applied"] == 8
+    assert stats(redis)["queue_full"] >= 1
+    object.__setattr__(store, "max_queue", 1000)
+    drain_all(redis, here, 25)
+    while state(redis, plan_id) != "COMPLETED":  # steps that a full queue kept waiting
+        here.context(0).engine.carry_on(plan_id)
+        drain_all(redis, here, 1)
+    assert stats(redis)["applied"] == 100
+
+
+def test_workers_that_take_turns_with_a_large_plan_never_go_on_from_an_old_copy(redis_url: str, redis: Redis) -> None:
+    with container(redis_url) as one, container(redis_url) as other:
+        (plan_id,) = plan(one, redis, a_goal(90))
+        for turn in range(90):
+            (spec,) = specs(redis)
+            redis.xadd(P0.outcomes, answer(spec))  # type: ignore[arg-type]
+            drain((one, other)[turn // 3 % 2])
+
+        assert state(redis, plan_id) == "COMPLETED"
+        assert stats(redis)["applied"] == 90
 
 
 def test_copies_are_bounded_in_number_and_in_bytes_and_the_least_used_go_first(here: Container, redis: Redis) -> None:

@@ -15,6 +15,7 @@ from tests.support import plain
 from tests.support.any_plan import FILES, LIMITS, METRICS, SAID, drafts
 from tests.support.commands import order
 from tests.support.plans import PYTEST, Running, a_report, a_step
+from worker.streams.decode import PLAIN_IDS
 
 
 def mostly(usual: st.SearchStrategy[Any], seldom: st.SearchStrategy[Any], times: int) -> st.SearchStrategy[Any]:
@@ -86,12 +87,13 @@ def test_a_plain_success_is_decided_as_any_outcome_is(
 def test_a_chain_of_successes_is_plain_to_its_end() -> None:
     names = [f"s-{number}" for number in range(6)]
     plan = Running(*[a_step(name, *names[max(0, place - 1) : place]) for place, name in enumerate(names)])
-    before = plain.seen["plain"]
+    before, in_parts = plain.seen["plain"], plain.seen["in parts"]
 
     for name in names:
         succeed(plan, name)
 
     assert plan.state == "COMPLETED"
+    assert plain.seen["in parts"] - in_parts == len(names) * len(plain.AHEAD)
     assert plain.seen["plain"] - before == len(names)
 
 
@@ -176,7 +178,7 @@ def test_what_is_read_as_plain_means_the_same_to_everybody(
     data = codec.dump_unbounded(body)
     data = data[:place] + noise + data[place:]
     said = read_plain(data)
-    if said is None:
+    if said is None or not PLAIN_IDS.fullmatch(f"{said.plan_id}/{said.step_id}"):
         return
 
     outcome = Outcome.model_validate_json(data)

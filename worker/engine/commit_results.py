@@ -39,7 +39,7 @@ class Decided(Struct, frozen=True, gc=False):
     work: Work | None
     write: Write | None = None
     plan: Snapshot | None = None
-    spent: int = 0  # tokens of the plan before it
+    booked: int = 0  # tokens
     plain: PlainChange | None = None
     hot: HotPlan | None = None
 
@@ -62,32 +62,32 @@ class CommitResults:
             now = one.write.changeset.now if one.write else one.plain.now if one.plain else 0
             self.router.isolate_failure(one.plan_id, one.work or Work(), now)
         elif verdict == "ok" and one.plain and one.work and one.hot:
-            self._finish_plain(one.work, one.plain, one.hot, one.spent)
+            self._finish_plain(one.work, one.plain, one.hot, one.booked)
         elif verdict == "ok" and one.work and one.plan and one.write:
-            self._finish_ordinary(one.work, one.write.changeset, one.plan, one.spent, began_ns)
+            self._finish_ordinary(one.work, one.write.changeset, one.plan, one.booked, began_ns)
         elif (full := full_queue(verdict)) and one.work:
             one.work.full |= {full}
             self.router.applied["queue_full"] += 1
 
-    def _finish_plain(self, work: Work, change: PlainChange, plan: HotPlan, spent: int) -> None:
+    def _finish_plain(self, work: Work, change: PlainChange, plan: HotPlan, booked: int) -> None:
         applied = self.router.applied
         applied[Verdict.APPLIED] += 1
         for start in change.starts:
             applied[QUEUE + start.attempt.queue] += 1
         if self.batch.counts:
-            self.batch.count_plain(plan, change, work.reports[0][1], spent)
+            self.batch.count_plain(plan, change, work.reports[0][1], booked)
         if change.end:
             log_status(change.plan_id, plan.record, COMPLETED, change.now, ends=True)
             self.router.beside += self.conclusion(change.plan_id, plan.record, change.now)
         if work.finish_plain():
             del self.router.waiting[change.plan_id]
 
-    def _finish_ordinary(self, work: Work, changeset: Changeset, plan: Snapshot, spent: int, began_ns: int) -> None:
+    def _finish_ordinary(self, work: Work, changeset: Changeset, plan: Snapshot, booked: int, began_ns: int) -> None:
         for applied in changeset.verdicts:
             self.router.applied[applied] += 1
         for dispatch in changeset.dispatches:
             self.router.applied[QUEUE + dispatch.attempt.queue] += 1
-        self.batch.count(plan, changeset, work.messages, spent, is_due=work.due is not None)
+        self.batch.count(plan, changeset, work.messages, booked, is_due=work.due is not None)
         log_status(plan.plan_id, plan.record, lines_of(changeset), changeset.now, ends=changeset.ends)
         if tracing.is_on():
             note_decision(self.store.partition, work.messages, plan.record, changeset, began_ns)

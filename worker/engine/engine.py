@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
+from itertools import chain
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -22,7 +23,6 @@ from tasks.plan.hot_plan import HotPlan
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.snapshot import Clocks, Snapshot
 from tasks.policy import plain_success
-from tasks.policy.plain_writes import PlainChange
 from worker.engine.commit_results import CommitResults, Decided, describe
 from worker.engine.quota import Quota
 from worker.engine.router import Router, Work
@@ -63,7 +63,7 @@ SWEEP_LOCK_MS = 10_000
 PATIENCE_S = 10.0  # with plans that others decide about while they have to be paused
 DUE_PAGE = 256
 READ_AT_ONCE = 32  # plans whose snapshots are read together
-DECIDE_AT_ONCE = 16  # plans decided while the server writes those before; more in one call cost its allocator time
+DECIDE_AT_ONCE = 16  # plans, or plain outcomes, while the server writes those before; more cost its allocator time
 
 
 def _with_retries(work: Callable[Concatenate[Engine, P], T]) -> Callable[Concatenate[Engine, P], T]:
@@ -275,7 +275,7 @@ class Engine:
         known: list[tuple[str, Work, Begun]] = []
         others: list[tuple[str, Work]] = []
         for plan_id, work in works:
-            if (work.plain or work.needs_no_reading) and (plan := talk.lend(plan_id)):
+            if (work.plain or work.needs_no_reading) and (plan := talk.lend(plan_id, work.ask)):
                 known.append((plan_id, work, plan))
             else:
                 others.append((plan_id, work))
@@ -285,24 +285,38 @@ class Engine:
         """Decide about some plans, and send what is to be written; plain changes go in one call, before the others."""
         since = time.perf_counter()
         now = 0 if tight or tracing.is_on() else talk.now()  # 0: nothing counts as plain
-        plain: list[Decided] = []
-        changes: list[PlainChange] = []
+        calls: list[list[Decided]] = [[]]  # the plain ones; those of one plan have to be in one call
         ordinary: list[Decided] = []
         for plan_id, work, plan in works:
             if isinstance(plan, HotPlan):
-                if now and (report := work.plain) and self._knows_policy(plan):
-                    spent = plan.record.spent["tokens"]
-                    if change := plain_success.decide(plan, report, now, CODE_VERSION):
-                        changes.append(change)
-                        plain.append(Decided(plan_id, work, None, None, spent, change, plan))
-                        continue
+                if now and (made := self._decide_plain(plan_id, work, plan, now)):
+                    if len(calls[-1]) + len(made) > DECIDE_AT_ONCE:
+                        calls.append([])
+                    calls[-1] += made
+                    continue
                 plan = talk.view(plan, work.ask(plan_id))
             if one := self._decide(plan_id, work, plan, tight=tight):
                 ordinary.append(one)
         self._batch.decide_s += time.perf_counter() - since
-        talk.commit_plain(changes)
+        for some in calls:
+            talk.commit_plain([one.plain for one in some if one.plain])
         talk.commit([one.write for one in ordinary if one.write])
-        return plain + ordinary
+        return [*chain.from_iterable(calls), *ordinary]
+
+    def _decide_plain(self, plan_id: str, work: Work, plan: HotPlan, now: int) -> list[Decided]:
+        """Decide about reports of one plan, one after the other; the first that is not plain waits for another look."""
+        made: list[Decided] = []
+        reports = work.plain[:DECIDE_AT_ONCE]
+        if not reports or not self._knows_policy(plan):
+            return made
+        for report in reports:
+            spent = plan.record.spent["tokens"]
+            change = plain_success.decide(plan, report, now, CODE_VERSION)
+            if change is None:
+                break
+            booked = plan.record.spent["tokens"] - spent
+            made.append(Decided(plan_id, work, None, None, booked, change, plan))
+        return made
 
     def _knows_policy(self, plan: HotPlan) -> bool:
         """Whether this worker knows the policy that a plan was made under; the plan has it then."""
@@ -336,7 +350,7 @@ class Engine:
                 if had_ended and work.due:
                     self._conclude_again(plan)
                 acks = [(entry.stream, entry.entry_id) for entry, _ in work.messages if entry]
-                return Decided(plan_id, work, Write(changeset, acks), plan, spent)
+                return Decided(plan_id, work, Write(changeset, acks), plan, plan.record.spent["tokens"] - spent)
             except NeedsSteps as missing:
                 work.extra |= self._named(plan_id, missing.step_ids)
             except (FunctionsMissing, RedisConnectionError, RedisTimeoutError):  # not the plan's fault

@@ -64,12 +64,18 @@ class Work(Struct):
         return [*self.reports[: self.size]]
 
     @property
-    def plain(self) -> PlainReport | None:
-        """The report of the next decision where there is nothing else, in the strict form."""
-        if len(self.reports) != 1 or self.due or self.commands or self.extra or self.full:
-            return None
-        report = self.reports[0][1]
-        return report if isinstance(report, PlainReport) else None
+    def plain(self) -> list[PlainReport]:
+        """The reports of the next decision where all are in the strict form, and there is nothing else."""
+        if self.due or self.commands or self.extra or self.full:
+            return []
+        found = []
+        for _, report in self.reports[: self.size]:
+            if not isinstance(report, PlainReport):
+                return []
+            found.append(report)
+        if len(found) > 1 and len({report.said.step_id for report in found}) < len(found):
+            return []  # what is said twice of one step is judged together
+        return found
 
     @property
     def needs_no_reading(self) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple, Self, TypeAlias
@@ -10,13 +11,11 @@ from typing import Any, NamedTuple, Self, TypeAlias
 from redis import Redis
 from redis.exceptions import ResponseError
 
-from schemas.stored import Attempt, StepStatus, decode_plan
-from schemas.stored_step import read_texts
 from tasks.base.errors import PlannerError
 from tasks.handlers.bulk_commands import Records, find_paused_queues, find_standing
 from tasks.plan.changeset import Changeset
-from tasks.plan.hot_plan import HotPlan
-from tasks.plan.snapshot import NOTE, READY_PAGE, Grant, Lease, Snapshot, Step, Window
+from tasks.plan.hot_plan import FIRST_AHEAD, HotPlan
+from tasks.plan.snapshot import NOTE, READY_PAGE, Grant, Lease, Snapshot
 from tasks.policy.plain_writes import PlainChange
 from worker.host.code_version import CODE_VERSION
 from worker.store import functions
@@ -27,6 +26,7 @@ from worker.store.commit_calls import commit_call, plain_call
 from worker.store.commits import Commits
 from worker.store.hot_plans import STALE_TOGETHER, HotPlans
 from worker.store.keys import Partition
+from worker.store.plan_replies import each, read_ahead, read_snapshot, read_whole
 
 OK = "ok"  # of a commit that was made
 LOCK_MS = 5000  # spares work, guards nothing: the version is the fence
@@ -118,6 +118,9 @@ class PlanTalk(functions.Talk):
         self._commands_heard: int | str = ""  # that the partition had heard of when `_scopes` was read
         self._lent: dict[str, HotPlan] = {}  # plans that are decided about, of which copies are kept
         self._known: set[str] = set()  # those of them that were not read for this
+        self._parts: set[str] = set()  # plans of which outcomes had a part read
+        self._short: dict[str, int] = {}  # plans of which more is to be kept: how many steps ahead
+        self._made: dict[str, HotPlan] = {}  # plans that are kept, unless one of their changes was refused
         self._sent: list[tuple[Sequence[Write], Sequence[PlainChange]]] = []  # in the order of their replies
         self._beside = 0
 
@@ -134,12 +137,16 @@ class PlanTalk(functions.Talk):
         self._commands_heard = self._hot.heard
         return self._hot.is_usable
 
-    def lend(self, plan_id: str) -> HotPlan | None:
+    def lend(self, plan_id: str, ask: Callable[[str], Ask]) -> HotPlan | None:
         """Give a decision a plan that is known here, where `lends` says so; None where it has to be begun.
 
-        It comes back once its commit was made, and is forgotten else.
+        It comes back once its commits were made, and is forgotten else. `ask` says what of a large plan has to be here.
         """
         plan = self._hot.lend(plan_id)
+        if plan and plan.ahead:
+            wanted = ask(plan_id)
+            if not plan.covers(wanted.steps, wanted.page):
+                return None
         if plan:
             self._lent[plan_id] = plan
             self._known.add(plan_id)
@@ -161,10 +168,13 @@ class PlanTalk(functions.Talk):
             if ask.leases:
                 prefix = partition.lease_prefix(ask.plan_id)
                 keys += [prefix + step for step in ask.steps]
-            whole = 0 if any(step[0] == NOTE for step in ask.steps) else self._hot.whole_steps
-            terms = (self._store.token, LOCK_MS, ask.page, whole)
+            terms = (self._store.token, LOCK_MS, ask.page, self._whole_steps(ask))
             calls.append(("FCALL", functions.BEGIN, len(keys), *keys, *terms, *ask.steps))
         self.send(calls)
+
+    def _whole_steps(self, ask: Ask) -> int:
+        """Tell up to how many steps a plan is read whole."""
+        return 0 if any(step[0] == NOTE for step in ask.steps) else self._hot.whole_steps
 
     def snapshots(self, asks: Sequence[Ask]) -> list[Begun]:
         """Read the snapshots of the next `asks` that were begun.
@@ -174,7 +184,7 @@ class PlanTalk(functions.Talk):
         """
         if self._scopes is None:
             (found,) = self.receive(1)
-            records = dict(_each(found, 2))
+            records = dict(each(found, 2))
             self._commands_heard = self._hot.heard = int(records.pop(b"orders", 0))
             self._scopes = self._hot.scopes = records
         begun: list[Begun] = []
@@ -194,11 +204,8 @@ class PlanTalk(functions.Talk):
 
     def _whole(self, ask: Ask, reply: Any) -> HotPlan | Snapshot:
         """Decode a plan that was read whole, and keep it for what is decided next."""
-        now, _, hot, fields, statuses, flying, queue, items, leases, grants = reply
-        partition = self._store.partition
-        places = (partition.outcomes, partition.lease_prefix(ask.plan_id))
-        read = (decode_plan(hot), *(_each(each, 2) for each in (fields, statuses, flying)), queue, items)
-        plan = HotPlan.load(ask.plan_id, places, *read)
+        now, *_, leases, grants = reply
+        plan = read_whole(self._store.partition, ask.plan_id, reply)
         if not grants:  # what is left of a day budget is known to the server alone
             self._lent[ask.plan_id] = plan
             if not (leases or self._scopes):
@@ -210,35 +217,11 @@ class PlanTalk(functions.Talk):
         return self._stand(plan.snapshot(self.now(), ask.steps, ask.page), ask, (), ())
 
     def _part(self, ask: Ask, reply: Any) -> Snapshot:
-        """Make the snapshot of the part of a plan that was read."""
-        now, _, hot, names, specs, records, windows, flying, queue, page, items, todo_length, *rest = reply
-        leases, grants, raw_texts = rest
-        texts = read_texts(raw_texts)
-        partition = self._store.partition
-        snapshot = Snapshot(
-            plan_id=ask.plan_id,
-            now=now,
-            record=decode_plan(hot),
-            steps={
-                (step := name.decode()): Step(step, spec, StepStatus.decode(record), texts=texts)
-                for name, spec, record in zip(names, specs, records, strict=True)
-                if record
-            },
-            windows={
-                (step.decode(), number): Window(ids.decode().split(), bool(more))
-                for step, number, ids, more in _each(windows, 4)
-            },
-            active={step.decode(): Attempt.decode(record) for step, record in _each(flying, 2)},
-            notes={}
-            if all(records)  # a note has none
-            else {step[1:]: spec or b"" for step, spec in zip(ask.steps, specs, strict=False) if step[0] == NOTE},
-            ready=[step.decode() for step in queue],
-            ready_beyond=len(queue) >= page,
-            todo=[(step, int(number)) for step, number, *_ in (item.decode().split(" ") for item in items)],
-            todo_beyond=todo_length - len(items),
-            reply_to=partition.outcomes,
-            lease_prefix=partition.lease_prefix(ask.plan_id),
-        )
+        """Decode the part of a plan that was read; of a large one a part is kept once outcomes were applied to it."""
+        *_, leases, grants, _ = reply
+        if not (grants or ask.leases or self._scopes) and self._whole_steps(ask):
+            self._parts.add(ask.plan_id)
+        snapshot = read_snapshot(self._store.partition, ask.plan_id, ask.steps, reply)
         return self._stand(snapshot, ask, leases, grants)
 
     def _stand(self, plan: Snapshot, ask: Ask, leases: Any, grants: Any) -> Snapshot:
@@ -255,7 +238,7 @@ class PlanTalk(functions.Talk):
             plan.standing = find_standing(scopes, head.tenant, head.repo, plan.record.times["created"], now)
             plan.paused_queues = find_paused_queues(scopes, now)
         if grants:
-            plan.grants = {scope.decode(): Grant(left, over == b"1") for scope, left, over in _each(grants, 3)}
+            plan.grants = {scope.decode(): Grant(left, over == b"1") for scope, left, over in each(grants, 3)}
         return plan
 
     def commit(self, writes: Sequence[Write]) -> None:
@@ -266,12 +249,42 @@ class PlanTalk(functions.Talk):
         if writes:
             self.send([self._store.commit_call(write, self._commands_heard) for write in writes])
             self._sent.append((writes, ()))
+            for write in writes:
+                self._look_ahead(write.changeset)
 
     def commit_plain(self, changes: Sequence[PlainChange]) -> None:
-        """Apply plain changes of plans that were lent, in one call; `commit` says when."""
+        """Apply plain changes of plans that were lent, in one call; `commit` says when.
+
+        Those of one plan rest each on the one before, and have to come together.
+        """
         if changes:
             self.send([plain_call(self._store, changes, self._commands_heard)])
             self._sent.append(((), changes))
+            for change in changes:
+                plan = self._lent[change.plan_id]
+                if plan.ahead and not change.ends and plan.runs_short(start.step_id for start in change.starts):
+                    self._short[change.plan_id] = plan.next_ahead
+
+    def _look_ahead(self, change: Changeset) -> None:
+        """Note that of a large plan more is to be kept for its next outcomes, or anything at all."""
+        plan = self._lent.get(change.plan_id)
+        if not change.changed or change.ends:
+            return
+        if change.plan_id in self._parts:
+            self._short[change.plan_id] = FIRST_AHEAD
+        elif plan and plan.ahead:
+            starts = [one.step_id for one in change.dispatches]
+            if change.specs or plan.runs_short(starts, len(change.ready_remove)):
+                self._short[change.plan_id] = plan.next_ahead
+
+    def _prefetch(self) -> None:
+        """Have what the next outcomes of large plans can touch read, behind the commits."""
+        partition = self._store.partition
+        calls: list[tuple[Any, ...]] = []
+        for plan_id, ahead in self._short.items():
+            k = partition.plan(plan_id)
+            calls.append(("FCALL", functions.PREFETCH, 6, k.plan, k.steps, k.status, k.ready, k.active, k.todo, ahead))
+        self.send(calls)
 
     def beside(self, commands: Sequence[tuple[Any, ...]]) -> None:
         """Send commands to the server behind the changesets, in the same round trip."""
@@ -284,19 +297,26 @@ class PlanTalk(functions.Talk):
         That is `ok`, why nothing was written, or the error. Raises RolledBack where the server's data are older than
         this worker knows them.
         """
+        self._prefetch()
         verdicts: list[str | ResponseError] = []
-        stale = 0
+        refused: set[str] = set()
+        stale: set[str] = set()
         for writes, changes in self._sent:
             for change, reply in self._replies(changes) if changes else self._each_reply(writes):
                 verdict = self._verdict(change, *reply) if type(reply) is tuple else _refusal(reply)
                 verdicts.append(verdict)
-                stale += verdict == "stale" and change.plan_id in self._known
+                if verdict == "stale" and change.plan_id not in refused:  # else for want of the change before
+                    stale.add(change.plan_id)
+                if verdict != OK:
+                    refused.add(change.plan_id)
         beside = self.receive(self._beside)
+        parts = dict(zip(self._short.items(), self.receive(len(self._short)), strict=True))
         if "rolled back" in verdicts:
             raise RolledBack
-        if "stale" in verdicts:
+        self._keep(refused, parts)
+        if stale:
             self._hot.scopes = None  # the standing commands may be others
-        if stale >= STALE_TOGETHER:
+        if len(stale & self._known) >= STALE_TOGETHER:
             self._hot.clear()
         for reply in beside:
             if isinstance(reply, Exception):
@@ -323,21 +343,34 @@ class PlanTalk(functions.Talk):
             yield change, (int(number), entries) if number.isdecimal() else raw
 
     def _verdict(self, change: Changeset | PlainChange, number: int, entries: Sequence[str]) -> str:
-        """Take in that a change was committed; what is known of its plan is kept for the next decision."""
+        """Take in that a change was committed, and what is known of its plan then."""
         plan_id = change.plan_id
         self._store.commits.note(plan_id, number)
         plan = self._lent.get(plan_id)
         if plan is None or change.ends:
+            self._made.pop(plan_id, None)
             return OK
         if isinstance(change, PlainChange):
             for start, entry in zip(change.starts, entries, strict=True):
                 start.attempt.entry = entry
-        elif not change.changed:
+        elif not change.changed or (plan.ahead and change.specs):  # those may be of any steps
             return OK
         else:
             plan.take(change, entries)
-        self._hot.keep(plan)
+        self._made[plan_id] = plan
         return OK
+
+    def _keep(self, refused: Set[str], parts: Mapping[tuple[str, int], Any]) -> None:
+        """Keep the plans all of whose changes were made, for the next decision; of large plans what was read then."""
+        made = self._made
+        for (plan_id, ahead), reply in parts.items():
+            if not isinstance(reply, list):  # there is too much to keep; an error is told by the next begin
+                continue
+            with suppress(ValueError, TypeError, KeyError):  # as well
+                made[plan_id] = read_ahead(self._store.partition, plan_id, reply, ahead)
+        for plan_id, plan in made.items():
+            if plan_id not in refused:
+                self._hot.keep(plan)
 
 
 def _refusal(reply: Any) -> str | ResponseError:
@@ -352,7 +385,3 @@ def full_queue(verdict: str | ResponseError) -> str | None:
     """Name the queue that had no room for the steps of a commit."""
     full = isinstance(verdict, str) and verdict.startswith("full ")
     return str(verdict).rpartition("steps:")[2] if full else None
-
-
-def _each(flat: Sequence[Any], size: int) -> Iterable[tuple[Any, ...]]:
-    return zip(*[iter(flat)] * size, strict=True)

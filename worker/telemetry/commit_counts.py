@@ -66,11 +66,11 @@ class BatchCounts:
         return self._board is not None
 
     def count(
-        self, plan: Snapshot, changeset: Changeset, messages: Sequence[tuple[Any, Any]], spent: int, *, is_due: bool
+        self, plan: Snapshot, changeset: Changeset, messages: Sequence[tuple[Any, Any]], booked: int, *, is_due: bool
     ) -> None:
         """Count a commit that was made, of `plan` as it is now, with the `messages` that it is about.
 
-        `spent` are the plan's tokens before; `is_due` where a clock led to it, and no message.
+        `booked` are the tokens that it spent; `is_due` where a clock led to it, and no message.
         """
         if self._board is None:
             return
@@ -89,10 +89,10 @@ class BatchCounts:
             self._tally.counts[metrics.LEASES_EXPIRED, ()] += expired
         if changeset.dispatches:
             self._count_dispatches(plan, changeset)
-        if (booked := record.spent["tokens"] - spent) > 0:
+        if booked > 0:
             self._tally.counts[SPENT, (record.head.kind,)] += booked
 
-    def count_plain(self, plan: HotPlan, change: PlainChange, report: Report | PlainReport, spent: int) -> None:
+    def count_plain(self, plan: HotPlan, change: PlainChange, report: Report | PlainReport, booked: int) -> None:
         """Count a plain change that was made, of `plan` as it is now, with its report; as `count`."""
         if not isinstance(report, PlainReport):
             return
@@ -108,7 +108,7 @@ class BatchCounts:
             self._tally.counts[RESERVED, kind] += start.attempt.tokens
         if len(change.starts) > 1:
             events.append((metrics.PARALLEL_BATCHES, ()))
-        if (booked := plan.record.spent["tokens"] - spent) > 0:
+        if booked > 0:
             self._tally.counts[SPENT, kind] += booked
 
     def _count_dispatches(self, plan: Snapshot, changeset: Changeset) -> None:

@@ -8,6 +8,11 @@ local TODO_PAGE = 8
 local FIRST_NAME = 5     -- place in ARGV
 local MAX_NAME = 200    -- bytes of a controller's name, as heartbeat.lua keeps them
 
+-- The first dependents of a step where they stand at the beginning of its spec, as schemas/stored_step.py stores it.
+local function first_window(spec)
+  return spec and string.match(spec, '^%["([^"]*)')
+end
+
 -- Whether the lock "<token> <until ms>" is somebody else's and holds. One that would hold for longer than locks are
 -- taken for is from before the clock was set back, and no lock any more.
 local function is_locked(lock, token, now, ttl)
@@ -93,7 +98,7 @@ local function begin(keys, args)
     for i, w in ipairs(wanted) do known[w[1]] = found[#wanted + i] end
     for i, w in ipairs(wanted) do
       if windowed >= MAX_WINDOWED then break end
-      local inside = w[2] == '0' and known[w[1]] and string.match(known[w[1]], '^%["([^"]*)')
+      local inside = w[2] == '0' and first_window(known[w[1]])
       local ids, count, more = found[i] or inside or '', 0, 0
       for id in string.gmatch(ids, '%S+') do
         name(id)

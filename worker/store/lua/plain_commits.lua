@@ -1,4 +1,5 @@
 -- Commits of plain successes of several plans in one call, each fenced by its plan's version and isolated from the others.
+-- Several of one plan rest each on the one before: where one is refused, so are those after it. They have to be in one call.
 -- The keys of a plan are no arguments: each is made of what those that are given begin with.
 -- KEYS 1 commits, 2 outcomes, 3 events, 4 timers, 5 scopes, 6 plans, 7 tenants
 -- ARGV 1 the field that counts the commits, 2 the highest number that this worker knows of, 3 how many orders this
@@ -145,18 +146,20 @@ local function commits(keys, args)
   local batch = {
     prefix = string.sub(keys[1], 1, -8), -- without 'commits'
     outcomes = keys[2], events = keys[3], timers = keys[4], plans = keys[6], tenants = keys[7],
-    retention = args[6], base = base, count = 0, rooms = {}, specs = {}, told = {},
+    retention = args[6], base = base, count = 0, rooms = {}, refused = {}, specs = {}, told = {},
     rolled_back = base + 1 <= tonumber(args[2]),
     ordered = (redis.call('HGET', keys[5], 'orders') or '0') ~= args[3],
   }
   local results, at = {}, PLAIN_ITEM
   while at <= #args do
     local p = read_plan(args, at)
-    local done, result = pcall(commit_plain, batch, args, p)
+    local done, result = true, 'stale' -- what rests on a change that was not made is not, whoever made the version right
+    if not batch.refused[p.id] then done, result = pcall(commit_plain, batch, args, p) end
     if not done then
       if type(result) == 'table' then result = result.err end
       result = 'error ' .. tostring(result)
     end
+    if not string.find(result, '^%d') then batch.refused[p.id] = true end
     results[#results + 1] = result
     at = p.after
   end
