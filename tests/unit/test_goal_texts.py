@@ -149,7 +149,7 @@ def test_a_plan_of_ten_thousand_steps_keeps_them_once_and_outside_of_what_every_
 
     known = {"language": "python"}
     before, after = stored(a_goal(**known)), stored(a_goal(log, documents={"README.md": log}, **known))
-    assert after[0] - before[0] < 10_000 * len(b',"goal_texts":true') + 2 * MAX_TEXTS
+    assert after[0] - before[0] < 10_000 * len(b',{"goal_texts":true}') + 2 * MAX_TEXTS
     assert after[1] - before[1] == len("/context/documents /context/failure_log")  # the names of what is kept elsewhere
 
 
