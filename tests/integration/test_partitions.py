@@ -177,6 +177,7 @@ def test_a_new_server_has_the_newest_layout_and_one_in_use_keeps_its_own_until_i
 ) -> None:
     monkeypatch.setenv("PLANNER_REDIS_URL", redis_url)
     with Redis.from_url(redis_url) as redis:
+        redis.xadd(keys.GOALS, {"data": "{}"})  # which waits for the first worker
         deployment.join(redis, 1)
         assert deployment.layout_of(redis) == deployment.READS == 2
         redis.flushall()

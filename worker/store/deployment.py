@@ -13,11 +13,11 @@ from contextlib import suppress
 from typing import Any
 
 from redis import Redis
-from redis.exceptions import NoPermissionError, OutOfMemoryError
+from redis.exceptions import NoPermissionError, OutOfMemoryError, ResponseError
 
 from schemas.stored_step import LAYOUT
 from worker.store.clients import RefusedRedis
-from worker.store.keys import COMMANDS, DEPLOYMENT, GOALS, Partition, partition_of
+from worker.store.keys import COMMANDS, DEPLOYMENT, GOALS, GROUP, Partition, partition_of
 
 READS = LAYOUT  # the newest layout that this version reads
 NEEDS = 1  # the oldest layout whose workers may work beside this version
@@ -45,8 +45,10 @@ def join(client: Redis, partitions: int) -> None:
             _check_plans(client, partitions)
         try:
             client.hsetnx(DEPLOYMENT, "partitions", partitions)
-            is_new = there is None and not client.exists(GOALS)
-            client.hset(DEPLOYMENT, "layout", READS if is_new else max(layout or 0, NEEDS))
+            if layout is None:
+                client.hsetnx(DEPLOYMENT, "layout", READS if there is None and not _was_used(client) else NEEDS)
+            else:
+                client.hset(DEPLOYMENT, "layout", NEEDS)
         except OutOfMemoryError:  # whoever looks next time writes them
             return
         there, layout = _read(client)
@@ -128,6 +130,15 @@ def _read(client: Redis) -> tuple[int | None, int | None]:
     found: Any = client.hmget(DEPLOYMENT, "partitions", "layout")
     partitions, layout = (int(value) if value else None for value in found)
     return partitions, layout
+
+
+def _was_used(client: Redis) -> bool:
+    """Whether a worker of any version has read goals here; that some wait says nothing of workers."""
+    try:
+        groups: Any = client.xinfo_groups(GOALS)
+    except ResponseError:  # there is no such stream
+        return False
+    return any(group["name"] == GROUP.encode() for group in groups)
 
 
 def _check_plans(client: Redis, partitions: int) -> None:
