@@ -131,5 +131,4 @@ class Snapshot:
     paused_queues: Mapping[str, StandingCommand] = field(default_factory=dict)  # whose steps do not start
     short_of_memory: bool = False
     policy: Policy = BUILT_IN  # that the plan was created under
-    texts: Sequence[str] = ()  # that several of its steps have
     code: str = ""  # the version of the code that decides, which the log names

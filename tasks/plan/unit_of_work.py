@@ -155,15 +155,14 @@ class UnitOfWork:
 
         `dependents` says of a step which wait for it; they are stored in windows of WINDOW ids.
         """
-        places: dict[str, int] = {}
-        if self._stores_arrays and not any(self.plan.counts.values()) and (texts := shared_texts(steps)):
+        texts = shared_texts(steps) if self._stores_arrays and not any(self.plan.counts.values()) else []
+        places = {text: place for place, text in enumerate(texts)}
+        if texts:
             self.change.specs[TEXTS] = codec.dumps(texts)
-            places = {text: place for place, text in enumerate(texts)}
-            self.snapshot.texts = texts
         for place, planned in enumerate(steps, first):
             state = S.BLOCKED if planned.depends_on else S.PENDING
-            step = Step(planned.step_id, None, StepStatus(len(set(planned.depends_on)), state.value, place))
-            step.texts = self.snapshot.texts
+            status = StepStatus(len(set(planned.depends_on)), state.value, place)
+            step = Step(planned.step_id, None, status, texts=texts)
             self.snapshot.steps[step.step_id] = step
             self.plan.counts[state.value] = self.plan.counts.get(state.value, 0) + 1
             windows = list(batches(dependents.get(step.step_id, ()), WINDOW))
