@@ -41,6 +41,14 @@ class GoalKind(StrEnum):
     EVOLUTION = "evolution"
 
 
+class Overlap(StrEnum):
+    """What a plan does about files that live plans of its repository may change, too."""
+
+    ALLOW = "allow"
+    WAIT = "wait"
+    REFUSE = "refuse"
+
+
 class RiskLevel(StrEnum):
     """How much damage a step could do; limits hang on it."""
 

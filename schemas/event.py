@@ -44,6 +44,7 @@ class EventData(Outbound):
     spent: int | None = None
     until: str | None = None
     command_id: str | None = None
+    signature: str | None = None
     command: str | None = None
     entry: str | None = None
     actor: str | None = None
@@ -58,6 +59,8 @@ class EventData(Outbound):
     nearest: tuple[str | None, ...] | None = None
     branch: str | None = None
     pull_request: str | None = None
+    overlap: str | None = None
+    overlaps: tuple[dict[str, Any], ...] | None = None
     head: str | None = None
     lines: int | None = None
     at: str

@@ -15,6 +15,7 @@ from schemas.base import (
     Line,
     Mode,
     Name,
+    Overlap,
     Path,
     PlanId,
     QueueName,
@@ -133,6 +134,7 @@ class Goal(Inbound):
     mend: bool = True  # whether the plan may insert steps that repair what a verification finds
     delivery: Delivery | None = None
     retry_of: PlanId | None = None  # the plan of whose goal this one was made
+    overlap: Overlap | None = None  # with live plans of the repository; None takes what the policy says, else `allow`
     callback: EndpointId | None = None  # an endpoint of the tenant, which hears of the plan
     traceparent: Traceparent = None  # of W3C Trace Context; may stand in the entry's field of that name instead
     steps: tuple[SuppliedStep, ...] | None = Field(default=None, max_length=MAX_STEPS)

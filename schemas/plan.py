@@ -41,10 +41,31 @@ class Budget(Outbound):
     wall_clock_s: BudgetLine
 
 
+class ForecastLine(Outbound):
+    """What a budget is expected to need beside what is spent and held.
+
+    `needed` is what the estimates of the open steps come to (null: nothing estimates it), `likely` the same at the rate
+    so far (null: there is none yet).
+    """
+
+    needed: int | None
+    likely: int | None
+
+
+class Forecast(Outbound):
+    """What the `steps` of a plan that have not ended are expected to need, if each succeeds with its next attempt."""
+
+    steps: int
+    tokens: ForecastLine
+    patch_cycles: ForecastLine
+    wall_clock_s: ForecastLine
+
+
 class PlanSummary(Outbound):
     """A line of `planner plans --json`.
 
     `branch` and `pull_request` are what was delivered, `undelivered` says why not all that the goal asks for was.
+    `cost_usd` is what its attempts cost, as controllers say; null where none said so.
     """
 
     plan_id: str
@@ -66,14 +87,15 @@ class PlanSummary(Outbound):
     branch: str | None = None
     pull_request: str | None = None
     undelivered: str | None = None
+    cost_usd: float | None = None
 
 
 class StepActivity(Outbound):
-    """What a step does: `queued`, `running`, in a `backoff` before its next attempt, `held` while its queue is paused.
+    """What a step does: `queued`, `running`, in a `backoff` before its next attempt, `held` by its queue or by files.
 
     `since` is when its attempt was queued, or when a controller claimed or read it; `until` when the backoff ends.
     `controller` and `heartbeat_at` are as the controller says; it may send no heartbeat. `reason` says why nothing
-    happens, such as that nobody reads its queue.
+    happens, such as that nobody reads its queue, or that another plan claims a file.
     """
 
     kind: str
@@ -117,12 +139,39 @@ class LogView(Outbound):
     lines: int
 
 
+class OverlapView(Outbound):
+    """A file that other live plans claimed before a plan did; with `circle` it goes on, as they wait for it in turn."""
+
+    file: str
+    plans: tuple[str, ...]
+    circle: bool = False
+
+
+class BreakerView(Outbound):
+    """A tenant's repository that its breaker has paused since the time `since`, and why.
+
+    `next_probe_at` is when the next step is let through: then, or as soon as a plan has one to start. It is null while
+    a step of the plan `probe` is let through, whose success resumes the repository.
+    """
+
+    tenant: str
+    repo: str
+    reason: str
+    since: str
+    next_probe_at: str | None
+    probe: str | None = None
+
+
 class PlanView(PlanSummary):
     """Everything about one plan; steps in their planned order.
 
     `unverified` says which files nothing verifies, and whether no step runs tests; `outside` which files the goal does
     not allow, and which gaps are left. `retry_of` and `retried_by` name the plan of whose goal this one was made again,
-    and those that were made of this one's. `log` is null where an older worker wrote the newest line.
+    and those that were made of this one's. `overlaps` are those that the plan met, whatever became of them since.
+    `log` is null where an older worker wrote the newest line. `forecast` is null of a plan that has ended or is not
+    made yet. `drafted_from` is the plan whose draft the plan cache gave to this one, `flaky_tests` those that earlier
+    plans of its repository found, of which its steps are told. `breaker` is that of its
+    repository, where the plan is paused by it; null to a user of Redis who may not read that.
     """
 
     steps: tuple[StepView, ...]
@@ -130,7 +179,12 @@ class PlanView(PlanSummary):
     outside: str | None = None
     retry_of: str | None = None
     retried_by: tuple[str, ...] = ()
+    overlaps: tuple[OverlapView, ...] = ()
     log: LogView | None = None
+    forecast: Forecast | None = None
+    drafted_from: str | None = None
+    flaky_tests: tuple[str, ...] = ()
+    breaker: BreakerView | None = None
     document: Any = None
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from schemas import goal as wire
-from schemas.base import FailureCategory, GoalKind, RiskLevel
+from schemas.base import FailureCategory, GoalKind, Overlap, RiskLevel
 
 FORMAT = 1  # that this version reads
 MOST_RETRIES = 3
@@ -29,11 +29,15 @@ class Limits(wire.Limits):
 
 
 class GoalTable(_Table):
-    """What holds for some goals: limits of those that say nothing, limits that none exceeds, who is asked."""
+    """What holds for some goals: limits of those that say nothing, limits that none exceeds, who is asked.
+
+    `overlap` is for goals that say nothing of it, as the limits of `defaults` are.
+    """
 
     defaults: Limits = Limits()
     most: Limits = Limits()
     approvals: tuple[RiskLevel, ...] = ()
+    overlap: Overlap | None = None
 
 
 class RiskTable(_Table):

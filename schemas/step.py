@@ -146,6 +146,7 @@ class StepContext(Outbound):
     answers: tuple[GivenAnswer, ...] = ()
     failure_log: str = ""  # the goal's, as its documents: data from outside, sanitised, cut at whole lines
     documents: dict[str, str] = Field(default_factory=dict)
+    failed_diffs: tuple[str, ...] = ()  # digests of changes that failed the step's verification on this tree
 
 
 class StepLimits(Outbound):

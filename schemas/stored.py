@@ -16,6 +16,7 @@ from schemas import codec
 Usage = dict[str, int]
 
 DELIVERY = "delivery"  # among what is counted of a plan: how its delivery stands
+FILE_WAITS = "file_waits"  # as well: step, "" for the whole plan -> the file that it waits for, and the plan before it
 
 USAGE_NAMES = ("tokens", "patch_cycles", "tool_calls", "failing_outcomes")
 
@@ -133,6 +134,7 @@ class PlanHead:
     traceparent: str | None = None  # of the trace that the plan belongs to
     policy: str | None = None  # the digest of the policy that the plan was made under, and goes on under
     layout: int | None = None  # by which its steps are stored; None for the first
+    cache: list[Any] | None = None  # what it has to do with the plan cache, see tasks/plan/cached_draft.py
     unknown: dict[str, Any] | None = field(default=None, init=False)
 
     @classmethod
@@ -156,7 +158,7 @@ class PlanHead:
         return codec.dumps({**record, **(self.unknown or {})})
 
 
-OMITTED_FIELDS = ("traceparent", "policy", "layout")
+OMITTED_FIELDS = ("traceparent", "policy", "layout", "cache")
 HEAD_FIELDS = tuple(each.name for each in fields(PlanHead) if each.name != "unknown")
 
 
@@ -197,6 +199,12 @@ class PlanRecord:
         """What was delivered of the plan's changes, and why not all that its goal asks for."""
         found = self.halting.get(DELIVERY, {})
         return {name: found[name] for name in ("branch", "pull_request", "undelivered") if name in found}
+
+    @property
+    def file_waits(self) -> dict[str, list[str]]:
+        """What waits for files that other plans claim: step, "" for the whole plan -> file and plan."""
+        found: dict[str, list[str]] = self.halting.get(FILE_WAITS, {})
+        return found
 
     @property
     def cause(self) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -152,6 +153,13 @@ def _tools(verify: str, tools: Sequence[VerifyTool]) -> list[list[Any]]:
 
 
 def _read_tools(verify: str, tools: Sequence[Sequence[Any]]) -> list[Mapping[str, Any]]:
+    return _tools_of(verify, codec.dumps(tools))
+
+
+@lru_cache(maxsize=256)
+def _tools_of(verify: str, stored: bytes) -> list[Mapping[str, Any]]:
+    """Read the tools of a verification, which many steps of a plan have in common; they are never changed."""
+    tools: list[list[Any]] = codec.loads(stored)
     found: list[Mapping[str, Any]] = []
     for (tool, timeout_s, *more), words in zip(tools, _words(verify, len(tools)), strict=True):
         argv, codes = more or (None, PASSES)

@@ -12,6 +12,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -37,6 +38,10 @@ PATIENCE_S = 30.0  # with a server whose disk is busy
 CLOCK_HZ = 100  # an idle server rounds each wait up to a period of its clock, which is by itself a tenth of a second
 
 
+# Where the environment forbids to keep bytecode, each process of a test would compile all that it imports.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 settings.register_profile("any machine", deadline=None)  # a busy one takes its time
 settings.load_profile("any machine")
 
@@ -59,7 +64,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--chaos-minutes",
         type=float,
         default=3,
-        help="how long each of the two files of `-m chaos` takes; 100 plans a minute",
+        help="how long each file of `-m chaos` takes, that of overlapping plans a third of it; 100 plans a minute",
     )
     group.addoption("--chaos-seed", type=int, help="play the faults of this seed again; else the time is the seed")
     group.addoption("--fuzz-entries", type=int, default=2000, help="how many entries the fuzz sends")

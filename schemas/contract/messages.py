@@ -58,7 +58,7 @@ UNPROMISED = {
     )
 }  # in every spec, no matter to controllers
 # Of parts of messages: they stand only where they say something.
-SELDOM = {"StepContext": ("at", "answers", "failure_log", "documents")}
+SELDOM = {"StepContext": ("at", "answers", "failure_log", "documents", "failed_diffs")}
 
 
 class _Plain(GenerateJsonSchema):

@@ -31,5 +31,18 @@ class NeedsSteps(PlannerError):
         self.step_ids = step_ids
 
 
+class NeedsClaims(PlannerError):
+    """The decision rests on which plans claim files, and the snapshot does not hold that.
+
+    `files` are those that it is about, beside the plan's own; with `deep` it also needs what the plans that wait for
+    these files wait for.
+    """
+
+    def __init__(self, files: frozenset[str], *, deep: bool) -> None:
+        super().__init__()
+        self.files = files
+        self.deep = deep
+
+
 class Overtaken(PlannerError):
     """Another worker was faster with this; what it wrote stands."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from schemas.base import FailureCategory as C
-from schemas.base import GoalKind, RiskLevel
+from schemas.base import GoalKind, Overlap, RiskLevel
 
 HANDED_BACK = "handed back"  # stands among the categories of failures, and is no failure
 HANDED_BACK_MS = 2000  # at least
@@ -24,8 +24,8 @@ Row = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
 class GoalRules:
     """What holds for the goals of a kind, a tenant or a repository, or for all of them.
 
-    `defaults` are limits of a goal that says nothing, `most` bounds what it says, and at the risks of `approvals` a
-    person is asked, whatever it says.
+    `defaults` are limits of a goal that says nothing, as `overlap` is, `most` bounds what it says, and at the risks of
+    `approvals` a person is asked, whatever it says.
     """
 
     kind: str | None = None
@@ -34,6 +34,7 @@ class GoalRules:
     defaults: Mapping[str, int | None] = field(default_factory=dict)
     most: Mapping[str, int] = field(default_factory=dict)
     approvals: tuple[RiskLevel, ...] = ()
+    overlap: Overlap | None = None
 
     def cover(self, kind: str, tenant: str, repository: str | None) -> bool:
         """Whether a goal is one of those."""

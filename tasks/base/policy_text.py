@@ -112,6 +112,7 @@ def _policy(file: PolicyFile, digest: str) -> Policy:
             defaults=table.defaults.model_dump(exclude_none=True),
             most=table.most.model_dump(exclude_none=True),
             approvals=table.approvals,
+            overlap=table.overlap,
         )
         for about, table in tables
     )

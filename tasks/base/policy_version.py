@@ -156,11 +156,27 @@ class ChangedRule(Enum):
         6,
         "Failing tests of a gap report and what may be at fault are patched in one step, where one may touch them all.",
     )
+    FILES_ARE_CLAIMED = (
+        6,
+        "The files that the steps of a plan may patch are claimed until it ends: overlaps with live plans of its "
+        "repository are told, and waited for or refused where the goal or the policy says that.",
+    )
     FAILED_WORK_IS_ASKED_ABOUT = (
         6,
         "Where work that carries a reviewed plan out fails for good, a person is asked; `identical_failures` ends such "
         "a step, not the plan, `consecutive_failures` leaves both, and an answer begins the count of failures in a row "
         "anew.",
+    )
+    FAILED_CHANGES_ARE_TOLD = (
+        6,
+        "Attempts are told of changes that failed their verification on the same tree; one that makes such a change "
+        "again, and fails, counts at once as another identical failure.",
+    )
+
+    FLAKY_TESTS_ARE_KNOWN = (
+        6,
+        "Where nothing failed but tests that were flaky in earlier plans of a repository, a step of mode `test` is run "
+        "once more, and a failure of a step that patches is none of those in a row or alike.",
     )
 
     def __init__(self, since: int, says: str) -> None:

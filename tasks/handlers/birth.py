@@ -11,6 +11,8 @@ from schemas.goal import Goal
 from schemas.step import pack_step
 from tasks.base.log_chain import digest_line
 from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy.failed_diffs import FAILED_DIFFS
+from tasks.policy.flaky_tests import MEMORY
 from tasks.rules.strategy import Draft, Drafted, Setting
 from tasks.text.forbidden_paths import FORBIDDEN
 from tasks.toolchain.catalogue import Catalogue, keep_contracts
@@ -28,6 +30,8 @@ def tell_setting(goal: Goal, catalogue: Catalogue, setting: Setting) -> dict[str
         told["options"] = dict(setting.options)
     if setting.history:
         told["recalled"] = dict(setting.history)
+    if setting.cached_from:
+        told["cached_from"] = setting.cached_from
     if setting.drafted:
         told["drafts"] = [_tell_draft(said) for said in setting.drafted]
     if setting.forbidden.pattern != FORBIDDEN.pattern:
@@ -58,6 +62,10 @@ def tell_birth(unit: UnitOfWork, draft: Draft) -> Mapping[str, Any]:
     }
     if plan.times["down"]:
         told["down"] = plan.times["down"]
+    recalled = {FAILED_DIFFS: plan.halting.get(FAILED_DIFFS), MEMORY: plan.head.context.get(MEMORY)}
+    told |= {name: known for name, known in recalled.items() if known}
+    if plan.head.cache:
+        told["cache"] = plan.head.cache
     if draft.read:
         told["read"] = draft.read
     if draft.steps:

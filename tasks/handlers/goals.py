@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from schemas import codec
+from schemas.base import Overlap, UnknownFields
 from schemas.base import PlanState as P
 from schemas.base import StepState as S
-from schemas.base import UnknownFields
 from schemas.goal import Goal
 from schemas.stored import USAGE_NAMES, PlanHead, PlanRecord
 from schemas.stored_step import LAYOUT
@@ -20,18 +20,21 @@ from schemas.times import DAY_MS
 from tasks.base.batches import batches
 from tasks.base.log_chain import LOG, LogHead, find_head
 from tasks.base.policy import BUILT_IN, Policy
-from tasks.base.policy_version import POLICY_VERSION
+from tasks.base.policy_version import POLICY_VERSION, ChangedRule
 from tasks.handlers.birth import tell_birth, tell_setting
+from tasks.memory.flaky_tests import NOTHING, Recalled
 from tasks.plan.changeset import Changeset, HistoryChange, plan_history
+from tasks.plan.file_claims import FileClaims
 from tasks.plan.snapshot import Grant, Snapshot, StandingCommand
 from tasks.plan.unit_of_work import UnitOfWork, dependents_of
-from tasks.policy import baseline, delivery, expansion, goal_texts, halt, waits
+from tasks.policy import baseline, delivery, expansion, failed_diffs, flaky_tests, goal_texts, halt, overlaps, waits
+from tasks.policy.failed_diffs import FailedDiff
 from tasks.policy.pre_steps import looks_inserted
 from tasks.policy.schedule import advance
 from tasks.rules import budget
 from tasks.rules.goal_cleaning import clean_goal
 from tasks.rules.strategy import Answer, Consult, Draft, NothingToDo, Rejected, Setting
-from tasks.rules.validation import reject, validate
+from tasks.rules.validation import MAX_ERRORS, reject, validate
 from tasks.strategies.registry import strategy_of
 from tasks.text.fields import as_written, fit
 from tasks.text.forbidden_paths import Forbidden
@@ -78,6 +81,11 @@ class PlanSeed:
     log_head: LogHead | None = None  # of a creation that was cut short, or waited for a drafter
     code: str = ""  # as in Snapshot
     layout: int = LAYOUT  # by which its steps are stored
+    failed_diffs: tuple[FailedDiff, ...] = ()  # that other plans of its repository remember of its base
+    remembers_diffs: bool = True  # whether changes that failed are
+    claims: FileClaims | None = None  # on files of its first steps, as far as that was read; the others are free
+    flaky_tests: Recalled = NOTHING  # that earlier plans of its repository found
+    remembers_flaky_tests: bool = True  # whether it leaves those that it finds to later ones
 
 
 def plan(goal: Goal, catalogue: Catalogue = CATALOGUE, setting: Setting = NO_SETTING) -> Answer:
@@ -132,6 +140,12 @@ def accept(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> Iterator[Changeset]
         waits.ask(unit, draft.question)
         yield advance(unit)
         return
+    plan_seed = _with_claims(plan_seed, draft)
+    if plan_seed.claims and budget.overlap_of(goal, plan_seed.policy) is Overlap.REFUSE:
+        refused = overlaps.refusal(draft, plan_seed.claims, MAX_ERRORS)
+        if refused:
+            yield refuse(plan_seed, goal, refused)
+            return
     draft = replace(draft, steps=goal_texts.assign(draft.steps, available=goal_texts.are_in(goal)))
     total, dependents = len(draft.steps), dependents_of(draft.steps)
     taken = [step.step_id for step in draft.steps if looks_inserted(step.step_id)]
@@ -146,6 +160,7 @@ def accept(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> Iterator[Changeset]
         if last:
             _book(unit, draft)
             unit.open_plan()
+            overlaps.claim(unit, draft.steps)
         if first and last:  # it fits one commit, and starts its first steps at once
             yield advance(unit)
             return
@@ -153,6 +168,15 @@ def accept(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> Iterator[Changeset]
         yield unit.close()
         version = plan_seed.version + 1
         plan_seed = replace(plan_seed, version=version, log_head=find_head(unit.plan.halting, version))
+
+
+def _with_claims(plan_seed: PlanSeed, draft: Draft) -> PlanSeed:
+    """Keep of the claims that were read those on files of the first steps."""
+    if plan_seed.claims is None or plan_seed.policy_version < ChangedRule.FILES_ARE_CLAIMED.since:
+        return replace(plan_seed, claims=None) if plan_seed.claims else plan_seed
+    known = plan_seed.claims.files
+    files = {file: known[file] for file in overlaps.patched_files(draft.steps) if file in known}
+    return replace(plan_seed, claims=FileClaims(files) if files else None)
 
 
 def await_draft(plan_seed: PlanSeed, goal: Goal, patience_ms: int) -> Changeset:
@@ -188,17 +212,6 @@ def _book(unit: UnitOfWork, draft: Draft) -> None:
 def _begin(plan_seed: PlanSeed, goal: Goal, draft: Draft, *, announced: bool = True) -> UnitOfWork:
     """Begin a commit of the plan; what never changes is written, and announced, with the first one."""
     context = goal.context
-    limits = budget.limits_of(goal, plan_seed.policy)
-    if plan_seed.requires_receipts:
-        limits[budget.RECEIPTS] = 0
-    if not goal.mend:
-        limits[budget.MENDS] = 0
-    if excuses := baseline.excuses_of(goal, draft.document):
-        limits[budget.EXCUSES] = excuses
-    if delivery.is_wanted(goal):
-        limits[budget.DELIVERY_WAIT_S] = plan_seed.delivery_wait_s
-    if plan_seed.answer_wait_s != budget.ANSWER_WAIT:
-        limits[budget.ANSWER_WAIT_S] = plan_seed.answer_wait_s
     head = PlanHead(
         goal_id=plan_seed.goal_id,
         kind=goal.kind.value,
@@ -209,8 +222,9 @@ def _begin(plan_seed: PlanSeed, goal: Goal, draft: Draft, *, announced: bool = T
             "repo": context.repo,
             "base_sha": context.base_sha,
             "failing_tests": context.failing_tests[:20],
+            **flaky_tests.context_of(plan_seed.flaky_tests),
         },
-        limits=limits,
+        limits=_limits(plan_seed, goal, draft),
         approvals=[level.value for level in budget.approvals_of(goal, plan_seed.policy)],
         policy_version=plan_seed.policy_version,
         tools=[dict(tool) for tool in draft.tools],
@@ -218,6 +232,7 @@ def _begin(plan_seed: PlanSeed, goal: Goal, draft: Draft, *, announced: bool = T
         policy=plan_seed.policy.digest or None,
         traceparent=plan_seed.traceparent,
         layout=plan_seed.layout if plan_seed.layout > 1 else None,
+        cache=list(draft.cache) if draft.cache else None,
     )
     halting: dict[str, Any] = {"consecutive": 0}
     if plan_seed.log_head:
@@ -233,6 +248,7 @@ def _begin(plan_seed: PlanSeed, goal: Goal, draft: Draft, *, announced: bool = T
         times={"created": plan_seed.created or plan_seed.now, "down": plan_seed.down},
         revision=1,
     )
+    failed_diffs.begin(record, plan_seed.failed_diffs)
     snapshot = Snapshot(
         plan_id=plan_seed.plan_id,
         now=plan_seed.now,
@@ -250,13 +266,40 @@ def _begin(plan_seed: PlanSeed, goal: Goal, draft: Draft, *, announced: bool = T
         full=plan_seed.full,
         policy=plan_seed.policy,
         code=plan_seed.code,
+        claims=plan_seed.claims,
     )
     unit = UnitOfWork(snapshot)
+    if plan_seed.claims:
+        unit.around["claims"] = plan_seed.claims.tell()
     if announced:
+        flaky_tests.drop_old(unit, plan_seed.flaky_tests)
         _announce(unit, goal, draft)
         if plan_seed.unknown.pointers and plan_seed.version == 0:
             unit.emit("goal.unknown_fields", plan_seed.unknown._asdict())
     return unit
+
+
+def _limits(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> dict[str, int | None]:
+    """Fill the limits of a plan, among which its switches stand."""
+    limits = budget.limits_of(goal, plan_seed.policy)
+    if plan_seed.requires_receipts:
+        limits[budget.RECEIPTS] = 0
+    if not goal.mend:
+        limits[budget.MENDS] = 0
+    if not plan_seed.remembers_diffs:
+        limits[budget.FAILED_DIFFS] = 0
+    if not plan_seed.remembers_flaky_tests:
+        limits[budget.FLAKY_TESTS] = 0
+    if goal.context.repo and plan_seed.policy_version >= ChangedRule.FILES_ARE_CLAIMED.since:
+        overlap = budget.overlap_of(goal, plan_seed.policy)
+        limits |= {budget.OVERLAP: budget.OVERLAPS[overlap]} if overlap in budget.OVERLAPS else {}
+    if excuses := baseline.excuses_of(goal, draft.document):
+        limits[budget.EXCUSES] = excuses
+    if delivery.is_wanted(goal):
+        limits[budget.DELIVERY_WAIT_S] = plan_seed.delivery_wait_s
+    if plan_seed.answer_wait_s != budget.ANSWER_WAIT:
+        limits[budget.ANSWER_WAIT_S] = plan_seed.answer_wait_s
+    return limits
 
 
 def _left_out(part: Any, unkept: Any, pointer: str = "") -> Iterator[str]:
@@ -291,6 +334,7 @@ def _announce(unit: UnitOfWork, goal: Goal, draft: Draft) -> None:
     if budget.DELIVERY_WAIT_S in plan.head.limits:
         delivery.keep_request(unit, goal)
     goal_texts.keep(unit, goal, draft.steps, expands=draft.state is not None)
+    unit.keep_notes(draft.notes)
     if draft.state is None:
         unit.extra["document"] = codec.dumps(draft.document)
     else:

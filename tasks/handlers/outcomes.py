@@ -11,6 +11,7 @@ from schemas.outcome import Outcome
 from schemas.stored import Attempt
 from tasks.base.policy_version import ChangedRule
 from tasks.plan.changeset import Changeset
+from tasks.plan.end_sum import book_cost
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.report import Report
 from tasks.plan.snapshot import Snapshot, Step
@@ -21,6 +22,7 @@ from tasks.policy import (
     delivery,
     expansion,
     failing,
+    flaky_tests,
     halt_rules,
     handing_back,
     no_change,
@@ -72,6 +74,8 @@ def _take(unit: UnitOfWork, step: Step, report: Report) -> None:
         unit.inputs.append(["unclaimed", step.step_id, attempt.attempt])
     back = handing_back.recognize(unit, step, attempt, outcome) if outcome.released else None
     used = _settle(unit, step, attempt, outcome, back)
+    if outcome.metrics:
+        book_cost(unit.plan, outcome.metrics.cost_usd)
     budget.lapse(unit, attempt, used)
     if wrong or (outcome.metrics and (outcome.metrics.tokens_used or 0) > used):
         _report_figures(unit, step, report, used, wrong)
@@ -114,7 +118,10 @@ def _judge(unit: UnitOfWork, step: Step, outcome: Outcome, began: int) -> None:
         return
     if facts["inserted_by"] and baseline.is_baseline(facts) and baseline.end_baseline(unit, step, outcome, failure):
         return
+    known_flaky = flaky_tests.is_known(unit, step, outcome, failure)
     if failure is not None:
+        if flaky_tests.run_again(unit, step, failure, known=known_flaky):
+            return
         if baseline.awaits_base(unit, step, outcome, failure):
             return
         failure, excused = baseline.excuse(unit, step, outcome, failure)
@@ -123,10 +130,11 @@ def _judge(unit: UnitOfWork, step: Step, outcome: Outcome, began: int) -> None:
     if failure is None and (facts["piece_of"] or not outcome.touched_files):
         failure = no_change.failure_of(unit, step, outcome, passed=doubt is None)
     if failure is None:
-        halt = halt_rules.first_fired(halt_rules.record(unit, step, outcome, None, began), None)
-        _succeed(unit, step, outcome, halt, doubt, excused=excused)
+        seen = halt_rules.record(unit, step, outcome, None, began)
+        flaky_tests.learn(unit, step, turned=seen.turned, excused=excused)
+        _succeed(unit, step, outcome, halt_rules.first_fired(seen, None), doubt, excused=excused)
     else:
-        failing.count_failure(unit, step, failure, outcome, began)
+        failing.count_failure(unit, step, failure, outcome, began, known_flaky=known_flaky)
 
 
 def _succeed(

@@ -17,7 +17,7 @@ from tasks.plan.changeset import Changeset
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.snapshot import Clocks, Lease, Snapshot, Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy import delivery, failing, halt, halt_rules, handing_back, waits
+from tasks.policy import delivery, failing, halt, halt_rules, handing_back, overlaps, waits
 from tasks.policy.halt_rules import Seen
 from tasks.policy.schedule import LONGEST_SILENT_MS, RUNNING_MARGIN_MS, SILENT_MS, advance
 from tasks.rules import budget
@@ -29,7 +29,8 @@ UNAPPLIED_MS = 1000  # until an attempt is looked at again whose outcome may wai
 def apply(snapshot: Snapshot, clocks: Clocks = NO_CLOCKS) -> Changeset:
     """Look at every clock of the plan, carry on with what is left over, and set the timer anew.
 
-    Raises NeedsSteps where the snapshot lacks steps that are in flight; their leases are needed with them.
+    Raises NeedsSteps where the snapshot lacks steps that are in flight; their leases are needed with them. Raises
+    NeedsClaims where something waits for a file.
     """
     unit = UnitOfWork(snapshot)
     missing = frozenset(snapshot.active) - snapshot.steps.keys()
@@ -41,6 +42,7 @@ def apply(snapshot: Snapshot, clocks: Clocks = NO_CLOCKS) -> Changeset:
     if unit.plan.state not in PLAN_ENDS:
         unit.plan.dirty.add("live")  # even where no clock runs any more, the old time must be forgotten
         waits.look_at_backoffs(unit)
+        overlaps.look(unit)
         for step_id in list(snapshot.active):
             if step_id in snapshot.active:  # a halt ends them all
                 _look_at_attempt(unit, snapshot.steps[step_id], clocks)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from schemas.base import Verdict
 from schemas.stored import Attempt
+from tasks.plan.end_sum import EndSum
 
 MAX_STEP_CHANGES = 96  # of one commit; with these a commit stays below 1000 arguments
 MAX_DISPATCHES = 32
@@ -31,6 +32,66 @@ class HistoryChange(NamedTuple):
     field: str
     seen: int | str  # what it was when that was decided; "" if that does not matter
     change: int | str  # "" drops it
+
+
+class KeptChange(NamedTuple):
+    """A change of what the plans of a tenant's repository remember for each other (commit.lua, section 17).
+
+    The field that was first put goes first where there are more than `most`, all of them once nothing was put for
+    `kept_s` seconds. They lie in the partition of the plan, which its repository chooses.
+    """
+
+    name: str  # of `kept_name`
+    field: str
+    value: bytes  # b"" drops it
+    most: int
+    kept_s: int
+
+
+def kept_name(what: str, tenant: str, repo: str | None) -> str | None:
+    """Name what the plans of a tenant's repository remember of `what`; None without a repository."""
+    owner = f"{tenant}\0{repo}".encode()
+    return f"{what}:{blake2b(owner, digest_size=16).hexdigest()}" if repo else None
+
+
+class ClaimChange(NamedTuple):
+    """What becomes of the claims on a file (commit.lua, section 19), as `file_claims` writes them."""
+
+    repository: str  # as `claims_name` has it
+    file: str
+    seen: str  # what they were when that was decided
+    claims: str
+
+
+def claims_name(tenant: str, repo: str) -> str:
+    """Name the claims of a tenant's plans on the files of a repository."""
+    return blake2b(f"{tenant}\0{repo}".encode(), digest_size=16).hexdigest()
+
+
+class CountedFailure(NamedTuple):
+    """A failure of a plan, as the breaker of its repository counts it; the `signature` "" is like no other.
+
+    `told` says for people what went wrong; `verifies` whether the step has a verification.
+    """
+
+    signature: str
+    verifies: bool
+    plan_id: str
+    step_id: str
+    attempt: int
+    category: str
+    told: str
+
+
+class ProbeNews(NamedTuple):
+    """What became of a step that a breaker let through: it was started, is done, or failed."""
+
+    token: str
+    what: str
+    verifies: bool
+    plan_id: str
+    step_id: str
+    attempt: int
 
 
 def plan_history(kind: str, tenant: str, repo: str | None) -> str | None:
@@ -69,6 +130,16 @@ class Changeset:
     rests_on: dict[str, int] = field(default_factory=dict)  # scope -> what its grant had left, if something was started
     short: dict[str, int] = field(default_factory=dict)  # scope -> tokens that its grant lacked
     history: list[HistoryChange] = field(default_factory=list)
+    kept: list[KeptChange] = field(default_factory=list)
+    claims: list[ClaimChange] = field(default_factory=list)
     lists: list[str] = field(default_factory=list)  # of plans: all that the plan is in now; none: those that it was in
+    sum: EndSum | None = None  # of a plan that ends: what it adds to the sums of its tenant and repository
+    failures: list[tuple[str, CountedFailure]] = field(default_factory=list)  # series, and what its breaker counts
+    probe: tuple[str, ProbeNews] | None = None  # the same, and what became of the step that it let through
     settles: str = ""  # the verdict of its goal, where that waited for an answer
     verdicts: list[Verdict] = field(default_factory=list)
+
+    @property
+    def concerns_breaker(self) -> bool:
+        """Whether the breaker of the plan's repository hears of this."""
+        return bool(self.failures or self.probe)

@@ -11,6 +11,7 @@ from schemas.step import OMITTED, SENT_OMITTED, UNSENT
 from schemas.stored import Attempt, PlanRecord, StepStatus
 from schemas.stored_step import read_step
 from tasks.base.policy import BUILT_IN, Policy
+from tasks.plan.file_claims import FileClaims
 
 NOTE = "="  # before the name of a note among the steps of a plan; no step is called so
 READY_PAGE = 4  # ready steps that a decision looks at, beside one for each end that is told: files of some may be taken
@@ -129,6 +130,8 @@ class Snapshot:
     notes: dict[str, bytes] = field(default_factory=dict)  # those that were asked for; b"" for one that is not there
     full: Collection[str] = ()  # queues that take no more specs for now
     paused_queues: Mapping[str, StandingCommand] = field(default_factory=dict)  # whose steps do not start
+    probe: str = ""  # the token of the step that a breaker lets through, if that is one of this plan
     short_of_memory: bool = False
     policy: Policy = BUILT_IN  # that the plan was created under
     code: str = ""  # the version of the code that decides, which the log names
+    claims: FileClaims | None = None  # what plans of the repository claim, where that was asked for

@@ -15,14 +15,16 @@ from schemas.base import StepState as S
 from schemas.event import event_type
 from schemas.outcome import Outcome
 from schemas.step import PlannedStep, pack_step
-from schemas.stored import DELIVERY, Attempt, StepStatus
+from schemas.stored import DELIVERY, FILE_WAITS, Attempt, StepStatus
 from schemas.stored_step import LAYOUT, TEXTS, read_step, replace_step, shared_texts, store_step
 from schemas.times import rfc3339
 from tasks.base.batches import batches
 from tasks.base.errors import NeedsSteps
 from tasks.base.log_chain import LOG, LogHead, carry_on, digest_line, find_head
 from tasks.plan import lifecycle, lists, strategy_record
+from tasks.plan.cached_draft import DRAFT_NOTE, awaits_end, change_at_end
 from tasks.plan.changeset import Changeset, HistoryChange, plan_history
+from tasks.plan.end_sum import end_sum
 from tasks.plan.snapshot import NOTE, WINDOW, Snapshot, Step
 
 REMIND_MS = 1000
@@ -142,6 +144,10 @@ class UnitOfWork:
         if owner and head.streak is not None and counts:
             change: int | str = "" if plan.state == P.COMPLETED else 1
             self.change.history += [HistoryChange(owner, name, "", change) for name in head.streak.split()]
+        if head.cache:
+            draft = self.note(DRAFT_NOTE) if plan.state == P.COMPLETED and awaits_end(head) else None
+            if kept := change_at_end(head, plan.state, self.snapshot.plan_id, self.snapshot.now, draft):
+                self.change.kept.append(kept)
 
     def open_plan(self) -> None:
         """Open the finished plan: READY, its wall clock running."""
@@ -235,6 +241,11 @@ class UnitOfWork:
         """Keep `value` under `name` for later decisions about this plan."""
         self.snapshot.notes[name] = self.change.specs[NOTE + name] = codec.dumps(value)
 
+    def keep_notes(self, notes: Mapping[str, Any]) -> None:
+        """Keep several."""
+        for name, value in notes.items():
+            self.keep_note(name, value)
+
     def make_ready(self, step: Step) -> None:
         """Put a step into the ready queue."""
         self.ready[step.step_id] = step
@@ -250,7 +261,7 @@ class UnitOfWork:
 
     def end_step(self, step: Step, after: str, what: str, reason: str | None = None) -> None:
         """Take a step to its end, which `ended_steps` keeps for those that depend on it."""
-        for name in ("narrowed", "timeouts", "released"):  # it is not tried again: see halt_rules, handing_back
+        for name in ("narrowed", "timeouts", "released", FILE_WAITS):  # see halt_rules, handing_back, overlaps
             if name in self.plan.halting:
                 self.plan.halting[name].pop(step.step_id, None)
         self.move_step(step, after, what, reason)
@@ -278,6 +289,7 @@ class UnitOfWork:
             change.rests_on = {scope: grant.left for scope, grant in grants.items()}
         if change.ends:
             plan.wake = change.wake = 0
+            change.sum = end_sum(plan)
         elif change.more or change.short or (change.wider and not self.snapshot.active):
             soon = KEPT_MS if self.kept and not (change.more or change.short) else REMIND_MS
             self.wake_at(self.snapshot.now + soon)  # in case the worker that goes on with it is killed
@@ -350,6 +362,8 @@ class UnitOfWork:
         snapshot, around = self.snapshot, self.around
         if snapshot.standing and not self._has_input("held", "order"):
             around["standing"] = [*snapshot.standing]
+        if snapshot.probe:
+            around["probe"] = snapshot.probe
         if snapshot.grants and not self._has_input("grants"):
             around["grants"] = {scope: [*grant] for scope, grant in snapshot.grants.items()}
         if snapshot.short_of_memory:

@@ -214,6 +214,13 @@ def _review_stopped(facts: Facts) -> str:
     return f"{who} stopped it at {gate}: settle what the review found there, then {AGAIN}."
 
 
+def _overlap(facts: Facts) -> str:
+    told = listing(f"{each['file']} ({', '.join(each['plans'])})" for each in facts.evidence.get("overlaps", ()))
+    told = told or listing(error["message"].rstrip(".") for error in facts.evidence.get("errors", ()))
+    ways = sentence(f"{AGAIN} once these plans have ended", "set overlap to wait, so that it waits for them by itself")
+    return f"Others are at work on these files: {told}. {ways}"
+
+
 MOST_CLARIFICATIONS = 20  # that an operator may set
 
 ADVICE: Mapping[str, Callable[[Facts], str]] = MappingProxyType(
@@ -233,6 +240,7 @@ ADVICE: Mapping[str, Callable[[Facts], str]] = MappingProxyType(
         "approval_deadline": _approval_deadline,
         "answer_deadline": _answer_deadline,
         "invalid_unfolding": _errors,
+        "overlap": _overlap,
         "plan_unfit": _errors,
         "planning_failed": _planning_failed,
         "clarification_limit": _clarification_limit,

@@ -19,12 +19,14 @@ from schemas.outcome import Outcome
 from schemas.step import PreviousFailure
 from tasks.base.errors import NeedsSteps
 from tasks.base.policy_version import ChangedRule
+from tasks.plan.cached_draft import DRAFT_NOTE, awaits_end
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork, dependents_of
-from tasks.policy import goal_texts, halt, waits
+from tasks.policy import goal_texts, halt, overlaps, waits
 from tasks.policy.outcome_verdict import fit_evidence
 from tasks.policy.pre_steps import is_mend, looks_inserted
+from tasks.rules import plan_cache
 from tasks.rules.budget import bind
 from tasks.rules.strategy import MAX_EXPANSION, Blocked, Draft, End, Expansion, LivePlan, Phase, Strategy
 from tasks.rules.validation import max_steps, validate
@@ -85,7 +87,15 @@ def on_steps_ended(unit: UnitOfWork) -> None:
         )
         strategy, live, catalogue = _strategy(unit)
         if found := strategy.advance(live, end, catalogue):
+            if found.is_drafted and awaits_end(unit.plan.head):
+                _keep_draft(unit, end.output)
             _expand(unit, found)
+
+
+def _keep_draft(unit: UnitOfWork, output: Any) -> None:
+    """Keep what a controller drafted, for the plan cache."""
+    if plan_cache.may_keep(output):
+        unit.keep_note(DRAFT_NOTE, {**(unit.note(DRAFT_NOTE) or {}), "output": output})
 
 
 def _touched(step: Step, said: Outcome | None) -> tuple[str, ...]:
@@ -192,6 +202,9 @@ def _expand(unit: UnitOfWork, found: Expansion, who: Mapping[str, Any] = NOBODY)
     elif errors := _errors(unit, found):
         evidence = {"errors": [error.model_dump() for error in errors], **who}
         halt.halt(unit, "invalid_unfolding", f"{errors[0].message} ({found.why})", evidence)
+    elif overlap := overlaps.refused(unit, found.steps):
+        reason, evidence = overlap
+        halt.halt(unit, "overlap", f"{reason} ({found.why})", {**evidence, **who})
     else:
         if found.steps:
             _add(unit, found)
@@ -230,6 +243,7 @@ def _add(unit: UnitOfWork, found: Expansion) -> None:
         if plan.head.kind == GoalKind.GAP_REPORT and ChangedRule.CAUSES_ARE_LOOKED_FOR.holds(plan):
             plan.halting["consecutive"] = 0
     total = sum(plan.counts.values())
+    overlaps.claim_added(unit, found.steps)
     if plan.state == P.CREATED:
         waited = {"rested": plan.times["created"], "went_on": unit.snapshot.now}
         plan.times.update(lost=0, outages=0, **waited)  # outages while it waited lengthen no wall clock

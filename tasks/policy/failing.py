@@ -12,7 +12,7 @@ from schemas.outcome import Outcome
 from tasks.base.policy_version import ChangedRule
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy import expansion, halt_rules, revision, waits
+from tasks.policy import breaker, expansion, halt_rules, revision, waits
 from tasks.policy import halt as halting
 from tasks.policy.halt_rules import FiredRule, Seen
 
@@ -33,9 +33,21 @@ def keep(outcome: Outcome) -> dict[str, Any]:
     return outcome.model_dump(mode="json", include=KEPT, exclude_none=True)
 
 
-def count_failure(unit: UnitOfWork, step: Step, failure: dict[str, Any], outcome: Outcome, began: int = 0) -> None:
-    """Count what an outcome says went wrong, and go on from that; its attempt `began` at that time, ms."""
-    seen = halt_rules.record(unit, step, outcome, failure, began)
+def count_failure(
+    unit: UnitOfWork,
+    step: Step,
+    failure: dict[str, Any],
+    outcome: Outcome,
+    began: int = 0,
+    *,
+    known_flaky: bool = False,
+) -> None:
+    """Count what an outcome says went wrong, and go on from that; its attempt `began` at that time, ms.
+
+    With `known_flaky` nothing failed but tests that are known to be, so that it is none of those in a row or alike.
+    """
+    seen = halt_rules.record(unit, step, outcome, failure, began, known_flaky=known_flaky)
+    breaker.count_failure(unit, step, failure, seen.signature)
     unit.plan.spent["failing_outcomes"] += 1
     step.status.failures += 1
     fail(unit, step, failure, seen, outcome)

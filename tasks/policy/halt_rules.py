@@ -6,10 +6,8 @@ thresholds are limits of the goal.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -21,13 +19,16 @@ from tasks.base.errors import NeedsSteps
 from tasks.base.policy_version import ChangedRule
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy import failed_diffs
 from tasks.policy.advice_facts import retries_of
+from tasks.policy.verification_name import name_verification
 from tasks.toolchain.classify import FAMILY, HALTS_AT_ONCE, OWN, Family, signature
 
 MAX_VERIFICATIONS = 64  # whose flips are counted: the counters are written with every commit
 MAX_REMEMBERED = 8  # failures of a plan, and steps that made it grow, named as the events that led to a halt
 FAILED = StepState.FAILED.value
 IDENTICAL = "identical_failure"
+SHOWN = 12  # characters of a change's digest
 GREW = "FILES_CREATED"  # stands among them in the place of a category
 REMEMBERS_SINCE = "remembers_since"  # in `halting`, ms: what a plan remembers for advice begins there, not with it
 
@@ -40,7 +41,10 @@ class Seen(NamedTuple):
     created: int = 0
     growth_kb: int = 0
     flips: int = 0
+    signature: str = ""  # of the failure
     quiet: bool = False  # nothing happened that could make a rule fire
+    repeated: str = ""  # the digest of its change, where the attempt was told that this had failed
+    turned: bool = False  # its verification failed last, on the same tree, and passes now
 
 
 class FiredRule(NamedTuple):
@@ -128,32 +132,51 @@ AT_ONCE = MappingProxyType(
 )
 
 
-def record(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[str, Any] | None, began: int = 0) -> Seen:
+def record(
+    unit: UnitOfWork,
+    step: Step,
+    outcome: Outcome,
+    failure: dict[str, Any] | None,
+    began: int = 0,
+    *,
+    known_flaky: bool = False,
+) -> Seen:
     """Count an outcome that was applied, before anything is decided about it.
 
     Its attempt `began` at that time, ms; 0 for one that ended before this decision, whenever it began.
     """
     counters, status = unit.plan.halting, step.status
-    flips = 0
+    flips, repeated, turned = 0, "", False
+    if failure is None:  # before a change that landed makes another tree
+        failed_diffs.note_success(unit, step, outcome)
     if not ChangedRule.FLAKY_ON_ONE_TREE.holds(unit.plan) or _is_comparable(unit, outcome, failure, began):
+        before = unit.plan.halting.get("flaky", {}).get(_verification(unit.plan, step), 0)
         flips = _count_flip(unit.plan, step, passed=failure is None)
+        turned = failure is None and flips > before >> 1
     created, growth_kb = len(outcome.created_files), outcome.growth_kb or 0
     if failure is not None:
+        if known_flaky:
+            remember(unit, step, failure["category"])
+            return Seen(unit.plan, step, created, growth_kb, flips)
         counters["consecutive"] += 1
         same = signature(Category(failure["category"]), failure["failing_tests"], failure["trace"] or "")
         has_more_time = _count_timeout(unit.plan, step, failure["category"])
-        if same and not has_more_time:  # a failure without a signature neither counts nor interrupts the row
+        repeated = failed_diffs.note_failure(unit, step, outcome, failure, began)
+        if repeated:  # the same again, whatever the evidence looks like, and whoever made it before
+            status.repeats = max(status.repeats, 1) + 1
+            status.signature = same or status.signature
+        elif same and not has_more_time:  # a failure without a signature neither counts nor interrupts the row
             status.repeats = status.repeats + 1 if same == status.signature else 1
             status.signature = same
         remember(unit, step, failure["category"])
-        return Seen(unit.plan, step, created, growth_kb, flips)
+        return Seen(unit.plan, step, created, growth_kb, flips, same, repeated=repeated)
     counters["consecutive"] = 0
     status.signature, status.repeats = "", 0
     if created or growth_kb:
         counters["created"] = counters.get("created", 0) + created
         counters["growth_kb"] = counters.get("growth_kb", 0) + growth_kb
         remember(unit, step, GREW)
-    return Seen(unit.plan, step, flips=flips, quiet=not (flips or created or growth_kb))
+    return Seen(unit.plan, step, flips=flips, quiet=not (flips or created or growth_kb), turned=turned)
 
 
 def _count_timeout(plan: PlanRecord, step: Step, category: str) -> bool:
@@ -236,8 +259,13 @@ def all_fired(seen: Seen, failure: dict[str, Any] | None) -> Iterator[FiredRule]
             continue
         about = [entry for entry in last if entry[2] in rule.only and (entry[0] == step.step_id or not rule.only_step)]
         reason = rule.reason.format(value=value, step=step.step_id) + f"; the limit {rule.limit} is {limit}"
-        values = {"value": value, "limit": limit, "limit_name": rule.limit}
-        evidence = {**values, "step_id": step.step_id, "failed": about or last[-1:]}
+        evidence = {"value": value, "limit": limit, "limit_name": rule.limit}
+        if seen.repeated and rule.name == IDENTICAL:
+            reason += (
+                f"; the last attempt made the change {seen.repeated[:SHOWN]} again, and was told that it had failed"
+            )
+            evidence["diff_hash"] = seen.repeated
+        evidence |= {"step_id": step.step_id, "failed": about or last[-1:]}
         yield FiredRule(rule.name, reason, evidence, rule.spares_completed)
 
 
@@ -284,13 +312,3 @@ def _verification(plan: PlanRecord, step: Step) -> str:
     if name := plan.halting.get("narrowed", {}).get(step.step_id):
         return str(name)
     return name_verification(step.facts)
-
-
-def name_verification(facts: Mapping[str, Any]) -> str:
-    """Name what a step is verified by, in 8 characters."""
-    return _named("\n".join([" ".join(tool["argv"]) for tool in facts["verify_tools"]]))
-
-
-@lru_cache(maxsize=1024)
-def _named(commands: str) -> str:
-    return hashlib.blake2b(commands.encode(errors="replace"), digest_size=4).hexdigest()

@@ -136,6 +136,9 @@ ROWS: Mapping[ChangedRule, Callable[[UnitOfWork], None] | None] = MappingProxyTy
         ChangedRule.ROLES_ARE_AGENTS: None,  # of answers to come
         ChangedRule.MENDS_ARE_REVIEWED_ONCE: None,  # from the next review on
         ChangedRule.TESTS_WITH_WHAT_THEY_TEST: None,  # of steps to come
+        ChangedRule.FAILED_CHANGES_ARE_TOLD: None,  # of failures to come
+        ChangedRule.FILES_ARE_CLAIMED: None,  # of steps to come: those that it has claim nothing
+        ChangedRule.FLAKY_TESTS_ARE_KNOWN: None,  # what was recalled goes with the plan's head
         ChangedRule.FAILED_WORK_IS_ASKED_ABOUT: None,  # of failures to come: the others of a wave lack their reason
     }
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
 
@@ -12,18 +12,19 @@ from schemas import codec
 from schemas.base import Mode
 from schemas.base import PlanState as P
 from schemas.step import SENT_OMITTED
-from schemas.stored import DELIVERY
+from schemas.stored import DELIVERY, FILE_WAITS
 from schemas.stored_step import read_step
 from tasks.base.policy import BUILT_IN
 from tasks.base.policy_version import POLICY_VERSION
 from tasks.plan.hot_plan import HotPlan
 from tasks.plan.snapshot import Step
-from tasks.policy import halt_rules, schedule
+from tasks.policy import schedule
+from tasks.policy.verification_name import name_verification
 from tasks.rules import budget
 
 EXECUTING = P.EXECUTING.value
 # Where one of these is counted of a plan, something is going on that is not plain.
-NOT_PLAIN = (DELIVERY, "narrowed", "timeouts", "released")
+NOT_PLAIN = (DELIVERY, FILE_WAITS, "narrowed", "timeouts", "released", "run_again", "probe")
 # What else makes a step one whose success, or whose start, is not plain.
 HEARD = frozenset({"inserted_by", "keeps_answer", "goal_texts"})
 NO_CODES: Mapping[str, tuple[int, ...]] = MappingProxyType({})
@@ -87,7 +88,7 @@ def _look_at_plan(plan: HotPlan) -> PlanCard:
     limits = [(name, limit) for name in budget.BUDGETS if (limit := head.limits[name]) is not None]
     return PlanCard(
         is_plain=_is_plain(plan),
-        ends_plain=head.streak is None,  # else it leaves something to other plans
+        ends_plain=head.streak is None and head.cache is None,  # else it leaves something to other plans
         slots=head.limits["max_parallel"] or 1,
         budgets=tuple((name, limit, not limit or name in warned) for name, limit in limits),
         about=codec.dumps({**about, "kind": head.kind})[:-1].decode(),
@@ -139,20 +140,13 @@ def _look_at(plan: HotPlan, step: Step) -> StepCard:
         rules.max_diff_lines,
         lasts,
         stored.get("queue", "default"),
-        halt_rules.name_verification(stored),
-        codec.dumps(stored)[:-1] + _omitted(SENT_OMITTED.keys() & stored.keys()),
+        name_verification(stored),
+        codec.dumps(stored)[:-1] + _omitted(tuple(stored)),
     )
 
 
-def _omitted(stored: Set[str]) -> bytes:
-    """Write the fields for controllers that a spec with the fields `stored` leaves out, behind a comma."""
-    return _rest(frozenset(stored)) if stored else ALL_OMITTED
-
-
 @lru_cache(maxsize=256)
-def _rest(stored: frozenset[str]) -> bytes:
+def _omitted(stored: tuple[str, ...]) -> bytes:
+    """Write the fields for controllers that a spec with the fields `stored` leaves out, behind a comma."""
     omitted = {name: value for name, value in SENT_OMITTED.items() if name not in stored}
     return b"," + codec.dumps(omitted)[1:-1] if omitted else b""
-
-
-ALL_OMITTED = _rest(frozenset())

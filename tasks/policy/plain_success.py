@@ -18,6 +18,7 @@ from tasks.plan.hot_plan import HotPlan
 from tasks.plan.report import PlainReport
 from tasks.plan.snapshot import READY_PAGE, WINDOW, Step
 from tasks.policy import halt_rules, plain_writes
+from tasks.policy.failed_diffs import FAILED_DIFFS
 from tasks.policy.plain_cards import PlanCard, StepCard, card_of, step_card
 from tasks.policy.plain_writes import PlainChange, Used
 from tasks.rules import budget
@@ -43,6 +44,8 @@ def decide(plan: HotPlan, report: PlainReport, now: int, code: str) -> PlainChan
     step = plan.steps[said.step_id]
     card = step_card(plan, step)
     if not card.ends_plain or step.status.state != ACTIVE or not _holds(record, card, said):
+        return None
+    if FAILED_DIFFS in record.halting:  # attempts are told of them, and this one may be one that is forgotten
         return None
     used = _used(card, attempt, said)
     freed = _dependents(plan, step)
@@ -95,10 +98,11 @@ def _used(card: StepCard, attempt: Attempt, said: PlainOutcome) -> Used | None:
     """Tell what the attempt used; None where a figure is missing of an attempt that held less than is expected."""
     figures = said.metrics
     if figures is None:
-        tokens = cycles = None
+        tokens = cycles = cost = None
         calls = 0
     else:
         tokens, cycles, calls = figures.tokens_used, figures.patch_cycles, figures.tool_calls or 0
+        cost = figures.cost_usd
     if tokens is None:
         tokens = attempt.tokens
         if tokens < card.tokens:
@@ -107,7 +111,7 @@ def _used(card: StepCard, attempt: Attempt, said: PlainOutcome) -> Used | None:
         cycles = attempt.patch_cycles
         if cycles < card.patch_cycles:
             return None
-    return Used(tokens, cycles, calls)
+    return Used(tokens, cycles, calls, cost)
 
 
 def _is_calm(plan: PlanRecord, card: StepCard, attempt: Attempt, said: PlainOutcome) -> bool:

@@ -15,6 +15,7 @@ from schemas.stored import Attempt, PlanRecord
 from schemas.times import rfc3339
 from tasks.base.log_chain import LOG, digest_line
 from tasks.plan import lists
+from tasks.plan.end_sum import EndSum, book_cost, end_sum
 from tasks.plan.hot_plan import HotPlan
 from tasks.plan.report import PlainReport
 from tasks.plan.snapshot import Step
@@ -32,6 +33,7 @@ class Used(NamedTuple):
     tokens: int
     patch_cycles: int
     tool_calls: int
+    cost_usd: float | None = None
 
 
 class Start(Struct, frozen=True, gc=False):
@@ -46,9 +48,9 @@ class Start(Struct, frozen=True, gc=False):
 
 
 class End(Struct, frozen=True, gc=False):
-    """The end of a plan that is completed: whose plan it is, the event, and all lists that the plan is in then."""
+    """The end of a plan that is completed: what it adds to sums, the event, and all lists that the plan is in then."""
 
-    tenant: str
+    sum: EndSum
     event: bytes
     lists: Sequence[str]
 
@@ -164,7 +166,9 @@ def _book(record: PlanRecord, step_id: str, attempt: Attempt, used: Used) -> Non
     spent["tokens"] += used.tokens
     spent["patch_cycles"] += used.patch_cycles
     spent["tool_calls"] += used.tool_calls
-    budget.remember_spender(record, step_id, attempt.attempt, *used)
+    budget.remember_spender(record, step_id, attempt.attempt, used.tokens, used.patch_cycles, used.tool_calls)
+    if used.cost_usd:
+        book_cost(record, used.cost_usd)
 
 
 def _count(record: PlanRecord, card: StepCard, attempt: Attempt, now: int, *, touched: bool) -> None:
@@ -211,7 +215,7 @@ def _end(record: PlanRecord, about: PlanCard, at: str) -> End:
         f'{about.about},"from":"EXECUTING","to":"{COMPLETED}","at":"{at}",'
         f'"head":"{log["head"]}","lines":{log["lines"]}}}'
     )
-    return End(record.head.tenant, event.encode(), lists.lists_of(record))
+    return End(end_sum(record), event.encode(), lists.lists_of(record))
 
 
 def _log(record: PlanRecord, report: PlainReport, moves: str, now: int, code: str, read: int) -> bytes:

@@ -197,7 +197,12 @@ def name_of(suffix: str, step_id: str, taken: Collection[str]) -> str:
 
 def is_mend(facts: Mapping[str, Any]) -> bool:
     """Whether this step changes code again where a verification is red."""
-    return bool(facts["inserted_by"]) and _MEND.fullmatch(facts["step_id"]) is not None
+    return bool(facts["inserted_by"]) and names_mend(facts["step_id"])
+
+
+def names_mend(step_id: str) -> bool:
+    """Tell whether an inserted step of this id is one that changes code again."""
+    return _MEND.fullmatch(step_id) is not None
 
 
 def looks_inserted(step_id: str) -> bool:

@@ -6,13 +6,13 @@ What does not fit into one commit is left over for a next look at the plan; ther
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from schemas import codec
 from schemas.base import PlanState as P
 from schemas.base import StepState as S
-from schemas.stored import Attempt, PlanRecord
+from schemas.stored import FILE_WAITS, Attempt, PlanRecord
 from schemas.times import rfc3339
 from tasks.base.policy_version import ChangedRule
 from tasks.plan.changeset import MAX_DISPATCHES, MAX_STEP_CHANGES, Changeset, Dispatch
@@ -22,13 +22,16 @@ from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import (
     answers,
     baseline,
+    breaker,
     delivery,
     expansion,
+    failed_diffs,
     goal_texts,
     halt,
     halt_rules,
     handing_back,
     operator_changes,
+    overlaps,
     pre_steps,
     waits,
 )
@@ -64,6 +67,7 @@ def advance(unit: UnitOfWork) -> Changeset:
         waits.keep_time(unit)
         budget.warn(unit)
         finish(unit)
+    breaker.note_end(unit)
     return unit.close()
 
 
@@ -129,31 +133,44 @@ def _on_pre_step_ended(unit: UnitOfWork, step: Step, ended: Step, *, satisfied: 
 
 def dispatch(unit: UnitOfWork) -> None:
     """Start ready steps in order while slots, files and budgets allow; an attempt holds its files until it ends."""
-    snapshot, plan, started = unit.snapshot, unit.plan, unit.change.dispatches
+    plan, snapshot = unit.plan, unit.snapshot
+    is_probing = unit.is_stopped and breaker.lets_through(unit)
     if (
         not unit.ready
-        or unit.is_stopped
+        or (unit.is_stopped and not is_probing)
         or plan.state not in (READY, EXECUTING)
         or (plan.backoffs and handing_back.is_crowded(plan))
     ):
         return
+    if is_probing:
+        _start_steps(unit, breaker.first_choice(unit.ready.values()), 1)
+        for one in unit.change.dispatches:
+            breaker.note_start(unit, snapshot.steps[one.step_id])
+        return
+    slots, started = plan.head.limits["max_parallel"] or 1, unit.change.dispatches
+    _start_steps(unit, sorted(unit.ready.values(), key=lambda step: step.status.index), MAX_DISPATCHES)
+    if len(snapshot.active) < slots and (snapshot.ready_beyond or len(started) >= MAX_DISPATCHES):
+        unit.change.more |= bool(started)  # the rest of the queue is read in a next look
+        unit.change.wider = not started
+
+
+def _start_steps(unit: UnitOfWork, steps: Sequence[Step], most: int) -> None:
+    """Start at most so many of the steps, in their order."""
+    snapshot, plan, started = unit.snapshot, unit.plan, unit.change.dispatches
     slots = plan.head.limits["max_parallel"] or 1
     tightened = plan.head.tightened
     busy = {path for attempt in snapshot.active.values() for path in attempt.files}
-    for step in sorted(unit.ready.values(), key=lambda step: step.status.index):
-        if len(snapshot.active) >= slots or len(started) >= MAX_DISPATCHES or _is_exhausted(unit):
+    for step in steps:
+        if len(snapshot.active) >= slots or len(started) >= most or _is_exhausted(unit):
             break
         if step.spec is None or (tightened is not None and not operator_changes.fits(step, tightened)):
             unit.change.more = True  # it starts in a next look at the queue
         elif _may_start(unit, step) and busy.isdisjoint((facts := step.facts)["allowed_files"]):
-            most = _allowance(unit, facts)
-            if most is None:
+            held = _allowance(unit, facts)
+            if held is None:
                 break
-            _start(unit, step, most)
+            _start(unit, step, held)
             busy.update(facts["allowed_files"])
-    if len(snapshot.active) < slots and (snapshot.ready_beyond or len(started) >= MAX_DISPATCHES):
-        unit.change.more |= bool(started)  # the rest of the queue is read in a next look
-        unit.change.wider = not started
 
 
 def _is_exhausted(unit: UnitOfWork) -> bool:
@@ -172,7 +189,9 @@ def _allowance(unit: UnitOfWork, facts: Mapping[str, Any]) -> int | None:
 
 
 def _may_start(unit: UnitOfWork, step: Step) -> bool:
-    """Whether neither a person nor a queue that is paused or full keeps `step` back; what is delivered was approved."""
+    """Whether no file, no person and no queue that is paused or full keeps `step` back; a delivery was approved."""
+    if FILE_WAITS in unit.plan.halting and overlaps.keeps_back(unit, step):
+        return False
     queue = step.facts["queue"]
     if queue in unit.snapshot.paused_queues:
         unit.kept[step.step_id] = queue
@@ -230,6 +249,8 @@ def _spec(unit: UnitOfWork, step: Step, attempt: Attempt) -> bytes:
         context["answers"] = answered
     if facts["goal_texts"]:
         context |= goal_texts.given_to(unit)
+    if failed := failed_diffs.given_to(unit.plan, facts):
+        context["failed_diffs"] = failed
     given: Mapping[str, Any] | None = None
     if unit.is_delivering:
         given = delivery.input_for(unit)
@@ -273,7 +294,7 @@ def finish(unit: UnitOfWork) -> None:
         if not (unit.is_stopped or unit.is_delivering):
             _halt_if_exhausted(unit)
         return
-    if plan.waits or plan.backoffs or plan.question:
+    if plan.waits or plan.backoffs or plan.question or any(plan.file_waits):  # steps: a held plan may have none left
         return
     if unit.snapshot.ready_beyond:  # what was read of the queue has ended, what is behind it has not
         unit.change.more = True

@@ -54,9 +54,9 @@ def _open_files(step: Planned, *, tested: bool) -> Iterator[str]:
     """Yield the files that `step` may change and nothing verifies."""
     if step.facts["mode"] != Mode.PATCH or step.state in (S.FAILED, S.SKIPPED):
         return
-    files = step.facts["allowed_files"]
-    named = {path for path in files if any(operand(path) in tool["argv"] for tool in step.tools)}
-    wide = any(not any(operand(path) in tool["argv"] for path in files) for tool in step.tools)
+    files, commands = step.facts["allowed_files"], [tool["argv"] for tool in step.tools]
+    named = {path for path in files if any(operand(path) in command for command in commands)}
+    wide = any(not any(operand(path) in command for path in files) for command in commands)
     for path in files:
         if path not in named and (role_of(path) is Role.DOCUMENT or not (tested or wide)):
             yield path

@@ -1,7 +1,8 @@
 """What a plan and its steps wait for, and until when; and the wall clock that stands still meanwhile.
 
-A bulk command, a day budget or a full server holds the whole plan; a person approves a step or answers a question; a
-drafter is asked; a retry waits its time. The plan remembers why it is held, so that its log says that.
+A bulk command, a day budget, a full server or files of other plans hold the whole plan; a person approves a step or
+answers a question; a drafter is asked; a retry waits its time. The plan remembers why it is held, so that its log says
+that.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tasks.base.errors import NeedsSteps
 from tasks.base.policy import BACKOFF_MS, HANDED_BACK, HANDED_BACK_MS, Policy
 from tasks.plan.snapshot import Clocks, Step
 from tasks.plan.unit_of_work import PAUSED, UnitOfWork
-from tasks.policy import halt
+from tasks.policy import halt, overlaps
 from tasks.rules import budget
 from tasks.rules.strategy import Question
 
@@ -60,7 +61,7 @@ def _hold(unit: UnitOfWork) -> tuple[str, int]:
             return f"the day budget of {scope} is used up", (now // DAY_MS + 1) * DAY_MS
     if unit.snapshot.short_of_memory:
         return "the server's memory is nearly full", now + MEMORY_MS
-    return "", 0
+    return overlaps.why_held(unit.plan), 0
 
 
 def await_approval(unit: UnitOfWork, step: Step) -> bool:
@@ -180,13 +181,15 @@ def look_at_backoffs(unit: UnitOfWork) -> None:
 
 
 def keep_time(unit: UnitOfWork) -> None:
-    """Stop the wall clock while the plan may start nothing, or all that is open waits for a person or a paused queue.
+    """Stop the wall clock while the plan may start nothing, or all that is open waits for others.
+
+    These are a person, a paused queue, and plans that claim files which added steps may patch.
 
     It also stands still while what was accepted is delivered.
     """
     plan, times = unit.plan, unit.plan.times
     goes_on = unit.snapshot.active or unit.ready.keys() - unit.kept.keys() or plan.backoffs
-    waits = plan.waits or plan.question or unit.kept
+    waits = plan.waits or plan.question or unit.kept or plan.file_waits
     still = unit.is_stopped or unit.is_delivering or bool(waits and not goes_on)
     if still and "still" not in times:
         if unit.kept:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,11 +18,14 @@ from tasks.base.policy import BUILT_IN, Policy
 from tasks.base.policy_text import WrongPolicy, digest_of, read_policy
 from tasks.handlers import goals
 from tasks.handlers.goals import PlanSeed
+from tasks.memory.flaky_tests import Recalled
 from tasks.plan.changeset import Changeset
 from tasks.plan.snapshot import Grant
+from tasks.policy.failed_diffs import FAILED_DIFFS, FailedDiff
+from tasks.policy.flaky_tests import FLAKY, MEMORY
 from tasks.record.lines import Line, read_line, tells_all
 from tasks.record.recorded_plan import RecordedPlan
-from tasks.record.surroundings import grants_of, paused_queues_of, standing_of
+from tasks.record.surroundings import claims_of, grants_of, paused_queues_of, standing_of
 from tasks.rules import budget
 from tasks.rules.strategy import Draft, Question, Rejected
 
@@ -76,7 +79,7 @@ def _from_birth(recorded: RecordedPlan, line: Line, policy: Policy, before: LogH
         told = Rejected(halt["reason"], errors, tokens=born.get("tokens", 0), read=born.get("read", {}))
         yield goals.refuse(seed, goal, told)
     else:
-        steps = () if "question" in born else tuple(_planned(recorded))
+        steps = () if "question" in born else tuple(planned_steps(_specs(recorded), recorded.lines))
         yield from _accept(recorded, seed, goal, steps, born)
 
 
@@ -90,7 +93,7 @@ def _from_steps(recorded: RecordedPlan, first: Line, policy: Policy) -> Iterator
     goal = Goal.model_validate(plan["goal"])
     outages = sum(said[1] for line in recorded.read_lines() for said in line["in"] if said[0] == "outage")
     seed = replace(_seed(recorded, first, live["times"]["down"] - outages, None), policy=policy)
-    return _accept(recorded, seed, goal, tuple(_planned(recorded)), {})
+    return _accept(recorded, seed, goal, tuple(planned_steps(_specs(recorded), recorded.lines)), {})
 
 
 def _accept(
@@ -115,6 +118,7 @@ def _accept(
         seen=seen,
         tokens=born.get("tokens", 0),
         read=born.get("read", {}),
+        cache=tuple(born["cache"]) if "cache" in born else None,
     )
     yield from goals.accept(seed, goal, draft)
 
@@ -150,6 +154,11 @@ def _seed(recorded: RecordedPlan, line: Line, down: int, before: LogHead | None)
         log_head=before,
         code=line.get("by", before.by if before else ""),
         layout=head.get("layout", 1),
+        failed_diffs=tuple(FailedDiff(*each) for each in born.get(FAILED_DIFFS, ())),
+        remembers_diffs=budget.FAILED_DIFFS not in head["limits"],
+        claims=claims_of(line),
+        flaky_tests=Recalled(tuple(born.get(MEMORY, {}).get(FLAKY, ()))),
+        remembers_flaky_tests=budget.FLAKY_TESTS not in head["limits"],
     )
 
 
@@ -185,13 +194,18 @@ def _grants(quota: str, first: Line) -> dict[str, Grant]:
     return told if "born" in first else {scope: told.get(scope, PLENTY) for scope in quota.splitlines()}
 
 
-def _planned(recorded: RecordedPlan) -> Iterator[PlannedStep]:
+def _specs(recorded: RecordedPlan) -> dict[str, dict[str, Any]]:
+    return {step["step_id"]: step["spec"] for step in recorded.steps}
+
+
+def planned_steps(stored: Mapping[str, Mapping[str, Any]], lines: Sequence[bytes]) -> Iterator[PlannedStep]:
     """Yield the steps as they were at creation: without those that came later, each as it was before it was rewritten.
 
-    Raises CannotReplay where a line changed steps and does not say what they were.
+    `stored` are the steps as they are now, by their ids, and `lines` those of the plan's log. Raises CannotReplay where
+    a line changed steps and does not say what they were.
     """
-    specs = {step["step_id"]: dict(step["spec"]) for step in recorded.steps}
-    for line in map(read_line, reversed(recorded.lines)):
+    specs = {name: dict(spec) for name, spec in stored.items()}
+    for line in map(read_line, reversed(lines)):
         is_told = tells_all(line)
         if not is_told and any(said[0] == "command" and said[1]["command"] == "tighten" for said in line["in"]):
             raise CannotReplay(f"line {line['version']} tightened steps, and does not say what they were before")

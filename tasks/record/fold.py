@@ -21,7 +21,10 @@ from tasks.record.lines import Line, Told
 from tasks.record.surroundings import Surroundings, clocks_of, leases_of
 
 CLOCKS = frozenset(
-    {"expired", "backoff over", "outage", "wall clock over", "approval over", "answer over", "delivery over"}
+    {
+        *("expired", "backoff over", "outage", "wall clock over", "approval over", "answer over", "delivery over"),
+        *("file wait", "file wait over"),
+    }
 )
 
 

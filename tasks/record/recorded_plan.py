@@ -10,6 +10,7 @@ from schemas import codec
 from schemas.stored import Attempt, StepStatus
 from tasks.base.errors import PlannerError
 from tasks.base.log_chain import LOG
+from tasks.plan.end_sum import COST
 from tasks.record.held_plan import HeldPlan
 from tasks.record.lines import Line, read_line, skip_blanks, spans
 
@@ -147,6 +148,7 @@ def _parts_of_plan(plan: Mapping[str, Any]) -> Item:
     """Name each part of the plan's own record.
 
     The timer hangs on leases, which are no inputs of the plan; the head of the log on its lines, which are compared.
+    What a plan cost is no part of a decision, and older releases did not count it.
     """
     found: Item = {}
     for name, value in plan.items():
@@ -155,5 +157,5 @@ def _parts_of_plan(plan: Mapping[str, Any]) -> Item:
         else:
             found[name] = value
     if "live.halting" in found:
-        found["live.halting"] = {name: each for name, each in found["live.halting"].items() if name != LOG}
+        found["live.halting"] = {name: each for name, each in found["live.halting"].items() if name not in (LOG, COST)}
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from schemas.stored import PlanRecord
 from tasks.base.log_chain import LOG, find_head
+from tasks.plan.file_claims import FileClaims
 from tasks.plan.snapshot import Clocks, Grant, Lease, Snapshot, StandingCommand
 from tasks.plan.unit_of_work import PAUSED
 from tasks.record.lines import Line, tells_all
@@ -36,7 +37,9 @@ class Surroundings:
         if "prev" not in line:
             view.record.halting.pop(LOG, None)
         view.full = line.get("full", ())
+        view.probe = line.get("around", {}).get("probe", "")
         view.paused_queues, view.grants = paused_queues_of(line), grants_of(line)
+        view.claims = claims_of(line) or FileClaims()
         if "order" in once or tells_all(line):
             view.standing = standing_of(line)
             view.short_of_memory = "memory" in line.get("around", {})
@@ -76,6 +79,12 @@ def paused_queues_of(line: Line) -> dict[str, StandingCommand]:
         queue: StandingCommand("pause", f"queue:{queue}", "", "", "", until.get(queue, 0))
         for queue in line.get("paused_queues", ())
     }
+
+
+def claims_of(line: Line) -> FileClaims | None:
+    """Read what plans claimed of the repository's files, where the decision asked for that."""
+    told = line.get("around", {}).get("claims")
+    return None if told is None else FileClaims.read(told)
 
 
 def leases_of(view: Snapshot, line: Line) -> dict[str, Lease]:

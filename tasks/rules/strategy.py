@@ -40,6 +40,7 @@ class Setting:
     options: Mapping[str, Any] = field(default_factory=dict)  # settings of the operator for this kind
     forbidden: Forbidden = FORBIDDEN  # paths that no goal may allow
     policy: Policy = BUILT_IN  # that the plan is made under
+    cached_from: str | None = None  # the plan whose draft was said, where no drafter was asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,8 @@ class Draft:
     tokens: int = 0  # that drafting it used up: the plan's budget pays for them
     streak: str | None = None  # counters of this history: raised by one if the plan halts, dropped when it is COMPLETED
     read: Mapping[str, Any] = field(default_factory=dict)  # what planning read beside the goal, for the plan's log
+    cache: tuple[Any, ...] | None = None  # what the plan has to do with the plan cache, for its head
+    notes: Mapping[str, Any] = field(default_factory=dict)  # that the plan keeps
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +164,7 @@ class Expansion:
     question: Question | None = None
     replaces: bool = False  # the new steps stand for all that failed or was skipped so far
     halt: tuple[str, str, Mapping[str, Any]] | None = None  # rule, reason and evidence: the plan cannot go on
+    is_drafted: bool = False  # whether it is made of what a drafter answered
 
 
 @dataclass(frozen=True, slots=True)

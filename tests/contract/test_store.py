@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import deepcopy
+from dataclasses import replace
 from typing import Any, Protocol
 
 import pytest
 from redis.exceptions import ResponseError
 
-from schemas import codec
 from schemas.command import Command
 from schemas.times import DAY_MS
 from tasks.base.errors import NeedsSteps
 from tasks.handlers import commands, goals, outcomes, upkeep
-from tasks.plan.changeset import Changeset, HistoryChange
+from tasks.memory.flaky_tests import INDEX, Sighting, counters_of, place_of
+from tasks.plan.changeset import Changeset, HistoryChange, KeptChange
 from tasks.plan.hot_plan import HotPlan
 from tasks.plan.snapshot import WINDOW, Grant, Lease, Snapshot
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy.schedule import SILENT_MS
 from tasks.rules.strategy import Rejected
-from tests.support.memory_store import MemoryStore, Stream
+from tests.support.memory_store import EPOCH_MS
+from tests.support.open_memory import OpenMemory
 from tests.support.plans import (
     PARTITION,
     PLAN,
@@ -34,7 +35,8 @@ from tests.support.plans import (
     some_steps,
 )
 from tests.support.real_store import PAUSE, RETENTION_S, Real
-from worker.store import clients, functions, keys
+from worker.store import clients, flaky_memory, functions, keys
+from worker.store.commit_calls import SECTION_SIZES
 from worker.store.functions import FunctionsMissing
 from worker.store.hot_plans import WHOLE_STEPS
 from worker.store.keys import CONTROLLERS, GROUP
@@ -66,50 +68,10 @@ class Store(Protocol):
     max_queue: int
 
 
-class Memory(MemoryStore):
-    def fields(self, key: str) -> dict[str, Any]:
-        return dict(self.hash(key))
-
-    members = fields
-
-    def listed(self, key: str) -> list[bytes]:
-        return list(self.items(key))
-
-    def specs(self, queue: str) -> list[dict[str, Any]]:
-        return [codec.loads(fields[b"data"]) for fields in self.stream(queue).entries.values()]
-
-    def read(self, stream: str, group: str) -> list[bytes]:
-        found = self.stream(stream)
-        found.groups[group] = set(found.entries)
-        return list(found.entries)
-
-    def pending(self, stream: str, group: str) -> int:
-        return len(self.stream(stream).groups[group])
-
-    def report(self, data: bytes) -> bytes:
-        entry: bytes = self.stream(PARTITION.outcomes).add({b"data": data})
-        return entry
-
-    def put(self, key: str, text: str) -> None:
-        self.keys[key] = text
-
-    def end_lock(self, plan: str) -> None:  # noqa: ARG002 (time passes for all plans)
-        self.wait(5000)
-
-    def goes_in_s(self, key: str) -> int | None:
-        return (self.expires[key] - self.now) // 1000 if key in self.expires else None
-
-    def set_field(self, key: str, name: str, value: str) -> None:
-        self.hash(key)[name] = value.encode()
-
-    def everything(self) -> dict[str, Any]:
-        return deepcopy({key: value for key, value in self.keys.items() if value and value != Stream()})
-
-
 @pytest.fixture(params=["memory", "redis", "redis in parts"])
 def store(request: pytest.FixtureRequest) -> Any:
     if request.param == "memory":
-        yield Memory(PARTITION, RETENTION_S)
+        yield OpenMemory(PARTITION, RETENTION_S)
     else:
         with clients.connect(request.getfixturevalue("redis_url")) as client:
             yield Real(client, WHOLE_STEPS if request.param == "redis" else 0)
@@ -320,10 +282,80 @@ def test_a_commit_laid_out_before_there_was_anything_to_recall_is_taken(real: Re
     first = 3 + call[2] + 14  # of the numbers of entries
     named = call[first + 15]
     assert call[-named:] == change.lists
-    del call[-named:], call[first + 14 : first + 16]  # the numbers of counters and lists
+    del (
+        call[-named:],
+        call[first + 14 : first + len(SECTION_SIZES)],
+    )  # numbers of counters, lists and what came later
 
     assert real.client.execute_command(*call) == 1
     assert real.fields(KEYS.plan)["version"] == b"1"
+
+
+@pytest.mark.parametrize("function", ["planner_commit_3", "planner_commit_4"])
+def test_a_commit_laid_out_before_ends_were_summed_is_taken(real: Real, function: str) -> None:
+    create(real, a_step("a"))
+    change = done(real, "a")
+    call = list(PlanStore(real.client, PARTITION, "me", RETENTION_S, real.commits).commit_call(Write(change)))
+    call[1] = function
+    assert call[-1] == "completed=1 tokens=1000 steps=1"
+    counts = 3 + call[2] + 14
+    del call[-2:], call[counts + 16 : counts + len(SECTION_SIZES)]  # the sum, and numbers of what came later
+
+    assert real.client.execute_command(*call) == 2
+    assert real.fields(KEYS.plan)["state"] == b"COMPLETED"
+    assert real.fields(PARTITION.sums("day", change.now // DAY_MS)) == {}
+
+
+def test_the_end_of_a_plan_adds_to_the_sums_of_its_hour_and_day(store: Store) -> None:
+    for number, step in enumerate(("a", "a", "b", "b"), 1):
+        create(store, a_step(step, retries=0), plan=plan_id(number), tenant="acme & co", repo="acme/shop")
+        change = done(store, step, plan=plan_id(number))
+        if number == 3:
+            fails = [a_failure(step, 1)]
+            change = outcomes.apply(begin(store, step, plan=plan_id(number)), fails)
+        assert store.commit([Write(change)]) == ["ok"]
+
+    for period, ms in (("hour", DAY_MS // 24), ("day", DAY_MS)):
+        found = store.fields(PARTITION.sums(period, change.now // ms))
+        assert found == {
+            "acme%20%26%20co acme/shop": b"completed=3 tokens=4000 steps=3 halted:cannot_revise=1 failures=1"
+        }
+
+
+def test_an_end_that_is_looked_at_again_is_not_added_twice(store: Store) -> None:
+    create(store, a_step("a"))
+    store.commit([Write(done(store, "a"))])
+    store.commit([Write(outcomes.apply(begin(store, "a"), [a_report("a")]))])  # late
+    store.commit([Write(upkeep.apply(begin(store)))])
+
+    (sums,) = store.fields(PARTITION.sums("day", begin(store).now // DAY_MS)).values()
+    assert sums.startswith(b"completed=1 ")
+
+
+def test_sums_go_90_days_after_their_period(real: Real) -> None:
+    create(real, a_step("a"))
+    change = done(real, "a")
+    real.commit([Write(change)])
+
+    for period, ms in (("hour", DAY_MS // 24), ("day", DAY_MS)):
+        key = PARTITION.sums(period, change.now // ms)
+        goes = real.client.expiretime(key)
+        assert goes == (change.now // ms + 1) * ms // 1000 + 90 * 86400
+
+
+def test_a_period_has_a_bounded_number_of_sums(real: Real) -> None:
+    for number in range(140):
+        tenant, plan = f"t{number}" if number >= 70 else "acme", plan_id(number)
+        create(real, a_step("a"), plan=plan, tenant=tenant, repo=f"r{number}")
+        change = replace(done(real, "a", plan=plan), now=EPOCH_MS)
+        assert real.commit([Write(change)]) == ["ok"]
+
+    found = real.fields(PARTITION.sums("hour", EPOCH_MS // (DAY_MS // 24)))
+    assert len(found) == 2 * 64 + 1
+    assert found["acme *"].startswith(b"completed=6 ")  # r64 to r69
+    assert found["t70 *"].startswith(b"completed=1 ")
+    assert found["* *"].startswith(b"completed=")
+    assert sum(int(sums.split()[0].partition(b"=")[2]) for sums in found.values()) == 140
 
 
 def test_counters_are_bounded_and_go_when_nobody_adds_to_them(real: Real) -> None:
@@ -335,6 +367,58 @@ def test_counters_are_bounded_and_go_when_nobody_adds_to_them(real: Real) -> Non
     assert real.fields(counters)["gap:7"] == b"2"
     assert len(real.fields(counters)) == 1000
     assert 0 < real.client.ttl(counters) <= 180 * 86400
+
+
+def remembering(number: int, *changes: KeptChange) -> Write:
+    (change,) = a_plan(a_step("a"), plan=plan_id(number))
+    change.kept += changes
+    return Write(change)
+
+
+def put(field: str, value: bytes = b"1", most: int = 3) -> KeptChange:
+    return KeptChange("x", field, value, most, 60)
+
+
+def test_what_was_first_remembered_goes_first_where_there_is_too_much(store: Store) -> None:
+    kept = PARTITION.kept("x")
+    assert store.commit([remembering(1, put("a"), put("b"), put("c"), put("a", b"2"))]) == ["ok"]
+    assert store.fields(kept) == {"a": b"2", "b": b"1", "c": b"1"}
+
+    store.commit([remembering(2, put("d"), put("b", b""), put("b", b""))])
+    assert store.fields(kept) == {"c": b"1", "d": b"1"}
+
+    store.commit([remembering(3, put("b", b"3"), put("e"))])
+    assert store.fields(kept) == {"d": b"1", "b": b"3", "e": b"1"}
+
+
+def test_nothing_is_remembered_of_a_commit_that_is_refused(store: Store) -> None:
+    create(store, a_step("a"))
+    before = store.everything()
+
+    late = remembering(1, put("a"))
+    assert store.commit([late]) == ["stale"]
+    assert store.everything() == before
+
+
+def test_what_is_remembered_goes_when_nothing_is_put_for_long(real: Real) -> None:
+    real.commit([remembering(1, put("a"), put("b"))])
+
+    for key in (PARTITION.kept("x"), PARTITION.kept("x") + ":order"):
+        assert 0 < real.client.ttl(key) <= 60
+    real.commit([remembering(2, put("a", b""), put("b", b""))])
+    assert not real.client.exists(PARTITION.kept("x"), PARTITION.kept("x") + ":order")
+
+
+def test_a_commit_laid_out_before_plans_remembered_anything_is_taken(real: Real) -> None:
+    (change,) = a_plan(a_step("a"))
+    call = list(PlanStore(real.client, PARTITION, "me", RETENTION_S, real.commits).commit_call(Write(change)))
+    call[1] = "planner_commit_4"
+    counts = 3 + call[2] + 14
+    assert not any(call[counts + 16 : counts + len(SECTION_SIZES)])
+    del call[counts + 16 : counts + len(SECTION_SIZES)]
+
+    number, entry = real.client.execute_command(*call)
+    assert (number, entry) == (1, real.client.xrange(PARTITION.steps("default"))[0][0])
 
 
 def test_work_left_over_is_taken_from_the_head_and_added_at_the_tail(store: Store) -> None:
@@ -728,7 +812,7 @@ def test_a_commit_whose_arguments_do_not_fit_changes_nothing(real: Real, place: 
     (change,) = a_plan(a_step("a"))
     call = list(PlanStore(real.client, PARTITION, "me", RETENTION_S, real.commits).commit_call(Write(change)))
     counts = 3 + call[2] + 14
-    start = counts + 16 + 2 * sum(call[counts : counts + 4]) + call[counts + 4] + 5 * call[counts + 5]
+    start = counts + len(SECTION_SIZES) + 2 * sum(call[counts : counts + 4]) + call[counts + 4] + 5 * call[counts + 5]
     call[{"starts": counts + 6, "acks": counts + 10, "queue": start + 1}[place]] = value
 
     with pytest.raises(ResponseError, match="planner commit"):
@@ -898,3 +982,30 @@ def test_a_library_of_a_newer_version_is_not_replaced(real: Real) -> None:
     functions.load(real.client)
 
     assert functions.call(real.client, "FCALL", "planner_heartbeat", 0) is None
+
+
+def test_what_is_remembered_of_flaky_tests_stays_bounded_and_is_forgotten(real: Real) -> None:
+    repo, partitions = "acme/shop", 1
+    name = counters_of("default", repo)
+    for number in range(100):  # of 100 sightings each: as many as 10 000 plans that found one
+        sightings = [
+            HistoryChange(name, f"{20_000 + each % 90} tests/test_{number}_{each}.py::test_{'x' * 260}", "", 1)
+            for each in range(100)
+        ]
+        index = HistoryChange(INDEX, place_of("default", repo), "", 1)
+        assert real.commit([Write(recalling(number, *sightings, index))]) == ["ok"]
+    key = PARTITION.recall(name)
+    seen = flaky_memory.read(real.client, partitions, "default", repo)
+
+    assert real.client.hlen(key) == len(seen) == flaky_memory.MOST_COUNTERS
+    assert real.client.memory_usage(key, samples=0) < 512 * 1024
+    assert [*flaky_memory.list_repositories(real.client, partitions)] == [("default", repo, len(seen))]
+    assert flaky_memory.add(real.client, partitions, "default", repo, [Sighting(20_000, "one more", 1)]) == 1
+    assert flaky_memory.forget(real.client, partitions, "other", repo) == 0
+
+    assert flaky_memory.forget(real.client, partitions, "default", repo, seen[0].test) == 1
+    assert flaky_memory.forget(real.client, partitions, "default", repo) == len(seen) - 1
+    assert not real.client.exists(key)
+    assert [*flaky_memory.list_repositories(real.client, partitions)] == []
+    assert flaky_memory.add(real.client, partitions, "default", repo, seen[:9]) == 0
+    assert flaky_memory.read(real.client, partitions, "default", repo) == seen[:9]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
 
@@ -32,10 +33,10 @@ Input = list[Any]  # a verb, and what it is about
 class Player(Running):
     """A plan made of a scene's goal as the worker makes it; `play` gives it one input."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: Scene, store: MemoryStore | None = None) -> None:
         self.plan_id, self.keys = PLAN, PARTITION.plan(PLAN)
         self.clocks, self.short_of_memory = NO_CLOCKS, False
-        self.store = MemoryStore(PARTITION)
+        self.store = store or MemoryStore(PARTITION)
         self.changes: list[Changeset] = []
         self.nothing: str | None = None  # why there is no plan, where the goal asks for nothing
         self._told = 0  # changes that were given as outputs
@@ -47,11 +48,11 @@ class Player(Running):
     def _make(self, goal: Goal, told: dict[str, Any]) -> None:
         drafted = tuple(Drafted(**said) for said in told.get("drafted", ()))
         about = {name: told[name] for name in ("drafter", "options") if name in told}
-        setting, version = Setting(now=self.store.now, history=told.get("recall", {}), **about), 0
+        setting = self.surround(goal, Setting(now=self.store.now, history=told.get("recall", {}), **about))
+        version, self._born = 0, self.store.now
         answer = goals.plan(goal, CATALOGUE, setting)
         if isinstance(answer, Consult):
             self._commit([goals.await_draft(a_plan_seed(now=self.store.now), goal, PATIENCE_MS)])
-            self.store.wait(DRAFTING_MS)
             version, answer = 1, self._consult(goal, setting, drafted, answer)
         if isinstance(answer, NothingToDo):
             self.nothing = answer.reason
@@ -60,15 +61,25 @@ class Player(Running):
 
     def _consult(self, goal: Goal, setting: Setting, drafted: tuple[Drafted, ...], question: Consult) -> Answer:
         answer: Answer = question
-        for count in range(1, len(drafted) + 1):
-            answer = goals.plan(
-                goal,
-                CATALOGUE,
-                Setting(setting.now, setting.history, setting.drafter, drafted[:count], setting.options),
-            )
-            if not isinstance(answer, Consult):
-                break
+        left, said = list(drafted), tuple[Drafted, ...]()
+        while isinstance(answer, Consult) and (heard := self.ask(goal, answer, said, left)):
+            said = (*said, heard)
+            answer = goals.plan(goal, CATALOGUE, replace(setting, drafted=said))
+        if not said or self._born == self.store.now:
+            self.store.wait(DRAFTING_MS)
         return answer
+
+    def surround(self, _: Goal, setting: Setting) -> Setting:
+        """Return what surrounds the planning of a goal."""
+        return setting
+
+    def begin_as(self, _: Goal, plan_seed: goals.PlanSeed) -> goals.PlanSeed:
+        """Return what the plan of a goal begins as."""
+        return plan_seed
+
+    def ask(self, _: Goal, __: Consult, ___: tuple[Drafted, ...], left: list[Drafted]) -> Drafted | None:
+        """Ask the drafter, who has said something already perhaps; `left` is what the scene has it say."""
+        return left.pop(0) if left else None
 
     def _keep(self, goal: Goal, answer: Draft | Rejected, version: int) -> None:
         standing = self.store.standing(goal.tenant, goal.context.repo, self.store.now)
@@ -83,9 +94,10 @@ class Player(Running):
             log_head=find_head(self.record.halting, version) if version else None,
             standing=standing,
             grants=self.store.grants([*self.store.budgets]),
-            created=self.store.now - version * DRAFTING_MS,
+            created=self._born,
             layout=1,  # which older workers read: see test_older_workers.py
         )
+        plan_seed = self.begin_as(goal, plan_seed)
         if isinstance(answer, Rejected):
             self._commit([goals.refuse(plan_seed, goal, answer)])
             return

@@ -53,6 +53,7 @@ def test_recorded_plans_come_out_as_before(kind: str) -> None:
     assert not list(islice(filter(None, differences), MOST_SHOWN))
 
 
+@pytest.mark.outages
 @pytest.mark.parametrize("kind", [kind.value for kind in GoalKind])
 def test_recorded_plans_are_decided_again_from_their_logs(kind: str) -> None:
     exports = filter(None, map(record.export, recorded()[kind]))
@@ -76,7 +77,8 @@ def test_every_halt_rule_is_recorded() -> None:
         if isinstance(fields, dict) and "halt" in fields
     ]
 
-    assert ADVICE.keys() <= {halt["rule"] for halt in halts} | {halt["reason"] for halt in halts}
+    alone = ADVICE.keys() - {"overlap"}  # each plan that is recorded has its repository to itself
+    assert alone <= {halt["rule"] for halt in halts} | {halt["reason"] for halt in halts}
 
 
 def test_every_strategy_of_the_revision_table_is_recorded() -> None:

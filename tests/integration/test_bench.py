@@ -17,7 +17,7 @@ from schemas.outcome import Outcome
 from tests.conftest import running_worker
 from tests.support.engine import container, plan
 from tests.support.stored import P0, plans, state
-from worker.bench import Measurement, effects, fleet, measure, plan_sizes, servers
+from worker.bench import Measurement, effects, fleet, measure, plan_sizes, profile, servers
 from worker.bench.fleet import Fleet
 from worker.bench.site import Site, Sizes
 from worker.cli.commands.app import app
@@ -111,17 +111,35 @@ def test_a_copied_plan_is_stored_as_its_model_is(redis_url: str) -> None:
 def test_a_brief_run_on_an_installed_server_tells_every_figure_with_its_spread() -> None:
     options = ["--brief", "--runs", "2", "--plans", "10", "--steps", "2", "--server", str(REDIS_SERVER), "--json"]
 
-    ran = CliRunner().invoke(app, ["bench", *options])
+    ran = CliRunner().invoke(app, ["bench", *options, "--appendfsync", "always"])
 
     assert ran.exit_code == 0, ran.output
     report = codec.loads(ran.stdout)
     assert report["runs"] == 2
     assert report["server"]["name"] == "redis"
     assert report["server"]["allocator"].startswith("jemalloc")
+    assert report["server"]["appendfsync"] == "always"
     assert {"cpu_us", "fleet_cpu_us", "goal_worker_cpu_us", "creation_vs_outcomes"} <= report["figures"].keys()
     del report["figures"]["plan_bytes"]  # of ten plans that is what else the server did
     for figure in report["figures"].values():
         assert 0 < figure["min"] <= figure["median"] <= figure["max"]
+
+
+@pytest.mark.outages
+def test_a_profile_counts_each_command_of_an_outcome_and_tells_where_cpu_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profile, "PLANS", 40)
+
+    alone, beside = profile.measure(), profile.measure(30)
+
+    for each in (alone, beside):
+        assert each["outcomes"] == 40 * (profile.STEPS - 1 - profile.SKIPPED)
+        calls = {one["command"]: one["calls"] for one in each["server"]["commands"]}
+        assert (calls["rpush"], calls["xadd"]) == (1, 3)  # a line of the log; two events and the next spec
+        assert sum(each["worker"].values()) == pytest.approx(sum(each["modules"].values()))
+        assert any(name.startswith("deciding") for name in each["worker"])
+    lines = list(profile.table({"alone": alone, "live": 30, "beside": beside}))
+    assert lines[0].endswith("| us an outcome | beside 30 live plans |")
+    assert {line.count("|") for line in lines if line.startswith("| RPUSH")} == {5}
 
 
 @pytest.mark.outages
@@ -159,17 +177,18 @@ def test_a_server_that_has_keys_is_left_alone(redis_url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("server", "preload", "why"),
+    ("server", "options", "why"),
     [
-        ("no-such-server", None, "There is no program no-such-server"),
-        ("redis://127.0.0.1:1/0", Path("/lib/x.so"), "nothing can be preloaded"),
-        ("/bin/false", None, "has ended with 1"),
-        (servers.EMBEDDED, Path("/lib/x.so"), "has not loaded /lib/x.so"),
+        ("no-such-server", {}, "There is no program no-such-server"),
+        ("redis://127.0.0.1:1/0", {"preload": Path("/lib/x.so")}, "nothing can be preloaded"),
+        ("redis://127.0.0.1:1/0", {"appendfsync": "always"}, "its own configuration says when"),
+        ("/bin/false", {}, "has ended with 1"),
+        (servers.EMBEDDED, {"preload": Path("/lib/x.so")}, "has not loaded /lib/x.so"),
     ],
 )
 def test_a_server_that_cannot_be_used_is_refused_with_a_sentence(
-    server: str, preload: Path | None, why: str, tmp_path: Path
+    server: str, options: dict[str, Any], why: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(servers.UnusableServer, match=why), servers.running(server, tmp_path, preload):
+    with pytest.raises(servers.UnusableServer, match=why), servers.running(server, tmp_path, **options):
         pass
     assert "LD_PRELOAD" not in os.environ

@@ -7,6 +7,7 @@ import os
 import signal
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.conftest import wait_until
@@ -48,6 +49,28 @@ def test_an_interrupted_demo_ends_at_once_and_leaves_nothing(place: Path, number
     wait_until(
         lambda: not list(processes_of(place)), what="a probe of the sandbox, which the signal cannot reach, ends"
     )
+    assert not list((place / "tmp").iterdir())
+
+
+@pytest.mark.outages
+def test_the_page_shows_the_demo_while_it_runs_and_until_it_is_ended(place: Path) -> None:
+    demo = started(place, "--page")
+    assert demo.stdout
+    said = iter(demo.stdout.readline, "")
+    address = next(line for line in said if line.startswith("In a browser: ")).split()[-1]
+    token = next(line for line in said if line.startswith("This key signs in: ")).split()[-1]
+    with httpx.Client(base_url=address, headers={"Authorization": f"Bearer {token}"}, timeout=PATIENCE_S) as client:
+        wait_until(lambda: "EXECUTING" in client.get("/").text, PATIENCE_S, "the page shows the plan at work")
+        last = next(line for line in said if "until Ctrl-C" in line)
+        page = client.get("/").text
+    demo.send_signal(signal.SIGTERM)
+    _, err = demo.communicate(timeout=30)
+
+    assert address in last
+    assert "COMPLETED" in page
+    assert "REJECTED" in page
+    assert (demo.returncode, err) == (0, "")
+    assert not list(processes_of(place))
     assert not list((place / "tmp").iterdir())
 
 

@@ -82,7 +82,7 @@ def test_a_drafter_that_hangs_holds_up_nothing_else_of_its_one_worker(
 
 
 @pytest.mark.outages
-@pytest.mark.parametrize("pool", ["solo", "prefork", "threads"])
+@pytest.mark.parametrize("pool", ["solo", "prefork", pytest.param("threads", marks=pytest.mark.long)])
 def test_no_goal_is_lost_or_planned_twice_when_the_worker_is_killed_while_it_drafts(
     pool: str, redis_url: str, tmp_path: Path
 ) -> None:

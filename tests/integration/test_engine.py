@@ -31,7 +31,7 @@ from worker.store import functions, goal_record, keys
 from worker.store.keys import CONTROLLERS, GROUP, Partition
 from worker.store.plans import PlanTalk, Write
 from worker.streams.decode import read_goal
-from worker.streams.inbox import Inbox
+from worker.streams.inbox import Inbox, StreamEntry
 
 NOBODY = f"plan_00-{0:032x}"
 
@@ -810,17 +810,85 @@ def test_an_entry_that_dies_while_the_functions_are_lost_is_not_lost(
     assert len(dead(redis, keys.GOALS_DEAD if stream == keys.GOALS else P0.dead)) == 1
 
 
+def read_ahead(other: Container) -> list[StreamEntry]:
+    """Read as the consumer of a container's engine, beside that."""
+    return Inbox(other.client, P0.outcomes, "", other.name).read()
+
+
 def test_entries_that_are_given_to_an_engine_that_reads_again_what_is_pending_are_applied_once(
     here: Container, redis: Redis, redis_url: str
 ) -> None:
     plan(here, redis, a_goal(2))
     (spec,) = specs(redis)
     with container(redis_url) as other:  # whose engine compares the server first of all, and reads what is pending
+        engine = other.context(0).engine
+        look = engine.pending_look
         report(redis, answer(spec))
-        entries = Inbox(other.client, P0.outcomes, "", other.name).read()
 
-        other.context(0).engine.apply(entries)
-        other.context(0).engine.apply([])
+        engine.apply(read_ahead(other), look)
+        engine.apply([], engine.pending_look)
 
     assert stats(redis)["applied"] == 1
     assert not {"late", "duplicate", "refused"} & stats(redis).keys()
+
+
+@pytest.mark.parametrize("is_recovered", [False, True])
+def test_what_an_engine_met_as_pending_before_it_is_given_is_judged_once(
+    here: Container, redis: Redis, redis_url: str, is_recovered: bool
+) -> None:
+    plan(here, redis, a_goal(2))
+    (spec,) = specs(redis)
+    with container(redis_url) as other:
+        engine = other.context(0).engine
+        if is_recovered:
+            engine.apply([], engine.pending_look)
+        look = engine.pending_look
+        report(redis, answer(spec))
+        redis.xadd(P0.outcomes, {"data": b"not json"})
+        entries = read_ahead(other)
+        if is_recovered:
+            redis.xadd(P0.outcomes, {"data": b"not json either"})
+            redis.xreadgroup(GROUP, "gone", {P0.outcomes: ">"})
+            engine.recover(0)  # takes what another had read, and reads all that is pending
+        else:
+            engine.carry_on(spec["plan_id"])
+
+        engine.apply(entries, look)
+        engine.apply([], engine.pending_look)
+
+    assert stats(redis)["applied"] == 1
+    assert not {"late", "duplicate", "refused"} & stats(redis).keys()
+    assert len(dead(redis, P0.dead)) == 1 + is_recovered
+
+
+def test_what_the_consumer_of_one_engine_read_is_applied_by_another_that_is_given_it(
+    here: Container, redis: Redis, redis_url: str
+) -> None:
+    plan(here, redis, a_goal(2))
+    (spec,) = specs(redis)
+    report(redis, answer(spec))
+    with container(redis_url) as other:
+        entries = read_ahead(here)
+
+        other.context(0).engine.apply(entries, here.context(0).engine.pending_look)
+
+    assert stats(redis)["applied"] == 1
+    assert redis.xlen(P0.outcomes) == 0
+
+
+def test_what_was_sent_to_another_partition_is_not_sent_again_when_what_is_pending_is_read_again(
+    redis_url: str, redis: Redis
+) -> None:
+    with container(redis_url, partitions=2) as here:
+        engine = here.context(0).engine
+        engine.apply([], engine.pending_look)
+        for number in range(3):
+            report(
+                redis, {"data": codec.dumps({"step_id": "s-0", "success": True, "plan_id": f"plan_01-{number:032x}"})}
+            )
+        engine.apply(read_ahead(here), engine.pending_look)  # what removes them goes with the next commit
+
+        engine.apply(read_ahead(here), since=None)
+
+    assert redis.xlen(Partition(1).outcomes) == 3
+    assert waiting(redis) == (0, 0)

@@ -31,8 +31,8 @@ pytestmark = pytest.mark.outages
 HOME = Partition(0)
 SILENT_MS = 1500
 
-ORDINARY = r"^FCALL planner_commit_4"
-PLAIN = r"^FCALL planner_commits_2"
+ORDINARY = f"^FCALL {functions.COMMIT}"
+PLAIN = r"^FCALL planner_commits_3"
 WITH_OUTCOMES = {  # what is sent, and of how many steps the plan is
     "reading outcomes": (r"^XREADGROUP .* planner:\{0\}:outcomes >$", 3),
     "begin": (r"^FCALL planner_begin_4", 3),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,14 @@ def planned(fleet: Fleet, goal: dict[str, Any], says: Says) -> tuple[IterationPl
     assert verdict == "PLANNED"
     view = fleet.work(plan_id, says)
     return IterationPlan.model_validate(view.document), str(view.state)
+
+
+def fails_by(way: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Fail in a way of its own: five plans that fail alike would have their repository paused by its breaker."""
+    said = fails(spec)
+    if "failure_evidence" in said:
+        said["failure_evidence"]["stack_trace_head"] += f" ({10 * way})"
+    return said
 
 
 def test_an_iteration_runs_to_its_end_and_is_shown_with_its_document(
@@ -84,7 +93,7 @@ def test_where_there_is_nothing_to_do_the_verdict_says_why(
 def test_a_gap_that_failed_three_times_comes_last_until_it_is_closed(fleet: Fleet) -> None:
     goal = a_goal(CREATE_B, CREATE_C, allowed=["src/b.py", "src/c.py"], repo=f"acme/{uuid.uuid4().hex}")
 
-    failed = [planned(fleet, goal, fails) for _ in range(6)]
+    failed = [planned(fleet, goal, partial(fails_by, way)) for way in "mnopqr"]
     last, ended = planned(fleet, goal, succeeds)
     again, _ = planned(fleet, goal, succeeds)
 

@@ -210,7 +210,9 @@ def here(first: int, server_url: str, tmp_path: Path, monkeypatch: pytest.Monkey
     assert codes == [0]
 
 
-@pytest.mark.parametrize(("drafter", "first"), [("queue", 0), ("queue", 2), ("none", 0)])
+@pytest.mark.parametrize(
+    ("drafter", "first"), [pytest.param("queue", 0, marks=pytest.mark.long), ("queue", 2), ("none", 0)]
+)
 def test_a_campaign_whose_agent_errs_at_every_third_step_recovers(here: Here, tmp_path: Path, drafter: str) -> None:
     goal = {
         "goal": "Charge for shipping",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 from redis import Redis
 
 from schemas import codec
-from tests.support.engine import a_goal, chain, container, drain, plan
+from tests.support.engine import a_goal, calls_of, chain, container, drain, plan
 from tests.support.messages import answer, specs
 from tests.support.plain import check_part, held_on
 from tests.support.stored import P0, QUEUE, plans, state, stats, waiting
@@ -18,24 +17,6 @@ from worker.process.container import Container
 from worker.store import functions
 from worker.store.hot_plans import HotPlans
 from worker.store.keys import CONTROLLERS, goal_id
-
-CALL = re.compile(r"FCALL (planner_\w+)")
-
-
-def calls_of(redis: Redis, here: Container, *answers: dict[str, bytes]) -> Counter[str]:
-    """Publish outcomes and have them applied; returns how often each function was called for that."""
-    for said in answers:
-        redis.xadd(P0.outcomes, said)  # type: ignore[arg-type]
-    with redis.monitor() as monitor:
-        drain(here)
-        redis.ping()
-        seen: Counter[str] = Counter()
-        for said in monitor.listen():
-            if said["command"] == "PING":
-                return seen
-            if found := CALL.match(said["command"]):
-                seen[found[1]] += 1
-    raise AssertionError
 
 
 def test_a_plan_is_read_with_its_first_outcome_and_not_with_the_next(here: Container, redis: Redis) -> None:

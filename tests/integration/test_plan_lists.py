@@ -160,6 +160,26 @@ def test_plans_of_a_time_and_with_a_beginning_are_found(redis_url: str) -> None:
     assert found(id_prefix=made[3]) == found(id_prefix=made[3].removeprefix("plan_")) == [made[3]]
     assert set(found(id_prefix="plan_")) == set(made)
     assert found(id_prefix="plan_zz-") == []
+    assert found(text=" FIX  b") == made[::-1]
+    assert found(text="fix cart") == []
+
+
+def test_plans_are_counted_by_state_within_lists_of_which_no_plan_is_in_two(planner: Planner) -> None:
+    for tenant, repo in (("acme", "a/x"), ("acme", "a/y"), ("initech", "a/x"), ("acme", None)):
+        planner.submit(tenant=tenant, **({"context": {"repo": repo}} if repo else {}))
+    planner.submit(tenant="acme", allowed_files=["../b.py"])
+
+    def counted(*among: list[str]) -> dict[str, int] | None:
+        return plan_lists.count_states(planner.client, 1, among)
+
+    assert counted([]) == {"EXECUTING": 4, "REJECTED": 1}
+    assert counted(["tenant:acme"]) == {"EXECUTING": 3, "REJECTED": 1}
+    assert counted(["tenant:acme", "repo:a/x"], ["tenant:acme", "repo:a/y"]) == {"EXECUTING": 2}
+    assert counted(["tenant:nobody"]) == {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan_lists, "MOST_COUNTED", 3)
+        assert counted(["tenant:acme"]) is None
+        assert counted(["tenant:initech"]) == {"EXECUTING": 1}
 
 
 @contextmanager
@@ -170,8 +190,11 @@ def older_workers() -> Iterator[None]:
     def as_before(self: PlanStore, write: Write, commands_heard: int | str = "") -> tuple[Any, ...]:
         call = list(commit_call(self, write, commands_heard))
         call[1] = "planner_commit_2"
-        named = len(write.changeset.lists)
-        del call[len(call) - named :], call[3 + call[2] + 14 + 15]
+        change = write.changeset
+        behind = len(change.lists) + 5 * len(change.kept) + 2 * bool(change.sum) + 4 * len(change.claims)
+        behind += 2 * len(change.failures) + 2 * bool(change.probe)
+        first = 3 + call[2] + 14 + 15  # of the numbers of lists, memories, sums, claims, failures and probes
+        del call[len(call) - behind :], call[first : first + 6]
         return tuple(call)
 
     with pytest.MonkeyPatch.context() as patch:

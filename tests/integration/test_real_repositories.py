@@ -295,6 +295,7 @@ SPREAD: dict[str, str] = {
 }
 
 
+@pytest.mark.long
 def test_gaps_are_closed_by_an_agent_that_knows_its_spec_alone_and_errs_at_every_third_step(
     fleet: Callable[[str, Mapping[str, str]], Fleet], tmp_path: Path
 ) -> None:

@@ -8,7 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from schemas import codec
-from tests.support.planner import Planner, executing, halted
+from tests.conftest import wait_until
+from tests.support.planner import Planner, executing, large, retried
 from worker.cli.commands.app import app
 from worker.store import keys
 
@@ -106,7 +107,7 @@ def test_what_is_printed_can_be_sent_by_somebody_else(planner: Planner) -> None:
 
 
 def test_only_a_plan_that_has_ended_and_whose_goal_is_kept_is_retried(planner: Planner) -> None:
-    running, supplied = executing(planner), halted(planner)
+    running, supplied = executing(planner), planner.submit(allowed_files=["../b.py"])  # rejected: no step is stored
     older = planner.submit(**GOAL)
     end(planner, older)
     planner.client.hdel(home(older).plan(older).plan, "left_out")
@@ -117,6 +118,51 @@ def test_only_a_plan_that_has_ended_and_whose_goal_is_kept_is_retried(planner: P
     assert run("retry", supplied).exit_code == 1
     assert run("retry", "plan_00-nobody").exit_code == 3
     assert run("retry", older, "--tokens", "1").exit_code != 0
+
+
+def test_steps_that_a_goal_brought_along_are_in_the_new_one_as_they_came(planner: Planner) -> None:
+    first = retried(planner)  # a revision has inserted a step, and made another wait for it
+    planner.report("fix-b-syntax-check", first, touched_files=["etc/passwd"])
+    assert shown(first)["state"] == "HALTED"
+
+    assert run("retry", first).exit_code == 0
+    planner.container.goal_consumer.drain()
+
+    (second,) = shown(first)["retried_by"]
+    steps = shown(second)["steps"]
+    assert [(step["step_id"], step["depends_on"]) for step in steps] == [
+        ("look", []),
+        ("fix-b", ["look"]),
+        ("a-check", ["look", "fix-b"]),
+    ]
+    asked = {step["step_id"]: (step["title"], step["allowed_files"], step["verify"]) for step in shown(first)["steps"]}
+    assert all((step["title"], step["allowed_files"], step["verify"]) == asked[step["step_id"]] for step in steps)
+
+
+def test_many_steps_are_brought_along_in_their_order(planner: Planner) -> None:
+    first = large(planner)
+    planner.report("s-1", first, touched_files=["etc/passwd"])
+
+    printed = codec.loads(run("retry", first, "--print").stdout)
+
+    assert [step["step_id"] for step in printed["steps"]] == [f"s-{number}" for number in range(200)]
+
+
+def test_the_step_that_delivers_is_not_brought_along(planner: Planner) -> None:
+    context = {"repo": "acme/shop", "base_sha": "9f1c2d4"}
+    first = planner.submit(delivery={"push": True}, context=context)
+    for step in ("look", "fix-b", "a-check"):
+        said = {"touched_files": ["b.py"], "diff_hash": "sha256:1"} if step == "fix-b" else {}
+        planner.report(step, first, **said)
+    assert "deliver" in [step["step_id"] for step in shown(first)["steps"]]
+    body = {"command_id": "c", "command": "cancel", "scope": "plan", "plan_id": first, "actor": "me", "reason": ""}
+    planner.client.xadd(home(first).commands, {"data": codec.dumps(body)})
+    engine = planner.container.context(home(first).number).engine
+    wait_until(lambda: not engine.drain() and shown(first)["state"] == "HALTED", what="the plan is cancelled")
+
+    printed = codec.loads(run("retry", first, "--print").stdout)
+
+    assert [step["step_id"] for step in printed["steps"]] == ["look", "fix-b", "a-check"]
 
 
 def test_nobody_names_the_plan_of_another_tenant(planner: Planner) -> None:

@@ -173,7 +173,14 @@ def a_governed_halt(redis: Redis) -> str:
     return str(spec["plan_id"])
 
 
-@pytest.mark.parametrize(("pool", "by"), [("solo", "task"), ("prefork", "task"), ("prefork", "poller")])
+@pytest.mark.parametrize(
+    ("pool", "by"),
+    [
+        ("prefork", "poller"),
+        pytest.param("solo", "task", marks=pytest.mark.outages),
+        pytest.param("prefork", "task", marks=pytest.mark.outages),
+    ],
+)
 def test_a_failed_decision_is_reported_by_the_process_it_failed_in_without_its_evidence(
     pool: str, by: str, redis_url: str, redis: Redis, sentry: Sentry, tmp_path: Path
 ) -> None:

@@ -126,7 +126,7 @@ def both_started(redis: Redis) -> list[dict[str, Any]]:
     return specs if len(specs) == 2 else []
 
 
-@pytest.mark.parametrize("how", ["refusing", "stalled"])
+@pytest.mark.parametrize("how", [pytest.param("refusing", marks=pytest.mark.long), "stalled"])
 def test_in_an_outage_of_the_store_a_worker_is_live_and_not_ready_and_stays(
     store: Server, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

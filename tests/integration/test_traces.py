@@ -82,7 +82,7 @@ def plan_of(redis: Redis) -> str:
 
 
 @pytest.mark.outages
-@pytest.mark.parametrize("pool", ["prefork", "solo"])
+@pytest.mark.parametrize("pool", [pytest.param("prefork", marks=pytest.mark.long), "solo"])
 def test_a_plan_is_one_trace_and_every_spans_parent_is_known(
     pool: str, redis_url: str, redis: Redis, collector: Collector, repository: Path, tmp_path: Path
 ) -> None:

@@ -77,7 +77,7 @@ def test_a_plain_success_is_decided_as_any_outcome_is(
         if said.get("touched_files") == "own":
             said = {**said, "touched_files": plan.active[step].files}
         live = plan.active[step]
-        report = a_report(step, live.attempt, live.lease, **said, metrics=figures, diff_hash=str(number))
+        report = a_report(step, live.attempt, live.lease, **said, metrics=figures, diff_hash=f"{number:032x}")
         plan.report(report)  # both ways are compared there
         plan.rest()
         plan.store.wait(1000 * place)

@@ -17,15 +17,23 @@ from hypothesis import strategies as st
 
 from schemas.step import PlannedStep
 from tasks.base.policy_version import POLICY_VERSION
+from tasks.memory.flaky_tests import Recalled
+from tasks.policy.failed_diffs import FailedDiff
+from tasks.policy.verification_name import name_verification
 from tests.support.any_plan import APPROVALS, DAY_TOKENS, DOINGS, LIMITS, an_order, drafts
 from tests.support.plans import PLAN, Running, a_step, some_steps
 from tests.support.replay import fold_again, run
 from tests.support.surroundings import surrounded
 
+NAME = name_verification({"verify_tools": [{"argv": ["pytest"]}]})
 BORN = st.one_of(  # a plan goes on under the rules that it began with
     st.fixed_dictionaries({"policy_version": st.integers(1, POLICY_VERSION)}),
     st.just({"requires_receipts": True}),
     st.just({"delivery": {"push": True}, "delivery_wait_s": 7200}),
+    st.just({"base_sha": "a" * 40, "failed_diffs": (FailedDiff(NAME, "0" * 32, 1),)}),
+    st.just({"base_sha": "a" * 40, "remembers_diffs": False}),
+    st.just({"flaky_tests": Recalled(("tests/test_a.py::test_a",), ("1 old",))}),
+    st.just({"remembers_flaky_tests": False}),
 )
 
 

@@ -1,5 +1,7 @@
 """`python -m tests.simulation`: play goals to a simulated fleet, and print how many of them get done.
 
+`python -m tests.simulation habits` plays goals one after the other to repositories that remember (`habits`).
+
 Without a share the plans are played under three conditions: no mistakes; mistakes alone; mistakes with repositories
 that are red before, flaky tests and broken hosts.
 """
@@ -15,6 +17,7 @@ from schemas import codec
 from tests.simulation import report
 from tests.simulation.fleet import Conditions, run_plans
 from tests.simulation.goals import make_mission
+from tests.simulation.habits import command
 
 SHARES = ("mistakes", "red_before", "flaky", "broken_hosts", "liars")
 USUAL = (
@@ -62,4 +65,7 @@ def _progress(title: str, count: int) -> Callable[[int], None]:
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["habits"]:
+        command.main(sys.argv[2:])
+    else:
+        main()

@@ -6,8 +6,8 @@ tells. An item of which it was told neither place nor name it finds by itself wi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
@@ -15,16 +15,29 @@ from schemas import codec
 from tests.simulation.repository import Change, Fault, Item, Repository, Tree, Wrong
 
 ALONE = 0.95  # the least chance to find what there is to do where only one source may be touched
-CONTEXT = ("failing_tests", "previous_failure", "answers", "failure_log", "documents")
+CONTEXT = ("failing_tests", "previous_failure", "answers", "failure_log", "documents", "memory")
 # What a wrong attempt does, and how often. "breaks" makes a test red, "omits" leaves an item out, "check" is something
 # that a linter, a type checker or a compiler sees, "idle" changes nothing, "slow" runs into a time limit.
 MISTAKES = {"breaks": 0.4, "omits": 0.25, "check": 0.2, "idle": 0.05, "slow": 0.1}
 CHECKS = {Wrong.LINT: 0.4, Wrong.TYPE: 0.4, Wrong.IMPORT: 0.1, Wrong.SYNTAX: 0.1}
 
+MISLED = 0.1  # of attempts that are told of places where there is nothing to do, and of none where there is
+
 NO_CHANGE = Change()
 MISSED = "the place was not told"
 
 Spec = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """What attempts that go wrong do, and what of it tools see, by how often."""
+
+    kinds: Mapping[str, float] = field(default_factory=lambda: MISTAKES)
+    checks: Mapping[Wrong, float] = field(default_factory=lambda: CHECKS)
+
+
+USUAL = Errors()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +62,8 @@ def told_by(spec: Spec) -> str:
 class Agent:
     """One attempt's agent; `goes_wrong` is drawn once for it."""
 
-    def __init__(self, repository: Repository, rng: Random, mistakes: float) -> None:
-        self.repository, self.rng = repository, rng
+    def __init__(self, repository: Repository, rng: Random, mistakes: float, errors: Errors = USUAL) -> None:
+        self.repository, self.rng, self.errors = repository, rng, errors
         self.goes_wrong = rng.random() < mistakes
         self._serial = rng.randrange(1, 9000)
 
@@ -65,6 +78,8 @@ class Agent:
         if (spec.get("inserted_by") or "") and spec["step_id"].endswith("auto-fix"):
             known, mends = [], [each for each in tree.faults if each.wrong is Wrong.LINT and each.file in allowed]
         change = Change(_files(known, mends), frozenset(item.name for item in known), frozenset(mends))
+        if stray := self._stray(spec, undone, mends):
+            return Patch(Change((stray,)), note="misled by what it was told of earlier goals")
         if not self.goes_wrong:
             missed = MISSED if len(known) < len(undone) else ""
             return Patch(change, nothing_to_do=not undone and not mends, note=missed)
@@ -73,6 +88,15 @@ class Agent:
     def places(self, tree: Tree) -> list[Item]:
         """Find what is to be done by reading; an attempt that goes wrong finds nothing."""
         return [] if self.goes_wrong else list(self.repository.undone(tree))
+
+    def _stray(self, spec: Spec, undone: Iterable[Item], mends: Iterable[Fault]) -> str | None:
+        """Name the file of earlier goals that an attempt is misled to change, if it is: nothing is to be done there."""
+        if not (known := spec["context"].get("memory")):
+            return None
+        drawn, told = self.rng.random(), codec.dumps(known).decode()
+        right = {*(item.file for item in undone), *(fault.file for fault in mends)}
+        named = [path for path in spec["allowed_files"] if path in told]
+        return named[0] if named and right.isdisjoint(named) and drawn < MISLED else None
 
     def _knows(self, item: Item, told: str, allowed: Sequence[str]) -> bool:
         drawn = self.rng.random()  # always, so that what one agent is told changes no later draw
@@ -92,7 +116,7 @@ class Agent:
         return fault.tests or (name for name, cause in self.repository.red(tree).items() if cause.file == fault.file)
 
     def _wrong(self, change: Change, known: list[Item], allowed: Sequence[str], tree: Tree) -> Patch:
-        (kind,) = self.rng.choices(list(MISTAKES), list(MISTAKES.values()))
+        (kind,) = self.rng.choices(list(self.errors.kinds), list(self.errors.kinds.values()))
         touched = change.touched or tuple(allowed[:1])
         path = self.rng.choice(touched)
         if kind == "idle":
@@ -128,7 +152,7 @@ class Agent:
     def _check(self, path: str) -> Wrong:
         if not path.endswith((".py", ".ts", ".go")):
             return Wrong.LINT  # which no tool sees
-        (wrong,) = self.rng.choices(list(CHECKS), list(CHECKS.values()))
+        (wrong,) = self.rng.choices(list(self.errors.checks), list(self.errors.checks.values()))
         return wrong
 
 

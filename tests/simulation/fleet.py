@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
 from schemas import codec
 from schemas.base import StepState, Verdict
+from schemas.goal import Goal
+from tasks.handlers.goals import PlanSeed
 from tests.corpus.play import Player
+from tests.simulation.agent import Spec
 from tests.simulation.goals import Mission
 from tests.simulation.host import LEFT, Attempt, Bench, Host, Ill, attempt
 from tests.simulation.layouts import surround
@@ -55,6 +58,8 @@ class Result:
     red: tuple[str, ...] = ()
     tokens: int = 0
     attempts: int = 0
+    seconds: int = 0  # from the goal to the plan's end
+    unclean: tuple[str, ...] = ()  # mistakes that a tool of the project would see, and no verification did
 
     @property
     def completed(self) -> bool:
@@ -64,7 +69,14 @@ class Result:
     @property
     def true(self) -> bool:
         """Whether that is so."""
-        return self.completed and not self.undone and not self.red
+        return self.completed and not (self.undone or self.red or self.unclean)
+
+
+class Forgetful(Player):
+    """A plan without anything that plans remember: what that is worth is measured apart (`habits`)."""
+
+    def begin_as(self, _: Goal, plan_seed: PlanSeed) -> PlanSeed:
+        return replace(plan_seed, remembers_diffs=False)
 
 
 @dataclass(slots=True)
@@ -96,14 +108,38 @@ class Course:
     commands: int = 0
 
     def __post_init__(self) -> None:
+        self.rng = self._random("agents")
+        self.repository = self.surroundings()
+        self.hosts = self.make_hosts()
+        self.bench = self.make_bench()
+        self.tree = self.repository.base
+        self.player = self.make_player()
+
+    def surroundings(self) -> Repository:
+        """Return the repository with what was wrong before the goal."""
         around = self._random("surroundings")
         red, flaky = around.random() < self.conditions.red_before, around.random() < self.conditions.flaky
-        self.repository: Repository = surround(self.mission.repository, around, red=red, flaky=flaky)
-        self.hosts = _hosts(self.conditions, self._random("hosts"))
-        self.rng = self._random("agents")
-        self.bench = Bench(self.repository, answers_of(self.mission), self.conditions.mistakes)
-        self.tree = self.repository.base
-        self.player = Player(self.mission.scene)
+        return surround(self.mission.repository, around, red=red, flaky=flaky)
+
+    def make_hosts(self) -> list[Host]:
+        """Return the hosts that may take steps."""
+        return _hosts(self.conditions, self._random("hosts"))
+
+    def make_bench(self) -> Bench:
+        """Return what the hosts work with."""
+        return Bench(self.repository, answers_of(self.mission), self.conditions.mistakes)
+
+    def make_player(self) -> Player:
+        """Return the plan that is made of the goal."""
+        return Forgetful(self.mission.scene)
+
+    def told(self, spec: Spec) -> Spec:
+        """Return the spec of an attempt as its host reads it."""
+        return spec
+
+    def chance(self, _step: str, _attempt: int) -> Random:
+        """Return what an attempt draws from."""
+        return self.rng
 
     def _random(self, about: str) -> Random:
         return Random(f"{self.seed}:{self.number}:{about}")
@@ -128,9 +164,10 @@ class Course:
         for step in sorted(active.keys() - self.running.keys()):
             live = active[step]
             entry = self.player.store.stream(PARTITION.steps(live.queue)).entries[live.entry.encode()]
-            spec = codec.loads(entry[b"data"])
-            host = self._host()
-            done = attempt(host, spec, self.tree, self.bench, self.rng)
+            spec = self.told(codec.loads(entry[b"data"]))
+            rng = self.chance(step, live.attempt)
+            host = self._host(rng)
+            done = attempt(host, spec, self.tree, self.bench, rng)
             self.attempts += 1
             self.offered.update(spec["allowed_files"])
             self.player.store.claim(self.player.plan_id, step, host.name)
@@ -138,10 +175,10 @@ class Course:
                 live.attempt, live.lease, self.now + 1000 * done.seconds, done, tuple(spec["allowed_files"]), host.name
             )
 
-    def _host(self) -> Host:
+    def _host(self, rng: Random) -> Host:
         """Whoever has nothing to do; of several any."""
-        idle = [host for host in self.hosts if host.ill or self.rng.random() < IDLE]
-        return self.rng.choice(idle or self.hosts)
+        idle = [host for host in self.hosts if host.ill or rng.random() < IDLE]
+        return rng.choice(idle or self.hosts)
 
     @property
     def now(self) -> int:
@@ -183,6 +220,8 @@ class Course:
             self.tree = self.tree.changed(each.done.change)
             self.landed |= dict.fromkeys(each.allowed, each.done.note)
         else:
+            if each.done.tried:
+                self.bench.failed[step] = each.done.tried
             why = "released" if "released" in each.done.body else "refused"
             evidence = each.done.body.get("failure_evidence") or {"category": why}
             self.last = f"{step}: {evidence['category']}", self._blame(each.done.note)

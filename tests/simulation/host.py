@@ -5,16 +5,17 @@ Some hosts cannot work: they lack the repository, a tool, or a login. Some lie: 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import sha256
 from random import Random
 from typing import Any
 
+from schemas import codec
 from schemas.outcome import Outcome
-from tests.simulation.agent import NO_CHANGE, Agent, Patch, Spec
-from tests.simulation.repository import Change, Repository, Tree
+from tests.simulation.agent import NO_CHANGE, USUAL, Agent, Errors, Patch, Spec
+from tests.simulation.repository import Change, Fault, Repository, Tree
 from tests.simulation.tools import Printed, run
 from worker.controller import wire
 from worker.controller.wire import AttemptFailure
@@ -24,6 +25,9 @@ TOKENS = {"patch": (3000, 9000), "read_only": (1500, 4000), "test": (0, 0)}
 AGENT_LIMIT_S = 600
 LEFT = "what another step did or left"
 OVERLOADED = "Error: 529 the model is overloaded"
+LONGER = ("memory", "failed_diffs")  # of a step's context: what plans remember makes the prompt longer
+CHARS_A_TOKEN = 4
+TOLD = 0.3  # how much less often an agent repeats a change of which it is told that it failed
 KNOWN = frozenset(Outcome.model_fields)  # a host says nothing that this version does not know
 
 Answer = Callable[[Spec, Agent, Tree], Any]
@@ -44,6 +48,7 @@ class Host:
     name: str
     ill: Ill | None = None
     lies: bool = False
+    clumsy: float = 1.0  # how often its agent goes wrong, to the usual
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,29 +59,45 @@ class Attempt:
     seconds: int
     change: Change = NO_CHANGE
     note: str = ""  # why it failed, or what is wrong with it although it did not
+    tried: Patch | None = None  # what its agent did, also where that failed
 
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What a host works with: the repository, who answers questions, and how often an attempt goes wrong."""
+    """What a host works with: the repository, who answers questions, and how attempts go wrong.
+
+    `repeats` is how often an agent makes the change once more that failed at the step before. `hard` are files that
+    make mistakes so many times as likely, `takes` says how long a tool runs, in seconds, and `arrange` in which order
+    those of a verification run.
+    """
 
     repository: Repository
     answer: Answer
     mistakes: float
+    errors: Errors = USUAL
+    repeats: float = 0.0
+    failed: dict[str, Patch] = field(default_factory=dict)  # by step
+    hard: Callable[[Sequence[str]], float] = lambda _: 1.0
+    takes: Callable[[dict[str, Any], Printed], int] = lambda _, __: 0
+    arrange: Callable[[Sequence[dict[str, Any]], Tree], Sequence[dict[str, Any]]] = lambda tools, _: tools
 
 
 def attempt(host: Host, spec: Spec, tree: Tree, bench: Bench, rng: Random) -> Attempt:
     """Do one attempt of a step on `tree`, the tip of the plan's branch."""
     mode = spec["mode"]
     seconds, tokens = rng.randint(*SECONDS[mode]), rng.randint(*TOKENS[mode])
+    if tokens:
+        known = [codec.dumps(found) for name in LONGER if (found := spec["context"].get(name))]
+        tokens += sum(map(len, known)) // CHARS_A_TOKEN
     metrics = {"tokens_used": tokens, "patch_cycles": int(mode == "patch"), "duration_ms": seconds * 1000}
     body: dict[str, Any] = {"controller": host.name, "metrics": metrics, "touched_files": []}
     if host.ill is Ill.REPOSITORY or (host.ill is Ill.LOGIN and mode != "test"):
         return _cannot_begin(body, host.ill.value)
-    agent = Agent(bench.repository, rng, 0.0 if mode == "test" else bench.mistakes)
+    mistakes = bench.mistakes * host.clumsy * bench.hard(spec["allowed_files"])
+    agent = Agent(bench.repository, rng, 0.0 if mode == "test" else mistakes, bench.errors)
     if mode == "read_only":
         return _reading(body, spec, agent, tree, bench, seconds)
-    patch = agent.patch(spec, tree) if mode == "patch" else Patch()
+    patch = _patch(agent, spec, tree, bench, rng) if mode == "patch" else Patch()
     if patch.out_of_time:
         return _failed(body, wire.agent_timeout(AGENT_LIMIT_S, ""), AGENT_LIMIT_S, patch.note)
     body |= _files_of(patch, bench.repository, tree)
@@ -88,13 +109,23 @@ def attempt(host: Host, spec: Spec, tree: Tree, bench: Bench, rng: Random) -> At
         return replace(_lying(body, spec, bench, tree, seconds, patch.change), note=patch.note)
     if host.ill is Ill.TOOL and spec["verify_tools"] and "released" in KNOWN:
         return _cannot_begin(body, host.ill.value)
-    return _verified(body, host, spec, bench, seen, seconds, patch, rng)
+    return replace(_verified(body, host, spec, bench, seen, seconds, patch, rng), tried=patch)
+
+
+def _patch(agent: Agent, spec: Spec, tree: Tree, bench: Bench, rng: Random) -> Patch:
+    """Have the agent work, or do the same as the last time, which failed."""
+    made = agent.patch(spec, tree)
+    if not bench.repeats or not (before := bench.failed.get(spec["step_id"])):
+        return made
+    chance = bench.repeats * (TOLD if spec["context"].get("failed_diffs") else 1.0)
+    return before if rng.random() < chance else made
 
 
 def _verified(
     body: dict[str, Any], host: Host, spec: Spec, bench: Bench, seen: Tree, seconds: int, patch: Patch, rng: Random
 ) -> Attempt:
-    receipts, last, failure = _verify(host, spec["verify_tools"], bench.repository, seen, rng)
+    receipts, last, failure, took = _verify(host, spec["verify_tools"], bench, seen, rng)
+    seconds += took
     body["verify"] = receipts
     body["tests_passed"] = failure is None if receipts else None
     if last and "failing_tests" in KNOWN:
@@ -120,14 +151,15 @@ def _left(spec: Spec, bench: Bench, seen: Tree, last: Printed | None) -> str:
     if last and {test.name for test in repository.tests if test.flaky} >= {*last.failing} > set():
         return "flaky test"
     asked = frozenset(item.name for item in repository.items)
-    argv = next((tool["argv"] for tool in spec["verify_tools"] if not _passes(tool, repository, seen)), None)
+    argv = next((tool["argv"] for tool in spec["verify_tools"] if not passes(tool, repository, seen)), None)
     before = Tree(asked, repository.base.faults)
     if argv and run(argv, repository, before, Random(0)).exit_code and _same(argv, repository, seen, before):
         return "red before the goal"
     return LEFT
 
 
-def _passes(tool: dict[str, Any], repository: Repository, tree: Tree) -> bool:
+def passes(tool: dict[str, Any], repository: Repository, tree: Tree) -> bool:
+    """Whether a tool passes on a tree, flaky tests aside."""
     return run(tool["argv"], repository, tree, Random(0)).exit_code in tool["pass_codes"]
 
 
@@ -138,28 +170,34 @@ def _same(argv: Sequence[str], repository: Repository, tree: Tree, before: Tree)
 
 
 def _verify(
-    host: Host, tools: Sequence[dict[str, Any]], repository: Repository, tree: Tree, rng: Random
-) -> tuple[list[dict[str, Any]], Printed | None, AttemptFailure | None]:
+    host: Host, tools: Sequence[dict[str, Any]], bench: Bench, tree: Tree, rng: Random
+) -> tuple[list[dict[str, Any]], Printed | None, AttemptFailure | None, int]:
     """Run the tools in order, as `worker.controller.programs.verify` does; the first failure ends it."""
     receipts: list[dict[str, Any]] = []
-    printed = None
-    for tool in tools:
-        printed = run(tool["argv"], repository, tree, rng)
+    printed, took = None, 0
+    for tool in bench.arrange(tools, tree):
+        printed = run(tool["argv"], bench.repository, tree, rng)
+        took += bench.takes(tool, printed)
         if host.ill is Ill.TOOL:
             printed = Printed(127, f"{tool['argv'][0]}: {Ill.TOOL.value}\n")
         digest = "sha256:" + sha256(printed.text.encode()).hexdigest()
         receipts.append({"tool": tool["tool"], "exit_code": printed.exit_code, "output_digest": digest})
         if printed.timed_out or printed.exit_code not in tool["pass_codes"]:
-            return receipts, printed, wire.tool_failure(tool["tool"], printed.text, printed.timed_out)
-    return receipts, printed, None
+            return receipts, printed, wire.tool_failure(tool["tool"], printed.text, printed.timed_out), took
+    return receipts, printed, None, took
 
 
 def _files_of(patch: Patch, repository: Repository, tree: Tree) -> dict[str, Any]:
     touched = patch.change.touched
     there = repository.existing(tree)
-    digest = sha256(repr((touched, sorted(patch.change.does), len(patch.change.breaks))).encode()).hexdigest()[:12]
+    made = touched, sorted(patch.change.does), _in_order(patch.change.mends), _in_order(patch.change.breaks)
+    digest = sha256(repr(made).encode()).hexdigest()[:12]
     created = [path for path in touched if path not in there]
     return {"touched_files": list(touched), "created_files": created, "diff_hash": digest, "growth_kb": len(touched)}
+
+
+def _in_order(faults: Iterable[Fault]) -> list[tuple[str, str, int, list[str]]]:
+    return sorted((each.file, each.wrong.value, each.serial, sorted(each.tests)) for each in faults)
 
 
 def _lying(body: dict[str, Any], spec: Spec, bench: Bench, tree: Tree, seconds: int, change: Change) -> Attempt:

@@ -30,6 +30,7 @@ NAMES = (
 )
 PACKAGES = ("shop", "billing", "store", "catalog", "depot")
 DEEDS = ("totals", "rounds", "sorts", "reads", "writes", "empties")
+FLAKES = 0.3  # how often a flaky test fails
 COMMANDS = {"python": "pytest -q", "typescript": "npx jest", "go": "go test ./..."}
 OTHERS = {
     "python": ("README.md", "docs/guide.md", "CHANGELOG.md", "pyproject.toml"),
@@ -101,7 +102,7 @@ def surround(repository: Repository, rng: Random, *, red: bool, flaky: bool) -> 
         for kind in kinds:
             faults += _BEFORE[kind](repository, rng, chosen)
     shaky = rng.choice([test for test in free if test is not chosen])
-    return repository.with_base(faults, frozenset({shaky.name} if flaky else ()))
+    return repository.with_base(faults, {shaky.name: FLAKES} if flaky else {})
 
 
 def _failing(_: Repository, rng: Random, chosen: CoveringTest) -> list[Fault]:

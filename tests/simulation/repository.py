@@ -6,7 +6,7 @@ type checker would say follows from these two, so that every tool can be run on 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
@@ -75,7 +75,7 @@ class CoveringTest:
     name: str
     file: str
     covers: frozenset[str]
-    flaky: bool = False
+    flaky: float = 0.0  # how often it fails for no reason
     item: str = ""
 
 
@@ -142,9 +142,9 @@ class Repository:
         """Return this repository with work to do, and the tests that this work will add."""
         return replace(self, items=tuple(items), tests=(*self.tests, *tests), _red={})
 
-    def with_base(self, faults: Iterable[Fault], flaky: frozenset[str] = frozenset()) -> Repository:
-        """Return this repository with faults that were there before the goal, and with tests that are flaky."""
-        tests = tuple(replace(test, flaky=test.name in flaky) for test in self.tests)
+    def with_base(self, faults: Iterable[Fault], flaky: Mapping[str, float]) -> Repository:
+        """Return this repository with faults that were there before the goal, and tests that are flaky so often."""
+        tests = tuple(replace(test, flaky=flaky.get(test.name, 0.0)) for test in self.tests)
         return replace(self, tests=tests, base=Tree(faults=frozenset(faults)), _red={})
 
     def existing(self, tree: Tree) -> frozenset[str]:

@@ -10,7 +10,6 @@ from random import Random
 from tests.simulation import printing
 from tests.simulation.repository import LOADING, Cause, CoveringTest, Fault, Repository, Tree, Work, Wrong
 
-FLAKES = 0.3  # how often a flaky test fails
 _MODULES = ("python -m", "python3 -m", "uv run", "poetry run", "npx --no-install", "npx", "pnpm exec", "yarn")
 
 
@@ -110,7 +109,7 @@ def _pytest(call: Call) -> Printed:
 def _red(call: Call, tests: Iterable[CoveringTest]) -> Mapping[str, Cause]:
     """What fails in this run: the red tests, and flaky ones by chance."""
     red = call.repository.red(call.tree)
-    shaky = [test for test in tests if test.flaky and test.name not in red and call.rng.random() < FLAKES]
+    shaky = [test for test in tests if test.flaky and test.name not in red and call.rng.random() < test.flaky]
     return {**red, **{test.name: Cause(Wrong.TEST, test.file, 9900, False) for test in shaky}}
 
 

@@ -32,12 +32,17 @@ def mend_a_bug(repository: Repository, rng: Random) -> Repository:
     return repository.with_work([item])
 
 
-def add_a_feature(repository: Repository, rng: Random, count: int, documents: int = 1) -> Repository:
-    """A wish that takes a change in each of `count` sources, a new test for each, and documents."""
-    wish = rng.choice(WISHES)
+def add_a_feature(
+    repository: Repository, rng: Random, count: int, documents: int = 1, sources: Sequence[str] = (), wish: str = ""
+) -> Repository:
+    """A wish that takes a change in each of `count` sources, a new test for each, and documents.
+
+    The sources are any unless they are named, and so is the wish.
+    """
+    wish = wish or rng.choice(WISHES)
     items: list[Item] = []
     tests: list[CoveringTest] = []
-    for source in rng.sample(repository.sources, count):
+    for source in sources or rng.sample(repository.sources, count):
         path = path_of_test(repository.language, stem(source), source)
         new = name_of_test(repository.language, stem(source), wish.replace(" ", "_"))
         items.append(Item(f"code-{stem(source)}", source, wish, Work.FEATURE, frozenset({new})))
@@ -57,11 +62,11 @@ def rename_a_symbol(repository: Repository, rng: Random, sources: int, tests: in
     return repository.with_work(items)
 
 
-def write_tests(repository: Repository, rng: Random, count: int) -> Repository:
-    """More tests of `count` sources."""
+def write_tests(repository: Repository, rng: Random, count: int, sources: Sequence[str] = ()) -> Repository:
+    """More tests of `count` sources, any unless they are named."""
     items: list[Item] = []
     tests: list[CoveringTest] = []
-    for source in rng.sample(repository.sources, count):
+    for source in sources or rng.sample(repository.sources, count):
         path = path_of_test(repository.language, stem(source), source)
         items.append(Item(f"test-{stem(source)}", path, source, Work.TESTS))
         new = name_of_test(repository.language, stem(source), "edges")

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, sync_playwright
 
 from tests.support.gateway import Gateway
 
 AXE = Path(os.environ.get("PLANNER_TEST_NODE_MODULES", "")) / "axe-core" / "axe.min.js"
+PATIENCE_MS = 30_000  # on a machine that runs many tests at once
+MOST_TABS = 150  # to reach anything on a page by the Tab key
 WIDE, NARROW = {"width": 1440, "height": 900}, {"width": 360, "height": 740}
 HOSTILE = (  # in every field that comes from outside; whatever runs or is markup shows
     "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
@@ -46,19 +48,80 @@ class Tab:
         self.page.goto(self.url + path)
         return self.page
 
+    def open_whole(self, path: str) -> Page:
+        """Go to a path of the gateway, and open all that is folded there."""
+        self.open(path).locator("details").evaluate_all("all => all.forEach(each => each.open = true)")
+        return self.page
+
     def sign_in(self, token: str, path: str = "/") -> Page:
         """Go to a path, and show a key where that is asked for, by keyboard alone."""
         self.open(path)
+        self.page.locator("input[name=key]:focus").wait_for()  # a busy browser puts the caret there late
         self.page.keyboard.type(token)
         self.page.keyboard.press("Enter")
         self.page.locator(".who").wait_for()
         return self.page
+
+    def fits(self) -> bool:
+        """Tell whether the page is as wide as its window, so that nobody scrolls sideways."""
+        return bool(self.page.evaluate("document.documentElement.scrollWidth <= innerWidth"))
 
     def violations(self) -> list[str]:
         """List what axe finds wrong with the page for those who do not see or point."""
         self.page.evaluate(AXE.read_text())
         found: Any = self.page.evaluate("axe.run(document, {resultTypes: ['violations']})")
         return [f"{each['id']}: {node['html'][:200]}" for each in found["violations"] for node in each["nodes"]]
+
+
+class Hand:
+    """How somebody uses a page: by the mouse, or by keys alone."""
+
+    def __init__(self, page: Page, *, has_mouse: bool) -> None:
+        self.page = page
+        self._has_mouse = has_mouse
+
+    def press(self, wanted: Locator) -> None:
+        """Follow a link, press a button, or check a box."""
+        if self._has_mouse:
+            wanted.click()
+        else:
+            self._reach(wanted)
+            self.page.keyboard.press("Space" if wanted.get_attribute("type") in ("checkbox", "radio") else "Enter")
+
+    def write(self, wanted: Locator, text: str) -> None:
+        """Write into a field."""
+        if self._has_mouse:
+            wanted.click()
+        else:
+            self._reach(wanted)
+        self.page.keyboard.type(text)
+
+    def select(self, wanted: Locator, text: str) -> None:
+        """Select one of a list."""
+        if self._has_mouse:
+            wanted.select_option(text)
+        else:
+            self._reach(wanted)
+            self.page.keyboard.type(text)
+
+    def choose(self, wanted: Locator) -> None:
+        """Choose among answers: the group is reached at the one that is chosen, and left by arrows."""
+        if self._has_mouse:
+            return wanted.click()
+        self._reach(wanted.page.locator("[name=choice]:checked"))
+        for _ in range(MOST_TABS):
+            if wanted.is_checked():
+                return None
+            self.page.keyboard.press("ArrowDown")
+        raise AssertionError("no arrow leads there")
+
+    def _reach(self, wanted: Locator) -> None:
+        wanted.wait_for()
+        for _ in range(MOST_TABS):
+            if wanted.evaluate("each => each === document.activeElement"):
+                return
+            self.page.keyboard.press("Tab")
+        raise AssertionError(f"the Tab key does not lead to {wanted}")
 
 
 @contextmanager
@@ -69,6 +132,7 @@ def chromium() -> Iterator[Browser]:
         pytest.skip("no chromium on this machine: apt-get install chromium")
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=binary, args=["--no-sandbox"] if os.getuid() == 0 else [])
+        expect.set_options(timeout=PATIENCE_MS)
         try:
             yield browser
         finally:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,12 +12,14 @@ from typing import Any
 from redis import Redis
 
 from tests.support.messages import publish
-from tests.support.stored import plans
+from tests.support.stored import P0, plans
 from worker.process.container import Container
 from worker.settings.settings import Settings
 from worker.store import functions
 from worker.store.keys import NO_TENANT, Partition, goal_id
 from worker.streams.inbox import Inbox
+
+CALL = re.compile(r"FCALL (planner_\w+)")
 
 
 @contextmanager
@@ -70,6 +74,22 @@ def plan(here: Container, redis: Redis, *published: dict[str, Any]) -> list[str]
 def drain(here: Container) -> None:
     while here.context(0).engine.drain():
         pass
+
+
+def calls_of(redis: Redis, here: Container, *answers: dict[str, bytes]) -> Counter[str]:
+    """Publish outcomes and have them applied; returns how often each function was called for that."""
+    for said in answers:
+        redis.xadd(P0.outcomes, said)  # type: ignore[arg-type]
+    with redis.monitor() as monitor:
+        drain(here)
+        redis.ping()
+        seen: Counter[str] = Counter()
+        for said in monitor.listen():
+            if said["command"] == "PING":
+                return seen
+            if found := CALL.match(said["command"]):
+                seen[found[1]] += 1
+    raise AssertionError
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from tasks.policy.schedule import SILENT_MS
 from tasks.rules.strategy import Question
 from tests.support.commands import WEEK_MS, order
 from tests.support.growing import Script, goes_on, growing
-from tests.support.plans import PYTEST, Running, a_report, a_step, some_steps
+from tests.support.plans import PYTEST, Running, a_report, a_step, plan_id, some_steps
 
 
 def fail(plan: Running, step: str, trace: str = "", category: str = "TEST_REGRESSION", **said: Any) -> None:
@@ -155,6 +155,16 @@ def go_wrong(rule: str) -> Running:
     return plan
 
 
+def overlap() -> Running:
+    """A plan that refuses overlaps is to have a step about a file that another plan claims."""
+    with pytest.MonkeyPatch.context() as patch:
+        added = Script(on_end=lambda *_: goes_on(a_step("b", files=["src/b.py"])))
+        plan = growing(patch, added, a_step("a"), overlap="refuse")
+        Running(a_step("b"), plan=plan_id(2), store=plan.store, repo="acme/shop")
+        plan.report(a_report("a"))
+    return plan
+
+
 STRATEGIES_HALT = ("invalid_unfolding", "plan_unfit", "planning_failed", "clarification_limit", "review_stopped")
 # Every rule that halts, with a plan that it has halted.
 EVERY_HALT: dict[str, Callable[[], Running]] = {
@@ -168,5 +178,6 @@ EVERY_HALT: dict[str, Callable[[], Running]] = {
     "approval_rejected": partial(be_ordered, "reject"),
     "approval_deadline": be_forgotten,
     "answer_deadline": ask_in_vain,
+    "overlap": overlap,
     **{rule: partial(go_wrong, rule) for rule in STRATEGIES_HALT},
 }

@@ -9,13 +9,20 @@ from typing import Any
 
 from redis.exceptions import ResponseError
 
+from schemas import codec
 from schemas.times import DAY_MS
-from tasks.handlers.bulk_commands import find_paused_queues, find_standing
-from tasks.plan.changeset import Changeset
+from tasks.base.series import series_name
+from tasks.handlers.bulk_commands import find_paused_queues, find_probe, find_standing
+from tasks.plan.changeset import Changeset, claims_name
+from tasks.plan.end_sum import EndSum
+from tasks.plan.file_claims import FileClaims, read_claims, write_claims
+from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.snapshot import Grant, Lease, Snapshot, StandingCommand
 from tasks.record.held_plan import HeldPlan
+from worker.store.file_claims import ClaimsAsk
 from worker.store.keys import CONTROLLERS, GROUP, Partition, PlanKeys
 from worker.store.plans import LOCK_MS, MAX_QUEUE, Ask, NoSnapshot, Write
+from worker.store.sums import PERIODS
 
 FORGET_AFTER_S = 60  # as commit.lua has it
 CONFIRM_AFTER_MS = 5000  # as there
@@ -137,10 +144,59 @@ class MemoryStore:
         leases = {step: found for step in ask.steps if ask.leases and (found := self._lease(prefix + step))}
         view: Snapshot = self.held(ask.plan_id).snapshot(self.now, ask.steps, ask.page, leases)
         head = view.record.head
+        view.probe = find_probe(self._records(), head.tenant, head.repo, view.plan_id)
         view.standing = self.standing(head.tenant, head.repo, view.record.times["created"])
         view.paused_queues = self.paused_queues()
         view.grants = self.grants(plan.get("quota", b"").decode().splitlines())
+        if ask.claims:
+            view.claims = self.claims(ask.claims, ask.plan_id)
         return view
+
+    def claims(self, ask: ClaimsAsk, plan_id: str = "") -> FileClaims:
+        """What plans claim of a repository's files, as file_claims.lua reads it."""
+        by_plan: dict[str, list[str]] = self.hash(self.partition.claims)
+        for plan in [plan for plan in by_plan if not self._lives(plan)]:
+            self.release(plan)
+        claims = self.hash(self.partition.claims_of(claims_name(ask.tenant, ask.repo)))
+        files: dict[str, str] = {}
+        plans = {plan_id: by_plan.get(plan_id, [])[1:]} if plan_id else {}
+        open_files = [*ask.files, *plans.get(plan_id, ())]
+        while open_files:
+            file = open_files.pop(0)
+            if file in files or file not in claims:
+                continue
+            files[file] = claims[file]
+            for each in read_claims(claims[file]) if ask.deep else ():
+                if each.plan_id not in plans:
+                    plans[each.plan_id] = by_plan.get(each.plan_id, [])[1:]
+                    open_files += plans[each.plan_id]
+        if ask.deep and "" in claims:
+            files[""] = claims[""]
+        return FileClaims(files, plans)
+
+    def _lives(self, plan_id: str) -> bool:
+        state = self.keys.get(self.partition.plan(plan_id).plan, {}).get("state", b"REJECTED")
+        return state.decode() not in PLAN_ENDS
+
+    def release(self, plan_id: str) -> None:
+        """Give back what a plan claims, and have the plans looked at that waited directly behind it."""
+        by_plan = self.hash(self.partition.claims)
+        name, *files = by_plan.pop(plan_id, [""])
+        claims, woken = self.hash(self.partition.claims_of(name)), False
+        for file in files:
+            known = read_claims(claims.get(file, ""))
+            place = next((n for n, each in enumerate(known) if each.plan_id == plan_id), len(known))
+            for behind in known[place + 1 : place + 2]:
+                if behind.waits:
+                    self.hash(self.partition.timers)[behind.plan_id] = self.now
+                    woken = True
+            claims[file] = write_claims(each for each in known if each.plan_id != plan_id)
+            if not claims[file]:
+                del claims[file]
+        if not claims.keys() - {""}:
+            claims.clear()
+        elif woken:
+            claims[""] = str(int(claims.get("", 0)) + 1)
 
     def held(self, plan_id: str) -> HeldPlan:
         """The keys of a plan that are its own."""
@@ -162,11 +218,13 @@ class MemoryStore:
         version = int(self.keys.get(k.plan, {}).get("version", 0))
         if version != change.expected:
             return "stale" if version else "gone"
-        recalled = [one for one in change.history if one.seen != ""]
-        if any(self.hash(self.partition.recall(one.name)).get(one.field, 0) != one.seen for one in recalled):
-            return "stale"
         if self._rests_on_what_changed(change):
             return "stale"
+        claimed = [
+            (self.hash(self.partition.claims_of(one.repository)).get(one.file, ""), one) for one in change.claims
+        ]
+        if any(is_now != one.seen for is_now, one in claimed):
+            return "claimed"
         queues = Counter(self.partition.steps(one.attempt.queue) for one in change.dispatches)
         if full := next((queue for queue, added in queues.items() if self._has_no_room(queue, added)), None):
             return f"full {full}"
@@ -181,7 +239,11 @@ class MemoryStore:
         for stream, entry in write.acks:
             self.stream(stream).remove(GROUP, entry)
         self._write_counters(change)
+        self._add_to_sums(change.sum, change.now)
+        self._write_claims(change)
+        self._tell_breaker(change)
         if change.ends:
+            self.release(change.plan_id)
             keys = (k.plan, k.steps, k.status, k.ready, k.active, k.todo, k.log)
             self.expires.update(dict.fromkeys(keys, self.now + 1000 * self.retention_s))
             self.hash(self.partition.timers)[change.plan_id] = self.now + CONFIRM_AFTER_MS
@@ -194,6 +256,9 @@ class MemoryStore:
     def _rests_on_what_changed(self, change: Changeset) -> bool:
         prefix = self.partition.lease_prefix(change.plan_id)
         if any(self.hash(prefix + step).get("renewed", 0) != renewed for step, renewed in change.guards.items()):
+            return True
+        recalled = [one for one in change.history if one.seen != ""]
+        if any(self.hash(self.partition.recall(one.name)).get(one.field, 0) != one.seen for one in recalled):
             return True
         return any(
             (left := self._grant(scope).left) != change.rests_on[scope] and left < tokens
@@ -216,6 +281,51 @@ class MemoryStore:
                 del counters[one.field]
         for scope, tokens in change.taken.items():
             self.give(scope, -tokens, exhausted=self._grant(scope).exhausted)
+        for each in change.kept:
+            kept = self.hash(self.partition.kept(each.name))
+            if each.value:
+                kept[each.field] = each.value
+                for first in list(kept)[: max(0, len(kept) - each.most)]:
+                    del kept[first]
+            else:
+                kept.pop(each.field, None)
+
+    def _tell_breaker(self, change: Changeset) -> None:
+        """Keep what the breakers of repositories count, as failures.lua does."""
+        told = [series for series, _ in change.failures]
+        for series, failure in change.failures:
+            self.hash(self.partition.counted_failures(series))[codec.dumps([*failure]).decode()] = change.now
+        if change.probe:
+            series, news = change.probe
+            told.append(series)
+            self.hash(self.partition.probes)[series] = b"%d %b" % (change.now, codec.dumps([*news]))
+        for series in told:
+            self.hash(self.partition.breakers_due)[series] = self.now
+
+    def _add_to_sums(self, ended: EndSum | None, at: int) -> None:
+        """Add to the sums of this hour and this day, as sums.lua does, with room for every series."""
+        if ended is None:
+            return
+        for period, ms in PERIODS.items():
+            sums = self.hash(self.partition.sums(period, at // ms))
+            name = series_name(ended.tenant, ended.repo)
+            added: dict[str, int] = {}
+            for each in f"{sums.get(name, b'').decode()} {ended.added}".split():
+                what, _, figure = each.rpartition("=")
+                added[what] = added.get(what, 0) + int(figure)
+            sums[name] = " ".join(f"{what}={figure}" for what, figure in added.items()).encode()
+
+    def _write_claims(self, change: Changeset) -> None:
+        for one in change.claims:
+            self.hash(self.partition.claims_of(one.repository))[one.file] = one.claims
+            own = self.hash(self.partition.claims).setdefault(change.plan_id, [one.repository])
+            if one.file and one.file not in own[1:]:
+                own.append(one.file)
+                known = read_claims(one.claims)
+                place = next(n for n, each in enumerate(known) if each.plan_id == change.plan_id)
+                for behind in known[place + 1 : place + 2]:
+                    if behind.waits:
+                        self.hash(self.partition.timers)[behind.plan_id] = self.now
 
     def _write_beside(self, k: PlanKeys, change: Changeset) -> None:
         if change.expected == 0:

@@ -184,7 +184,8 @@ def as_changeset(change: PlainChange) -> Changeset:
         events=[(event_type("step.done"), change.event), *started, *completed],
         log=change.log,
         ends=change.ends,
-        tenant=change.end.tenant if change.end else "",
+        sum=change.end.sum if change.end else None,
+        tenant=change.end.sum.tenant if change.end else "",
         lists=[*change.end.lists] if change.end else [],
     )
 

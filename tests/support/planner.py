@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -11,6 +11,8 @@ from typing import Any
 from schemas import codec
 from schemas.plan import PlanView
 from schemas.stored import HOT, decode_plan
+from tests.conftest import wait_until
+from tests.support.scripts.campaign import EXPLORATION, a_goal
 from worker.process.container import Container
 from worker.settings.settings import Settings
 from worker.store import functions, keys, queries
@@ -74,23 +76,36 @@ class Planner:
 
 
 @contextmanager
-def obeying(container: Container) -> Iterator[None]:
-    """Obey commands while the block lasts."""
+def _repeating(*duties: Callable[[], object]) -> Iterator[None]:
+    """Do these things again and again while the block lasts."""
     over = threading.Event()
-    context = container.context(0)
 
-    def obey() -> None:
+    def run() -> None:
         while not over.wait(0.01):
-            context.engine.drain()
-            container.bulk_commands.drain()
+            for duty in duties:
+                duty()
 
-    thread = threading.Thread(target=obey, daemon=True)
+    thread = threading.Thread(target=run, daemon=True)
     thread.start()
     try:
         yield
     finally:
         over.set()
         thread.join(10)
+
+
+@contextmanager
+def obeying(container: Container) -> Iterator[None]:
+    """Obey commands while the block lasts."""
+    with _repeating(container.context(0).engine.drain, container.bulk_commands.drain):
+        yield
+
+
+@contextmanager
+def deciding(planner: Planner) -> Iterator[None]:
+    """Plan goals and obey commands while the block lasts."""
+    with _repeating(planner.container.goal_consumer.drain), obeying(planner.container):
+        yield
 
 
 def executing(planner: Planner) -> str:
@@ -140,6 +155,8 @@ def hostile(planner: Planner, text: str) -> str:
     evidence = {"category": "TEST_FAILURE", "stack_trace_head": text, "suggestion": text, "signature": text}
     transcript = {"host": text, "path": text, "digest": f"sha256:{'0' * 64}"}
     said = {"success": False, "tests_passed": False, "failing_tests": [text], "transcript": transcript}
+    said |= {"controller": text, "diff_hash": text, "error_message": text, "commit": text, "created_files": [text]}
+    said |= {"verify": [{"tool": text, "exit_code": 1, "output_digest": text}], "output": text}
     planner.report("fix-b", plan_id, touched_files=["b.py"], failure_evidence=evidence, **said)
     return plan_id
 
@@ -154,6 +171,34 @@ def large(planner: Planner) -> str:
     plan_id = planner.submit(steps=steps, limits={"max_steps": 300, "max_parallel": 3})
     planner.report("s-0", plan_id)
     planner.container.context(0).engine.carry_on(plan_id)
+    return plan_id
+
+
+def paused(planner: Planner) -> str:
+    """A plan that its own pause holds."""
+    plan_id = executing(planner)
+    body = {"command_id": "p", "command": "pause", "scope": "plan", "plan_id": plan_id, "actor": "me", "reason": ""}
+    planner.client.xadd(keys.Partition(0).commands, {"data": codec.dumps(body)})
+    with obeying(planner.container):
+        wait_until(lambda: planner.view(plan_id).paused_by, 30, "the plan is paused")
+    return plan_id
+
+
+def questioned(planner: Planner) -> str:
+    """A campaign that asks which of two ways is meant before it begins."""
+    goal = a_goal("Keep sessions in Redis or in memory", drafter="none", exploration=EXPLORATION)
+    plan_id = planner.submit(**goal, steps=None)
+    waiting = planner.view(plan_id).waiting
+    assert waiting is not None
+    assert "## Options" in (waiting.document or "")
+    return plan_id
+
+
+def lost(planner: Planner) -> str:
+    """A plan of a goal without steps of its own, which has halted."""
+    plan_id = planner.submit(allowed_files=["src/a.py"], context={"language": "python"}, steps=None)
+    planner.report("analyze-failure", plan_id, touched_files=["etc/passwd"])
+    assert planner.view(plan_id).state == "HALTED"
     return plan_id
 
 

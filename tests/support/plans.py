@@ -16,16 +16,18 @@ from schemas.outcome import Outcome
 from schemas.step import ControllerTaskSpec, PlannedStep, StepEstimate, VerifyTool
 from schemas.stored import Attempt, PlanRecord, StepStatus
 from schemas.stored_step import TEXTS, read_texts
-from tasks.base.errors import EVERY_STEP, NeedsSteps
+from tasks.base.errors import EVERY_STEP, NeedsClaims, NeedsSteps
 from tasks.base.policy import BUILT_IN, Policy
 from tasks.base.policy_version import POLICY_VERSION
 from tasks.handlers import commands, goals, outcomes, upkeep
 from tasks.handlers.goals import PlanSeed
 from tasks.handlers.upkeep import NO_CLOCKS
+from tasks.memory.flaky_tests import NOTHING
 from tasks.plan.changeset import Changeset
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.report import Report
 from tasks.plan.snapshot import READY_PAGE, Clocks, Snapshot
+from tasks.policy.overlaps import patched_files
 from tasks.rules.strategy import Draft
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, keep_contracts, render
 from tests.support import plain
@@ -33,6 +35,7 @@ from tests.support.documented import TOOLS_EXAMPLE as TOOLS_EXAMPLE
 from tests.support.memory_store import EPOCH_MS, MemoryStore
 from tests.support.stored_steps import facts_of
 from worker.engine.router import MAX_PAGE
+from worker.store.file_claims import ClaimsAsk
 from worker.store.keys import Partition
 from worker.store.plans import Ask, Write
 
@@ -109,13 +112,15 @@ def a_goal(
     sentence: str = "Make it right",
     context: Any = MappingProxyType({}),
     delivery: Any = None,
+    overlap: str | None = None,
     **limits: Any,
 ) -> Goal:
     plenty = {"tokens": 10**8, "patch_cycles": 100_000, "failing_outcomes": 1000, "max_steps": 10_000, **NO_HALT}
     known = {"repo": repo, "base_sha": base_sha, "failing_tests": failing, **context}
     body = {"goal": sentence, "tenant": tenant, "context": known, "approvals": approvals}
     body |= {"kind": kind, "allowed_files": files}
-    return Goal.model_validate({**body, "mend": mend, "delivery": delivery, "limits": {**plenty, **limits}})
+    more = {"mend": mend, "delivery": delivery, "overlap": overlap, "limits": {**plenty, **limits}}
+    return Goal.model_validate({**body, **more})
 
 
 def a_plan_seed(plan: str = PLAN, version: int = 0, now: int = EPOCH_MS, seed: str = "seed") -> PlanSeed:
@@ -176,6 +181,11 @@ class Running:
         requires_receipts: Any = False,
         delivery_wait_s: Any = 86_400,
         answer_wait_s: Any = 604_800,
+        failed_diffs: Any = (),
+        remembers_diffs: Any = True,
+        draft: Any = MappingProxyType({}),
+        flaky_tests: Any = NOTHING,
+        remembers_flaky_tests: Any = True,
         **limits: Any,
     ) -> None:
         self.plan_id: str = plan
@@ -189,7 +199,11 @@ class Running:
         born["paused_queues"] = self.store.paused_queues()
         born |= {"policy_version": policy_version, "policy": policy, "requires_receipts": requires_receipts}
         born |= {"delivery_wait_s": delivery_wait_s, "answer_wait_s": answer_wait_s}
-        changes = a_plan(*steps, plan=plan, now=now, born=born, tenant=tenant, repo=repo, **limits)
+        born |= {"failed_diffs": failed_diffs, "remembers_diffs": remembers_diffs}
+        if repo:
+            born["claims"] = self.store.claims(ClaimsAsk(tenant, repo, patched_files(steps)))
+        born |= {"flaky_tests": flaky_tests, "remembers_flaky_tests": remembers_flaky_tests}
+        changes = a_plan(*steps, plan=plan, now=now, born=born, draft=draft, tenant=tenant, repo=repo, **limits)
         assert self.store.commit([Write(change) for change in changes]) == ["ok"] * len(changes)
         self.changes: list[Changeset] = changes
         self.store.refill(changes[-1].short)
@@ -255,7 +269,12 @@ class Running:
             try:
                 change: Changeset = decision(view)
             except NeedsSteps as missing:
-                ask = Ask(ask.plan_id, [*ask.steps, *self.named(missing)], leases=ask.leases)
+                ask = ask._replace(steps=[*ask.steps, *self.named(missing)])
+                continue
+            except NeedsClaims as missing:
+                head = view.record.head
+                wanted = ClaimsAsk(head.tenant, head.repo or "", sorted(missing.files), missing.deep)
+                ask = ask._replace(claims=wanted)
                 continue
             (verdict,) = self.store.commit([Write(change)])
             if isinstance(verdict, str) and verdict.startswith("full "):

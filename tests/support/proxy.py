@@ -147,8 +147,10 @@ class Proxy:
         while chunk := await reader.read(CHUNK):
             await self._flowing.wait()
             if sprung := look(chunk):
-                await asyncio.to_thread(sprung.then)
-                sprung.sprung.set()
+                try:
+                    await asyncio.to_thread(sprung.then)
+                finally:  # who kills the client ends the other way, and this one with it
+                    sprung.sprung.set()
                 return
             writer.write(chunk)
             await writer.drain()

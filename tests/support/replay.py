@@ -31,7 +31,7 @@ def run(plan: Running, doings: list[Any]) -> None:
             if what == "claim":
                 plan.store.claim(PLAN, step)
             else:
-                told = {**said[0], "metrics": said[1], "diff_hash": str(number)}
+                told = {**said[0], "metrics": said[1], "diff_hash": f"{number % 3:032x}", "controller": f"c-{number}"}
                 steps = [step] if what == "report" else sorted(plan.active)
                 live = [(each, plan.active[each]) for each in steps]
                 lease = number % 2  # half of them tell no lease, which counts as long as nobody has claimed the attempt

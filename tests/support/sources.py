@@ -13,6 +13,7 @@ RULE_CODES = ("tasks/rules/validation.py", "tasks/text/paths.py")  # of the vali
 GOAL_CODES = (
     *(
         "tasks/handlers/goals.py",
+        "tasks/policy/overlaps.py",
         "tasks/rules/goal_cleaning.py",
         "tasks/strategies/task/strategy.py",
         "tasks/strategies/task/supplied.py",

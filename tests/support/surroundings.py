@@ -34,7 +34,7 @@ def alter(plan: Running, number: int, what: str, value: Any) -> None:
     if what == "stand":
         scopes.update(record(wide_order(number, *value), store.now, {}))
     elif what == "lift":
-        for name in lift(wide_order(number, "resume", value)):
+        for name in lift(wide_order(number, "resume", value), {}):
             scopes.pop(name, None)
     elif what == "memory":
         plan.short_of_memory = value

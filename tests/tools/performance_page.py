@@ -1,10 +1,11 @@
-"""Fills docs/performance.md with the figures of docs/performance.json, and draws docs/performance.svg.
+"""Fills docs/performance.md from docs/performance.json and docs/profile.json, and draws docs/performance.svg.
 
     uv run planner bench --runs 3 --json > docs/performance.json
+    uv run python -m worker.bench.profile --json > docs/profile.json
     uv run python -m tests.tools.performance_page
 
 A row of a table that begins with the name of a figure has its median and, of several runs, the least and the most in
-the second column. What the rows say beside that is the page's own.
+the second column. What the rows say beside that is the page's own. The profile stands whole between its two marks.
 """
 
 from __future__ import annotations
@@ -16,9 +17,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from schemas import codec
+from worker.bench.profile import table
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE, CURVES, FIGURES = DOCS / "performance.md", DOCS / "performance.svg", DOCS / "performance.json"
+PROFILE = DOCS / "profile.json"
+BEGIN, END = "<!-- profile -->\n", "<!-- /profile -->\n"
 ROW = re.compile(r"^\| `(\w+)` \| [^|]* \|", re.MULTILINE)
 WIDTH, HEIGHT, TOP, BASE, PANEL, LEFT = 960, 300, 64, 236, 296, 56
 STYLE = """
@@ -87,6 +91,13 @@ def filled(page: str, figures: Mapping[str, Any]) -> str:
     return ROW.sub(row, page)
 
 
+def profiled(page: str, profile: Mapping[str, Any]) -> str:
+    """Put the tables of a profile between its marks on a page."""
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}{chr(10).join(table(profile))}\n{END}{after}"
+
+
 def draw(figures: Mapping[str, Any]) -> str:
     """Draw the CPU of an outcome, all panels to one scale."""
     most = max(figures[name]["max"] for panel in PANELS for name in panel.places.values())
@@ -130,5 +141,5 @@ def _text(kind: str, x: float, y: float, text: str) -> str:
 
 if __name__ == "__main__":
     found = codec.loads(FIGURES.read_bytes())["figures"]
-    PAGE.write_text(filled(PAGE.read_text(), found))
+    PAGE.write_text(profiled(filled(PAGE.read_text(), found), codec.loads(PROFILE.read_bytes())))
     CURVES.write_text(draw(found))

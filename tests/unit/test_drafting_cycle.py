@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -111,7 +112,11 @@ def test_an_answer_of_a_step_is_refused_by_the_same_judge(output: str, refused: 
     ],
 )
 def test_only_a_step_that_is_done_has_a_draft(state: str, output: str | None, why: str) -> None:
-    assert QUEUED.go_on(End("draft-plan", {}, state, output, attempt=2)) == unfolding(why)
+    is_drafted = (state, output) == ("DONE", GOOD)
+
+    assert QUEUED.go_on(End("draft-plan", {}, state, output, attempt=2)) == replace(
+        unfolding(why), is_drafted=is_drafted
+    )
 
 
 @pytest.mark.parametrize("attempts", [-1, 0, 1, 2, 4, 9])

@@ -25,7 +25,7 @@ def stand(store: MemoryStore, name: str, scope: str = "tenant", target: str | No
 
 
 def lift_scope(store: MemoryStore, scope: str = "tenant", target: str | None = "acme") -> None:
-    for name in lift(a_wide_order("resume", scope, target)):
+    for name in lift(a_wide_order("resume", scope, target), {}):
         store.hash(PARTITION.scopes).pop(name, None)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FLOORS = {  # each folder imports itself and those before it; "" are the modules at the root of the ring
-    "tasks": ("base", "text", "toolchain", "plan", "rules", "strategies", "policy", "handlers", "record", ""),
+    "tasks": ("base", "text", "toolchain", "memory", "plan", "rules", "strategies", "policy", "handlers", "record", ""),
     "worker": (
         *(
             "host",

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from worker.process.wakeup_ledger import DEAF_S, LOST_S, Key, Ledger, WakeupState
+from worker.process.wakeup_ledger import DEAF_S, LOST_S, MOST_PASSED, Key, Ledger, WakeupState
 
 KEY = Key("planner.outcomes", (0,))
 OTHER = Key("planner.outcomes", (1,))
@@ -47,6 +47,36 @@ def test_a_wakeup_that_a_free_worker_is_not_given_is_lost() -> None:
 
     assert look(ledger, KEY, LOST_S / 2, ("x", OTHER)) is WakeupState.BUSY
     assert look(ledger, KEY, LOST_S, ("x", OTHER)) is WakeupState.FREE
+
+
+def test_a_wakeup_is_lost_that_does_not_come_while_a_busy_worker_is_given_many_of_other_queues() -> None:
+    goals = Key("planner.decompose")
+    ledger = Ledger(slots=1)
+    ledger.send(goals, "a", 0.0)
+    seen = []
+    for number in range(MOST_PASSED):
+        ledger.send(KEY, f"b{number}", 0.1 * number)
+        seen.append(look(ledger, goals, 0.1 * number, ("x", OTHER)))  # the one slot is always busy when one looks
+        ledger.note_received(f"b{number}")
+        look(ledger, KEY, 0.1 * number)
+
+    assert set(seen) == {WakeupState.BUSY}
+    assert look(ledger, goals, 0.1 * MOST_PASSED, ("x", OTHER)) is WakeupState.FREE
+
+
+@pytest.mark.parametrize("of_its_queue", [True, False])
+def test_a_wakeup_waits_behind_those_of_other_workers(of_its_queue: bool) -> None:
+    goals = Key("planner.decompose")
+    ledger = Ledger(slots=1)
+    ledger.send(goals, "a", 0.0)
+    for number in range(3 * MOST_PASSED):
+        ledger.send(KEY, f"b{number}", 0.0)
+        ledger.note_received(f"b{number}")
+        look(ledger, KEY, 0.0)
+        if of_its_queue and number % 9 == 0:
+            ledger.note_received("of another worker")
+
+    assert (look(ledger, goals, 0.0, ("x", OTHER)) is WakeupState.BUSY) is of_its_queue
 
 
 def test_a_wakeup_has_gone_when_a_later_one_of_its_queue_was_received() -> None:

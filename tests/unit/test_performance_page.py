@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from schemas import codec
-from tests.tools.performance_page import CURVES, FIGURES, PAGE, draw, filled
+from tests.tools.performance_page import CURVES, FIGURES, PAGE, PROFILE, draw, filled, profiled
 
 
 def test_the_page_and_its_curves_are_made_of_the_figures_beside_them() -> None:
     found = codec.loads(FIGURES.read_bytes())["figures"]
 
-    assert PAGE.read_text() == filled(PAGE.read_text(), found)
+    assert PAGE.read_text() == profiled(filled(PAGE.read_text(), found), codec.loads(PROFILE.read_bytes()))
     assert CURVES.read_text() == draw(found)
 
 

@@ -93,8 +93,8 @@ def test_an_order_that_is_obeyed_again_from_its_beginning_reaches_no_further() -
 
 
 def test_a_resume_lifts_pause_and_halt_of_its_own_scope() -> None:
-    assert lift(a_wide_order("resume")) == ["pause tenant:acme", "halt tenant:acme"]
-    assert lift(a_wide_order("resume", "all", None)) == ["pause all", "halt all"]
+    assert lift(a_wide_order("resume"), {}) == ["pause tenant:acme", "halt tenant:acme"]
+    assert lift(a_wide_order("resume", "all", None), {}) == ["pause all", "halt all"]
 
 
 def test_what_stands_says_who_ordered_it_and_why() -> None:

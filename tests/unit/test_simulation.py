@@ -17,7 +17,7 @@ from tests.simulation.agent import Agent
 from tests.simulation.fleet import Conditions, Course, Result, run_plans
 from tests.simulation.goals import RECIPES, make_mission
 from tests.simulation.host import LEFT, Bench, Host, Ill, attempt
-from tests.simulation.layouts import make_repository, surround
+from tests.simulation.layouts import FLAKES, make_repository, surround
 from tests.simulation.repository import Change, CoveringTest, Fault, Item, Repository, Tree, Work, Wrong
 from tests.simulation.tools import run
 from tests.simulation.work import add_a_feature, mend_a_bug, rename_a_symbol
@@ -141,7 +141,7 @@ def test_what_was_red_before_is_not_held_against_a_plan() -> None:
     done = Tree(frozenset({"bug"}), before.faults)
 
     assert repository.base.faults
-    assert sum(test.flaky for test in repository.tests) == 1
+    assert sum(bool(test.flaky) for test in repository.tests) == 1
     assert repository.outlawed(done) == frozenset()
     assert repository.outlawed(before) == repository.items[0].tests
 
@@ -191,7 +191,7 @@ def test_a_wrong_attempt_does_less_or_breaks_something() -> None:
     ],
 )
 def test_a_failure_that_is_not_the_attempts_is_told_apart(faults: list[Fault], flaky: bool, why: str) -> None:
-    repository = a_shop().with_base(faults, frozenset({"tests/test_cart.py::test_a"} if flaky else ()))
+    repository = a_shop().with_base(faults, {"tests/test_cart.py::test_a": FLAKES} if flaky else {})
     bench = Bench(repository, lambda *_: None, 0.0)
     spec = a_spec(files=["shop/cart.py"], tools=[["pytest", "-q"]])
     tries = [attempt(Host("host-1"), spec, repository.base, bench, Random(at)) for at in range(20)]

@@ -39,13 +39,14 @@ class Measurement:
     sizes: Sizes = field(default_factory=Sizes)
     runs: int = 1
     is_brief: bool = False
+    appendfsync: str | None = None
 
 
 def measure(wanted: Measurement, say: Say) -> Report:
     """Run the benchmark; `say` hears of each part. Raises servers.UnusableServer."""
     with (
         tempfile.TemporaryDirectory(prefix="planner-bench-") as directory,
-        servers.running(wanted.server, Path(directory), wanted.preload) as url,
+        servers.running(wanted.server, Path(directory), wanted.preload, wanted.appendfsync) as url,
         clients.connect(url, 120) as client,
     ):
         runs = []

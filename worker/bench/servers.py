@@ -25,14 +25,17 @@ class UnusableServer(Exception):
 
 
 @contextmanager
-def running(server: str, directory: Path, preload: Path | None = None) -> Iterator[str]:
+def running(server: str, directory: Path, preload: Path | None = None, appendfsync: str | None = None) -> Iterator[str]:
     """Run `server` with its data in `directory`; yields its URL. One that has a URL runs already, and has to be empty.
 
-    `preload` is a library that the dynamic linker puts before those of the server, such as another allocator.
+    `preload` is a library that the dynamic linker puts before those of the server, such as another allocator;
+    `appendfsync` is when the server has its file of commands written to the disk, every second where it is None.
     """
     if "://" in server:
         if preload:
             raise UnusableServer(f"{server} runs already: nothing can be preloaded into it.")
+        if appendfsync:
+            raise UnusableServer(f"{server} runs already: its own configuration says when it writes to its disk.")
         _check_empty(server)
         yield server
         return
@@ -42,6 +45,9 @@ def running(server: str, directory: Path, preload: Path | None = None) -> Iterat
             url = stack.enter_context(starting)
         if preload:
             _check_preloaded(url, preload)
+        if appendfsync:
+            with clients.connect(url) as client:
+                client.config_set("appendfsync", appendfsync)
         yield url
 
 

@@ -25,6 +25,7 @@ STATUSES = {  # of a commit: at GitHub, at GitLab, and in words
     "plan.input_requested": ("pending", "pending", "The plan waits for a person."),
 }
 NO_COMMIT = "the plan has no full base_sha, to which a status could be given"
+NO_STATUS = "it is about no commit"
 OVERTAKEN = "the plan has ended meanwhile"
 
 
@@ -81,6 +82,8 @@ def obstacle(endpoint: Endpoint, about: About, state: str | None) -> str:
     """Say why this need not be sent, if so; `state` is the plan's by now, None where it is gone."""
     if endpoint.kind == "webhook":
         return ""
+    if about.type not in STATUSES:
+        return NO_STATUS
     if not COMMIT.fullmatch(about.base_sha or ""):
         return NO_COMMIT
     if about.type == "plan.input_requested" and state is not None and PlanState(state) in PLAN_ENDS:

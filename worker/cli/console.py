@@ -95,6 +95,24 @@ def open_planner(block_s: float = 0.0, *, agreed: bool = True) -> Iterator[Plann
         yield HttpPlanner(link, settings)
 
 
+@contextmanager
+def as_planner(link: RedisPlanner, what: str) -> Iterator[None]:
+    """Raise Failure where Redis does not let this user do `what`, for which it takes the planner's own account."""
+    from urllib.parse import urlsplit
+
+    from redis.exceptions import NoPermissionError
+
+    try:
+        yield
+    except NoPermissionError as error:
+        user = urlsplit(link.settings.redis_url).username or "default"
+        detail = (
+            f"The user {user} of Redis may not {what}. That takes the planner's own account: set PLANNER_REDIS_URL to "
+            "that of the user planner (docs/deployment.md, Roles)."
+        )
+        raise Failure.of("no_permission", detail) from error
+
+
 def check_redis(settings: Settings) -> None:
     """Raise Failure where only a gateway is named, which does not do everything."""
     if settings.url and not settings.given_redis_url:

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from schemas.envelope import Problem
 from schemas.goal import Limits
 from tasks.base.errors import PlannerError
 from tasks.strategies.gap_report.analysis import RoadmapItem
-from worker.cli.console import USAGE, Failure, Kind, read_source
+from worker.cli.console import USAGE, Failure, read_source
 from worker.host.terminal import Terminal, line
 from worker.sources import goal, inbox, junit, roadmap, sarif
 from worker.sources.ci import job_of
@@ -26,13 +25,6 @@ from worker.streams.inbox import StreamEntry
 
 NUMBER = re.compile(r"-?[0-9]{1,18}")
 ADDED_TO = ("context", "gap_report", "limits")  # what options and sources put more into
-
-
-class Nothing(StrEnum):
-    """Why there is nothing to do: the reason is the name."""
-
-    NO_FAILURES = "Nothing to do: no test failed in this report."
-    NO_GAP = "Nothing to do: there is no gap."
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +40,8 @@ class Sources:
 
 def with_sources(
     body: dict[str, Any], sources: Sources, kind: str | None, allowed: Sequence[Any] | None
-) -> dict[str, Any] | Nothing:
-    """Put what the sources say into a goal; Nothing where there is nothing wrong.
-
-    All but a test report alone ask for a gap report; that asks for a repair, unless the goal is of that kind.
-    """
+) -> dict[str, Any] | goal.Nothing:
+    """Put what the sources say into a goal; Nothing where there is nothing wrong."""
     report = None
     if sources.tests and not sources.junit:
         raise Failure.of("no_report", "--test chooses among the tests of --from-junit.", USAGE)
@@ -64,22 +53,16 @@ def with_sources(
             if not report.failed:
                 names = ", ".join(sources.tests)
                 raise Failure.of("no_such_test", f"No test that failed in this report is called so: {names}.", USAGE)
-    kind = kind or body.get("kind")
-    linted = report is not None and bool(report.findings) and not report.failed
-    gaps = linted or bool(sources.sarif or sources.roadmap or sources.inbox)
-    if gaps and kind not in (None, Kind.GAP_REPORT):
-        told = "The JUnit report of a linter makes" if linted else "--from-sarif, --roadmap and --inbox make"
-        raise Failure.of("wrong_kind", f"{told} a gap report, no {kind}.", USAGE)
-    if gaps or (report and kind == Kind.GAP_REPORT):
-        folder = Path.cwd()
-        allowed = allowed or body.get("allowed_files") or []
-        return goal.goal_of(body, _read_gaps(sources, report, folder, allowed), allowed, folder) or Nothing.NO_GAP
-    if report is None:
-        return body
-    return goal.with_report(body, report) if report.failed else Nothing.NO_FAILURES
+    folder, may_change = Path.cwd(), allowed or body.get("allowed_files") or []
+    said = _read_sources(sources, report, folder, may_change)
+    try:
+        return goal.with_sources(body, said, kind, may_change, folder)
+    except goal.WrongKind as error:
+        told = "The JUnit report of a linter makes" if said.linted else "--from-sarif, --roadmap and --inbox make"
+        raise Failure.of("wrong_kind", f"{told} a gap report, no {error.kind}.", USAGE) from error
 
 
-def _read_gaps(
+def _read_sources(
     sources: Sources, report: junit.JUnitReport | None, folder: Path, allowed: Sequence[Any]
 ) -> goal.GapSources:
     linted = report.findings if report else ()
@@ -98,7 +81,8 @@ def _read_gaps(
     with _refused_as("invalid_inbox"):
         wishes = inbox.read(sources.inbox) if sources.inbox else ()
     first = tuple(each for each in allowed if isinstance(each, str)) if isinstance(allowed, list) else ()
-    return goal.GapSources(tuple(findings), report, items, wishes, first)
+    has_gaps = bool(sources.sarif or sources.roadmap or sources.inbox)
+    return goal.GapSources(tuple(findings), report, items, wishes, first, has_gaps)
 
 
 @contextmanager

@@ -26,6 +26,9 @@ Since = Annotated[
     str | None, typer.Option("--since", metavar="TIME", help="Made then or later: 2026-11-21T20:30:00Z, 30m, 2h, 7d.")
 ]
 Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Made before then; as --since.")]
+WithText = Annotated[
+    str, typer.Option("--text", metavar="WORDS", help="Words that stand in the goal, its id or the repository.")
+]
 IdPrefix = Annotated[str, typer.Option("--id-prefix", metavar="ID", help="Plans whose id begins like that.")]
 
 
@@ -61,6 +64,7 @@ def wanted(
     since: str | None,
     until: str | None,
     id_prefix: str,
+    text: str = "",
 ) -> PlanFilter:
     """Make a filter of the options; raises Failure for a word that none of them knows."""
     from schemas.base import GoalKind, PlanState
@@ -76,6 +80,7 @@ def wanted(
         since=past("--since", since),
         until=past("--until", until),
         id_prefix=id_prefix,
+        text=text,
     )
 
 

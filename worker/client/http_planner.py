@@ -16,6 +16,7 @@ from schemas.base import GoalVerdict
 from schemas.command import Command
 from schemas.fleet import ControllerView, QueueView
 from schemas.plan import GoalAnswer, PlanSummary, PlanView
+from schemas.stats import StatsView
 from schemas.times import milliseconds, rfc3339
 from tasks.record.chain import MAX_LINE_BYTES
 from worker.client.http_events import HttpEvents
@@ -25,10 +26,12 @@ from worker.client.troubles import NotFound, Trouble, WrongUse
 from worker.settings.settings import Settings
 from worker.store import queries
 from worker.store.history import JSON_LINES, Story
+from worker.store.kept_goals import KeptGoal
 from worker.store.keys import NO_TENANT
 from worker.store.plan_lists import PlanFilter
 from worker.store.publishing import CONFLICT, Sent
-from worker.store.queries import EVERY_PLAN, KeptGoal, Page
+from worker.store.queries import EVERY_PLAN, Page
+from worker.store.sums import Wanted
 
 MOST_ITEMS = 500  # of one answer
 LOOK_S = 0.2  # between two looks, at first
@@ -145,6 +148,7 @@ class HttpPlanner:
             since=wanted.since and rfc3339(milliseconds(wanted.since)),
             until=wanted.until and rfc3339(milliseconds(wanted.until)),
             id_prefix=wanted.begin,
+            text=wanted.text,
             limit=min(limit, MOST_ITEMS),
             cursor=cursor,
         )
@@ -204,6 +208,18 @@ class HttpPlanner:
                 raise
             return {"type": REFUSED, "data": {"reason": trouble.problem.detail.removeprefix(f"{command.command}: ")}}
         return {name: said[name] for name in ("type", "data")} if "type" in said else None
+
+    def stats(self, wanted: Wanted) -> StatsView:
+        """Ask for the sums."""
+        said = self._link.get(
+            "/v1/stats",
+            since=rfc3339(wanted.since),
+            until=wanted.until and rfc3339(wanted.until),
+            by=wanted.by.value,
+            tenant=wanted.tenant,
+            repo=wanted.repo,
+        )
+        return _read(StatsView, said)
 
     def queues(self) -> list[QueueView]:
         """Ask for the queues."""

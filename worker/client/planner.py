@@ -8,12 +8,15 @@ from typing import Any, NamedTuple, Protocol
 from schemas.command import Command
 from schemas.fleet import ControllerView, QueueView
 from schemas.plan import GoalAnswer, PlanSummary, PlanView
+from schemas.stats import StatsView
 from worker.settings.settings import Settings
 from worker.store.history import Story
+from worker.store.kept_goals import KeptGoal
 from worker.store.keys import NO_TENANT
 from worker.store.plan_lists import PlanFilter
 from worker.store.publishing import Sent
-from worker.store.queries import EVERY_PLAN, KeptGoal, Page
+from worker.store.queries import EVERY_PLAN, Page
+from worker.store.sums import Wanted
 
 ANSWER_S = 10.0  # until a command that nobody answers is given up
 SELDOM_S = 5.0  # at most between two looks
@@ -95,6 +98,9 @@ class Planner(Protocol):
 
     def command(self, commands: Sequence[Command]) -> list[dict[str, Any] | None]:
         """Put commands where they are obeyed; returns the event that answers each, None where no worker has."""
+
+    def stats(self, wanted: Wanted) -> StatsView:
+        """Add up plans that ended."""
 
     def queues(self) -> list[QueueView]:
         """List the queues of step specs."""

@@ -16,17 +16,20 @@ from schemas.command import Command
 from schemas.event import EVENT_PREFIX, EVENT_SUFFIX
 from schemas.fleet import ControllerView, QueueView
 from schemas.plan import GoalAnswer, PlanSummary, PlanView
+from schemas.stats import StatsView
 from worker.client.planner import ANSWER_S, ENDS, PlanEvent, pause_s
 from worker.client.redis_connection import asked
 from worker.client.troubles import NotFound, Trouble, WrongUse
 from worker.settings.settings import Settings
-from worker.store import export, fleet, plan_lists, publishing, queries
+from worker.store import export, fleet, kept_goals, plan_lists, publishing, queries, sums
 from worker.store.history import Story, read_lines, story
+from worker.store.kept_goals import KeptGoal
 from worker.store.keys import NO_TENANT, Partition, PlanKeys, partition_of
 from worker.store.plan_lists import PlanFilter
 from worker.store.publishing import DeadGoal, GoalConflict, Sent
-from worker.store.queries import EVERY_PLAN, KeptGoal, Page
+from worker.store.queries import EVERY_PLAN, Page
 from worker.store.step_activity import with_activity
+from worker.store.sums import Wanted
 
 LOOK_S = 0.05  # between two looks, at first
 DEAD_PAGE = 1000
@@ -126,7 +129,7 @@ class RedisPlanner:
     @_told
     def kept_goal(self, plan_id: str) -> KeptGoal:
         """Read what the plan keeps."""
-        return queries.kept_goal(self.client, self.partitions, plan_id)
+        return kept_goals.read(self.client, self.partitions, plan_id)
 
     def export(self, plan_id: str) -> Iterator[bytes]:
         """Read all keys of a plan."""
@@ -176,6 +179,11 @@ class RedisPlanner:
                         answers[data["command_id"]] = {"type": fields[b"type"].decode(), "data": data}
                         end = time.monotonic() + ANSWER_S
         return answers
+
+    @_told
+    def stats(self, wanted: Wanted) -> StatsView:
+        """Read the sums of all partitions."""
+        return sums.read(self.client, self.partitions, wanted)
 
     @_told
     def queues(self) -> list[QueueView]:

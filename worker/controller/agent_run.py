@@ -43,13 +43,23 @@ NO_AGENT_NEEDED = AgentReport(Reading(tokens_used=0, patch_cycles=0, tool_calls=
 
 
 def ask_agent(
-    agent: Agent | None, spec: Spec, raw: bytes, run: AgentRun, timeout_s: float, *, confined: bool
+    agent: Agent | None,
+    spec: Spec,
+    raw: bytes,
+    run: AgentRun,
+    timeout_s: float,
+    *,
+    confined: bool,
+    known: Sequence[tuple[str, str]] = (),
 ) -> AgentReport:
-    """Run the agent for the step `spec`, which came as `raw`; raises what `run` does."""
+    """Run the agent for the step `spec`, which came as `raw`; raises what `run` does.
+
+    `known` are titles and texts of what this host knows beside the spec.
+    """
     if agent is None:
         return AgentReport(failure=wire.advice("this controller has no agent command"))
     try:
-        argv, given = _told(agent, spec, raw, confined=confined)
+        argv, given = _told(agent, spec, raw, known, confined=confined)
     except WrongAgent as error:
         return AgentReport(failure=wire.advice(str(error)))
     done = run(argv, timeout_s, given)
@@ -69,9 +79,11 @@ def ask_agent(
     return AgentReport(reading, failure=failure)
 
 
-def _told(agent: Agent, spec: Spec, raw: bytes, *, confined: bool) -> tuple[list[str], bytes]:
+def _told(
+    agent: Agent, spec: Spec, raw: bytes, known: Sequence[tuple[str, str]], *, confined: bool
+) -> tuple[list[str], bytes]:
     """Return the command, and what it reads."""
-    text = "" if agent.stdin == "spec" else prompt(spec, agent.prompt)
+    text = "" if agent.stdin == "spec" else prompt(spec, agent.prompt, known)
     given = spec.input if isinstance(spec.input, dict) else {}
     asked = given.get("schema")
     strict = given.get("strict_schema") or (strict_form(asked) if isinstance(asked, dict) else None) or asked
@@ -85,7 +97,7 @@ def _told(agent: Agent, spec: Spec, raw: bytes, *, confined: bool) -> tuple[list
     )
     if agent.stdin != "spec":
         return argv, text.encode() if agent.stdin == "prompt" else b""
-    data = given_data(spec.context)
+    data = given_data(spec.context, *known)
     return argv, codec.extend(raw.rstrip(), {"data": data}) if data else raw
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -17,6 +17,7 @@ from worker.controller import history, programs, wire
 from worker.controller.agent_run import NO_AGENT_NEEDED, AgentReport, ask_agent, denied
 from worker.controller.attempt_log import AttemptLog
 from worker.controller.changes import Changes
+from worker.controller.failed_changes import FailedChanges
 from worker.controller.lease import LeaseClient
 from worker.controller.places import Place
 from worker.controller.programs import VerificationResult
@@ -62,6 +63,7 @@ class AttemptRun:
     lease: LeaseClient
     agent_timeout_s: float
     log: AttemptLog = field(default_factory=AttemptLog)  # of what is done, for people
+    failed: FailedChanges | None = None  # what failed on this host before
 
     @property
     def tree(self) -> Worktree:
@@ -104,6 +106,12 @@ class AttemptRun:
         except (GitError, OSError, RecursionError, subprocess.TimeoutExpired) as error:
             self.log.diff = f"# the changes cannot be shown: {error!r}\n".encode(errors="replace")
 
+    def _keep_failed(self, changes: Changes) -> None:
+        """Keep a change that failed its verification, for the next attempts that are told of it."""
+        if self.failed and changes.diff_hash:
+            with suppress(GitError, OSError, subprocess.TimeoutExpired):
+                self.failed.keep(changes.diff_hash, self.tree.diff(changes))
+
     def _do(self, result: Result) -> AttemptFailure | None:
         """Do one stage after the other, and put what each comes to into `result`; return the first failure."""
         spec, tree = self.spec, self.tree
@@ -124,6 +132,8 @@ class AttemptRun:
         verification = self._verify()
         altered = () if verification.failure else tree.altered_files()
         result.verification = verification
+        if verification.failure:
+            self._keep_failed(changes)
         if altered:
             what = f"the verification changed what it verified, so that cannot be landed: {', '.join(altered)}"
             return wire.advice(what)
@@ -199,7 +209,9 @@ class AttemptRun:
         about = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": name}
         with self._span(f"invoke_agent {name}", about):
             report = ask_agent(
-                program, self.spec, self.raw, self._run_agent, self.agent_timeout_s, confined=self.place.agent.confines
+                *(program, self.spec, self.raw, self._run_agent, self.agent_timeout_s),
+                confined=self.place.agent.confines,
+                known=self.failed.shown(self.spec.context.failed_diffs) if self.failed else (),
             )
             used = {
                 "gen_ai.usage.input_tokens": report.reading.input_tokens,

@@ -25,6 +25,7 @@ from worker.controller.attempt import AttemptRun, Result, outcome
 from worker.controller.attempt_log import TRANSCRIPT, AttemptLog, digest
 from worker.controller.config import ControllerConfig
 from worker.controller.delivery import Delivery
+from worker.controller.failed_changes import FailedChanges
 from worker.controller.lease import LeaseClient, Paused
 from worker.controller.pauses import Pauses
 from worker.controller.places import Places
@@ -43,7 +44,13 @@ log = logging.getLogger("planner.controller")
 AWAY_PAUSE_S = 1.0  # before a server that did not answer is asked again
 PAUSED_S = 2.0  # until a step of a paused plan is asked for again, while others are done
 PAUSED_EACH_S = 0.05  # and so much longer for each of them
-ABILITIES = ("at", "failing_tests", "nothing_to_change", "released")  # what of the wire's additions this one honours
+ABILITIES = (
+    "at",
+    "failed_diffs",
+    "failing_tests",
+    "nothing_to_change",
+    "released",
+)  # what of the wire's additions this one honours
 MAX_HOST = 200  # characters: what a heartbeat says of us has 512 bytes
 
 
@@ -79,6 +86,7 @@ class Controller:
     def __init__(self, config: ControllerConfig, steps: Steps, places: Places, stop: Event) -> None:
         self._config, self._steps, self._places, self._stop = config, steps, places, stop
         self._pauses = Pauses(places.count, time.monotonic)
+        self._failed_changes = FailedChanges(config.logs.path / "failed", config.secrets) if config.logs else None
         self._done = self._failed = 0  # since our start
         self._aside: deque[tuple[float, StepEntry]] = deque()  # steps of paused plans, and when to ask for them again
 
@@ -205,7 +213,7 @@ class Controller:
         except CannotWork as reason:
             return Result(released=reason)
         seconds = place.agent_timeout_s if most_s is None else min(place.agent_timeout_s, most_s)
-        return AttemptRun(spec, raw, place, lease, seconds, done).run()
+        return AttemptRun(spec, raw, place, lease, seconds, done, self._failed_changes).run()
 
     def _count(self, repository: str, released: CannotWork | None) -> None:
         """Wait, longer each time, where nothing can be done here for now; any work that could be done ends that."""

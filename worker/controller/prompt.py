@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from schemas import codec
 from schemas.base import Mode
@@ -26,9 +26,9 @@ NO_NEED_IN_JSON = "If no file has to be changed, change none, and say why in `no
 NO_NEED = f"If no file has to be changed, change none, and begin your answer with `{NOTHING}` and the reason."
 
 
-def prompt(spec: Spec, template: str) -> str:
-    """Ask for the step `spec`."""
-    values = _values(spec)
+def prompt(spec: Spec, template: str, known: Sequence[tuple[str, str]] = ()) -> str:
+    """Ask for the step `spec`; `known` are titles and texts of what is known beside it."""
+    values = _values(spec, known)
     return "\n\n".join(_filled(template, values)) + "\n"
 
 
@@ -38,7 +38,7 @@ def _filled(template: str, values: dict[str, str]) -> Iterator[str]:
             yield PLACE.sub(lambda found: values[found[1]], paragraph)
 
 
-def _values(spec: Spec) -> dict[str, str]:
+def _values(spec: Spec, known: Sequence[tuple[str, str]]) -> dict[str, str]:
     asked = spec.input if isinstance(spec.input, dict) else {}
     question = asked.get("prompt")
     asks = isinstance(question, str)  # in words that say all of it
@@ -54,7 +54,7 @@ def _values(spec: Spec) -> dict[str, str]:
         "limits": f"The change has {most} lines at the most." if patches and most is not None else "",
         "checks": _checks(spec) if patches else "",
         "schema": _schema(asked.get("schema")),
-        "data": given_data(spec.context, *_told(spec, question)),
+        "data": given_data(spec.context, *_told(spec, question), *known),
     }
 
 

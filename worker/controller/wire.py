@@ -44,7 +44,7 @@ class Answer(Inbound):
 
 
 class Context(Inbound):
-    """Where the work begins, and what is known of it: the last five are data from outside."""
+    """Where the work begins, and what is known of it; the five from `failing_tests` on are data from outside."""
 
     repo: str | None = None
     base_sha: str | None = Field(default=None, pattern=r"^[^-]")  # a word that git cannot take for an option
@@ -54,6 +54,7 @@ class Context(Inbound):
     failure_log: str = ""
     documents: dict[str, str] = Field(default_factory=dict)
     previous_failure: dict[str, Any] | None = None
+    failed_diffs: tuple[str, ...] = ()  # digests of changes that failed the step's verification on this tree
 
 
 class ChangeLimits(Inbound):

@@ -21,6 +21,7 @@ from rich.console import Console
 from schemas import codec
 from schemas.envelope import Problem
 from tasks.base.errors import PlannerError
+from worker.demo import page
 from worker.demo.fleet import DemoAgent, Fleet
 from worker.demo.progress import Progress
 from worker.demo.render import draw_svg, show_end, viewer
@@ -48,11 +49,12 @@ def run(
     console: Console,
     svg: Path | None = None,
     agent: DemoAgent | None = None,
+    with_page: bool = False,
 ) -> int:
     """Play the demo of a kind; returns 0 only if the plan completed and the tests pass.
 
-    `as_json` prints one JSON object and nothing else, `keep` leaves the directory, `svg` draws the end into a file, and
-    `agent` works in place of the scripted one.
+    `as_json` prints one JSON object and nothing else, `keep` leaves the directory, `svg` draws the end into a file,
+    `agent` works in place of the scripted one, and `with_page` serves the gateway's page meanwhile and until ^C.
     """
     story = load_story(kind)
     summary = f"{agent.command} planned it, reviewed it and carried it out." if agent else story.summary
@@ -65,7 +67,7 @@ def run(
             else:
                 name = stack.enter_context(TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True))
             progress = Progress(Path(name), kind, summary)
-            problem = _play(story, progress, console, agent, as_json=as_json)
+            problem = _play(story, progress, console, agent, as_json=as_json, with_page=with_page)
             if problem:
                 _print_problem(problem, progress.home, stderr)
             elif svg:
@@ -73,7 +75,7 @@ def run(
             if as_json:
                 result = progress.as_json() | ({"problem": problem.model_dump(mode="json")} if problem else {})
                 document(codec.pretty(result).decode())
-            elif not problem:
+            elif not problem and not with_page:
                 show_end(progress, console)
     except KeyboardInterrupt:
         stderr.print("Interrupted; everything was cleared away.")
@@ -82,10 +84,10 @@ def run(
 
 
 def _play(
-    story: Story, progress: Progress, console: Console, agent: DemoAgent | None, *, as_json: bool
+    story: Story, progress: Progress, console: Console, agent: DemoAgent | None, *, as_json: bool, with_page: bool
 ) -> Problem | None:
-    """Play the story; returns what went wrong."""
-    if missing := _missing(story.needs):
+    """Play the story; returns what went wrong. With its page the end is shown here, before everything goes."""
+    if missing := _missing(story.needs) or (page.missing() if with_page else None):
         return Problem.of("demo_needs", missing)
     try:
         settings = load()
@@ -99,8 +101,15 @@ def _play(
                 stack.callback(_delete_queues, client, (queue, *story.queues), settings.partitions)
             processes = Fleet(progress.home, environment)
             stack.callback(processes.stop)
-            stack.enter_context(view := viewer(console, as_json=as_json))
-            story.play(Session(story, progress, view, processes, client, settings.partitions, queue, agent))
+            shown = stack.enter_context(page.serve(processes, client, settings)) if with_page else None
+            if shown:
+                console.print(f"In a browser: {shown.address}\nThis key signs in: {shown.token}\n", soft_wrap=True)
+            with (view := viewer(console, as_json=as_json)):
+                story.play(Session(story, progress, view, processes, client, settings.partitions, queue, agent))
+            if shown:
+                show_end(progress, console)
+                console.print(f"\nThe page stays at {shown.address} until Ctrl-C.")
+                page.wait_for_interrupt()
     except FAILURES as error:
         return Problem.of("demo_failed", str(error), status=500)
     return None

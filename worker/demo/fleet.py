@@ -14,10 +14,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from socket import socket
 
 from worker.agents.agent import WrongAgent, command_agent, is_named, named_agent
 from worker.controller.readiness import agent_trouble
-from worker.process.launch import worker_command
+from worker.process.launch import gateway_command, worker_command
 from worker.sandbox.paths import PathGrant, WrongPath
 from worker.sandbox.process import SOURCES, basic_environment, environment
 
@@ -112,6 +113,10 @@ class Fleet:
         for name in CONTROLLERS:
             self._start(name, (*PLANNER, "controller", "--name", name, *options), {"PYTHONPATH": str(self._sources)})
 
+    def start_gateway(self, listener: socket) -> None:
+        """Start what `planner gateway` runs; it takes the callers of a socket."""
+        self._start("gateway", gateway_command(listener.fileno())[1:], {}, (listener.fileno(),))
+
     def find_ended(self) -> str | None:
         """Return the name of a process that has ended by itself, which none should."""
         return next((name for name, process in self._running.items() if process.poll() is not None), None)
@@ -126,7 +131,9 @@ class Fleet:
             _signal(process, signal.SIGKILL)
             process.wait()
 
-    def _start(self, name: str, argv: Sequence[str], settings: Mapping[str, str]) -> None:
+    def _start(
+        self, name: str, argv: Sequence[str], settings: Mapping[str, str], inherited: tuple[int, ...] = ()
+    ) -> None:
         """Start Python with `argv`, in a session of its own: ^C is for us, who then end it."""
         with (self._home / "logs" / f"{name}.log").open("wb") as log:
             self._running[name] = subprocess.Popen(  # noqa: S603 - our own programs
@@ -137,6 +144,7 @@ class Fleet:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
+                pass_fds=inherited,
             )
 
 

@@ -9,9 +9,11 @@ from typing import Any
 
 from redis.exceptions import NoPermissionError, ResponseError
 
+from schemas.plan import BreakerView
 from worker.doctor import orphans, plans, server
 from worker.doctor.finding import Finding, Site
 from worker.doctor.stored import KeepsChanging, read
+from worker.store import open_breakers
 from worker.store.keys import Partition, partition_of
 
 PAGE = 500
@@ -26,6 +28,7 @@ class Rounds:
     step: Callable[[int], None]
     plans: int = 0
     queues: int = 0
+    breakers: list[BreakerView] = field(default_factory=list)  # repositories that theirs have paused: no finding
     notes: list[str] = field(default_factory=list)
     _elsewhere: set[int] = field(default_factory=set)  # partitions with plans that belong to another
 
@@ -33,6 +36,7 @@ class Rounds:
         """Look at the server, its streams, every plan, and every key."""
         for check in server.CHECKS:
             yield from self._allowed(check.__name__.replace("_", " "), check(self.site))
+        self.breakers = open_breakers.read_all(self.site.client, self.site.partitions)
         for number in range(self.site.partitions):
             part = Partition(number)
             ids: Any = self.site.client.zscan_iter(part.plans, count=PAGE)  # such as come and go may be met or not

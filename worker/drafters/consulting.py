@@ -48,6 +48,16 @@ class Consulting:
         setting = self.setting(goal)
         return isinstance(setting, Setting) and setting.drafter not in (NONE, QUEUE)
 
+    def identity(self, drafter: str) -> str:
+        """Say who `drafter` is and as what it is run: another model or command drafts otherwise."""
+        here = self._settings
+        run_as: dict[str, tuple[object, ...]] = {
+            "http": (here.llm_model, here.llm_base_url),
+            "cli": (here.cli_command, here.cli_output, here.cli_working_dir),
+            "backend": (here.planning_backend,),
+        }
+        return " ".join(map(str, (drafter, *run_as.get(drafter, ()))))
+
     def ask(
         self,
         drafter: str,

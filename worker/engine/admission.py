@@ -19,7 +19,10 @@ from schemas.times import DAY_MS
 from tasks.base.log_chain import find_head
 from tasks.handlers.bulk_commands import Records, find_paused_queues, find_standing
 from tasks.handlers.goals import PlanSeed
+from tasks.memory.flaky_tests import NOTHING, Recalled, counters_of, recall
 from tasks.plan.snapshot import StandingCommand
+from tasks.policy import failed_diffs
+from tasks.policy.failed_diffs import FailedDiff
 from tasks.rules.budget import ANSWER_WAIT
 from worker.engine.quota import Quota
 from worker.host.code_version import CODE_VERSION
@@ -42,6 +45,8 @@ class Admission:
     requires_receipts: bool = False
     delivery_wait_s: int = DAY_MS // 1000
     answer_wait_s: int = ANSWER_WAIT
+    remembers_diffs: bool = True
+    remembers_flaky_tests: bool = True
 
     def refusal(self, goal: Goal) -> Problem | None:
         """Say why no plan is made of `goal` now; it may be sent again later."""
@@ -91,6 +96,10 @@ class Admission:
         calls.append(("HGET", DEPLOYMENT, "layout"))
         if scopes := self.quota.of(goal.tenant, goal.context.repo):
             calls.append(("HMGET", partition.grants, *scopes))
+        if failed := self._failed_diffs_call(partition, goal):
+            calls.append(failed)
+        if flaky := self._flaky_tests_call(partition, goal):
+            calls.append(flaky)
         return calls
 
     def fresh_seed(
@@ -125,7 +134,38 @@ class Admission:
             grants=self.quota.grants(scopes, replies["HMGET", partition.grants, *scopes], now) if scopes else {},
             traceparent=traceparent,
             layout=min(LAYOUT, int(replies["HGET", DEPLOYMENT, "layout"] or 1)),
+            failed_diffs=self._failed_diffs(partition, goal, replies),
+            remembers_diffs=self.remembers_diffs,
+            flaky_tests=self._flaky_tests(partition, goal, replies, now),
+            remembers_flaky_tests=self.remembers_flaky_tests,
         )
+
+    def _failed_diffs_call(self, partition: Partition, goal: Goal) -> RedisCommand | None:
+        """Make the command that reads which changes failed on the goal's base commit."""
+        name = failed_diffs.name_of(goal.tenant, goal.context.repo, goal.context.base_sha)
+        return ("HGETALL", partition.kept(name)) if name and self.remembers_diffs else None
+
+    def _failed_diffs(self, partition: Partition, goal: Goal, replies: Replies) -> tuple[FailedDiff, ...]:
+        call = self._failed_diffs_call(partition, goal)
+        flat = replies[call] if call else ()
+        fields = zip(flat[::2], flat[1::2], strict=True)
+        known = {name.decode(errors="replace"): value for name, value in fields}
+        return failed_diffs.read_kept(known, goal.context.base_sha or "")
+
+    def _flaky_tests_call(self, partition: Partition, goal: Goal) -> RedisCommand | None:
+        """Make the command that reads which tests of the goal's repository were flaky."""
+        repo = goal.context.repo
+        if not repo or not self.remembers_flaky_tests:
+            return None
+        return ("HGETALL", partition.recall(counters_of(goal.tenant, repo)))
+
+    def _flaky_tests(self, partition: Partition, goal: Goal, replies: Replies, now: int) -> Recalled:
+        call = self._flaky_tests_call(partition, goal)
+        flat = replies[call] if call else ()
+        if not flat:
+            return NOTHING
+        fields = zip(flat[::2], flat[1::2], strict=True)
+        return recall({name.decode(errors="replace"): int(count) for name, count in fields if count.isdigit()}, now)
 
     def _standing(
         self, partition: Partition, goal: Goal, created: int, now: int, replies: Replies

@@ -135,7 +135,7 @@ class BulkCommands:
                 self._stand(part, [], {})
             return refusal
         if command.command is CommandName.RESUME:
-            gone = [self._stand(part, bulk_commands.lift(command), {}) for part in self.partitions]
+            gone = [self._lift(part, command) for part in self.partitions]
             return None if any(gone) else "nothing is paused or halted in this scope"
         if bulk_commands.is_over(command, now):
             return "`until` is over"
@@ -143,6 +143,15 @@ class BulkCommands:
             found: Any = self.client.hgetall(part.scopes)
             self._stand(part, bulk_commands.find_over(found, now), bulk_commands.record(command, now, found))
         return None
+
+    def _lift(self, part: Partition, command: Command) -> int:
+        """Lift what stands in the scope of a resume; breakers whose pauses that were find that out at once."""
+        found: Any = self.client.hgetall(part.scopes)
+        lifted = bulk_commands.lift(command, found)
+        count = self._stand(part, lifted, {})
+        for series in bulk_commands.breakers_among(lifted):
+            self.client.zadd(part.breakers_due, {series: 0})
+        return count
 
     def _stand(self, part: Partition, lifted: Sequence[str | bytes], kept: Mapping[str, bytes]) -> int:
         """Change what stands in a partition; returns how many records were lifted."""

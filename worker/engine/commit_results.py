@@ -1,4 +1,4 @@
-"""What follows a commit: counters, metrics, logs and spans, the record of the goal, and what waits of the plan."""
+"""What goes with a commit: the record of the goal, and behind it counters, metrics, logs and spans, and what waits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tasks.policy.plain_writes import PlainChange
 from worker.engine.decision_spans import note_decision
 from worker.engine.quota import Quota
 from worker.engine.router import Router, Work
-from worker.store import goal_record
+from worker.store import functions, goal_record
 from worker.store.known_queues import QUEUE
 from worker.store.plans import PlanStore, Write, full_queue
 from worker.telemetry import tracing
@@ -97,6 +97,17 @@ class CommitResults:
             self.quota.refill(self.store.partition, changeset.short, changeset.now)
         if work.finish(changeset):
             del self.router.waiting[changeset.plan_id]
+
+    def answer_goal(self, plan: Snapshot, verdict: str) -> None:
+        """Write a goal's verdict: in another slot, so before the commit. Who dies here leaves the answer pending."""
+        head, reason = plan.record.head, plan.record.cause
+        place, kept_s = (head.goal_id, head.tenant), self.store.retention_s
+        goal_record.settle(self.store.client, place, plan.plan_id, verdict, reason, kept_s, *goal_record.OPEN)
+
+    def conclude_again(self, plan: Snapshot) -> None:
+        """Tell a goal's record of an end that nobody confirmed; the commit that follows sets the plan's last timer."""
+        if "ended" in plan.record.times:
+            functions.call(self.store.client, *self.conclusion(plan.plan_id, plan.record, plan.now)[0])
 
     def conclusion(self, plan_id: str, record: PlanRecord, now: int) -> list[tuple[Any, ...]]:
         """Make the commands that tell the record of its goal of a plan's end."""

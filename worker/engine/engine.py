@@ -7,46 +7,28 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
-from itertools import chain
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import TimeoutError as RedisTimeoutError
-
 from tasks.base.batches import batches
-from tasks.base.errors import EVERY_STEP, NeedsSteps, Overtaken
-from tasks.base.policy import BUILT_IN
-from tasks.base.policy_version import is_newer
+from tasks.base.errors import Overtaken
+from tasks.handlers.breaker import Terms
 from tasks.handlers.commands import needs_reconcile
-from tasks.plan.changeset import Changeset
-from tasks.plan.hot_plan import HotPlan
-from tasks.plan.lifecycle import PLAN_ENDS
-from tasks.plan.snapshot import Clocks, Snapshot
-from tasks.policy import plain_success
-from worker.engine.commit_results import CommitResults, Decided, describe
+from tasks.plan.snapshot import Clocks
+from worker.engine.breakers import Breakers
+from worker.engine.commit_results import CommitResults
+from worker.engine.decisions import Decisions
 from worker.engine.quota import Quota
-from worker.engine.router import Router, Work
-from worker.host.code_version import CODE_VERSION
-from worker.store import functions, goal_record
+from worker.engine.router import Router
+from worker.store import functions
 from worker.store import keys as names
 from worker.store.event_keeper import EventKeeper
 from worker.store.functions import FunctionsMissing
 from worker.store.list_keeper import ListKeeper
 from worker.store.memory import ServerMemory
-from worker.store.plans import (
-    Begun,
-    NoSnapshot,
-    PlanStore,
-    PlanTalk,
-    Reconnected,
-    RolledBack,
-    UnreadablePlan,
-    Write,
-)
+from worker.store.plans import PlanStore, Reconnected, RolledBack
 from worker.store.policies import Policies
 from worker.streams import release
 from worker.streams.inbox import StreamEntry
-from worker.telemetry import tracing
 from worker.telemetry.commit_counts import BatchCounts
 
 P = ParamSpec("P")
@@ -62,8 +44,6 @@ ROUNDS = 8  # a busy plan waits for the next batch after this many looks
 SWEEP_LOCK_MS = 10_000
 PATIENCE_S = 10.0  # with plans that others decide about while they have to be paused
 DUE_PAGE = 256
-READ_AT_ONCE = 32  # plans whose snapshots are read together
-DECIDE_AT_ONCE = 16  # plans, or plain outcomes, while the server writes those before; more cost its allocator time
 
 
 def _with_retries(work: Callable[Concatenate[Engine, P], T]) -> Callable[Concatenate[Engine, P], T]:
@@ -108,16 +88,22 @@ class Engine:
     memory: ServerMemory
     policies: Policies
     events_s: int = 3600  # for which events are kept
+    breaker_terms: Terms = field(default_factory=Terms)
+    pending_look: object = field(default_factory=object, init=False)  # another one once what is pending was read
     _lists: ListKeeper = field(init=False)
     _events: EventKeeper = field(init=False)
+    _breakers: Breakers = field(init=False)
     _reread: bool = field(default=True, init=False)  # what is pending; at first the server has to be compared, too
     _batch: BatchCounts = field(default_factory=BatchCounts, init=False)
     _results: CommitResults = field(init=False)
+    _decisions: Decisions = field(init=False)
 
     def __post_init__(self) -> None:
         client, partition = self.store.client, self.store.partition
         self._lists = ListKeeper(client, partition)
         self._results = CommitResults(self.store, self.router, self.quota, self._batch)
+        self._decisions = Decisions(self.router, self.policies, self._results)
+        self._breakers = Breakers(client, partition, self.breaker_terms)
         self._events = EventKeeper(client, partition, self.memory, self.events_s)
 
     @_with_retries
@@ -129,23 +115,28 @@ class Engine:
         end = time.monotonic() + DRAIN_S * share
         linger = LINGER_MS if share >= SHARE_TO_LINGER else None
         while self.router.read(linger):
-            self._settle()
+            self._settle(reads_on=True)
             if time.monotonic() >= end:
                 break
-        self._settle()  # the last counters
+        self._settle_last()
         return bool(self.router.waiting)
 
-    def apply(self, entries: Sequence[StreamEntry]) -> bool:
+    def apply(self, entries: Sequence[StreamEntry], since: object) -> bool:
         """Apply outcomes that were read as this engine's consumer, and what is left of earlier ones.
 
-        Returns whether some are not applied.
+        `since` is what `pending_look` was before they were read. Returns whether some are not applied.
         """
+        if since is not self.pending_look:  # they may have been applied then, as pending
+            self.router.take(entries)
+            return self._go_on(read_again=True)
         if not self._reread:  # else they are read again, with all that is pending
             self.router.put(entries)
         return self._go_on()
 
     @_with_retries
-    def _go_on(self) -> bool:
+    def _go_on(self, *, read_again: bool = False) -> bool:
+        if read_again:
+            self._apply_pending()
         self._settle()
         return bool(self.router.waiting)
 
@@ -164,9 +155,7 @@ class Engine:
     def carry_on(self, plan_id: str) -> None:
         """Go on with work that a commit left over."""
         self.router.of(plan_id)
-        self._settle()
-        if self.router.has_news:  # the next commit may be another worker's
-            self._settle()
+        self._settle_last()
 
     @_with_retries
     def sweep(self, token: str, share: float = 1.0) -> None:
@@ -179,6 +168,7 @@ class Engine:
             raise RolledBack
         self._lists.mend()
         self._events.cut()
+        self._look_at_breakers()
         end = time.monotonic() + DRAIN_S * share
         while time.monotonic() < end:
             plans, clocks = self._due(token)
@@ -215,9 +205,12 @@ class Engine:
         self.store.commits.forget_loss()
 
     def _apply_pending(self) -> None:
+        self._settle_last()  # what was done with is pending until that is written
+        self.router.let_go()
         for _ in self.router.read_pending():
             self._settle()
         self._settle()
+        self.pending_look = object()
 
     def _due(self, token: str) -> tuple[list[bytes], Clocks]:
         partition = self.store.partition
@@ -233,29 +226,25 @@ class Engine:
             release.date_anew(self.store.client, streams)
         return due, Clocks(*clocks)
 
-    def _settle(self) -> None:
-        """Decide about every plan that waits, round by round on fresh state; busy plans stay for the next batch."""
+    def _settle(self, *, reads_on: bool = False) -> None:
+        """Decide about every plan that waits, round by round on fresh state; busy plans stay for the next batch.
+
+        Where it `reads_on` and many outcomes came, the next are asked for before the commits of these, and decoded
+        while the server writes.
+        """
         router = self.router
         for _ in range(ROUNDS):
             works = list(router.waiting.items())
             if not works and not router.has_news:
                 return
             tight = not self.memory.takes_steps  # asked before the talk, which has the connection to itself
-            decided: list[Decided] = []
+            question = router.question() if reads_on else ()
             self._batch.begin()
             began_ns = time.time_ns()
             with self.store.talk() as talk:
-                known, others = self._lend(talk, works, tight=tight)
-                asks = [work.ask(plan_id) for plan_id, work in others]
-                talk.begin(asks)
-                for part in batches(known, DECIDE_AT_ONCE):
-                    decided += self._decide_all(talk, part, tight=tight)
-                for some, part_asks in zip(batches(others, READ_AT_ONCE), batches(asks, READ_AT_ONCE), strict=True):
-                    begun = zip(some, talk.snapshots(part_asks), strict=True)
-                    read = [(plan_id, work, plan) for (plan_id, work), plan in begun]
-                    for part in batches(read, DECIDE_AT_ONCE):
-                        decided += self._decide_all(talk, part, tight=tight)
+                decided = self._decisions.make(talk, works, question, tight=tight)
                 talk.beside(router.take_beside())
+                ahead = router.decode(talk.receive(len(question)))
                 since = time.perf_counter()
                 verdicts = talk.verdicts()
                 self._batch.commit_s += time.perf_counter() - since
@@ -263,117 +252,20 @@ class Engine:
             for one, verdict in zip(decided, verdicts, strict=True):
                 self._results.take(one, verdict, began_ns)
             self._batch.end(verdicts)
-            if not decided or not router.waiting:  # another look would not help
+            if question:
+                router.put_ahead(ahead)
+            if any(one.write and one.write.changeset.concerns_breaker for one in decided):
+                self._look_at_breakers()
+            if not decided or not router.waiting or ahead:  # another look would not help, or is the next batch's
                 return
 
-    def _lend(
-        self, talk: PlanTalk, works: Sequence[tuple[str, Work]], *, tight: bool
-    ) -> tuple[list[tuple[str, Work, Begun]], list[tuple[str, Work]]]:
-        """Find the plans that can be decided about as they are known here, and those that have to be read."""
-        if tight or not talk.lends:
-            return [], [*works]
-        known: list[tuple[str, Work, Begun]] = []
-        others: list[tuple[str, Work]] = []
-        for plan_id, work in works:
-            if (work.plain or work.needs_no_reading) and (plan := talk.lend(plan_id, work.ask)):
-                known.append((plan_id, work, plan))
-            else:
-                others.append((plan_id, work))
-        return known, others
+    def _settle_last(self) -> None:
+        """Decide about what waits, and write its counters, too: the next commit may be another worker's."""
+        self._settle()
+        if self.router.has_news:
+            self._settle()
 
-    def _decide_all(self, talk: PlanTalk, works: Sequence[tuple[str, Work, Begun]], *, tight: bool) -> list[Decided]:
-        """Decide about some plans, and send what is to be written; plain changes go in one call, before the others."""
-        since = time.perf_counter()
-        now = 0 if tight or tracing.is_on() else talk.now()  # 0: nothing counts as plain
-        calls: list[list[Decided]] = [[]]  # the plain ones; those of one plan have to be in one call
-        ordinary: list[Decided] = []
-        for plan_id, work, plan in works:
-            if isinstance(plan, HotPlan):
-                if now and (made := self._decide_plain(plan_id, work, plan, now)):
-                    if len(calls[-1]) + len(made) > DECIDE_AT_ONCE:
-                        calls.append([])
-                    calls[-1] += made
-                    continue
-                plan = talk.view(plan, work.ask(plan_id))
-            if one := self._decide(plan_id, work, plan, tight=tight):
-                ordinary.append(one)
-        self._batch.decide_s += time.perf_counter() - since
-        for some in calls:
-            talk.commit_plain([one.plain for one in some if one.plain])
-        talk.commit([one.write for one in ordinary if one.write])
-        return [*chain.from_iterable(calls), *ordinary]
-
-    def _decide_plain(self, plan_id: str, work: Work, plan: HotPlan, now: int) -> list[Decided]:
-        """Decide about reports of one plan, one after the other; the first that is not plain waits for another look."""
-        made: list[Decided] = []
-        reports = work.plain[:DECIDE_AT_ONCE]
-        if not reports or not self._knows_policy(plan):
-            return made
-        for report in reports:
-            spent = plan.record.spent["tokens"]
-            change = plain_success.decide(plan, report, now, CODE_VERSION)
-            if change is None:
-                break
-            booked = plan.record.spent["tokens"] - spent
-            made.append(Decided(plan_id, work, None, None, booked, change, plan))
-        return made
-
-    def _knows_policy(self, plan: HotPlan) -> bool:
-        """Whether this worker knows the policy that a plan was made under; the plan has it then."""
-        if plan.policy is None:
-            plan.policy = self.policies.find(plan.record.head.policy)
-        return plan.policy is not None
-
-    def _decide(self, plan_id: str, work: Work, plan: Begun, *, tight: bool) -> Decided | None:
-        """Decide about one plan; None where another worker has it, or there is nothing to decide about.
-
-        Where deciding fails the commit writes nothing and only gives the lock back.
-        """
-        if plan is NoSnapshot.GONE:
-            self.router.answer_gone(plan_id, work)
-        elif isinstance(plan, UnreadablePlan):
-            log.error("plan unreadable", extra={"plan_id": plan_id, "error": str(plan)})
-            self.router.isolate_failure(plan_id, work, time.time_ns() // 1_000_000)
-        if not isinstance(plan, Snapshot):
-            return None
-        plan.short_of_memory = tight
-        policy = self.policies.find(plan.record.head.policy)
-        if (policy is None or is_newer(plan.record)) and not work.only_pauses:
-            self.router.leave_to_newer(plan_id, work, plan.now)
-        else:
-            plan.policy = policy or BUILT_IN
-            try:
-                had_ended, spent = plan.record.state in PLAN_ENDS, plan.record.spent["tokens"]
-                changeset = work.decide(plan)
-                if changeset.settles:
-                    self._answer_goal(plan, changeset.settles)
-                if had_ended and work.due:
-                    self._conclude_again(plan)
-                acks = [(entry.stream, entry.entry_id) for entry, _ in work.messages if entry]
-                return Decided(plan_id, work, Write(changeset, acks), plan, plan.record.spent["tokens"] - spent)
-            except NeedsSteps as missing:
-                work.extra |= self._named(plan_id, missing.step_ids)
-            except (FunctionsMissing, RedisConnectionError, RedisTimeoutError):  # not the plan's fault
-                raise
-            except Exception:
-                log.exception("decision failed", extra=describe(plan_id, plan.record))
-                self.router.isolate_failure(plan_id, work, plan.now)
-        return Decided(plan_id, None, Write(Changeset(plan_id, plan.record.version, plan.now)))
-
-    def _named(self, plan_id: str, names: frozenset[str]) -> frozenset[str]:
-        """Put the ids of the plan's steps in the place of EVERY_STEP."""
-        if EVERY_STEP not in names:
-            return names
-        ids: Any = self.store.client.hkeys(self.store.partition.plan(plan_id).status)
-        return names - {EVERY_STEP} | {step_id.decode() for step_id in ids}
-
-    def _answer_goal(self, plan: Snapshot, verdict: str) -> None:
-        """Write a goal's verdict: in another slot, so before the commit. Who dies here leaves the answer pending."""
-        head, reason = plan.record.head, plan.record.cause
-        place, kept_s = (head.goal_id, head.tenant), self.store.retention_s
-        goal_record.settle(self.store.client, place, plan.plan_id, verdict, reason, kept_s, *goal_record.OPEN)
-
-    def _conclude_again(self, plan: Snapshot) -> None:
-        """Tell a goal's record of an end that nobody confirmed; the commit that follows sets the plan's last timer."""
-        if "ended" in plan.record.times:
-            functions.call(self.store.client, *self._results.conclusion(plan.plan_id, plan.record, plan.now)[0])
+    def _look_at_breakers(self) -> None:
+        """Pause repositories of which many plans fail alike, or go on with what became of such a pause."""
+        if self._breakers.look():
+            self.store.hot.scopes = None  # the standing commands are others now

@@ -25,12 +25,14 @@ from schemas.envelope import Problem
 from schemas.goal import Goal
 from schemas.traceparent import read_traceparent
 from tasks.handlers.goals import PlanSeed
-from tasks.plan.changeset import Changeset
+from tasks.plan.changeset import Changeset, claims_name
+from tasks.plan.file_claims import FileClaims
 from tasks.plan.snapshot import Grant
 from worker.engine.admission import Admission, fresh_plan_id
 from worker.engine.goal_answer import GoalAnswer, count_calls
 from worker.engine.plan_creation import PlanCreation
-from worker.store import functions, goal_record, policies
+from worker.store import file_claims, functions, goal_record, policies
+from worker.store.file_claims import ClaimsAsk
 from worker.store.functions import Talk
 from worker.store.keys import Partition, goal_ids
 from worker.store.policies import PolicyUnreadable
@@ -64,6 +66,19 @@ class NewGoal:
     def places(self) -> tuple[str, ...]:
         """Where its record may lie, the one that it would get first."""
         return goal_ids(self.goal_id, self.goal.tenant)
+
+    @property
+    def claims_calls(self) -> list[RedisCommand]:
+        """The call that reads who claims its files, as far as it names them; none where there is no repository.
+
+        What nobody has read of is taken for free, which the commit finds out.
+        """
+        repo = self.goal.context.repo
+        return (
+            [file_claims.read_call(self.partition, ClaimsAsk(self.goal.tenant, repo, self.goal.allowed_files))]
+            if repo
+            else []
+        )
 
     @property
     def answer(self) -> GoalAnswer:
@@ -123,6 +138,7 @@ class GoalBatch:
             calls += admission.seed_calls(new.partition, new.goal)
             calls += admission.live_calls(new.goal.tenant)
             calls += [policies.current_call(new.goal.tenant), *(("EXISTS", place) for place in new.places[1:])]
+            calls += new.claims_calls
         replies = functions.ask(self.client, calls)
         admitted: list[tuple[NewGoal, PlanSeed]] = []
         for tenant, count in Counter(new.goal.tenant for new in found).items():
@@ -134,7 +150,8 @@ class GoalBatch:
                 for new in theirs:
                     if not any(replies["EXISTS", place] for place in new.places[1:]):
                         about = (new.partition, new.goal, new.goal_id, new.plan_id, replies, new.given)
-                        admitted.append((new, replace(admission.fresh_seed(*about), policy=policy)))
+                        claims = next((file_claims.decode(replies[call]) for call in new.claims_calls), None)
+                        admitted.append((new, replace(admission.fresh_seed(*about), policy=policy, claims=claims)))
         return admitted
 
     def _claim_and_write(self, admitted: Sequence[tuple[NewGoal, PlanSeed]]) -> list[NewGoal]:
@@ -158,17 +175,22 @@ class GoalBatch:
         return [new for new, _ in ours if new.plan_id in written]
 
     def _prepare(self, admitted: Sequence[tuple[NewGoal, PlanSeed]]) -> list[Changeset | None]:
-        """Decide about each goal; what it takes of a day budget is taken from what the next one finds there."""
+        """Decide about each goal; the next one finds what it takes of a day budget taken, and its files claimed."""
         prepared: list[Changeset | None] = []
         left: dict[tuple[int, str], Grant] = {}
+        claimed: dict[tuple[int, str], dict[str, str]] = {}
         for new, seed in admitted:
             place = new.partition.number
             grants = {scope: left.get((place, scope), grant) for scope, grant in seed.grants.items()}
+            repository = (place, claims_name(new.goal.tenant, new.goal.context.repo or ""))
+            claims = seed.claims and FileClaims({**seed.claims.files, **claimed.get(repository, {})})
             changeset = None
             with suppress(Exception):  # it is tried alone, and what fails there is told and counted against it
-                changeset = self.creation.prepare(replace(seed, grants=grants), new.goal)
+                changeset = self.creation.prepare(replace(seed, grants=grants, claims=claims), new.goal)
             for scope, used in changeset.taken.items() if changeset else ():
                 left[place, scope] = grants[scope]._replace(left=grants[scope].left - used)
+            for one in changeset.claims if changeset else ():
+                claimed.setdefault(repository, {})[one.file] = one.claims
             prepared.append(changeset)
             if threading.current_thread() is not threading.main_thread():
                 time.sleep(0)  # beside a pool of one slot, whose own thread applies outcomes

@@ -21,6 +21,7 @@ from tasks.handlers import goals
 from tasks.handlers.goals import CHUNK, PlanSeed
 from tasks.plan.changeset import Changeset, plan_history
 from tasks.plan.lifecycle import PLAN_ENDS
+from tasks.policy.overlaps import patched_files
 from tasks.rules import budget
 from tasks.rules.strategy import Answer, Consult, Draft, Drafted, NothingToDo, Rejected, Setting
 from tasks.rules.validation import reject
@@ -30,9 +31,11 @@ from worker.drafters.consulting import NONE, Consulting
 from worker.engine.admission import Admission
 from worker.engine.decision_spans import note_sends
 from worker.engine.engine import Engine
+from worker.engine.plan_cache import PlanCache
 from worker.engine.router import Router
-from worker.store import endpoints, goal_record
+from worker.store import endpoints, file_claims, functions, goal_record
 from worker.store.commits import Commits
+from worker.store.file_claims import ClaimsAsk
 from worker.store.keys import Partition
 from worker.store.plans import PlanStore, Reconnected, RolledBack, Write, full_queue
 from worker.store.policies import Policies
@@ -85,6 +88,7 @@ class PlanCreation:
     admission: Admission
     consulting: Consulting
     policies: Policies
+    cache: PlanCache
     catalogue: Catalogue = CATALOGUE
 
     def find(self, plan_id: str) -> GoalResult | None:
@@ -147,8 +151,17 @@ class PlanCreation:
             return self._keep(context, plan_seed, goal, setting)
         setting = replace(setting, policy=policy)
         answer = goals.plan(goal, self.catalogue, setting)
+        asked = self.cache.asked(goal, setting, answer, self.consulting.identity(setting.drafter))
+        kept = self.cache.answer(context.partition, asked) if asked and plan_seed.version == 0 else None
+        if kept:
+            answer = kept
+        elif asked and isinstance(answer, Draft):  # a step of it asks
+            answer = self.cache.keep(asked, answer, ())
         if isinstance(answer, Consult):
-            answer, tokens = self._consult(context, plan_seed, goal, setting, answer)
+            answer, drafted = self._consult(context, plan_seed, goal, setting, answer)
+            tokens = sum(said.tokens for said in drafted)
+            if asked and isinstance(answer, Draft):
+                answer = self.cache.keep(asked, answer, drafted)
             plan_seed = self.admission.plan_seed(  # time has passed
                 context.partition, goal, goal_id, plan_id, traceparent
             )
@@ -161,13 +174,13 @@ class PlanCreation:
                 return made
         made = self._keep(context, plan_seed, goal, answer)
         if made.planned:
-            self._count_source(goal)
+            self._count_source(goal, "cache" if kept else None)
         return made
 
     def prepare(self, plan_seed: PlanSeed, goal: Goal) -> Changeset | None:
         """Decide about a task that needs nothing but itself, without asking anybody.
 
-        None where its plan is not one commit that starts its first steps and is done: `create` knows the other ways.
+        None where its plan is not one commit after which there is nothing left to do: `create` knows the other ways.
         """
         if goal.kind is not GoalKind.TASK or goal.callback:
             return None
@@ -178,8 +191,10 @@ class PlanCreation:
         answer = goals.plan(goal, self.catalogue, setting)
         if not isinstance(answer, Draft) or answer.question or len(answer.steps) > CHUNK:
             return None
+        if self.cache.asked(goal, setting, answer, self.consulting.identity(setting.drafter)):
+            return None
         (changeset,) = goals.accept(plan_seed, goal, answer)
-        is_whole = not (changeset.ends or changeset.more or changeset.short or lines_of(changeset))
+        is_whole = not (changeset.ends or changeset.more or changeset.short)
         return changeset if is_whole else None
 
     def commit(self, prepared: Sequence[tuple[Goal, Changeset]]) -> set[str]:
@@ -201,12 +216,13 @@ class PlanCreation:
                     written.add(changeset.plan_id)
                     count_first_steps([changeset], goal.kind)
                     self._count_source(goal)
+                    self._log(context.partition, changeset)
         return written
 
-    def _count_source(self, goal: Goal) -> None:
+    def _count_source(self, goal: Goal, source: str | None = None) -> None:
         setting = self.consulting.setting(goal)
         if isinstance(setting, Setting):
-            HERE.count(metrics.PLANS, source_of(goal, setting.drafter))
+            HERE.count(metrics.PLANS, source or source_of(goal, setting.drafter))
 
     def _keep(self, context: PartitionContext, plan_seed: PlanSeed, goal: Goal, answer: Answer) -> GoalResult:
         if isinstance(answer, NothingToDo):
@@ -215,6 +231,7 @@ class PlanCreation:
             self._write(context, [goals.refuse(plan_seed, goal, answer)])
             return self.find(plan_seed.plan_id) or GoalResult(GoalVerdict.REJECTED, answer.reason)
         assert isinstance(answer, Draft)  # noqa: S101 (no strategy asks more than MOST_QUESTIONS)
+        plan_seed = self._with_claims(context.partition, plan_seed, goal, answer)
         changesets = list(goals.accept(plan_seed, goal, answer))
         while full := self._write(context, changesets):
             plan_seed = replace(plan_seed, full=plan_seed.full | {full})
@@ -225,6 +242,15 @@ class PlanCreation:
         if answer.question:
             return GoalResult(GoalVerdict.NEEDS_INPUT, answer.question.kind)
         return GoalResult(GoalVerdict.PLANNED)
+
+    def _with_claims(self, partition: Partition, plan_seed: PlanSeed, goal: Goal, draft: Draft) -> PlanSeed:
+        """Read what plans claim of the files that a draft's steps may patch."""
+        files, repo = patched_files(draft.steps), goal.context.repo
+        if not files or not repo:
+            return plan_seed
+        asked = ClaimsAsk(goal.tenant, repo, files)
+        reply = functions.call(self.client, *file_claims.read_call(partition, asked))
+        return replace(plan_seed, claims=file_claims.decode(reply))
 
     def _setting(self, partition: Partition, goal: Goal, now: int) -> Setting | Rejected:
         """Gather what surrounds a goal; templates of tasks need nothing of what plans before it left."""
@@ -249,17 +275,17 @@ class PlanCreation:
 
     def _consult(
         self, context: PartitionContext, plan_seed: PlanSeed, goal: Goal, setting: Setting, question: Answer
-    ) -> tuple[Answer, int]:
+    ) -> tuple[Answer, tuple[Drafted, ...]]:
         """Ask the goal's drafter until its strategy has a plan; meanwhile the plan can be seen and cancelled.
 
-        Returns what the strategy made of the answers, and the tokens that they took.
+        Returns what the strategy made of the answers, and the answers.
         """
         for scope, grant in plan_seed.grants.items():
             if grant.exhausted and grant.left <= 0:  # nothing is left to pay a drafter with today
                 message = f"The day budget of {scope} is used up, so no drafter is asked: "
                 message += "top it up, or send the goal again tomorrow."
                 error = FieldError(pointer="/drafter", code="day_budget_exhausted", message=message)
-                return reject(error.code, (error,)), 0
+                return reject(error.code, (error,)), ()
         if plan_seed.version == 0:
             self._write(context, [goals.await_draft(plan_seed, goal, self.consulting.patience_ms)])
         key = context.partition.plan(plan_seed.plan_id).plan
@@ -276,7 +302,7 @@ class PlanCreation:
             said = said or self.consulting.ask(*about, replace(question, base=base), stop)
             setting = replace(setting, drafted=(*setting.drafted, said))
             question = goals.plan(goal, self.catalogue, setting)
-        return question, sum(said.tokens for said in setting.drafted)
+        return question, setting.drafted
 
     def _write(self, context: PartitionContext, changesets: list[Changeset]) -> str | None:
         """Write the plan, several commits at a time since their versions are known; raises when another was faster.
@@ -297,11 +323,15 @@ class PlanCreation:
         if tracing.is_on():
             note_sends(context.partition, changesets, tracing.traceparent(), began_ns)
         last = changesets[-1]
-        if (lines := lines_of(last)) and (record := self._read(context.partition, last.plan_id)):
-            log_status(last.plan_id, record, lines, last.now, ends=last.ends)
+        self._log(context.partition, last)
         if last.more or last.short:
             context.engine.carry_on(last.plan_id)
         return None
+
+    def _log(self, partition: Partition, change: Changeset) -> None:
+        """Log for what a plan waits, or that it has ended."""
+        if (lines := lines_of(change)) and (record := self._read(partition, change.plan_id)):
+            log_status(change.plan_id, record, lines, change.now, ends=change.ends)
 
 
 def _unaffordable(limit: int | None, drafted: Sequence[Drafted], question: Consult) -> Drafted | None:

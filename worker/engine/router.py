@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from msgspec import Struct
@@ -20,6 +21,7 @@ from tasks.plan.changeset import Changeset
 from tasks.plan.report import PlainReport, Report
 from tasks.plan.snapshot import READY_PAGE, Clocks, Snapshot
 from worker.store import functions, keys
+from worker.store.file_claims import ClaimsAsk
 from worker.store.keys import Partition, partition_of
 from worker.store.plans import Ask
 from worker.streams.decode import read_command, read_outcome, read_plain_outcome
@@ -33,8 +35,11 @@ COMMANDS_S = 0.2  # between looks for commands while outcomes are drained
 RETRY_MS = 60_000  # until a plan is looked at again whose look has failed
 FOR_NEWER = "newer-workers"  # the consumer that holds what only newer workers may decide
 MESSAGES_A_COMMIT = 32  # of one plan; more wait for the next round
+LEAST_AHEAD = 64  # outcomes in a batch, so that the next is read before this one is committed
 MAX_PAGE = 256  # of the ready queue; a plan whose files are that much taken waits for one of them
 NEWER_MS = 2000  # until the timer of such a plan runs out again, perhaps for a newer worker
+
+NewOutcome = tuple[StreamEntry, PlainReport | None]  # with the report where it has the strict form
 
 
 class Work(Struct):
@@ -50,6 +55,7 @@ class Work(Struct):
     page: int = READY_PAGE
     extra: frozenset[str] = frozenset()  # steps and notes that the decision turned out to need beside those
     full: frozenset[str] = frozenset()  # queues that had no room for what was decided
+    claims: ClaimsAsk | None = None  # on which files the decision turned out to rest
 
     @property
     def messages(self) -> list[tuple[StreamEntry | None, Any]]:
@@ -66,7 +72,7 @@ class Work(Struct):
     @property
     def plain(self) -> list[PlainReport]:
         """The reports of the next decision where all are in the strict form, and there is nothing else."""
-        if self.due or self.commands or self.extra or self.full:
+        if self.due or self.commands or self.extra or self.full or self.claims:
             return []
         found = []
         for _, report in self.reports[: self.size]:
@@ -80,7 +86,7 @@ class Work(Struct):
     @property
     def needs_no_reading(self) -> bool:
         """Whether a copy of the plan is enough to decide: there are outcomes with leases, and nothing else."""
-        if self.due or self.commands or self.extra or self.full:
+        if self.due or self.commands or self.extra or self.full or self.claims:
             return False
         return not any(report.needs_lease for _, report in self.reports[: self.size])
 
@@ -102,7 +108,7 @@ class Work(Struct):
             named = [report.step_id for _, report in reports]
             claims_matter = any(report.needs_lease for _, report in reports)
         steps = dict.fromkeys([*named, *sorted(self.extra)])
-        return Ask(plan_id, list(steps), claims_matter, self.page)
+        return Ask(plan_id, list(steps), claims_matter, self.page, self.claims)
 
     def decide(self, snapshot: Snapshot) -> Changeset:
         """Apply what is to be decided to the snapshot. Pure."""
@@ -126,6 +132,7 @@ class Work(Struct):
         else:
             del self.reports[: self.size]
         self.extra = self.full = frozenset()
+        self.claims = None
         wider = changeset.wider and self.page < MAX_PAGE
         self.page = self.page * 8 if wider else READY_PAGE
         return not (self.reports or self.commands or changeset.more or changeset.short or wider)
@@ -149,6 +156,8 @@ class Router:
     beside: list[RedisCommand] = field(default_factory=list)
     _astray: list[tuple[StreamEntry, str]] = field(default_factory=list, init=False)  # and where its plan is
     _looked: float = field(default=0.0, init=False)  # when commands were read
+    _came: int = field(default=0, init=False)  # outcomes with the last reading of new ones
+    _is_ahead: bool = field(default=False, init=False)  # whether that was made before its turn
     _left_some: bool = field(default=False, init=False)  # to newer workers, and said so
 
     def of(self, plan_id: str) -> Work:
@@ -164,8 +173,27 @@ class Router:
         if block_ms is None or time.monotonic() - self._looked >= COMMANDS_S:
             self._looked = time.monotonic()
             self._sort_commands(self.commands.read())
-        self.put(self.inbox.read(block_ms=None if self.waiting else block_ms))
+        if not (self._is_ahead and self.waiting):
+            entries = self.inbox.read(block_ms=None if self.waiting else block_ms)
+            self._came = len(entries)
+            self.put(entries)
+        self._is_ahead = False
         return bool(self.waiting or self.beside)
+
+    def question(self) -> Sequence[RedisCommand]:
+        """Make the command that reads new outcomes, where so many came last that more are probably there."""
+        return (self.inbox.read_command(),) if self._came >= LEAST_AHEAD else ()
+
+    def decode(self, replies: Sequence[Any]) -> list[NewOutcome]:
+        """Read the reply to `question`, if there is one; where that was refused the next reading is, too."""
+        read = [self.inbox.entries_of(reply) for reply in replies if not isinstance(reply, Exception)]
+        return [(entry, read_plain_outcome(entry)) for entry in chain.from_iterable(read)]
+
+    def put_ahead(self, outcomes: Sequence[NewOutcome]) -> None:
+        """Put outcomes that were read before the turn of `read`, which then does not read any."""
+        self._came = len(outcomes)
+        self._is_ahead = bool(outcomes)
+        self._put(outcomes)
 
     def take_over(self, idle_ms: int) -> int:
         """Make entries ours that a dead worker had read.
@@ -178,6 +206,11 @@ class Router:
             HERE.count(metrics.TAKEN_OVER, by=taken)
         return taken
 
+    def take(self, entries: Sequence[StreamEntry]) -> None:
+        """Make those of `entries` that are still pending ours, to be read as pending."""
+        for command in self.inbox.give_away(entries, self.inbox.consumer):
+            functions.call(self.inbox.client, *command)
+
     def read_pending(self) -> Iterator[None]:
         """Read again, page by page, every entry that is pending here.
 
@@ -189,6 +222,14 @@ class Router:
             self.put(entries)
             yield
             after = entries[-1].entry_id.decode()
+
+    def let_go(self) -> None:
+        """Drop the messages that wait: they are pending, and about to be read again. Timers and work left over stay."""
+        for plan_id, work in [*self.waiting.items()]:
+            if work.due:
+                work.reports, work.commands = [], [each for each in work.commands if each[0] is None]
+            elif work.reports or any(entry for entry, _ in work.commands):
+                del self.waiting[plan_id]
 
     def forget(self) -> None:
         """Drop what was read: it is still pending, and will be read again."""
@@ -212,12 +253,15 @@ class Router:
 
     def put(self, entries: Sequence[StreamEntry]) -> None:
         """Put each entry with its plan; what is not for us or cannot be read goes where it belongs."""
-        for entry in entries:
+        self._put([(entry, read_plain_outcome(entry)) for entry in entries])
+
+    def _put(self, outcomes: Sequence[NewOutcome]) -> None:
+        for entry, plain in outcomes:
+            if plain is not None:
+                self.of(plain.said.plan_id).reports.append((entry, plain))
+                continue
             if not entry.fields:  # deleted while it was pending
                 self.beside += self.inbox.drop((entry,))
-                continue
-            if (plain := read_plain_outcome(entry)) is not None:
-                self.of(plain.said.plan_id).reports.append((entry, plain))
                 continue
             try:
                 found = read_outcome(entry)
@@ -262,6 +306,7 @@ class Router:
             plans, plan = self.partition.plans, self.partition.plan(plan_id).plan
             self.beside += [("ZREM", self.partition.timers, plan_id), ("ZREM", plans, plan_id)]
             self.beside.append(("FCALL", functions.LIST, 2, plans, plan, plan_id, ""))
+            self.beside.append(("FCALL", functions.RELEASE_FILES, 1, self.partition.timers, plan_id))
         partition = Partition(partition_of(plan_id, self.partitions))
         if partition.number != self.partition.number:
             self._astray += [(entry, partition.outcomes) for entry, _ in work.reports]

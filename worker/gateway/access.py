@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from math import ceil
 from typing import Annotated
 
@@ -23,17 +24,31 @@ READS = frozenset({"GET", "HEAD", "OPTIONS"})
 BEARER = HTTPBearer(auto_error=False, description="A key: `pk_<id>_<secret>`.")
 
 
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What a caller may see: things of its tenant and of its repositories; of all where none are named."""
+
+    tenant: str | None = None
+    repositories: tuple[str, ...] = ()
+
+    def reaches(self, tenant: str, repo: str | None) -> bool:
+        """Tell whether things of this tenant and repository are seen; others do not exist for the caller (404)."""
+        return self.tenant in (None, tenant) and (not self.repositories or repo in self.repositories)
+
+
 class Access:
     """A caller: what its key lets it see and do."""
 
-    def __init__(self, key: ApiKey, client: Redis, shown: api_keys.Shown) -> None:
+    def __init__(self, key: ApiKey, client: Redis, shown: api_keys.Shown, session: str | None = None) -> None:
         self.key = key
+        self.sight = Sight(key.tenant, key.repositories)
         self._client = client
-        self._shown = shown
+        self.shown = shown
+        self.session = session
 
     def lasts(self) -> bool:
-        """Tell whether the key still holds; who waits or streams asks every few seconds, and before it hands out."""
-        return api_keys.check(self._client, self._shown) is not None
+        """Tell whether the key and the session still hold; who waits or streams asks, and before it hands out."""
+        return self in lasting(self._client, [self])
 
     def name_of(self, controller: str) -> str:
         """Name a controller as it stands in leases: no key can speak for a controller of another."""
@@ -46,8 +61,7 @@ class Access:
 
     def may_see(self, tenant: str, repo: str | None) -> bool:
         """Tell whether things of this tenant and repository are the caller's; for it others do not exist (404)."""
-        whose = self.key.tenant in (None, tenant)
-        return whose and (not self.key.repositories or repo in self.key.repositories)
+        return self.sight.reaches(tenant, repo)
 
     def tenant_for(self, named: str | None) -> str:
         """Return the tenant of a goal: the key's. Raises Refusal 403 where the goal names another one."""
@@ -81,6 +95,19 @@ class Access:
             raise Refusal("wrong_repository", f"This key is for {', '.join(self.key.repositories)} alone.", 403)
 
 
+def lasting(client: Redis, callers: Collection[Access]) -> set[Access]:
+    """Find those of the callers whose key and session still hold, in two trips for all of them."""
+    sessions = list({each.session for each in callers if each.session})
+    signed_in = dict(zip(sessions, page_sessions.find_each(client, sessions), strict=True))
+    shown = list({each.shown for each in callers})
+    keys = dict(zip(shown, api_keys.check_each(client, shown), strict=True))
+    return {
+        each
+        for each in callers
+        if keys[each.shown] == each.key and (each.session is None or signed_in[each.session] == each.shown)
+    }
+
+
 def caller_of(client: Redis, token: str, *, counts: bool = True) -> Access:
     """Return the caller who shows a token; raises Refusal 401 where it is wrong.
 
@@ -89,19 +116,19 @@ def caller_of(client: Redis, token: str, *, counts: bool = True) -> Access:
     return _caller_with(client, api_keys.read_token(token), counts=counts)
 
 
-def caller_in_session(client: Redis, session: str) -> Access:
+def caller_in_session(client: Redis, session: str, *, counts: bool = True) -> Access:
     """Return the caller who signed in on the page; raises Refusal as `caller_of` does."""
-    return _caller_with(client, page_sessions.find(client, session), counts=True)
+    return _caller_with(client, page_sessions.find(client, session), session, counts=counts)
 
 
-def _caller_with(client: Redis, shown: api_keys.Shown | None, *, counts: bool) -> Access:
+def _caller_with(client: Redis, shown: api_keys.Shown | None, session: str | None = None, *, counts: bool) -> Access:
     key = api_keys.check(client, shown) if shown else None
     if shown is None or key is None:
         raise Refusal("wrong_key", "This key is wrong, over or revoked: ask for another.", 401)
     if counts and key.rate and (wait_ms := api_keys.take(client, key.key_id, key.rate)):
         detail = f"This key may make {key.rate} requests."
         raise Refusal("rate_limited", detail, 429, retry_after_s=ceil(wait_ms / 1000))
-    return Access(key, client, shown)
+    return Access(key, client, shown, session)
 
 
 def _caller(

@@ -12,13 +12,31 @@ from fastapi import FastAPI
 
 from schemas import codec
 from worker.gateway import openapi, problems
+from worker.gateway.broadcast import Broadcasts
 from worker.gateway.claiming import ClaimDesk
 from worker.gateway.context import Context
 from worker.gateway.event_hub import EventHub
 from worker.gateway.guard import Guard
 from worker.gateway.mcp_door import mcp_door
 from worker.gateway.oidc import Verifier
-from worker.gateway.page import acts, fleet_view, plan_list, plan_view, session, static_files
+from worker.gateway.page import (
+    acts,
+    backtest_view,
+    compare_view,
+    dead_view,
+    document_view,
+    fleet_view,
+    goal_view,
+    new_goal,
+    plan_list,
+    plan_view,
+    session,
+    spend_view,
+    static_files,
+    step_view,
+    time_line_view,
+    wide_acts,
+)
 from worker.gateway.queue_watch import BLOCK_S
 from worker.gateway.routes import (
     claims,
@@ -31,6 +49,7 @@ from worker.gateway.routes import (
     metrics,
     outcomes,
     plans,
+    stats,
     tokens,
     webhooks,
 )
@@ -47,10 +66,12 @@ log = logging.getLogger("planner.gateway")
 PATIENCE_S = 2.0  # of a door with Redis: its caller is told to come again, and others wait for the thread
 ROUTERS = (
     *(health.router, tokens.router, goals.router, plans.router, plans.of_plan),
-    *(commands.router, dead.router, fleet.router, metrics.router, events.router),
+    *(commands.router, dead.router, fleet.router, stats.router, metrics.router, events.router),
     *(webhooks.router, claims.router, outcomes.router),
     *(session.router, static_files.router, plan_list.router, plan_view.router, acts.router),
-    fleet_view.router,
+    *(fleet_view.router, document_view.router, time_line_view.router, step_view.router),
+    *(compare_view.router, backtest_view.router, spend_view.router),
+    *(new_goal.router, goal_view.router, wide_acts.router, dead_view.router),
 )
 
 
@@ -82,6 +103,7 @@ def create_app(settings: Settings) -> FastAPI:
 
     app = FastAPI(title="Planner", version=version("planner-worker"), lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.context = context
+    app.state.broadcasts = Broadcasts(context)
     app.state.counts = tuple  # tells nothing until the gateway serves
     app.state.shared = SharedState(client, settings.partitions)
     app.state.verifier = Verifier(oidc_file.issuers(settings.oidc_file))

@@ -20,8 +20,10 @@ from worker.webhooks.sources_file import SourcesFile
 MB = 1024 * 1024
 MAX_BYTES = MB  # of a body where nothing else is said
 MOST_OUTCOMES = 100  # in one request
+MAX_FORM_BYTES = 4 * MB  # of the page's form of a goal, whose report may be pasted or uploaded
 AROUND_BYTES = 64 * 1024  # what may stand around goals and outcomes
 WEBHOOKS = "/v1/webhooks/"
+GOAL_FORM = "/goals/new"
 
 GRACE_S = 20.0  # in which a body of any size may come ...
 LEAST_RATE = 32 * 1024  # ... and more time for each second's worth of bytes that came
@@ -42,6 +44,8 @@ def limit_of(path: str, settings: Settings, sources: SourcesFile | None = None) 
     """Return how many bytes a body for `path` may have."""
     if path == "/v1/goals":
         return settings.max_goal_bytes
+    if path == GOAL_FORM:
+        return MAX_FORM_BYTES
     if path == "/mcp":
         return settings.max_goal_bytes + AROUND_BYTES
     if path == "/v1/outcomes":

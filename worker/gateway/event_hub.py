@@ -70,7 +70,7 @@ class Subscription:
         return item
 
     async def batch(self, timeout_s: float) -> list[Event | Gap]:
-        """Return all that came as soon as there is some; nothing when the time is over, or the process ends."""
+        """Return all that came as soon as there is some; nothing when woken, or when the time or the process ends."""
         await self._wait(timeout_s)
         items = list(self._items)
         self._items.clear()
@@ -100,10 +100,14 @@ class Subscription:
         self._bytes += item.size
         self._items.append(item)
 
+    def wake(self) -> None:
+        """Have who waits now look for itself, though nothing came."""
+        self._came.set()
+
     def end(self) -> None:
         """Wake who waits: nothing more comes."""
         self.is_over = True
-        self._came.set()
+        self.wake()
 
 
 class EventHub:

@@ -19,6 +19,7 @@ from worker.gateway.event_position import LARGEST, NO_EPOCH, START, Place, Posit
 from worker.store import deployment
 from worker.store.keys import NO_TENANT, Partition
 
+STREAM_HEADERS = {"X-Accel-Buffering": "no"}  # a proxy that holds answers back would make a stream of none
 AROUND_BYTES = 256  # that an event takes beside its text
 
 

@@ -24,12 +24,25 @@ from redis.exceptions import RedisError
 from sentry_sdk.integrations.logging import ignore_logger
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
+from starlette.requests import Request, cookie_parser
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from schemas.envelope import Problem
 from schemas.traceparent import read_traceparent, trace_id_of
-from worker.gateway.access import NO_KEY, READS, Access, caller_of
-from worker.gateway.bodies import WEBHOOKS, Bodies, Gone, limit_of, nests_deeply, replayed, too_large
+from worker.gateway.access import NO_KEY, READS, SESSION_COOKIE, Access, caller_in_session, caller_of
+from worker.gateway.bodies import (
+    GOAL_FORM,
+    MAX_BYTES,
+    WEBHOOKS,
+    Bodies,
+    Gone,
+    limit_of,
+    nests_deeply,
+    replayed,
+    too_large,
+)
+from worker.gateway.page.route import refused
 from worker.gateway.problems import RETRY_S, Refusal, refusal_of, respond
 from worker.settings.settings import Settings
 from worker.telemetry import metrics, tracing
@@ -107,7 +120,7 @@ class Guard:
             return
         except Refusal as refusal:
             answer.closes = True  # what is left of the body is not read
-            await respond(refusal.problem, refusal.retry_after_s)(scope, receive, answer)
+            await _tell(scope, refusal)(scope, receive, answer)
         except Exception as error:
             _report(error)
             if answer.status:
@@ -133,7 +146,7 @@ class Guard:
                 scope.setdefault("state", {})["caller"] = await self._caller(headers, counts=True)
         async with AsyncExitStack() as held:
             if has_body:
-                limit = limit_of(path, self._settings, self._sources)
+                limit = await self._limit(headers, path)
                 if int(headers.get("content-length", "0")) > limit:
                     raise too_large(limit)
                 body = await held.enter_async_context(self._bodies.read(receive, limit))
@@ -160,6 +173,22 @@ class Guard:
             raise refusal_of(error) from error
         finally:
             self._checks.release()
+
+    async def _limit(self, headers: Headers, path: str) -> int:
+        """Return how many bytes a body may have: a large form is for those who have signed in."""
+        if path == GOAL_FORM and not await self._has_session(headers):
+            return MAX_BYTES
+        return limit_of(path, self._settings, self._sources)
+
+    async def _has_session(self, headers: Headers) -> bool:
+        session = cookie_parser(headers.get("cookie", "")).get(SESSION_COOKIE)
+        try:
+            found = await run_in_threadpool(caller_in_session, self._client, session, counts=False) if session else None
+        except RedisError as error:
+            raise refusal_of(error) from error
+        except Refusal:
+            return False
+        return found is not None
 
     def _check_host(self, headers: Headers, path: str) -> None:
         host = headers.get("host", "")
@@ -205,6 +234,14 @@ class _Answer:
                 await self._send(message)
         except TimeoutError:
             raise Gone from None
+
+
+def _tell(scope: Scope, refusal: Refusal) -> Response:
+    """Tell a refusal as a page to whoever came from one."""
+    is_page = not scope["path"].startswith(("/v1/", MCP)) and scope["path"] not in POLLED
+    if is_page and "text/html" in Headers(scope=scope).get("accept", ""):
+        return refused(Request(scope), refusal)
+    return respond(refusal.problem, refusal.retry_after_s)
 
 
 def _ids(headers: Headers) -> dict[str, str]:

@@ -25,6 +25,7 @@ log = logging.getLogger("planner.gateway")
 
 MAX_HEAD_BYTES = 16 * 1024
 BACKLOG = 2048
+MOST_UNSENT_BYTES = 64 * 1024  # of a connection, beside what is on its way
 KEEP_ALIVE_S = 15  # longer than most proxies' pauses between requests on one connection
 SPARE_FILES = 512  # descriptors for all else than callers' connections
 
@@ -48,10 +49,12 @@ class Gateway(Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Have answers sent at once: asyncio sees to that only for sockets that name their protocol, as few do.
 
-        Otherwise an answer's body would wait for the caller's delayed acknowledgement of its head, 40 ms.
+        Otherwise an answer's body would wait for the caller's delayed acknowledgement of its head, 40 ms. Of what a
+        slow reader has not taken the system holds little, so that what comes next is new when it is sent.
         """
-        for listener in sockets or ():
-            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # connections inherit it
+        for listener in sockets or ():  # connections inherit it
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, MOST_UNSENT_BYTES)
         await super().startup(sockets)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

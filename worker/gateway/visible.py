@@ -8,8 +8,9 @@ from typing import Annotated
 from fastapi import Depends
 
 from schemas.api_key import Right
-from schemas.plan import PlanSummary
-from worker.gateway.access import Access, having
+from schemas.plan import PlanSummary, PlanView
+from tasks.plan import lists
+from worker.gateway.access import Access, Sight, having
 from worker.gateway.context import Context, Doors
 from worker.gateway.problems import Refusal
 from worker.store import plan_lists, queries
@@ -35,15 +36,34 @@ def _plan(plan_id: str, caller: PlanReader, doors: Doors) -> PlanSummary:
 Plan = Annotated[PlanSummary, Depends(_plan)]
 
 
-def list_plans(doors: Context, caller: Access, wanted: PlanFilter, limit: int, cursor: str | None) -> queries.Page:
-    """Read a page of the plans that are wanted, as far as they are the caller's; raises WrongCursor."""
-    ours = caller.key.tenant
+def view_of(doors: Context, plan_id: str) -> PlanView:
+    """Read everything about a plan that the caller may see; raises Refusal 404 where it was forgotten just now."""
+    view = queries.plan(doors.client, doors.partitions, plan_id)
+    if view is None:
+        raise Refusal("no_such_plan", f"There is no plan {plan_id}.", 404)
+    return view
+
+
+def list_plans(doors: Context, sight: Sight, wanted: PlanFilter, limit: int, cursor: str | None) -> queries.Page:
+    """Read a page of the plans that are wanted, as far as they are seen; raises WrongCursor."""
+    ours = sight.tenant
     if ours and wanted.tenant not in (None, ours):
         return queries.Page([], None)
     found = queries.page(doors.client, doors.partitions, replace(wanted, tenant=ours or wanted.tenant), limit, cursor)
-    return found._replace(items=[each for each in found.items if caller.may_see(each.tenant, each.repo)])
+    return found._replace(items=[each for each in found.items if sight.reaches(each.tenant, each.repo)])
 
 
-def count_states(doors: Context, caller: Access) -> dict[str, int] | None:
-    """Count the plans in each state, for keys of all tenants and repositories alone."""
-    return plan_lists.count_states(doors.client, doors.partitions) if caller.key.sees_all else None
+def count_states(
+    doors: Context, sight: Sight, tenant: str | None = None, repo: str | None = None
+) -> dict[str, int] | None:
+    """Count the plans in each state that are seen, of one tenant and repository where they are named.
+
+    None where nobody knows, or where it would take too long.
+    """
+    ours, theirs = sight.tenant, sight.repositories
+    if (ours and tenant not in (None, ours)) or (theirs and repo and repo not in theirs):
+        return {}
+    whose = [lists.of_tenant(name)] if (name := ours or tenant) else []
+    repositories = [repo] if repo else theirs or [None]
+    among = [[*whose, *([lists.of_repository(each)] if each else [])] for each in repositories]
+    return plan_lists.count_states(doors.client, doors.partitions, among)

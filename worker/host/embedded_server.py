@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 # What the planner's promises rest on: nothing is evicted, and what was acknowledged survives a restart. The hashes of a
-# plan have few fields of some hundred bytes: packed, they take less than half of the memory.
+# plan have few fields of some hundred bytes: packed, they take less memory.
 CONFIG = {
     "appendonly": "yes",
     "appendfsync": "everysec",

@@ -15,11 +15,13 @@ from typing import Any
 
 from redis import Redis
 
+from tasks.handlers.breaker import Terms
 from worker.drafters.consulting import Consulting
 from worker.engine.admission import Admission
 from worker.engine.bulk_commands import BulkCommands
 from worker.engine.engine import LINGER_MS, Engine
 from worker.engine.goal_consumer import GoalConsumer
+from worker.engine.plan_cache import PlanCache
 from worker.engine.plan_creation import PartitionContext, PlanCreation
 from worker.engine.quota import Quota
 from worker.engine.router import Router
@@ -99,14 +101,16 @@ class Container:
     @cached_property
     def plan_creation(self) -> PlanCreation:
         """What makes a goal's plan."""
-        partitions = self.settings.partitions
+        here, catalogue = self.settings, tools_file.catalogue(self.settings.tools_file)
+        partitions = here.partitions
         return PlanCreation(
             self.client,
             lambda plan_id: self.context(partition_of(plan_id, partitions)),
             self.admission,
             self.consulting,
             self.policies,
-            tools_file.catalogue(self.settings.tools_file),
+            PlanCache(self.client, catalogue, here.cache_kept_s),
+            catalogue,
         )
 
     @cached_property
@@ -121,6 +125,8 @@ class Container:
             requires_receipts=here.require_receipts,
             delivery_wait_s=here.delivery_wait_s,
             answer_wait_s=here.answer_wait_s,
+            remembers_diffs=here.remember_failed_diffs,
+            remembers_flaky_tests=here.remember_flaky_tests,
         )
 
     @cached_property
@@ -185,7 +191,7 @@ class Container:
         outcomes = self._inbox(partition.outcomes, partition.dead)
         commands = self._inbox(partition.commands, partition.dead)
         router = Router(outcomes, commands, partition, here.partitions, here.max_failures)
-        engine = Engine(store, router, self.quota, self.memory, self.policies, here.events_s)
+        engine = Engine(store, router, self.quota, self.memory, self.policies, here.events_s, _terms_of(here))
         self._contexts[number] = PartitionContext(partition, store, commits, router, engine)
         return self._contexts[number]
 
@@ -193,14 +199,19 @@ class Container:
         return Inbox(self.client, stream, dead, self.name, self.settings.max_dead, self.memory.dead_bytes)
 
 
+COLLECT_SELDOM = 50_000, 20, 20  # thresholds of Python's garbage collector
 _local = threading.local()
+
+
+def _terms_of(here: Settings) -> Terms:
+    return Terms(here.breaker_plans, here.breaker_share, 1000 * here.breaker_window_s, 1000 * here.breaker_probe_s)
 
 
 def make() -> Container:
     """Make a container of a worker, for one thread at a time."""
     made = Container(load(), is_worker=True)
     gc.freeze()  # what was imported stays; what a batch makes is gone with it, so collect seldom
-    gc.set_threshold(50_000, 20, 20)
+    gc.set_threshold(*COLLECT_SELDOM)
     return made
 
 

@@ -26,6 +26,7 @@ class IdleDrain:
     def __init__(self, partition: Partition) -> None:
         self._partition = partition
         self._read: list[StreamEntry] = []  # what the engine was not given yet
+        self._look: object = None  # of the engine at what is pending, the last before that was read
         self._is_due = True  # whether the engine has to look without news: at first it compares the server
         self._busy_since = 0.0
         self.has_left = False  # whether something was read and is not applied
@@ -49,6 +50,8 @@ class IdleDrain:
         """Apply what was read, and what the engine was left with."""
         self.has_left = True
         with reported_as(OUTCOMES.task), engine_of(self._partition.number) as here:
-            is_left = here.context(self._partition.number).engine.apply(self._read)
+            engine = here.context(self._partition.number).engine
+            is_left = engine.apply(self._read, self._look)
+            self._look = engine.pending_look
         self._read.clear()
         self.has_left = is_left

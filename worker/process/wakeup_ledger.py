@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 LOST_S = 0.25  # a wake-up that a worker with a free slot was not given for so long is lost, or another worker has it
 ANSWERED_S = 0.02  # the same where another's wake-up for the same work was done here meanwhile
 MOST_LOST_S = 1.0  # to which the first grows with every one that was lost in a row
+MOST_PASSED = 32  # wake-ups of other queues, from which a worker takes in turn, before one that did not come is lost
 DEAF_S = 2.0  # what was sent while this worker hears nothing from its broker is waited for no longer
 
 
@@ -59,6 +60,7 @@ class _Sent:
     number: int
     since: float
     is_received: bool = False
+    passed: int = 0  # wake-ups in a row that came from other queues, and none from this one
 
 
 class Ledger:
@@ -66,7 +68,8 @@ class Ledger:
 
     `slots` is how many tasks the process does at a time. A wake-up that waits in the broker is not lost while every
     slot is busy, however long that takes. Queues are first in, first out: a wake-up has gone once a later one of its
-    queue was received, or where a slot was free and it did not come.
+    queue was received, or where a slot was free and it did not come. A worker takes from its queues in turn: where many
+    came of others and none of its own, a wake-up has gone as well.
     """
 
     def __init__(self, slots: int) -> None:
@@ -110,6 +113,8 @@ class Ledger:
                 sent.is_received = True
                 self._received[sent.queue] = max(self._received[sent.queue], sent.number)
                 del self._lost[key]
+            for other in self._sent.values():
+                other.passed = other.passed + 1 if key and other.queue != sent.queue else 0
 
     def look(self, key: Key, requests: Mapping[str, Request] | None, now: float, stuck_s: float) -> WakeupState:
         """Tell what may be done about `key`.
@@ -145,6 +150,9 @@ class Ledger:
 
     def _has_gone(self, key: Key, sent: _Sent, now: float) -> bool:
         if sent.is_received or sent.number < self._received[sent.queue]:
+            return True
+        if sent.passed >= MOST_PASSED:
+            self._lost[key] += 1
             return True
         patience = ANSWERED_S if key in self._answered else min(MOST_LOST_S, LOST_S * 2 ** self._lost[key])
         if now - max(sent.since, self._unable) < patience:

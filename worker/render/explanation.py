@@ -8,9 +8,9 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from schemas.plan import PlanView
+from schemas.plan import BreakerView, OverlapView, PlanView
 from tasks.policy.red_checks import DROPPED
-from worker.render.plan import DELIVERED, UNVERIFIED, plain, told_state
+from worker.render.plan import DELIVERED, UNVERIFIED, plain, told_overlaps, told_probe, told_state
 
 
 def draw(explained: dict[str, Any]) -> RenderableType:
@@ -21,8 +21,10 @@ def draw(explained: dict[str, Any]) -> RenderableType:
 def lines_of(explained: dict[str, Any]) -> list[str]:
     """Write what `planner explain --json` prints as lines, in words that may come from outside."""
     head = f"{explained['plan_id']}  {explained['state']}  revision {explained['revision']}"
-    paused = [f"paused: {explained['paused_by']}"] if explained["paused_by"] else []
+    breaker = BreakerView(**explained["breaker"]) if explained.get("breaker") else None
+    paused = [f"paused: {each}" for each in (explained["paused_by"], *told_probe(breaker)) if each]
     untouched = [explained[name] for name in ("unverified", "outside") if explained.get(name)]
+    untouched += told_overlaps([OverlapView(**each) for each in explained.get("overlaps", ())])
     delivered = [f"{name.replace('_', ' ')}: {explained[name]}" for name in DELIVERED if explained.get(name)]
     return [head, *paused, *_halt(explained["halt"]), *delivered, *untouched, *_steps(explained)]
 
@@ -73,15 +75,21 @@ def _steps(explained: dict[str, Any]) -> Iterator[str]:
                     yield f"    {names} was red before the plan, and is not run any more"
 
 
+def explained_halt(view: PlanView) -> dict[str, Any] | None:
+    """Say why a plan was halted, as JSON."""
+    if view.halt is None:
+        return None
+    halt = view.halt.model_dump(mode="json")
+    # Plans that ended before halts were explained lack these, and were of the first version.
+    known = {"policy_version": 1, "events": [], "unblock": ""}
+    return {**halt, "evidence": {**known, **halt["evidence"]}}
+
+
 def explanation(view: PlanView, attempts: dict[str, list[dict[str, Any]]], only: str | None) -> dict[str, Any]:
     """Put together what is known of a plan's end and steps, as JSON.
 
     With `only` of that step alone. Pure.
     """
-    halt = view.halt.model_dump(mode="json") if view.halt else None
-    if halt:  # plans that ended before halts were explained lack these, and were of the first version
-        known = {"policy_version": 1, "events": [], "unblock": ""}
-        halt["evidence"] = {**known, **halt["evidence"]}
     steps = [
         {
             "step_id": step.step_id,
@@ -99,11 +107,13 @@ def explanation(view: PlanView, attempts: dict[str, list[dict[str, Any]]], only:
         "state": view.state.value,
         "revision": view.revision,
         "paused_by": view.paused_by,
-        "halt": halt,
+        "breaker": view.breaker.model_dump(mode="json") if view.breaker else None,
+        "halt": explained_halt(view),
         "unverified": view.unverified,
         "outside": view.outside,
         "branch": view.branch,
         "pull_request": view.pull_request,
         "undelivered": view.undelivered,
+        "overlaps": [each.model_dump(mode="json") for each in view.overlaps],
         "steps": steps,
     }

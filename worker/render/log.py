@@ -18,14 +18,15 @@ def tell_line(number: int, raw: bytes) -> str:
     """Write a line of a log as text; one that cannot be read says so."""
     try:
         line = codec.loads(raw)
-        told = [*map(_came_in, line["in"]), *_moved(line["moves"]), *map(_revised, line.get("revisions", ()))]
+        told = [*map(came_in, line["in"]), *moved(line["moves"]), *map(revised, line.get("revisions", ()))]
         begin = f"{rfc3339(line['now'])}  v{line['version']:<5}"
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
         begin, told = NO_LINE, []
     return f"{number:>5}  {begin}  {'; '.join(' '.join(each.split()) for each in told)}".rstrip()
 
 
-def _came_in(said: Sequence[Any]) -> str:
+def came_in(said: Sequence[Any]) -> str:
+    """Write one thing that came in as text."""
     what, *about = said
     if what == "outcome":
         body = about[2]
@@ -41,7 +42,7 @@ def _came_in(said: Sequence[Any]) -> str:
     ]
 
 
-def _moved(moves: Sequence[Sequence[str]]) -> Iterator[str]:
+def moved(moves: Sequence[Sequence[str]]) -> Iterator[str]:
     """Yield the way of the plan and of each step, of which a line may have several moves."""
     ways: dict[str, list[str]] = {}
     for name, before, after in moves:
@@ -52,7 +53,8 @@ def _moved(moves: Sequence[Sequence[str]]) -> Iterator[str]:
         yield f"and {len(ways) - SHOWN} more"
 
 
-def _revised(revision: dict[str, Any]) -> str:
+def revised(revision: dict[str, Any]) -> str:
+    """Write a revision as text."""
     return f"revision {revision['revision']}: {revision.get('rule', '')} {revision.get('step_id', '')}"[:WIDTH]
 
 

@@ -15,7 +15,17 @@ from rich.table import Table
 from rich.text import Text
 
 from schemas.base import PlanState, StepState
-from schemas.plan import Budget, BudgetLine, Halt, PlanSummary, PlanView, StepActivity, StepView
+from schemas.plan import (
+    BreakerView,
+    Budget,
+    BudgetLine,
+    Halt,
+    OverlapView,
+    PlanSummary,
+    PlanView,
+    StepActivity,
+    StepView,
+)
 
 STEP_LOOKS = {
     StepState.DONE: ("✔", "green"),
@@ -48,6 +58,7 @@ ENDED = frozenset({PlanState.COMPLETED, PlanState.HALTED, PlanState.REJECTED})
 SHORT = len("plan_3c-") + 12  # bucket and millisecond: as a rule as good as the whole id
 BAR = 20
 SILENT_S = 30  # since the last heartbeat, after which that is told; controllers send one every 20 s
+MOST_OVERLAPS = 10  # files
 MAX_ANSWER = 300  # characters of an answer
 DELIVERED = ("branch", "pull_request", "undelivered")  # fields of a plan
 UNVERIFIED = "not verified: nothing proves this success"
@@ -89,15 +100,12 @@ def portrait(plan: PlanView, most_steps: int | None = None) -> RenderableType:
     head = Text.assemble((plan.plan_id, "bold"), "  ", _state(plan), f"  revision {plan.revision}")
     about = f"goal {plan.goal_id}  {plan.kind}  {plan.created_at[:19].replace('T', ' ')} UTC"
     parts: list[RenderableType] = [head, Text(plain(plan.goal)), Text(plain(about), "dim")]
-    if plan.retry_of:
-        parts.append(Text(plain(f"retry of {plan.retry_of}"), "dim"))
-    if plan.retried_by:
-        parts.append(Text(plain(f"retried by {', '.join(plan.retried_by)}"), "dim"))
-    parts.append("")
+    parts += [*(Text(plain(each), "dim") for each in _origin(plan)), ""]
     if plan.halt:
         parts += [_halt(plan.halt), ""]
     if plan.paused_by:
-        parts += [Text(plain(f"paused: {plan.paused_by}"), "yellow"), ""]
+        parts += [Text(plain(f"paused: {each}"), "yellow") for each in (plan.paused_by, *told_probe(plan.breaker))]
+        parts.append("")
     if plan.waiting:
         parts += [Panel(Text(plain("\n".join(plan.waiting.questions))), title=f"waits: {plan.waiting.kind}"), ""]
     if delivered := [(name, told) for name in DELIVERED if (told := getattr(plan, name))]:
@@ -106,11 +114,43 @@ def portrait(plan: PlanView, most_steps: int | None = None) -> RenderableType:
             for name, told in delivered
         ]
         parts.append("")
+    if plan.overlaps:
+        parts += [*(Text(plain(each), "yellow") for each in told_overlaps(plan.overlaps)), ""]
     if plan.outside:
         parts += [Text(plain(plan.outside), "yellow"), ""]
     if plan.steps:
         parts += [_budget(plan.budget), "", _steps(plan, most_steps)]
     return Group(*parts)
+
+
+def told_probe(breaker: BreakerView | None) -> list[str]:
+    """Say when a breaker lets the next step through, or whose step it has let through; nothing where there is none."""
+    if breaker is None:
+        return []
+    if breaker.next_probe_at is None:
+        return [f"the breaker lets a step of {breaker.probe} through now"]
+    return [f"the breaker lets the next step through at {breaker.next_probe_at}"]
+
+
+def _origin(plan: PlanView) -> list[str]:
+    """Say which other plans a plan comes from or was told of, and which were made of its goal again."""
+    told = {
+        "retry of {}": plan.retry_of,
+        "retried by {}": ", ".join(plan.retried_by),
+        "draft of {}, from the plan cache": plan.drafted_from,
+        "told of tests that were flaky in earlier plans: {}": _listed(plan.flaky_tests),
+    }
+    return [text.format(named) for text, named in told.items() if named]
+
+
+def told_overlaps(overlaps: Sequence[OverlapView]) -> list[str]:
+    """Say with which plans a plan overlapped, a line for each file."""
+    shown = [
+        f"overlap: {each.file} was claimed by {_listed(each.plans)}{', which wait for this plan' * each.circle}"
+        for each in overlaps[:MOST_OVERLAPS]
+    ]
+    left = len(overlaps) - len(shown)
+    return [*shown, *([f"overlap: and {left} more files"] if left else [])]
 
 
 def _state(plan: PlanSummary) -> Text:
@@ -269,13 +309,11 @@ def depths(depends_on: dict[str, Sequence[str]]) -> dict[str, int]:
     for first in depends_on:
         stack = [first]
         while stack:
-            known = [each for each in depends_on[stack[-1]] if each in depends_on]
-            missing = [each for each in known if each not in found]
-            if missing:
+            before = depends_on[stack[-1]]
+            if missing := [each for each in before if each not in found and each in depends_on]:
                 stack += missing
             else:
-                step = stack.pop()
-                found[step] = 1 + max((found[each] for each in known), default=0)
+                found[stack.pop()] = 1 + max([found[each] for each in before if each in found], default=0)
     return found
 
 

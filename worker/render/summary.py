@@ -15,7 +15,7 @@ from schemas.base import PlanState
 from schemas.plan import Budget, GoalAnswer, PlanView
 from worker.render.explanation import lines_of
 from worker.render.mermaid import MAX_NODES, flowchart
-from worker.render.plan import STEP_LOOKS, plain, span, told_state
+from worker.render.plan import STEP_LOOKS, plain, span, told_overlaps, told_probe, told_state
 
 MAX_BYTES = 1_000_000  # of a page; GitHub takes 1 MiB for each step of a job
 MAX_ROWS = 100  # of the table of steps
@@ -38,12 +38,16 @@ def page_of_plan(plan: PlanView, explained: dict[str, Any]) -> str:
         f"Goal: {code(plan.goal, MAX_TEXT)}",
         _bullets([f"plan {code(plan.plan_id)}, goal {code(plan.goal_id)}, kind {plan.kind}, revision {plan.revision}"]),
         *_ending(plan.halt.rule if plan.halt else None, plan.halt.reason if plan.halt else None),
-        *([f"Paused: {code(plan.paused_by)}"] if plan.paused_by else []),
+        *(f"Paused: {code(each)}" for each in (plan.paused_by, *told_probe(plan.breaker)) if each),
         *(["It waits for an answer:", _bullets(map(code, plan.waiting.questions))] if plan.waiting else []),
         *_delivered(plan),
         *(_steps(plan) if plan.steps else ()),
         *_budget(plan.budget),
-        *(f"⚠️ {code(told, MAX_TEXT)}" for told in (plan.unverified, plan.outside) if told),
+        *(
+            f"⚠️ {code(told, MAX_TEXT)}"
+            for told in (plan.unverified, plan.outside, *told_overlaps(plan.overlaps))
+            if told
+        ),
         *_explanation(explained),
     )
 

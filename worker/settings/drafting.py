@@ -148,9 +148,20 @@ class DraftingSettings(BaseSettings):
     planning_trajectory_summary_max_chars: int = Field(
         default=800, ge=64, validation_alias=_planning("TRAJECTORY_SUMMARY_MAX_CHARS"), description="of one summary"
     )
+    plan_cache_days: float = Field(
+        default=7,
+        ge=0,
+        le=365,
+        description="days for which the draft of a completed plan answers the same goal; 0: none does",
+    )
     planning_debug_dir: Path | None = Field(
         default=None, description="where each question to a drafter is kept with its answer, for a while"
     )
+
+    @property
+    def cache_kept_s(self) -> int:
+        """Seconds for which the plan cache answers."""
+        return int(self.plan_cache_days * 86_400)
 
     @property
     def planning(self) -> dict[str, Any]:

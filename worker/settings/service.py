@@ -51,6 +51,14 @@ class ServiceSettings(BaseSettings):
         default=False,
         description="new plans take no success on a step with a verification without a receipt of every tool of it",
     )
+    remember_failed_diffs: bool = Field(
+        default=True,
+        description="attempts of new plans are told of changes that failed their verification on the same tree",
+    )
+    remember_flaky_tests: bool = Field(
+        default=True,
+        description="new plans know which tests were flaky in earlier ones of the repository, and leave what they find",
+    )
     delivery_wait_s: int = Field(
         default=86_400,
         ge=1,
@@ -69,6 +77,21 @@ class ServiceSettings(BaseSettings):
     )
     tenant_day_tokens: int | None = Field(default=None, ge=1, description="tokens a tenant may use on a day (UTC)")
     repository_day_tokens: int | None = Field(default=None, ge=1, description="tokens a repository may use on a day")
+    breaker_plans: int = Field(
+        default=5,
+        ge=0,
+        le=100,
+        description="plans of a tenant's repository that have to fail alike until the repository is paused; 0: never",
+    )
+    breaker_share: float = Field(
+        default=0.6, gt=0, le=1, description="part of the repository's failures that these have to be"
+    )
+    breaker_window_s: int = Field(
+        default=900, ge=60, le=3600, description="seconds within which failures count for that"
+    )
+    breaker_probe_s: int = Field(
+        default=600, ge=1, le=86_400, description="seconds between two steps that such a repository is let through"
+    )
     retention_days: float = Field(default=30, gt=0, description="days until the keys of an ended plan go")
     events_s: int = Field(default=3600, ge=60, description="seconds for which events are kept, if memory allows")
     claim_idle_s: float = Field(default=30, ge=1, description="seconds until entries of a dead worker are taken over")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from hashlib import blake2b
 from itertools import zip_longest
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 from schemas import codec
 from schemas.base import FailureCategory
 from schemas.kinds.gap_report import Gap, InboxItem
+from tasks.base.errors import PlannerError
 from tasks.strategies.gap_report import analysis
 from tasks.strategies.gap_report.tally import first_lines, sum_up_findings, sum_up_tests
 from tasks.text.fields import one_line
@@ -32,6 +34,21 @@ MAX_LINE = 300
 MAX_SUMMED = 500  # of the line that says how much there was
 KIND = "gap_report"
 RUNNERS = {"python": "pytest", "javascript": "jest", "typescript": "jest", "go": "go test"}
+
+
+class Nothing(StrEnum):
+    """Why there is nothing to do: the reason is the name."""
+
+    NO_FAILURES = "Nothing to do: no test failed in this report."
+    NO_GAP = "Nothing to do: there is no gap."
+
+
+class WrongKind(PlannerError):
+    """Only a gap report is made of these sources."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(f"What linters and scanners found makes a gap report, no {kind}.")
+        self.kind = kind
 
 
 def with_report(body: Mapping[str, Any], report: JUnitReport) -> dict[str, Any]:
@@ -76,21 +93,46 @@ def content_id(body: Mapping[str, Any]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class GapSources:
-    """What the sources of gaps say."""
+    """What the sources of a goal say."""
 
     findings: tuple[SarifFinding, ...] = ()
     report: JUnitReport | None = None
     items: tuple[analysis.RoadmapItem, ...] = ()
     wishes: tuple[InboxItem, ...] = ()
     allowed: tuple[str, ...] = ()  # what is found in these files goes first
+    has_gaps: bool = False  # whether a log, a roadmap or an inbox is among them, even an empty one
+
+    @property
+    def linted(self) -> bool:
+        """Whether the test report is that of a linter alone."""
+        return self.report is not None and bool(self.report.findings) and not self.report.failed
+
+
+def with_sources(
+    body: Mapping[str, Any], sources: GapSources, kind: str | None, allowed: Sequence[Any], folder: Path | None
+) -> dict[str, Any] | Nothing:
+    """Put what the sources say into a goal; Nothing where there is nothing wrong. Raises WrongKind.
+
+    All but a test report alone ask for a gap report; that asks for a repair, unless the goal is of that kind.
+    """
+    kind = kind or body.get("kind")
+    gaps = sources.linted or sources.has_gaps
+    if gaps and kind not in (None, KIND):
+        raise WrongKind(kind)
+    if gaps or (sources.report and kind == KIND):
+        return goal_of(body, sources, allowed, folder) or Nothing.NO_GAP
+    if sources.report is None:
+        return dict(body)
+    return with_report(body, sources.report) if sources.report.failed else Nothing.NO_FAILURES
 
 
 def goal_of(
-    body: Mapping[str, Any], sources: GapSources, allowed: Sequence[Any], folder: Path
+    body: Mapping[str, Any], sources: GapSources, allowed: Sequence[Any], folder: Path | None
 ) -> dict[str, Any] | None:
     """Ask for the most critical gap to be closed in the repository at `folder`; None where there is no gap.
 
     Of what `body` says, only its report gives way. The report has no time: the same output sent twice is the same goal.
+    Without a folder nothing is known of the repository's files.
     """
     gaps = gaps_of(sources)
     if not gaps:
@@ -101,7 +143,8 @@ def goal_of(
     if sources.wishes:
         given["inbox"] = [item.model_dump(mode="json") for item in sources.wishes]
     sentence = one_line(f"Close the most critical gap: {gaps[0].description}", 1000)
-    return with_checkout({"goal": sentence, **known, "kind": KIND, KIND: given}, allowed, folder)
+    made = {"goal": sentence, **known, "kind": KIND, KIND: given}
+    return with_checkout(made, allowed, folder) if folder else made
 
 
 def gaps_of(sources: GapSources) -> tuple[Gap, ...]:

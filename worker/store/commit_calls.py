@@ -8,6 +8,8 @@ from itertools import chain, count
 from operator import floordiv
 from typing import Any, NamedTuple, Protocol
 
+from schemas import codec
+from tasks.base.series import series_name
 from tasks.plan.changeset import Changeset
 from tasks.policy.plain_writes import PlainChange
 from worker.store import functions
@@ -16,7 +18,7 @@ from worker.store.keys import Partition, list_name
 
 EVENTS_CAP = 200_000  # of a partition; event_keeper.py cuts by age and bytes
 MAX_QUEUE = 10_000  # specs; more stay in their plans until a place is free
-SECTION_SIZES = (2, 2, 2, 2, 1, 5, 8, 1, 1, 2, 2, 2, 2, 3, 4, 1)  # as SECTIONS in commit.lua
+SECTION_SIZES = (2, 2, 2, 2, 1, 5, 8, 1, 1, 2, 2, 2, 2, 3, 4, 1, 5, 2, 4, 2, 2)  # as SECTIONS in commit.lua
 NO_WAKE = "-"  # where the plan's timer stays
 
 
@@ -85,6 +87,19 @@ def commit_call(terms: Terms, write: Write, commands_heard: int | str = "") -> t
             and [(place[partition.recall(one.name)], one.field, one.seen, one.change) for one in changeset.history]
         ),
         changeset.lists and [list_name(name) for name in changeset.lists],
+        _flat(
+            changeset.kept
+            and [
+                (place[partition.kept(name)], field, value, most, kept_s)
+                for name, field, value, most, kept_s in changeset.kept
+            ]
+        ),
+        (series_name(changeset.sum.tenant, changeset.sum.repo), changeset.sum.added) if changeset.sum else (),
+        _flat(
+            changeset.claims and [(place[partition.claims_of(one.repository)], *one[1:]) for one in changeset.claims]
+        ),
+        _flat(changeset.failures and [(series, codec.dumps([*about])) for series, about in changeset.failures]),
+        (changeset.probe[0], codec.dumps([*changeset.probe[1]])) if changeset.probe else (),
     )
     return (
         "FCALL",
@@ -138,7 +153,8 @@ def plain_call(terms: Terms, changes: Sequence[PlainChange], commands_heard: int
             call += _flat([(index, step_id) for step_id, index in added])
         call += change.ready_remove
         if end := change.end:
-            call += (end.tenant, end.event, " ".join(map(list_name, end.lists)))
+            tenant, repo, figures = end.sum
+            call += (tenant, end.event, " ".join(map(list_name, end.lists)), series_name(tenant, repo), figures)
     return tuple(call)
 
 

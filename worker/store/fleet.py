@@ -17,7 +17,8 @@ from redis.exceptions import NoPermissionError, ResponseError
 from schemas import codec
 from schemas.fleet import ControllerView, QueueView, StepInHand
 from schemas.times import rfc3339
-from tasks.handlers.bulk_commands import find_paused_queues
+from tasks.handlers.bulk_commands import find_paused_queues, list_standing
+from tasks.plan.snapshot import StandingCommand
 from worker.store.keys import CONTROLLERS, GATEWAYS, Partition
 
 STEPS_KEY = re.compile(r"planner:\{\d+\}:steps:(.+)", re.DOTALL)
@@ -82,6 +83,15 @@ def queues(client: Redis, known: Iterable[str] | None = None, partitions: int = 
         for name, why in paused.items()
     ]
     return sorted(found, key=lambda view: view.queue)
+
+
+def standing_commands(client: Redis, now: int) -> list[StandingCommand]:
+    """List the pauses and halts of more than one plan that stand now; none to a user who may not read that."""
+    try:
+        records: Any = client.hgetall(Partition(0).scopes)  # what stands is the same in all partitions
+    except NoPermissionError:
+        return []
+    return list_standing(records, now)
 
 
 def paused_queues(client: Redis, now: int) -> dict[str, str]:

@@ -17,10 +17,12 @@ from redis.exceptions import NoPermissionError, ResponseError
 from tasks.base.errors import PlannerError
 
 BEGIN = "planner_begin_4"
-COMMIT = "planner_commit_4"
-PLAIN_COMMITS = "planner_commits_2"
+COMMIT = "planner_commit_6"
+PLAIN_COMMITS = "planner_commits_3"
 PREFETCH = "planner_prefetch_1"
 LIST = "planner_list_1"
+READ_CLAIMS = "planner_read_claims_1"
+RELEASE_FILES = "planner_release_files_1"
 UPKEEP = "planner_upkeep_1"
 TIDY = "planner_tidy_1"
 ADD = "planner_add_1"
@@ -60,11 +62,15 @@ CALL_AGAIN = "planner_call_again_1"
 CLAIM_ID = "planner_claim_id_1"
 UNDELIVER = "planner_undeliver_1"
 HEARTBEAT = "planner_heartbeat"
+CHANGE_BREAKER = "planner_breaker_1"
 ATTEND = "planner_attend_1"
 OWN = "planner_own_1"
 LIBRARIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "planner_1": ("clock", "shared", "lists", "begin", "prefetch", "commit", "plain_commits", "upkeep"),
+        "planner_1": (
+            *("clock", "shared", "lists", "sums", "file_claims", "failures", "begin"),
+            *("prefetch", "commit", "plain_commits", "breaker", "upkeep"),
+        ),
         "planner_aside_1": ("aside", "turns"),
         "planner_webhooks_1": ("webhooks",),
         "planner_callbacks_1": ("clock", "callbacks"),
@@ -75,7 +81,7 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "planner_owners": ("clock", "owners"),
     }
 )
-VERSION = 26  # of their text; to be raised with every change of it
+VERSION = 31  # of their text; to be raised with every change of it
 MISSING = "Function not found"
 
 

@@ -35,7 +35,11 @@ def story(client: Redis, k: PlanKeys) -> Story:
 
     Each stands with what was revised before the next one.
     """
-    lines = list(read_log(client, k))
+    return story_in(client, k, list(read_log(client, k)))
+
+
+def story_in(client: Redis, k: PlanKeys, lines: Sequence[dict[str, Any]]) -> Story:
+    """Tell the attempts that end in these lines of a plan's log."""
     steps = sorted({step for line in lines for step, *_ in _ends(line)})
     return story_of(lines, read_facts(client, k, steps))
 

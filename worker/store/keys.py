@@ -158,7 +158,13 @@ class Partition:
         self.grants = self.tag + "grants"  # what of the day budgets is left here, by scope
         self.tenants = self.tag + "tenants"  # tenant -> how many of its plans have not ended
         self.commits = self.tag + "commits"  # how many commits there were, and since when
+        self.claims = (
+            self.tag + "claims"
+        )  # plan -> its repository and the files that it claims; see lua/file_claims.lua
         self.stats = self.tag + "stats"  # counters of verdicts, dead entries and unknown fields
+        self.breakers = self.tag + "breaker"  # breakers of repositories that have tripped, by tenant with repository
+        self.breakers_due = self.breakers + ":due"  # sorted set: when each is to be looked at; see lua/failures.lua
+        self.probes = self.breakers + ":probes"  # what became of the steps that they let through
         self.failures = self.tag + "failures"  # entry -> how often deciding about it failed
 
     def stream(self, address: str) -> str:
@@ -172,6 +178,22 @@ class Partition:
     def recall(self, name: str) -> str:
         """Hash of counters: what plans of a kind, tenant and repository leave to those that come after them."""
         return f"{self.tag}recall:{name}"
+
+    def kept(self, name: str) -> str:
+        """Hash: what plans of a tenant's repository remember for each other; `:order` behind it lists its fields."""
+        return f"{self.tag}kept:{name}"
+
+    def sums(self, period: str, number: int) -> str:
+        """Hash: what plans that ended in the hour or the day of this number since 1970 used; see lua/sums.lua."""
+        return f"{self.tag}sums:{period}:{number}"
+
+    def claims_of(self, name: str) -> str:
+        """Hash: file of a repository -> the plans that claim it, in their order (see tasks/plan/file_claims.py)."""
+        return f"{self.claims}:{name}"
+
+    def counted_failures(self, series: str) -> str:
+        """Sorted set: failures of a tenant's repository by their times; see lua/failures.lua."""
+        return f"{self.breakers}:failed:{series}"
 
     def drafts(self, plan_id: str) -> str:
         """Hash of questions to a drafter about a plan: n:asked -> digest, n:answer -> JSON."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -17,12 +17,14 @@ from redis import Redis
 
 from schemas.base import PlanState
 from schemas.plan import PlanSummary
+from schemas.stored import PlanHead
 from schemas.times import milliseconds
 from tasks.base.errors import PlannerError
 from tasks.plan import lists
 from worker.store.keys import Partition, partition_of
 
 PAGE = 500
+MOST_COUNTED = 100_000  # plans of a list that is counted together with another one: the server does nothing else then
 CURSOR = re.compile(r"(\d{1,15})\.(plan_[0-9a-f]{2}-[0-9a-f]{1,64})", re.ASCII)
 
 
@@ -62,6 +64,7 @@ class PlanFilter:
     since: datetime | None = None  # created then or later
     until: datetime | None = None  # created before then
     id_prefix: str = ""  # with or without `plan_`
+    text: str = ""  # words that stand in its goal, its goal's id or its repository
 
     def fits(self, plan: PlanSummary) -> bool:
         """Whether a plan is asked for; when it was made and its id were looked at before."""
@@ -73,6 +76,20 @@ class PlanFilter:
             (self.rule, plan.halt.rule if plan.halt else ""),
         )
         return all(ours in (None, theirs) for ours, theirs in wanted) and not (self.waiting and plan.waiting is None)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words that are looked for, in small letters."""
+        return tuple(self.text.casefold().split())
+
+    def is_told(self, goal: str, head: Callable[[], PlanHead]) -> bool:
+        """Whether a plan of this goal has all words; its head is asked for only where the goal has not."""
+        words, said = self.words, goal.casefold()
+        if all(word in said for word in words):
+            return True
+        about = head()
+        said = f"{said}\n{about.goal_id}\n{about.repo or ''}".casefold()
+        return all(word in said for word in words)
 
     @property
     def names(self) -> list[str]:
@@ -175,17 +192,47 @@ def _places(client: Redis, key: str, since: int, below: Place | None) -> Iterato
         highest = last
 
 
-def count_states(client: Redis, partitions: int) -> dict[str, int] | None:
-    """Count the plans in each state; None while the lists lack plans of older workers."""
+def count_states(client: Redis, partitions: int, among: Sequence[Sequence[str]] = ((),)) -> dict[str, int] | None:
+    """Count the plans in each state, of those that are in all lists of one of `among`, no plan in two of these.
+
+    None while the lists lack plans of older workers, and where they are too long to be counted in one go.
+    """
     parts = [Partition(number) for number in range(partitions)]
     pipeline = client.pipeline(transaction=False)
     for part in parts:
         _ask_whole(pipeline, part)
         for state in PlanState:
             pipeline.zcard(part.list_of(lists.of_state(state)))
-    replies, size = pipeline.execute(), 3 + len(PlanState)
+        for name in {name for names in among for name in names}:
+            pipeline.zcard(part.list_of(name))
+    replies = pipeline.execute()
+    size = len(replies) // partitions
     rows = [replies[start : start + size] for start in range(0, len(replies), size)]
     if not all(_is_whole(*row[:3]) for row in rows):
         return None
-    sums = {state.value: sum(row[3 + place] for row in rows) for place, state in enumerate(PlanState)}
+    known = [dict(zip(PlanState, row[3:], strict=False)) for row in rows]
+    if any(among):
+        if any(count > MOST_COUNTED for row in rows for count in row[3 + len(PlanState) :]):
+            return None
+        known = _count_common(client, parts, known, among)
+    sums = {state.value: sum(row[state] for row in known) for state in PlanState}
     return {state: count for state, count in sums.items() if count}
+
+
+def _count_common(
+    client: Redis, parts: list[Partition], known: list[dict[PlanState, int]], among: Sequence[Sequence[str]]
+) -> list[dict[PlanState, int]]:
+    """Count by partition and state what stands in all lists of one of `among`; the server walks the shortest list."""
+    pipeline = client.pipeline(transaction=False)
+    asked = [
+        (number, state) for number, row in enumerate(known) for state, count in row.items() if count for _ in among
+    ]
+    for number, row in enumerate(known):
+        for state, count in row.items():
+            for names in among if count else ():
+                keys = [parts[number].list_of(name) for name in (lists.of_state(state), *names)]
+                pipeline.zintercard(len(keys), keys)
+    found: list[dict[PlanState, int]] = [dict.fromkeys(PlanState, 0) for _ in parts]
+    for (number, state), count in zip(asked, pipeline.execute(), strict=True):
+        found[number][state] += count
+    return found

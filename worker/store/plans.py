@@ -12,18 +12,19 @@ from redis import Redis
 from redis.exceptions import ResponseError
 
 from tasks.base.errors import PlannerError
-from tasks.handlers.bulk_commands import Records, find_paused_queues, find_standing
+from tasks.handlers.bulk_commands import Records, find_paused_queues, find_probe, find_standing
 from tasks.plan.changeset import Changeset
 from tasks.plan.hot_plan import FIRST_AHEAD, HotPlan
 from tasks.plan.snapshot import NOTE, READY_PAGE, Grant, Lease, Snapshot
 from tasks.policy.plain_writes import PlainChange
 from worker.host.code_version import CODE_VERSION
-from worker.store import functions
+from worker.store import file_claims, functions
 from worker.store.commit_calls import EVENTS_CAP as EVENTS_CAP
 from worker.store.commit_calls import MAX_QUEUE as MAX_QUEUE
 from worker.store.commit_calls import Write as Write
 from worker.store.commit_calls import commit_call, plain_call
 from worker.store.commits import Commits
+from worker.store.file_claims import ClaimsAsk
 from worker.store.hot_plans import STALE_TOGETHER, HotPlans
 from worker.store.keys import Partition
 from worker.store.plan_replies import each, read_ahead, read_snapshot, read_whole
@@ -68,6 +69,7 @@ class Ask(NamedTuple):
     steps: Sequence[str] = ()
     leases: bool = False
     page: int = READY_PAGE
+    claims: ClaimsAsk | None = None  # what plans claim of the repository's files, where the decision rests on that
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +172,8 @@ class PlanTalk(functions.Talk):
                 keys += [prefix + step for step in ask.steps]
             terms = (self._store.token, LOCK_MS, ask.page, self._whole_steps(ask))
             calls.append(("FCALL", functions.BEGIN, len(keys), *keys, *terms, *ask.steps))
+            if ask.claims:
+                calls.append(file_claims.read_call(partition, ask.claims, ask.plan_id))
         self.send(calls)
 
     def _whole_steps(self, ask: Ask) -> int:
@@ -188,7 +192,9 @@ class PlanTalk(functions.Talk):
             self._commands_heard = self._hot.heard = int(records.pop(b"orders", 0))
             self._scopes = self._hot.scopes = records
         begun: list[Begun] = []
-        for ask, reply in zip(asks, self.receive(len(asks)), strict=True):
+        replies = iter(self.receive(len(asks) + sum(1 for ask in asks if ask.claims)))
+        for ask, reply in zip(asks, replies, strict=False):
+            claims = next(replies) if ask.claims else None
             if isinstance(reply, Exception):
                 begun.append(UnreadablePlan(str(reply)))
                 continue
@@ -197,7 +203,10 @@ class PlanTalk(functions.Talk):
                 begun.append(NoSnapshot[reply[1].decode().upper()])
                 continue
             try:
-                begun.append(self._whole(ask, reply) if reply[1] == b"whole" else self._part(ask, reply))
+                plan = self._whole(ask, reply) if reply[1] == b"whole" else self._part(ask, reply)
+                if claims is not None and isinstance(plan, Snapshot):
+                    plan.claims = file_claims.decode(claims)
+                begun.append(plan)
             except (ValueError, TypeError, KeyError) as error:
                 begun.append(UnreadablePlan(f"{type(error).__name__}: {error}"))
         return begun
@@ -208,7 +217,7 @@ class PlanTalk(functions.Talk):
         plan = read_whole(self._store.partition, ask.plan_id, reply)
         if not grants:  # what is left of a day budget is known to the server alone
             self._lent[ask.plan_id] = plan
-            if not (leases or self._scopes):
+            if not (leases or self._scopes or ask.claims):
                 return plan
         return self._stand(plan.snapshot(now, ask.steps, ask.page), ask, leases, grants)
 
@@ -237,6 +246,7 @@ class PlanTalk(functions.Talk):
         if scopes:
             plan.standing = find_standing(scopes, head.tenant, head.repo, plan.record.times["created"], now)
             plan.paused_queues = find_paused_queues(scopes, now)
+            plan.probe = find_probe(scopes, head.tenant, head.repo, plan.plan_id)
         if grants:
             plan.grants = {scope.decode(): Grant(left, over == b"1") for scope, left, over in each(grants, 3)}
         return plan

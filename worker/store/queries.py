@@ -6,7 +6,8 @@ Reads only, and never a walk over the server's keys.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -14,7 +15,18 @@ from redis import Redis
 
 from schemas import codec
 from schemas.base import GoalVerdict, PlanState
-from schemas.plan import Budget, BudgetLine, GoalAnswer, LogView, PlanSummary, PlanView, StepView, Waiting
+from schemas.plan import (
+    BreakerView,
+    Budget,
+    BudgetLine,
+    Forecast,
+    GoalAnswer,
+    LogView,
+    PlanSummary,
+    PlanView,
+    StepView,
+    Waiting,
+)
 from schemas.stored import HOT, PlanHead, PlanRecord, StepStatus, decode_plan
 from schemas.stored_step import TEXTS, read_texts, unpack_step
 from schemas.times import rfc3339
@@ -22,20 +34,26 @@ from tasks.base.batches import batches
 from tasks.base.errors import PlannerError
 from tasks.base.log_chain import find_head
 from tasks.base.policy_version import ChangedRule
+from tasks.handlers.breaker import ACTOR as BREAKER
 from tasks.plan import strategy_record
+from tasks.plan.cached_draft import HIT
+from tasks.plan.end_sum import cost_of
 from tasks.plan.snapshot import NOTE
-from tasks.policy import goal_texts
 from tasks.policy.answers import note_of
+from tasks.policy.flaky_tests import FLAKY, MEMORY
 from tasks.policy.outcome_verdict import is_verified
 from tasks.policy.unverified import Planned, describe_unverified
+from tasks.rules.forecast import Expected, forecast
 from tasks.strategies.gap_report.outside import describe_outside
 from tasks.toolchain.catalogue import catalogue_of
-from worker.store import goal_record, keys
+from worker.store import file_claims, goal_record, keys, open_breakers
 from worker.store.keys import NO_TENANT, Partition, partition_of
 from worker.store.plan_lists import Place, PlanFilter, walk
 
 PAGE = 50
 MOST_LOOKS = 2000  # at plans for one page
+MOST_TEXTS = 20_000  # at goals for one page, where words are looked for
+TEXT_PAGE = 1000  # goals that are read in one go
 EVERY_PLAN = PlanFilter()
 STEP_PAGE = 1000
 FIELDS = (*HOT[:4], "halt", "text")  # without what a plan that unfolds keeps: it may be large
@@ -83,11 +101,12 @@ def page(
 ) -> Page:
     """Read `limit` plans that are wanted, the newest first; raises WrongCursor.
 
-    At most MOST_LOOKS are looked at, so that a page with a next one may be short.
+    At most MOST_LOOKS are looked at (of goals MOST_TEXTS), so that a page with a next one may be short.
     """
     last, looks, items = None, 0, []
+    most = MOST_TEXTS if wanted.words else MOST_LOOKS
     for place, plan in _look(client, partitions, wanted, Place.read(cursor) if cursor else None):
-        if last and (len(items) == limit or looks == MOST_LOOKS):
+        if last and (len(items) == limit or looks == most):
             return Page(items, last.cursor())
         last, looks = place, looks + 1
         if plan:
@@ -100,12 +119,27 @@ def _look(
 ) -> Iterator[tuple[Place, PlanSummary | None]]:
     """Yield each place that may hold a wanted plan, and the plan where it does."""
     places = walk(client, partitions, wanted, after)
-    while some := list(islice(places, PAGE)):
+    while some := list(islice(places, TEXT_PAGE if wanted.words else PAGE)):
         plan_ids = [place.plan_id for place, may_fit in some if may_fit]
+        if wanted.words:
+            plan_ids = _told(client, partitions, plan_ids, wanted)
         read = dict(zip(plan_ids, _summaries(client, partitions, plan_ids), strict=True)) if plan_ids else {}
         for place, _ in some:
             found = read.get(place.plan_id)
             yield place, found if found and wanted.fits(found) else None
+
+
+def _told(client: Redis, partitions: int, plan_ids: list[str], wanted: PlanFilter) -> list[str]:
+    """Choose the plans that have the words that are looked for: of each only its goal and its head are read."""
+    pipeline = client.pipeline(transaction=False)
+    for plan_id in plan_ids:
+        pipeline.hmget(Partition(partition_of(plan_id, partitions)).plan(plan_id).plan, "text", "head")
+    found = zip(plan_ids, pipeline.execute() if plan_ids else (), strict=True)
+    return [
+        plan_id
+        for plan_id, (text, head) in found
+        if head and wanted.is_told((text or b"").decode(), partial(PlanHead.decode, head))
+    ]
 
 
 def summary(client: Redis, partitions: int, plan_id: str) -> PlanSummary | None:
@@ -133,8 +167,11 @@ def plan(client: Redis, partitions: int, plan_id: str) -> PlanView | None:
     if line is None:
         return None
     k = Partition(partition_of(plan_id, partitions)).plan(plan_id)
-    found: Any = client.hmget(k.plan, "document", "growth", "head", "retry_of", "retried_by", "live", "version")
-    document, growth, head, retry_of, retried_by, live, plan_version = found
+    pipeline = client.pipeline(transaction=False)
+    pipeline.hmget(k.plan, "document", "growth", "head", "retry_of", "retried_by", "live", "version")
+    pipeline.hkeys(k.active)
+    pipeline.hmget(k.steps, file_claims.OVERLAPS)  # no other command: readers have none
+    (document, growth, head, retry_of, retried_by, live, plan_version), flying, (overlaps,) = pipeline.execute()
     kept = strategy_record.decode(growth) if growth else {}
     known = kept["document"] if kept else codec.loads(document or b"null")
     if line.waiting and (page := kept.get("page")):
@@ -149,34 +186,37 @@ def plan(client: Redis, partitions: int, plan_id: str) -> PlanView | None:
         outside=describe_outside(known),
         retry_of=retry_of.decode() if retry_of else None,
         retried_by=tuple((retried_by or b"").decode().split()),
+        overlaps=file_claims.read_overlaps(overlaps),
         log=_log(live, plan_version),
+        forecast=_forecast(line, {step.decode() for step in flying}, [(view, each) for _, view, each in steps]),
+        drafted_from=_drafted_from(about.get("cache")),
+        flaky_tests=tuple(about.get("context", {}).get(MEMORY, {}).get(FLAKY, ())),
+        breaker=_breaker(client, Partition(partition_of(plan_id, partitions)), line),
         document=known,
     )
+
+
+def _forecast(line: PlanSummary, flying: Set[str], steps: Sequence[tuple[StepView, Planned]]) -> Forecast | None:
+    if line.ended_at or not steps:
+        return None
+    known = (Expected(each.facts, each.state, view.attempt, view.step_id in flying) for view, each in steps)
+    return forecast(known, line.budget)
+
+
+def _breaker(client: Redis, partition: Partition, line: PlanSummary) -> BreakerView | None:
+    if not line.repo or f" by {BREAKER}: " not in (line.paused_by or ""):
+        return None
+    return open_breakers.read_of(client, partition, line.tenant, line.repo, line.paused_by or "")
+
+
+def _drafted_from(cache: Any) -> str | None:
+    """Read of a plan's head which plan the plan cache gave the draft of."""
+    return str(cache[3]) if cache and cache[0] == HIT else None
 
 
 def _log(live: bytes | None, version: bytes | None) -> LogView | None:
     head = find_head(codec.loads(live)["halting"], int(version)) if live and version else None
     return LogView(head=head.head, lines=head.lines) if head else None
-
-
-class KeptGoal(NamedTuple):
-    """What is kept of a plan's goal, as JSON; `left_out` are pointers to what is not, None where nobody noted that."""
-
-    body: dict[str, Any]
-    left_out: tuple[str, ...] | None
-
-
-def kept_goal(client: Redis, partitions: int, plan_id: str) -> KeptGoal:
-    """Read what is kept of a plan's goal; of its log and documents that is what its steps were given."""
-    k = Partition(partition_of(plan_id, partitions)).plan(plan_id)
-    pipeline = client.pipeline(transaction=False)
-    pipeline.hmget(k.plan, "goal", "left_out")
-    pipeline.hget(k.steps, NOTE + goal_texts.NOTE)
-    (raw, left_out), texts = pipeline.execute()
-    body: dict[str, Any] = codec.loads(raw or b"{}")
-    if texts:
-        body["context"] = {**body.get("context", {}), **codec.loads(texts)}
-    return KeptGoal(body, None if left_out is None else tuple(left_out.decode().split()))
 
 
 def goal(client: Redis, goal_id: str, tenant: str = NO_TENANT, *, partitions: int = 1) -> GoalAnswer | None:
@@ -280,6 +320,7 @@ def _summary(plan_id: str, raw: list[bytes | None], now: int) -> PlanSummary | N
         counts={state: count for state, count in record.counts.items() if count},
         created_at=rfc3339(record.times["created"]),
         ended_at=rfc3339(ended) if ended else None,
+        cost_usd=cost_of(record),
         **record.delivered,
     )
 

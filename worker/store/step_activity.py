@@ -10,8 +10,9 @@ from redis.exceptions import NoPermissionError, ResponseError
 from schemas import codec
 from schemas.base import StepState
 from schemas.plan import PlanView, StepActivity
-from schemas.stored import Attempt
+from schemas.stored import FILE_WAITS, Attempt
 from schemas.times import rfc3339
+from tasks.policy.overlaps import tell_wait
 from worker.store import fleet
 from worker.store.keys import CONTROLLERS, Partition, partition_of
 
@@ -48,8 +49,10 @@ def _activities(client: Redis, partitions: int, plan_id: str) -> tuple[dict[str,
     pipeline.hget(keys.plan, "live")
     pipeline.time()
     flying, live, (seconds, microseconds) = pipeline.execute()
-    backoffs = codec.loads(live or b"{}").get("backoffs", {})
-    found = {step: StepActivity(kind="backoff", until=rfc3339(until)) for step, until in backoffs.items()}
+    kept = codec.loads(live or b"{}")
+    backoffs, waits = kept.get("backoffs", {}), kept.get("halting", {}).get(FILE_WAITS, {})
+    found = {step: StepActivity(kind="held", reason=tell_wait(*wait)) for step, wait in waits.items() if step}
+    found |= {step: StepActivity(kind="backoff", until=rfc3339(until)) for step, until in backoffs.items()}
     attempts = {step.decode(): Attempt.decode(raw) for step, raw in flying.items()}
     now = seconds * 1000 + microseconds // 1000
     if not attempts:

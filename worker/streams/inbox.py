@@ -87,13 +87,19 @@ class Inbox:
 
         `after="0"` reads again what is pending here.
         """
+        return self.entries_of(self._in_group(*self.read_command(count, block_ms, after)))
+
+    def read_command(self, count: int = BATCH_ENTRIES, block_ms: int | None = None, after: str = ">") -> RedisCommand:
+        """Make the command of `read`; `entries_of` reads its reply."""
         block = () if block_ms is None else ("BLOCK", block_ms)
         wanted = min(count, self._count)
-        call = ("XREADGROUP", "GROUP", GROUP, self.consumer, "COUNT", wanted, *block, "STREAMS", self.stream, after)
-        reply = self._in_group(*call)
+        return ("XREADGROUP", "GROUP", GROUP, self.consumer, "COUNT", wanted, *block, "STREAMS", self.stream, after)
+
+    def entries_of(self, reply: Any) -> list[StreamEntry]:
+        """Make entries of the server's reply, and judge by their sizes how many fit into the next batch."""
         found = reply[0][1] if reply else ()
         entries = [self.entry_of(*each) for each in found]
-        if total := sum([entry.size for entry in entries]):  # so many fit into the next batch, judging by these
+        if total := sum([entry.size for entry in entries]):
             self._count = max(1, min(BATCH_ENTRIES, BATCH_BYTES * len(entries) // total))
         return entries
 

@@ -17,6 +17,7 @@ from schemas.outcome import Metrics
 from schemas.plain_outcome import PlainMetrics
 from schemas.stored import Attempt
 from tasks.plan.changeset import Changeset
+from tasks.plan.end_sum import MOST_USD
 from tasks.plan.hot_plan import HotPlan
 from tasks.plan.report import PlainReport, Report
 from tasks.plan.snapshot import Snapshot, Step
@@ -37,9 +38,8 @@ PASSED, FAILED = (metrics.QA_EVALUATIONS, ("passed",)), (metrics.QA_EVALUATIONS,
 OUTCOMES, DISPATCHED = metrics.OUTCOMES, metrics.STEPS_DISPATCHED  # these are asked for with every outcome
 RUN, QUEUED = metrics.STEP_RUN_SECONDS, metrics.STEP_QUEUE_SECONDS
 SPENT, RESERVED = metrics.SPENT_TOKENS, metrics.RESERVED_TOKENS
-RESULTS = frozenset({"ok", "stale", "gone", "full"})
+RESULTS = frozenset({"ok", "stale", "claimed", "gone", "full"})
 COLUMNS = 3  # of the table of revisions; later failures are treated as the third
-MOST_USD = 10_000.0  # of one attempt, as a controller says; more is a mistake
 MOST_TOKENS = 10**9
 MOST_S = 30 * 86_400  # that an attempt is said to have taken
 

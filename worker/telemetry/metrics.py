@@ -60,7 +60,8 @@ DECOMPOSE_SECONDS = Metric(
 PLANS = Metric(
     "planner_plans_total",
     COUNTER,
-    "Plans that were made: given with the goal, by a pattern, or by an llm, even if its draft was of no use.",
+    "Plans that were made: given with the goal, by a pattern, from the plan cache, or by an llm, even if its draft "
+    "was of no use.",
     ("source",),
 )
 PLANS_ENDED = Metric("planner_plans_ended_total", COUNTER, "Plans that ended, by kind and state.", ("kind", "state"))
@@ -137,8 +138,16 @@ DECIDE_SECONDS = Metric(
 COMMIT_SECONDS = Metric(
     "planner_commit_duration_seconds", HISTOGRAM, "Time for which a batch waited for its commits.", buckets=SHORT
 )
-COMMITS = Metric("planner_commits_total", COUNTER, "Commits by result: ok, stale, gone, full or refused.", ("result",))
+COMMITS = Metric(
+    "planner_commits_total", COUNTER, "Commits by result: ok, stale, claimed, gone, full or refused.", ("result",)
+)
 DEAD = Metric("planner_entries_dead_total", COUNTER, "Entries that were put aside, by the code of why.", ("code",))
+BREAKERS = Metric(
+    "planner_breakers_total",
+    COUNTER,
+    "Breakers of repositories that tripped or closed, and steps that they let through.",
+    ("what",),
+)
 TAKEN_OVER = Metric("planner_entries_taken_over_total", COUNTER, "Entries that were taken over from dead workers.")
 DRAFTER_CALLS = Metric(
     "planner_drafter_calls_total",

@@ -108,7 +108,8 @@ class QueueCycle(Generic[Plan]):
         found = self.judge(end.output) if end.state == StepState.DONE else None
         if found is None or isinstance(found, Refusal):
             return self.fall_back(end, found)
-        return self.accept(found, end)
+        made = self.accept(found, end)
+        return replace(made, is_drafted=True) if made else None
 
 
 def draft_step(

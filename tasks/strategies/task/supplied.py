@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from functools import lru_cache
+from typing import Any
 
 from schemas.base import MODE_OF_TYPE, Mode, StepType
 from schemas.envelope import FieldError
@@ -39,6 +41,28 @@ def convert(
             errors.append(FieldError(pointer=f"/steps/{index}/verify", code="unknown_command", message=str(error)))
             steps.append(_planned(goal, step.model_copy(update={"verify": None}), advice, catalogue))
     return connect_supplied(steps), tuple(errors)
+
+
+def supply(step: PlannedStep) -> dict[str, Any]:
+    """Say a planned step as a goal brings one along: `convert` makes it anew, but for what explains its risk."""
+    said = {
+        "step_id": step.step_id,
+        "title": step.title,
+        "intent": step.intent,
+        "allowed_files": list(step.allowed_files),
+        "success_criteria": step.success_criteria,
+        "depends_on": list(step.depends_on),
+        "verify": [shlex.join(tool.argv) for tool in step.verify_tools],
+        "type": step.controller_task_spec.type.value,
+        "mode": step.mode.value,
+        "risk_level": step.risk_level.value,
+        "retry_limit": step.retry_limit,
+        "rollback_hint": step.rollback_hint,
+        "queue": step.queue,
+        "estimate": step.estimate.model_dump(),
+        "controller_task_spec": {"hint": step.controller_task_spec.hint} if step.controller_task_spec.hint else None,
+    }
+    return {name: value for name, value in said.items() if value not in (None, "", [])}
 
 
 def _planned(goal: Goal, step: SuppliedStep, advice: str | None, catalogue: Catalogue) -> PlannedStep:

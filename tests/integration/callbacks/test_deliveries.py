@@ -16,7 +16,7 @@ from schemas.stored import PlanHead
 from tests.integration.callbacks.conftest import Calls, run, told
 from tests.support.engine import a_goal, drain, plan
 from tests.support.forge_server import TOKEN, serving
-from tests.support.messages import work
+from tests.support.messages import answer, report, specs, work
 from tests.support.receiver import Receiver, receiving
 from tests.support.stored import P0, plans
 from worker.callbacks import schedule, sender
@@ -76,6 +76,24 @@ def test_an_endpoint_hears_of_halts_rejections_and_waits_of_what_it_asked_for(ca
         ("/all", "plan.rejected", "REJECTED"),
         ("/some", "plan.input_requested", "READY"),
     ]
+
+
+def test_an_endpoint_hears_once_that_a_repository_was_paused_by_its_breaker(calls: Calls, receiver: Receiver) -> None:
+    calls.add(f"{receiver.url}/mine", "--events", "repository.paused", "--repo", "acme/shop")
+    calls.add(f"{receiver.url}/other", "--events", "repository.paused", "--repo", "acme/till")
+    evidence = {"category": "TEST_REGRESSION", "stack_trace_head": "ImportError: no module named shop"}
+    for number in range(6):
+        plan(calls.here, calls.redis, {**a_goal(1), "goal_id": f"g-{number}", "context": {"repo": "acme/shop"}})
+
+    for spec in specs(calls.redis):
+        report(calls.redis, answer(spec, success=False, tests_passed=False, failure_evidence=evidence))
+    drain(calls.here)
+    calls.until(lambda: receiver.calls)
+    calls.until(lambda: calls.redis.xlen(P0.outbox) == 0)
+
+    heard = [(call.path, call.said["type"]) for call in receiver.calls]
+    assert heard == [("/mine", "repository.paused")]
+    assert receiver.calls[0].said["data"]["plan_id"] in plans(calls.redis)
 
 
 def test_nothing_is_put_into_the_outbox_where_there_is_no_endpoint(calls: Calls) -> None:

@@ -51,6 +51,7 @@ CONFIGURED = {
 SHOWN = {"another git directory": "SANDBOX_VIOLATION"}  # such a file is a link, and `g` is not allowed
 
 
+@pytest.mark.outages
 @pytest.mark.parametrize("way", CONFIGURED)
 def test_no_git_of_ours_runs_what_an_agent_configured(
     way: str, planner: Planner, repo: Repo, start: Start, tmp_path: Path
@@ -91,6 +92,7 @@ HIDDEN = {
 }
 
 
+@pytest.mark.outages
 @pytest.mark.parametrize("way", HIDDEN)
 def test_a_change_cannot_be_hidden_from_us(way: str, planner: Planner, repo: Repo, start: Start) -> None:
     before = state_of(repo)
@@ -106,6 +108,7 @@ def test_a_change_cannot_be_hidden_from_us(way: str, planner: Planner, repo: Rep
     assert state_of(repo) == before
 
 
+@pytest.mark.outages
 @pytest.mark.parametrize(
     ("intent", "touched"),
     [
@@ -132,6 +135,7 @@ def test_a_new_file_is_seen_whatever_it_is_called_and_whatever_ignores_it(
     assert repo.landed() == []
 
 
+@pytest.mark.outages
 @pytest.mark.parametrize(
     "intent",
     [

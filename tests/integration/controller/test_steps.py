@@ -696,6 +696,7 @@ def test_the_controller_is_a_client_of_the_wire_and_of_nothing_else_of_ours() ->
 
     assert {name for name in ours if not name.startswith(("schemas", "worker.controller"))} <= {
         "tasks.text.blocked_report",  # of an agent that cannot go on
+        "tasks.text.fields",  # how a text is kept short
         "tasks.text.secrets",  # which no log holds
         "tasks.toolchain.classify",
         "worker.agents.agent",

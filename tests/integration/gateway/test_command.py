@@ -98,7 +98,7 @@ def test_with_a_certificate_it_speaks_https_and_a_large_refusal_is_read(redis_ur
     cert, key = certificate(tmp_path)
     with serving(redis_url, "--certfile", str(cert), "--keyfile", str(key)) as (_, address):
         port = address.rpartition(":")[2]
-        with httpx.Client(verify=ssl.create_default_context(cafile=str(cert))) as client:
+        with httpx.Client(verify=ssl.create_default_context(cafile=str(cert)), timeout=30) as client:
             assert client.get(f"https://localhost:{port}/readyz").status_code == 200
             with clients.connect(redis_url) as redis:
                 shown = api_keys.add(redis, ApiKey(key_id="large", rights=(Right.OPERATOR,)))
@@ -160,7 +160,7 @@ def test_two_gateways_behind_haproxy_are_one_though_one_is_killed_and_one_is_res
             while not over.is_set():
                 goal_id = f"g-{len(sent)}"
                 body = {"goal": "Fix b", "allowed_files": ["b.py"], "goal_id": goal_id}
-                while client.post("/v1/goals", json=body).status_code != 202:
+                while not _takes(client, body):
                     assert not over.wait(0.05)
                 sent.append(goal_id)
 
@@ -185,6 +185,14 @@ def test_two_gateways_behind_haproxy_are_one_though_one_is_killed_and_one_is_res
 
     published: Any = redis.xrange(GOALS)
     assert {json.loads(fields[b"data"])["goal_id"] for _, fields in published} == set(sent)
+
+
+def _takes(client: httpx.Client, body: dict[str, Any]) -> bool:
+    """Whether a goal is taken; a connection that ends with the gateway behind it is none, as for every client."""
+    try:
+        return client.post("/v1/goals", json=body).status_code == 202
+    except httpx.RemoteProtocolError:
+        return False
 
 
 def wait_for_more(sent: list[str]) -> None:

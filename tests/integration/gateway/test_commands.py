@@ -16,11 +16,6 @@ from tests.support.scripts.campaign import EXPLORATION, FILES, a_goal
 
 
 @pytest.fixture
-def planner(gateway: Gateway) -> Planner:
-    return Planner(gateway.settings.redis_url)
-
-
-@pytest.fixture
 def plan_id(planner: Planner) -> Iterator[str]:
     """A plan whose planner obeys commands as a worker does; nothing else may use its engine meanwhile."""
     made = executing(planner)

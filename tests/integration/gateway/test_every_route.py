@@ -32,7 +32,11 @@ FORMS = {
     ("POST", "/sign-in"),
     ("POST", "/sign-out"),
     ("POST", "/plans/{plan_id}/acts/{act}"),
-}  # of the page: test_page.py
+    ("POST", "/backtest"),
+    ("POST", "/acts/{act}"),
+    ("POST", "/goals/new"),
+    ("POST", "/dead/replay"),
+}  # of the page: test_page.py, test_page_compare.py, test_page_acts.py, test_page_goals.py, test_page_dead.py
 PLAN_READS = (
     "",
     "/steps",
@@ -49,9 +53,19 @@ MAY: dict[tuple[str, str], set[Right]] = {
     ("POST", "/v1/goals"): {P},
     ("GET", "/v1/goals"): {P, V, O},
     ("GET", "/"): READERS,
+    ("GET", "/live"): READERS,
     ("GET", "/fleet"): {V, O},
+    ("GET", "/spend"): {V, O},
     ("GET", "/plans/{plan_id}"): READERS,
-    ("GET", "/plans/{plan_id}/acts/{act}"): {O, A},
+    **{("GET", "/plans/{plan_id}" + rest): READERS for rest in ("/document", "/timeline", "/steps/{step_id}")},
+    ("GET", "/compare"): READERS,
+    ("GET", "/backtest"): READERS,
+    ("GET", "/plans/{plan_id}/acts/{act}"): {O},  # of pause
+    ("GET", "/acts/{act}"): {O},
+    ("GET", "/goals"): {P, V, O},
+    ("GET", "/goals/new"): {P},
+    ("GET", "/dead"): {O},
+    ("GET", "/dead/replay"): {O},
     ("GET", "/v1/plans"): READERS,
     **{("GET", "/v1/plans/{plan_id}" + rest): READERS for rest in PLAN_READS},
     ("POST", "/v1/plans/{plan_id}/commands"): {O, A},
@@ -59,6 +73,7 @@ MAY: dict[tuple[str, str], set[Right]] = {
     ("GET", "/v1/dead"): {O},
     ("POST", "/v1/dead:replay"): {O},
     ("GET", "/v1/queues"): {V, O},
+    ("GET", "/v1/stats"): {V, O},
     ("GET", "/v1/controllers"): {V, O},
     ("GET", "/v1/budgets"): {V, O},
     ("GET", "/v1/events"): READERS,
@@ -67,6 +82,7 @@ MAY: dict[tuple[str, str], set[Right]] = {
     ("POST", "/v1/steps:heartbeat"): {C},
     ("POST", "/v1/outcomes"): {C},
 }
+ENDLESS = {"/v1/events", "/live"}  # test_events.py, test_broadcast.py
 NO_PLAN = f"plan_00-{'0' * 32}"
 NOTHING: dict[str, str] = {}
 OTHER = {"tenant": "initech", "queue": "initech-q", "goal_id": "their-goal"}
@@ -142,6 +158,8 @@ def test_what_belongs_to_another_is_not_there(
     caplog.set_level(logging.INFO)
     token = gateway.key(Right.ADMIN, **whose)
     client = gateway.with_token(token)
+    client.get("/v1/plans")  # when this is answered, what a test before asked is logged
+    caplog.clear()
     before = redis.xlen(Partition(0).commands), redis.xlen("planner:commands"), redis.xlen("planner:goals")
 
     for method, path in set(routes(gateway)) - FORMS:
@@ -150,7 +168,7 @@ def test_what_belongs_to_another_is_not_there(
             there = ask(client, method, path, theirs, {"command": "pause"})
             assert missing[0] == there[0] == 404
             assert there[1].replace(theirs, "") == missing[1].replace(NO_PLAN, "")
-        elif method == "GET" and path != "/v1/events" and (method, path) in MAY:
+        elif method == "GET" and path not in ENDLESS and (method, path) in MAY:
             for query in (NOTHING, OTHER, {"goal_id": "their-goal"}, {"repo": "initech/till"}):
                 answer = client.get(path, params=query)
                 said = re.sub('value="[^"]*"', "", answer.text)  # a form of the page has what was asked for

@@ -3,54 +3,21 @@
 from __future__ import annotations
 
 import re
-from html.parser import HTMLParser
 from typing import Any
 
 import httpx
 import pytest
 
 from schemas.api_key import Right
+from tests.support.event_reading import reading
 from tests.support.gateway import Gateway
+from tests.support.page import HOSTILE, Markup, signed_in
 from tests.support.planner import SHAPES, Planner, asking, executing, halted, hostile, retried
 from worker.gateway.access import SESSION_COOKIE
 from worker.gateway.page import static_files
 from worker.store import api_keys
 
-HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>\x1b[31m\u202e\"'{{ 7*7 }}"
 MOST_SCRIPT = 60_000  # bytes
-
-
-class Markup(HTMLParser):
-    """The elements and texts of a page."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.texts: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-
-    def handle_data(self, data: str) -> None:
-        self.texts.append(data)
-
-    def links(self, pattern: str) -> list[str]:
-        found = (of.get("href") or "" for tag, of in self.elements if tag == "a")
-        return [each for each in found if re.fullmatch(pattern, each)]
-
-
-@pytest.fixture
-def planner(gateway: Gateway) -> Planner:
-    return Planner(gateway.settings.redis_url)
-
-
-def signed_in(gateway: Gateway, *rights: Right, **of: Any) -> httpx.Client:
-    """A browser that has signed in with a new key."""
-    client = gateway.with_token(None)
-    client.headers["Origin"] = gateway.url
-    assert client.post("/sign-in", data={"key": gateway.key(*rights, **of)}).status_code == 303
-    return client
 
 
 def listed(answer: httpx.Response) -> list[str]:
@@ -179,6 +146,8 @@ def test_the_list_has_the_plans_that_its_address_asks_for(gateway: Gateway, plan
     assert listed(client.get("/?state=HALTED&rule=security&kind=&repo=")) == [ended]
     assert listed(client.get("/?repo=acme/shop&tenant=t1&since=1h")) == [made[3], made[1]]
     assert listed(client.get(f"/?id_prefix={made[0][5:]}")) == [made[0]]
+    assert listed(client.get("/?text=SHOP+fix")) == [*reversed(made)]
+    assert listed(client.get("/?text=fix+shop+cart")) == []
     assert "No plan is like that" in client.get("/?kind=campaign").text
     first = client.get("/?limit=4&repo=acme/shop")
     (older,) = Markup(first.text).links(r"/\?.*cursor.*")
@@ -203,7 +172,7 @@ def test_plans_that_wait_for_a_person_stand_first(gateway: Gateway, planner: Pla
     assert listed(client.get("/?waiting=true")) == [waits]
 
 
-def test_a_key_sees_its_own_plans_alone_and_counts_only_where_it_sees_all(gateway: Gateway, planner: Planner) -> None:
+def test_a_key_sees_and_counts_its_own_plans_alone(gateway: Gateway, planner: Planner) -> None:
     ours, theirs = (planner.submit(tenant=tenant, context={"repo": f"{tenant}/web"}) for tenant in ("acme", "initech"))
     all_of_them, acme, web = (
         signed_in(gateway, Right.VIEWER, **of) for of in ({}, {"tenant": "acme"}, {"repositories": ("initech/web",)})
@@ -213,7 +182,10 @@ def test_a_key_sees_its_own_plans_alone_and_counts_only_where_it_sees_all(gatewa
     assert listed(acme.get("/")) == listed(acme.get("/?repo=acme/web")) == [ours]
     assert listed(acme.get("/?tenant=initech")) == listed(acme.get("/?repo=initech/web")) == []
     assert listed(web.get("/")) == [theirs]
-    assert ["All <b>" in each.get("/").text for each in (all_of_them, acme, web)] == [True, False, False]
+    counted = [re.findall("All <b>(.*?)</b>", each.get("/").text) for each in (all_of_them, acme, web)]
+    assert counted == [["2"], ["1"], ["1"]]
+    assert re.findall("All <b>(.*?)</b>", all_of_them.get("/?tenant=acme").text) == ["1"]
+    assert re.findall("All <b>(.*?)</b>", acme.get("/?repo=initech/web").text) == ["0"]
 
 
 def test_text_from_outside_is_text_on_every_page(gateway: Gateway, planner: Planner) -> None:
@@ -257,6 +229,29 @@ def test_a_plan_shows_its_attempts_its_revisions_and_its_log(gateway: Gateway, p
     assert "outcome of fix-b: failure COMPILATION_ERROR" in said
     assert "inserted before the next attempt of fix-b" in said
     assert "Revision 2" in said
+
+
+def test_a_page_of_a_plan_is_told_what_happened_after_it_was_made_and_nothing_before(
+    gateway: Gateway, planner: Planner
+) -> None:
+    plan_id, client = executing(planner), signed_in(gateway, Right.VIEWER)
+    (since,) = re.findall('data-since="(.*?)"', client.get(f"/plans/{plan_id}").text)
+
+    planner.report("fix-b", plan_id, touched_files=["etc/passwd"])
+
+    with reading(client, plan=plan_id) as whole, reading(client, since, plan=plan_id) as part:
+        every, later = whole.until("plan.halted"), part.until("plan.halted")
+    assert every[0].event == "dev.planner.goal.received.v1"
+    assert later == every[-len(later) :] != every
+
+
+def test_a_plan_shows_what_it_waits_for_and_with_whom_it_overlaps(gateway: Gateway, planner: Planner) -> None:
+    first, second = (planner.submit(context={"repo": "acme/shop"}, overlap="wait") for _ in range(2))
+
+    page = signed_in(gateway, Right.VIEWER).get(f"/plans/{second}").text
+
+    assert f'<code>b.py</code>: <a href="/plans/{first}">{first}</a>' in page
+    assert f"waiting for b.py: {first}" in page
 
 
 def test_a_plan_of_many_steps_is_shown_in_bands_and_pages(gateway: Gateway, planner: Planner) -> None:

@@ -3,30 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import httpx
-import pytest
 
 from schemas.api_key import Right
 from tests.support.gateway import Gateway
+from tests.support.page import signed_in
 from tests.support.planner import Planner, asking, completed, executing, obeying
 from worker.store.keys import Partition
 
 HOSTILE = "<script>alert(1)</script>"
-
-
-@pytest.fixture
-def planner(gateway: Gateway) -> Planner:
-    return Planner(gateway.settings.redis_url)
-
-
-def signed_in(gateway: Gateway, *rights: Right, **of: Any) -> httpx.Client:
-    """A browser that has signed in with a new key."""
-    client = gateway.with_token(None)
-    client.headers["Origin"] = gateway.url
-    assert client.post("/sign-in", data={"key": gateway.key(*rights, **of)}).status_code == 303
-    return client
 
 
 def offered(client: httpx.Client, plan_id: str) -> list[str]:

@@ -2,64 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, expect
 
 from schemas.api_key import Right
-from tests.support.browser import AXE, HOSTILE, NARROW, WIDE, Tab, chromium, tab
+from tests.support.browser import AXE, HOSTILE, NARROW, WIDE, Tab, tab
 from tests.support.gateway import Gateway, running_gateway
-from tests.support.planner import SHAPES, Planner, asking, executing, halted, hostile, obeying
+from tests.support.page_views import views
+from tests.support.planner import Planner, asking, executing, halted, hostile, obeying
 
 pytestmark = pytest.mark.outages
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
-
-
-@pytest.fixture
-def planner(gateway: Gateway) -> Planner:
-    return Planner(gateway.settings.redis_url)
-
-
-@pytest.fixture
-def viewer(browser: Browser, gateway: Gateway) -> Iterator[Tab]:
-    """A tab in which nothing is wrong when the test is over."""
-    with tab(browser, gateway) as opened:
-        yield opened
-        assert opened.troubles == []
-
-
-def addresses(planner: Planner) -> dict[str, str]:
-    """Every view, and its states: full, empty, wrong."""
-    plans = {shape.__name__: f"/plans/{shape(planner)}" for shape in SHAPES}
-    lists = {"list": "/", "filtered": "/?state=HALTED", "empty": "/?kind=campaign", "wrong": "/?since=yesterday"}
-    asks = plans["asking"]
-    acts = {act: f"{asks}/acts/{act}" for act in ("pause", "top_up", "tighten", "cancel", "answer")}
-    acts["approve"] = f"{asks}/acts/approve?step_id=change"
-    return {**lists, **plans, **acts, "fleet": "/fleet", "no plan": "/plans/none"}
-
-
-@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_nothing_keeps_anybody_from_reading_a_page(
+@pytest.mark.parametrize(
+    ("theme", "size"),
+    [
+        pytest.param("light", WIDE, id="light-wide"),
+        pytest.param("dark", NARROW, id="dark-narrow"),
+        pytest.param("light", NARROW, id="light-narrow", marks=pytest.mark.long),
+        pytest.param("dark", WIDE, id="dark-wide", marks=pytest.mark.long),
+    ],
+)
+def test_nothing_keeps_anybody_from_reading_a_page_or_acting_on_it(
     browser: Browser, gateway: Gateway, planner: Planner, theme: str, size: dict[str, int]
 ) -> None:
     if not AXE.is_file():
         pytest.skip("no axe-core in PLANNER_TEST_NODE_MODULES")
     with tab(browser, gateway, color_scheme=theme, viewport=size) as opened:
+        found = {}
+
+        def look(name: str) -> None:
+            found[name] = [*opened.violations(), *(() if opened.fits() else ("wider than its window",))]
+
         opened.open("/")
-        found = {"sign in": opened.violations()}
-        opened.sign_in(gateway.key(Right.ADMIN))
-        for name, path in addresses(planner).items():
-            page = opened.open(path)
-            found[name] = opened.violations()
-            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
+        look("sign in")
+        page = opened.sign_in(gateway.key(Right.ADMIN))
+        for name, path in views(planner).items():
+            opened.open_whole(path)
+            look(name)
+        for name, files in (("drawn", "src/a.py"), ("wrong", "../a.py")):
+            opened.open("/goals/new?goal=Fix+the+test&language=python")
+            page.get_by_label("Files that may change").fill(files)
+            page.get_by_role("button", name="Draw the plan").click()
+            page.locator("#answer").wait_for()
+            look(name)
 
         assert {name: told for name, told in found.items() if told} == {}
         assert opened.troubles == []
@@ -74,9 +62,8 @@ def test_text_from_outside_does_nothing(viewer: Tab, gateway: Gateway, planner: 
     assert "<script>document.title='owned'</script>" in page.locator("#list").inner_text()
     assert page.locator("#list img, #list script").count() == 0
     plan_id = hostile(planner, HOSTILE)
-    page = viewer.open(f"/plans/{plan_id}")
+    page = viewer.open_whole(f"/plans/{plan_id}")
     expect(page.locator("h1")).to_contain_text("<script>document.title='owned'</script>")
-    page.locator("summary").evaluate_all("all => all.forEach(each => each.parentElement.open = true)")
     for shown in (".attempt pre", ".attempt .note", ".step-head"):
         assert "document.title='owned'" in page.locator(f"#step-fix-b {shown}").first.inner_text()
     assert page.locator("main img, main script").count() == 0
@@ -115,6 +102,24 @@ def test_a_plan_shows_what_happens_and_keeps_open_what_its_reader_opened(
     expect(page.locator(".graph .node.HALTED")).to_have_count(1)
     expect(page.locator("#more-look")).to_have_attribute("open", "")
     expect(page.locator("#log-lines")).to_contain_text("outcome of fix-b")
+
+
+def test_a_plan_is_asked_for_again_once_something_has_happened_and_not_before(
+    viewer: Tab, gateway: Gateway, planner: Planner
+) -> None:
+    plan_id = executing(planner)
+    page = viewer.sign_in(gateway.key(Right.VIEWER))
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    address = f"{gateway.url}/plans/{plan_id}"
+    viewer.open(f"/plans/{plan_id}")
+    expect(page.locator(".stream")).to_have_text("live")
+    before = asked.count(address)
+
+    planner.report("fix-b", plan_id, touched_files=["etc/passwd"])
+
+    expect(page.locator(".banner.red")).to_contain_text("security")
+    assert (before, asked.count(address) > 1) == (1, True)
 
 
 def test_a_graph_leads_to_its_steps_by_keyboard(viewer: Tab, gateway: Gateway, planner: Planner) -> None:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
 
 from schemas.api_key import Right
+from schemas.times import rfc3339
+from tasks.handlers.breaker import Breaker
 from tests.support.gateway import Gateway, running_gateway
 from tests.support.planner import Planner
+from tests.support.shop import HOME, REPO, Shop
 from worker.store import owners
 
 HOSTILE = "<script>alert(1)</script>"
@@ -79,3 +83,22 @@ def test_a_key_of_a_tenant_sees_its_own_queues_controllers_and_budget(gateway: G
     assert "ctl-default" in said
     for other in ("initech", theirs, "Workers"):
         assert other not in said
+
+
+def test_a_repository_that_its_breaker_pauses_stands_there_with_its_next_probe_for_who_may_see_it(
+    gateway: Gateway,
+) -> None:
+    shop = Shop(gateway.settings.redis_url, breaker_probe_s=600)
+    plan_id = shop.break_base(tenant="acme")[0]["plan_id"]
+    shop.sweep()
+    due = Breaker.decode(shop.redis.hget(HOME.breakers, f"acme {REPO}")).due
+    next_probe = f'The breaker lets the next step through at <time datetime="{rfc3339(due)}"'
+
+    said = fleet(gateway, Right.OPERATOR).text
+
+    assert f"<b>Paused: repository {REPO} of acme</b>" in said
+    assert said.count(next_probe) == 1
+    assert f"/acts/resume?scope=repository&amp;target={quote(REPO, safe='')}" in said
+    assert next_probe in fleet(gateway, Right.VIEWER, tenant="acme").text
+    assert REPO not in fleet(gateway, Right.VIEWER, tenant="initech").text
+    assert next_probe in gateway.client(Right.VIEWER).get(f"/plans/{plan_id}").text

@@ -8,16 +8,14 @@ import pytest
 
 from schemas import codec
 from schemas.api_key import Right
+from schemas.times import rfc3339
+from tasks.handlers.breaker import Breaker
 from tests.support.gateway import Gateway
 from tests.support.planner import Planner, asking, executing, halted, large
+from tests.support.shop import HOME, REPO, Shop
 from worker.gateway.routes import dead as dead_route
 from worker.store import dead, export, keys
 from worker.store.dead_entry import Filter
-
-
-@pytest.fixture
-def planner(gateway: Gateway) -> Planner:
-    return Planner(gateway.settings.redis_url)
 
 
 def all_items(client: Any, path: str, limit: int) -> list[Any]:
@@ -49,6 +47,19 @@ def test_a_plan_is_told_as_the_commands_print_it(gateway: Gateway, planner: Plan
     document = codec.loads(b"".join(export.export(gateway.redis, 1, plan_id)))
     assert all_items(viewer, f"{path}/log", 2) == document["log"] != []
     assert {**viewer.get(f"{path}/export").json(), "exported_at": ""} == {**document, "exported_at": ""}
+
+
+def test_overlaps_are_told_with_the_plan_its_explanation_and_its_summary(gateway: Gateway, planner: Planner) -> None:
+    shop = {"context": {"repo": "acme/shop"}, "overlap": "wait"}
+    first, second = planner.submit(**shop), planner.submit(**shop)
+    viewer = gateway.client(Right.VIEWER)
+
+    told = viewer.get(f"/v1/plans/{second}").json()
+
+    assert told["overlaps"] == [{"file": "b.py", "plans": [first], "circle": False}]
+    assert told["paused_by"] == f"waiting for b.py: {first}"
+    assert viewer.get(f"/v1/plans/{second}/explain").json()["overlaps"] == told["overlaps"]
+    assert f"overlap: b.py was claimed by {first}" in viewer.get(f"/v1/plans/{second}/summary.md").text
 
 
 def test_lists_come_in_pages_and_filters_hold_together(gateway: Gateway, planner: Planner) -> None:
@@ -168,3 +179,16 @@ def test_who_waits_and_who_works_is_told_of_ones_own_queues_and_plans(gateway: G
     assert told(ours, "queues", "queue") == ["gpu"]
     assert told(everybodys, "controllers", "name") == ["ctl-1", "ctl-2"]
     assert told(ours, "controllers", "name") == ["ctl-2"]
+
+
+def test_a_plan_that_its_breaker_pauses_says_when_the_next_step_is_let_through(gateway: Gateway) -> None:
+    shop = Shop(gateway.settings.redis_url, breaker_probe_s=600)
+    plan_id, viewer = shop.break_base()[0]["plan_id"], gateway.client(Right.VIEWER)
+    shop.sweep()
+
+    told = viewer.get(f"/v1/plans/{plan_id}").json()["breaker"]
+
+    due = Breaker.decode(shop.redis.hget(HOME.breakers, f"default {REPO}")).due
+    assert (told["repo"], told["next_probe_at"]) == (REPO, rfc3339(due))
+    assert viewer.get(f"/v1/plans/{plan_id}/explain").json()["breaker"] == told
+    assert f"lets the next step through at {rfc3339(due)}" in viewer.get(f"/v1/plans/{plan_id}/summary.md").text

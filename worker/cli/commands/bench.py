@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,14 @@ import typer
 from worker.cli.commands.worker import PoolKind
 from worker.cli.console import USAGE, Failure, Json, command, say, say_json
 from worker.host.terminal import Terminal
+
+
+class Fsync(StrEnum):
+    """The values of Redis' `appendfsync`."""
+
+    ALWAYS = "always"
+    EVERYSEC = "everysec"
+    NO = "no"
 
 
 @command
@@ -29,6 +38,10 @@ def bench(
         Path | None,
         typer.Option(exists=True, dir_okay=False, help="A library to preload into the server, such as an allocator."),
     ] = None,
+    appendfsync: Annotated[
+        Fsync | None,
+        typer.Option(help="When the server that is started writes to its disk; every second unless it is said."),
+    ] = None,
     runs: Annotated[int, typer.Option(min=1, help="How often everything is measured.")] = 1,
     brief: Annotated[bool, typer.Option("--brief", help="Only the goals and outcomes of many plans.")] = False,
     as_json: Json = False,
@@ -39,9 +52,9 @@ def bench(
 
     [b]planner bench --json[/b]
     [b]planner bench --runs 3[/b]
-    [b]planner bench --brief --server redis-server[/b]
+    [b]planner bench --brief --server redis-server --appendfsync always[/b]
 
-    Needs nothing running: it starts a server of its own, and its workers. A run takes about four minutes; each figure
+    Needs nothing running: it starts a server of its own, and its workers. A run takes two to four minutes; each figure
     is told as the median of all runs, with the least and the most.
 
     worker_cpu_us and server_cpu_us are the microseconds of CPU that the worker, with the processes of its pool, and the
@@ -55,7 +68,9 @@ def bench(
 
     sizes = Sizes(plans=plans, steps=steps)
     try:
-        report = measure(Measurement(server, preload, pool, sizes, runs, brief), Terminal(stderr=True).print)
+        report = measure(
+            Measurement(server, preload, pool, sizes, runs, brief, appendfsync), Terminal(stderr=True).print
+        )
     except UnusableServer as unusable:
         raise Failure.of("unusable_server", str(unusable), USAGE) from unusable
     say_json(report.as_json()) if as_json else say(report.as_table())

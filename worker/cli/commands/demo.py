@@ -24,6 +24,9 @@ def demo(
     agent_path: Annotated[
         list[str] | None, typer.Option(metavar="PATH[:rw]", help="What that agent may read or write; again for more.")
     ] = None,
+    page: Annotated[
+        bool, typer.Option("--page", help="Serve the page beside it, with a key that is told, until Ctrl-C.")
+    ] = False,
     svg: Annotated[Path | None, typer.Option(help="Draw the end into this file.")] = None,
     as_json: Json = False,
 ) -> int:
@@ -37,6 +40,8 @@ def demo(
 
     [b]planner demo --kind reviewed_plan --agent "my-agent --print"[/b]
 
+    [b]planner demo --page[/b]
+
     With --agent, for the kind reviewed_plan, an agent of yours plays all roles: each step's prompt on its standard
     input, its answer on its standard output.
 
@@ -49,7 +54,10 @@ def demo(
         raise Failure.of("wrong_kind", "--agent plays the kind reviewed_plan alone.", USAGE)
     if agent_path and agent is None:
         raise Failure.of("no_agent", "--agent-path is for the agent of --agent, and there is none.", USAGE)
+    if page and as_json:
+        raise Failure.of("no_page", "--page is for people, who end it by Ctrl-C: --json prints once and ends.", USAGE)
     given = DemoAgent(agent, tuple(agent_path or ())) if agent is not None else None
     if given and (fault := given.fault):
         raise Failure.of("no_agent", fault, USAGE)
-    return run(kind.value, as_json=as_json, keep=keep, console=Terminal(stderr=as_json), svg=svg, agent=given)
+    console = Terminal(stderr=as_json)
+    return run(kind.value, as_json=as_json, keep=keep, console=console, svg=svg, agent=given, with_page=page)

@@ -48,7 +48,8 @@ def doctor(
     if as_json:
         findings = [finding.document() for finding in found]
         well = {"well": not left, "plans": rounds.plans, "queues": rounds.queues}
-        say_json({**well, "findings": findings, "notes": rounds.notes})
+        breakers = [each.model_dump(mode="json") for each in rounds.breakers]
+        say_json({**well, "findings": findings, "breakers": breakers, "notes": rounds.notes})
     else:
         say(draw(found, rounds))
     return FAILED if left else OK

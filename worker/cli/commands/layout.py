@@ -20,7 +20,7 @@ def layout(
 
     A new server has the newest. One that was used by older versions keeps its own, so that they can work beside newer
     ones, and you can go back to them. Once all workers, gateways and commands are exchanged, raise it: in layout 2 a
-    plan takes about half of the memory. Plans that are there stay as they are. There is no way back: older workers
+    plan takes about a third less memory. Plans that are there stay as they are. There is no way back: older workers
     refuse to start then, and end where they run.
     """
     from worker.store import deployment

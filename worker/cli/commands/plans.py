@@ -8,7 +8,7 @@ import typer
 
 from worker.cli import plan_filter
 from worker.cli.console import FAILED, OK, USAGE, Failure, Json, command, open_planner, say, say_json
-from worker.cli.plan_filter import IdPrefix, OfKind, OfTenant, Repo, Rule, Since, State, Until, Waiting
+from worker.cli.plan_filter import IdPrefix, OfKind, OfTenant, Repo, Rule, Since, State, Until, Waiting, WithText
 from worker.cli.target import Owner, PlanName, find
 from worker.store.keys import NO_TENANT
 
@@ -32,6 +32,7 @@ def plans(
     since: Since = None,
     until: Until = None,
     id_prefix: IdPrefix = "",
+    text: WithText = "",
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")] = 20,
     cursor: Annotated[
         str | None, typer.Option(metavar="CURSOR", help=f"Go on where another page ended; `{FIRST_PAGE}` begins.")
@@ -51,7 +52,7 @@ def plans(
     """
     from worker.render.plan import overview, tally
 
-    wanted = plan_filter.wanted(state, kind, repo, tenant, rule, waiting, since, until, id_prefix)
+    wanted = plan_filter.wanted(state, kind, repo, tenant, rule, waiting, since, until, id_prefix, text)
     with open_planner() as planner:
         found = _page(planner, wanted, limit, cursor)
         counts = None if as_json else planner.count_states()

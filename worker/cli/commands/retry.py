@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from schemas.plan import PlanView
     from worker.client.planner import Planner
 
-STEPS = "/steps"
-
 
 @command
 def retry(
@@ -41,18 +39,16 @@ def retry(
 
     The new goal has an id of its own, and what else the old one said: limits, approvals, the commit at which it begins.
     `planner show` names the other plan with each. A plan keeps no manifests of its goal, and of logs and documents what
-    its steps were given: what is missing is told. A goal that brought its own steps has to be submitted again.
+    its steps were given: what is missing is told. Steps that the goal brought along are in the new one as they came.
     """
     from worker.cli import goal_options, waiting
+    from worker.sources.retry import with_changes
 
     timeout_s = waiting.seconds(timeout or DEFAULT_TIMEOUT[wait])
     with open_planner() as planner:
         view = find(planner, plan, tenant)
         body, left_out = _goal_of(planner, view)
-        if tokens is not None:
-            body["limits"] = {**body.get("limits", {}), "tokens": tokens}
-        if base_sha is not None:
-            body["context"] = {**body.get("context", {}), "base_sha": base_sha}
+        body = with_changes(body, tokens=tokens, base_sha=base_sha)
         data, digest = goal_options.encode(body, planner.settings.max_goal_bytes)
         if left_out and not as_json:
             line(f"Not kept of the goal, and missing in the new one: {', '.join(left_out)}.", err=True)
@@ -69,17 +65,10 @@ def retry(
 
 def _goal_of(planner: Planner, view: PlanView) -> tuple[dict[str, Any], list[str]]:
     """Make the goal anew, under an id of its own; returns what of the old one is missing in it, too."""
-    from tasks.plan.lifecycle import PLAN_ENDS
+    from worker.sources.retry import NoRetry, retry_of
 
-    if view.state not in PLAN_ENDS:
-        detail = f"{view.plan_id} is {view.state}: only a plan that has ended is retried. `planner cancel` ends it."
-        raise Failure.of("plan_not_ended", detail, FAILED)
-    body, left_out = planner.kept_goal(view.plan_id)
-    if left_out is None:
-        detail = f"{view.plan_id} was made by a version that did not note what it left out of its goal"
-        raise Failure.of("goal_not_kept", f"{detail}: submit the goal again.", FAILED)
-    if STEPS in left_out:
-        raise Failure.of("goal_not_kept", f"The goal of {view.plan_id} brought its own steps: submit it again.", FAILED)
-    fresh = {"goal_id": f"retry-{uuid.uuid4().hex}", "retry_of": view.plan_id}
-    kept = body.get("context", {})
-    return {**body, **fresh}, [each for each in left_out if not kept.get(each.removeprefix("/context/"))]
+    kept, left_out = planner.kept_goal(view.plan_id)
+    try:
+        return retry_of(view.plan_id, view.state, kept, left_out, f"retry-{uuid.uuid4().hex}")
+    except NoRetry as error:
+        raise Failure.of(error.code, str(error), FAILED) from error

@@ -60,6 +60,14 @@ class Risk(StrEnum):
     HIGH = "HIGH"
 
 
+class OnOverlap(StrEnum):
+    """What may become of a plan whose files others claim; as schemas.base.Overlap."""
+
+    ALLOW = "allow"
+    WAIT = "wait"
+    REFUSE = "refuse"
+
+
 class WaitFor(StrEnum):
     """What `--wait` waits for."""
 
@@ -121,6 +129,9 @@ def submit(
     queue: Annotated[str | None, typer.Option(help="Which controllers shall work on it.")] = None,
     drafter: Annotated[str | None, typer.Option(help="Who drafts its plan, of those that are enabled.")] = None,
     deliver: Annotated[Delivered | None, typer.Option(help="Push its changes, also open a pull request.")] = None,
+    overlap: Annotated[
+        OnOverlap | None, typer.Option(help="Where plans of the repository that have not ended may change a file, too.")
+    ] = None,
     limit: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=N", help="A limit of the plan, such as tokens=50000; again for more."),
@@ -160,6 +171,9 @@ def submit(
     what was red at that commit does not count against the plan. A CI job names its repository and commit, of a pull
     request its head. What is not committed is no part of that; --no-fill leaves all of it out.
 
+    Where another plan of the repository may change a file as well, that is told (planner show), and with --overlap wait
+    the plan waits until the others before it have ended, or with --overlap refuse the goal is REJECTED.
+
     [b]planner submit --from-junit report.xml -f 'src/**' --dry-run[/b]
 
     With --dry-run nothing is sent and no server is needed: the plan is made by the settings of this machine, with every
@@ -187,7 +201,7 @@ def submit(
     from worker.cli import goal_options, waiting
     from worker.cli.commands.summary import add_page
     from worker.render.summary import nothing_page
-    from worker.sources.goal import with_options
+    from worker.sources.goal import Nothing, with_options
 
     timeout_s = waiting.seconds(timeout or DEFAULT_TIMEOUT[wait])
     add_page(summary, "")  # a file that cannot be written is told of before anything is sent
@@ -196,12 +210,13 @@ def submit(
         "repo": repo, "base_sha": base_sha, "language": language, "test_command": test_command, "drafter": drafter,
         "delivery": deliver and {"push": True, "pull_request": deliver is Delivered.PULL_REQUEST},
         "limits": goal_options.limits_of(limit or ()), "approvals": approvals,
+        "overlap": overlap,
     }  # fmt: skip
     said = goal_options.from_text(read_source(source)) if source else {}
     sources = goal_options.Sources(from_junit, test or [], from_sarif or [], roadmap, inbox)
     made = goal_options.with_sources(said, sources, kind, file)
     result = {**NOTHING_TOLD}
-    if isinstance(made, goal_options.Nothing):
+    if isinstance(made, Nothing):
         result |= {"verdict": "NOTHING_TO_DO", "reason": made.name.lower(), "entry": None}
         add_page(summary, nothing_page(made.value))
         say_json(result) if as_json else say(made.value)
@@ -246,15 +261,19 @@ def _preview(body: dict[str, Any], sources: Sources, result: dict[str, Any], *, 
     from schemas.goal import Goal
     from worker.cli import goal_options
     from worker.cli.console import read_settings
-    from worker.cli.preview import preview
+    from worker.engine.preview import preview
     from worker.render.mermaid import flowchart
     from worker.render.plan import blueprint
+    from worker.settings.tools_file import WrongTools
 
     settings = read_settings()
     goal_options.encode(body, settings.max_goal_bytes)
     body, _ = goal_options.named(body, sources)
     data, _ = goal_options.encode(body, settings.max_goal_bytes)
-    found = preview(Goal.model_validate(codec.loads(data)), settings)
+    try:
+        found = preview(Goal.model_validate(codec.loads(data)), settings)
+    except WrongTools as error:
+        raise Failure.of("wrong_settings", str(error), USAGE) from error
     steps = [step.model_dump(mode="json") for step in found.steps]
     graph = flowchart((step.step_id, "", step.depends_on) for step in found.steps) if steps else ""
     result |= {"goal_id": body.get("goal_id"), "verdict": found.verdict, "reason": found.reason, "errors": found.errors}

@@ -21,6 +21,8 @@ from schemas.plan import PlanSummary, PlanView, StepView
 from schemas.times import rfc3339
 from worker.gateway.access import Access, having
 from worker.gateway.context import Context, Doors
+from worker.gateway.page import retry
+from worker.gateway.page.choices import answer_of, choices_of
 from worker.gateway.page.forms import Fields, Signed
 from worker.gateway.page.rendering import HEADERS, query, render
 from worker.gateway.page.route import PageRoute
@@ -31,6 +33,7 @@ from worker.store import history, queries
 from worker.store.keys import PlanKeys
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
+Actor = Annotated[Access, Depends(having(Right.OPERATOR, Right.ANSWER, Right.PRODUCER))]
 
 WAIT_S = 10.0  # for what becomes of it
 SEE_OTHER, UNUSABLE, CONFLICT, MISSING = 303, 422, 409, 404
@@ -59,6 +62,7 @@ class Act(StrEnum):
     APPROVE = CommandName.APPROVE.value
     REJECT = CommandName.REJECT.value
     SKIP = CommandName.SKIP.value
+    RETRY = "retry"  # no command: another goal
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +94,19 @@ TELL = {
     Act.APPROVE: Told("Approve", "The step may start as soon as what it waits for is done.", True),
     Act.REJECT: Told("Reject", "The step does not start, and the plan halts.", True),
     Act.SKIP: Told("Skip", "The step is not run, or not again; steps that wait for it go on as if it were done.", True),
+    Act.RETRY: Told(
+        "Retry",
+        "Sends the goal again, under an id of its own: another plan is made of it, which begins at the beginning and "
+        "has budgets of its own. This plan stays as it is.",
+    ),
 }
+RIGHTS = {Act.ANSWER: (Right.OPERATOR, Right.ANSWER), Act.RETRY: (Right.PRODUCER,)}  # else those of operators
 
 
 def of_plan(plan: PlanSummary, key: ApiKey) -> list[Act]:
     """List what a key may do about a plan now."""
     if plan.state in ENDED:
-        return []
+        return [Act.RETRY] if key.may(Right.PRODUCER) else []
     asks = plan.waiting is not None and plan.waiting.kind != "approval"
     answers = [Act.ANSWER] if asks and (key.may(Right.OPERATOR) or _may_inform(plan, key)) else []
     if not key.may(Right.OPERATOR):
@@ -117,24 +127,28 @@ def of_step(plan: PlanSummary, step: StepView, key: ApiKey) -> list[Act]:
     return [*([Act.APPROVE, Act.REJECT] if step.waiting else []), Act.SKIP, Act.TIGHTEN]
 
 
-@router.get("/plans/{plan_id}/acts/{act}", dependencies=[Depends(having(Right.OPERATOR, Right.ANSWER))])
+@router.get("/plans/{plan_id}/acts/{act}")
 def asks(
     request: Request,
+    caller: Actor,
     plan: Plan,
     doors: Doors,
     act: Act,
     step_id: Annotated[str | None, Query(max_length=64)] = None,
 ) -> Response:
     """Say what an act will do, and ask for what it needs."""
+    caller.demand(*_rights(act))
     return _form(request, doors, plan, act, {"step_id": step_id or "", "command_id": uuid.uuid4().hex})
 
 
 @router.post("/plans/{plan_id}/acts/{act}")
 async def acts(request: Request, doors: Doors, form: Signed, plan_id: str, act: Act) -> Response:
     """Do what the form says, as a command that the planner may refuse; leads back to the plan."""
-    form.caller.demand(Right.OPERATOR, Right.ANSWER)
+    form.caller.demand(*_rights(act))
     plan = await run_in_threadpool(find_plan, doors, form.caller, plan_id)
     try:
+        if act is Act.RETRY:
+            return await retry.send(doors, form.caller, plan, form.fields)
         said = _command(plan, act, form.fields)
         await obey(doors, form.caller, said, None, WAIT_S)
     except Refusal as refusal:
@@ -143,6 +157,10 @@ async def acts(request: Request, doors: Doors, form: Signed, plan_id: str, act: 
         fields = {**form.fields, "command_id": uuid.uuid4().hex}  # the one before may have been noted
         return await run_in_threadpool(_form, request, doors, plan, act, fields, refusal)
     return RedirectResponse(f"/plans/{plan_id}{query({}, command=said['command_id'])}", SEE_OTHER, HEADERS)
+
+
+def _rights(act: Act) -> tuple[Right, ...]:
+    return RIGHTS.get(act, (Right.OPERATOR,))
 
 
 def _form(
@@ -163,6 +181,8 @@ def _form(
         refusal=refusal.problem if refusal else None,
         pauses=PAUSES,
         amounts=AMOUNTS,
+        choices=choices_of(view.waiting) if act is Act.ANSWER else (),
+        retried=retry.describe(doors, view) if act is Act.RETRY else None,
     )
 
 
@@ -186,11 +206,19 @@ def _command(plan: PlanSummary, act: Act, fields: Fields) -> dict[str, Any]:
         "reason": " ".join(fields.get("reason", "").split()),
         **({"step_id": step_id} if step_id else {}),
     }
-    if act in VALUES:
+    if act is Act.ANSWER and (choice := fields.get("choice")):
+        said["value"] = answer_of(plan.waiting, choice, said["reason"])
+    elif act in VALUES:
         said["value"] = VALUES[act](fields)
-    if act is Act.PAUSE and (hours := HOURS.get(fields.get("until", ""))):
-        said["until"] = rfc3339(int((datetime.now(UTC) + timedelta(hours=hours)).timestamp() * 1000))
+    if act is Act.PAUSE and (until := read_until(fields)):
+        said["until"] = until
     return said
+
+
+def read_until(fields: Fields) -> str | None:
+    """Return the time until which a pause lasts, None for one without an end."""
+    hours = HOURS.get(fields.get("until", ""))
+    return rfc3339(int((datetime.now(UTC) + timedelta(hours=hours)).timestamp() * 1000)) if hours else None
 
 
 def _amounts(fields: Fields) -> dict[str, int]:

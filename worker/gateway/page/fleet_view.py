@@ -6,10 +6,18 @@ from collections import Counter
 
 from fastapi import APIRouter, Request, Response
 
+from schemas.api_key import Right
 from worker.gateway.context import Doors
 from worker.gateway.page.rendering import render
 from worker.gateway.page.route import PageRoute
-from worker.gateway.routes.fleet import FleetReader, find_budgets, find_controllers, find_queues
+from worker.gateway.routes.fleet import (
+    FleetReader,
+    find_breakers,
+    find_budgets,
+    find_controllers,
+    find_queues,
+    find_standing,
+)
 from worker.store import owners
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -29,5 +37,8 @@ def fleet(request: Request, caller: FleetReader, doors: Doors) -> Response:
         budgets=find_budgets(doors, caller),
         workers=sorted(Counter(owner for owner in partitions.values() if owner).items()),
         partitions=partitions,
+        standing=find_standing(doors, caller),
+        breakers=find_breakers(doors, caller),
+        may_act=caller.key.may(Right.OPERATOR),
         update_ms=UPDATE_MS,
     )

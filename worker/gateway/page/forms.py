@@ -1,31 +1,38 @@
-"""Forms that the page sends: their fields, and the proof that a page of ours sent them."""
+"""Forms that the page sends: their fields and files, and the proof that a page of ours sent them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Annotated, NamedTuple
 from urllib.parse import parse_qsl
 
 from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
 
 from worker.gateway.access import NO_KEY, SESSION_COOKIE, Access, caller_in_session
-from worker.gateway.context import Doors
+from worker.gateway.bodies import MAX_FORM_BYTES
+from worker.gateway.context import Context, Doors
 from worker.gateway.problems import Refusal
 from worker.store import page_sessions
 
 MEDIA_TYPE = "application/x-www-form-urlencoded"
+WITH_FILES = "multipart/form-data"
 MOST_FIELDS = 50
 
 Fields = Mapping[str, str]
+NO_FILES: Mapping[str, bytes] = MappingProxyType({})
 
 
 class Form(NamedTuple):
-    """The fields of a form, and who sent it."""
+    """The fields of a form, and who sent it; files by the names of their fields, without those that are empty."""
 
     fields: Fields
     caller: Access
     session: str
+    files: Mapping[str, bytes] = NO_FILES
 
 
 async def read_fields(request: Request) -> Fields:
@@ -33,27 +40,69 @@ async def read_fields(request: Request) -> Fields:
 
     The guard has refused origins that are not ours. Raises Refusal 403 where a browser names none, 415 and 422.
     """
-    if "origin" not in request.headers and request.headers.get("sec-fetch-site") != "same-origin":
-        raise Refusal("foreign_origin", "Forms are taken from the pages of this site alone.", 403)
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != MEDIA_TYPE:
-        raise Refusal("wrong_media_type", f"A form comes as {MEDIA_TYPE}.", 415)
+    _demand(request, MEDIA_TYPE)
     try:
         body = (await request.body()).decode()
         pairs = parse_qsl(body, keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict")
     except ValueError:
-        raise Refusal("invalid_form", "The form cannot be read.", 422) from None
+        raise _unreadable() from None
     return dict(pairs)
 
 
+class Upload(NamedTuple):
+    """The fields and the files of a form."""
+
+    fields: Fields
+    files: Mapping[str, bytes]
+
+
+async def read_upload(request: Request) -> Upload:
+    """Read a form that has files, which stay in memory; raises Refusal as `read_fields` does."""
+    _demand(request, WITH_FILES)
+    limits = {"max_files": 1, "max_fields": MOST_FIELDS, "max_part_size": MAX_FORM_BYTES}
+    try:
+        parser = MultiPartParser(request.headers, request.stream(), **limits)
+        parser.spool_max_size = MAX_FORM_BYTES
+        form = await parser.parse()
+    except (MultiPartException, KeyError, ValueError):  # KeyError: no boundary
+        raise _unreadable() from None
+    items = form.multi_items()
+    fields = {name: value for name, value in items if isinstance(value, str)}
+    files = {name: await value.read() for name, value in items if isinstance(value, UploadFile)}
+    await form.close()
+    return Upload(fields, {name: body for name, body in files.items() if body})
+
+
+def _unreadable() -> Refusal:
+    return Refusal("invalid_form", "The form cannot be read.", 422)
+
+
+def _demand(request: Request, media_type: str) -> None:
+    if "origin" not in request.headers and request.headers.get("sec-fetch-site") != "same-origin":
+        raise Refusal("foreign_origin", "Forms are taken from the pages of this site alone.", 403)
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != media_type:
+        raise Refusal("wrong_media_type", f"A form comes as {media_type}.", 415)
+
+
 async def _form(request: Request, doors: Doors, fields: Annotated[Fields, Depends(read_fields)]) -> Form:
+    return await _sign(request, doors, Upload(fields, NO_FILES))
+
+
+async def _form_with_files(request: Request, doors: Doors, said: Annotated[Upload, Depends(read_upload)]) -> Form:
+    return await _sign(request, doors, said)
+
+
+async def _sign(request: Request, doors: Context, said: Upload) -> Form:
+    """Find out whose form this is; raises Refusal 401 and 403."""
     session = request.cookies.get(SESSION_COOKIE)
     if session is None:
         raise Refusal("no_key", NO_KEY, 401)
-    if not page_sessions.is_csrf(session, fields.get("csrf", "")):
+    if not page_sessions.is_csrf(session, said.fields.get("csrf", "")):
         raise Refusal("foreign_form", "This form is not of your session: open the page anew and try again.", 403)
     caller = await run_in_threadpool(caller_in_session, doors.client, session)
     request.state.caller = caller
-    return Form(fields, caller, session)
+    return Form(said.fields, caller, session, said.files)
 
 
 Signed = Annotated[Form, Depends(_form)]
+SignedUpload = Annotated[Form, Depends(_form_with_files)]

@@ -9,8 +9,8 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
+from typing import Protocol
 
-from schemas.plan import StepView
 from worker.render.plan import depths
 
 MOST_NODES = 300  # of single steps; more are drawn as bands
@@ -23,13 +23,32 @@ GAP_X, GAP_Y = 56, 14
 MARGIN = 8
 
 
+class Drawable(Protocol):
+    """What is drawn as a node, such as a step."""
+
+    @property
+    def step_id(self) -> str:
+        """Its id among those that are drawn."""
+        ...
+
+    @property
+    def depends_on(self) -> tuple[str, ...]:
+        """Those that come before it."""
+        ...
+
+    @property
+    def state(self) -> str:
+        """Its state, which gives its colour."""
+        ...
+
+
 @dataclass(slots=True)
 class Node:
     """A step, or a band of steps of about the same depth, and where it stands."""
 
     name: str
     column: int
-    steps: list[StepView] = field(default_factory=list)
+    steps: list[Drawable] = field(default_factory=list)
     row: float = 0
     x: int = 0
     y: int = 0
@@ -52,7 +71,7 @@ class Graph:
     is_banded: bool
 
 
-def lay_out(steps: Sequence[StepView], band: int | None = None) -> Graph:
+def lay_out(steps: Sequence[Drawable], band: int | None = None) -> Graph:
     """Lay out all steps, or those of one band."""
     deep = depths({step.step_id: step.depends_on for step in steps})
     size = -(-max(deep.values(), default=1) // BANDS) if len(steps) > MOST_NODES else 0

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from fastapi import APIRouter, Request, Response
+from fastapi.responses import StreamingResponse
+from markupsafe import Markup
 from pydantic import BaseModel, Field, ValidationError
 
+from schemas import codec
+from schemas.api_key import Right
 from schemas.base import GoalKind, Name, PlanState, Word
 from schemas.plan import PlanSummary
-from worker.gateway.access import Access
+from worker.gateway.access import Access, Sight
+from worker.gateway.broadcast import Broadcasts
 from worker.gateway.context import Context, Doors
-from worker.gateway.page.rendering import render
+from worker.gateway.event_streams import STREAM_HEADERS, Event
+from worker.gateway.page.rendering import fragment, render
 from worker.gateway.page.route import PageRoute
 from worker.gateway.parameters import MOST_ITEMS, PAGE, Moment
 from worker.gateway.visible import PlanReader, count_states, list_plans
@@ -22,6 +29,8 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 MOST_WAITING = 6  # of the plans that wait for a person, before the list
 PERIODS = {"1h": "last hour", "1d": "last day", "7d": "last 7 days", "30d": "last 30 days"}
 UNUSABLE = 422
+CHANGES = {"step.approval_requested", "command.obeyed"}  # of plans, beside what is told of plans themselves
+AIMED = {"state", "rule", "waiting", "since", "until", "id_prefix", "cursor"}  # filters of those who look for others
 
 
 class ListQuery(BaseModel):
@@ -36,6 +45,7 @@ class ListQuery(BaseModel):
     since: Moment | None = None
     until: Moment | None = None
     id_prefix: str = Field("", max_length=64)
+    text: str = Field("", max_length=200)
     limit: int = Field(PAGE, ge=1, le=MOST_ITEMS)
     cursor: str | None = None
 
@@ -55,38 +65,78 @@ class Listed(NamedTuple):
     counts: dict[str, int] | None
 
 
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A list as an address asks for it and as far as a caller sees it: with the plans, all that its HTML is made of."""
+
+    sight: Sight
+    may_submit: bool
+    asked: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, request: Request, caller: Access) -> Listing:
+        """Read what a caller asks for."""
+        given = request.query_params
+        asked = tuple((name, given[name]) for name in ListQuery.model_fields if given.get(name))
+        return cls(caller.sight, caller.key.may(Right.PRODUCER), asked)
+
+    def html(self, doors: Context) -> tuple[Markup, bool]:
+        """Make the list as it is now; tells too whether it could be asked for like that."""
+        asked, found, errors = dict(self.asked), None, {}
+        try:
+            found = _find(doors, self.sight, ListQuery.model_validate(asked), is_aimed=not AIMED.isdisjoint(asked))
+        except ValidationError as error:
+            errors = {str(each["loc"][0]): each["msg"].removeprefix("Value error, ") for each in error.errors()}
+        except WrongCursor:
+            errors = {"cursor": "this is no place in the list"}
+        html = fragment(
+            "plan_list.html",
+            asked=asked,
+            chosen={**dict.fromkeys(ListQuery.model_fields), **asked},
+            errors=errors,
+            found=found,
+            states=list(PlanState),
+            kinds=list(GoalKind),
+            periods=PERIODS,
+            may_submit=self.may_submit,
+            of_tenants=self.sight.tenant is None,
+        )
+        return html, not errors
+
+    def frame(self, doors: Context) -> bytes:
+        """Make the list as an event that brings a page up to date."""
+        return b"event: page\ndata: %b\n\n" % codec.dumps(self.html(doors)[0])
+
+    def is_changed_by(self, event: Event) -> bool:
+        """Tell whether an event is about a plan that is seen."""
+        told = event.data
+        is_shown = event.what.startswith("plan.") or event.what in CHANGES
+        return is_shown and self.sight.reaches(told.get("tenant") or "", told.get("repo"))
+
+
 @router.get("/")
 def plans(request: Request, caller: PlanReader, doors: Doors) -> Response:
     """List plans, the newest first; of several filters each must hold."""
-    asked = {name: value for name, value in request.query_params.items() if value and name in ListQuery.model_fields}
-    try:
-        found, errors = _find(doors, caller, ListQuery.model_validate(asked), filters=asked), {}
-    except ValidationError as error:
-        found, errors = (
-            None,
-            {str(each["loc"][0]): each["msg"].removeprefix("Value error, ") for each in error.errors()},
-        )
-    except WrongCursor:
-        found, errors = None, {"cursor": "this is no place in the list"}
-    return render(
-        request,
-        "plans.html",
-        UNUSABLE if errors else 200,
-        asked=asked,
-        chosen={**dict.fromkeys(ListQuery.model_fields), **asked},
-        errors=errors,
-        found=found,
-        states=list(PlanState),
-        kinds=list(GoalKind),
-        periods=PERIODS,
-    )
+    listing = Listing.of(request, caller)
+    html, is_usable = listing.html(doors)
+    return render(request, "plans.html", 200 if is_usable else UNUSABLE, html=html, asked=dict(listing.asked))
 
 
-def _find(doors: Context, caller: Access, asked: ListQuery, filters: dict[str, Any]) -> Listed:
-    found = list_plans(doors, caller, asked.wanted, asked.limit, asked.cursor)
+@router.get("/live")
+async def live(request: Request, caller: PlanReader) -> StreamingResponse:
+    """Send the list that `/` shows for the same query, and again whenever a plan of it may have changed."""
+    broadcasts: Broadcasts = request.app.state.broadcasts
+    frames = broadcasts.frames(Listing.of(request, caller), caller)
+    return StreamingResponse(frames, media_type="text/event-stream", headers=STREAM_HEADERS)
+
+
+def _find(doors: Context, sight: Sight, asked: ListQuery, *, is_aimed: bool) -> Listed:
+    found = list_plans(doors, sight, asked.wanted, asked.limit, asked.cursor)
     waiting: list[PlanSummary] = []
     more_wait = False
-    if not filters:
-        page = list_plans(doors, caller, PlanFilter(waiting=True), MOST_WAITING, None)
+    if not is_aimed:
+        page = list_plans(doors, sight, replace(asked.wanted, waiting=True), MOST_WAITING, None)
         waiting, more_wait = page.items, page.next_cursor is not None
-    return Listed(found.items, found.next_cursor, waiting, more_wait, count_states(doors, caller))
+    return Listed(
+        found.items, found.next_cursor, waiting, more_wait, count_states(doors, sight, asked.tenant, asked.repo)
+    )

@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 
-from schemas import codec
-from schemas.plan import BudgetLine, PlanView, StepView
-from worker.gateway.context import Context, Doors
-from worker.gateway.page import acts, graph
+from schemas.plan import BudgetLine, ForecastLine, PlanView, StepView
+from worker.gateway.context import Doors
+from worker.gateway.page import acts, gantt, graph
+from worker.gateway.page.documents import sections_of
+from worker.gateway.page.plan_story import NOTHING_TOLD, keys_of, newest_lines, pre_steps_of, read_told
 from worker.gateway.page.rendering import render
-from worker.gateway.page.route import PageRoute
-from worker.gateway.problems import Refusal
-from worker.gateway.visible import Plan, PlanReader
-from worker.render.explanation import explanation
-from worker.render.log import tell_line
+from worker.gateway.page.route import PageRoute, note_position
+from worker.gateway.visible import Plan, PlanReader, view_of
+from worker.render.explanation import explained_halt
 from worker.render.summary import ADDRESS
-from worker.store import history, queries
-from worker.store.keys import Partition, PlanKeys, partition_of
 from worker.store.step_activity import with_activity
 
-router = APIRouter(route_class=PageRoute, include_in_schema=False)
+router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=[Depends(note_position)])
 
 MOST_STEPS = 100  # in the table, on one page
 MOST_TOLD = 1000  # steps of a plan whose attempts are read from its log
-MOST_LINES = 40  # of the log
-MOST_DOCUMENT = 200_000  # characters
+MOST_LANES = 40  # attempts with a bar each; more are drawn by controller
+MOST_DECISIONS = 50
 BUDGETS = {
     "tokens": "Tokens",
     "patch_cycles": "Patch cycles",
@@ -38,11 +35,19 @@ BUDGETS = {
 Number = Annotated[int, Query(ge=0, le=1_000_000)]
 
 
-class Logged(NamedTuple):
-    """The newest lines of a log, as text, and how many there are before them."""
+class Funds(NamedTuple):
+    """A budget, and whether it is expected to be enough: `expected` is what is needed beside what is spent and held."""
 
-    lines: list[str]
-    before: int
+    name: str
+    line: BudgetLine
+    expected: int | None
+    likely: int | None
+    outlook: str  # enough, short, tight (not by the estimates, but at the rate so far), or nothing
+
+    @property
+    def missing(self) -> int:
+        """How much more than its limit the budget is expected to need."""
+        return max(0, self.line.spent + self.line.reserved + (self.expected or 0) - (self.line.limit or 0))
 
 
 @router.get("/plans/{plan_id}")
@@ -56,35 +61,40 @@ def plan(
     command: Annotated[str | None, Query(max_length=200)] = None,
 ) -> Response:
     """Show a plan; of many steps those from number `first` on, and the graph of one band of them."""
-    view = queries.plan(doors.client, doors.partitions, plan.plan_id)
-    if view is None:  # it was forgotten just now
-        raise Refusal("no_such_plan", f"There is no plan {plan.plan_id}.", 404)
-    keys = Partition(partition_of(view.plan_id, doors.partitions)).plan(view.plan_id)
-    story = history.story(doors.client, keys) if len(view.steps) <= MOST_TOLD else {}
-    shown = view.model_copy(update={"steps": view.steps[first : first + MOST_STEPS]})
+    view = view_of(doors, plan.plan_id)
+    keys = keys_of(doors, view.plan_id)
+    is_told = len(view.steps) <= MOST_TOLD
+    shown = view if is_told else view.model_copy(update={"steps": view.steps[first : first + MOST_STEPS]})
+    doing = with_activity(doors.client, doors.partitions, shown).steps
+    told = read_told(doors, view, doing) if is_told else NOTHING_TOLD
+    steps = doing[first : first + MOST_STEPS] if is_told else doing
     return render(
         request,
         "plan.html",
         plan=view,
-        steps=with_activity(doors.client, doors.partitions, shown).steps,
-        offered=acts.offered(caller, view, shown.steps),
+        steps=steps,
+        offered=acts.offered(caller, view, steps),
         tell=acts.TELL,
         became=acts.became_of(doors, keys, command),
         first=first,
         most_steps=MOST_STEPS,
-        story=story,
-        attempts_are_read=len(view.steps) <= MOST_TOLD,
-        explained=explanation(view, story, None),
+        story=told.story,
+        attempts_are_read=is_told,
+        halt=explained_halt(view),
+        decisions=told.decisions[:MOST_DECISIONS],
+        more_decisions=max(0, len(told.decisions) - MOST_DECISIONS),
+        gantt=gantt.lay_out(told.attempts, told.now, together=len(told.attempts) > MOST_LANES),
+        put_before=pre_steps_of(view.steps),
         graph=graph.lay_out(view.steps, band),
         band=band,
         node_width=graph.WIDTH,
         node_height=graph.HEIGHT,
         addresses={step.step_id: _address(view, number, step) for number, step in enumerate(view.steps)}
-        if len(view.steps) <= MOST_TOLD
+        if is_told
         else {},
         budgets=list(_budgets(view)),
-        log=_log(doors, keys),
-        document=_document(view),
+        log=newest_lines(doors, keys),
+        sections=sections_of(view.kind, view.document),
         pull_request_is_plain=bool(view.pull_request and ADDRESS.fullmatch(view.pull_request)),
     )
 
@@ -94,21 +104,18 @@ def _address(view: PlanView, number: int, step: StepView) -> str:
     return f"/plans/{view.plan_id}{f'?first={page}' if page else ''}#step-{step.step_id}"
 
 
-def _budgets(view: PlanView) -> Iterator[tuple[str, BudgetLine]]:
+def _budgets(view: PlanView) -> Iterator[Funds]:
     for name, line in view.budget:
-        yield BUDGETS.get(name, name), line
+        more: ForecastLine | None = getattr(view.forecast, name, None)
+        expected, likely = (more.needed, more.likely) if more else (None, None)
+        yield Funds(BUDGETS.get(name, name), line, expected, likely, _outlook(line, expected, likely))
 
 
-def _log(doors: Context, keys: PlanKeys) -> Logged:
-    length: Any = doors.client.llen(keys.log)
-    before = max(0, length - MOST_LINES)
-    lines = history.read_lines(doors.client, keys, before, MOST_LINES)
-    told = [tell_line(before + number, line) for number, line in zip(range(1, MOST_LINES + 1), lines, strict=False)]
-    return Logged(told[::-1], before)
-
-
-def _document(view: PlanView) -> str | None:
-    """Write the document of a plan's kind as text."""
-    if not view.document:
-        return None
-    return codec.pretty(view.document).decode()[:MOST_DOCUMENT]
+def _outlook(line: BudgetLine, expected: int | None, likely: int | None) -> str:
+    """Say whether a budget is expected to be enough."""
+    if line.limit is None or (expected is None and likely is None):
+        return ""
+    left = line.limit - line.spent - line.reserved
+    if (likely if expected is None else expected) <= left:  # type: ignore[operator]
+        return "enough"
+    return "tight" if expected is not None and likely is not None and likely <= left else "short"

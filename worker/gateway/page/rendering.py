@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
@@ -13,7 +13,9 @@ from markupsafe import Markup
 
 from schemas.api_key import ApiKey
 from schemas.base import PlanState, StepState
-from schemas.plan import BudgetLine
+from schemas.plan import BudgetLine, PlanSummary, StepView
+from schemas.times import rfc3339
+from tasks.policy.pre_steps import names_mend
 from worker.gateway.access import SESSION_COOKIE, Access
 from worker.gateway.page.static_files import address_of
 from worker.gateway.routes.fleet import FLEET_RIGHTS
@@ -28,6 +30,7 @@ PLAN_MARKS = {  # beside the colour, which not everybody sees
     PlanState.REJECTED: "✘",
 }
 OTHER_PLAN = "○"
+SCARCE = 0.6  # of a budget that is told in a list
 KEPT = "\n\t"  # of the characters that nobody sees
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -63,6 +66,23 @@ def query(values: Mapping[str, Any], **changed: Any) -> str:
     return f"?{urlencode(pairs)}" if pairs else "?"
 
 
+def scarce(plan: PlanSummary) -> Iterator[tuple[str, BudgetLine]]:
+    """Yield the budgets beside tokens of which a plan that lives has used most."""
+    for name, line in plan.budget if plan.ended_at is None else ():
+        if name != "tokens" and line.limit and line.spent + line.reserved >= SCARCE * line.limit:
+            yield name.removesuffix("_s").replace("_", " "), line
+
+
+def asked_of(question: str) -> str:
+    """Leave out of a question how it is answered at a terminal."""
+    return question.partition(" Then: planner ")[0]
+
+
+def is_mend(step: StepView) -> bool:
+    """Tell whether a step was inserted to mend what another one found red."""
+    return bool(step.inserted_by) and names_mend(step.step_id)
+
+
 def _environment() -> Environment:
     made = Environment(
         loader=PackageLoader("worker.gateway.page"),
@@ -74,9 +94,14 @@ def _environment() -> Environment:
     )
     made.globals |= {
         "address_of": address_of,
+        "asked_of": asked_of,
+        "at": rfc3339,
         "held": held,
+        "is_mend": is_mend,
+        "is_mended": lambda put_before: any(map(names_mend, put_before)),
         "plan_mark": lambda state: PLAN_MARKS.get(state, OTHER_PLAN),
         "query": query,
+        "scarce": scarce,
         "share": share,
         "span": span,
         "step_mark": lambda state: STEP_LOOKS[StepState(state)][0],
@@ -88,6 +113,11 @@ def _environment() -> Environment:
 ENVIRONMENT = _environment()
 
 
+def fragment(template: str, **values: Any) -> Markup:
+    """Make a part of pages that is the same for all who may see it: it knows neither the caller nor the session."""
+    return Markup(ENVIRONMENT.get_template(template).render(**values))  # noqa: S704 (a template's, which escapes)
+
+
 def render(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
     """Answer with a page for the caller of this request, if it is known."""
     caller: Access | None = getattr(request.state, "caller", None)
@@ -97,6 +127,7 @@ def render(request: Request, template: str, status: int = 200, **values: Any) ->
         key=key,
         csrf=page_sessions.csrf_of(session) if session else None,
         path=request.url.path,
+        since=getattr(request.state, "since", None),
         may_see_fleet=bool(key and any(key.may(right) for right in FLEET_RIGHTS)),
         **values,
     )

@@ -11,10 +11,16 @@ from fastapi.routing import APIRoute
 from redis.exceptions import RedisError
 
 from worker.gateway.access import SESSION_COOKIE
+from worker.gateway.context import Doors
 from worker.gateway.page.rendering import render
 from worker.gateway.problems import UNAUTHORIZED, Refusal, refusal_of
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+async def note_position(request: Request, doors: Doors) -> None:
+    """Note up to where events are in the page that is made: its script asks for those that come after them."""
+    request.state.since = (await doors.hub.position()).encode()
 
 
 class PageRoute(APIRoute):

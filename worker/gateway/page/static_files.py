@@ -17,7 +17,7 @@ FOREVER = "public, max-age=31536000, immutable"
 
 
 class StaticFile(NamedTuple):
-    """A file, and a digest of it."""
+    """A file, and the version of all of them."""
 
     body: bytes
     media_type: str
@@ -25,11 +25,11 @@ class StaticFile(NamedTuple):
 
 
 def _read() -> dict[str, StaticFile]:
-    found = {}
-    for each in files("worker.gateway.page").joinpath("static").iterdir():
-        body, kind = each.read_bytes(), each.name.rpartition(".")[2]
-        found[each.name] = StaticFile(body, MEDIA_TYPES[kind], blake2b(body, digest_size=6).hexdigest())
-    return found
+    """Read all files; they share a version, so that what one of them names beside itself is kept, too."""
+    folder = files("worker.gateway.page").joinpath("static")
+    bodies = {each.name: each.read_bytes() for each in sorted(folder.iterdir(), key=lambda each: each.name)}
+    version = blake2b(b"".join(bodies.values()), digest_size=6).hexdigest()
+    return {name: StaticFile(body, MEDIA_TYPES[name.rpartition(".")[2]], version) for name, body in bodies.items()}
 
 
 FILES = _read()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Response
@@ -59,32 +60,45 @@ def entries(
 ) -> Response:
     """List dead entries, the newest first. A page with a next one may be short."""
     wanted = Filter(cause or "", stream or "", max(0, milliseconds(since)) if since else 0)
+    found, last = find_page(doors, caller, wanted, limit, cursor or "")
+    return page([one.document(body=include is not None) for one in found], last)
+
+
+def find_page(doors: Context, caller: Access, wanted: Filter, limit: int, after: str) -> tuple[list[Dead], str | None]:
+    """Find the dead entries of a caller behind the one called `after`, and the name that the next page begins after."""
     younger = Filter(since_ms=wanted.since_ms)  # what else is wanted is asked here: each entry read is a look
-    found: list[dict[str, Any]] = []
+    found: list[Dead] = []
     last = ""
-    for looks, one in enumerate(dead.newest(doors.client, doors.partitions, younger, cursor or "")):
+    for looks, one in enumerate(dead.newest(doors.client, doors.partitions, younger, after)):
         if len(found) == limit or looks == MOST_LOOKS:
-            return page(found, last)
+            return found, last
         last = one.name
         if wanted.fits(one) and may_see_dead(doors, caller, one):
-            found.append(one.document(body=include is not None))
-    return page(found)
+            found.append(one)
+    return found, None
 
 
 @router.post("/v1/dead:replay", response_model=Replayed)
 def replay(caller: Operator, doors: Doors, wanted: Replay) -> Response:
     """Send dead entries back to the streams that they came from."""
-    fit: list[Dead] = []
-    passed: list[dict[str, str]] = []
-    for name in dict.fromkeys(wanted.ids):
-        one = _find(doors, caller, name)
-        if why := one.obstacle() if one else NO_ENTRY:
-            passed.append({"entry": name, "reason": why})
-        elif one:
-            fit.append(one)
+    fit, passed = choose(doors, caller, wanted.ids)
     if fit:
         dead.replay(doors.client, fit)
-    return json(Replayed(replayed=len(fit), passed_over=len(passed), reasons=tuple(passed)))
+    reasons = tuple({"entry": name, "reason": why} for name, why in passed.items())
+    return json(Replayed(replayed=len(fit), passed_over=len(passed), reasons=reasons))
+
+
+def choose(doors: Context, caller: Access, names: Iterable[str]) -> tuple[list[Dead], dict[str, str]]:
+    """Find the entries of these names that can be sent back, and say of the others why not."""
+    fit: list[Dead] = []
+    passed: dict[str, str] = {}
+    for name in dict.fromkeys(names):
+        one = _find(doors, caller, name)
+        if why := one.obstacle() if one else NO_ENTRY:
+            passed[name] = why
+        elif one:
+            fit.append(one)
+    return fit, passed
 
 
 def _find(doors: Context, caller: Access, name: str) -> Dead | None:

@@ -21,7 +21,17 @@ from worker.gateway.access import Access
 from worker.gateway.context import Context, Doors
 from worker.gateway.event_hub import Subscription
 from worker.gateway.event_position import Place, Position, WrongPosition, decode
-from worker.gateway.event_streams import Event, Gap, ends_of, epoch_of, framed, partitions_of, read_page, resume
+from worker.gateway.event_streams import (
+    STREAM_HEADERS,
+    Event,
+    Gap,
+    ends_of,
+    epoch_of,
+    framed,
+    partitions_of,
+    read_page,
+    resume,
+)
 from worker.gateway.problems import Refusal
 from worker.gateway.visible import PlanReader, find_plan
 from worker.store.keys import partition_of
@@ -34,7 +44,6 @@ PAGE = 500
 MOST_WRITES_PER_S = 4000  # to all readers of a process, about
 TYPE = re.compile(r"[a-z]{1,20}\.(?:[a-z_]{1,40}|\*)")
 RETRY_MS = 2000
-HEADERS = {"X-Accel-Buffering": "no"}  # a proxy that holds answers back would make a stream of none
 
 
 @router.get(
@@ -71,7 +80,7 @@ async def events(
         start = now.moved(*begun) if begun else now
     only = [begun[0]] if begun else range(len(now.places))
     stream = _Stream(doors, caller, wants, plan, only, start)
-    return StreamingResponse(stream.frames(), media_type="text/event-stream", headers=HEADERS)
+    return StreamingResponse(stream.frames(), media_type="text/event-stream", headers=STREAM_HEADERS)
 
 
 def _filter(caller: Access, plan: str | None, types: str | None) -> Callable[[Event], bool]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -9,11 +10,14 @@ from fastapi import APIRouter, Depends, Query, Response
 
 from schemas.api_key import Right
 from schemas.base import Name
+from schemas.command import Scope
 from schemas.fleet import ControllerView, DayBudgetView, QueueView
+from schemas.plan import BreakerView
+from tasks.plan.snapshot import StandingCommand
 from worker.gateway.access import Access, having
 from worker.gateway.context import Context, Doors
 from worker.gateway.responses import Page, page
-from worker.store import day_budgets, fleet, queries
+from worker.store import day_budgets, fleet, open_breakers, queries
 
 router = APIRouter(tags=["fleet"])
 
@@ -51,6 +55,19 @@ def find_controllers(doors: Context, caller: Access) -> list[ControllerView]:
     return [
         each.model_copy(update={"steps": tuple(step for step in each.steps if step.plan_id in ours)}) for each in mine
     ]
+
+
+def find_standing(doors: Context, caller: Access) -> list[StandingCommand]:
+    """Find what stands for plans of a scope that a caller may see, and for all; queues tell of theirs."""
+    found = fleet.standing_commands(doors.client, time.time_ns() // 1_000_000)
+    plans = (each for each in found if not each.scope.startswith(f"{Scope.QUEUE}:"))
+    return [each for each in plans if each.scope == Scope.ALL or _may_see(caller, each.scope)]
+
+
+def find_breakers(doors: Context, caller: Access) -> list[BreakerView]:
+    """Find the repositories paused by their breakers of whose plans a caller may see some."""
+    found = open_breakers.read_all(doors.client, doors.partitions)
+    return [each for each in found if caller.may_see(each.tenant, each.repo)]
 
 
 @router.get("/v1/budgets", response_model=Page[DayBudgetView])

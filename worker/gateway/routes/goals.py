@@ -62,7 +62,7 @@ class GoalStatus(GoalAnswer):
     links: GoalLinks
 
 
-class _Handed(NamedTuple):
+class Handed(NamedTuple):
     """A goal on the stream, and whether its body has the id."""
 
     sent: Sent
@@ -92,11 +92,11 @@ async def submit(
     With `wait` the answer is 200 and the verdict if it comes in time.
     """
     raw = await request.body()
-    handed = await run_in_threadpool(_hand_in, doors, caller, raw, request.headers, idempotency_key)
+    handed = await run_in_threadpool(hand_in, doors, caller, raw, request.headers, idempotency_key)
     sent = handed.sent
     goal, answer = (sent.tenant, sent.goal_id), None
     if wait:
-        answer = await wait_for(doors, caller, lambda: _verdict(doors, caller, handed), wait, goal=goal)
+        answer = await wait_for(doors, caller, lambda: find_verdict(doors, caller, handed), wait, goal=goal)
     if answer:
         return await run_in_threadpool(_status, doors, caller, answer, sent.tenant)
     links = _links(caller, sent.goal_id, sent.tenant)
@@ -111,15 +111,20 @@ def read(
     tenant: Annotated[Name | None, Query(description="Whose goal it is, for keys of all tenants.")] = None,
 ) -> Response:
     """Tell what became of a goal."""
+    return _status(doors, caller, *find_goal(doors, caller, goal_id, tenant))
+
+
+def find_goal(doors: Context, caller: Access, goal_id: str, tenant: str | None) -> tuple[GoalAnswer, str]:
+    """Find out what became of a goal, and whose it is; raises Refusal 404 where it is not the caller's."""
     owner = caller.key.tenant or tenant or NO_TENANT
     is_ours = tenant in (None, owner)
     answer = queries.goal(doors.client, goal_id, owner, partitions=doors.partitions) if is_ours else None
     if answer is None or not _may_see(doors, caller, answer):
         raise Refusal("no_such_goal", f"There is no goal {goal_id}, or the planner has not taken it yet.", 404)
-    return _status(doors, caller, answer, owner)
+    return answer, owner
 
 
-def _hand_in(doors: Context, caller: Access, raw: bytes, headers: Mapping[str, str], key: str | None) -> _Handed:
+def hand_in(doors: Context, caller: Access, raw: bytes, headers: Mapping[str, str], key: str | None) -> Handed:
     """Check a goal and put it on the stream, as part of its sender's trace."""
     body, event_id, before = _unpack(raw, headers, doors.settings.max_goal_bytes)
     # Beside the goal, and not in it: workers of every version take its digest alike.
@@ -147,7 +152,7 @@ def _hand_in(doors: Context, caller: Access, raw: bytes, headers: Mapping[str, s
         raise _conflict(conflict, caller, has_own_id) from conflict
     if not goal.goal_id:
         _claim(doors, replace(sent, digest=digest), goal.context.repo)
-    return _Handed(sent, has_own_id)
+    return Handed(sent, has_own_id)
 
 
 def _claim(doors: Context, sent: Sent, repo: str | None) -> None:
@@ -196,7 +201,7 @@ def _conflict(conflict: GoalConflict, caller: Access, has_own_id: bool) -> Refus
     return Refusal(publishing.CONFLICT, detail, 409)
 
 
-def _verdict(doors: Context, caller: Access, handed: _Handed) -> GoalAnswer | None:
+def find_verdict(doors: Context, caller: Access, handed: Handed) -> GoalAnswer | None:
     """Look what the planner says of a goal; raises Refusal for one that it could not take."""
     try:
         return publishing.verdict(doors.client, doors.partitions, handed.sent)
@@ -216,11 +221,15 @@ def _may_see(doors: Context, caller: Access, answer: GoalAnswer) -> bool:
 
 
 def _status(doors: Context, caller: Access, answer: GoalAnswer, tenant: str) -> Response:
-    errors = answer.errors
-    if answer.verdict is GoalVerdict.REJECTED:
-        errors = tuple(queries.errors_of(doors.client, doors.partitions, answer))
     links = _links(caller, answer.goal_id, tenant, answer)
-    return json(GoalStatus(**{**dict(answer), "errors": errors}, links=links))
+    return json(GoalStatus(**{**dict(answer), "errors": errors_of(doors, answer)}, links=links))
+
+
+def errors_of(doors: Context, answer: GoalAnswer) -> tuple[dict[str, Any], ...]:
+    """List every error of a goal that was rejected."""
+    if answer.verdict is not GoalVerdict.REJECTED:
+        return answer.errors
+    return tuple(queries.errors_of(doors.client, doors.partitions, answer))
 
 
 def _links(caller: Access, goal_id: str, tenant: str, answer: GoalAnswer | None = None) -> GoalLinks:

@@ -18,11 +18,11 @@ from worker.gateway.context import Context, Doors
 from worker.gateway.parameters import MOST_ITEMS, PAGE, Limit, Moment
 from worker.gateway.problems import Refusal
 from worker.gateway.responses import Page, json, page
-from worker.gateway.visible import Plan, PlanReader, count_states, list_plans
+from worker.gateway.visible import Plan, PlanReader, count_states, list_plans, view_of
 from worker.render.explanation import explanation
 from worker.render.mermaid import flowchart
 from worker.render.summary import page_of_plan
-from worker.store import dead, export, history, queries
+from worker.store import dead, export, history, kept_goals
 from worker.store.dead_entry import Dead
 from worker.store.keys import Partition, partition_of
 from worker.store.plan_lists import PlanFilter
@@ -70,6 +70,9 @@ def plans(
     since: Annotated[Moment | None, Query(description="Made then or later.")] = None,
     until: Annotated[Moment | None, Query(description="Made before then.")] = None,
     id_prefix: Annotated[str, Query(max_length=64)] = "",
+    text: Annotated[
+        str, Query(max_length=200, description="Words that all stand in its goal, its goal's id or its repository.")
+    ] = "",
     limit: Limit = PAGE,
     cursor: Annotated[
         str | None,
@@ -80,10 +83,10 @@ def plans(
     """List plans, the newest first; of several parameters each must hold. A page with a next one may be short."""
     wanted = PlanFilter(
         state=state, kind=kind, repo=repo, tenant=tenant, rule=rule, waiting=waiting, since=since, until=until,
-        id_prefix=id_prefix,
+        id_prefix=id_prefix, text=text,
     )  # fmt: skip
-    more = {"counts": count_states(doors, caller)} if include else {}
-    found = list_plans(doors, caller, wanted, limit, cursor)
+    more = {"counts": count_states(doors, caller.sight)} if include else {}
+    found = list_plans(doors, caller.sight, wanted, limit, cursor)
     return page(found.items, found.next_cursor, **more)
 
 
@@ -95,7 +98,7 @@ def show(
     if_none_match: Annotated[str | None, Header()] = None,
 ) -> Response:
     """Show a plan; its `ETag` changes with everything but the clock."""
-    view = _view(doors, plan.plan_id)
+    view = view_of(doors, plan.plan_id)
     if include:
         shown = with_activity(doors.client, doors.partitions, view).model_dump(mode="json")
         more = len(shown["steps"]) > MOST_ITEMS
@@ -124,7 +127,7 @@ def _tag(shown: dict[str, Any]) -> str:
 @of_plan.get("/steps", response_model=Page[StepView])
 def steps(plan: Plan, doors: Doors, limit: Limit = PAGE, cursor: Offset = "0") -> Response:
     """List the steps of a plan in their planned order, each with what it does."""
-    first, view = int(cursor), _view(doors, plan.plan_id)
+    first, view = int(cursor), view_of(doors, plan.plan_id)
     more = first + limit < len(view.steps)
     view = view.model_copy(update={"steps": view.steps[first : first + limit]})
     return page(with_activity(doors.client, doors.partitions, view).steps, str(first + limit) if more else None)
@@ -133,7 +136,7 @@ def steps(plan: Plan, doors: Doors, limit: Limit = PAGE, cursor: Offset = "0") -
 @of_plan.get("/steps/{step_id}", response_model=StepView)
 def step(plan: Plan, doors: Doors, step_id: str) -> Response:
     """Show a step of a plan."""
-    view = _view(doors, plan.plan_id)
+    view = view_of(doors, plan.plan_id)
     view = view.model_copy(update={"steps": tuple(each for each in view.steps if each.step_id == step_id)})
     if not view.steps:
         raise _no_step(step_id)
@@ -164,7 +167,7 @@ def explain(
     plan: Plan, doors: Doors, step_id: Annotated[str | None, Query(alias="step", description="Only this one.")] = None
 ) -> Response:
     """Explain a plan: what ended it, what would let it go on, and what happened to each step."""
-    view = _view(doors, plan.plan_id)
+    view = view_of(doors, plan.plan_id)
     if step_id is not None and all(each.step_id != step_id for each in view.steps):
         raise _no_step(step_id)
     return json(_explained(doors, view, step_id))
@@ -173,7 +176,7 @@ def explain(
 @of_plan.get("/goal", response_model=KeptGoal)
 def kept_goal(plan: Plan, doors: Doors) -> Response:
     """Tell what is kept of a plan's goal, of which another plan can be made."""
-    body, left_out = queries.kept_goal(doors.client, doors.partitions, plan.plan_id)
+    body, left_out = kept_goals.read(doors.client, doors.partitions, plan.plan_id)
     return json(KeptGoal(goal=body, left_out=left_out))
 
 
@@ -187,14 +190,14 @@ def whole(plan: Plan, caller: PlanReader, doors: Doors) -> Response:
 @of_plan.get("/summary.md", responses={200: {"content": {"text/markdown": TEXT}}}, response_class=PlainTextResponse)
 def summary(plan: Plan, doors: Doors) -> Response:
     """Write what became of a plan as a page of Markdown."""
-    view = _view(doors, plan.plan_id)
+    view = view_of(doors, plan.plan_id)
     return Response(page_of_plan(view, _explained(doors, view, None)), media_type="text/markdown")
 
 
 @of_plan.get("/graph.mmd", response_class=PlainTextResponse)
 def graph(plan: Plan, doors: Doors) -> Response:
     """Draw the steps of a plan as a Mermaid flowchart."""
-    found = _view(doors, plan.plan_id).steps
+    found = view_of(doors, plan.plan_id).steps
     return PlainTextResponse(flowchart((each.step_id, each.state, each.depends_on) for each in found) + "\n")
 
 
@@ -204,13 +207,6 @@ def may_see_dead(doors: Context, caller: Access, one: Dead) -> bool:
         return True
     owner = dead.owner(doors.client, doors.partitions, one)
     return owner is not None and caller.may_see(*owner)
-
-
-def _view(doors: Context, plan_id: str) -> PlanView:
-    view = queries.plan(doors.client, doors.partitions, plan_id)
-    if view is None:  # it was forgotten just now
-        raise Refusal("no_such_plan", f"There is no plan {plan_id}.", 404)
-    return view
 
 
 def _explained(doors: Context, view: PlanView, only: str | None) -> dict[str, Any]:

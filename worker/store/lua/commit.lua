@@ -8,8 +8,9 @@
 --      14 how many orders this partition had heard of when it was decided ('' if that does not matter),
 --      15.. the number of entries of each section of SECTIONS, then the sections
 -- The lists of plans that it changes are no arguments: see lists.lua.
--- Returns the commit's number (commit_4: and the entries of the specs), 'ok' where only entries were acknowledged, 'stale' (another worker changed first what
--- this rests on), 'gone', 'rolled back' (the data are older than this worker knows them), 'full <queue>', or an
+-- Returns the commit's number (from commit_4 on with the entries of the specs), 'ok' where only entries were
+-- acknowledged, 'stale' (another worker changed first what this rests on), 'claimed' (the same of claims on files),
+-- 'gone', 'rolled back' (the data are older than this worker knows them), 'full <queue>', or an
 -- error; with any but the first two nothing was written
 local SECTIONS = {
   2, -- 1 field: name, value                                of the plan's hash
@@ -28,6 +29,11 @@ local SECTIONS = {
   3, -- 14 taken: scope, tokens, what was left when it was decided ('' if that does not matter)
   4, -- 15 recall: place, field, what it was when it was decided ('' if that does not matter), change ('' drops it)
   1, -- 16 list: name                                       all lists that the plan is in from now on; none: as it was
+  5, -- 17 kept: place, field, value ('' drops it), how many fields there are at most, seconds kept
+  2, -- 18 sum: series, figures                             of a plan that ends: what it adds to the sums; see sums.lua
+  4, -- 19 claim: place, file, its claims when it was decided, its claims from now on
+  2, -- 20 failure: series, failure                         what the breaker of a repository counts; see failures.lua
+  2, -- 21 probe: series, news                              what became of the step that it let through
 }
 local FIRST_COUNT = 15
 local FIRST_ITEM = FIRST_COUNT + #SECTIONS
@@ -44,6 +50,7 @@ local TOLD_OUTSIDE = {     -- by event: the callback that tells of it. Each once
   ['dev.planner.plan.halted.v1'] = 'plan.halted',
   ['dev.planner.plan.rejected.v1'] = 'plan.rejected',
   ['dev.planner.plan.input_requested.v1'] = 'plan.input_requested',
+  ['dev.planner.repository.paused.v1'] = 'repository.paused',
   ['dev.planner.step.approval_requested.v1'] = 'plan.input_requested',
 }
 
@@ -78,6 +85,14 @@ local function parse(keys, args)
   for i = first[15], first[16] - 1, 4 do
     args[i] = keys[tonumber(args[i])]
     if not args[i] then return nil, 'recall: no such place' end
+  end
+  for i = first[17], first[18] - 1, 5 do
+    args[i] = keys[tonumber(args[i])]
+    if not args[i] then return nil, 'kept: no such place' end
+  end
+  for i = first[19], first[20] - 1, 4 do
+    args[i] = keys[tonumber(args[i])]
+    if not args[i] then return nil, 'claim: no such place' end
   end
   return first
 end
@@ -118,6 +133,14 @@ local function full_queue(args, first)
   end
 end
 
+-- Whether others have claimed or given back a file since a decision that rests on who claims it.
+local function is_claimed(args, first)
+  for i = first[19], first[20] - 1, 4 do
+    if (redis.call('HGET', args[i], args[i + 1]) or '') ~= args[i + 2] then return true end
+  end
+  return false
+end
+
 -- Why nothing may be written: another worker was faster with what this decision rests on, or there is no room.
 local function refusal(keys, args, first, today)
   local version = redis.call('HGET', keys[1], 'version')
@@ -134,6 +157,7 @@ local function refusal(keys, args, first, today)
       return 'stale'
     end
   end
+  if is_claimed(args, first) then return 'claimed' end
   local full = full_queue(args, first)
   return full and 'full ' .. full
 end
@@ -240,6 +264,7 @@ end
 -- Has the keys of a plan that ended at `now` go after so many seconds, and takes it off the plans of its tenant.
 local function end_plan(plan, timers, tenants, id, tenant, now, seconds)
   for _, part in ipairs(PARTS) do redis.call('EXPIRE', plan .. part, seconds) end
+  release_files(timers, id, now)
   if redis.call('HINCRBY', tenants, tenant, -1) <= 0 then redis.call('HDEL', tenants, tenant) end
   redis.call('ZADD', timers, now + CONFIRM_AFTER, id) -- its goal's record lies in another slot: see goal_record
 end
@@ -262,6 +287,23 @@ local function remember(args, first)
     elseif redis.call('HEXISTS', key, field) == 1 or redis.call('HLEN', key) < RECALLED then
       redis.call('HINCRBY', key, field, args[i + 3])
       redis.call('EXPIRE', key, RECALL_KEPT)
+    end
+  end
+end
+
+-- Keeps what plans of a repository remember for each other: the field that was first put goes first where there are too
+-- many. The list of the fields in their order lies beside the hash.
+local function keep_entries(args, first)
+  for i = first[17], first[18] - 1, 5 do
+    local key, field, most = args[i], args[i + 1], tonumber(args[i + 3])
+    local order = key .. ':order'
+    if args[i + 2] == '' then
+      if redis.call('HDEL', key, field) == 1 then redis.call('LREM', order, 1, field) end
+    else
+      if redis.call('HSET', key, field, args[i + 2]) == 1 then redis.call('RPUSH', order, field) end
+      for _ = most + 1, redis.call('LLEN', order) do redis.call('HDEL', key, redis.call('LPOP', order)) end
+      redis.call('EXPIRE', key, args[i + 4])
+      redis.call('EXPIRE', order, args[i + 4])
     end
   end
 end
@@ -290,36 +332,59 @@ local function commit(keys, args)
   start_attempts(keys, args, first, entries)
   set_timer(keys, args)
   tell(keys, args, first)
+  claim_files(keys[8], args[1], args[5], args, first[19], first[20] - 1)
   if args[6] ~= '0' then end_plan(keys[1], keys[8], keys[13], args[1], args[13], args[5], args[6]) end
   take_grants(keys, args, first, today)
   remember(args, first)
+  keep_entries(args, first)
+  if first[18] < first[19] then add_to_sums(keys[9], args[5], args[first[18]], args[first[18] + 1]) end
+  for i = first[20], first[21] - 1, 2 do count_failure(keys[9], args[5], args[i], args[i + 1]) end
+  if first[21] < first[22] then note_probe(keys[9], args[5], args[first[21]], args[first[21] + 1]) end
   return number, entries
+end
+
+-- Lays out the arguments of an older layout as the newest one has them, which has more sections.
+local function fill_sections(args, known)
+  for i = known + 1, #SECTIONS do table.insert(args, FIRST_COUNT + i - 1, '0') end
+end
+
+-- The newest layout: where specs were added, {number, entry, ...} in their order.
+local function commit_6(keys, args)
+  local number, entries = commit(keys, args)
+  if entries and #entries > 0 then return {number, unpack(entries)} end
+  return number
+end
+
+-- The layout before files were claimed.
+local function commit_5(keys, args)
+  fill_sections(args, 18)
+  return commit_6(keys, args)
+end
+
+-- The layout before plans remembered anything for each other, and before their ends were summed.
+local function commit_4(keys, args)
+  fill_sections(args, 16)
+  return commit_6(keys, args)
 end
 
 -- The reply before it named the entries of the specs.
 local function commit_3(keys, args)
+  fill_sections(args, 16)
   local number = commit(keys, args)
   return number
 end
 
 -- The layout before there were lists. Whoever commits so does not say in which the plan is: a sweep finds out.
 local function commit_2(keys, args)
-  table.insert(args, FIRST_ITEM - 1, '0')
+  fill_sections(args, 15)
   local number = commit(keys, args)
   if type(number) == 'number' then redis.call('ZADD', keys[10] .. ':unlisted', 0, args[1]) end
   return number
 end
 
--- The newest layout: where specs were added, {number, entry, ...} in their order.
-local function commit_4(keys, args)
-  local number, entries = commit(keys, args)
-  if entries and #entries > 0 then return {number, unpack(entries)} end
-  return number
-end
-
 -- The layout before there was anything to recall.
 local function commit_1(keys, args)
-  table.insert(args, FIRST_ITEM - 2, '0')
+  table.insert(args, FIRST_COUNT + 14, '0')
   return commit_2(keys, args)
 end
 
@@ -327,3 +392,5 @@ redis.register_function{function_name = 'planner_commit_1', callback = commit_1,
 redis.register_function{function_name = 'planner_commit_2', callback = commit_2, flags = {'allow-oom'}}
 redis.register_function{function_name = 'planner_commit_3', callback = commit_3, flags = {'allow-oom'}}
 redis.register_function{function_name = 'planner_commit_4', callback = commit_4, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_commit_5', callback = commit_5, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_commit_6', callback = commit_6, flags = {'allow-oom'}}

@@ -9,11 +9,12 @@
 --      <added> <removed> <wake: - to leave it, 0 for a plan that is completed>', live, log line, the done step's
 --      status, its event, for each start: '<step> <queue> <attempt> <lease> <tokens>', status, spec, record,
 --      event, for each dependent that goes on waiting: step, status; for each step that is ready: index, step; for each
---      that is no longer: step; of a plan that is completed: tenant, event, its lists, spaced
+--      that is no longer: step; of a plan that is completed: tenant, event, its lists, spaced, its series and its figures
+--      (see sums.lua)
 -- Returns {now, {result, ...}}: of each plan its number with the entries of its specs, spaced; else a word as
---      planner_commit_4 has it, or 'error <text>'. Of a plan with such a word nothing was written
+--      planner_commit_5 has it, or 'error <text>'. Of a plan with such a word nothing was written
 local PLAIN_ITEM = 7 -- place of the first plan in ARGV
-local OF_PLAN, OF_START, OF_END = 5, 5, 3
+local OF_PLAN, OF_START, OF_END = 5, 5, 5
 local PLAN = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%d+) (%d+) (%d+) (%d+) (%S+)$'
 local START = '^(%S+) (%S+) (%S+) (%S+) (%S+)$'
 local STARTED, ENDED = 'dev.planner.step.started.v1', 'dev.planner.step.done.v1'
@@ -31,7 +32,7 @@ local function remove_entries(group, streams)
   end
 end
 
-local function read_plan(args, at)
+local function read_plan(args, at, of_end)
   local p, starts, statuses, added, removed = {first = at + OF_PLAN}
   p.id, p.version, p.now, p.told, p.step, p.queue, p.entry, starts, statuses, added, removed, p.wake =
     string.match(args[at], PLAN)
@@ -39,7 +40,7 @@ local function read_plan(args, at)
   p.live, p.log, p.status, p.event = args[at + 1], args[at + 2], args[at + 3], args[at + 4]
   p.last = p.first + OF_START * p.starts + 2 * p.statuses + 2 * p.added + p.removed
   p.ends = p.wake == '0'
-  p.after = p.last + (p.ends and OF_END or 0)
+  p.after = p.last + (p.ends and of_end or 0)
   return p
 end
 
@@ -83,7 +84,8 @@ local function add_plain_specs(starts)
 end
 
 -- Ends a plan of which every step is done, as commit.lua does.
-local function complete(batch, plan, p, tenant, event, spaced)
+local function complete(batch, args, plan, p)
+  local tenant, event, spaced = args[p.last], args[p.last + 1], args[p.last + 2]
   local lists = {}
   for name in string.gmatch(spaced, '%S+') do lists[#lists + 1] = name end
   redis.call('HSET', plan, 'state', 'COMPLETED')
@@ -91,6 +93,7 @@ local function complete(batch, plan, p, tenant, event, spaced)
   redis.call('XADD', batch.events, '*', 'type', COMPLETED, 'data', event)
   put_into_outbox(batch.events, plan, p.id, p.now, TOLD_OUTSIDE[COMPLETED])
   end_plan(plan, batch.timers, batch.tenants, p.id, tenant, p.now, batch.retention)
+  if batch.of_end == OF_END then add_to_sums(batch.events, p.now, args[p.last + 3], args[p.last + 4]) end
 end
 
 -- Writes what follows the specs. Nothing of this can be refused, but by a key of ours in whose place somebody has put
@@ -109,7 +112,7 @@ local function write_plain(batch, args, plan, p, starts)
   for n = i, i + 2 * p.statuses - 1 do statuses[#statuses + 1] = args[n] end
   redis.call('HSET', plan .. ':status', unpack(statuses))
   redis.call('HDEL', active, p.step)
-  redis.call('DEL', lease .. p.step)
+  batch.leases[#batch.leases + 1] = lease .. p.step
   i = i + 2 * p.statuses
   local ready = i + 2 * p.added
   if p.removed > 0 then redis.call('ZREM', plan .. ':ready', unpack(args, ready, ready + p.removed - 1)) end
@@ -118,7 +121,7 @@ local function write_plain(batch, args, plan, p, starts)
   redis.call('RPUSH', plan .. ':log', p.log)
   redis.call('XADD', batch.events, '*', 'type', ENDED, 'data', p.event)
   for _, start in ipairs(starts) do redis.call('XADD', batch.events, '*', 'type', STARTED, 'data', start.event) end
-  if p.ends then complete(batch, plan, p, args[p.last], args[p.last + 1], args[p.last + 2]) end
+  if p.ends then complete(batch, args, plan, p) end
 end
 
 local function commit_plain(batch, args, p)
@@ -141,18 +144,18 @@ local function commit_plain(batch, args, p)
   return result
 end
 
-local function commits(keys, args)
+local function commits(keys, args, of_end)
   local base = tonumber(redis.call('HGET', keys[1], args[1]) or '0')
   local batch = {
     prefix = string.sub(keys[1], 1, -8), -- without 'commits'
     outcomes = keys[2], events = keys[3], timers = keys[4], plans = keys[6], tenants = keys[7],
-    retention = args[6], base = base, count = 0, rooms = {}, refused = {}, specs = {}, told = {},
+    retention = args[6], of_end = of_end, base = base, count = 0, rooms = {}, refused = {}, specs = {}, told = {}, leases = {},
     rolled_back = base + 1 <= tonumber(args[2]),
     ordered = (redis.call('HGET', keys[5], 'orders') or '0') ~= args[3],
   }
   local results, at = {}, PLAIN_ITEM
   while at <= #args do
-    local p = read_plan(args, at)
+    local p = read_plan(args, at, of_end)
     local done, result = true, 'stale' -- what rests on a change that was not made is not, whoever made the version right
     if not batch.refused[p.id] then done, result = pcall(commit_plain, batch, args, p) end
     if not done then
@@ -166,17 +169,24 @@ local function commits(keys, args)
   if batch.count > 0 then
     redis.call('HINCRBY', keys[1], args[1], batch.count)
     redis.call('XTRIM', keys[3], 'MAXLEN', '~', args[4])
+    redis.call('DEL', unpack(batch.leases)) -- of steps that are done, which no change of this call starts again
     remove_entries('controllers', batch.specs)
     remove_entries('planner', batch.told)
   end
   return {now_ms(), results}
 end
 
+local function commits_3(keys, args) return commits(keys, args, OF_END) end
+
+-- The layout before ends of plans were summed.
+local function commits_2(keys, args) return commits(keys, args, 3) end
+
 -- The layout before plans could end so.
 local function commits_1(keys, args)
   table.insert(args, PLAIN_ITEM - 1, '')
-  return commits(keys, args)
+  return commits_2(keys, args)
 end
 
 redis.register_function{function_name = 'planner_commits_1', callback = commits_1, flags = {'allow-oom'}}
-redis.register_function{function_name = 'planner_commits_2', callback = commits, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_commits_2', callback = commits_2, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_commits_3', callback = commits_3, flags = {'allow-oom'}}

@@ -1,5 +1,5 @@
 // Follows the events of the gateway, and brings the parts of the page that have `data-live` up to date.
-// An event only says that something happened: what the page shows is always what the server writes.
+// An event says that something happened, or brings the page as it is now: what is shown is always what the server writes.
 import { tellTimes } from "./times.js";
 import { morph } from "./morph.js";
 
@@ -9,10 +9,13 @@ const SILENCE_MS = 40_000; // the gateway says something every 15 s
 const FIRST_PAUSE_MS = 1000;
 const LONGEST_PAUSE_MS = 30_000;
 
+const PAGE = "event: page\ndata: ";
+
 const wait = (ms) => new Promise((done) => setTimeout(done, ms));
 
-// Follows `address`; `shortestMs` are at least between two updates where they cost more than usual.
-export function follow(address, status, shortestMs) {
+// Follows `address`, which `brings` the page or only tells events; `shortestMs` are at least between two updates where they
+// cost more than usual. Events are told from the position `since` on: that of the page, if it knows it.
+export function follow(address, status, { brings, since, shortestMs }) {
   const updates = new Updates(Math.max(SHORTEST_MS, shortestMs));
   let stream = null;
 
@@ -27,18 +30,24 @@ export function follow(address, status, shortestMs) {
     const silence = new AbortController();
     let timer = setTimeout(() => silence.abort(), SILENCE_MS);
     try {
-      const answer = await fetch(address, { signal: AbortSignal.any([signal, silence.signal]) });
+      const headers = since ? { "Last-Event-ID": since } : {};
+      const answer = await fetch(address, { headers, signal: AbortSignal.any([signal, silence.signal]) });
       if (answer.status === 401) return location.reload();
       if (!answer.ok) throw new Error(`${answer.status}`);
       tell("live", "live");
-      updates.ask(); // of what happened before
+      if (!brings && !since) updates.ask(); // of what happened before
       const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+      let text = "";
       for (;;) {
         const { done, value } = await reader.read();
         if (done) return;
         clearTimeout(timer);
         timer = setTimeout(() => silence.abort(), SILENCE_MS);
-        if (value.includes("event:")) updates.ask();
+        const events = (text + value).split("\n\n");
+        text = events.pop();
+        if (since) since = events.join("\n").match(/^id: .+$/gm)?.at(-1).slice("id: ".length) ?? since;
+        const last = events.findLast((each) => each.includes("event: "));
+        if (last) updates.ask(last.startsWith(PAGE) ? JSON.parse(last.slice(PAGE.length)) : null);
       }
     } finally {
       clearTimeout(timer);
@@ -76,6 +85,7 @@ export function follow(address, status, shortestMs) {
 // Updates of the page, one at a time, however often they are asked for.
 class Updates {
   #asked = false;
+  #page = null; // what was sent of it; otherwise it is asked for
   #runs = false;
   #shortestMs;
 
@@ -83,8 +93,9 @@ class Updates {
     this.#shortestMs = shortestMs;
   }
 
-  ask() {
+  ask(page = null) {
     this.#asked = true;
+    this.#page = page;
     if (!this.#runs) this.#run();
   }
 
@@ -93,21 +104,42 @@ class Updates {
     while (this.#asked && !document.hidden) {
       this.#asked = false;
       const began = Date.now();
-      await update().catch(() => {}); // the next event asks again
+      await update(this.#page).catch(() => {}); // the next event asks again
       await wait(Math.max(this.#shortestMs, (SHARE - 1) * (Date.now() - began)));
     }
     this.#runs = false;
   }
 }
 
-async function update() {
+async function read() {
   const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
-  if (answer.status === 401) return location.reload();
-  if (!answer.ok) return;
-  const now = new DOMParser().parseFromString(await answer.text(), "text/html");
+  if (answer.status === 401) location.reload();
+  else if (answer.redirected) location.replace(answer.url);
+  else if (answer.ok) return answer.text();
+  return null;
+}
+
+async function update(page) {
+  const text = page ?? (await read());
+  if (text === null) return;
+  const now = new DOMParser().parseFromString(text, "text/html");
   tellTimes(now);
+  dispatchEvent(new CustomEvent("fresh", { detail: now })); // before it is put in place
+  lay(now);
   for (const part of document.querySelectorAll("[data-live]")) {
     const fresh = now.getElementById(part.id);
     if (fresh) morph(part, fresh);
   }
 }
+
+// Lays a notice that comes while a page is read over its foot, so that nothing jumps, until its reader does something.
+function lay(now) {
+  for (const notice of now.querySelectorAll("[data-notice]:not([hidden])")) {
+    const old = document.getElementById(notice.id);
+    if (!old || old.hidden || old.classList.contains("arrived")) notice.classList.add("arrived");
+  }
+}
+
+const settle = () => document.querySelectorAll(".arrived").forEach((each) => each.classList.remove("arrived"));
+addEventListener("click", settle);
+addEventListener("keydown", settle);

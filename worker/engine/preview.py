@@ -1,4 +1,4 @@
-"""What would become of a goal: by the decisions and settings that a worker has, without its server and its drafters."""
+"""What would become of a goal: by the decisions and settings that a worker has, without asking its drafters."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from schemas.goal import Goal
 from schemas.plan import StepView
 from schemas.step import pack_step
 from schemas.stored_step import unpack_step
+from tasks.base.policy import BUILT_IN, Policy
 from tasks.handlers import goals
 from tasks.plan.changeset import plan_history
 from tasks.policy import delivery
@@ -19,7 +20,6 @@ from tasks.policy.unverified import Planned, describe_unverified
 from tasks.rules.strategy import Answer, Consult, Draft, NothingToDo, Rejected
 from tasks.strategies.gap_report.outside import describe_outside
 from tasks.toolchain.catalogue import Catalogue
-from worker.cli.console import USAGE, Failure
 from worker.drafters.consulting import setting_of
 from worker.settings import tools_file
 from worker.settings.settings import Settings
@@ -40,16 +40,13 @@ class Preview:
     notes: tuple[str, ...] = ()
 
 
-def preview(goal: Goal, settings: Settings) -> Preview:
-    """Plan a goal as a worker with these settings would; raises Failure where its tools file is wrong."""
-    try:
-        catalogue = tools_file.catalogue(settings.tools_file)
-    except tools_file.WrongTools as error:
-        raise Failure.of("wrong_settings", str(error), USAGE) from error
+def preview(goal: Goal, settings: Settings, policy: Policy = BUILT_IN) -> Preview:
+    """Plan a goal as a worker with these settings would, under a policy in force; raises WrongTools."""
+    catalogue = tools_file.catalogue(settings.tools_file)
     setting = setting_of(goal, settings)
     if isinstance(setting, Rejected):
         return _of(setting, catalogue)
-    answer = goals.plan(goal, catalogue, replace(setting, now=time.time_ns() // 1_000_000))
+    answer = goals.plan(goal, catalogue, replace(setting, now=time.time_ns() // 1_000_000, policy=policy))
     return replace(_of(answer, catalogue), notes=tuple(_unknown(goal, answer)))
 
 

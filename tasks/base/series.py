@@ -1,0 +1,10 @@
+"""The name under which figures of a tenant and a repository are kept, with others beside it."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+
+def series_name(tenant: str, repo: str | None) -> str:
+    """Write a tenant and a repository as fields have them: percent-encoded, a blank between; without one it is ""."""
+    return f"{quote(tenant, safe=':/')} {quote(repo or '', safe=':/')}"

@@ -1,0 +1,219 @@
+"""The breaker of a repository: when it trips, when a step is let through, and when it closes; pure.
+
+Many plans that fail alike have one cause, such as a broken base, and every budget spent on it is wasted. What counts is
+kept beside the plans of the repository, per tenant. `decide` says what is to be done next; whoever does that looks
+again, until there is nothing but to wait.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from schemas import codec
+from tasks.base.series import series_name
+from tasks.plan.changeset import CountedFailure, ProbeNews
+from tasks.policy.breaker import DONE, STARTED
+
+ACTOR = "breaker"
+GRACE_MS = 60_000  # for the plan that was chosen to start its step; then another one is chosen
+LOOK_MS = 30_000  # between two looks for a plan that has a step to be let through
+LONGEST_MS = 4 * 3_600_000  # a probe of which nothing was heard for so long is taken for failed
+MAX_PLANS = 8  # of those that failed alike, which are asked first
+
+
+class Terms(NamedTuple):
+    """When a breaker trips, and how often it lets a step through; 0 plans: never."""
+
+    plans: int = 5
+    share: float = 0.6
+    window_ms: int = 900_000
+    probe_ms: int = 600_000
+
+
+class Failure(NamedTuple):
+    """A failure of a plan of the repository, when it was counted, ms."""
+
+    at: int
+    about: CountedFailure
+
+
+@dataclass(frozen=True, slots=True)
+class Breaker:
+    """A breaker that has tripped. `id` is that of the pause; times are in ms.
+
+    `verifies` says whether steps with a verification failed: then only the success of such a step closes it. `due` is
+    when the next step is let through; `plan` has the probe `token` since `given`, and `tried` had those before. What
+    `first` names comes before all others: a plan whose probe succeeded and showed nothing.
+    """
+
+    id: str
+    tenant: str
+    repo: str
+    signature: str
+    why: str
+    at: int
+    verifies: bool
+    plans: tuple[str, ...]
+    due: int
+    number: int = 0
+    plan: str = ""
+    token: str = ""
+    given: int = 0
+    tried: tuple[str, ...] = ()
+    first: str = ""
+    told: bool = False  # whether the plans were reminded of the pause
+    closing: bool = False  # the pause is lifted, and the plans are to be reminded of that
+    unknown: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def decode(cls, raw: bytes) -> Breaker:
+        """Read what `encode` of this version or a newer one wrote."""
+        record = codec.loads(raw)
+        names = cls.__slots__
+        known = {name: value for name, value in record.items() if name in names}
+        unknown = {name: value for name, value in record.items() if name not in names}
+        return cls(**{**known, "plans": tuple(record["plans"]), "tried": tuple(record["tried"])}, unknown=unknown)
+
+    def encode(self) -> bytes:
+        """Write it as JSON."""
+        record = {name: getattr(self, name) for name in self.__slots__ if name != "unknown"}
+        return codec.dumps({**record, **self.unknown})
+
+    @property
+    def series(self) -> str:
+        """Whose breaker it is, as fields have it."""
+        return series_name(self.tenant, self.repo)
+
+    def pause(self, terms: Terms) -> bytes:
+        """Write the pause as it stands for plans; see bulk_commands.py."""
+        every = terms.probe_ms // 60_000
+        reason = f"{self.why}; a step is let through every {every} min, and its success lifts this"
+        record: dict[str, Any] = {"actor": ACTOR, "reason": reason, "command_id": self.id, "until": 0}
+        if self.token:
+            record["probe"] = [self.plan, self.token]
+        return codec.dumps({**record, "tenant": self.tenant, "repo": self.repo})
+
+
+class What(StrEnum):
+    """What is to be done about a breaker."""
+
+    NOTHING = "nothing"  # nothing counts any more
+    TRIP = "trip"
+    REMIND = "remind"  # the plans of the repository, of the pause or of its end
+    FORGET = "forget"  # a person has lifted the pause, or all was told of its end
+    CHANGE = "change"
+    GIVE = "give"  # a plan is to be chosen, which may start a step
+    CLOSE = "close"
+    WAIT = "wait"
+
+
+class Next(NamedTuple):
+    """What is to be done, what becomes of the breaker by that, and when it is looked at again, ms."""
+
+    what: What
+    breaker: Breaker | None = None
+    look: int = 0
+
+
+class Seen(NamedTuple):
+    """What stands about a repository: its breaker if that has tripped, whether its pause stands, what a probe told."""
+
+    breaker: Breaker | None
+    stands: bool
+    failures: Sequence[Failure]
+    probe: tuple[int, ProbeNews] | None = None
+
+
+def decide(seen: Seen, whose: tuple[str, str], now: int, terms: Terms) -> Next:
+    """Say what is to be done next about a repository; `whose` are its tenant and its name."""
+    breaker = seen.breaker
+    if breaker is None:
+        tripped = find_trip(seen.failures, whose, now, terms)
+        return Next(What.TRIP, tripped, now) if tripped else Next(What.NOTHING)
+    if breaker.closing:
+        return Next(What.REMIND, replace(breaker, told=True), now) if not breaker.told else Next(What.FORGET)
+    if not seen.stands:
+        return Next(What.FORGET)
+    if not terms.plans:
+        return Next(What.CLOSE, replace(breaker, closing=True, told=False), now)
+    if not breaker.told:
+        return Next(What.REMIND, replace(breaker, told=True), now)
+    if breaker.token:
+        return _follow(breaker, seen.probe, now, terms)
+    if now < breaker.due:
+        return Next(What.WAIT, look=breaker.due)
+    return Next(What.GIVE, breaker, now + LOOK_MS)
+
+
+def _follow(breaker: Breaker, probe: tuple[int, ProbeNews] | None, now: int, terms: Terms) -> Next:
+    """Go on from what became of the probe."""
+    tried = (*(plan for plan in breaker.tried if plan != breaker.plan), breaker.plan)[-MAX_PLANS:]
+    free = replace(breaker, plan="", token="", given=0, tried=tried, first="")
+    if probe is None or probe[1].token != breaker.token:
+        if now < breaker.given + GRACE_MS:
+            return Next(What.WAIT, look=breaker.given + GRACE_MS)
+        return Next(What.CHANGE, replace(free, due=now), now)
+    at, news = probe
+    if news.what == STARTED:
+        if now < at + LONGEST_MS:
+            return Next(What.WAIT, look=min(now + LOOK_MS, at + LONGEST_MS))
+        return Next(What.CHANGE, replace(free, due=now + terms.probe_ms), now)
+    if news.what != DONE:
+        return Next(What.CHANGE, replace(free, due=at + terms.probe_ms), now)
+    if breaker.verifies and not news.verifies:  # it shows nothing: the plan goes on to the step that does
+        return Next(What.CHANGE, replace(free, due=now, first=breaker.plan), now)
+    return Next(What.CLOSE, replace(breaker, closing=True, told=False), now)
+
+
+def next_probe(breaker: Breaker, now: int) -> int | None:
+    """Say when the next step is let through, ms; None while one is, or where the pause is being lifted."""
+    return None if breaker.token or breaker.closing else max(breaker.due, now)
+
+
+def find_trip(failures: Sequence[Failure], whose: tuple[str, str], now: int, terms: Terms) -> Breaker | None:
+    """Find the signature that enough of the failures have, of enough plans, and make the breaker that trips by it."""
+    recent = [each for each in failures if now - terms.window_ms < each.at]
+    alike: dict[str, list[Failure]] = defaultdict(list)
+    for each in recent:
+        if each.about.signature:
+            alike[each.about.signature].append(each)
+    if not alike or not terms.plans:
+        return None
+    signature, found = max(alike.items(), key=lambda pair: (len(pair[1]), pair[0]))
+    plans = tuple(dict.fromkeys(each.about.plan_id for each in found))
+    if len(plans) < terms.plans or len(found) < terms.share * len(recent):
+        return None
+    last = found[-1].about
+    said = f": {last.told}" if last.told else ""
+    why = (
+        f"{len(found)} of {len(recent)} failures of {len(plans)} plans in {terms.window_ms // 60_000} min were alike "
+        f"({last.category}, signature {signature}){said}"
+    )
+    return Breaker(
+        id=f"breaker-{signature}-{now}",
+        tenant=whose[0],
+        repo=whose[1],
+        signature=signature,
+        why=why,
+        at=now,
+        verifies=any(each.about.verifies for each in found),
+        plans=plans[-MAX_PLANS:],
+        due=now + terms.probe_ms,
+    )
+
+
+def give(breaker: Breaker, able: Sequence[str], now: int) -> Breaker | None:
+    """Let one of the plans that are `able` start a step: one that failed alike first, each in its turn.
+
+    Returns None where there is none.
+    """
+    if not able:
+        return None
+    turn = {plan: number for number, plan in enumerate(breaker.tried, 1)}
+    plan = min(able, key=lambda plan: (plan != breaker.first, turn.get(plan, 0), plan not in breaker.plans, plan))
+    number = breaker.number + 1
+    return replace(breaker, plan=plan, token=f"{breaker.id}.{number}", given=now, number=number)

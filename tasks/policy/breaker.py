@@ -1,0 +1,91 @@
+"""What a plan has to do with the breaker of its repository: the failures that it tells, and the step let through.
+
+The breaker pauses a repository of which many plans fail alike, and lets one step through from time to time, the probe.
+Which plan has the probe stands beside the pause; that it was used is kept by the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from schemas.base import StepState
+from schemas.outcome import MAX_TRACE_CHARS
+from tasks.base.series import series_name
+from tasks.plan.changeset import CountedFailure, ProbeNews
+from tasks.plan.snapshot import Step
+from tasks.plan.unit_of_work import PAUSED, UnitOfWork
+from tasks.text.fields import fit, flatten
+
+MAX_TOLD = 160  # characters of what went wrong
+PROBE = "probe"  # among what is counted of a plan: [token, step, attempt] of the probe in flight
+PROBED = "probed"  # the same: the token of the last probe that ended
+STARTED, DONE, FAILED = "started", "done", "failed"
+
+
+class Probe(NamedTuple):
+    """A probe in flight."""
+
+    token: str
+    step_id: str
+    attempt: int
+
+
+def count_failure(unit: UnitOfWork, step: Step, failure: dict[str, Any], signature: str) -> None:
+    """Tell the breaker of a failure; one without a signature counts as unlike all others."""
+    head = unit.plan.head
+    if not head.repo:
+        return
+    said = failure["trace"] or failure["suggestion"] or ""
+    told = fit(flatten(said[:MAX_TRACE_CHARS]), MAX_TOLD)
+    about = (unit.snapshot.plan_id, step.step_id, step.status.attempt)
+    found = CountedFailure(signature, bool(step.facts["verify_tools"]), *about, failure["category"], told)
+    unit.change.failures.append((series_name(head.tenant, head.repo), found))
+
+
+def lets_through(unit: UnitOfWork) -> bool:
+    """Whether one step of this plan may start although the breaker has paused its repository."""
+    snapshot, plan = unit.snapshot, unit.plan
+    standing, token = snapshot.standing, snapshot.probe
+    if not token or standing is None or standing.command_id != token.rpartition(".")[0]:
+        return False
+    if plan.paused or not plan.held.startswith(PAUSED) or snapshot.short_of_memory:
+        return False
+    is_used = PROBE in plan.halting or plan.halting.get(PROBED) == token
+    return not is_used and not any(grant.exhausted and grant.left <= 0 for grant in snapshot.grants.values())
+
+
+def first_choice(steps: Iterable[Step]) -> list[Step]:
+    """Put steps in the order in which they are let through: those that failed, those with a verification, others."""
+    known = [step for step in steps if step.spec is not None]
+    return sorted(
+        known, key=lambda step: (not step.status.signature, not step.facts["verify_tools"], step.status.index)
+    )
+
+
+def note_start(unit: UnitOfWork, step: Step) -> None:
+    """Note that `step` is the probe."""
+    probe = Probe(unit.snapshot.probe, step.step_id, step.status.attempt)
+    unit.plan.halting[PROBE] = [*probe]
+    unit.plan.dirty.add("live")
+    _tell(unit, probe, STARTED, verifies=False)
+
+
+def note_end(unit: UnitOfWork) -> None:
+    """Tell what became of the probe, once it has ended; whatever is no success is a failure."""
+    if PROBE not in unit.plan.halting or (probe := Probe(*unit.plan.halting[PROBE])).step_id in unit.snapshot.active:
+        return
+    del unit.plan.halting[PROBE]
+    unit.plan.halting[PROBED] = probe.token
+    unit.plan.dirty.add("live")
+    step = unit.snapshot.steps.get(probe.step_id)
+    is_done = step is not None and step.status.state == StepState.DONE
+    verifies = bool(is_done and step and step.facts["verify_tools"])
+    _tell(unit, probe, DONE if is_done else FAILED, verifies=verifies)
+
+
+def _tell(unit: UnitOfWork, probe: Probe, what: str, *, verifies: bool) -> None:
+    head = unit.plan.head
+    if head.repo:
+        news = ProbeNews(probe.token, what, verifies, unit.snapshot.plan_id, probe.step_id, probe.attempt)
+        unit.change.probe = series_name(head.tenant, head.repo), news

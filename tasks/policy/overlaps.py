@@ -1,0 +1,273 @@
+"""Files that other live plans of the repository may patch, too: what a plan claims, and what an overlap does to it.
+
+A plan claims what its steps may patch in the commit that makes it READY or adds the steps, behind whoever claimed a
+file before, and gives all of it back at its end. What an overlap means is for the plan that comes later to say: it goes
+on, waits for every claim before its own, or is refused. Who waits keeps its place. Waits cannot close a circle: a claim
+goes before those of plans that wait for its own plan; where one of these runs already the overlap is allowed, and told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from schemas.base import Mode, Overlap
+from schemas.base import PlanState as P
+from schemas.envelope import FieldError
+from schemas.step import PlannedStep
+from schemas.stored import FILE_WAITS, PlanHead, PlanRecord
+from tasks.base.errors import NeedsClaims, NeedsSteps
+from tasks.base.policy_version import ChangedRule
+from tasks.plan.changeset import ClaimChange, claims_name
+from tasks.plan.file_claims import FileClaim, FileClaims, write_claims
+from tasks.plan.snapshot import Step
+from tasks.plan.unit_of_work import UnitOfWork
+from tasks.rules import budget
+from tasks.rules.strategy import Draft, Rejected
+
+NOTE = "overlaps"  # what was told of a plan, for people
+LOOK_MS = 60_000  # between two looks at a plan that waits; the end of the plan before it brings the next one forward
+WHOLE_PLAN = ""  # among what waits
+WAITS_FIELD = ""  # among the files of a repository: counts what changes who waits for whom
+MOST_TOLD = 20  # files of one overlap
+MOST_PLANS = 5  # of a file
+MOST_KEPT = 100  # files of the note
+NOTHING_CLAIMED = FileClaims()
+
+Overlaps = Mapping[str, Sequence[FileClaim]]  # file -> who claims it, in order
+
+
+def patched_files(steps: Iterable[PlannedStep]) -> list[str]:
+    """List the files that steps may patch, each once."""
+    patches = (step.allowed_files for step in steps if step.mode is Mode.PATCH)
+    return list(dict.fromkeys(path for files in patches for path in files))
+
+
+def claims_files(plan: PlanRecord) -> bool:
+    """Whether a plan claims files at all: there is a repository that they are of."""
+    return bool(plan.head.repo) and ChangedRule.FILES_ARE_CLAIMED.holds(plan)
+
+
+def refusal(draft: Draft, claims: FileClaims, most: int) -> Rejected | None:
+    """Refuse a draft whose files live plans claim; names `most` of them at most."""
+    found = _others(patched_files(draft.steps), claims, "")
+    if not found:
+        return None
+    errors = tuple(
+        FieldError(pointer="/allowed_files", code="overlap", message=f"{file} is claimed by {_named(others)}.")
+        for file, others in [*found.items()][:most]
+    )
+    return Rejected("overlap", errors, findings=draft.findings, tokens=draft.tokens, read=draft.read)
+
+
+def claim(unit: UnitOfWork, steps: Sequence[PlannedStep]) -> None:
+    """Claim the files of the steps of a plan that is made READY; where it waits for others, nothing of it starts."""
+    if not claims_files(unit.plan):
+        return
+    files = patched_files(steps)
+    claims, me = unit.snapshot.claims or NOTHING_CLAIMED, unit.snapshot.plan_id
+    found = _others(files, claims, me)
+    waits = bool(found) and _mode(unit.plan.head) is Overlap.WAIT
+    for file in files:
+        _put(unit, claims, file, [*claims.of(file), FileClaim(me, waits)])
+    if waits:
+        file = next(iter(found))
+        _keep_waiting(unit, {WHOLE_PLAN: [file, found[file][-1].plan_id]})
+    if found:
+        unit.keep_note(NOTE, _tell(unit, found, ()))
+
+
+def refused(unit: UnitOfWork, steps: Sequence[PlannedStep]) -> tuple[str, dict[str, Any]] | None:
+    """Say why a plan that refuses overlaps ends, instead of having `steps`: a reason, and the evidence.
+
+    Raises NeedsClaims.
+    """
+    if _mode(unit.plan.head) is not Overlap.REFUSE or not claims_files(unit.plan):
+        return None
+    files = patched_files(steps)
+    found = _others(files, _read(unit, files, deep=False), unit.snapshot.plan_id) if files else {}
+    if not found:
+        return None
+    file, others = next(iter(found.items()))
+    overlaps = _listed(found, ())
+    evidence = {"value": len(found), "limit": 0, "limit_name": "overlaps", "overlaps": overlaps}
+    unit.emit("plan.overlaps", {"overlap": Overlap.REFUSE.value, "count": len(found), "overlaps": overlaps})
+    return f"steps that were to be added may patch {file}, which is claimed by {_named(others)}", evidence
+
+
+def claim_added(unit: UnitOfWork, steps: Sequence[PlannedStep]) -> None:
+    """Claim the files of steps that are added to a plan; those that have to wait for another plan are kept back.
+
+    Raises NeedsClaims, and NeedsSteps for the note of what was told before.
+    """
+    files = patched_files(steps) if claims_files(unit.plan) else []
+    if not files:
+        return
+    if unit.plan.state == P.CREATED:
+        _read(unit, files, deep=False)
+        claim(unit, steps)
+        return
+    waits = _mode(unit.plan.head) is Overlap.WAIT
+    claims, me = _read(unit, files, deep=waits), unit.snapshot.plan_id
+    found, circles = _others(files, claims, me), set[str]()
+    placed: dict[str, list[FileClaim]] = {}
+    for file in files:
+        others = placed[file] = claims.of(file)
+        if any(each.plan_id == me for each in others):
+            continue
+        place = len(others)
+        if waits:
+            place = next((n for n, each in enumerate(others) if claims.reaches(each.plan_id, me)), place)
+            circles |= {file} if place < len(others) else set()
+        own = FileClaim(me, waits and place > 0)
+        placed[file] = [*others[:place], own, *others[place:]]
+        _put(unit, claims, file, placed[file])
+    if found:
+        known = unit.note(NOTE) or []
+        unit.keep_note(NOTE, [*known, *_tell(unit, found, circles)][:MOST_KEPT])
+    if waits and found:
+        _put_text(unit, WAITS_FIELD, claims, str(int(claims.files.get(WAITS_FIELD) or 0) + 1))
+    if waits:  # also for files that the plan has claimed before, and waits for
+        _keep_back(unit, steps, {file: ahead for file, each in placed.items() if (ahead := _ahead(each, me))})
+
+
+def _keep_back(unit: UnitOfWork, steps: Sequence[PlannedStep], ahead: Mapping[str, str]) -> None:
+    """Have the steps wait of which a file is claimed by another plan before this one."""
+    waiting = {
+        step.step_id: [file, ahead[file]]
+        for step in steps
+        if step.mode is Mode.PATCH and (file := next((path for path in step.allowed_files if path in ahead), ""))
+    }
+    if waiting:
+        _keep_waiting(unit, {**unit.plan.file_waits, **waiting})
+
+
+def keeps_back(unit: UnitOfWork, step: Step) -> bool:
+    """Take a ready step out of the queue if it waits for a file; it holds no slot then."""
+    if step.step_id not in unit.plan.file_waits:
+        return False
+    del unit.ready[step.step_id]
+    return True
+
+
+def look(unit: UnitOfWork) -> None:
+    """Let go on what has no claim before its own any more; else wake up again.
+
+    Raises NeedsClaims, and NeedsSteps where the snapshot lacks steps that wait.
+    """
+    waiting, me = unit.plan.file_waits, unit.snapshot.plan_id
+    if not waiting:
+        return
+    steps = unit.snapshot.steps
+    if missing := frozenset(name for name in waiting if name and (name not in steps or steps[name].spec is None)):
+        raise NeedsSteps(missing)
+    claims = _read(unit, (), deep=False)
+    own = {file: claims.of(file) for file in claims.plans.get(me, ())}
+    ahead = {file: before for file, each in own.items() if (before := _ahead(each, me))}
+    left: dict[str, list[str]] = {}
+    for name, was in waiting.items():
+        files = ahead if name == WHOLE_PLAN else steps[name].facts["allowed_files"]
+        if file := next((path for path in files if path in ahead), ""):
+            left[name] = [file, ahead[file]]
+            if left[name] != was:
+                unit.inputs.append(["file wait", name, *left[name]])
+        else:
+            unit.inputs.append(["file wait over", name])
+            if name != WHOLE_PLAN and steps[name].status.unmet == 0:
+                unit.make_ready(steps[name])
+    if WHOLE_PLAN not in left:  # else all of its claims stay in their places, as nothing of it runs
+        for file, each in own.items():
+            if FileClaim(me, waits=True) in each and file not in ahead:
+                _put(unit, claims, file, [FileClaim(me) if one.plan_id == me else one for one in each])
+    _keep_waiting(unit, left)
+
+
+def _keep_waiting(unit: UnitOfWork, waiting: dict[str, list[str]]) -> None:
+    """Keep what waits for files, and look at it again."""
+    if waiting != unit.plan.file_waits:
+        unit.plan.halting[FILE_WAITS] = waiting
+        unit.plan.dirty.add("live")
+    if waiting:
+        unit.wake_at(unit.snapshot.now + LOOK_MS)
+    else:
+        unit.plan.halting.pop(FILE_WAITS, None)
+
+
+def why_held(plan: PlanRecord) -> str:
+    """Say what the whole plan waits for; empty where it waits for no file."""
+    return tell_wait(*plan.file_waits[WHOLE_PLAN]) if WHOLE_PLAN in plan.file_waits else ""
+
+
+def tell_wait(file: str, plan_id: str) -> str:
+    """Say what a plan or a step waits for."""
+    return f"waiting for {file}: {plan_id}"
+
+
+def _mode(head: PlanHead) -> Overlap:
+    """Say what the plan does about an overlap."""
+    kept = head.limits.get(budget.OVERLAP)
+    return next((mode for mode, number in budget.OVERLAPS.items() if number == kept), Overlap.ALLOW)
+
+
+def _read(unit: UnitOfWork, files: Iterable[str], *, deep: bool) -> FileClaims:
+    """Return what was read of claims; raises NeedsClaims where nothing was.
+
+    The log keeps it where others claim anything: the plan's own claims alone make no difference to it.
+    """
+    claims, me = unit.snapshot.claims, unit.snapshot.plan_id
+    if claims is None:
+        raise NeedsClaims(frozenset(files), deep=deep)
+    if any(each.plan_id != me for file in claims.files if file for each in claims.of(file)):
+        unit.around["claims"] = claims.tell()
+    return claims
+
+
+def _others(files: Iterable[str], claims: FileClaims, me: str) -> dict[str, list[FileClaim]]:
+    """Find the files that others claim, and the plan does not yet."""
+    found = {file: claims.of(file) for file in files}
+    return {file: each for file, each in found.items() if each and all(one.plan_id != me for one in each)}
+
+
+def _ahead(claims: Sequence[FileClaim], me: str) -> str:
+    """Name the plan whose claim is directly before that of `me`, which waits; empty where none is."""
+    own = FileClaim(me, waits=True)
+    place = claims.index(own) if own in claims else 0
+    return claims[place - 1].plan_id if place else ""
+
+
+def _put(unit: UnitOfWork, claims: FileClaims, file: str, after: Sequence[FileClaim]) -> None:
+    _put_text(unit, file, claims, write_claims(after))
+
+
+def _put_text(unit: UnitOfWork, file: str, claims: FileClaims, text: str) -> None:
+    head = unit.plan.head
+    name = claims_name(head.tenant, head.repo or "")
+    unit.change.claims.append(ClaimChange(name, file, claims.files.get(file, ""), text))
+
+
+def _tell(unit: UnitOfWork, found: Overlaps, circles: Iterable[str]) -> list[dict[str, Any]]:
+    """Emit that files are claimed by others, too; returns what is kept of that."""
+    mode, overlaps = _mode(unit.plan.head), _listed(found, circles)
+    file, others = next(iter(found.items()))
+    reason = tell_wait(file, others[-1].plan_id) if mode is Overlap.WAIT else f"{file} is claimed by {_named(others)}"
+    data = {"overlap": mode.value, "count": len(found), "overlaps": overlaps}
+    unit.emit("plan.overlaps", data, reason)
+    return overlaps
+
+
+def _listed(found: Overlaps, circles: Iterable[str]) -> list[dict[str, Any]]:
+    marked = frozenset(circles)
+    return [
+        {
+            "file": file,
+            "plans": [each.plan_id for each in others[:MOST_PLANS]],
+            **({"circle": True} if file in marked else {}),
+        }
+        for file, others in [*found.items()][:MOST_TOLD]
+    ]
+
+
+def _named(others: Sequence[FileClaim]) -> str:
+    """Name the plans that claim a file."""
+    more = f" and {len(others) - MOST_PLANS} more" if len(others) > MOST_PLANS else ""
+    return ", ".join(each.plan_id for each in others[:MOST_PLANS]) + more

@@ -1,0 +1,193 @@
+"""The views of a plan beside the plan itself: its document, its time line, its steps, what is decided and expected."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from schemas.api_key import Right
+from tests.support.gateway import Gateway
+from tests.support.page import HOSTILE, Markup, signed_in
+from tests.support.page_views import DOCUMENTS, plan_views, said_everywhere, with_document
+from tests.support.planner import Planner, asking, completed, executing, halted, hostile, large, obeying, retried
+
+
+def said(gateway: Gateway, path: str) -> str:
+    """The text of a page, its blanks joined."""
+    answer = signed_in(gateway, Right.VIEWER).get(path)
+    assert answer.status_code == 200, answer.text
+    return " ".join(" ".join(Markup(answer.text).texts).split())
+
+
+SHOWN = {  # of the documents, in their order: what their readers look for
+    "evolution": ["Both branches look at one title in five", "1. Look only at titles with the rarest word", "strict"],
+    "reviewed_plan": ["plan-design", "FAIL", "M-001", "Waves", "Accepted when"],
+    "campaign": ["005 build-checkout", "6 of 6 tasks are complete", "shop/cart.py:17-37", "Parts of the objective"],
+    "gap_report": ["Quality check failed", "Accepted when", "the goal allows none of its files"],
+    "task": ["Round once, at the end", "Taken for granted"],
+}
+
+
+@pytest.mark.parametrize("number", range(len(DOCUMENTS)), ids=[each["kind"] for each in DOCUMENTS])
+def test_a_document_is_read_as_its_kind_is(gateway: Gateway, planner: Planner, number: int) -> None:
+    kind, document = DOCUMENTS[number]["kind"], DOCUMENTS[number]["document"]
+    plan_id = with_document(planner, kind, document)
+
+    told = said(gateway, f"/plans/{plan_id}/document")
+
+    assert [each for each in SHOWN[kind] if each not in told] == []
+    assert "Read the document" in said(gateway, f"/plans/{plan_id}")
+
+
+def test_a_review_shows_what_blocks_its_gate_first(gateway: Gateway, planner: Planner) -> None:
+    plan_id = with_document(planner, "reviewed_plan", DOCUMENTS[-1]["document"])
+
+    told = said(gateway, f"/plans/{plan_id}/document")
+
+    (gate,) = re.findall(r"Open: ([\w-]+) review", told)
+    failing = [item for item in DOCUMENTS[-1]["document"]["qr"][gate]["items"] if item["status"] == "FAIL"]
+    assert failing
+    assert f"FAIL {failing[0]['check']} {failing[0]['finding']}" in told
+
+
+@pytest.mark.parametrize("kind", sorted(SHOWN))
+def test_a_document_of_another_release_is_no_error(gateway: Gateway, planner: Planner, kind: str) -> None:
+    client = signed_in(gateway, Right.VIEWER)
+    for document in (None, {}, [1], {"plan": 7, "gap": [None], "tasks": [{}], "idioms": "x"}):
+        plan_id = with_document(planner, kind, document)
+
+        assert client.get(f"/plans/{plan_id}/document").status_code == 200, document
+        assert client.get(f"/plans/{plan_id}").status_code == 200, document
+
+
+def test_text_from_outside_is_text_on_every_view_of_a_plan(gateway: Gateway, planner: Planner) -> None:
+    client = signed_in(gateway, Right.VIEWER)
+    paths = list(plan_views(hostile(planner, HOSTILE)).values())
+    for each in DOCUMENTS:
+        plan_id = with_document(planner, each["kind"], said_everywhere(each["document"], HOSTILE), goal=HOSTILE)
+        paths += [f"/plans/{plan_id}/document", f"/plans/{plan_id}"]
+    paths += [f"/compare?a={plan_id}&b={hostile(planner, HOSTILE)}", "/compare?a=<script>&b=<img>"]
+
+    for path in paths:
+        answer = client.get(path)
+        assert answer.status_code in (200, 422), (path, answer.text)
+        tags = [tag for tag, _ in Markup(answer.text).elements]
+        assert (tags.count("script"), tags.count("img")) == (1, 1), path
+        assert not re.search("[\x00-\x08\x0b-\x1f\u202e]", answer.text.replace("\r", "")), path
+    step = client.get(paths[1]).text
+    assert step.count("&lt;script&gt;alert(1)") >= 8  # every field of the outcome, and of the step
+    assert "data from outside" in step
+
+
+def test_a_time_line_has_each_attempt_by_its_controller(gateway: Gateway, planner: Planner) -> None:
+    plan_id = executing(planner)
+    metrics = {"duration_ms": 40, "tokens_used": 1200}
+    planner.report("fix-b", plan_id, touched_files=["b.py"], controller="ctl-7", metrics=metrics)
+
+    page = signed_in(gateway, Right.VIEWER).get(f"/plans/{plan_id}/timeline").text
+    told = " ".join(" ".join(Markup(page).texts).split())
+
+    assert re.search(r"ctl-7 1 attempt: 1 done \d+ ms fix-b", told)
+    assert re.search(r'class="lane" role="img" aria-label="waited .*?, in its queue .*?, ran \d+ ms"', page)
+    assert page.count('class="DONE"') >= 2  # the legend, and the bar
+    assert "a-check queued" in told
+
+
+def test_the_time_line_of_many_attempts_is_drawn_by_controller(gateway: Gateway, planner: Planner) -> None:
+    steps = [
+        {"step_id": f"s-{number}", "title": "t", "intent": "i", "verify": "pytest"} for number in range(50)
+    ]  # fmt: skip
+    plan_id = planner.submit(steps=steps, limits={"max_steps": 100, "max_parallel": 50})
+    for number in range(50):
+        planner.report(f"s-{number}", plan_id, controller=f"ctl-{number % 2}", metrics={"duration_ms": 5})
+    client = signed_in(gateway, Right.VIEWER)
+
+    whole = Markup(client.get(f"/plans/{plan_id}").text)
+    (first, _) = whole.links(".*/timeline[?]controller=.*")
+    alone = Markup(client.get(first).text)
+
+    assert first == f"/plans/{plan_id}/timeline?controller=ctl-0"
+    assert whole.links(r".*#attempt-1") == []
+    assert len(alone.links(r".*#attempt-1")) == 25
+
+
+def test_the_page_of_a_step_has_its_work_and_the_proof_of_each_attempt(gateway: Gateway, planner: Planner) -> None:
+    plan_id = retried(planner)
+
+    told = said(gateway, f"/plans/{plan_id}/steps/fix-b")
+
+    for each in ("Fix b", "pytest tests/test_b.py -v", "b.py", "COMPILATION_ERROR", "SyntaxError: invalid syntax"):
+        assert each in told
+    assert "Put before it fix-b-syntax-check" in told
+    assert "A step before the next attempt checks the syntax." in told
+    assert "before the next attempt of fix-b" in said(gateway, f"/plans/{plan_id}/steps/fix-b-syntax-check")
+    missing = signed_in(gateway, Right.VIEWER).get(f"/plans/{plan_id}/steps/none")
+    assert (missing.status_code, "The plan has no step" in missing.text) == (404, True)
+
+
+def test_every_halt_revision_and_refusal_is_told_with_its_values(gateway: Gateway, planner: Planner) -> None:
+    revised, ended, asks = retried(planner), halted(planner), asking(planner)
+    client = signed_in(gateway, Right.OPERATOR)
+    form = client.get(f"/plans/{asks}/acts/pause").text.partition("/acts/")[2]
+    fields = dict(re.findall(r'<input type="hidden" name="(.*?)" value="(.*?)"', form))
+    with obeying(planner.container):
+        refused = client.post(f"/plans/{asks}/acts/resume", data={**fields, "reason": "I want it"})
+
+    revision, halt, refusal = (
+        said(gateway, f"/plans/{each}").partition("What was decided, and why")[2] for each in (revised, ended, asks)
+    )
+
+    assert "because of COMPILATION_ERROR count failure 1, 2 retries allowed" in revision
+    assert "to go on Finish fix-b-syntax-check." in revision
+    assert re.search("Halted fix-b .* rule security value ALLOWLIST_VIOLATION to go on", halt)
+    assert refused.status_code == 409
+    assert re.search(r"Refused .* The command resume by .* was refused\. why the plan is not paused", refusal)
+    assert "reason I want it" in refusal
+
+
+def test_budgets_say_what_is_expected_and_whether_that_is_enough(gateway: Gateway, planner: Planner) -> None:
+    enough, short, over = executing(planner), planner.submit(limits={"tokens": 5000}), completed(planner)
+
+    shown = {name: said(gateway, f"/plans/{each}") for name, each in (("enough", enough), ("short", short))}
+    forecast = planner.view(short).forecast
+
+    assert forecast is not None
+    missing = forecast.tokens.needed + planner.view(short).budget.tokens.reserved - 5000  # type: ignore[operator]
+    assert missing > 0
+    assert f"more expected: {missing:,} too few" in shown["short"]
+    assert re.search(r"Tokens [\d,]+ of .*? more expected.*?: enough", shown["enough"])
+    assert planner.view(over).forecast is None
+    assert "more expected" not in said(gateway, f"/plans/{over}")
+
+
+def test_views_of_a_large_plan_are_read_in_pages(gateway: Gateway, planner: Planner) -> None:
+    plan_id, client = large(planner), signed_in(gateway, Right.VIEWER)
+
+    assert client.get(f"/plans/{plan_id}/timeline?first=1").status_code == 200
+    for query in ("first=x", "first=-1", f"controller={'x' * 301}"):
+        assert client.get(f"/plans/{plan_id}/timeline?{query}").status_code == 422
+
+
+def test_a_plan_that_waits_for_an_approval_leads_to_the_step_and_names_no_command(
+    gateway: Gateway, planner: Planner
+) -> None:
+    plan_id = asking(planner)
+    client = signed_in(gateway, Right.VIEWER)
+
+    plan, listed = client.get(f"/plans/{plan_id}").text, client.get("/").text
+
+    assert f'To decide: <a href="/plans/{plan_id}/steps/change">change</a>' in plan
+    for page in (plan, listed):
+        assert "May step change start?" in page
+        assert "planner approve" not in page
+
+
+def test_lines_of_the_log_have_their_times(gateway: Gateway, planner: Planner) -> None:
+    page = signed_in(gateway, Right.VIEWER).get(f"/plans/{retried(planner)}").text
+
+    lines = re.findall(r"<li> *\d+  <time datetime=\"(.*?)\" title=\"(.*?)\">", page.partition('class="log"')[2])
+
+    assert len(lines) == 3
+    assert all(title == f"{at[:10]} {at[11:23]} UTC" for at, title in lines)
+    assert "from look to look, fix-b-syntax-check" in page  # a list as words, not as a program writes it

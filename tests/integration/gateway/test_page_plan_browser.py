@@ -1,0 +1,181 @@
+"""Views of plans in a real browser: lists that go on, time lines, documents and comparisons, by mouse and keyboard."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from schemas.api_key import Right
+from tests.support.browser import HOSTILE, NARROW, Tab, tab
+from tests.support.gateway import Gateway
+from tests.support.page import EARLIER
+from tests.support.page_views import DOCUMENTS, pair, plan_views, said_everywhere, with_document
+from tests.support.planner import Planner, executing, halted, hostile, retried
+
+pytestmark = pytest.mark.outages
+
+
+def test_text_from_outside_does_nothing_on_any_view(viewer: Tab, gateway: Gateway, planner: Planner) -> None:
+    viewer.sign_in(gateway.key(Right.VIEWER))
+    attacked = hostile(planner, HOSTILE)
+    paths = [*plan_views(attacked).values(), f"/compare?a={attacked}&b={hostile(planner, HOSTILE)}&every=true"]
+    for each in DOCUMENTS:
+        document = said_everywhere(each["document"], HOSTILE)
+        paths.append(f"/plans/{with_document(planner, each['kind'], document, goal=HOSTILE)}/document")
+
+    for path in paths:
+        page = viewer.open_whole(path)
+        assert page.locator("main img, main script, main svg[onload]").count() == 0, path
+        assert page.title() != "owned", path
+        assert "document.title='owned'" in page.locator("main").inner_text(), path
+
+
+def test_a_list_goes_on_where_its_reader_scrolls(viewer: Tab, gateway: Gateway, planner: Planner) -> None:
+    made = [planner.submit() for _ in range(160)]
+    page = viewer.sign_in(gateway.key(Right.VIEWER))
+    expect(page.locator(".stream")).to_have_text("live")
+
+    page.keyboard.press("End")
+    expect(page.locator(f"[id='{made[0]}']")).to_be_attached()
+    page.keyboard.press("End")
+    expect(page.locator(f"[id='{made[0]}']")).to_be_in_viewport()
+    shown = page.locator(".plans tbody tr").evaluate_all("rows => rows.map(row => row.id)")
+    page.keyboard.press("Home")
+    newer = [planner.submit() for _ in range(3)]
+    expect(page.locator(f"#list [id='{newer[-1]}']")).to_be_visible()
+    now = page.locator(".plans tbody tr").evaluate_all("rows => rows.map(row => row.id)")
+
+    assert shown == made[::-1]
+    assert now == [*newer[::-1], *made[::-1]]  # what newer ones pushed out of the first page is there, once
+    expect(page.locator("#more a[rel=next]")).to_have_count(0)
+
+
+def test_what_is_seen_of_older_plans_is_live_too(viewer: Tab, gateway: Gateway, planner: Planner) -> None:
+    oldest = executing(planner)
+    for _ in range(60):
+        planner.submit()
+    page = viewer.sign_in(gateway.key(Right.VIEWER))
+    expect(page.locator(".stream")).to_have_text("live")
+    page.locator("#more").scroll_into_view_if_needed()
+    row = page.locator(f".chunk [id='{oldest}']")
+    row.scroll_into_view_if_needed()
+    expect(row.locator(".state")).to_contain_text("EXECUTING")
+
+    planner.report("fix-b", oldest, touched_files=["etc/passwd"])
+
+    expect(row.locator(".state")).to_contain_text("HALTED")
+
+
+def test_older_plans_are_asked_for_by_keyboard(browser: Browser, gateway: Gateway, planner: Planner) -> None:
+    made = [planner.submit() for _ in range(4)]
+    with tab(browser, gateway, java_script_enabled=False) as opened:
+        page = opened.sign_in(gateway.key(Right.VIEWER), "/?limit=3")
+        page.get_by_role("link", name="Older plans").focus()
+        page.keyboard.press("Enter")
+
+        expect(page.locator(".plans tbody tr")).to_have_count(1)
+        assert page.locator(".plans tbody tr").get_attribute("id") == made[0]
+
+
+def test_plans_are_found_by_words(viewer: Tab, gateway: Gateway, planner: Planner) -> None:
+    wanted = planner.submit(goal="Make the LOGIN survive a timeout")
+    planner.submit(goal="Make the cart survive")
+    page = viewer.sign_in(gateway.key(Right.VIEWER))
+    page.get_by_text("Filters").click()
+    page.get_by_label("Words in its goal").fill("timeout login")
+    page.keyboard.press("Enter")
+
+    expect(page).to_have_url(re.compile(r".*text=timeout\+login.*"))
+    assert page.locator("#list tbody tr").evaluate_all("rows => rows.map(row => row.id)") == [wanted]
+
+
+def test_from_a_plan_to_its_time_line_and_to_the_attempt_of_a_step(
+    viewer: Tab, gateway: Gateway, planner: Planner
+) -> None:
+    plan_id = retried(planner)
+    page = viewer.sign_in(gateway.key(Right.VIEWER), f"/plans/{plan_id}")
+    page.get_by_role("link", name="Time line").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#timeline")).to_be_in_viewport()
+    page.locator(".gantt a", has_text="fix-b").first.click()
+
+    expect(page).to_have_url(f"{gateway.url}/plans/{plan_id}/steps/fix-b#attempt-1")
+    expect(page.locator("#attempt-1")).to_contain_text("SyntaxError: invalid syntax")
+    page.get_by_role("link", name="fix-b-syntax-check").first.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_text("Check the syntax")
+
+
+def test_the_page_of_a_step_is_live(viewer: Tab, gateway: Gateway, planner: Planner) -> None:
+    plan_id = executing(planner)
+    page = viewer.sign_in(gateway.key(Right.VIEWER), f"/plans/{plan_id}/steps/fix-b")
+    expect(page.locator(".stream")).to_have_text("live")
+
+    planner.report("fix-b", plan_id, touched_files=["etc/passwd"])
+
+    expect(page.locator("#attempt-1")).to_contain_text("ALLOWLIST_VIOLATION")
+    expect(page.locator("#head .state")).to_contain_text("HALTED")
+
+
+def test_a_document_is_a_page_with_its_json_one_click_away(viewer: Tab, gateway: Gateway, planner: Planner) -> None:
+    plan_id = with_document(planner, "campaign", next(d["document"] for d in DOCUMENTS if d["kind"] == "campaign"))
+    page = viewer.sign_in(gateway.key(Right.VIEWER), f"/plans/{plan_id}")
+    page.get_by_role("link", name="Read the document").click()
+    expect(page.locator(".document")).to_contain_text("6 of 6 tasks are complete")
+    page.get_by_text("As JSON", exact=True).click()
+
+    expect(page.locator("#raw-json pre")).to_be_visible()
+    assert json.loads(page.locator("#raw-json pre").inner_text())["campaign"] == "shipping"
+
+
+def test_two_plans_are_compared_by_keyboard(viewer: Tab, gateway: Gateway, planner: Planner) -> None:
+    one, other = pair(planner)
+    page = viewer.sign_in(gateway.key(Right.VIEWER), "/compare")
+    page.get_by_label("First plan").focus()
+    page.keyboard.type(one)
+    page.keyboard.press("Tab")
+    page.keyboard.type(other[5:])
+    page.keyboard.press("Enter")
+
+    expect(page.locator("#sides")).to_contain_text("security")
+    expect(page.locator("#parting .parts").first).to_contain_text("fix-b ACTIVE > DONE")
+    page.get_by_role("link", name="Also those that are alike").click()
+    expect(page.locator("#steps")).to_contain_text("look")
+
+
+def test_a_backtest_is_taken_from_a_file(viewer: Tab, gateway: Gateway, planner: Planner, tmp_path: Path) -> None:
+    plan_id = halted(planner)
+    file, large = tmp_path / "backtest.jsonl", tmp_path / "large.jsonl"
+    file.write_text(json.dumps({**EARLIER, "plan_id": plan_id}) + "\n" + json.dumps({"sum": {"plans": 1}}))
+    large.write_text("x" * 700_000)
+    page = viewer.sign_in(gateway.key(Right.VIEWER), "/backtest")
+    page.get_by_label("A file").set_input_files(large)
+    expect(page.get_by_label("Its lines")).to_have_value("")
+    page.get_by_label("A file").set_input_files(file)
+    expect(page.get_by_label("Its lines")).to_have_value(file.read_text())
+    page.get_by_role("button", name="Show the table").click()
+    page.get_by_role("link", name=plan_id[5:21]).click()
+
+    expect(page.locator(".banner.red")).to_contain_text("security")
+
+
+def test_nothing_jumps_while_a_plan_goes_on(browser: Browser, gateway: Gateway, planner: Planner) -> None:
+    plan_id = executing(planner)
+    with tab(browser, gateway, viewport=NARROW, reduced_motion="reduce") as opened:
+        page = opened.sign_in(gateway.key(Right.VIEWER), f"/plans/{plan_id}")
+        expect(page.locator(".stream")).to_have_text("live")
+        page.evaluate(
+            "new PerformanceObserver(list => { window.jumps = (window.jumps ?? 0)"
+            " + list.getEntries().filter(each => !each.hadRecentInput).reduce((sum, each) => sum + each.value, 0) })"
+            ".observe({type: 'layout-shift', buffered: true})"
+        )
+        page.locator("#steps").scroll_into_view_if_needed()
+        planner.report("fix-b", plan_id, touched_files=["b.py"])
+        expect(page.locator("#step-fix-b .state").first).to_contain_text("DONE")
+
+        assert page.evaluate("window.jumps ?? 0") < 0.1  # what the web's vitals call good
+        assert opened.troubles == []

@@ -1,0 +1,252 @@
+"""The breaker of a repository on a real server: when it trips, whom it lets through, and how it closes."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas import codec
+from schemas.command import Command
+from tasks.handlers.breaker import Terms
+from tasks.record import replay as replays
+from tasks.record.recorded_plan import RecordedPlan
+from tests.conftest import wait_until
+from tests.support import launch
+from tests.support.faults import HASTE, kill, spawn
+from tests.support.plain import held_on
+from tests.support.replay import export_of
+from tests.support.shop import BROKEN, HOME, REPO, STEPS, Shop
+from worker.engine.breakers import Breakers
+from worker.store import publishing
+
+
+@pytest.fixture
+def shop(redis_url: str) -> Shop:
+    return Shop(redis_url)
+
+
+def test_five_plans_that_fail_alike_pause_their_repository_and_a_success_resumes_it(shop: Shop) -> None:
+    specs = shop.break_base()
+    pause = shop.pause()
+    assert pause is not None
+    assert pause["actor"] == "breaker"
+    assert "5 of 5 failures of 5 plans in 15 min were alike (TEST_REGRESSION, signature" in pause["reason"]
+    assert "cannot import name" in pause["reason"]
+    assert [each["repo"] for each in shop.told("repository.paused")] == [REPO]
+    late = shop.submit()  # born paused
+    shop.sweep()
+    assert shop.take() == []
+    for plan_id in [late, *(spec["plan_id"] for spec in specs)]:
+        assert "by breaker" in str(shop.planner.view(plan_id).paused_by)
+
+    for _ in range(3):  # still broken
+        shop.fail(shop.let_through())
+        assert shop.pause()
+    assert shop.told("repository.resumed") == []
+    shop.succeed(shop.let_through())
+
+    assert shop.pause() is None
+    shop.sweep()
+    rest = shop.take()
+    assert len(rest) >= 4
+    for spec in rest:
+        shop.succeed(spec)
+    wait_until(lambda: _all_ended(shop, [late, *(spec["plan_id"] for spec in specs)]), 30, "all are done")
+    assert len(shop.told("repository.paused")) == len(shop.told("repository.resumed")) == 1
+    assert shop.redis.exists(HOME.breakers, HOME.breakers_due, HOME.probes) == 0
+    for plan_id in [late, *(spec["plan_id"] for spec in specs)]:
+        held = held_on(shop.redis, HOME, plan_id)
+        held.log.extend(shop.redis.lrange(HOME.plan(plan_id).log, 0, -1))
+        found = replays.replay(RecordedPlan.read(export_of(held)))
+        assert (found.result, found.parts, found.why) == (replays.Result.EQUAL, (), "")
+
+
+def _all_ended(shop: Shop, plans: list[str]) -> bool:
+    shop.sweep()
+    for spec in shop.take():
+        shop.succeed(spec)
+    return all(shop.planner.view(plan_id).state == "COMPLETED" for plan_id in plans)
+
+
+def test_forty_plans_on_a_broken_base_burn_a_bounded_number_of_attempts(shop: Shop) -> None:
+    plans = [shop.submit() for _ in range(40)]
+    burnt = 0
+    for _ in range(20):
+        specs = shop.take()
+        for spec in specs:
+            shop.fail(spec)
+        burnt += len(specs)
+        shop.sweep()
+
+    # the first of each plan was on its way before the fifth failed; then what those that failed started, and probes
+    assert burnt <= 40 + 5 + 20
+    assert all(shop.planner.view(plan_id).state == "EXECUTING" for plan_id in plans)
+
+
+def test_another_tenants_repository_of_the_same_name_goes_on(shop: Shop) -> None:
+    for number in range(8):
+        shop.break_base(plans=1, tenant=("acme", "globex")[number % 2])
+    assert shop.pause("acme") is None
+
+    shop.break_base(plans=1, tenant="acme")
+
+    assert shop.pause("acme")
+    assert shop.pause("globex") is None
+    theirs = shop.submit(tenant="globex")
+    assert [spec["plan_id"] for spec in shop.take()] == [theirs]
+
+
+def test_failures_that_are_unlike_each_other_pause_nothing(shop: Shop) -> None:
+    for number in range(8):
+        shop.submit()
+        for spec in shop.take():
+            shop.fail(spec, f"AssertionError: the {'x' * number} shop is shut")
+
+    assert shop.pause() is None
+
+
+def test_who_turned_the_breaker_off_is_not_paused(redis_url: str) -> None:
+    shop = Shop(redis_url, breaker_plans=0)
+
+    shop.break_base(plans=8)
+
+    assert shop.pause() is None
+
+
+def command(shop: Shop, name: str, number: int, **about: Any) -> None:
+    said = {"command_id": f"c-{number}", "command": name, "actor": "ada", "reason": "why", **about}
+    publishing.publish_command(shop.redis, 1, Command.model_validate(said))
+    shop.planner.container.bulk_commands.drain()
+
+
+def test_a_person_closes_it_and_it_lifts_no_pause_of_a_person(shop: Shop) -> None:
+    shop.break_base()
+    of_repository = {"scope": "repository", "target": REPO}
+    command(shop, "pause", 1, **of_repository)
+    assert shop.pause()
+    command(shop, "resume", 2, **of_repository)  # both of them
+    assert shop.pause() is None
+    shop.sweep()
+    assert shop.redis.exists(HOME.breakers, HOME.breakers_due) == 0
+    specs = shop.take()
+    assert len(specs) == 5
+
+    for spec in specs:  # the base is broken still
+        shop.fail(spec)
+    for spec in shop.take():
+        shop.fail(spec)
+    assert shop.pause()
+    shop.submit()  # the others have no attempt left
+    spec = shop.let_through()
+    command(shop, "pause", 3, **of_repository)
+    shop.succeed(spec)
+
+    assert shop.pause() is None
+    shop.sweep()
+    assert shop.take() == []
+    assert b"pause repository:acme/shop" in shop.redis.hkeys(HOME.scopes)
+
+
+def test_two_workers_that_look_at_once_trip_once(redis_url: str) -> None:
+    shop = Shop(redis_url, breaker_plans=0)
+    shop.break_base()
+    shop.redis.zadd(HOME.breakers_due, {f"default {REPO}": 0})
+    terms = Terms(probe_ms=60_000)
+    with ThreadPoolExecutor(8) as pool:
+        looks = [Breakers(shop.redis, HOME, terms).look for _ in range(8)]
+        changed = list(pool.map(lambda look: look(), looks))
+
+    assert sum(changed) == 1
+    assert len(shop.told("repository.paused")) == 1
+
+
+def test_what_was_cut_short_is_done_by_who_looks_next(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that dies behind the trip has paused the repository, and another one reminds its plans."""
+    shop = Shop(redis_url, breaker_plans=0)
+    specs = shop.break_base()
+    shop.redis.zadd(HOME.breakers_due, {f"default {REPO}": 0})
+    first = Breakers(shop.redis, HOME, Terms(probe_ms=60_000))
+    monkeypatch.setattr(first, "_live", lambda _: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        first.look()
+    assert shop.pause()
+
+    shop.redis.delete(HOME.timers)
+    Breakers(shop.redis, HOME, Terms(probe_ms=60_000)).look()
+
+    assert {plan.decode() for plan in shop.redis.zrange(HOME.timers, 0, -1)} == {spec["plan_id"] for spec in specs}
+    assert len(shop.told("repository.paused")) == 1
+
+
+@pytest.mark.outages
+@pytest.mark.parametrize("moment", ["counted", "paused", pytest.param("reminded", marks=pytest.mark.long)])
+def test_a_worker_that_is_killed_at_the_trip_leaves_one_pause(moment: str, redis_url: str, tmp_path: Path) -> None:
+    """Whether a worker dies before, at or behind the trip: plans are paused once, and go on after a success."""
+    shop, series = Shop(redis_url), f"default {REPO}"
+    reached: dict[str, Callable[[], object]] = {
+        "counted": lambda: shop.redis.zcard(HOME.counted_failures(series)) >= 5,
+        "paused": shop.pause,
+        "reminded": lambda: b'"told":true' in (shop.redis.hget(HOME.breakers, series) or b""),
+    }
+    worker = _start(redis_url, tmp_path)
+    try:
+        for _ in range(5):
+            _publish(shop)
+        wait_until(lambda: shop.redis.xlen(HOME.steps("default")) == 5, what="five steps are handed out")
+        taken = shop.take()
+        for spec in taken:
+            _send(shop, spec, success=False)
+        wait_until(reached[moment], what=moment)
+    finally:
+        kill(worker)
+
+    plans = {spec["plan_id"] for spec in taken}
+    worker = _start(redis_url, tmp_path)
+    try:
+        wait_until(lambda: _paused(shop, plans), what="all are paused")
+        assert len(shop.told("repository.paused")) == 1
+        _publish(shop)  # which only the probe lets go on
+        wait_until(lambda: _all_succeed(shop, plans), what="all complete")
+        assert len(plans) == 6
+        assert len(shop.told("repository.paused")) == len(shop.told("repository.resumed")) == 1
+    finally:
+        kill(worker)
+
+
+def _start(url: str, folder: Path) -> subprocess.Popen[bytes]:
+    command = launch.command(HASTE)
+    return spawn(command, url, folder / "worker.log", PLANNER_BREAKER_PROBE_S="8")
+
+
+def _publish(shop: Shop) -> None:
+    goal = {"goal": "Fix b", "allowed_files": ["b.py"], "steps": STEPS, "context": {"repo": REPO}}
+    limits = {"identical_failures": 50, "consecutive_failures": 50}
+    shop.redis.xadd("planner:goals", {"data": codec.dumps({**goal, "limits": limits})})
+
+
+def _send(shop: Shop, spec: dict[str, Any], *, success: bool) -> None:
+    said: dict[str, Any] = {name: spec[name] for name in ("plan_id", "step_id", "attempt", "lease")}
+    said |= {"success": success, "tests_passed": success}
+    if success:
+        said["touched_files"] = spec["allowed_files"]
+    else:
+        said["failure_evidence"] = {"category": "TEST_REGRESSION", "stack_trace_head": BROKEN}
+    shop.redis.xadd(HOME.outcomes, {"data": codec.dumps(said)})
+
+
+def _paused(shop: Shop, plans: set[str]) -> bool:
+    return all("by breaker" in str(shop.planner.view(plan_id).paused_by) for plan_id in plans)
+
+
+def _all_succeed(shop: Shop, plans: set[str]) -> bool:
+    for spec in shop.take():
+        plans.add(spec["plan_id"])
+        _send(shop, spec, success=True)
+    return bool(shop.told("repository.resumed")) and all(
+        shop.planner.view(plan_id).state == "COMPLETED" for plan_id in plans
+    )

@@ -1,0 +1,106 @@
+"""Plans of one repository in one memory store, which may want the same files; some grow as their test says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import Any
+
+from schemas import codec
+from schemas.command import Command
+from schemas.step import PlannedStep
+from tasks.plan.file_claims import FileClaims
+from tasks.plan.lifecycle import PLAN_ENDS
+from tasks.policy.overlaps import NOTE
+from tasks.record.fold import Fold
+from tasks.record.held_plan import HeldPlan
+from tasks.rules.strategy import End, Expansion, LivePlan
+from tests.support.growing import Script, goes_on
+from tests.support.memory_store import MemoryStore
+from tests.support.plans import PARTITION, Running, a_report, plan_id
+from tests.support.replay import everything
+from worker.store.file_claims import ClaimsAsk
+
+REPO = "acme/shop"
+FILES = [f"src/{name}.py" for name in "abcd"]
+
+
+class Neighbours:
+    """Plans by their number, each a Running."""
+
+    def __init__(self) -> None:
+        self.store = MemoryStore(PARTITION)
+        self.plans: dict[str, Running] = {}
+        self.born: dict[str, HeldPlan] = {}
+        self.modes: dict[str, str] = {}
+        self.grows: dict[tuple[str, str], Sequence[PlannedStep]] = {}  # what the end of a plan's step adds
+        self.commands = 0
+        self.script = Script(on_end=self._grow)
+
+    def begin(
+        self, *steps: PlannedStep, overlap: str = "wait", repo: str | None = REPO, tenant: str = "acme"
+    ) -> Running:
+        """Begin a plan; one of several steps has them all at once."""
+        name = plan_id(len(self.plans) + 1)
+        kind = {"kind": "campaign", "draft": {"state": {}, "document": {"kind": "test"}}, "files": FILES}
+        plan = Running(
+            *steps, plan=name, store=self.store, repo=repo, tenant=tenant, overlap=overlap, max_parallel=8, **kind
+        )
+        self.plans[name], self.modes[name] = plan, overlap
+        self.born[name] = deepcopy(self.store.held(name))
+        return plan
+
+    def _grow(self, live: LivePlan, end: End) -> Expansion | None:
+        steps = self.grows.get((live.plan_id, end.step_id))
+        return goes_on(*steps) if steps else None
+
+    def succeed(self, plan: Running, step: str, adds: Sequence[PlannedStep] = ()) -> None:
+        """Have an attempt succeed, and the plan grow by it."""
+        if adds:
+            self.grows[plan.plan_id, step] = adds
+        plan.report(a_report(step, 1, plan.active[step].lease))
+
+    def cancel(self, plan: Running) -> None:
+        plan.obey(self.command("cancel", plan))
+
+    def command(self, name: str, plan: Running, step: str | None = None) -> Command:
+        self.commands += 1
+        body: dict[str, Any] = {"command_id": f"c-{self.commands}", "command": name, "plan_id": plan.plan_id}
+        body |= {"scope": "step" if step else "plan", "step_id": step, "actor": "ada", "reason": "why"}
+        return Command.model_validate(body)
+
+    def sweep(self) -> None:
+        """Look at every plan whose timer has run out, until none has."""
+        while due := [name for name in self.store.due() if name in self.live]:
+            for name in due:
+                self.plans[name].look()
+
+    @property
+    def live(self) -> dict[str, Running]:
+        return {name: plan for name, plan in self.plans.items() if plan.state not in PLAN_ENDS}
+
+    def claims(self) -> FileClaims:
+        """All that is claimed, and by whom."""
+        return self.store.claims(ClaimsAsk("acme", REPO, FILES, deep=True))
+
+    @property
+    def claimed(self) -> dict[str, str]:
+        """Who claims each file, in order."""
+        return {file: claims for file, claims in self.claims().files.items() if file}
+
+    def left(self) -> dict[str, Any]:
+        """The keys of claims in which anything stands."""
+        return {key: value for key, value in self.store.keys.items() if key.startswith(PARTITION.claims) and value}
+
+    def told(self, plan: Running) -> list[dict[str, Any]]:
+        """What is kept of the overlaps of a plan."""
+        found: list[dict[str, Any]] = codec.loads(self.store.hash(plan.keys.steps).get(f"={NOTE}", b"[]"))
+        return found
+
+    def fold_again(self, name: str) -> None:
+        """Fold the log of a plan again, from its creation on."""
+        held = deepcopy(self.born[name])
+        again = Fold(deepcopy(held))
+        for line in self.plans[name].log[len(held.log) :]:
+            again.fold(line)
+        assert everything(again.plan) == everything(self.store.held(name))

@@ -1,0 +1,106 @@
+"""Every view of the page that shows plans, with an address of each: what is looked at, measured and attacked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from schemas import codec
+from schemas.kinds.gap_report import PassedReason
+from tests.support import sums
+from tests.support.planner import SHAPES, Planner, completed, halted, lost, paused, questioned
+from worker.store import dead, keys
+from worker.store.dead_entry import Filter
+from worker.store.keys import Partition, partition_of
+
+DOCUMENTS: list[dict[str, Any]] = json.loads((Path(__file__).parents[1] / "fixtures" / "documents.json").read_text())
+
+OURS = frozenset(each.value for each in PassedReason)  # words that other parts of the planner read in a document
+
+
+def plan_views(plan_id: str, step_id: str = "fix-b") -> dict[str, str]:
+    """List the views of one plan by name."""
+    at = f"/plans/{plan_id}"
+    return {"plan": at, "step": f"{at}/steps/{step_id}", "time line": f"{at}/timeline", "document": f"{at}/document"}
+
+
+def views(planner: Planner) -> dict[str, str]:
+    """Make plans, and list every view in its states: full, empty, wrong."""
+    plans = {shape.__name__: f"/plans/{shape(planner)}" for shape in (*SHAPES, paused, questioned, lost)}
+    pair = [plans[name].removeprefix("/plans/") for name in ("completed", "halted")]
+    sums.seed(planner.client, [("default", "acme/shop"), ("globex", None)])
+    return {
+        "list": "/",
+        "filtered": "/?state=HALTED",
+        "empty": "/?kind=campaign&repo=nobody",
+        "wrong": "/?since=yesterday",
+        **plans,
+        **{f"step of {name}": f"{plans[name]}/steps/fix-b" for name in ("executing", "halted", "retried")},
+        **{f"time line of {name}": f"{plans[name]}/timeline" for name in ("completed", "asking", "large")},
+        **{
+            f"{number} {each['kind']}": f"/plans/{with_document(planner, each['kind'], each['document'])}/document"
+            for number, each in enumerate(DOCUMENTS)
+        },
+        "no document": f"{plans['asking']}/document",
+        "compare": "/compare",
+        "two plans": f"/compare?a={pair[0]}&b={pair[1]}",
+        "alike": f"/compare?a={pair[0]}&b={pair[0]}&every=true",
+        "no such": "/compare?a=zz&b=zz",
+        "backtest": "/backtest",
+        "spend": "/spend",
+        "spend of 90 days": "/spend?window=90d",
+        "no spend": "/spend?repo=nobody",
+        "wrong spend": "/spend?window=1y",
+        "fleet": "/fleet",
+        "no plan": "/plans/none",
+        **_acts(planner, plans),
+    }
+
+
+def _acts(planner: Planner, plans: Mapping[str, str]) -> dict[str, str]:
+    """List each view on which somebody does something."""
+    planner.client.xadd(keys.GOALS, {"data": b'{"goal": '})
+    planner.container.goal_consumer.drain()
+    (entry,) = dead.newest(planner.client, 1, Filter())
+    runs = ("pause", "top_up", "tighten", "cancel", "halt", "skip?step_id=a-check", "tighten?step_id=a-check")
+    return {
+        **{act: f"{plans['executing']}/acts/{act}" for act in runs},
+        **{act: f"{plans['asking']}/acts/{act}?step_id=change" for act in ("approve", "reject")},
+        "resume": f"{plans['paused']}/acts/resume",
+        "answer": f"{plans['questioned']}/acts/answer",
+        "retry": f"{plans['lost']}/acts/retry",
+        "new goal": "/goals/new?goal=Fix+it&files=a.py",
+        "goal": "/goals?goal_id=none",
+        "halt what": "/acts/halt",
+        "halt many": "/acts/halt?scope=tenant&target=acme",
+        "top up a day": "/acts/top_up?scope=tenant&target=acme",
+        "dead": "/dead",
+        "no dead": "/dead?cause=none",
+        "replay": f"/dead/replay?entry={entry.name}&entry=goals/1-1",
+    }
+
+
+def with_document(planner: Planner, kind: str, document: Any, **goal: Any) -> str:
+    """Make a plan that keeps this document, as one of its kind does."""
+    plan_id = planner.submit(**goal)
+    key = Partition(partition_of(plan_id, planner.partitions)).plan(plan_id).plan
+    head: Any = planner.client.hget(key, "head")
+    kept: Any = {"head": codec.dumps({**codec.loads(head), "kind": kind}), "document": codec.dumps(document)}
+    planner.client.hset(key, mapping=kept)
+    return plan_id
+
+
+def said_everywhere(value: Any, text: str) -> Any:
+    """Put a text in the place of every text of a document, but of those that are words of the planner."""
+    if isinstance(value, dict):
+        return {name: said_everywhere(each, text) for name, each in value.items()}
+    if isinstance(value, list):
+        return [said_everywhere(each, text) for each in value]
+    return text if isinstance(value, str) and value not in OURS else value
+
+
+def pair(planner: Planner) -> tuple[str, str]:
+    """Make two plans of one goal, of which one completed and the other one did not."""
+    return completed(planner), halted(planner)

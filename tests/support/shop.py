@@ -1,0 +1,87 @@
+"""A repository whose plans fail alike, for tests of its breaker: on a real server, decided in this process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schemas import codec
+from tasks.handlers import bulk_commands
+from tests.conftest import wait_until
+from tests.support.planner import Planner
+from worker.store.keys import CONTROLLERS, Partition
+
+HOME = Partition(0)
+REPO = "acme/shop"
+BROKEN = "ImportError: cannot import name 'till' from 'shop'"
+STEPS = [{"step_id": "s", "title": "t", "intent": "i", "allowed_files": ["b.py"], "verify": "pytest", "retry_limit": 3}]
+
+
+class Shop:
+    """Plans of a repository, and controllers that do their steps."""
+
+    def __init__(self, url: str, **settings: Any) -> None:
+        self.planner = Planner(url, **{"breaker_probe_s": 1, **settings})
+        self.redis: Any = self.planner.client
+        self.given: dict[str, list[dict[str, Any]]] = {}
+
+    def submit(self, tenant: str = "default", repo: str | None = REPO, steps: Any = STEPS) -> str:
+        return self.planner.submit(
+            steps=steps,
+            tenant=tenant,
+            context={"repo": repo} if repo else {},
+            limits={"identical_failures": 50, "consecutive_failures": 50},
+        )
+
+    def take(self) -> list[dict[str, Any]]:
+        """Take the steps that were handed out meanwhile."""
+        found = self.redis.xreadgroup(CONTROLLERS, "fleet", {HOME.steps("default"): ">"}, count=1000) or []
+        return [codec.loads(fields[b"data"]) for _, entries in found for _, fields in entries]
+
+    def fail(self, spec: dict[str, Any], trace: str = BROKEN, category: str = "TEST_REGRESSION") -> None:
+        evidence = {"category": category, "stack_trace_head": trace}
+        self._report(spec, success=False, tests_passed=False, failure_evidence=evidence)
+
+    def succeed(self, spec: dict[str, Any]) -> None:
+        self._report(spec, success=True, tests_passed=True, touched_files=spec["allowed_files"])
+
+    def _report(self, spec: dict[str, Any], **said: Any) -> None:
+        about = {"attempt": spec["attempt"], "lease": spec["lease"]}
+        self.planner.report(spec["step_id"], spec["plan_id"], **about, **said)
+
+    def break_base(self, plans: int = 5, **of: Any) -> list[dict[str, Any]]:
+        """Have so many plans fail alike, and what was in flight by then, too; returns their steps."""
+        for _ in range(plans):
+            self.submit(**of)
+        specs = self.take()
+        for number, spec in enumerate(specs):
+            self.fail(spec, f"{BROKEN} (line {number})")
+        for spec in self.take():
+            self.fail(spec, f"{BROKEN} (line 9)")
+        return specs
+
+    def sweep(self) -> None:
+        self.planner.container.context(0).engine.sweep("here")
+
+    def pause(self, tenant: str = "default", repo: str = REPO) -> dict[str, Any] | None:
+        """The pause of the repository by its breaker."""
+        raw = self.redis.hget(HOME.scopes, bulk_commands.breaker_pause(tenant, repo))
+        found: dict[str, Any] | None = codec.loads(raw) if raw else None
+        return found
+
+    def let_through(self) -> dict[str, Any]:
+        """Wait until a step is let through; returns it, and holds that it is the only one."""
+        found: list[dict[str, Any]] = []
+
+        def looked() -> bool:
+            self.sweep()
+            found.extend(self.take())
+            return bool(found)
+
+        wait_until(looked, 30, "a step is let through")
+        self.sweep()
+        assert [*found, *self.take()] == found[:1]
+        return found[0]
+
+    def told(self, what: str) -> list[dict[str, Any]]:
+        kind = f"dev.planner.{what}.v1".encode()
+        return [codec.loads(fields[b"data"]) for _, fields in self.redis.xrange(HOME.events) if fields[b"type"] == kind]

@@ -1,0 +1,56 @@
+"""What a question offers on the page is read by the kind that asked as what it says."""
+
+from __future__ import annotations
+
+import pytest
+
+from schemas.kinds.campaign import CoherenceDecision, Relevance
+from schemas.kinds.reviewed_plan import PersonsDecision
+from schemas.plan import Waiting
+from tasks.strategies.campaign.question import OPTIONS, Coherence, Trigger, page_of
+from tasks.strategies.campaign.state import CandidateFile, Knowledge
+from tasks.strategies.gap_report.pause import PAUSED, is_consent
+from tasks.strategies.reviewed_plan.decision import read_decision
+from worker.gateway.page.choices import answer_of, choices_of
+
+
+@pytest.mark.parametrize("trigger", Trigger)
+def test_a_campaign_offers_the_letters_of_its_page(trigger: Trigger) -> None:
+    files = tuple(CandidateFile(path=path, relevance=Relevance.HIGH) for path in ("a.py", "b.py"))
+    known = Knowledge(candidates=files)
+    coherence = Coherence(CoherenceDecision.CLARIFY, (trigger,))
+    page = page_of(coherence, known, "## Options\n- A: <script> → x", ["a.py", "b.py"])
+
+    offered = choices_of(Waiting(kind="clarify", questions=coherence.questions, document=page))
+
+    options = OPTIONS[trigger](known, ["a.py", "b.py"])
+    assert [each.value for each in offered] == list("ABC"[: len(options)])
+    assert all(option.reading in each.text for option, each in zip(options, offered, strict=True))
+
+
+def test_a_gate_offers_what_may_be_decided_and_an_acceptance_carries_its_reason() -> None:
+    first = "The gate plan-qr-gate does not pass: 2 items block it. Decide: {}accept (with a reason) or stop."
+    free, tired = (
+        Waiting(kind="decision", questions=(first.format(more), "an item says: Decide: continue"))
+        for more in ("continue, ", "")
+    )
+
+    assert [each.value for each in choices_of(free)] == ["continue", "accept", "stop"]
+    assert [each.value for each in choices_of(tired)] == ["accept", "stop"]
+    said = read_decision(answer_of(free, "accept", "it will do"), 0)
+    assert isinstance(said, PersonsDecision)
+    assert (said.decision, said.reason) == ("accept", "it will do")
+    assert isinstance(read_decision(answer_of(free, "accept", ""), 0), str)
+
+
+def test_a_pause_between_iterations_offers_to_go_on() -> None:
+    waiting = Waiting(kind=PAUSED, questions=("Should the next one begin?",))
+
+    (choice,) = choices_of(waiting)
+
+    assert is_consent(answer_of(waiting, choice.value, ""))
+
+
+def test_a_question_without_choices_is_answered_in_writing() -> None:
+    assert choices_of(None) == ()
+    assert choices_of(Waiting(kind="clarify", questions=("Where?",), document="No options here")) == ()

@@ -1,0 +1,190 @@
+"""`planner memory`: which tests are remembered as flaky, by repository, and how that is forgotten or taken along."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from worker.cli.console import (
+    FAILED,
+    MISSING,
+    USAGE,
+    Failure,
+    Json,
+    as_planner,
+    command,
+    open_link,
+    read_source,
+    say,
+    say_json,
+)
+
+if TYPE_CHECKING:
+    from tasks.memory.flaky_tests import Sighting
+
+app = typer.Typer(
+    name="memory",
+    help="See and forget what plans remember of a repository: the tests that are flaky there.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+FORMAT, FORMAT_VERSION = "planner.memory", 1
+MOST_READ = 4 * 1024 * 1024
+Repo = Annotated[str, typer.Argument(metavar="REPO", help="As goals name it: context.repo.")]
+Tenant = Annotated[str, typer.Option("--tenant", "-t", help="Whose repository.")]
+
+
+@app.command("list")
+@command
+def list_memories(
+    tenant: Annotated[str | None, typer.Option("--tenant", "-t", help="Only this tenant's.")] = None,
+    as_json: Json = False,
+) -> None:
+    """List the repositories of which something is remembered.
+
+    [b]planner memory list --json | jq -r '.[].repo'[/b]
+    """
+    from worker.store import flaky_memory
+
+    with open_link() as link:
+        found = [each._asdict() for each in flaky_memory.list_repositories(link.client, link.partitions, tenant)]
+    if as_json:
+        say_json(found)
+        return
+    for each in found:
+        say(f"{each['tenant']}  {each['repo']}  {each['sightings']} sightings")
+    if not found:
+        say("Nothing is remembered of any repository.")
+
+
+@app.command()
+@command
+def show(repo: Repo, tenant: Tenant = "default", as_json: Json = False) -> None:
+    """Show which tests of a repository were flaky, when and how often, and which of them plans are told of now.
+
+    [b]planner memory show acme/shop --json | jq -r '.flaky[]'[/b]
+    """
+    import time
+
+    from tasks.memory.flaky_tests import recall
+    from worker.store import flaky_memory
+
+    with open_link() as link:
+        seen = flaky_memory.read(link.client, link.partitions, tenant, repo)
+    if not seen and not as_json:
+        say(f"Nothing is remembered of {repo} (tenant {tenant}).")
+        return
+    now = time.time_ns() // 1_000_000
+    flaky = recall({f"{each.day} {each.test}": each.times for each in seen}, now).flaky
+    if as_json:
+        say_json({"tenant": tenant, "repo": repo, "flaky": flaky, "sightings": [_tell(each) for each in seen]})
+        return
+    for each in map(_tell, seen):
+        say(f"{each['day']}  {each['times']}  {'flaky' if each['test'] in flaky else '-':5}  {each['test']}")
+
+
+@app.command()
+@command
+def forget(
+    repo: Repo,
+    tenant: Tenant = "default",
+    test: Annotated[str | None, typer.Option("--test", help="Only this test; all unless said.")] = None,
+    as_json: Json = False,
+) -> int | None:
+    """Forget a repository, or one of its tests. Plans that were made before keep what they were told.
+
+    [b]planner memory forget acme/shop --test tests/test_cart.py::test_clock[/b]
+
+    Needs the planner's own account on Redis.
+    """
+    from worker.store import flaky_memory
+
+    with open_link() as link, as_planner(link, "forget what is remembered"):
+        gone = flaky_memory.forget(link.client, link.partitions, tenant, repo, test)
+    say_json({"tenant": tenant, "repo": repo, "forgotten": gone}) if as_json else say(
+        f"{gone} sightings are forgotten."
+    )
+    return None if gone else MISSING
+
+
+@app.command("export")
+@command
+def export_memory(repo: Repo, tenant: Tenant = "default") -> None:
+    """Print what is remembered of a repository as JSON, for `planner memory import`.
+
+    [b]planner memory export acme/shop > shop.json[/b]
+    """
+    from worker.store import flaky_memory
+
+    with open_link() as link:
+        seen = flaky_memory.read(link.client, link.partitions, tenant, repo)
+    about: dict[str, Any] = {"format": FORMAT, "format_version": FORMAT_VERSION, "tenant": tenant, "repo": repo}
+    say_json({**about, "sightings": [_tell(each) for each in seen]})
+
+
+@app.command("import")
+@command
+def import_memory(
+    source: Annotated[str, typer.Argument(metavar="FILE", help="Of `planner memory export`; - for stdin.")],
+    repo: Annotated[str | None, typer.Option("--repo", "-r", help="For this repository instead.")] = None,
+    tenant: Annotated[str | None, typer.Option("--tenant", "-t", help="For this tenant instead.")] = None,
+    as_json: Json = False,
+) -> int | None:
+    """Add what was exported to what is remembered; of what both have the larger count stays.
+
+    [b]planner memory import shop.json --repo acme/shop-next[/b]
+
+    Needs the planner's own account on Redis.
+    """
+    from worker.store import flaky_memory
+
+    told, seen = _read(read_source(source, MOST_READ))
+    owner, name = tenant or told["tenant"], repo or told["repo"]
+    with open_link() as link, as_planner(link, "add to what is remembered"):
+        left_out = flaky_memory.add(link.client, link.partitions, owner, name, seen)
+    done = {"tenant": owner, "repo": name, "imported": len(seen) - left_out, "left_out": left_out}
+    say_json(done) if as_json else say(
+        f"{done['imported']} sightings of {name} are imported, {left_out} found no room."
+    )
+    return FAILED if left_out else None
+
+
+def _tell(each: Sighting) -> dict[str, Any]:
+    from datetime import UTC, datetime, timedelta
+
+    day = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=each.day)
+    return {"day": day.date().isoformat(), "test": each.test, "times": each.times}
+
+
+def _read(data: bytes) -> tuple[dict[str, str], list[Sighting]]:
+    """Read an export; raises Failure with what is wrong with it."""
+    from datetime import UTC, datetime
+
+    from schemas import codec
+    from schemas.times import DAY_MS
+    from tasks.memory.flaky_tests import counter_of, sighting_of
+
+    try:
+        told = codec.loads(data)
+        if (told["format"], told["format_version"]) != (FORMAT, FORMAT_VERSION):
+            raise ValueError(f"its format is not {FORMAT}, version {FORMAT_VERSION}")
+        if not all(isinstance(told[name], str) and told[name] for name in ("tenant", "repo")):
+            raise ValueError("its tenant or repo is no text")
+        found: list[Sighting] = []
+        for each in told["sightings"]:
+            day = datetime.fromisoformat(each["day"]).replace(tzinfo=UTC)
+            times = each["times"]
+            if not isinstance(each["test"], str) or type(times) is not int or not 0 < times < 10**9:
+                raise ValueError("a sighting needs a test, and times from 1 to 999999999")
+            counter = counter_of(each["test"], max(0, int(day.timestamp())) * 1000)
+            sighting = sighting_of(counter or "", times)
+            if sighting is None or sighting.day * DAY_MS > 10**15:
+                raise ValueError(f"{each['day']} is no day, or the test has no name")
+            found.append(sighting)
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
+        detail = f"This is no export of `planner memory export`: {error}."
+        raise Failure.of("no_memory", detail, USAGE) from error
+    return told, found

@@ -1,0 +1,208 @@
+"""Trips, probes and closes the breakers of a partition's repositories, as tasks/handlers/breaker.py decides.
+
+A breaker and its pause are changed by one call, and only as they were read: a worker that dies has done a thing or has
+not, and of two one does it. What comes behind, reminding plans, is done again until it is noted as done.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+from redis import Redis
+
+from schemas import codec
+from schemas.base import PlanState
+from schemas.event import event_type
+from schemas.stored import PlanHead
+from schemas.times import rfc3339
+from tasks.base.batches import batches
+from tasks.handlers import breaker, bulk_commands
+from tasks.handlers.breaker import Breaker, Failure, Next, Seen, Terms, What
+from tasks.plan.changeset import CountedFailure, ProbeNews
+from worker.store import functions
+from worker.store.commit_calls import EVENTS_CAP
+from worker.store.keys import Partition, list_name
+from worker.telemetry import metrics
+from worker.telemetry.counting import HERE
+
+log = logging.getLogger("planner.breaker")
+
+PAGE = 64  # repositories that are looked at together
+PLANS_AT_ONCE = 256
+MOST_ROUNDS = 8  # of one repository, before others have their turn
+LIVE = (PlanState.EXECUTING, PlanState.READY)
+
+
+class _Read(NamedTuple):
+    """A repository as it was read: its field, the name of its pause, its breaker, when it was due, and all of it."""
+
+    series: str
+    pause: str
+    raw: bytes
+    was: str
+    seen: Seen
+
+
+@dataclass(eq=False, repr=False)
+class Breakers:
+    """Looks after the breakers of one partition. Not for several threads at once."""
+
+    client: Redis
+    partition: Partition
+    terms: Terms
+
+    def look(self) -> bool:
+        """Do what is to be done about the repositories that are due; returns whether a pause has changed."""
+        pipeline = self.client.pipeline(transaction=False)
+        pipeline.time()
+        pipeline.zrange(self.partition.breakers_due, 0, PAGE - 1, withscores=True)
+        (seconds, microseconds), first = pipeline.execute()
+        now = 1000 * seconds + microseconds // 1000
+        changed = [self._settle(series.decode()) for series, due in first if due <= now]
+        return any(changed)
+
+    def _now(self) -> int:
+        seconds, microseconds = self.client.time()
+        return int(seconds) * 1000 + int(microseconds) // 1000
+
+    def _settle(self, series: str) -> bool:
+        """Decide about a repository until there is nothing but to wait; returns whether its pause has changed."""
+        tenant, repo = map(unquote, series.split(" "))
+        has_changed = False
+        for _ in range(MOST_ROUNDS):
+            read = self._read(series, tenant, repo)
+            found = breaker.decide(read.seen, (tenant, repo), self._now(), self.terms)
+            has_changed |= self._do(read, found)
+            if found.what in (What.WAIT, What.NOTHING, What.GIVE):
+                break
+        return has_changed
+
+    def _read(self, series: str, tenant: str, repo: str) -> _Read:
+        part, pause = self.partition, bulk_commands.breaker_pause(tenant, repo)
+        pipeline = self.client.pipeline(transaction=False)
+        pipeline.hget(part.breakers, series)
+        pipeline.hget(part.scopes, pause)
+        pipeline.hget(part.probes, series)
+        pipeline.zscore(part.breakers_due, series)
+        pipeline.zrange(part.counted_failures(series), 0, -1, withscores=True)
+        raw, standing, probe, due, failures = pipeline.execute()
+        known = Breaker.decode(raw) if raw else None
+        stands = bool(known and standing and codec.loads(standing)["command_id"] == known.id)
+        counted = [Failure(int(at), CountedFailure(*codec.loads(about))) for about, at in failures]
+        seen = Seen(known, stands, counted, _read_probe(probe))
+        return _Read(series, pause, raw or b"", f"was {due:.0f}" if due is not None else "was ", seen)
+
+    def _do(self, read: _Read, found: Next) -> bool:
+        """Do what was decided; returns whether the pause of the repository has changed."""
+        known = found.breaker
+        if found.what is What.GIVE and known:
+            return self._give(read, known, found.look)
+        if found.what is What.REMIND and known:
+            self._remind(self._live(known))
+        if found.what is What.NOTHING or found.what is What.FORGET or known is None:
+            self._put(read, read.raw if found.what is What.WAIT else b"", found.look, forget=found.what is What.FORGET)
+            return False
+        if found.what is What.REMIND:
+            self._put(read, known.encode(), found.look)
+            return False
+        return self._change(read, known, found)
+
+    def _give(self, read: _Read, known: Breaker, look: int) -> bool:
+        """Have a plan start a step, if there is one."""
+        given = breaker.give(known, self._able(known), self._now())
+        if given is None:
+            self._put(read, read.raw, look)
+            return False
+        due = given.given + breaker.GRACE_MS
+        if not self._put(read, given.encode(), due, pause=given.pause(self.terms)):
+            return False
+        self._remind([given.plan])
+        HERE.count(metrics.BREAKERS, "let_through")
+        log.info("breaker lets a step through", extra={"repo": known.repo, "plan_id": given.plan})
+        return True
+
+    def _change(self, read: _Read, known: Breaker, found: Next) -> bool:
+        """Trip or close a breaker, or take the step back that it had let through."""
+        closes, trips = found.what is What.CLOSE, found.what is What.TRIP
+        events: tuple[Any, ...] = ()
+        if closes or trips:
+            why = known.why if trips else "the step that was let through succeeded"
+            kind = event_type("repository.paused") if trips else event_type("repository.resumed")
+            events = (kind, self._event(known, why))
+        pause = b"" if closes else known.pause(self.terms)
+        told = known.plans[-1] if trips else ""
+        if not self._put(read, known.encode(), found.look, pause=pause, forget=closes, told=told, events=events):
+            return False
+        if closes or trips:
+            HERE.count(metrics.BREAKERS, "closed" if closes else "tripped")
+            about = {"repo": known.repo, "tenant": known.tenant, "reason": known.why}
+            log.warning("breaker closed" if closes else "breaker tripped", extra=about)
+        return True
+
+    def _put(
+        self,
+        read: _Read,
+        record: bytes,
+        look: int,
+        *,
+        pause: bytes | None = None,
+        forget: bool = False,
+        told: str = "",
+        events: Sequence[Any] = (),
+    ) -> bool:
+        """Change a breaker as it was read, its pause with it where that is given; returns whether it was so still."""
+        part = self.partition
+        call = ("FCALL", functions.CHANGE_BREAKER, 2, part.scopes, part.events, read.series, read.raw, record)
+        about = (read.pause, "-" if pause is None else pause, look or read.was, int(forget), self._now(), told)
+        return bool(functions.call(self.client, *call, *about, EVENTS_CAP, *events))
+
+    def _event(self, known: Breaker, why: str) -> bytes:
+        """Write an event about a repository for people."""
+        about = {"tenant": known.tenant, "repo": known.repo, "signature": known.signature, "command_id": known.id}
+        return codec.dumps({**about, "actor": breaker.ACTOR, "reason": why, "at": rfc3339(self._now())})
+
+    def _live(self, known: Breaker) -> list[str]:
+        """Find the plans of a repository that have not ended, those that run first."""
+        part = self.partition
+        pipeline = self.client.pipeline(transaction=False)
+        for state in LIVE:
+            pipeline.zinter([part.list_of(f"state:{state}"), f"{part.plans}:{list_name(f'repo:{known.repo}')}"])
+        plans = [plan_id.decode() for found in pipeline.execute() for plan_id in found]
+        ours = []
+        for page in batches(plans, PLANS_AT_ONCE):
+            pipeline = self.client.pipeline(transaction=False)
+            for plan_id in page:
+                pipeline.hget(part.plan(plan_id).plan, "head")
+            heads = zip(page, pipeline.execute(), strict=True)
+            ours += [plan for plan, head in heads if head and PlanHead.decode(head).tenant == known.tenant]
+        return ours
+
+    def _able(self, known: Breaker) -> list[str]:
+        """Find the plans of a repository that have a step to start and none in flight."""
+        able = []
+        for page in batches(self._live(known), PLANS_AT_ONCE):
+            pipeline = self.client.pipeline(transaction=False)
+            for plan_id in page:
+                k = self.partition.plan(plan_id)
+                pipeline.zcard(k.ready)
+                pipeline.hlen(k.active)
+                pipeline.hget(k.plan, "live")
+            found = pipeline.execute()
+            for plan_id, ready, active, live in zip(page, found[::3], found[1::3], found[2::3], strict=True):
+                if ready and not active and not codec.loads(live or b"{}").get("paused"):
+                    able.append(plan_id)
+        return able
+
+    def _remind(self, plans: Sequence[str]) -> None:
+        for page in batches(plans, PLANS_AT_ONCE):
+            call = ("FCALL", functions.REMIND, 1, self.partition.timers, self._now(), 1, *page)
+            functions.call(self.client, *call)
+
+
+def _read_probe(raw: bytes | None) -> tuple[int, ProbeNews] | None:
+    at, _, news = (raw or b"").partition(b" ")
+    return (int(at), ProbeNews(*codec.loads(news))) if news else None

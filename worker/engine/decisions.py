@@ -1,0 +1,177 @@
+"""Decides about the plans of a batch, and sends each part to the server while it decides about the next."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from tasks.base.batches import batches
+from tasks.base.errors import EVERY_STEP, NeedsClaims, NeedsSteps
+from tasks.base.policy import BUILT_IN
+from tasks.base.policy_version import is_newer
+from tasks.plan.changeset import Changeset
+from tasks.plan.hot_plan import HotPlan
+from tasks.plan.lifecycle import PLAN_ENDS
+from tasks.plan.snapshot import Snapshot
+from tasks.policy import plain_success
+from worker.engine.commit_results import CommitResults, Decided, describe
+from worker.engine.router import Router, Work
+from worker.host.code_version import CODE_VERSION
+from worker.store.file_claims import ClaimsAsk
+from worker.store.functions import FunctionsMissing
+from worker.store.plans import Begun, NoSnapshot, PlanTalk, UnreadablePlan, Write
+from worker.store.policies import Policies
+from worker.streams.inbox import RedisCommand
+from worker.telemetry import tracing
+
+log = logging.getLogger("planner.engine")
+
+READ_AT_ONCE = 32  # plans whose snapshots are read together
+DECIDE_AT_ONCE = 16  # plans, or plain outcomes, while the server writes those before; more cost its allocator time
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """Makes the decisions of one engine, and sends their commits."""
+
+    router: Router
+    policies: Policies
+    results: CommitResults
+
+    def make(
+        self, talk: PlanTalk, works: Sequence[tuple[str, Work]], question: Sequence[RedisCommand], *, tight: bool
+    ) -> list[Decided]:
+        """Decide about each plan that is there and that no other worker has.
+
+        `question` is sent before the first commit; its replies come behind those of the begins. What starts has to wait
+        where the server is `tight` of memory.
+        """
+        decided: list[Decided] = []
+        known, others = self._lend(talk, works, tight=tight)
+        asks = [work.ask(plan_id) for plan_id, work in others]
+        talk.begin(asks)
+        talk.send(question)
+        for part in batches(known, DECIDE_AT_ONCE):
+            decided += self._decide_all(talk, part, tight=tight)
+        for some, part_asks in zip(batches(others, READ_AT_ONCE), batches(asks, READ_AT_ONCE), strict=True):
+            begun = zip(some, talk.snapshots(part_asks), strict=True)
+            read = [(plan_id, work, plan) for (plan_id, work), plan in begun]
+            for part in batches(read, DECIDE_AT_ONCE):
+                decided += self._decide_all(talk, part, tight=tight)
+        return decided
+
+    def _lend(
+        self, talk: PlanTalk, works: Sequence[tuple[str, Work]], *, tight: bool
+    ) -> tuple[list[tuple[str, Work, Begun]], list[tuple[str, Work]]]:
+        """Find the plans that can be decided about as they are known here, and those that have to be read."""
+        if tight or not talk.lends:
+            return [], [*works]
+        known: list[tuple[str, Work, Begun]] = []
+        others: list[tuple[str, Work]] = []
+        for plan_id, work in works:
+            if work.needs_no_reading and (plan := talk.lend(plan_id, work.ask)):
+                known.append((plan_id, work, plan))
+            else:
+                others.append((plan_id, work))
+        return known, others
+
+    def _decide_all(self, talk: PlanTalk, works: Sequence[tuple[str, Work, Begun]], *, tight: bool) -> list[Decided]:
+        """Decide about some plans, and send what is to be written; plain changes go in one call, before the others."""
+        since = time.perf_counter()
+        now = 0 if tight or tracing.is_on() else talk.now()  # 0: nothing counts as plain
+        calls: list[list[Decided]] = [[]]  # the plain ones; those of one plan have to be in one call
+        ordinary: list[Decided] = []
+        for plan_id, work, plan in works:
+            if isinstance(plan, HotPlan):
+                if now and (made := self._decide_plain(plan_id, work, plan, now)):
+                    if len(calls[-1]) + len(made) > DECIDE_AT_ONCE:
+                        calls.append([])
+                    calls[-1] += made
+                    continue
+                plan = talk.view(plan, work.ask(plan_id))
+            if one := self._decide(plan_id, work, plan, tight=tight):
+                ordinary.append(one)
+        self.results.batch.decide_s += time.perf_counter() - since
+        for some in calls:
+            talk.commit_plain([one.plain for one in some if one.plain])
+        talk.commit([one.write for one in ordinary if one.write])
+        return [*chain.from_iterable(calls), *ordinary]
+
+    def _decide_plain(self, plan_id: str, work: Work, plan: HotPlan, now: int) -> list[Decided]:
+        """Decide about reports of one plan, one after the other; the first that is not plain waits for another look."""
+        made: list[Decided] = []
+        reports = work.plain[:DECIDE_AT_ONCE]
+        if not reports or not self._knows_policy(plan):
+            return made
+        for report in reports:
+            spent = plan.record.spent["tokens"]
+            change = plain_success.decide(plan, report, now, CODE_VERSION)
+            if change is None:
+                break
+            booked = plan.record.spent["tokens"] - spent
+            made.append(Decided(plan_id, work, None, None, booked, change, plan))
+        return made
+
+    def _knows_policy(self, plan: HotPlan) -> bool:
+        """Whether this worker knows the policy that a plan was made under; the plan has it then."""
+        if plan.policy is None:
+            plan.policy = self.policies.find(plan.record.head.policy)
+        return plan.policy is not None
+
+    def _decide(self, plan_id: str, work: Work, plan: Begun, *, tight: bool) -> Decided | None:
+        """Decide about one plan; None where another worker has it, or there is nothing to decide about.
+
+        Where deciding fails the commit writes nothing and only gives the lock back.
+        """
+        if plan is NoSnapshot.GONE:
+            self.router.answer_gone(plan_id, work)
+        elif isinstance(plan, UnreadablePlan):
+            log.error("plan unreadable", extra={"plan_id": plan_id, "error": str(plan)})
+            self.router.isolate_failure(plan_id, work, time.time_ns() // 1_000_000)
+        if not isinstance(plan, Snapshot):
+            return None
+        plan.short_of_memory = tight
+        policy = self.policies.find(plan.record.head.policy)
+        if (policy is None or is_newer(plan.record)) and not work.only_pauses:
+            self.router.leave_to_newer(plan_id, work, plan.now)
+        else:
+            plan.policy = policy or BUILT_IN
+            try:
+                had_ended, spent = plan.record.state in PLAN_ENDS, plan.record.spent["tokens"]
+                changeset = work.decide(plan)
+                if changeset.settles:
+                    self.results.answer_goal(plan, changeset.settles)
+                if had_ended and work.due:
+                    self.results.conclude_again(plan)
+                acks = [(entry.stream, entry.entry_id) for entry, _ in work.messages if entry]
+                return Decided(plan_id, work, Write(changeset, acks), plan, plan.record.spent["tokens"] - spent)
+            except (NeedsSteps, NeedsClaims) as missing:
+                self._ask_more(work, plan, missing)
+            except (FunctionsMissing, RedisConnectionError, RedisTimeoutError):  # not the plan's fault
+                raise
+            except Exception:
+                log.exception("decision failed", extra=describe(plan_id, plan.record))
+                self.router.isolate_failure(plan_id, work, plan.now)
+        return Decided(plan_id, None, Write(Changeset(plan_id, plan.record.version, plan.now)))
+
+    def _ask_more(self, work: Work, plan: Snapshot, missing: NeedsSteps | NeedsClaims) -> None:
+        """Have the next snapshot of a plan hold what a decision lacked."""
+        if isinstance(missing, NeedsSteps):
+            work.extra |= self._named(plan.plan_id, missing.step_ids)
+        else:
+            head = plan.record.head
+            work.claims = ClaimsAsk(head.tenant, head.repo or "", sorted(missing.files), missing.deep)
+
+    def _named(self, plan_id: str, names: frozenset[str]) -> frozenset[str]:
+        """Put the ids of the plan's steps in the place of EVERY_STEP."""
+        if EVERY_STEP not in names:
+            return names
+        ids: Any = self.results.store.client.hkeys(self.results.store.partition.plan(plan_id).status)
+        return names - {EVERY_STEP} | {step_id.decode() for step_id in ids}

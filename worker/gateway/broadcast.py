@@ -1,0 +1,159 @@
+"""Texts that many look at: each is made once for all of them, again and again while something happens.
+
+A subject is all that its text depends on beside the plans, so that who asks for the same subject may see the same text.
+No text is handed out to a caller whose key, or session, has ended by then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+from redis.exceptions import RedisError
+from starlette.concurrency import run_in_threadpool
+
+from worker.gateway.access import Access, lasting
+from worker.gateway.context import Context
+from worker.gateway.event_hub import Subscription
+from worker.gateway.event_streams import Event
+
+log = logging.getLogger("planner.gateway")
+
+SHORTEST_S = 0.5  # from one text of a subject to the next
+SHARE = 4  # making it takes at most one part in so many of the time
+AT_ONCE = 2  # texts that are made at a time, of all subjects
+LOOK_S = 5.0  # between looks whether the callers' keys still hold while nothing happens
+COMMENT_S = 15.0  # of silence, after which a comment is sent
+COMMENT = b": still here\n\n"
+
+
+class Subject(Protocol):
+    """What is looked at, and by whom: two that are equal have the same text."""
+
+    def __hash__(self) -> int:
+        """Equal subjects share a broadcast."""
+
+    def frame(self, doors: Context) -> bytes:
+        """Make the text as it is now, as an event of a stream. In a thread."""
+
+    def is_changed_by(self, event: Event) -> bool:
+        """Tell whether the text may be another one after this event."""
+
+
+class Reader:
+    """One who looks at a subject: it gets the newest text, and what it was too slow for is left out."""
+
+    def __init__(self, caller: Access) -> None:
+        self.caller = caller
+        self.is_new = True  # and was offered nothing yet
+        self._last = self._next = b""
+        self._is_over = False
+        self._came = asyncio.Event()
+
+    def offer(self, frame: bytes) -> None:
+        """Have it sent next, unless it is what was sent last."""
+        self.is_new = False
+        self._next = frame
+        if frame != self._last:
+            self._came.set()
+
+    def end(self) -> None:
+        """Have nothing more sent."""
+        self._is_over = True
+        self._came.set()
+
+    async def frames(self) -> AsyncIterator[bytes]:
+        """Yield texts until the caller's key is over, or the process ends."""
+        while not self._is_over:
+            try:
+                async with asyncio.timeout(COMMENT_S):
+                    await self._came.wait()
+            except TimeoutError:
+                yield COMMENT
+                continue
+            self._came.clear()
+            if not self._is_over:
+                self._last = self._next
+                yield self._last
+
+
+class Broadcasts:
+    """The subjects that are looked at in this process. All but the making of texts happens in its event loop."""
+
+    def __init__(self, doors: Context) -> None:
+        self._doors = doors
+        self._running: dict[Subject, _Broadcast] = {}
+        self._room = asyncio.Semaphore(AT_ONCE)
+
+    async def frames(self, subject: Subject, caller: Access) -> AsyncIterator[bytes]:
+        """Yield the text of a subject, and each newer one, until the caller's key is over, or the process ends."""
+        running = self._running.get(subject)
+        if running is None:
+            running = self._running[subject] = _Broadcast(self._doors, subject, self._room)
+            running.task = asyncio.create_task(self._run(subject, running))
+        reader = running.join(caller)
+        try:
+            async for frame in reader.frames():
+                yield frame
+        finally:
+            running.readers.discard(reader)
+
+    async def _run(self, subject: Subject, running: _Broadcast) -> None:
+        try:
+            await running.run()
+        except RedisError:
+            log.debug("live list interrupted")
+        except Exception:
+            log.exception("live list failed")
+        finally:
+            del self._running[subject]
+            for reader in running.readers:
+                reader.end()
+
+
+class _Broadcast:
+    """One subject, and who looks at it; it ends soon after the last of them has left."""
+
+    def __init__(self, doors: Context, subject: Subject, room: asyncio.Semaphore) -> None:
+        self._doors = doors
+        self._subject = subject
+        self._room = room
+        self._changes: Subscription | None = None
+        self.readers: set[Reader] = set()
+        self.task: asyncio.Task[None] | None = None  # asyncio itself keeps only weak references
+
+    def join(self, caller: Access) -> Reader:
+        """Add a reader; a text is made for it, unless one is being made."""
+        reader = Reader(caller)
+        self.readers.add(reader)
+        if self._changes:
+            self._changes.wake()
+        return reader
+
+    async def run(self) -> None:
+        """Make the text, and again whenever something has happened, until nobody looks or the process ends."""
+        clock = asyncio.get_running_loop().time
+        frame, is_changed = b"", True
+        async with self._doors.hub.subscribe(wants=self._subject.is_changed_by) as self._changes:
+            while self.readers and not self._changes.is_over:
+                began = clock()
+                if is_changed or self._has_new():
+                    async with self._room:
+                        frame = await run_in_threadpool(self._subject.frame, self._doors)
+                await self._hand_out(frame)
+                await asyncio.sleep(max(SHORTEST_S, (SHARE - 1) * (clock() - began)))
+                is_changed = bool(await self._changes.batch(0 if self._has_new() else LOOK_S))
+
+    def _has_new(self) -> bool:
+        return any(each.is_new for each in self.readers)
+
+    async def _hand_out(self, frame: bytes) -> None:
+        readers = set(self.readers)
+        callers = await run_in_threadpool(lasting, self._doors.client, {each.caller for each in readers})
+        for each in readers:
+            if each.caller in callers:
+                each.offer(frame)
+            else:
+                each.end()

@@ -1,0 +1,95 @@
+"""`/dead`: entries that could not be read or decided about, and sending them back."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from schemas.api_key import Right
+from schemas.times import rfc3339
+from worker.gateway.access import Access, Operator
+from worker.gateway.context import Context, Doors
+from worker.gateway.page.forms import Signed
+from worker.gateway.page.rendering import render
+from worker.gateway.page.route import PageRoute
+from worker.gateway.problems import Refusal
+from worker.gateway.routes.dead import MOST_REPLAYED, EntryName, choose, find_page
+from worker.render.dead import escape
+from worker.store import dead
+from worker.store.dead_entry import Dead, Filter
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+PAGE = 50
+MOST_SHOWN = 4000  # characters of what an entry said
+
+Names = Annotated[list[EntryName], Query(max_length=MOST_REPLAYED)]
+
+
+@router.get("/dead")
+def entries(
+    request: Request,
+    caller: Operator,
+    doors: Doors,
+    cause: Annotated[str, Query(max_length=200)] = "",
+    stream: Annotated[str, Query(max_length=200)] = "",
+    cursor: Annotated[EntryName | None, Query()] = None,
+) -> Response:
+    """List dead entries, the newest first, each with its cause and what it said."""
+    found, after = find_page(doors, caller, Filter(cause.strip(), stream.strip()), PAGE, cursor or "")
+    return render(
+        request,
+        "dead.html",
+        entries=[_shown(each) for each in found],
+        next_cursor=after,
+        cursor=cursor,
+        asked={"cause": cause or None, "stream": stream or None},
+    )
+
+
+@router.get("/dead/replay")
+def asks(request: Request, caller: Operator, doors: Doors, entry: Names) -> Response:
+    """Say which of the chosen entries would be sent back, and where to."""
+    return _form(request, doors, caller, entry)
+
+
+@router.post("/dead/replay")
+async def replays(request: Request, doors: Doors, form: Signed) -> Response:
+    """Send the entries of the form back to the streams that they came from."""
+    form.caller.demand(Right.OPERATOR)
+    names = form.fields.get("entries", "").split()[:MOST_REPLAYED]
+    return await run_in_threadpool(_replay, request, doors, form.caller, names)
+
+
+def _replay(request: Request, doors: Context, caller: Access, names: list[str]) -> Response:
+    fit, passed = choose(doors, caller, names)
+    if not fit and not passed:
+        raise Refusal("no_entry", "No entry was chosen.", 422)
+    if fit:
+        dead.replay(doors.client, fit)
+    return render(request, "dead_replay.html", fit=[_shown(each) for each in fit], passed=passed, is_done=True)
+
+
+def _form(request: Request, doors: Context, caller: Access, names: list[str]) -> Response:
+    fit, passed = choose(doors, caller, names)
+    return render(request, "dead_replay.html", fit=[_shown(each) for each in fit], passed=passed, is_done=False)
+
+
+def _shown(one: Dead) -> dict[str, Any]:
+    """Lay an entry out for a page; nothing in it is markup, or steers a terminal into which it is copied."""
+    said = escape(one.data, "\n")
+    errors = one.problem.get("errors")
+    return {
+        "name": one.name,
+        "code": one.code,
+        "detail": str(one.problem.get("detail", "Its cause cannot be read.")),
+        "errors": [each for each in errors if isinstance(each, dict)] if isinstance(errors, list) else [],
+        "stream": one.origin,
+        "at": rfc3339(one.millis),
+        "replays": one.replays,
+        "obstacle": one.obstacle(),
+        "said": said[:MOST_SHOWN],
+        "left_out": max(0, len(said) - MOST_SHOWN),
+    }

@@ -1,0 +1,30 @@
+"""The documents of plans as people read them: of each kind its sections, made of what the kind keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import MappingProxyType
+from typing import Any
+
+from schemas.base import GoalKind
+from worker.gateway.page.documents import campaign, evolution, gap_report, reviewed_plan, task
+from worker.gateway.page.documents.blocks import Section
+
+Writer = Callable[[dict[str, Any]], Iterator[Section | None]]
+
+WRITERS: MappingProxyType[str, Writer] = MappingProxyType(
+    {
+        GoalKind.TASK: task.sections,
+        GoalKind.GAP_REPORT: gap_report.sections,
+        GoalKind.CAMPAIGN: campaign.sections,
+        GoalKind.REVIEWED_PLAN: reviewed_plan.sections,
+        GoalKind.EVOLUTION: evolution.sections,
+    }
+)
+
+
+def sections_of(kind: str, document: Any) -> list[Section]:
+    """Write the document of a plan; empty where it has none, or is of a kind that this release does not know."""
+    if kind not in WRITERS or not isinstance(document, dict):
+        return []
+    return [section for section in WRITERS[kind](document) if section]

@@ -1,0 +1,58 @@
+"""`/goals`: what became of a goal, which leads to its plan once there is one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import RedirectResponse
+
+from schemas.base import GoalId, GoalVerdict, Name
+from schemas.plan import GoalAnswer
+from worker.gateway.access import Access
+from worker.gateway.context import Doors
+from worker.gateway.page import goal_form
+from worker.gateway.page.rendering import HEADERS, render
+from worker.gateway.page.route import PageRoute
+from worker.gateway.routes.goals import SeesGoals, errors_of, find_goal
+from worker.gateway.visible import READ_RIGHTS
+from worker.store.keys import NO_TENANT
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+SEE_OTHER = 303
+WITH_PLAN = frozenset({GoalVerdict.PLANNED, GoalVerdict.NEEDS_INPUT})
+
+
+@router.get("/goals")
+def goal(
+    request: Request,
+    caller: SeesGoals,
+    doors: Doors,
+    goal_id: Annotated[GoalId, Query()],
+    tenant: Annotated[Name | None, Query()] = None,
+) -> Response:
+    """Tell what became of a goal; one that has a plan leads there."""
+    answer, owner = find_goal(doors, caller, goal_id, tenant)
+    if address := plan_address(answer, caller):
+        return RedirectResponse(address, SEE_OTHER, HEADERS)
+    return render(
+        request,
+        "goal.html",
+        answer=answer,
+        address=goal_address(caller, goal_id, owner),
+        complaints=goal_form.complaints(errors_of(doors, answer)),
+    )
+
+
+def plan_address(answer: GoalAnswer, caller: Access) -> str | None:
+    """Return where the plan of a goal is looked at; None where there is none, or the caller may not look."""
+    may_look = any(caller.key.may(right) for right in READ_RIGHTS)
+    return f"/plans/{answer.plan_id}" if answer.verdict in WITH_PLAN and may_look else None
+
+
+def goal_address(caller: Access, goal_id: str, tenant: str) -> str:
+    """Return where a goal is looked at."""
+    whose = {} if caller.key.tenant or tenant == NO_TENANT else {"tenant": tenant}
+    return f"/goals?{urlencode({'goal_id': goal_id, **whose})}"

@@ -1,0 +1,101 @@
+"""What the log of a plan tells on its pages: its attempts over time, what was decided, and its newest lines."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from redis import Redis
+
+from schemas import codec
+from schemas.plan import PlanView, StepView
+from worker.gateway.context import Context
+from worker.gateway.problems import Refusal
+from worker.render.decisions import Decision, decisions_of
+from worker.render.log import tell_line
+from worker.render.time_line import AttemptTimes, attempts_of
+from worker.store import history
+from worker.store.history import Story
+from worker.store.keys import Partition, PlanKeys, partition_of
+
+MOST_READ = 50_000  # lines of a log that a page reads
+MOST_LINES = 40  # of the log, as it is
+UNUSABLE = 422
+
+
+class Logged(NamedTuple):
+    """The newest lines of a log, as text, and how many there are before them."""
+
+    lines: list[str]
+    before: int
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a log tells: each step's attempts with their reasons, all attempts with their times, and decisions."""
+
+    story: Story
+    attempts: Sequence[AttemptTimes]
+    decisions: Sequence[Decision]
+    now: int  # ms, by this machine's clock, which bounds what is in flight
+
+
+NOTHING_TOLD = Told({}, (), (), 0)
+
+
+def keys_of(doors: Context, plan_id: str) -> PlanKeys:
+    """Name the keys of a plan."""
+    return Partition(partition_of(plan_id, doors.partitions)).plan(plan_id)
+
+
+def read_told(doors: Context, view: PlanView, steps: Sequence[StepView], only: Collection[str] = ()) -> Told:
+    """Read what the log of a plan tells; of some steps alone where `only` names them, with what they wait for.
+
+    `steps` are those of the plan with what they do now. Raises Refusal 422 as
+    `read_lines` does.
+    """
+    keys = keys_of(doors, view.plan_id)
+    lines = read_lines(doors.client, keys, only)
+    story = history.story_in(doors.client, keys, lines)
+    doing = {step.step_id: step.activity for step in steps if step.activity}
+    known = [step for step in view.steps if not only or step.step_id in only]
+    halt = view.halt.model_dump(mode="json") if view.halt and not only else None
+    attempts = attempts_of(lines, story, known, doing)
+    now = max(round(time.time() * 1000), max((each.ended or each.queued for each in attempts), default=0))
+    return Told(story, attempts, decisions_of(lines, halt, view.ended_at), now)
+
+
+def read_lines(client: Redis, keys: PlanKeys, only: Collection[str] = ()) -> list[dict[str, Any]]:
+    """Read the lines of a log, or the first one and those in which one of these steps may stand.
+
+    Raises Refusal 422 where the log is too long for a page.
+    """
+    length: Any = client.llen(keys.log)
+    if length > MOST_READ:
+        detail = f"The log has {length:,} lines, more than a page reads: `planner log` and `planner export` read it."
+        raise Refusal("log_too_long", detail, UNUSABLE)
+    names = [name.encode() for name in only]
+    lines = enumerate(history.read_lines(client, keys))
+    return [
+        codec.loads(line) for number, line in lines if not names or not number or any(name in line for name in names)
+    ]
+
+
+def newest_lines(doors: Context, keys: PlanKeys) -> Logged:
+    """Read the newest lines of a log, the newest first."""
+    length: Any = doors.client.llen(keys.log)
+    before = max(0, length - MOST_LINES)
+    lines = history.read_lines(doors.client, keys, before, MOST_LINES)
+    told = [tell_line(before + number, line) for number, line in zip(range(1, MOST_LINES + 1), lines, strict=False)]
+    return Logged(told[::-1], before)
+
+
+def pre_steps_of(steps: Sequence[StepView]) -> Mapping[str, list[str]]:
+    """List by step those that were put before its next attempt."""
+    found: dict[str, list[str]] = {}
+    for step in steps:
+        if step.inserted_by:
+            found.setdefault(step.inserted_by, []).append(step.step_id)
+    return found

@@ -1,0 +1,58 @@
+"""Another plan of the goal of one that has ended, as `planner retry` makes it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import Response
+from fastapi.responses import RedirectResponse
+from starlette.concurrency import run_in_threadpool
+
+from schemas import codec
+from schemas.api_key import Right
+from schemas.plan import PlanSummary
+from worker.gateway.access import Access
+from worker.gateway.context import Context
+from worker.gateway.page.forms import Fields
+from worker.gateway.page.goal_view import goal_address
+from worker.gateway.page.rendering import HEADERS
+from worker.gateway.problems import Refusal
+from worker.gateway.routes import goals
+from worker.gateway.waiting import wait_for
+from worker.sources.retry import NoRetry, Retry, retry_of, with_changes
+from worker.store import kept_goals
+
+WAIT_S = 10.0  # for the verdict
+SEE_OTHER, UNUSABLE, CONFLICT = 303, 422, 409
+MOST_DIGITS = 10
+
+
+def describe(doors: Context, plan: PlanSummary) -> Retry:
+    """Say what the new goal would be; raises Refusal where there can be none."""
+    kept, left_out = kept_goals.read(doors.client, doors.partitions, plan.plan_id)
+    try:
+        return retry_of(plan.plan_id, plan.state, kept, left_out, "")
+    except NoRetry as error:
+        raise Refusal(error.code, str(error), CONFLICT) from error
+
+
+async def send(doors: Context, caller: Access, plan: PlanSummary, fields: Fields) -> Response:
+    """Send the goal anew with what the form changes of it, and lead to its plan; raises Refusal."""
+    caller.demand(Right.PRODUCER)
+    made = await run_in_threadpool(describe, doors, plan)
+    changed = with_changes(made.body, tokens=_tokens(fields), base_sha=fields.get("base_sha", "").strip() or None)
+    body: dict[str, Any] = {**changed, "goal_id": f"retry-{fields.get('command_id', '')[:64]}"}
+    handed = await run_in_threadpool(goals.hand_in, doors, caller, codec.dumps(body), {}, None)
+    sent = handed.sent
+    place = (sent.tenant, sent.goal_id)
+    await wait_for(doors, caller, lambda: goals.find_verdict(doors, caller, handed), WAIT_S, goal=place)
+    return RedirectResponse(goal_address(caller, sent.goal_id, sent.tenant), SEE_OTHER, HEADERS)
+
+
+def _tokens(fields: Fields) -> int | None:
+    said = fields.get("tokens", "").strip()
+    if not said:
+        return None
+    if not (said.isascii() and said.isdigit() and len(said) <= MOST_DIGITS):
+        raise Refusal("wrong_limit", "Say the limit of tokens as a whole number.", UNUSABLE)
+    return int(said)

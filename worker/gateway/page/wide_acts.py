@@ -1,0 +1,196 @@
+"""`/acts/{act}`: what a person does about all plans of a repository, a tenant or a queue, or about all there are."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+from enum import StrEnum
+from typing import Annotated, Any, NamedTuple
+
+from fastapi import APIRouter, Query, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from schemas.api_key import Right
+from schemas.base import PlanState
+from schemas.command import CommandName, Scope
+from tasks.handlers.bulk_commands import WIDE
+from tasks.handlers.commands import SCOPES
+from tasks.plan.lifecycle import PLAN_ENDS
+from worker.gateway.access import Access, Operator
+from worker.gateway.context import Context, Doors
+from worker.gateway.page.acts import PAUSES, read_until
+from worker.gateway.page.forms import Fields, Signed
+from worker.gateway.page.rendering import render
+from worker.gateway.page.route import PageRoute
+from worker.gateway.problems import Refusal
+from worker.gateway.routes.commands import obey
+from worker.gateway.visible import count_states, list_plans
+from worker.store.plan_lists import PlanFilter
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+WAIT_S = 10.0  # for what becomes of it
+OK, ACCEPTED, TOLD_HERE = 200, 202, frozenset({403, 409, 422})
+MOST_COUNTED = 200  # plans of a tenant or a repository in one state
+MOST_DIGITS = 10
+LIVING = [state.value for state in PlanState if state not in PLAN_ENDS]
+REACHES = {
+    Scope.REPOSITORY: "the repository",
+    Scope.TENANT: "the tenant",
+    Scope.QUEUE: "the queue",
+    Scope.ALL: "all plans there are",
+}
+
+
+class WideAct(StrEnum):
+    """What the page lets a person do about more than one plan."""
+
+    PAUSE = CommandName.PAUSE.value
+    RESUME = CommandName.RESUME.value
+    HALT = CommandName.HALT.value
+    CANCEL = CommandName.CANCEL.value
+    TOP_UP = CommandName.TOP_UP.value
+
+
+class WideTold(NamedTuple):
+    """How an act is called, what it will do, and what else of a queue."""
+
+    title: str
+    effect: str
+    of_queue: str = ""
+    is_final: bool = False
+
+
+TELL = {
+    WideAct.PAUSE: WideTold(
+        "Pause",
+        "No further step of these plans starts, nor of plans yet to come, until somebody resumes the same. Attempts in "
+        "flight go on to their end, and wall clocks stand still.",
+        "No more steps of this queue are handed out, of whatever plan. What was handed out may be claimed and finish.",
+    ),
+    WideAct.RESUME: WideTold(
+        "Resume",
+        "Lifts a pause or a halt of the same scope: plans go on, unless something else holds them, and new plans are "
+        "let in. What a halt has ended stays ended.",
+        "Steps of this queue are handed out again.",
+    ),
+    WideAct.HALT: WideTold(
+        "Halt",
+        "Ends all of these plans as halted, and attempts in flight are told to stop. Plans yet to come end as they are "
+        "made, until somebody resumes the same.",
+        is_final=True,
+    ),
+    WideAct.CANCEL: WideTold(
+        "Cancel",
+        "Ends all of these plans that are there now, and attempts in flight are told to stop. Later ones are not "
+        "touched.",
+        is_final=True,
+    ),
+    WideAct.TOP_UP: WideTold(
+        "Top up", "Raises today's budget of tokens by what you add. Plans that wait for it go on.", is_final=True
+    ),
+}
+
+
+def scopes_of(act: WideAct) -> list[Scope]:
+    """List how far an act may reach beyond one plan."""
+    return [each for each in Scope if each in SCOPES[CommandName(act.value)] & WIDE]
+
+
+@router.get("/acts/{act}")
+def asks(
+    request: Request,
+    caller: Operator,
+    doors: Doors,
+    act: WideAct,
+    scope: Annotated[str, Query(max_length=20)] = "",
+    target: Annotated[str, Query(max_length=200)] = "",
+) -> Response:
+    """Say what an act about many plans will do, and ask for what it needs."""
+    return _form(request, doors, caller, act, {"scope": scope, "target": target, "command_id": uuid.uuid4().hex})
+
+
+@router.post("/acts/{act}")
+async def acts(request: Request, doors: Doors, form: Signed, act: WideAct) -> Response:
+    """Do what the form says, as a command that the planner may refuse."""
+    caller, fields = form.caller, form.fields
+    caller.demand(Right.OPERATOR)
+    try:
+        answer = await obey(doors, caller, _command(act, fields), None, WAIT_S)
+    except Refusal as refusal:
+        if refusal.problem.status not in TOLD_HERE:
+            raise
+        fields = {**fields, "command_id": uuid.uuid4().hex}  # the one before may have been noted
+        return await run_in_threadpool(_form, request, doors, caller, act, fields, refusal)
+    is_done = answer.status_code != ACCEPTED
+    return await run_in_threadpool(_form, request, doors, caller, act, fields, None, is_done=is_done)
+
+
+def _form(
+    request: Request,
+    doors: Context,
+    caller: Access,
+    act: WideAct,
+    fields: Fields,
+    refusal: Refusal | None = None,
+    *,
+    is_done: bool | None = None,
+) -> Response:
+    scope = fields.get("scope", "")
+    target = fields.get("target", "").strip()
+    is_aimed = scope in scopes_of(act) and bool(target or scope == Scope.ALL)
+    counts = act is not WideAct.TOP_UP and is_aimed and is_done is None
+    return render(
+        request,
+        "wide_act.html",
+        (refusal.problem.status or OK) if refusal else OK,
+        act=act,
+        told=TELL[act],
+        fields=fields,
+        refusal=refusal.problem if refusal else None,
+        is_done=is_done,
+        is_aimed=is_aimed,
+        aim=REACHES[Scope(scope)] + (f" {target}" if scope != Scope.ALL else "") if is_aimed else "",
+        scopes={each.value: REACHES[each] for each in scopes_of(act)},
+        pauses=PAUSES,
+        reached=_count(doors, caller, scope, target) if counts else None,
+    )
+
+
+class Reached(NamedTuple):
+    """How many plans live in a scope, and whether there are more."""
+
+    plans: int
+    has_more: bool
+
+
+def _count(doors: Context, caller: Access, scope: str, target: str) -> Reached | None:
+    """Count the plans that an act would reach now, as far as the caller may see them; None where nobody counts."""
+    if scope == Scope.ALL:
+        counts = count_states(doors, caller.sight)
+        return Reached(sum(n for state, n in counts.items() if state not in PLAN_ENDS), False) if counts else None
+    if scope == Scope.QUEUE:
+        return None
+    whose = PlanFilter(repo=target) if scope == Scope.REPOSITORY else PlanFilter(tenant=target)
+    pages = [list_plans(doors, caller.sight, replace(whose, state=state), MOST_COUNTED, None) for state in LIVING]
+    return Reached(sum(len(each.items) for each in pages), any(each.next_cursor for each in pages))
+
+
+def _command(act: WideAct, fields: Fields) -> dict[str, Any]:
+    """Make the body of a command out of a form; raises Refusal."""
+    scope, target = fields.get("scope", ""), fields.get("target", "").strip()
+    said: dict[str, Any] = {
+        "command": act.value,
+        "scope": scope,
+        "command_id": fields.get("command_id") or uuid.uuid4().hex,
+        "reason": " ".join(fields.get("reason", "").split()),
+        **({"target": target} if scope != Scope.ALL else {}),
+    }
+    if act is WideAct.PAUSE and (until := read_until(fields)):
+        said["until"] = until
+    if act is WideAct.TOP_UP:
+        tokens = fields.get("tokens", "").strip()
+        if not (tokens.isascii() and tokens.isdigit() and len(tokens) <= MOST_DIGITS):
+            raise Refusal("nothing_to_add", "Say how many tokens to add, as a whole number.", 422)
+        said["value"] = {"tokens": int(tokens)}
+    return said

@@ -1,0 +1,49 @@
+"""`/v1/stats`: what fleets spent and what became of their plans, over up to 90 days."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+
+from schemas.base import Name
+from schemas.stats import StatsBy, StatsView
+from schemas.times import milliseconds
+from worker.gateway.access import Access
+from worker.gateway.context import Context, Doors
+from worker.gateway.parameters import Moment
+from worker.gateway.responses import json
+from worker.gateway.routes.fleet import FleetReader
+from worker.store import sums
+from worker.store.sums import Wanted
+
+router = APIRouter(tags=["fleet"])
+
+NOBODY = "\0"  # a tenant that no goal can have
+
+
+@router.get("/v1/stats", response_model=StatsView)
+def stats(
+    caller: FleetReader,
+    doors: Doors,
+    since: Annotated[Moment | None, Query()] = None,
+    until: Annotated[Moment | None, Query()] = None,
+    by: StatsBy = StatsBy.DAY,
+    tenant: Annotated[Name | None, Query()] = None,
+    repo: Annotated[Name | None, Query()] = None,
+) -> Response:
+    """Add up the plans that ended in the last seven days, or since then; some keys see their own alone."""
+    since = since or datetime.now(UTC) - timedelta(days=7)
+    end = milliseconds(until) if until else None
+    (found,) = find_stats(doors, caller, Wanted(milliseconds(since), end, by, tenant, repo), (by,))
+    return json(found)
+
+
+def find_stats(doors: Context, caller: Access, wanted: Wanted, bys: Sequence[StatsBy]) -> list[StatsView]:
+    """Add up the sums that a caller may see, by each of `bys`."""
+    ours = caller.key.tenant
+    tenant = NOBODY if ours and wanted.tenant not in (None, ours) else ours or wanted.tenant
+    mine = Wanted(wanted.since, wanted.until, wanted.by, tenant, wanted.repo, caller.key.repositories)
+    return sums.read_all(doors.client, doors.partitions, mine, bys)

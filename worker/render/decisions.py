@@ -1,0 +1,178 @@
+"""What was decided about a plan, in plain words with the values: what was revised, refused, halted, and why. Pure.
+
+Read out of the lines of its log, and out of what its halt says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from schemas.times import rfc3339
+
+MOST_TEXT = 600  # characters of one value
+
+REVISED = MappingProxyType(
+    {  # by the name of a revision: what it does to the next attempt
+        "add_context": "The next attempt is told what to look at.",
+        "narrow_verification": "The first test that failed is run before the others: a wrong change fails sooner.",
+        "narrow_files": "The next attempt is told to look first at the files that the failure names.",
+        "double_time": "The verifications have twice their time.",
+        "isolate": "A step before the next attempt runs the failing test alone, to see whether it fails by itself.",
+        "syntax-check": "A step before the next attempt checks the syntax.",
+        "type-check": "A step before the next attempt checks the types.",
+        "auto-fix": "A step before the next attempt lets the linter fix what it can.",
+        "dependencies": "A step before the next attempt checks that what the files import is there.",
+        "baseline": "A step before the next attempt looks whether this was red before the plan changed anything.",
+        "drop_red_checks": "A check that was red before the plan is not run any more.",
+        "mend": "A step before the next attempt changes the code again: to verify it once more would find the same.",
+        "unfolding": "Steps were added to the plan.",
+    }
+)
+CAME_IN = MappingProxyType(
+    {  # by the word that the log has: what it means
+        "no change": ("refused", "A success was not taken: the step has to change a file, and none was changed."),
+        "output refused": ("refused", "A success was not taken: what was answered is of no use to the plan."),
+        "approval over": ("clock", "Nobody approved the step in time."),
+        "answer over": ("clock", "Nobody answered the question in time."),
+        "wall clock over": ("clock", "The plan's time was used up."),
+        "delivery over": ("clock", "Nobody took the delivery in time."),
+        "outage": ("clock", "No worker had looked at the plan for a while: that time was given back to it."),
+        "pause over": ("clock", "The plan's pause was over."),
+    }
+)
+TITLES = MappingProxyType(
+    {
+        "revised": "Revised",
+        "refused": "Refused",
+        "halted": "Halted",
+        "rejected": "Rejected",
+        "command": "Command",
+        "lapsed": "Lapsed",
+        "released": "Handed back",
+        "held": "Held",
+        "clock": "By the clock",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One thing that was decided: when, what it is, a sentence, the step that it is about, and the values."""
+
+    at: str
+    kind: str
+    text: str
+    step_id: str = ""
+    values: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def title(self) -> str:
+        """What it is, in a word."""
+        return TITLES[self.kind]
+
+
+def decisions_of(
+    lines: Iterable[Mapping[str, Any]], halt: Mapping[str, Any] | None, ended: str | None
+) -> list[Decision]:
+    """List what was decided about a plan, the newest first."""
+    found = [each for line in lines for each in _decided(line)]
+    if halt:
+        found.append(_halted(halt, ended or (found[-1].at if found else "")))
+    return found[::-1]
+
+
+def _decided(line: Mapping[str, Any]) -> Iterator[Decision]:
+    at = rfc3339(line["now"])
+    for what, *said in line["in"]:
+        if what == "command":
+            yield _command(at, *said)
+        elif what == "expired":
+            yield Decision(at, "lapsed", f"Attempt {said[1]} ended without an outcome: {said[3]}.", said[0])
+        elif what == "handed back":
+            who = said[2] or "a controller that had not claimed it"
+            yield Decision(
+                at, "released", f"Attempt {said[1]} was handed back by {who}. It counts as no failure.", said[0]
+            )
+        elif what == "held":
+            yield Decision(at, "held", f"Nothing starts: {said[0]}.")
+        elif what in CAME_IN:
+            kind, text = CAME_IN[what]
+            step = said[0] if said and isinstance(said[0], str) else ""
+            values = [("attempt", said[1])] if what in ("no change", "output refused") else []
+            values += [("why", said[2])] if what == "output refused" else []
+            yield Decision(at, kind, text, step, _values(values))
+    yield from (_revised(at, each) for each in line.get("revisions", ()))
+
+
+def _command(at: str, body: Mapping[str, Any], refusal: str | None = None) -> Decision:
+    by = f" by {body['actor']}" if body.get("actor") else ""
+    told = f"{body.get('command', 'a command')}{by}"
+    values = _values([("why", refusal), ("reason", body.get("reason")), ("value", body.get("value"))])
+    if refusal:
+        return Decision(at, "refused", f"The command {told} was refused.", body.get("step_id") or "", values)
+    return Decision(at, "command", f"{told[:1].upper()}{told[1:]} was obeyed.", body.get("step_id") or "", values)
+
+
+def _revised(at: str, told: Mapping[str, Any]) -> Decision:
+    rules = str(told.get("rule", "")).split(" + ")
+    sentences = [REVISED.get(rule, f"The rule {rule} changed the step.") for rule in rules]
+    if told.get("why"):
+        sentences.append(_sentence(told["why"]))
+    category, limit = told.get("category"), told.get("limit")
+    nth = (
+        f"failure {told['value']}, {limit} {'retry' if limit == 1 else 'retries'} allowed" if "value" in told else None
+    )
+    values = [("revision", told.get("revision")), ("because of", category), ("count", nth)]
+    for name, change in (told.get("diff") or {}).items():
+        values += _change(name, change)
+    if told.get("unblock"):
+        values.append(("to go on", told["unblock"]))
+    return Decision(at, "revised", " ".join(sentences), str(told.get("step_id") or ""), _values(values))
+
+
+def _change(name: str, change: Any) -> Iterator[tuple[str, Any]]:
+    """Say what a revision changed: of a pair what it was and is now."""
+    label = name.replace("_", " ")
+    if isinstance(change, list) and len(change) == 2 and name not in ("added",):
+        was, now = (_brief(name, each) for each in change)
+        yield (label, f"from {was} to {now}" if was else now)
+    else:
+        yield (label, _brief(name, change))
+
+
+def _brief(name: str, value: Any) -> str:
+    if name == "verify_tools" and isinstance(value, list):
+        return ", ".join(f"{each.get('tool')} ({each.get('timeout_s')} s)" for each in value if isinstance(each, dict))
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    return "" if value is None else str(value)
+
+
+def _halted(halt: Mapping[str, Any], at: str) -> Decision:
+    evidence = halt["evidence"]
+    limit = evidence.get("limit")
+    values = [
+        ("rule", halt["rule"]),
+        ("value", evidence.get("value")),
+        ("limit", limit),
+        ("counted", None if limit is None else str(evidence.get("limit_name") or "").replace("_", " ")),
+        ("to go on", evidence.get("unblock")),
+    ]
+    if halt["rule"] == "rejected":
+        return Decision(at, "rejected", f"The goal was rejected: {halt['reason']}.", "", _values(values))
+    return Decision(at, "halted", _sentence(halt["reason"]), str(evidence.get("step_id") or ""), _values(values))
+
+
+def _sentence(text: Any) -> str:
+    """Write a text as a sentence; only its beginning and its end change."""
+    said = str(text).rstrip(". ")
+    return f"{said[:1].upper()}{said[1:]}."
+
+
+def _values(said: Iterable[tuple[str, Any]]) -> tuple[tuple[str, str], ...]:
+    """Write values as text, without those that are not there."""
+    written = ((name, value if isinstance(value, str) else "" if value is None else str(value)) for name, value in said)
+    return tuple((name, text[:MOST_TEXT]) for name, text in written if text)

@@ -1,0 +1,179 @@
+"""When the attempts of a plan waited, lay in their queue and ran, and with whom: read out of the plan's log. Pure.
+
+The log says when an attempt ended, and when the first attempt of a step was queued; its controller says for how long it
+ran. A later attempt is taken to be queued as soon as nothing kept it back any more: its pause was over, and the steps
+that were put before it had ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from schemas.plan import StepActivity, StepView
+from schemas.times import milliseconds
+from worker.store.history import Story
+
+ENDED = frozenset({"DONE", "SKIPPED", "FAILED", "HALTED"})
+IN_FLIGHT = frozenset({"queued", "running"})  # of what a step does
+NOBODY: Mapping[str, Any] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptTimes:
+    """One attempt: who had it, its times in ms, and what came of it.
+
+    `free` is since when its step could have been tried, `queued` since when it lay in its queue, `began` since when it
+    ran, None where nobody said so; `ended` is None while it is in flight. `told` is its outcome as it came.
+    """
+
+    step_id: str
+    attempt: int
+    controller: str
+    free: int
+    queued: int
+    began: int | None
+    ended: int | None
+    result: str
+    category: str
+    told: Mapping[str, Any]
+
+    @property
+    def waited_ms(self) -> int:
+        """How long it waited before it was queued."""
+        return self.queued - self.free
+
+    def queued_ms(self, now: int) -> int:
+        """Tell how long it lay in its queue; where nobody said when it began, how long it lay there and ran."""
+        return (self.began or self.ended or now) - self.queued
+
+    def ran_ms(self, now: int) -> int | None:
+        """Tell how long it ran; None where nobody said so."""
+        return None if self.began is None else (self.ended or now) - self.began
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """An attempt that ended with a line: of it what the line says; without a number it is the next one of its step."""
+
+    step_id: str
+    attempt: int | None
+    told: Mapping[str, Any]
+    claimed: int = 0
+    controller: str = ""
+    result: str = ""
+
+
+def attempts_of(
+    lines: Iterable[Mapping[str, Any]], story: Story, steps: Sequence[StepView], doing: Mapping[str, StepActivity]
+) -> list[AttemptTimes]:
+    """List every attempt of a plan in the order in which they were queued; `doing` says what its steps do now."""
+    clock, known = _Clock(steps), {(step, one["attempt"]): one for step, some in story.items() for one in some}
+    found = [clock.end(end, known) for line in lines for end in clock.read(line)]
+    found += [clock.in_flight(step, activity) for step, activity in doing.items() if activity.kind in IN_FLIGHT]
+    return sorted(found, key=lambda each: (each.queued, each.step_id, each.attempt))
+
+
+class _Clock:
+    """What the lines so far say of when things happened."""
+
+    def __init__(self, steps: Sequence[StepView]) -> None:
+        self._depends_on = {step.step_id: step.depends_on for step in steps}
+        self._is_before = {step.step_id: step.inserted_by for step in steps if step.inserted_by}
+        self._now = 0
+        self._begun = 0  # when the plan was there
+        self._made: dict[str, int] = {}  # when a step was added, of those that the plan did not begin with
+        self._over: dict[str, int] = {}  # when each step ended
+        self._queued: dict[str, int] = {}  # the next or present attempt of each step
+        self._free: dict[str, int] = {}  # since when it could have been tried
+        self._tried: dict[str, int] = {}  # the last attempt of each step that has ended
+
+    def read(self, line: Mapping[str, Any]) -> Iterator[_End]:
+        """Take a line; yields the attempts that ended with it, each before what it leads to is taken."""
+        self._now = now = line["now"]
+        self._begun = self._begun or now
+        ended = list(_ends(line))
+        yield from ended
+        gone = {end.step_id for end in ended}
+        for revision in line.get("revisions", ()):
+            diff = revision.get("diff") or {}
+            self._made.update(dict.fromkeys((*diff.get("added", ()), *filter(None, [diff.get("inserted")])), now))
+        for what, *said in line["in"]:
+            if what == "backoff over" and isinstance(said[0], list):
+                self._queued.update(dict.fromkeys(said[0], now))
+        for step, before, after in line["moves"]:
+            if (before, after) == ("PENDING", "ACTIVE"):
+                over = [self._over.get(each, 0) for each in self._depends_on.get(step, ())]
+                self._free[step], self._queued[step] = max([self._begun, self._made.get(step, 0), *over]), now
+            if step and after in ENDED:
+                if before == "ACTIVE" and step not in gone:  # in flight when the plan ended, or the step was skipped
+                    yield _End(step, None, NOBODY, result="SKIPPED" if after == "SKIPPED" else "HALTED")
+                self._over[step] = now
+                if (waiting := self._is_before.get(step)) in self._tried:
+                    self._queued[str(waiting)] = now
+
+    def end(self, end: _End, known: Mapping[tuple[str, int], Mapping[str, Any]]) -> AttemptTimes:
+        """Place an attempt that ended just now; the next one of its step may follow from now on."""
+        step, now = end.step_id, self._now
+        number = end.attempt or self._tried.get(step, 0) + 1
+        told = known.get((step, number), NOBODY)
+        queued = min(now, self._queued.get(step, self._begun))
+        began = _began(end, queued, now)
+        found = AttemptTimes(
+            step_id=step,
+            attempt=number,
+            controller=str(end.told.get("controller") or end.controller or ""),
+            free=min(queued, self._free.get(step, queued)),
+            queued=queued,
+            began=began,
+            ended=now,
+            result=end.result or told.get("result") or "",
+            category=told.get("category") or "",
+            told=end.told,
+        )
+        self._tried[step], self._free[step], self._queued[step] = number, now, now
+        return found
+
+    def in_flight(self, step: str, activity: StepActivity) -> AttemptTimes:
+        """Place an attempt that has not ended."""
+        since = milliseconds(datetime.fromisoformat(activity.since)) if activity.since else self._now
+        is_running = activity.kind == "running"
+        queued = min(since, self._queued.get(step, since)) if is_running else since
+        return AttemptTimes(
+            step_id=step,
+            attempt=self._tried.get(step, 0) + 1,
+            controller=activity.controller or "",
+            free=min(queued, self._free.get(step, queued)),
+            queued=queued,
+            began=since if is_running else None,
+            ended=None,
+            result=activity.kind.upper(),
+            category="",
+            told=NOBODY,
+        )
+
+
+def _ends(line: Mapping[str, Any]) -> Iterator[_End]:
+    claims = {said[1]: said[3:] for said in line["in"] if said[0] == "handed back"}
+    leases = line.get("around", {}).get("leases", {})
+    for what, *said in line["in"]:
+        if what == "outcome":
+            step = said[2]["step_id"]
+            controller, claimed = claims.get(step, ("", 0))
+            yield _End(step, said[0], said[2], claimed, controller)
+        elif what == "expired":
+            lease: list[Any] = [*leases.get(said[0], ())]
+            claimed, controller = (lease[1], lease[3]) if len(lease) > 3 else (0, "")
+            yield _End(said[0], said[1], NOBODY, claimed or 0, controller or "")
+
+
+def _began(end: _End, queued: int, now: int) -> int | None:
+    """Say when an attempt began to run: when it was claimed, else as its controller says for how long it ran."""
+    if end.claimed:
+        return min(now, max(queued, end.claimed))
+    ran = (end.told.get("metrics") or NOBODY).get("duration_ms")
+    if isinstance(ran, int | float) and ran > 0:
+        return max(queued, round(now - min(ran, now)))
+    return None

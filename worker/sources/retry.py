@@ -1,0 +1,49 @@
+"""The goal of a plan that has ended, made anew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from tasks.base.errors import PlannerError
+from tasks.plan.lifecycle import PLAN_ENDS
+
+STEPS = "/steps"
+
+
+class NoRetry(PlannerError):
+    """No goal can be made of what is kept of a plan; `code` says why."""
+
+    def __init__(self, code: str, detail: str) -> None:
+        super().__init__(detail)
+        self.code = code
+
+
+class Retry(NamedTuple):
+    """A goal under an id of its own, and what of the old one is missing in it, as JSON pointers."""
+
+    body: dict[str, Any]
+    left_out: list[str]
+
+
+def retry_of(plan_id: str, state: str, kept: Mapping[str, Any], left_out: Sequence[str] | None, goal_id: str) -> Retry:
+    """Make a goal of what is kept of a plan's goal; raises NoRetry."""
+    if state not in PLAN_ENDS:
+        detail = f"{plan_id} is {state}: only a plan that has ended is retried. `planner cancel` ends it."
+        raise NoRetry("plan_not_ended", detail)
+    if left_out is None:
+        detail = f"{plan_id} was made by a version that did not note what it left out of its goal"
+        raise NoRetry("goal_not_kept", f"{detail}: submit the goal again.")
+    if STEPS in left_out:
+        detail = f"The steps that the goal of {plan_id} brought along cannot be told any more: submit it again."
+        raise NoRetry("goal_not_kept", detail)
+    context = kept.get("context", {})
+    missing = [each for each in left_out if not context.get(each.removeprefix("/context/"))]
+    return Retry({**kept, "goal_id": goal_id, "retry_of": plan_id}, missing)
+
+
+def with_changes(body: Mapping[str, Any], *, tokens: int | None, base_sha: str | None) -> dict[str, Any]:
+    """Give a goal another limit of tokens, or another commit to begin at, where that is said."""
+    limits = {"limits": {**body.get("limits", {}), "tokens": tokens}} if tokens is not None else {}
+    context = {"context": {**body.get("context", {}), "base_sha": base_sha}} if base_sha is not None else {}
+    return {**body, **limits, **context}

@@ -1,0 +1,55 @@
+"""What plans claim of a repository's files, as `lua/file_claims.lua` reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from schemas import codec
+from schemas.plan import OverlapView
+from tasks.plan.changeset import claims_name
+from tasks.plan.file_claims import FileClaims
+from tasks.plan.snapshot import NOTE
+from tasks.policy import overlaps
+from worker.store import functions
+from worker.store.keys import Partition
+
+OVERLAPS = NOTE + overlaps.NOTE  # the field of a plan's steps in which they are kept
+
+
+class ClaimsAsk(NamedTuple):
+    """Of which files claims are to be read, beside those of the plan that asks.
+
+    With `deep` those of every plan are that is met on the way, so that all is known who waits for whom.
+    """
+
+    tenant: str
+    repo: str
+    files: Iterable[str] = ()
+    deep: bool = False
+
+
+def read_call(partition: Partition, ask: ClaimsAsk, plan_id: str = "") -> tuple[Any, ...]:
+    """Make the call that reads claims for a plan, or for one that is yet to be."""
+    keys = (partition.timers, partition.claims_of(claims_name(ask.tenant, ask.repo)))
+    return ("FCALL", functions.READ_CLAIMS, len(keys), *keys, plan_id, int(ask.deep), *ask.files)
+
+
+def read_overlaps(note: bytes | None) -> tuple[OverlapView, ...]:
+    """Read what is kept of the overlaps that a plan met; nothing where it met none."""
+    return tuple(
+        OverlapView(file=each["file"], plans=each["plans"], circle=each.get("circle", False))
+        for each in codec.loads(note or b"[]")
+    )
+
+
+def decode(reply: Any) -> FileClaims:
+    """Decode the reply to it."""
+    files, plans = reply
+    return FileClaims(
+        {file.decode(): claims.decode() for file, claims in zip(files[::2], files[1::2], strict=True)},
+        {
+            plan.decode(): [file.decode() for file in theirs]
+            for plan, theirs in zip(plans[::2], plans[1::2], strict=True)
+        },
+    )

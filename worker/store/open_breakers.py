@@ -1,0 +1,55 @@
+"""Reads which repositories their breakers have paused, and when each of these lets the next step through."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from redis import Redis
+from redis.exceptions import NoPermissionError
+
+from schemas.plan import BreakerView
+from schemas.times import rfc3339
+from tasks.base.series import series_name
+from tasks.handlers.breaker import Breaker, next_probe
+from worker.store.keys import Partition
+
+
+def read_all(client: Redis, partitions: int) -> list[BreakerView]:
+    """Read the open breakers of all partitions, by tenant and repository; none for a user who may not read them."""
+    pipeline = client.pipeline(transaction=False)
+    pipeline.time()
+    for number in range(partitions):
+        pipeline.hvals(Partition(number).breakers)
+    try:
+        clock, *found = pipeline.execute()
+    except NoPermissionError:
+        return []
+    known = (Breaker.decode(raw) for records in found for raw in records)
+    views = [_view(each, clock) for each in known if not each.closing]
+    return sorted(views, key=lambda view: (view.tenant, view.repo))
+
+
+def read_of(client: Redis, partition: Partition, tenant: str, repo: str, paused_by: str) -> BreakerView | None:
+    """Read the breaker of a repository where it is what a plan is paused by."""
+    pipeline = client.pipeline(transaction=False)
+    pipeline.time()
+    pipeline.hget(partition.breakers, series_name(tenant, repo))
+    try:
+        clock, raw = pipeline.execute()
+    except NoPermissionError:
+        return None
+    known = Breaker.decode(raw) if raw else None
+    return _view(known, clock) if known and known.why in paused_by else None
+
+
+def _view(known: Breaker, clock: Any) -> BreakerView:
+    seconds, microseconds = clock
+    at = next_probe(known, seconds * 1000 + microseconds // 1000)
+    return BreakerView(
+        tenant=known.tenant,
+        repo=known.repo,
+        reason=known.why,
+        since=rfc3339(known.at),
+        next_probe_at=None if at is None else rfc3339(at),
+        probe=known.plan or None,
+    )
