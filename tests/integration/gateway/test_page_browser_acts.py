@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
@@ -33,7 +32,7 @@ from worker.store.dead_entry import Filter
 
 pytestmark = pytest.mark.outages
 
-PLANS, STEPS = 50, 20  # which take some seconds
+ROUNDS, PLANS, STEPS = 5, 10, 20
 WATCH_LIST = """() => {
   window.changed = [];
   const watch = new MutationObserver(() => changed.push(performance.now()));
@@ -243,18 +242,17 @@ def test_a_list_follows_fifty_plans_and_changes_at_most_twice_a_second(
     page.evaluate(WATCH_LIST)
     worker = spawn(worker_command("solo"), redis_url, tmp_path / "worker.log")
     try:
-        publish(redis, 0, PLANS, STEPS)
-        controllers = threading.Thread(target=lambda: fleet.work(redis, PLANS * STEPS), daemon=True)
-        controllers.start()
-        expect(page.locator("#counts")).to_contain_text("EXECUTING", timeout=60_000)
-        expect(page.locator("#counts a", has_text="COMPLETED").locator("b")).to_have_text(f"{PLANS}", timeout=120_000)
-        expect(page.locator("#list .state.COMPLETED")).to_have_count(PLANS)
-        controllers.join(30)
+        for done in range(0, ROUNDS * PLANS, PLANS):
+            publish(redis, done, PLANS, STEPS)
+            fleet.work(redis, PLANS * STEPS)
+            completed = page.locator("#counts a", has_text="COMPLETED").locator("b")
+            expect(completed).to_have_text(f"{done + PLANS}", timeout=60_000)
+            expect(page.locator("#list .state.COMPLETED")).to_have_count(done + PLANS)
     finally:
         kill(worker)
 
     changed: list[float] = page.evaluate("changed")
-    assert len(changed) > 2
+    assert len(changed) >= ROUNDS
     assert min(after - before for before, after in pairwise(changed)) >= LEAST_MS
 
 
