@@ -23,6 +23,9 @@ GRACE_MS = 60_000  # for the plan that was chosen to start its step; then anothe
 LOOK_MS = 30_000  # between two looks for a plan that has a step to be let through
 LONGEST_MS = 4 * 3_600_000  # a probe of which nothing was heard for so long is taken for failed
 MAX_PLANS = 8  # of those that failed alike, which are asked first
+PROVED = "the step that was let through succeeded"
+TURNED_OFF = "breakers are turned off"
+NO_PLAN = "no plan of the repository is left of which a step could be let through"
 
 
 class Terms(NamedTuple):
@@ -112,11 +115,12 @@ class What(StrEnum):
 
 
 class Next(NamedTuple):
-    """What is to be done, what becomes of the breaker by that, and when it is looked at again, ms."""
+    """What is to be done, what becomes of the breaker by that, when it is looked at again, ms, and why it closes."""
 
     what: What
     breaker: Breaker | None = None
     look: int = 0
+    why: str = ""
 
 
 class Seen(NamedTuple):
@@ -139,7 +143,7 @@ def decide(seen: Seen, whose: tuple[str, str], now: int, terms: Terms) -> Next:
     if not seen.stands:
         return Next(What.FORGET)
     if not terms.plans:
-        return Next(What.CLOSE, replace(breaker, closing=True, told=False), now)
+        return close(breaker, TURNED_OFF, now)
     if not breaker.told:
         return Next(What.REMIND, replace(breaker, told=True), now)
     if breaker.token:
@@ -166,7 +170,12 @@ def _follow(breaker: Breaker, probe: tuple[int, ProbeNews] | None, now: int, ter
         return Next(What.CHANGE, replace(free, due=at + terms.probe_ms), now)
     if breaker.verifies and not news.verifies:  # it shows nothing: the plan goes on to the step that does
         return Next(What.CHANGE, replace(free, due=now, first=breaker.plan), now)
-    return Next(What.CLOSE, replace(breaker, closing=True, told=False), now)
+    return close(breaker, PROVED, now)
+
+
+def close(breaker: Breaker, why: str, now: int) -> Next:
+    """Lift the pause; failures are counted anew from then on."""
+    return Next(What.CLOSE, replace(breaker, closing=True, told=False), now, why)
 
 
 def next_probe(breaker: Breaker, now: int) -> int | None:

@@ -374,7 +374,7 @@ class UnitOfWork:
         if snapshot.leases:
             expired = [said[1] for said in self.inputs if said[0] == "expired"]
             if leases := {step: [*snapshot.leases[step]] for step in expired if step in snapshot.leases}:
-                around["leases"] = leases
+                around["leases"] = around.get("leases", {}) | leases
         return around
 
     def _has_input(self, *names: str) -> bool:

@@ -15,6 +15,7 @@ from tasks.base.series import series_name
 from tasks.plan.changeset import CountedFailure, ProbeNews
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import PAUSED, UnitOfWork
+from tasks.policy import overlaps
 from tasks.text.fields import fit, flatten
 
 MAX_TOLD = 160  # characters of what went wrong
@@ -49,7 +50,7 @@ def lets_through(unit: UnitOfWork) -> bool:
     standing, token = snapshot.standing, snapshot.probe
     if not token or standing is None or standing.command_id != token.rpartition(".")[0]:
         return False
-    if plan.paused or not plan.held.startswith(PAUSED) or snapshot.short_of_memory:
+    if plan.paused or not plan.held.startswith(PAUSED) or snapshot.short_of_memory or overlaps.why_held(plan):
         return False
     is_used = PROBE in plan.halting or plan.halting.get(PROBED) == token
     return not is_used and not any(grant.exhausted and grant.left <= 0 for grant in snapshot.grants.values())
@@ -61,6 +62,18 @@ def first_choice(steps: Iterable[Step]) -> list[Step]:
     return sorted(
         known, key=lambda step: (not step.status.signature, not step.facts["verify_tools"], step.status.index)
     )
+
+
+def find_unclaimed(unit: UnitOfWork) -> Step | None:
+    """Find an attempt to let through that waits for a controller, which may not claim it while the plan is paused.
+
+    None where a controller works on the plan, or the leases were not read.
+    """
+    snapshot = unit.snapshot
+    leases = [snapshot.leases.get(step_id) for step_id in snapshot.active]
+    if any(lease is None or lease.claimed for lease in leases):
+        return None
+    return next(iter(first_choice([snapshot.steps[name] for name in snapshot.active if name in snapshot.steps])), None)
 
 
 def note_start(unit: UnitOfWork, step: Step) -> None:

@@ -134,24 +134,32 @@ def _on_pre_step_ended(unit: UnitOfWork, step: Step, ended: Step, *, satisfied: 
 def dispatch(unit: UnitOfWork) -> None:
     """Start ready steps in order while slots, files and budgets allow; an attempt holds its files until it ends."""
     plan, snapshot = unit.plan, unit.snapshot
-    is_probing = unit.is_stopped and breaker.lets_through(unit)
-    if (
-        not unit.ready
-        or (unit.is_stopped and not is_probing)
-        or plan.state not in (READY, EXECUTING)
-        or (plan.backoffs and handing_back.is_crowded(plan))
-    ):
+    if plan.state not in (READY, EXECUTING) or (plan.backoffs and handing_back.is_crowded(plan)):
         return
-    if is_probing:
-        _start_steps(unit, breaker.first_choice(unit.ready.values()), 1)
-        for one in unit.change.dispatches:
-            breaker.note_start(unit, snapshot.steps[one.step_id])
+    if unit.is_stopped:
+        if breaker.lets_through(unit):
+            _let_through(unit)
+        return
+    if not unit.ready:
         return
     slots, started = plan.head.limits["max_parallel"] or 1, unit.change.dispatches
     _start_steps(unit, sorted(unit.ready.values(), key=lambda step: step.status.index), MAX_DISPATCHES)
     if len(snapshot.active) < slots and (snapshot.ready_beyond or len(started) >= MAX_DISPATCHES):
         unit.change.more |= bool(started)  # the rest of the queue is read in a next look
         unit.change.wider = not started
+
+
+def _let_through(unit: UnitOfWork) -> None:
+    """Start one step although the plan is paused, or have a controller claim one that was handed out before."""
+    if step := breaker.find_unclaimed(unit):
+        unit.inputs.append(["let through", step.step_id, step.status.attempt])
+        unit.around["leases"] = {name: [*lease] for name, lease in unit.snapshot.leases.items()}
+        unit.change.actions[step.step_id] = "continue"
+        breaker.note_start(unit, step)
+        return
+    _start_steps(unit, breaker.first_choice(unit.ready.values()), 1)
+    for one in unit.change.dispatches:
+        breaker.note_start(unit, unit.snapshot.steps[one.step_id])
 
 
 def _start_steps(unit: UnitOfWork, steps: Sequence[Step], most: int) -> None:

@@ -205,8 +205,8 @@ def keep_time(unit: UnitOfWork) -> None:
         unit.wake_at(wall_clock_ends(plan) or unit.snapshot.now)
     if unit.is_paused != unit.was_paused:
         action = "pause" if unit.is_paused else "continue"
-        started = {one.step_id for one in unit.change.dispatches}
-        unit.change.actions = {step_id: action for step_id in unit.snapshot.active if step_id not in started}
+        told = {one.step_id for one in unit.change.dispatches} | unit.change.actions.keys()
+        unit.change.actions |= {step_id: action for step_id in unit.snapshot.active if step_id not in told}
 
 
 def wall_clock_ends(plan: PlanRecord) -> int | None:

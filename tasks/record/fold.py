@@ -23,7 +23,7 @@ from tasks.record.surroundings import Surroundings, clocks_of, leases_of
 CLOCKS = frozenset(
     {
         *("expired", "backoff over", "outage", "wall clock over", "approval over", "answer over", "delivery over"),
-        *("file wait", "file wait over"),
+        *("file wait", "file wait over", "let through"),
     }
 )
 
@@ -96,9 +96,10 @@ class Fold:
 def _decide(line: Line, view: Snapshot) -> Changeset:
     if orders := [Command.model_validate(said[1]) for said in line["in"] if said[0] == "command"]:
         return commands.apply(view, orders)
-    if "clocks" in line.get("around", ()) or CLOCKS.intersection(said[0] for said in line["in"]):
+    reports = [_report(*said[1:]) for said in line["in"] if said[0] == "outcome"]
+    if not reports and ("clocks" in line.get("around", ()) or CLOCKS.intersection(said[0] for said in line["in"])):
         return upkeep.apply(view, clocks_of(view, line))
-    return outcomes.apply(view, [_report(*said[1:]) for said in line["in"] if said[0] == "outcome"])
+    return outcomes.apply(view, reports)
 
 
 def _take_from(line: Line, view: Snapshot) -> None:

@@ -1,12 +1,11 @@
 """The plan cache: what a drafter answered for a plan that was completed answers a goal which asks the same again.
 
 Kept is the answer, not the plan: it is judged again like any answer, and becomes steps of the goal at hand. Two goals
-ask the same where all that their drafter is told is the same; of the sentence its words are.
+ask the same where all that their drafter is told is the same; of the sentence only the blanks between words may differ.
 """
 
 from __future__ import annotations
 
-import re
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -28,8 +27,6 @@ APART: dict[str, Any] = {
     **dict.fromkeys(("delivery", "retry_of", "callback", "traceparent", "steps"), True),
     "context": {"base_sha", "files"},
 }
-
-_WORD = re.compile(r"[^\W_]+")
 
 
 class CachedDraft(NamedTuple):
@@ -67,7 +64,7 @@ def context_of(goal: Goal, catalogue: Catalogue, setting: Setting, drafter: str)
 
 def field_of(context: str, sentence: str) -> str:
     """Name the place of a goal's answer among those of its repository."""
-    words = " ".join(_WORD.findall(sentence.casefold()))
+    words = " ".join(sentence.split())
     return f"{context} {_digest(words.encode(errors='surrogatepass'))}"
 
 

@@ -19,6 +19,7 @@ from tests.conftest import wait_until
 from tests.support import launch
 from tests.support.faults import HASTE, kill, spawn
 from tests.support.plain import held_on
+from tests.support.planner import obeying
 from tests.support.replay import export_of
 from tests.support.shop import BROKEN, HOME, REPO, STEPS, Shop
 from worker.engine.breakers import Breakers
@@ -86,6 +87,82 @@ def test_forty_plans_on_a_broken_base_burn_a_bounded_number_of_attempts(shop: Sh
     # the first of each plan was on its way before the fifth failed; then what those that failed started, and probes
     assert burnt <= 40 + 5 + 20
     assert all(shop.planner.view(plan_id).state == "EXECUTING" for plan_id in plans)
+
+
+def test_an_attempt_that_waits_for_its_controller_is_let_through(shop: Shop) -> None:
+    """Every plan has its next attempt in a queue already, of which controllers may not claim any."""
+    for _ in range(5):
+        shop.submit()
+    for spec in shop.take():
+        shop.fail(spec)
+    waiting = shop.take()
+    shop.sweep()
+    assert [shop.heartbeat(spec) for spec in waiting] == ["pause"] * 5
+
+    claimed: list[dict[str, Any]] = []
+
+    def looked() -> bool:
+        shop.sweep()
+        claimed.extend(spec for spec in waiting if shop.heartbeat(spec) == "continue")
+        return bool(claimed)
+
+    wait_until(looked, 30, "an attempt may be claimed")
+    shop.sweep()
+    assert [shop.heartbeat(spec) for spec in waiting].count("continue") == 1
+    shop.succeed(claimed[0])
+
+    assert shop.pause() is None
+    shop.sweep()
+    assert [shop.heartbeat(spec) for spec in waiting if spec != claimed[0]] == ["continue"] * 4
+    held = held_on(shop.redis, HOME, claimed[0]["plan_id"])
+    held.log.extend(shop.redis.lrange(HOME.plan(claimed[0]["plan_id"]).log, 0, -1))
+    found = replays.replay(RecordedPlan.read(export_of(held)))
+    assert (found.result, found.parts, found.why) == (replays.Result.EQUAL, (), "")
+
+
+def test_it_closes_once_no_plan_is_left_that_could_show_anything(shop: Shop) -> None:
+    specs = shop.break_base()
+    for number, spec in enumerate(specs):
+        command(shop, "cancel", number, scope="plan", plan_id=spec["plan_id"])
+    with obeying(shop.planner.container):
+        plans = [spec["plan_id"] for spec in specs]
+        wait_until(lambda: all(shop.planner.view(plan).state == "HALTED" for plan in plans), 30, "all plans end")
+
+    def closed() -> bool:
+        shop.sweep()
+        return shop.pause() is None
+
+    wait_until(closed, 30, "the breaker closes")
+
+    (told,) = shop.told("repository.resumed")
+    assert told["reason"] == "no plan of the repository is left of which a step could be let through"
+    shop.sweep()
+    assert shop.redis.exists(HOME.breakers, HOME.breakers_due, HOME.probes) == 0
+
+
+def test_a_probe_that_ends_after_a_person_lifted_the_pause_leaves_nothing_behind(shop: Shop) -> None:
+    shop.break_base()
+    probe = shop.let_through()
+    command(shop, "resume", 1, scope="repository", target=REPO)
+    shop.sweep()
+
+    shop.succeed(probe)
+
+    shop.sweep()
+    assert shop.redis.exists(HOME.breakers, HOME.breakers_due, HOME.probes) == 0
+
+
+def test_what_a_newer_version_adds_behind_a_failure_is_passed_over(shop: Shop) -> None:
+    shop.break_base(plans=4)
+    (series,) = [key.decode().rpartition("failed:")[2] for key in shop.redis.keys("*breaker:failed:*")]
+    key = HOME.counted_failures(series)
+    for about, at in shop.redis.zrange(key, 0, -1, withscores=True):
+        shop.redis.zrem(key, about)
+        shop.redis.zadd(key, {codec.dumps([*codec.loads(about), {"newer": 1}]): at})
+
+    shop.break_base(plans=1)
+
+    assert shop.pause()
 
 
 def test_another_tenants_repository_of_the_same_name_goes_on(shop: Shop) -> None:

@@ -9,6 +9,10 @@ from typing import Any
 from schemas import codec
 from schemas.command import Command
 from schemas.step import PlannedStep
+from tasks.handlers import breaker
+from tasks.handlers.breaker import Terms
+from tasks.handlers.bulk_commands import breaker_pause
+from tasks.plan.changeset import CountedFailure
 from tasks.plan.file_claims import FileClaims
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.policy.overlaps import NOTE
@@ -68,6 +72,16 @@ class Neighbours:
         body: dict[str, Any] = {"command_id": f"c-{self.commands}", "command": name, "plan_id": plan.plan_id}
         body |= {"scope": "step" if step else "plan", "step_id": step, "actor": "ada", "reason": "why"}
         return Command.model_validate(body)
+
+    def let_through(self, plan: Running) -> None:
+        """Pause the repository by its breaker, which lets a step of the plan through."""
+        failed = CountedFailure("a", True, plan.plan_id, "s", 1, "TEST_REGRESSION", "it broke")
+        now = self.store.now
+        tripped = breaker.find_trip([breaker.Failure(now, failed)], ("acme", REPO), now, Terms(plans=1))
+        assert tripped
+        given = breaker.give(tripped, [plan.plan_id], now)
+        assert given
+        self.store.hash(PARTITION.scopes)[breaker_pause("acme", REPO)] = given.pause(Terms())
 
     def sweep(self) -> None:
         """Look at every plan whose timer has run out, until none has."""

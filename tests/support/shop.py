@@ -8,6 +8,7 @@ from schemas import codec
 from tasks.handlers import bulk_commands
 from tests.conftest import wait_until
 from tests.support.planner import Planner
+from worker.store.functions import HEARTBEAT
 from worker.store.keys import CONTROLLERS, Partition
 
 HOME = Partition(0)
@@ -40,6 +41,12 @@ class Shop:
     def fail(self, spec: dict[str, Any], trace: str = BROKEN, category: str = "TEST_REGRESSION") -> None:
         evidence = {"category": category, "stack_trace_head": trace}
         self._report(spec, success=False, tests_passed=False, failure_evidence=evidence)
+
+    def heartbeat(self, spec: dict[str, Any]) -> str:
+        """Ask what becomes of an attempt, as its controller does."""
+        call = ("FCALL", HEARTBEAT, 1, spec["lease_key"], spec["attempt"], spec["lease"], "fleet")
+        action, *_ = self.redis.execute_command(*call)
+        return str(action.decode())
 
     def succeed(self, spec: dict[str, Any]) -> None:
         self._report(spec, success=True, tests_passed=True, touched_files=spec["allowed_files"])

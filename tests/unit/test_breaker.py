@@ -108,8 +108,10 @@ def test_the_time_of_the_next_probe_is_known_unless_one_is_out(
     assert breaker.next_probe(tripped(**more), now) == next_probe
 
 
-def test_a_breaker_that_was_turned_off_closes() -> None:
-    assert breaker.decide(Seen(tripped(), True, []), WHOSE, NOW, Terms(0)).what is What.CLOSE
+def test_a_breaker_that_was_turned_off_closes_and_says_so() -> None:
+    found = breaker.decide(Seen(tripped(), True, []), WHOSE, NOW, Terms(0))
+
+    assert (found.what, found.why) == (What.CLOSE, "breakers are turned off")
 
 
 def test_plans_have_their_turns_those_that_failed_alike_first() -> None:

@@ -180,6 +180,19 @@ def test_a_pause_is_told_before_a_wait_for_files(here: Neighbours) -> None:
     assert second.active
 
 
+def test_a_breaker_lets_nothing_through_of_a_plan_that_waits_for_files(here: Neighbours) -> None:
+    first = here.begin(a_step("a", files=[A]))
+    second = here.begin(a_step("x", files=[A]))
+    here.let_through(second)
+    second.look()
+
+    assert second.record.held.startswith("pause of repository")
+    assert (second.state, dict(second.active)) == ("READY", {})
+    here.succeed(first, "a")
+    second.look()
+    assert list(second.active) == ["x"]
+
+
 def test_a_plan_of_which_every_step_is_skipped_ends_while_it_waits(here: Neighbours) -> None:
     first = here.begin(a_step("a", files=[A]))
     second = here.begin(a_step("a", files=[A]))

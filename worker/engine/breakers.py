@@ -7,7 +7,7 @@ not, and of two one does it. What comes behind, reminding plans, is done again u
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -17,12 +17,13 @@ from redis import Redis
 from schemas import codec
 from schemas.base import PlanState
 from schemas.event import event_type
-from schemas.stored import PlanHead
+from schemas.stored import FILE_WAITS, PlanHead
 from schemas.times import rfc3339
 from tasks.base.batches import batches
 from tasks.handlers import breaker, bulk_commands
 from tasks.handlers.breaker import Breaker, Failure, Next, Seen, Terms, What
 from tasks.plan.changeset import CountedFailure, ProbeNews
+from tasks.policy.overlaps import WHOLE_PLAN
 from worker.store import functions
 from worker.store.commit_calls import EVENTS_CAP
 from worker.store.keys import Partition, list_name
@@ -35,6 +36,7 @@ PAGE = 64  # repositories that are looked at together
 PLANS_AT_ONCE = 256
 MOST_ROUNDS = 8  # of one repository, before others have their turn
 LIVE = (PlanState.EXECUTING, PlanState.READY)
+OF_FAILURE, OF_PROBE = len(CountedFailure._fields), len(ProbeNews._fields)  # a newer version may add others behind
 
 
 class _Read(NamedTuple):
@@ -92,7 +94,7 @@ class Breakers:
         raw, standing, probe, due, failures = pipeline.execute()
         known = Breaker.decode(raw) if raw else None
         stands = bool(known and standing and codec.loads(standing)["command_id"] == known.id)
-        counted = [Failure(int(at), CountedFailure(*codec.loads(about))) for about, at in failures]
+        counted = [Failure(int(at), CountedFailure(*codec.loads(about)[:OF_FAILURE])) for about, at in failures]
         seen = Seen(known, stands, counted, _read_probe(probe))
         return _Read(series, pause, raw or b"", f"was {due:.0f}" if due is not None else "was ", seen)
 
@@ -113,7 +115,10 @@ class Breakers:
 
     def _give(self, read: _Read, known: Breaker, look: int) -> bool:
         """Have a plan start a step, if there is one."""
-        given = breaker.give(known, self._able(known), self._now())
+        live = self._live(known)
+        if not live:
+            return self._do(read, breaker.close(known, breaker.NO_PLAN, self._now()))
+        given = breaker.give(known, self._able(live), self._now())
         if given is None:
             self._put(read, read.raw, look)
             return False
@@ -130,7 +135,7 @@ class Breakers:
         closes, trips = found.what is What.CLOSE, found.what is What.TRIP
         events: tuple[Any, ...] = ()
         if closes or trips:
-            why = known.why if trips else "the step that was let through succeeded"
+            why = known.why if trips else found.why
             kind = event_type("repository.paused") if trips else event_type("repository.resumed")
             events = (kind, self._event(known, why))
         pause = b"" if closes else known.pause(self.terms)
@@ -181,21 +186,33 @@ class Breakers:
             ours += [plan for plan, head in heads if head and PlanHead.decode(head).tenant == known.tenant]
         return ours
 
-    def _able(self, known: Breaker) -> list[str]:
-        """Find the plans of a repository that have a step to start and none in flight."""
+    def _able(self, plans: Sequence[str]) -> list[str]:
+        """Find the plans on which no controller works, and of which a step can start or waits to be claimed."""
         able = []
-        for page in batches(self._live(known), PLANS_AT_ONCE):
+        for page in batches(plans, PLANS_AT_ONCE):
             pipeline = self.client.pipeline(transaction=False)
             for plan_id in page:
                 k = self.partition.plan(plan_id)
                 pipeline.zcard(k.ready)
-                pipeline.hlen(k.active)
+                pipeline.hkeys(k.active)
                 pipeline.hget(k.plan, "live")
             found = pipeline.execute()
-            for plan_id, ready, active, live in zip(page, found[::3], found[1::3], found[2::3], strict=True):
-                if ready and not active and not codec.loads(live or b"{}").get("paused"):
-                    able.append(plan_id)
+            waiting: dict[str, list[bytes]] = {
+                plan_id: active
+                for plan_id, ready, active, live in zip(page, found[::3], found[1::3], found[2::3], strict=True)
+                if (ready or active) and not _is_kept_back(codec.loads(live or b"{}"))
+            }
+            at_work = self._at_work(waiting)
+            able += [plan_id for plan_id in waiting if plan_id not in at_work]
         return able
+
+    def _at_work(self, active: Mapping[str, Sequence[bytes]]) -> set[str]:
+        """Find the plans of whose steps in flight a controller has claimed one."""
+        pipeline = self.client.pipeline(transaction=False)
+        asked = [(plan_id, step.decode()) for plan_id, steps in active.items() for step in steps]
+        for plan_id, step_id in asked:
+            pipeline.hget(self.partition.lease_prefix(plan_id) + step_id, "claimed")
+        return {plan_id for (plan_id, _), claimed in zip(asked, pipeline.execute(), strict=True) if claimed}
 
     def _remind(self, plans: Sequence[str]) -> None:
         for page in batches(plans, PLANS_AT_ONCE):
@@ -203,6 +220,11 @@ class Breakers:
             functions.call(self.client, *call)
 
 
+def _is_kept_back(live: Mapping[str, Any]) -> bool:
+    """Whether a person paused the plan or it waits for files of others, so that the breaker's pause is not all."""
+    return bool(live.get("paused")) or WHOLE_PLAN in live.get("halting", {}).get(FILE_WAITS, {})
+
+
 def _read_probe(raw: bytes | None) -> tuple[int, ProbeNews] | None:
     at, _, news = (raw or b"").partition(b" ")
-    return (int(at), ProbeNews(*codec.loads(news))) if news else None
+    return (int(at), ProbeNews(*codec.loads(news)[:OF_PROBE])) if news else None

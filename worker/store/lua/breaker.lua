@@ -6,7 +6,12 @@
 local function change_breaker(keys, args)
   local prefix, series = breaker_prefix(keys[2]), args[1]
   if (redis.call('HGET', prefix, series) or '') ~= args[2] then return 0 end
-  if args[3] ~= '' then redis.call('HSET', prefix, series, args[3]) else redis.call('HDEL', prefix, series) end
+  if args[3] ~= '' then
+    redis.call('HSET', prefix, series, args[3])
+  else
+    redis.call('HDEL', prefix, series)
+    redis.call('HDEL', prefix .. ':probes', series) -- one that ended after a person had lifted the pause
+  end
   if args[5] ~= '-' then
     if args[5] ~= '' then redis.call('HSET', keys[1], args[4], args[5]) else redis.call('HDEL', keys[1], args[4]) end
     redis.call('HINCRBY', keys[1], 'orders', 1)
