@@ -22,7 +22,7 @@ MOST_RECALLED = 20  # tests that a plan is told
 MOST_DROPPED = 50  # counters that one commit drops
 MAX_TEST = 300  # characters of a test's name
 
-INDEX = "tests"  # the counters that name the repositories
+COUNTERS = "tests"  # what the names of all of these counters begin with
 _FIELD = re.compile(r"(\d{1,7}) (.+)", re.DOTALL)
 
 
@@ -46,17 +46,12 @@ NOTHING = Recalled()
 
 def counters_of(tenant: str, repo: str) -> str:
     """Name the counters of a tenant's repository."""
-    return f"{INDEX}:{place_of(tenant, repo)}"
+    return f"{COUNTERS}:{quote(tenant, safe='', errors='replace')}:{quote(repo, safe='', errors='replace')}"
 
 
-def place_of(tenant: str, repo: str) -> str:
-    """Name a tenant's repository in the index."""
-    return f"{quote(tenant, safe='', errors='replace')}:{quote(repo, safe='', errors='replace')}"
-
-
-def repository_at(place: str) -> tuple[str, str]:
-    """Read the tenant and the repository of a name in the index."""
-    tenant, _, repo = place.partition(":")
+def repository_of(counters: str) -> tuple[str, str]:
+    """Read the tenant and the repository whose counters are called so."""
+    _, tenant, repo = counters.split(":")
     return unquote(tenant), unquote(repo)
 
 

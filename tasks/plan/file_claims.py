@@ -35,11 +35,14 @@ class FileClaims:
     """What was read of the claims in one repository.
 
     `files` has the claims of each file that somebody claims, among those that were read; `plans` the files of the plans
-    that were looked at: of the plan that asks, and of those that wait, where that was asked for.
+    that were looked at: of the plan that asks, and of those that wait, where that was asked for. `asked` are the files
+    that were asked for, None for all that matter; `deep` says whether it was asked who waits for whom.
     """
 
     files: Mapping[str, str] = field(default_factory=dict)
     plans: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    asked: frozenset[str] | None = field(default=None, compare=False)
+    deep: bool = field(default=True, compare=False)
 
     @classmethod
     def read(cls, told: Mapping[str, Any]) -> FileClaims:
@@ -50,6 +53,10 @@ class FileClaims:
         """Tell what was read, for a plan's log."""
         told = {"files": dict(self.files), "plans": {plan: list(files) for plan, files in self.plans.items()}}
         return {name: part for name, part in told.items() if part}
+
+    def knows(self, files: Iterable[str], *, deep: bool) -> bool:
+        """Whether the claims of these files were read, and as deep."""
+        return self.deep >= deep and (self.asked is None or self.asked.issuperset(files))
 
     def of(self, file: str) -> list[FileClaim]:
         """List the claims on a file, in their order."""

@@ -16,7 +16,7 @@ from schemas.base import Mode
 from schemas.base import StepState as S
 from schemas.outcome import Outcome
 from tasks.base.policy_version import ChangedRule
-from tasks.memory.flaky_tests import INDEX, Recalled, counter_of, counters_of, place_of
+from tasks.memory.flaky_tests import Recalled, counter_of, counters_of
 from tasks.plan.changeset import HistoryChange
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
@@ -84,4 +84,3 @@ def learn(unit: UnitOfWork, step: Step, *, turned: bool, excused: bool) -> None:
     if counters:
         name = counters_of(head.tenant, head.repo)
         unit.change.history += [HistoryChange(name, counter, "", 1) for counter in dict.fromkeys(counters)]
-        unit.change.history.append(HistoryChange(INDEX, place_of(head.tenant, head.repo), "", 1))

@@ -210,13 +210,14 @@ def _mode(head: PlanHead) -> Overlap:
 
 
 def _read(unit: UnitOfWork, files: Iterable[str], *, deep: bool) -> FileClaims:
-    """Return what was read of claims; raises NeedsClaims where nothing was.
+    """Return what was read of claims; raises NeedsClaims where these files were not, or not as deep.
 
     The log keeps it where others claim anything: the plan's own claims alone make no difference to it.
     """
     claims, me = unit.snapshot.claims, unit.snapshot.plan_id
-    if claims is None:
-        raise NeedsClaims(frozenset(files), deep=deep)
+    wanted = frozenset(files)
+    if claims is None or not claims.knows(wanted, deep=deep):
+        raise NeedsClaims(wanted, deep=deep)
     if any(each.plan_id != me for file in claims.files if file for each in claims.of(file)):
         unit.around["claims"] = claims.tell()
     return claims

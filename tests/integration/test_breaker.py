@@ -165,6 +165,15 @@ def test_what_a_newer_version_adds_behind_a_failure_is_passed_over(shop: Shop) -
     assert shop.pause()
 
 
+def test_a_breaker_that_nobody_can_read_keeps_no_other_repository_from_its_own(shop: Shop) -> None:
+    shop.redis.hset(HOME.breakers, "acme other", "[]")
+    shop.redis.zadd(HOME.breakers_due, {"acme other": 1})
+
+    shop.break_base()
+
+    assert shop.pause()
+
+
 def test_another_tenants_repository_of_the_same_name_goes_on(shop: Shop) -> None:
     for number in range(8):
         shop.break_base(plans=1, tenant=("acme", "globex")[number % 2])

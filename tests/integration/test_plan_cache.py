@@ -138,10 +138,12 @@ def test_the_second_goal_asks_no_drafter_and_its_plan_is_a_fresh_one_that_says_s
     assert "drafted_from" not in codec.loads(recorded.lines[0])
 
 
-def test_the_same_words_are_the_same_goal_and_another_goal_asks_its_drafter(shop: Shop) -> None:
+def test_the_same_sentence_is_the_same_goal_and_another_goal_asks_its_drafter(shop: Shop) -> None:
     first = shop.done()
 
-    again = shop.done(sentence=f"{SENTENCE.upper()}!", context={"base_sha": "b" * 40, "files": ["src/new.py"]})
+    again = shop.done(
+        sentence=f"  {SENTENCE.replace(' ', '  ')}", context={"base_sha": "b" * 40, "files": ["src/new.py"]}
+    )
     shop.done(sentence=f"{SENTENCE}, please")
     shop.done(context={"failing_tests": ["tests/test_billing.py::test_sum"]})
 
@@ -236,7 +238,7 @@ def test_people_see_what_is_kept_and_have_it_forgotten(shop: Shop, monkeypatch: 
         "at": "",
     }
     assert "Round once" in shown.stdout
-    assert codec.loads(nobody.stdout) == {"forgotten": 0}
+    assert (nobody.exit_code, codec.loads(nobody.stdout)["code"]) == (3, "no_such_draft")
     assert unnamed.exit_code == 2
     assert codec.loads(forgotten.stdout) == {"forgotten": 1}
     assert gone.exit_code == 3

@@ -172,7 +172,7 @@ class MemoryStore:
                     open_files += plans[each.plan_id]
         if ask.deep and "" in claims:
             files[""] = claims[""]
-        return FileClaims(files, plans)
+        return FileClaims(files, plans, frozenset(ask.files), ask.deep)
 
     def _lives(self, plan_id: str) -> bool:
         state = self.keys.get(self.partition.plan(plan_id).plan, {}).get("state", b"REJECTED")

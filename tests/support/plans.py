@@ -274,7 +274,7 @@ class Running:
             except NeedsClaims as missing:
                 head = view.record.head
                 wanted = ClaimsAsk(head.tenant, head.repo or "", sorted(missing.files), missing.deep)
-                ask = ask._replace(claims=wanted)
+                ask = ask._replace(claims=wanted.more(ask.claims))
                 continue
             (verdict,) = self.store.commit([Write(change)])
             if isinstance(verdict, str) and verdict.startswith("full "):

@@ -9,15 +9,13 @@ import pytest
 from schemas.step import PlannedStep
 from schemas.times import DAY_MS
 from tasks.memory.flaky_tests import (
-    INDEX,
     MAX_DAYS,
     MOST_RECALLED,
     Recalled,
     counter_of,
     counters_of,
-    place_of,
     recall,
-    repository_at,
+    repository_of,
 )
 from tasks.record.recorded_plan import RecordedPlan
 from tasks.record.replay import Result, replay
@@ -79,7 +77,6 @@ def test_a_test_that_failed_and_passes_on_the_same_tree_is_left_to_later_plans_a
     succeed(plan, "tests")
 
     assert counters(plan) == {f"{TODAY} {FLAKY}": 1}
-    assert plan.store.hash(PARTITION.recall(INDEX)) == {place_of("default", SHOP): 1}
     assert told(a_plan(a_check("tests"), number=2, store=plan.store)) == {"flaky": [FLAKY]}
 
 
@@ -211,8 +208,8 @@ def test_what_is_recalled_is_sanitised_and_bounded() -> None:
 
 
 @pytest.mark.parametrize("repo", ["acme/shop", "git@example.com:a/b:c", "with space", "\u00fc"])
-def test_the_index_names_a_repository_so_that_it_can_be_read(repo: str) -> None:
-    assert repository_at(place_of("a:b", repo)) == ("a:b", repo)
+def test_counters_name_their_repository_so_that_it_can_be_read(repo: str) -> None:
+    assert repository_of(counters_of("a:b", repo)) == ("a:b", repo)
 
 
 def test_a_plan_with_memory_is_replayed_from_its_log_alone() -> None:

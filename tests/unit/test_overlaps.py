@@ -15,7 +15,7 @@ from tasks.policy import expansion
 from tasks.policy.overlaps import LOOK_MS
 from tasks.rules import budget
 from tests.support.overlapping import FILES, Neighbours
-from tests.support.plans import Running, a_check, a_goal, a_plan, a_step, plan_id
+from tests.support.plans import Running, a_check, a_goal, a_plan, a_report, a_step, plan_id
 from worker.store.plans import Write
 
 A, B, C, D = FILES
@@ -215,6 +215,17 @@ def test_a_goal_that_refuses_overlaps_is_rejected_with_the_plans_that_are_there(
     assert second.halt["evidence"]["unblock"].startswith("Others are at work on these files: ")
     assert here.claimed == {A: first.plan_id}
     assert here.begin(a_step("a", files=[B]), overlap="refuse").active
+
+
+def test_two_steps_that_end_at_once_may_both_add_steps_whose_files_are_claimed(here: Neighbours) -> None:
+    here.begin(a_step("a", files=[A, B]))
+    second = here.begin(a_step("x", files=[C]), a_step("y", files=[D]))
+    here.grows[second.plan_id, "x"] = [a_step("after-x", files=[A])]
+    here.grows[second.plan_id, "y"] = [a_step("after-y", files=[B])]
+
+    second.report(*[a_report(step, 1, second.active[step].lease) for step in "xy"])
+
+    assert sorted(waits(second)) == ["after-x", "after-y"]
 
 
 def test_a_step_that_is_added_waits_alone(here: Neighbours) -> None:

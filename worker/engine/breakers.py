@@ -64,8 +64,17 @@ class Breakers:
         pipeline.zrange(self.partition.breakers_due, 0, PAGE - 1, withscores=True)
         (seconds, microseconds), first = pipeline.execute()
         now = 1000 * seconds + microseconds // 1000
-        changed = [self._settle(series.decode()) for series, due in first if due <= now]
+        changed = [self._look_at(series.decode(), now) for series, due in first if due <= now]
         return any(changed)
+
+    def _look_at(self, series: str, now: int) -> bool:
+        """Look after one repository; what nobody can read of it is looked at later, and keeps no other waiting."""
+        try:
+            return self._settle(series)
+        except (ValueError, LookupError, TypeError, AttributeError):
+            log.exception("breaker unreadable", extra={"series": series})
+            self.client.zadd(self.partition.breakers_due, {series: now + breaker.LOOK_MS})
+            return False
 
     def _now(self) -> int:
         seconds, microseconds = self.client.time()

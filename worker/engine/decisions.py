@@ -167,7 +167,8 @@ class Decisions:
             work.extra |= self._named(plan.plan_id, missing.step_ids)
         else:
             head = plan.record.head
-            work.claims = ClaimsAsk(head.tenant, head.repo or "", sorted(missing.files), missing.deep)
+            ask = ClaimsAsk(head.tenant, head.repo or "", sorted(missing.files), missing.deep)
+            work.claims = ask.more(work.claims)
 
     def _named(self, plan_id: str, names: frozenset[str]) -> frozenset[str]:
         """Put the ids of the plan's steps in the place of EVERY_STEP."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from schemas import codec
@@ -25,8 +25,14 @@ class ClaimsAsk(NamedTuple):
 
     tenant: str
     repo: str
-    files: Iterable[str] = ()
+    files: Sequence[str] = ()
     deep: bool = False
+
+    def more(self, before: ClaimsAsk | None) -> ClaimsAsk:
+        """Ask for what was asked `before` as well."""
+        if before is None:
+            return self
+        return self._replace(files=sorted({*self.files, *before.files}), deep=self.deep or before.deep)
 
 
 def read_call(partition: Partition, ask: ClaimsAsk, plan_id: str = "") -> tuple[Any, ...]:
@@ -43,8 +49,8 @@ def read_overlaps(note: bytes | None) -> tuple[OverlapView, ...]:
     )
 
 
-def decode(reply: Any) -> FileClaims:
-    """Decode the reply to it."""
+def decode(reply: Any, ask: ClaimsAsk | None = None) -> FileClaims:
+    """Decode the reply to it; without `ask` all that matters was asked for."""
     files, plans = reply
     return FileClaims(
         {file.decode(): claims.decode() for file, claims in zip(files[::2], files[1::2], strict=True)},
@@ -52,4 +58,5 @@ def decode(reply: Any) -> FileClaims:
             plan.decode(): [file.decode() for file in theirs]
             for plan, theirs in zip(plans[::2], plans[1::2], strict=True)
         },
+        *((frozenset(ask.files), ask.deep) if ask else ()),
     )

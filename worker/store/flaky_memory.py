@@ -1,4 +1,4 @@
-"""What the planner remembers of flaky tests, in Redis: counters by repository, and an index of repositories."""
+"""What the planner remembers of flaky tests, in Redis: counters by repository."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from redis import Redis
 
-from tasks.memory.flaky_tests import INDEX, Sighting, counters_of, place_of, repository_at, sighting_of
+from tasks.memory.flaky_tests import COUNTERS, Sighting, counters_of, repository_of, sighting_of
 from worker.store.keys import Partition, bucket, partition_of
 
 MOST_COUNTERS = 1000  # of a repository, as commit.lua has it
@@ -15,23 +15,29 @@ KEPT_S = 180 * 86400  # without another one, likewise
 
 
 class Remembered(NamedTuple):
-    """A repository of which something is remembered."""
+    """A repository of which something is remembered: how many tests, and how often they were seen to be flaky."""
 
     tenant: str
     repo: str
+    tests: int
     sightings: int
 
 
 def list_repositories(client: Redis, partitions: int, tenant: str | None = None) -> Iterator[Remembered]:
-    """Yield the repositories, those of one tenant where it is named, by their names."""
+    """Yield the repositories, or those of one tenant, by their names; a walk over all keys finds them."""
     found: list[Remembered] = []
-    for number in range(partitions):
-        places: Any = client.hkeys(Partition(number).recall(INDEX))
-        for place in places:
-            owner, repo = repository_at(place.decode(errors="replace"))
-            if tenant in (None, owner) and (count := len(read(client, partitions, owner, repo))):
-                found.append(Remembered(owner, repo, count))
+    for owner, repo in {*_repositories(client, partitions)}:
+        if tenant in (None, owner) and (seen := read(client, partitions, owner, repo)):
+            found.append(Remembered(owner, repo, len({each.test for each in seen}), sum(each.times for each in seen)))
     yield from sorted(found)
+
+
+def _repositories(client: Redis, partitions: int) -> Iterator[tuple[str, str]]:
+    for number in range(partitions):
+        home = Partition(number).recall("")
+        pattern = f"{home}{COUNTERS}:*".replace("{", r"\{").replace("}", r"\}")
+        for key in client.scan_iter(match=pattern, count=1000):
+            yield repository_of(key.decode(errors="replace").removeprefix(home))
 
 
 def read(client: Redis, partitions: int, tenant: str, repo: str) -> list[Sighting]:
@@ -43,16 +49,14 @@ def read(client: Redis, partitions: int, tenant: str, repo: str) -> list[Sightin
 
 
 def forget(client: Redis, partitions: int, tenant: str, repo: str, test: str | None = None) -> int:
-    """Forget a tenant's repository, or one test of it; returns how many counters went."""
-    key = _key(partitions, tenant, repo)
+    """Forget a tenant's repository, or one test of it; returns how many tests that were."""
+    key, known = _key(partitions, tenant, repo), read(client, partitions, tenant, repo)
+    gone = [each for each in known if test in (None, each.test)]
     if test is None:
-        count: Any = client.hlen(key)
         client.delete(key)
-        client.hdel(_partition(partitions, repo).recall(INDEX), place_of(tenant, repo))
-        return int(count)
-    named = [f"{each.day} {each.test}" for each in read(client, partitions, tenant, repo) if each.test == test]
-    gone: Any = client.hdel(key, *named) if named else 0
-    return int(gone)
+    elif gone:
+        client.hdel(key, *[f"{each.day} {each.test}" for each in gone])
+    return len({each.test for each in gone})
 
 
 def add(client: Redis, partitions: int, tenant: str, repo: str, sightings: Iterable[Sighting]) -> int:
@@ -69,15 +73,9 @@ def add(client: Redis, partitions: int, tenant: str, repo: str, sightings: Itera
     if wanted:
         client.hset(key, items=[part for pair in wanted.items() for part in pair])
         client.expire(key, KEPT_S)
-        index = _partition(partitions, repo).recall(INDEX)
-        client.hincrby(index, place_of(tenant, repo), 1)
-        client.expire(index, KEPT_S)
     return left_out
 
 
-def _partition(partitions: int, repo: str) -> Partition:
-    return Partition(partition_of(f"plan_{bucket(repo)}-", partitions))
-
-
 def _key(partitions: int, tenant: str, repo: str) -> str:
-    return _partition(partitions, repo).recall(counters_of(tenant, repo))
+    home = Partition(partition_of(f"plan_{bucket(repo)}-", partitions))
+    return home.recall(counters_of(tenant, repo))

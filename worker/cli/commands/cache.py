@@ -33,7 +33,8 @@ def list_drafts(tenant: Tenant = None, repo: Repo = None, as_json: Json = False)
     [b]planner cache list --tenant acme --repo acme/shop[/b]
 
     Each was the draft of a plan that was completed. It answers goals of the same tenant and repository that ask the
-    same, for PLANNER_PLAN_CACHE_DAYS days. `planner show` says of a plan whose draft it got.
+    same, for PLANNER_PLAN_CACHE_DAYS days since; older ones answer nothing, and go when a newer one needs their place.
+    `planner show` says of a plan whose draft it got.
     """
     from worker.render.cached_drafts import draw_drafts
     from worker.store import cached_drafts
@@ -95,8 +96,9 @@ def forget_drafts(
     with open_link() as link:
         found = cached_drafts.read(link.client, link.partitions, tenant, repo)
         wanted = [each for each in found if plan_id in (None, each.draft.plan_id)]
-        if plan_id and not wanted:
-            raise Failure.of("no_such_draft", f"No draft of {plan_id} is kept: see planner cache list.", MISSING)
+        if not wanted and not everything:
+            of = plan_id or " of ".join(filter(None, (repo, tenant and f"tenant {tenant}")))
+            raise Failure.of("no_such_draft", f"No draft of {of} is kept: see planner cache list.", MISSING)
         with as_planner(link, "forget drafts"):
             count = cached_drafts.forget(link.client, wanted)
     if as_json:

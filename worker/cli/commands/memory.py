@@ -55,7 +55,7 @@ def list_memories(
         say_json(found)
         return
     for each in found:
-        say(f"{each['tenant']}  {each['repo']}  {each['sightings']} sightings")
+        say(f"{each['tenant']}  {each['repo']}  {each['tests']} tests, seen {each['sightings']} times")
     if not found:
         say("Nothing is remembered of any repository.")
 
@@ -93,7 +93,7 @@ def forget(
     tenant: Tenant = "default",
     test: Annotated[str | None, typer.Option("--test", help="Only this test; all unless said.")] = None,
     as_json: Json = False,
-) -> int | None:
+) -> None:
     """Forget a repository, or one of its tests. Plans that were made before keep what they were told.
 
     [b]planner memory forget acme/shop --test tests/test_cart.py::test_clock[/b]
@@ -104,10 +104,13 @@ def forget(
 
     with open_link() as link, as_planner(link, "forget what is remembered"):
         gone = flaky_memory.forget(link.client, link.partitions, tenant, repo, test)
-    say_json({"tenant": tenant, "repo": repo, "forgotten": gone}) if as_json else say(
-        f"{gone} sightings are forgotten."
-    )
-    return None if gone else MISSING
+    if not gone:
+        of = f"{test} of {repo}" if test else repo
+        raise Failure.of("nothing_remembered", f"Nothing is remembered of {of} (tenant {tenant}).", MISSING)
+    if as_json:
+        say_json({"tenant": tenant, "repo": repo, "forgotten": gone})
+        return
+    say(f"{gone} test{'s are' if gone > 1 else ' is'} forgotten.")
 
 
 @app.command("export")
