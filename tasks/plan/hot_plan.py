@@ -215,6 +215,8 @@ class HotPlan:
         for name, value in change.specs.items():
             self.size += len(value)
             _put(name, value, specs, self.windows)
+        if texts := specs.pop(TEXTS, None):  # of a plan that had no steps before
+            self.texts = read_texts(texts)
         for step_id, raw in change.statuses.items():
             known = self.steps.get(step_id)
             spec = specs.get(step_id, known.spec if known else None)

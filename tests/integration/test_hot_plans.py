@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from typing import Any
 
@@ -15,7 +16,7 @@ from tests.support.plain import check_part, held_on
 from tests.support.stored import P0, QUEUE, plans, state, stats, waiting
 from worker.process.container import Container
 from worker.store import functions
-from worker.store.hot_plans import HotPlans
+from worker.store.hot_plans import DECODED, HotPlans
 from worker.store.keys import CONTROLLERS, goal_id
 
 
@@ -227,7 +228,7 @@ def test_copies_are_bounded_in_number_and_in_bytes_and_the_least_used_go_first(h
     store = here.context(0).store
     drain_all(redis, here, 1)
     size = sum(copy.size for copy in filter(None, map(store.hot.lend, plans(redis)))) / len(made)
-    few, small = HotPlans(most_plans=3), HotPlans(most_bytes=int(3.5 * size))
+    few, small = HotPlans(most_plans=3), HotPlans(most_bytes=int(3.5 * size * DECODED))
     for hot in (few, small):
         object.__setattr__(store, "hot", hot)
         for spec in specs(redis):  # one after the other, so that their order is known
@@ -264,3 +265,32 @@ def test_an_outcome_that_waits_for_a_reader_of_its_specs_is_applied_to_a_known_p
 
     assert pending["pending"] == 0
     assert state(redis, plan_id) == "COMPLETED"
+
+
+def test_what_is_known_of_plans_is_dropped_by_a_sweep_that_finds_itself_on_another_connection(
+    here: Container, redis: Redis
+) -> None:
+    plan(here, redis, a_goal(4))
+    drain_all(redis, here, 1)
+    store = here.context(0).store
+    assert len(store.hot) == 1
+    here.client.connection_pool.disconnect()
+    object.__setattr__(store.commits, "_compared_at", float("-inf"))
+
+    here.context(0).engine.sweep("here")
+
+    assert len(store.hot) == 0
+    drain_all(redis, here, 2)
+    assert stats(redis)["applied"] == 3
+
+
+def test_no_copy_is_used_by_a_time_that_is_from_before_the_machine_slept(monkeypatch: pytest.MonkeyPatch) -> None:
+    hot = HotPlans()
+    hot.scopes = {}
+    hot.note_time(1000)
+    assert hot.is_usable
+    wall = time.time()
+
+    monkeypatch.setattr("worker.store.hot_plans.time.time", lambda: wall + 3600)
+
+    assert not hot.is_usable

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from redis import Redis
@@ -27,6 +28,8 @@ from tests.support.servers import Fleet, Server, all_done, ended, publish
 from tests.support.stored import P0, applied, plans
 from worker.bench import fleet
 from worker.cli.commands.app import app
+from worker.engine.engine import Engine
+from worker.process.idle_drain import MOST_AT_ONCE, IdleDrain
 from worker.process.ownership import Owner, Ownership
 from worker.settings.settings import Settings
 from worker.store import clients, deployment, functions, keys, owners
@@ -308,6 +311,12 @@ def test_what_comes_while_the_pool_is_idle_is_applied_without_the_broker(
         assert sent(queues) - before < 3  # timers and goals have their own
 
 
+def idle_ms(redis: Redis) -> int:
+    """How long ago somebody began to read outcomes."""
+    consumers: Any = redis.xinfo_consumers(P0.outcomes, GROUP)
+    return min(int(one["idle"]) for one in consumers)
+
+
 def first_step(redis: Redis) -> list[dict[str, Any]]:
     wait_until(lambda: redis.exists(fleet.QUEUE), what="a step")
     return fleet.read(redis, 1, block_ms=10_000)
@@ -359,3 +368,44 @@ def test_a_connection_that_the_owner_loses_while_it_applies_an_outcome_applies_i
             all_done(redis, 1)
         (plan_id,) = plans(redis)
         assert Recount(redis, plan_id).faults() == []
+
+
+@pytest.mark.outages
+def test_a_reply_that_the_poller_of_an_idle_owner_loses_delays_no_outcome(redis_url: str, tmp_path: Path) -> None:
+    """Nothing is taken over from a consumer that lives, as long as this test could wait."""
+    with (
+        running_proxy(redis_url) as proxy,
+        workers(proxy.url, tmp_path, command(), broker=redis_url, PLANNER_CLAIM_IDLE_S="600") as (one,),
+        Redis.from_url(redis_url) as redis,
+    ):
+        wait_until(lambda: owns(one), what="an owner")
+        publish(redis, 0, 1)
+        fleet.answer(redis, first_step(redis))
+        specs = first_step(redis)
+        wait_until(lambda: applied(redis, 1) == [1], what="the engine has nothing to do")
+        since = time.monotonic()
+        trap = proxy.trap("^XREADGROUP .*outcomes", When.AFTER)
+        wait_until(lambda: idle_ms(redis) < 1000 * (time.monotonic() - since), what="the next read")
+        fleet.answer(redis, specs)
+
+        assert trap.sprung.wait(20)
+        wait_until(lambda: applied(redis, 1) == [2], 30, "the outcome is applied")
+
+
+def test_a_poller_whose_engine_cannot_apply_reads_no_more_than_it_has(
+    redis_url: str, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLANNER_REDIS_URL", redis_url)
+    with container(redis_url) as here:
+        here.context(0).engine.catch_up()
+        for _ in range(200):
+            redis.xadd(P0.outcomes, {"data": b"{}"})
+    drain = IdleDrain(P0)
+    monkeypatch.setattr(Engine, "apply", Mock(side_effect=OSError("the disk is full")))
+    with clients.connect(redis_url) as client:
+        for _ in range(3):
+            with pytest.raises(OSError, match="the disk is full"):
+                drain.step(client, 10)
+
+    pending: Any = redis.xpending(P0.outcomes, GROUP)
+    assert pending["pending"] == MOST_AT_ONCE

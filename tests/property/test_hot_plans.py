@@ -6,6 +6,7 @@ from copy import deepcopy
 from dataclasses import fields
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 from redis.exceptions import ResponseError
 
@@ -14,8 +15,11 @@ from schemas.stored import Attempt
 from tasks.plan.changeset import Changeset
 from tasks.plan.hot_plan import HotPlan
 from tasks.plan.snapshot import Snapshot
+from tasks.rules.strategy import Question
 from tests.support.any_plan import APPROVALS, DAY_TOKENS, DOINGS, LIMITS, drafts
+from tests.support.commands import order
 from tests.support.examples import few_and_many
+from tests.support.growing import Script, goes_on, growing
 from tests.support.memory_store import MemoryStore
 from tests.support.plain import check_part, hot_plan, part_of, seen, state_of
 from tests.support.plans import PARTITION, Running, a_report, a_step
@@ -24,7 +28,7 @@ from tests.support.surroundings import TENANT
 from worker.store.plans import Ask, NoSnapshot, Write
 
 AHEAD = st.sampled_from([0, 1, 2, 8])
-AROUND = ("leases", "standing", "paused_queues", "grants", "notes")
+AROUND = ("leases", "standing", "paused_queues", "grants", "notes", "claims")
 
 
 class KeepingStore(MemoryStore):
@@ -126,3 +130,17 @@ def test_the_outcomes_of_a_chain_are_decided_about_the_part_that_is_kept() -> No
 
     assert plan.state == "COMPLETED"
     assert seen["decisions about parts"] - before >= len(names)
+
+
+def test_a_copy_of_a_plan_that_has_its_first_steps_from_an_answer_knows_their_texts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    steps = [a_step("a", files=["src/a.py"]), a_step("b", "a", files=["src/b.py"])]
+    script = Script(on_answer=lambda *_: goes_on(*steps))
+    plan = growing(monkeypatch, script, question=Question("clarify", ("Which file?",)), store=KeepingStore())
+    order(plan, "answer", value="src/a.py")
+    assert plan.texts, "both steps say the same"
+
+    plan.report(a_report("a", 1, plan.active["a"].lease))
+
+    assert plan.states == {"a": "DONE", "b": "ACTIVE"}

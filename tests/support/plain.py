@@ -203,7 +203,7 @@ def state_of(plan: HotPlan) -> dict[str, Any]:
     """All of a plan, to be compared."""
     return {
         "record": _record(plan),
-        "steps": {name: (step.spec, step.status.encode()) for name, step in plan.steps.items()},
+        "steps": {name: (step.spec, step.status.encode(), [*step.texts]) for name, step in plan.steps.items()},
         "windows": plan.windows,
         "active": {name: (one.encode(), one.entry) for name, one in plan.active.items()},
         "ready": plan.ready,

@@ -164,8 +164,12 @@ class Engine:
         Does nothing while another worker sweeps. Whether the server has lost commits is looked at in any case: nobody
         may have changed a plan since.
         """
-        if self.store.commits.sees_loss():
+        commits = self.store.commits
+        connection = commits.compared_on
+        if commits.sees_loss():
             raise RolledBack
+        if commits.compared_on != connection:  # what is known of the server is from before it was away
+            raise Reconnected
         self._lists.mend()
         self._events.cut()
         self._look_at_breakers()

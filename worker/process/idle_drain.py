@@ -6,8 +6,10 @@ The way over the broker and the pool takes longer than the decision. What is mor
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from redis import Redis
+from redis.exceptions import RedisError
 
 from tasks.routes import OUTCOMES
 from worker.process.partition_engines import consumer_of, engine_of
@@ -29,6 +31,7 @@ class IdleDrain:
         self._look: object = None  # of the engine at what is pending, the last before that was read
         self._is_due = True  # whether the engine has to look without news: at first it compares the server
         self._busy_since = 0.0
+        self._inbox: Inbox | None = None
         self.has_left = False  # whether something was read and is not applied
 
     def step(self, client: Redis, block_ms: int) -> bool:
@@ -36,8 +39,9 @@ class IdleDrain:
 
         Raises what the store refuses; what was read is applied at the next step then.
         """
-        inbox = Inbox(client, self._partition.outcomes, "", consumer_of(self._partition.number))
-        fresh = inbox.read(MOST_AT_ONCE, RETRY_MS if self.has_left else block_ms)
+        if self._read:  # the engine could not take it: no more than that is kept from other workers
+            self.finish()
+        fresh = self._read_some(client, RETRY_MS if self.has_left else block_ms)
         if len(fresh) <= 1:
             self._busy_since = time.monotonic()
         self._read += fresh
@@ -45,6 +49,15 @@ class IdleDrain:
             self.finish()
             self._is_due = bool(fresh)  # counters, which go with the next commit, or by themselves where none comes
         return len(fresh) == MOST_AT_ONCE or time.monotonic() - self._busy_since > BUSY_S
+
+    def _read_some(self, client: Redis, block_ms: int) -> Sequence[StreamEntry]:
+        if self._inbox is None or self._inbox.client is not client:
+            self._inbox = Inbox(client, self._partition.outcomes, "", consumer_of(self._partition.number))
+        try:
+            return self._inbox.read(MOST_AT_ONCE, block_ms)
+        except RedisError:  # it may have been read, and the reply lost: the engine reads what is pending again
+            self._look, self._is_due = None, True
+            raise
 
     def finish(self) -> None:
         """Apply what was read, and what the engine was left with."""

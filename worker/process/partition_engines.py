@@ -41,6 +41,16 @@ def engine_of(partition: int) -> Iterator[Container]:
         held.lock.release()
 
 
+def forget_plans(partition: int) -> None:
+    """Drop what this process knows of the plans of a partition that is another worker's now."""
+    held = _engines.get((os.getpid(), partition))
+    if held and held.lock.acquire(blocking=False):
+        try:
+            held.here.context(partition).store.hot.clear()
+        finally:
+            held.lock.release()
+
+
 def consumer_of(partition: int) -> str:
     """Name the consumer as which the engine of a partition reads."""
     return _held(partition).here.name

@@ -20,6 +20,7 @@ from redis.exceptions import OutOfMemoryError, RedisError, ResponseError
 from worker.process import jobs
 from worker.process.idle_drain import IdleDrain
 from worker.process.ownership import Owner, Ownership
+from worker.process.partition_engines import forget_plans
 from worker.process.wakeup import Wakeups
 from worker.process.wakeup_ledger import Key, WakeupState
 from worker.process.watchdog import Beat
@@ -142,15 +143,19 @@ class Poller(threading.Thread):
 
     def _leave(self) -> None:
         """Leave the partition to its owner, but for what this worker's pool was left with."""
-        if jobs.take_left(self._work):
-            self._wake(self._work)
+        if self._drain:
+            forget_plans(*self._work.args)
+        if jobs.take_left(self._work):  # it is pending here, and the owner does not know of it
+            self._wake(self._work, Owner.HERE)
         self._ending.wait(ELSEWHERE_S)
 
     def _look(self, client: Redis, inbox: Inbox, owner: Owner) -> None:
         """Wake the pool when there is news, unless it has the work already."""
         if self._is_busy(self._work, owner):
             self._ending.wait(LOOK_S)
-        elif jobs.take_left(self._work) or self._has_news(client, inbox, BLOCK_MS):
+        elif jobs.take_left(self._work):
+            self._wake(self._work, Owner.HERE)
+        elif self._has_news(client, inbox, BLOCK_MS):
             self._wake(self._work, owner)
 
     def _apply(self, client: Redis, inbox: Inbox, drain: IdleDrain) -> None:

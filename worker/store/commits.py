@@ -115,6 +115,11 @@ class Commits:
         """Whether the server of this connection was compared with what is known here."""
         return self._connects is None or self._connects.count == self._compared
 
+    @property
+    def compared_on(self) -> int:
+        """The number of the connection on which the server was compared, of this process; -1 for none yet."""
+        return self._compared
+
     def note(self, plan_id: str, number: int) -> None:
         """Keep the number of a commit that was made.
 

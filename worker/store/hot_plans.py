@@ -14,8 +14,10 @@ from tasks.plan.hot_plan import HotPlan
 
 WHOLE_STEPS = 64  # of a plan that is kept; of a larger one each decision reads its part
 MOST_PLANS = 10_000
-MOST_BYTES = 64 * 1024 * 1024  # as they are stored; decoded they take several times as much
+MOST_BYTES = 128 * 1024 * 1024  # of memory, of one partition
+DECODED = 16  # times as much memory as what is stored of a plan: its objects, and what plain decisions know of steps
 FRESH_S = 60.0  # for which the server's clock is reckoned from here
+ASLEEP_S = 1.0  # by which the machine's clocks may part; where it slept one of them stood still
 SET_BACK_MS = 1000  # a reading that is further behind the reckoning is that of a clock that was set back
 STALE_TOGETHER = 4  # copies that were stale in one round: then another worker decides about these plans
 
@@ -33,7 +35,7 @@ class HotPlans:
         self.scopes: Records | None = None  # the standing commands, None where they have to be read
         self.heard: int | str = ""  # how many commands the partition had heard of then
         self._now = 0
-        self._read = float("-inf")
+        self._read = self._read_wall = float("-inf")
 
     def __len__(self) -> int:
         return len(self._plans)
@@ -41,13 +43,16 @@ class HotPlans:
     @property
     def is_usable(self) -> bool:
         """Whether a decision can do without reading: no command stands, and the server's time is known."""
-        return self.scopes is not None and not self.scopes and time.monotonic() - self._read < FRESH_S
+        if self.scopes is None or self.scopes:
+            return False
+        age = time.monotonic() - self._read
+        return age < FRESH_S and abs(time.time() - self._read_wall - age) < ASLEEP_S
 
     def lend(self, plan_id: str) -> HotPlan | None:
         """Give a plan to a decision; None where it is not here."""
         plan = self._plans.pop(plan_id, None)
         if plan:
-            self._bytes -= plan.size
+            self._bytes -= DECODED * plan.size
         return plan
 
     def keep(self, plan: HotPlan) -> None:
@@ -55,10 +60,10 @@ class HotPlans:
         if plan.plan_id in self._plans:
             self.lend(plan.plan_id)
         self._plans[plan.plan_id] = plan
-        self._bytes += plan.size
+        self._bytes += DECODED * plan.size
         while len(self._plans) > self._most_plans or self._bytes > self._most_bytes:
             _, oldest = self._plans.popitem(last=False)
-            self._bytes -= oldest.size
+            self._bytes -= DECODED * oldest.size
 
     def clear(self) -> None:
         """Forget all that was read."""
@@ -69,7 +74,8 @@ class HotPlans:
     def note_time(self, now: int) -> None:
         """Take in the server's time, ms, which goes back only where its clock was set back."""
         reckoned = self.now()
-        self._now, self._read = now if reckoned - now > SET_BACK_MS else max(now, reckoned), time.monotonic()
+        self._now = now if reckoned - now > SET_BACK_MS else max(now, reckoned)
+        self._read, self._read_wall = time.monotonic(), time.time()
 
     def now(self) -> int:
         """Reckon the server's time, ms."""
