@@ -1,7 +1,7 @@
 """Fills docs/performance.md from docs/performance.json and docs/profile.json, and draws docs/performance.svg.
 
     uv run planner bench --runs 3 --json > docs/performance.json
-    uv run python -m worker.bench.profile --json > docs/profile.json
+    uv run python -m worker.bench.profile --beside 100000 --json > docs/profile.json
     uv run python -m tests.tools.performance_page
 
 A row of a table that begins with the name of a figure has its median and, of several runs, the least and the most in

@@ -69,6 +69,7 @@ def _full(site: Site) -> dict[str, float]:
     site.client.flushdb()
     with site.workers() as workers:
         figures |= outcomes.throughput(site, workers)
+        figures |= outcomes.in_repositories(site, workers)
         figures |= latency.latencies_ms(site)
         figures |= plan_sizes.by_steps(site, workers)
         site.say("Heartbeats beside bare SETs")

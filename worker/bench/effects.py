@@ -32,13 +32,15 @@ APPLIED_BEFORE = 4  # steps of the plan whose next commit is taken
 WORD = re.compile(r'"(?:[^"\\]|\\.)*"')
 PLAIN = re.compile(rb"[\w:{}.~*-]{1,40}")  # words that stand in the function: no commit has them otherwise
 PLAN_ID, OLD, OUTCOME, NEW = b"<plan>", b"<old spec>", b"<outcome>", b"<new spec>"
+ONCE_A_CALL = frozenset({b"HINCRBY", b"XTRIM", b"DEL", b"XACK", b"XDEL"})  # whatever the number of plans in it
 FUNCTION = """#!lua name=bench_effects
 redis.register_function('bench_effects', function(_, a)
-  local entries = {}
+  local entries, told = {}, {}
   for i = 0, #a - 1, %(arguments)d do
     %(calls)s
     entries[#entries + 1] = entry
   end
+  %(once)s
   return entries
 end)
 """
@@ -58,7 +60,10 @@ class Commit:
 
     @property
     def function(self) -> str:
-        """The library that does the writes of several, and returns the entries of their specs."""
+        """The library that does the writes of several, and returns the entries of their specs.
+
+        What a commit of ours does once a call, whatever the number of its plans, is done once here as well.
+        """
         place = {word: f"a[i + {at}]" for at, word in enumerate(self.arguments, 1)}
 
         def expression(word: bytes) -> str:
@@ -66,11 +71,18 @@ class Commit:
             known = {NEW: "entry", **place}
             return " .. ".join(known.get(part) or f"'{part.decode()}'" for part in parts if part) or "''"
 
-        calls = []
-        for write in self.writes:
-            call = f"redis.call({', '.join(map(expression, write))})"
-            calls.append(f"local entry = {call}" if _adds_spec(write) else call)
-        return FUNCTION % {"arguments": len(place), "calls": "\n    ".join(calls)}
+        calls, once = [], []
+        for number, write in enumerate(self.writes, 1):
+            if write[0].upper() in ONCE_A_CALL:
+                same = [expression(word) for word in write if _is_plain(word)]
+                own = [expression(word) for word in write if not _is_plain(word)]
+                if own:
+                    calls.append(f"local m = told[{number}] or {{}}; told[{number}] = m; m[#m + 1] = {own[0]}")
+                once.append(f"redis.call({', '.join([*same, *([f'unpack(told[{number}])'] if own else [])])})")
+            else:
+                call = f"redis.call({', '.join(map(expression, write))})"
+                calls.append(f"local entry = {call}" if _adds_spec(write) else call)
+        return FUNCTION % {"arguments": len(place), "calls": "\n    ".join(calls), "once": "\n  ".join(once)}
 
     @property
     def spec(self) -> bytes:

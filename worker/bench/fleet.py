@@ -22,6 +22,7 @@ HOME = Partition(0)
 QUEUE = HOME.steps("default")
 PATIENCE_S = 60.0
 AT_ONCE = 512  # specs of a queue that are read together
+REPOSITORIES = 20  # of plans that name theirs
 OUTCOME = (
     b'{"step_id":%b,"success":true,"tests_passed":true,"touched_files":%b],"diff_hash":"9f1c2d4e5b6a7988",'
     b'"metrics":{"tokens_used":800,"duration_ms":8500,"patch_cycles":1,"tool_calls":0},'
@@ -38,28 +39,30 @@ class WaitingSpec(NamedTuple):
     data: bytes
 
 
-def goal(number: int, steps: int, chains: int = 1) -> bytes:
+def goal(number: int, steps: int, chains: int = 1, *, names_repository: bool = False) -> bytes:
     """Make a supplied plan of `steps` steps in `chains` chains.
 
-    Each step has files of its own and a verification.
+    Each step has files of its own and a verification. A plan that names its repository has them for itself, too.
     """
+    folder = f"src/{number}" if names_repository else "src"
     return codec.dumps(
         {
             "goal_id": f"bench-{steps}-{number}",
             "goal": "Measure the planner",
-            "allowed_files": [f"src/f{place}.py" for place in range(steps)],
+            "allowed_files": [f"{folder}/f{place}.py" for place in range(steps)],
             "limits": {"max_steps": max(20, steps), "max_parallel": chains, "tokens": 10**9},
-            "steps": [_step(place, chains) for place in range(steps)],
+            "steps": [_step(folder, place, chains) for place in range(steps)],
+            **({"context": {"repo": f"acme/shop-{number % REPOSITORIES}"}} if names_repository else {}),
         }
     )
 
 
-def _step(place: int, chains: int) -> dict[str, Any]:
+def _step(folder: str, place: int, chains: int) -> dict[str, Any]:
     return {
         "step_id": f"step-{place:05d}",
         "title": "Fix failing assertion",
         "intent": "Update the expected value in the test of the login route handler",
-        "allowed_files": [f"src/f{place}.py"],
+        "allowed_files": [f"{folder}/f{place}.py"],
         "success_criteria": "The test passes.",
         "depends_on": [f"step-{place - chains:05d}"] if place >= chains else [],
         "verify": "pytest tests/test_auth.py -v",

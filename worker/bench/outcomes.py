@@ -8,14 +8,22 @@ from worker.bench.fleet import Fleet
 from worker.bench.site import Site
 
 
-def throughput(site: Site, workers: tuple[int, ...]) -> dict[str, float]:
+def in_repositories(site: Site, workers: tuple[int, ...]) -> dict[str, float]:
+    """Do the same with goals that name their repositories: the files of their plans are claimed, and given back."""
+    found = throughput(site, workers, names_repository=True)
+    told = ("cpu_us", "plan_bytes", "creation_vs_outcomes")
+    return {f"repository_{name}": found[name] for name in told}
+
+
+def throughput(site: Site, workers: tuple[int, ...], *, names_repository: bool = False) -> dict[str, float]:
     """Make plans, then apply all of their outcomes as fast as they come."""
     sizes = site.sizes
     outcomes = sizes.plans * sizes.steps
     warm_up(site)
-    site.say(f"Planning {sizes.plans} goals of {sizes.steps} steps")
+    where = " of repositories" if names_repository else ""
+    site.say(f"Planning {sizes.plans} goals{where} of {sizes.steps} steps")
     empty, before, begin = site.client.info("memory")["used_memory"], site.usage(workers), time.perf_counter()
-    site.submit_new(sizes.plans, sizes.steps)
+    site.submit_new(sizes.plans, sizes.steps, names_repository=names_repository)
     goals_per_s = sizes.plans / (time.perf_counter() - begin)
     created = site.usage(workers).us_each(before, sizes.plans)
     plan_bytes = (site.client.info("memory")["used_memory"] - empty) / sizes.plans

@@ -91,10 +91,13 @@ class Site:
             wire.ask(b"".join([pack("XADD", GOALS, "*", "data", goal) for goal in goals]), len(goals))
         wait_for(lambda: planned() == wanted and not self.client.xlen(GOALS), pause_s=0.01)
 
-    def submit_new(self, plans: int, steps: int, chains: int = 1, partitions: int = 1) -> None:
+    def submit_new(
+        self, plans: int, steps: int, chains: int = 1, partitions: int = 1, *, names_repository: bool = False
+    ) -> None:
         """Publish goals whose ids were not used on this server, and wait until all are planned."""
-        first = self._goals_published()
-        self.submit([goal(first + number, steps, chains) for number in range(plans)], partitions)
+        numbers = range(first := self._goals_published(), first + plans)
+        goals = [goal(number, steps, chains, names_repository=names_repository) for number in numbers]
+        self.submit(goals, partitions)
 
     def _goals_published(self) -> int:
         info: Any = self.client.xinfo_stream(GOALS) if self.client.exists(GOALS) else {"entries-added": 0}
