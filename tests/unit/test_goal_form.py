@@ -105,6 +105,7 @@ def test_a_report_in_which_nothing_is_wrong_is_nothing_to_do() -> None:
         ({"more": "{"}, "more", "no JSON"),
         ({"more": "[]"}, "more", "no JSON object"),
         ({"more": '{"context": []}'}, "more", "`context`"),
+        ({"more": '{"goal": ' + "[" * 260 + "]" * 260 + "}"}, "more", "more than 100 deep"),
         ({"report": "hello"}, "report", "neither"),
         ({"report": "<html/>"}, "report", "begins with"),
         ({"report": '<!DOCTYPE a [<!ENTITY b "c">]><testsuites/>'}, "report", "document type"),

@@ -13,6 +13,7 @@ from tests.support.planner import Planner, asking, completed, executing, obeying
 from worker.store.keys import Partition
 
 HOSTILE = "<script>alert(1)</script>"
+DEEP = "[" * 260 + "]" * 260  # JSON that is read, and cannot be written
 
 
 def offered(client: httpx.Client, plan_id: str) -> list[str]:
@@ -93,12 +94,15 @@ def test_a_refusal_is_told_with_what_was_written(gateway: Gateway, planner: Plan
         act(client, f"{at}/top_up", tokens="9" * 12),
         act(client, f"{at}/tighten"),
         act(client, f"{at}/answer", answer="{no json"),
+        act(client, f"{at}/answer", answer=DEEP),
     ]
 
     assert (refused.status_code, "the plan is not paused" in refused.text) == (409, True)
     assert "because &lt;script&gt;" in refused.text
-    assert [each.status_code for each in wrong] == [422] * 5
-    assert "{no json" in wrong[-1].text
+    assert [each.status_code for each in wrong] == [422] * 6
+    assert "{no json" in wrong[-2].text
+    assert "stand in each other more than 100 deep" in wrong[-1].text
+    assert DEEP in wrong[-1].text
     assert "Sent. The planner has not said" in client.get(f"/plans/{plan_id}?command=none").text
 
 

@@ -20,6 +20,7 @@ from schemas.command import CommandName
 from schemas.plan import PlanSummary, PlanView, StepView
 from schemas.times import rfc3339
 from worker.gateway.access import Access, having
+from worker.gateway.bodies import MAX_DEPTH, nests_deeply
 from worker.gateway.context import Context, Doors
 from worker.gateway.page import retry
 from worker.gateway.page.choices import answer_of, choices_of
@@ -245,8 +246,12 @@ def _answer(fields: Fields) -> Any:
     if not text.strip():
         raise Refusal("no_answer_given", "Write an answer.", UNUSABLE)
     if text.lstrip()[:1] in ("{", "["):
+        encoded = text.encode()
+        if nests_deeply(encoded):
+            detail = f"In the answer lists and objects stand in each other more than {MAX_DEPTH} deep."
+            raise Refusal("invalid_json", detail, UNUSABLE)
         try:
-            return codec.loads(text.encode())
+            return codec.loads(encoded)
         except codec.DecodeError as error:
             raise Refusal("invalid_json", f"The answer begins like JSON and is none: {error}.", UNUSABLE) from error
     return text

@@ -14,6 +14,7 @@ from schemas import codec
 from schemas.base import GoalKind, RiskLevel
 from schemas.envelope import FieldError
 from tasks.base.errors import PlannerError
+from worker.gateway.bodies import MAX_DEPTH, nests_deeply
 from worker.sources import junit, sarif
 from worker.sources.goal import GapSources, Nothing, with_options, with_sources
 
@@ -176,8 +177,11 @@ def _limits(fields: Fields) -> Iterable[tuple[str, int]]:
 def _json(text: str) -> dict[str, Any]:
     if not text.strip():
         return {}
+    encoded = text.encode()
+    if nests_deeply(encoded):
+        raise WrongField(ELSEWHERE, f"Lists and objects stand in each other more than {MAX_DEPTH} deep.")
     try:
-        body = codec.loads(text.encode())
+        body = codec.loads(encoded)
     except codec.DecodeError as error:
         raise WrongField(ELSEWHERE, f"This is no JSON: {error}.") from error
     if not isinstance(body, dict):
