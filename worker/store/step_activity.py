@@ -40,6 +40,13 @@ def with_activity(client: Redis, partitions: int, plan: PlanView) -> PlanView:
     return plan.model_copy(update={"steps": tuple(steps)})
 
 
+def approval_ends(client: Redis, partitions: int, plan_id: str, step_id: str) -> int | None:
+    """Say until when a person may approve a step, ms; None where it does not wait for that."""
+    live: Any = client.hget(Partition(partition_of(plan_id, partitions)).plan(plan_id).plan, "live")
+    found: int | None = codec.loads(live or b"{}").get("waits", {}).get(step_id)
+    return found
+
+
 def _activities(client: Redis, partitions: int, plan_id: str) -> tuple[dict[str, StepActivity], int]:
     """Return what steps do of which that is known, and the server's time."""
     part = Partition(partition_of(plan_id, partitions))

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from typing import Any
 
 import httpx
+import pytest
 
 from schemas.api_key import Right
+from schemas.stored import HOT, decode_plan
 from tests.support.gateway import Gateway
 from tests.support.page import signed_in
-from tests.support.planner import Planner, asking, completed, executing, obeying
+from tests.support.planner import RISKY, Planner, asking, completed, executing, obeying, questioned
+from worker.store import history
 from worker.store.keys import Partition
 
 HOSTILE = "<script>alert(1)</script>"
 DEEP = "[" * 260 + "]" * 260  # JSON that is read, and cannot be written
+CHANGED = "The question has changed since this page was opened. Read it again."
+DECIDE = "The gate {} does not pass: 2 items block it. Decide: continue, accept (with a reason) or stop."
 
 
 def offered(client: httpx.Client, plan_id: str) -> list[str]:
@@ -137,3 +144,97 @@ def test_nothing_is_done_without_the_right_the_plan_and_the_token(gateway: Gatew
 
     assert [each.status_code for each in answers] == [404, 403, 403, 422, 404, 403, 401]
     assert gateway.redis.xlen(Partition(0).commands) == before
+
+
+def ask_anew(planner: Planner, plan_id: str, question: str, until: int) -> None:
+    """Have a plan ask a person to decide about a gate, in the place of what it asked."""
+    key = Partition(0).plan(plan_id).plan
+    raw: Any = planner.client.hmget(key, *HOT)
+    asked = {"kind": "decision", "questions": [question], "asked": until - 1000, "until": until}
+    planner.client.hset(key, "live", replace(decode_plan(raw), question=asked).encode("live"))
+
+
+@pytest.mark.parametrize("gate", ["plan-code", "plan-design"], ids=["another gate", "the same gate once more"])
+def test_an_answer_counts_for_the_question_that_its_reader_saw(gateway: Gateway, planner: Planner, gate: str) -> None:
+    plan_id, client = questioned(planner), signed_in(gateway, Right.OPERATOR)
+    at = f"/plans/{plan_id}/acts/answer"
+    ask_anew(planner, plan_id, DECIDE.format("plan-design"), until=2_000_000_000_000)
+    seen = hidden(client.get(at).text)
+    ask_anew(planner, plan_id, DECIDE.format(gate), until=2_000_000_000_001)
+    before = gateway.redis.xlen(Partition(0).commands)
+
+    late = client.post(at, data={**seen, "choice": "accept", "reason": "it <will> do", "answer": ""})
+    blind = client.post(at, data={"csrf": seen["csrf"], "choice": "accept", "reason": "it will do"})
+
+    for answer in (late, blind):
+        assert (answer.status_code, CHANGED in answer.text) == (409, True)
+        assert f"The gate {gate} does not pass" in answer.text
+        assert re.findall('name="choice" value="(.*?)" checked', answer.text) == [""]
+    assert 'name="reason" maxlength="1000" value="it &lt;will&gt; do"' in late.text
+    assert gateway.redis.xlen(Partition(0).commands) == before
+
+
+def test_what_was_written_about_another_question_is_kept_beside_the_form(gateway: Gateway, planner: Planner) -> None:
+    plan_id, client = questioned(planner), signed_in(gateway, Right.OPERATOR)
+    at = f"/plans/{plan_id}/acts/answer"
+    seen = hidden(client.get(at).text)
+    ask_anew(planner, plan_id, DECIDE.format("plan-code"), until=2_000_000_000_000)
+
+    late = client.post(at, data={**seen, "choice": "", "answer": "In Redis, <b>always</b>"})
+
+    assert late.status_code == 409
+    assert re.findall("<summary>What you had written before</summary><pre .*?>(.*?)</pre>", late.text) == [
+        "In Redis, &lt;b&gt;always&lt;/b&gt;"
+    ]
+    assert re.findall(r'<textarea name="answer".*?>\n(.*?)</textarea>', late.text, re.DOTALL)[0].startswith("#")
+
+
+def test_an_answer_says_which_kind_of_question_it_is_for(gateway: Gateway, planner: Planner) -> None:
+    plan_id, client = questioned(planner), signed_in(gateway, Right.OPERATOR)
+
+    with obeying(planner.container):
+        answered = act(client, f"/plans/{plan_id}/acts/answer", choice="A")
+
+    command_id = answered.headers["location"].partition("?command=")[2]
+    heard = history.find_command(planner.client, Partition(0).plan(plan_id), command_id)
+    assert heard is not None
+    assert (heard[0]["question"], heard[1]) == ("clarify", None)
+
+
+def risky(planner: Planner) -> str:
+    """A plan with two steps that wait for an approval."""
+    more = {**RISKY[1], "step_id": "other", "allowed_files": ["c.py"]}
+    steps = [RISKY[0], {**RISKY[1], "allowed_files": ["a.py", "b.py"]}, more]
+    return planner.submit(steps=steps, approvals=["HIGH"], allowed_files=["a.py", "b.py", "c.py"])
+
+
+@pytest.mark.parametrize("what", ["approve", "reject"])
+def test_a_step_that_became_another_is_read_again_before_it_is_decided_about(
+    gateway: Gateway, planner: Planner, what: str
+) -> None:
+    plan_id, client = risky(planner), signed_in(gateway, Right.OPERATOR)
+    at = f"/plans/{plan_id}/acts/{what}"
+    seen, other = (hidden(client.get(f"{at}?step_id={step}").text) for step in ("change", "other"))
+
+    with obeying(planner.container):
+        act(client, f"/plans/{plan_id}/acts/tighten?step_id=change", files="b.py")
+        late = client.post(at, data={**seen, "reason": "two files are fine"})
+        waits = [step.step_id for step in planner.view(plan_id).steps if step.waiting]
+        again = client.post(at, data={**hidden(late.text), "reason": "one is too"})
+        same = client.post(at, data=other) if what == "approve" else None
+
+    assert (late.status_code, CHANGED in late.text, "two files are fine" in late.text) == (409, True, True)
+    assert waits == ["change", "other"]
+    assert again.status_code == 303
+    assert same is None or same.status_code == 303  # what was asked about this step is the same
+
+
+def test_an_approval_that_is_sent_twice_is_one(gateway: Gateway, planner: Planner) -> None:
+    plan_id, client = asking(planner), signed_in(gateway, Right.OPERATOR)
+    seen = hidden(client.get(f"/plans/{plan_id}/acts/approve?step_id=change").text)
+
+    with obeying(planner.container):
+        answers = [client.post(f"/plans/{plan_id}/acts/approve", data=seen) for _ in range(2)]
+
+    assert [each.status_code for each in answers] == [303, 303]
+    assert len({each.headers["location"] for each in answers}) == 1

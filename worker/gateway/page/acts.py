@@ -22,16 +22,18 @@ from schemas.times import rfc3339
 from worker.gateway.access import Access, having
 from worker.gateway.bodies import MAX_DEPTH, nests_deeply
 from worker.gateway.context import Context, Doors
-from worker.gateway.page import retry
+from worker.gateway.page import asked, retry
 from worker.gateway.page.choices import answer_of, choices_of
 from worker.gateway.page.forms import Fields, Signed
+from worker.gateway.page.plan_story import keys_of
 from worker.gateway.page.rendering import HEADERS, query, render
 from worker.gateway.page.route import PageRoute
 from worker.gateway.problems import Refusal
 from worker.gateway.routes.commands import INFORMING, obey
-from worker.gateway.visible import Plan, find_plan
-from worker.store import history, queries
+from worker.gateway.visible import Plan, find_plan, view_of
+from worker.store import history
 from worker.store.keys import PlanKeys
+from worker.store.step_activity import approval_ends
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 Actor = Annotated[Access, Depends(having(Right.OPERATOR, Right.ANSWER, Right.PRODUCER))]
@@ -101,6 +103,8 @@ TELL = {
         "has budgets of its own. This plan stays as it is.",
     ),
 }
+ASKED = frozenset({Act.ANSWER, Act.APPROVE, Act.REJECT})  # what answers something that the plan asks
+APPROVAL = "approval"  # the kind of what is asked where steps wait; no question of the plan itself
 RIGHTS = {Act.ANSWER: (Right.OPERATOR, Right.ANSWER), Act.RETRY: (Right.PRODUCER,)}  # else those of operators
 
 
@@ -108,7 +112,7 @@ def of_plan(plan: PlanSummary, key: ApiKey) -> list[Act]:
     """List what a key may do about a plan now."""
     if plan.state in ENDED:
         return [Act.RETRY] if key.may(Right.PRODUCER) else []
-    asks = plan.waiting is not None and plan.waiting.kind != "approval"
+    asks = plan.waiting is not None and plan.waiting.kind != APPROVAL
     answers = [Act.ANSWER] if asks and (key.may(Right.OPERATOR) or _may_inform(plan, key)) else []
     if not key.may(Right.OPERATOR):
         return answers
@@ -150,14 +154,42 @@ async def acts(request: Request, doors: Doors, form: Signed, plan_id: str, act: 
     try:
         if act is Act.RETRY:
             return await retry.send(doors, form.caller, plan, form.fields)
+        if act in ASKED:
+            await run_in_threadpool(_demand_same, doors, plan, act, form.fields)
         said = _command(plan, act, form.fields)
         await obey(doors, form.caller, said, None, WAIT_S)
     except Refusal as refusal:
         if refusal.problem.status not in (UNUSABLE, CONFLICT):
             raise
-        fields = {**form.fields, "command_id": uuid.uuid4().hex}  # the one before may have been noted
+        fields = {"asked": "", **form.fields, "command_id": uuid.uuid4().hex}  # the id before may have been noted
         return await run_in_threadpool(_form, request, doors, plan, act, fields, refusal)
     return RedirectResponse(f"/plans/{plan_id}{query({}, command=said['command_id'])}", SEE_OTHER, HEADERS)
+
+
+def _demand_same(doors: Context, plan: PlanSummary, act: Act, fields: Fields) -> None:
+    """Raise Refusal 409 where the plan asks something else by now than the form was about.
+
+    A form that is sent twice was about what it has answered itself.
+    """
+    view = view_of(doors, plan.plan_id)
+    is_same = fields.get("asked") == _asked(doors, view, act, _step(view, fields.get("step_id", "")))
+    keys = keys_of(doors, plan.plan_id)
+    if not is_same and history.find_command(doors.client, keys, fields.get("command_id", "")) is None:
+        raise asked.changed()
+
+
+def _asked(doors: Context, view: PlanView, act: Act, step: StepView | None) -> str:
+    """Return the digest of what an act answers; empty for one that answers nothing."""
+    if act not in ASKED:
+        return ""
+    until = approval_ends(doors.client, doors.partitions, view.plan_id, step.step_id) if step else None
+    return asked.digest_of(view.waiting if act is Act.ANSWER else None, step, until)
+
+
+def _without_answer(fields: Fields) -> Fields:
+    """Leave out what was answered to another question; what was written stands beside the form, to be copied."""
+    kept = {name: fields[name] for name in ("step_id", "command_id", "reason") if name in fields}
+    return kept if fields.get("choice") else {**kept, "unsent": fields.get("answer", "").strip()}
 
 
 def _rights(act: Act) -> tuple[Right, ...]:
@@ -167,15 +199,18 @@ def _rights(act: Act) -> tuple[Right, ...]:
 def _form(
     request: Request, doors: Context, plan: PlanSummary, act: Act, fields: Fields, refusal: Refusal | None = None
 ) -> Response:
-    view = queries.plan(doors.client, doors.partitions, plan.plan_id)
-    if view is None:  # it was forgotten just now
-        raise Refusal("no_such_plan", f"There is no plan {plan.plan_id}.", MISSING)
+    view = view_of(doors, plan.plan_id)
+    step = _step(view, fields.get("step_id", ""))
+    digest = _asked(doors, view, act, step)
+    if fields.get("asked", digest) != digest:
+        fields = _without_answer(fields)
     return render(
         request,
         "act.html",
         (refusal.problem.status or UNUSABLE) if refusal else 200,
         plan=view,
-        step=_step(view, fields.get("step_id", "")),
+        step=step,
+        asked=digest,
         act=act,
         told=TELL[act],
         fields=fields,
@@ -213,6 +248,8 @@ def _command(plan: PlanSummary, act: Act, fields: Fields) -> dict[str, Any]:
         said["value"] = VALUES[act](fields)
     if act is Act.PAUSE and (until := read_until(fields)):
         said["until"] = until
+    if act is Act.ANSWER and not step_id and plan.waiting and plan.waiting.kind != APPROVAL:
+        said["question"] = plan.waiting.kind  # by the time that it is obeyed another may be asked
     return said
 
 
