@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 from http.client import HTTPConnection
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import httpx
 import pytest
 
 from schemas.api_key import Right
 from schemas.base import GoalKind
+from tests.support.event_reading import reading, tell
 from tests.support.gateway import Gateway
 from tests.support.page import signed_in
 from tests.support.planner import Planner, completed, deciding, halted, rejected
+from tests.support.scripts.gap_report import a_goal
 from worker.gateway.bodies import MAX_BYTES, MAX_FORM_BYTES
 from worker.store import kept_goals, keys
 
@@ -233,6 +236,25 @@ def test_a_goal_that_is_not_decided_yet_has_a_page_that_leads_on(gateway: Gatewa
     assert "<b>Files that may change</b>" in decided.text
     assert client.get("/goals?goal_id=none").status_code == 404
     assert signed_in(gateway, Right.VIEWER, tenant="acme").get("/goals?goal_id=g-1").status_code == 404
+
+
+@pytest.mark.parametrize("whose", [{}, {"tenant": "acme"}], ids=["every tenant", "one tenant"])
+def test_the_page_of_a_goal_hears_that_there_is_nothing_to_do(
+    gateway: Gateway, planner: Planner, whose: dict[str, Any]
+) -> None:
+    client = signed_in(gateway, Right.PRODUCER, **whose)
+    gateway.client(Right.PRODUCER, **whose).post("/v1/goals", json={**a_goal(allowed=["src/a.py"]), "goal_id": "g-1"})
+    page = client.get("/goals?goal_id=g-1").text
+    (address,) = re.findall('data-events="(/v1/events.*?)"', page)
+
+    with reading(client, **dict(parse_qsl(urlsplit(address).query))) as events:
+        planner.container.goal_consumer.drain()
+        tell(gateway.redis, "plan.ready", **{"tenant": "default", **whose})  # of another plan, behind it
+        told = [(each.event, each.data.get("verdict")) for each in events.until("plan.ready")]
+
+    assert "has not decided yet" in page
+    assert told == [("dev.planner.goal.decided.v1", "NOTHING_TO_DO"), ("dev.planner.plan.ready.v1", None)]
+    assert "There is nothing to do" in client.get("/goals?goal_id=g-1").text
 
 
 @pytest.mark.parametrize("kind", GoalKind)
