@@ -24,11 +24,9 @@ from redis.exceptions import RedisError
 from sentry_sdk.integrations.logging import ignore_logger
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
-from starlette.requests import Request, cookie_parser
-from starlette.responses import Response
+from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from schemas.envelope import Problem
 from schemas.traceparent import read_traceparent, trace_id_of
 from worker.gateway.access import NO_KEY, READS, SESSION_COOKIE, Access, caller_in_session, caller_of
 from worker.gateway.bodies import (
@@ -42,8 +40,8 @@ from worker.gateway.bodies import (
     replayed,
     too_large,
 )
-from worker.gateway.page.route import refused
-from worker.gateway.problems import RETRY_S, Refusal, refusal_of, respond
+from worker.gateway.problems import RETRY_S, Refusal, refusal_of
+from worker.gateway.telling import HEALTH, MCP, POLLED, tell, tell_failure
 from worker.settings.settings import Settings
 from worker.telemetry import metrics, tracing
 from worker.telemetry.counting import HERE
@@ -55,10 +53,7 @@ failures = logging.getLogger("planner.gateway.failures")
 ignore_logger(failures.name)  # Sentry is told of the exception itself
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-HEALTH = frozenset({"/healthz", "/readyz"})  # asked by address, by whatever restarts us
-POLLED = HEALTH | {"/metrics", "/v1/steps:claim", "/v1/steps:heartbeat"}
 ERRORS = 400  # where the statuses of refusals and failures begin
-MCP = "/mcp"
 UNSIGNED = ("/v1/token", WEBHOOKS)  # writes that show no key of ours
 REQUEST_ID = re.compile(r"[A-Za-z0-9][\w.:+/=-]{0,127}", re.ASCII)
 JSON = "application/json"
@@ -120,13 +115,13 @@ class Guard:
             return
         except Refusal as refusal:
             answer.closes = True  # what is left of the body is not read
-            await _tell(scope, refusal)(scope, receive, answer)
+            await tell(scope, refusal)(scope, receive, answer)
         except Exception as error:
             _report(error)
             if answer.status:
                 raise _Broken from None  # the server hangs up, and the caller sees that the answer has no end
             answer.closes = True
-            await respond(Problem.of("internal_error", FAILED, status=500))(scope, receive, answer)
+            await tell_failure(scope)(scope, receive, answer)
         finally:
             HERE.count(metrics.REQUESTS, str(answer.status or "gone"))
             _note(scope, answer)
@@ -197,9 +192,6 @@ class Guard:
             raise Refusal("wrong_host", detail, 421)
 
 
-FAILED = "The gateway failed; its log says why, by the id of this request."
-
-
 class _Broken(Exception):
     """The application failed in the middle of an answer."""
 
@@ -234,14 +226,6 @@ class _Answer:
                 await self._send(message)
         except TimeoutError:
             raise Gone from None
-
-
-def _tell(scope: Scope, refusal: Refusal) -> Response:
-    """Tell a refusal as a page to whoever came from one."""
-    is_page = not scope["path"].startswith(("/v1/", MCP)) and scope["path"] not in POLLED
-    if is_page and "text/html" in Headers(scope=scope).get("accept", ""):
-        return refused(Request(scope), refusal)
-    return respond(refusal.problem, refusal.retry_after_s)
 
 
 def _ids(headers: Headers) -> dict[str, str]:

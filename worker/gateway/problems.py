@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -10,7 +10,9 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from redis.exceptions import OutOfMemoryError, RedisError
 from starlette.exceptions import HTTPException
+from starlette.responses import Response
 from starlette.routing import compile_path
+from starlette.types import Scope
 
 from schemas.envelope import FieldError, Problem, field_error
 from tasks.base.errors import PlannerError
@@ -66,31 +68,31 @@ def _methods_of(app: FastAPI, path: str) -> list[str]:
     return sorted(found)
 
 
-def install(app: FastAPI) -> None:
-    """Have `app` tell everything that goes wrong as a problem."""
+def install(app: FastAPI, tell: Callable[[Scope, Refusal], Response]) -> None:
+    """Have `app` tell everything that goes wrong as a refusal, by `tell`."""
 
     @app.exception_handler(Refusal)
-    async def _refusal(_: Request, error: Refusal) -> JSONResponse:
-        return respond(error.problem, error.retry_after_s)
+    async def _refusal(request: Request, error: Refusal) -> Response:
+        return tell(request.scope, error)
 
     @app.exception_handler(RequestValidationError)
-    async def _shape(_: Request, error: RequestValidationError) -> JSONResponse:
+    async def _shape(request: Request, error: RequestValidationError) -> Response:
         wrong = error.errors()
         if any(each["type"] == "json_invalid" for each in wrong):
-            return respond(Problem.of("invalid_json", "The body is no JSON.", status=400))
+            return tell(request.scope, Refusal("invalid_json", "The body is no JSON.", 400))
         errors = tuple(field_error(pointer_of(each["loc"][1:]), each["type"], each["msg"]) for each in wrong)
-        return respond(Problem.of("invalid_request", "The request has not the shape that it should have.", errors))
+        detail = "The request has not the shape that it should have."
+        return tell(request.scope, Refusal("invalid_request", detail, errors=errors))
 
     @app.exception_handler(HTTPException)
-    async def _http(request: Request, error: HTTPException) -> JSONResponse:
+    async def _http(request: Request, error: HTTPException) -> Response:
         code = CODES.get(error.status_code, "refused")
-        response = respond(Problem.of(code, str(error.detail), status=error.status_code))
+        response = tell(request.scope, Refusal(code, str(error.detail), error.status_code))
         response.headers.update(error.headers or {})
         if error.status_code == NO_SUCH_METHOD and (methods := _methods_of(app, request.url.path)):
             response.headers["Allow"] = ", ".join(methods)  # a route names its own alone
         return response
 
     @app.exception_handler(RedisError)
-    async def _redis(_: Request, error: RedisError) -> JSONResponse:
-        refusal = refusal_of(error)
-        return respond(refusal.problem, refusal.retry_after_s)
+    async def _redis(request: Request, error: RedisError) -> Response:
+        return tell(request.scope, refusal_of(error))

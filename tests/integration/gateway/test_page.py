@@ -124,6 +124,36 @@ def test_every_page_forbids_what_is_not_of_this_site(gateway: Gateway, planner: 
             }
 
 
+@pytest.mark.parametrize(
+    ("path", "status", "said"),
+    [
+        ("/plans", 404, "There is no page at this address."),
+        ("/fleets?x=<script>", 404, "There is no page at this address."),
+        ("/plans/x/y/z", 404, "There is no page at this address."),
+        ("/sign-in", 405, "This address takes a form; there is nothing to look at."),
+    ],
+)
+def test_an_address_that_leads_nowhere_is_a_page_to_a_browser_and_a_problem_to_a_program(
+    gateway: Gateway, path: str, status: int, said: str
+) -> None:
+    browser, program = signed_in(gateway, Right.VIEWER), gateway.client(Right.VIEWER)
+
+    page, problem = browser.get(path), program.get(path)
+
+    assert (page.status_code, page.headers["content-type"]) == (status, "text/html; charset=utf-8")
+    assert said in page.text
+    assert Markup(page.text).links("/") == ["/", "/"]  # the name, and the way back
+    assert page.headers["content-security-policy"].startswith("default-src 'none'; script-src 'self'")
+    assert (problem.status_code, problem.headers["content-type"]) == (status, "application/problem+json")
+    assert page.headers.get("allow") == problem.headers.get("allow")
+
+
+def test_what_the_api_refuses_is_a_problem_also_to_a_browser(gateway: Gateway) -> None:
+    answer = signed_in(gateway, Right.VIEWER).get("/v1/nothing")
+
+    assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
+
+
 def test_the_scripts_are_small_and_their_addresses_change_with_them(gateway: Gateway) -> None:
     client = gateway.with_token(None)
 

@@ -19,7 +19,7 @@ from redis import Redis
 
 from schemas.api_key import ApiKey
 from tests.support.gateway import running_gateway
-from worker.gateway import bodies, connections, guard
+from worker.gateway import bodies, connections, guard, telling
 from worker.gateway.access import Access
 from worker.gateway.app import create_app
 from worker.gateway.problems import Refusal
@@ -46,6 +46,10 @@ def with_doors(settings: Settings) -> FastAPI:
     @app.post("/v1/fail")
     async def _fail(request: Request) -> None:
         raise ValueError((await request.body()).decode())
+
+    @app.get("/fails")
+    async def _page() -> None:
+        raise ValueError(SECRET)
 
     return app
 
@@ -89,6 +93,23 @@ def problem(answer: httpx.Response) -> tuple[int, str]:
     assert found["status"] == answer.status_code
     assert found["detail"]
     return answer.status_code, found["code"]
+
+
+def test_a_failure_is_a_page_to_a_browser_unless_pages_are_what_fails(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    browser = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+
+    page = httpx.get(f"{url}/fails", headers=browser)
+    program = httpx.get(f"{url}/fails")
+    monkeypatch.setattr(telling, "refused", None)
+    without = httpx.get(f"{url}/fails", headers=browser)
+
+    assert (page.status_code, page.headers["content-type"]) == (500, "text/html; charset=utf-8")
+    assert telling.FAILED in page.text
+    assert SECRET not in page.text
+    assert page.headers["x-request-id"]
+    assert [problem(each) for each in (program, without)] == [(500, "internal_error")] * 2
 
 
 @pytest.mark.parametrize(

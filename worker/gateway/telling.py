@@ -1,0 +1,45 @@
+"""Tells what is refused, and what goes wrong: as a page to who asks for one from a browser, else as a problem."""
+
+from __future__ import annotations
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Scope
+
+from worker.gateway.page.route import refused
+from worker.gateway.problems import Refusal, respond
+
+HEALTH = frozenset({"/healthz", "/readyz"})  # asked by address, by whatever restarts us
+POLLED = HEALTH | {"/metrics", "/v1/steps:claim", "/v1/steps:heartbeat"}
+MCP = "/mcp"
+FAILED = "The gateway failed; its log says why, by the id of this request."
+FOR_PEOPLE = {  # by the code: what a page says, where a problem names the status alone
+    "not_found": "There is no page at this address.",
+    "no_such_method": "This address takes a form; there is nothing to look at.",
+}
+
+
+def tell(scope: Scope, refusal: Refusal) -> Response:
+    """Tell a refusal as a page to whoever came from one."""
+    if not asks_for_page(scope):
+        return respond(refusal.problem, refusal.retry_after_s)
+    problem = refusal.problem
+    if said := FOR_PEOPLE.get(problem.code):
+        refusal = Refusal(problem.code, said, problem.status)
+    return refused(Request(scope), refusal)
+
+
+def tell_failure(scope: Scope) -> Response:
+    """Tell that the gateway failed; as a problem too where making a page is what fails."""
+    failure = Refusal("internal_error", FAILED, 500)
+    try:
+        return tell(scope, failure)
+    except Exception:  # the first failure was reported, and its caller is to hear of it
+        return respond(failure.problem)
+
+
+def asks_for_page(scope: Scope) -> bool:
+    """Tell whether a request comes from a browser that shows what is answered."""
+    is_page = not scope["path"].startswith(("/v1/", MCP)) and scope["path"] not in POLLED
+    return is_page and "text/html" in Headers(scope=scope).get("accept", "")
