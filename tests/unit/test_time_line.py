@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -147,6 +148,42 @@ def test_every_bar_is_on_the_line_and_none_is_out_of_order(
         assert [bar.x for bar in lane] == sorted(bar.x for bar in lane)
     assert sum(group.count for group in drawn.groups) == len(attempts)
     assert [place for place, _ in drawn.ticks] == [0, 25, 50, 75, 100]
+
+
+def of_two(count: int) -> list[AttemptTimes]:
+    """Attempts one after the other, of two controllers in turn."""
+    return [spent(f"s{number}", number * MINUTE, (number + 1) * MINUTE, f"c{number % 2}") for number in range(count)]
+
+
+def test_a_page_has_some_lanes_and_the_figures_of_all_attempts() -> None:
+    drawn = gantt.lay_out(of_two(500), DAY, first=100, most=200)
+
+    assert drawn is not None
+    assert [(group.controller, group.count, group.ran) for group in drawn.groups] == [
+        ("c0", 250, "4 h 10 min"), ("c1", 250, "4 h 10 min")
+    ]  # fmt: skip
+    assert [group.results for group in drawn.groups] == [(("DONE", 250),)] * 2
+    assert [len(group.lanes) for group in drawn.groups] == [100, 100]
+    assert drawn.groups[0].lanes[0].attempt.step_id == "s100"
+    assert (drawn.first, drawn.last, drawn.count) == (100, 300, 500)
+
+
+def test_a_controller_without_a_lane_on_a_page_is_not_on_it() -> None:
+    drawn = gantt.lay_out([*of_two(2), spent("late", DAY, DAY + MINUTE, "c7")], DAY + MINUTE, first=2, most=2)
+
+    assert drawn is not None
+    assert [group.controller for group in drawn.groups] == ["c7"]
+
+
+@pytest.mark.parametrize(
+    ("first", "shown"), [(0, (0, 200)), (450, (450, 500)), (499, (499, 500)), (500, (400, 500)), (10**6, (400, 500))]
+)
+def test_beyond_the_last_attempt_stands_the_last_page(first: int, shown: tuple[int, int]) -> None:
+    drawn = gantt.lay_out(of_two(500), DAY, first=first, most=200)
+
+    assert drawn is not None
+    assert (drawn.first, drawn.last) == shown
+    assert sum(len(group.lanes) for group in drawn.groups) == shown[1] - shown[0]
 
 
 def test_lengths_are_told_in_their_two_largest_units() -> None:

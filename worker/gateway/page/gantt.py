@@ -47,7 +47,10 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The attempts of one controller: their lanes, or all of them in `together` where there are many."""
+    """The attempts of one controller: the lanes that are shown, or all in `together` where there are many.
+
+    Its figures are those of all its attempts.
+    """
 
     controller: str
     count: int
@@ -59,7 +62,10 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Gantt:
-    """What is drawn: groups, ticks (place in percent, and time since the beginning), pauses that are drawn shorter."""
+    """What is drawn: groups, ticks (place in percent, and time since the beginning), pauses that are drawn shorter.
+
+    Of `count` attempts those have a lane that stand from number `first` up to before number `last`.
+    """
 
     groups: tuple[Group, ...]
     ticks: tuple[tuple[float, str], ...]
@@ -67,6 +73,8 @@ class Gantt:
     begin: int
     end: int
     count: int
+    first: int
+    last: int
 
 
 def lay_out(
@@ -74,22 +82,38 @@ def lay_out(
 ) -> Gantt | None:
     """Lay out attempts, each in a lane, or those of a controller `together` in one; None without any.
 
-    The scale is that of all attempts, however few have a lane: at most `most`, from number `first` on.
+    At most `most` have a lane, from number `first` on; scale and figures are those of all. Beyond the last attempt
+    stands the last page.
     """
     if not attempts:
         return None
     scale = _Scale(attempts, now)
+    first = clamp(first, len(attempts), most or len(attempts))
+    last = len(attempts) if most is None else min(len(attempts), first + most)
     by_controller: dict[str, list[AttemptTimes]] = {}
-    for each in attempts[first:] if most is None else attempts[first : first + most]:
+    lanes: dict[str, list[AttemptTimes]] = {}
+    for number, each in enumerate(attempts):
         by_controller.setdefault(name_of(each), []).append(each)
+        if first <= number < last:
+            lanes.setdefault(name_of(each), []).append(each)
     return Gantt(
-        groups=tuple(_group(name, some, scale, now, together=together) for name, some in sorted(by_controller.items())),
+        groups=tuple(
+            _group(name, by_controller[name], some, scale, now, together=together)
+            for name, some in sorted(lanes.items())
+        ),
         ticks=scale.ticks,
         pauses=scale.pauses,
         begin=scale.begin,
         end=scale.end,
         count=len(attempts),
+        first=first,
+        last=last,
     )
+
+
+def clamp(first: int, count: int, most: int) -> int:
+    """Return `first`, or where the last page of `most` begins if none of `count` items stands there any more."""
+    return first if first < count else max(0, count - 1) // most * most
 
 
 class _Scale:
@@ -152,7 +176,15 @@ def _union(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     return joined
 
 
-def _group(name: str, attempts: Sequence[AttemptTimes], scale: _Scale, now: int, *, together: bool) -> Group:
+def _group(
+    name: str,
+    attempts: Sequence[AttemptTimes],
+    shown: Sequence[AttemptTimes],
+    scale: _Scale,
+    now: int,
+    *,
+    together: bool,
+) -> Group:
     ran = sum(each.ran_ms(now) or 0 for each in attempts)
     results = Counter(each.result for each in attempts)
     return Group(
@@ -160,7 +192,7 @@ def _group(name: str, attempts: Sequence[AttemptTimes], scale: _Scale, now: int,
         count=len(attempts),
         results=tuple(results.most_common()),
         ran=length(ran) if ran else "",
-        lanes=() if together else tuple(_lane(each, scale, now) for each in attempts),
+        lanes=() if together else tuple(_lane(each, scale, now) for each in shown),
         together=tuple(_together(attempts, scale, now)) if together else (),
     )
 

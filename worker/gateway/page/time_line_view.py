@@ -41,6 +41,5 @@ def time_line(
         now=told.now,
         length=gantt.length,
         controller=controller,
-        first=first,
         most=MOST_LANES,
     )
