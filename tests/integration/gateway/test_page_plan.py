@@ -11,6 +11,7 @@ from tests.support.gateway import Gateway
 from tests.support.page import HOSTILE, Markup, signed_in
 from tests.support.page_views import DOCUMENTS, plan_views, said_everywhere, with_document
 from tests.support.planner import Planner, asking, completed, executing, halted, hostile, large, obeying, retried
+from worker.gateway.page import plan_story, time_line_view
 
 
 def said(gateway: Gateway, path: str) -> str:
@@ -110,6 +111,39 @@ def test_the_time_line_of_many_attempts_is_drawn_by_controller(gateway: Gateway,
     assert first == f"/plans/{plan_id}/timeline?controller=ctl-0"
     assert whole.links(r".*#attempt-1") == []
     assert len(alone.links(r".*#attempt-1")) == 25
+
+
+def test_a_page_of_the_time_line_tells_the_figures_of_each_controller(
+    gateway: Gateway, planner: Planner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time_line_view, "MOST_LANES", 2)
+    steps = [{"step_id": f"s-{number}", "title": "t", "intent": "i", "verify": "pytest"} for number in range(6)]
+    plan_id = planner.submit(steps=steps, limits={"max_steps": 10, "max_parallel": 6})
+    for number in range(6):
+        planner.report(f"s-{number}", plan_id, controller=f"ctl-{number % 2}", metrics={"duration_ms": 5})
+
+    first, beyond = (said(gateway, f"/plans/{plan_id}/timeline{query}") for query in ("", "?first=600"))
+
+    assert "1 to 2 of 6" in first
+    assert "ctl-0 3 attempts: 3 done; 1 of them here" in first
+    assert "5 to 6 of 6" in beyond
+    assert "ctl-1 3 attempts: 3 done; 1 of them here" in beyond
+
+
+def test_a_plan_whose_log_is_too_long_is_shown_without_its_attempts(
+    gateway: Gateway, planner: Planner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan_id = retried(planner)
+    monkeypatch.setattr(plan_story, "MOST_READ", 1)
+
+    plan, step = said(gateway, f"/plans/{plan_id}"), said(gateway, f"/plans/{plan_id}/steps/fix-b")
+
+    for page in (plan, step):
+        assert "The log has 3 lines, more than a page reads" in page
+        assert "Attempts, their times and what was decided are not shown here." in page
+    assert "Fix b" in plan
+    assert "It was not tried yet" not in step
+    assert signed_in(gateway, Right.VIEWER).get(f"/plans/{plan_id}/timeline").status_code == 422
 
 
 def test_the_page_of_a_step_has_its_work_and_the_proof_of_each_attempt(gateway: Gateway, planner: Planner) -> None:

@@ -25,6 +25,14 @@ MOST_LINES = 40  # of the log, as it is
 UNUSABLE = 422
 
 
+class LogTooLong(Refusal):
+    """A log has more lines than a page reads."""
+
+    def __init__(self, lines: int) -> None:
+        detail = f"The log has {lines:,} lines, more than a page reads: `planner log` and `planner export` read it."
+        super().__init__("log_too_long", detail, UNUSABLE)
+
+
 class Logged(NamedTuple):
     """The newest lines of a log, as text, and how many there are before them."""
 
@@ -53,8 +61,7 @@ def keys_of(doors: Context, plan_id: str) -> PlanKeys:
 def read_told(doors: Context, view: PlanView, steps: Sequence[StepView], only: Collection[str] = ()) -> Told:
     """Read what the log of a plan tells; of some steps alone where `only` names them, with what they wait for.
 
-    `steps` are those of the plan with what they do now. Raises Refusal 422 as
-    `read_lines` does.
+    `steps` are those of the plan with what they do now. Raises LogTooLong.
     """
     keys = keys_of(doors, view.plan_id)
     lines = read_lines(doors.client, keys, only)
@@ -67,15 +74,24 @@ def read_told(doors: Context, view: PlanView, steps: Sequence[StepView], only: C
     return Told(story, attempts, decisions_of(lines, halt, view.ended_at), now)
 
 
+def read_if_short(
+    doors: Context, view: PlanView, steps: Sequence[StepView], only: Collection[str] = ()
+) -> tuple[Told, str]:
+    """Read what `read_told` reads; of a log that is too long nothing, and why."""
+    try:
+        return read_told(doors, view, steps, only), ""
+    except LogTooLong as refusal:
+        return NOTHING_TOLD, f"{refusal} Attempts, their times and what was decided are not shown here."
+
+
 def read_lines(client: Redis, keys: PlanKeys, only: Collection[str] = ()) -> list[dict[str, Any]]:
     """Read the lines of a log, or the first one and those in which one of these steps may stand.
 
-    Raises Refusal 422 where the log is too long for a page.
+    Raises LogTooLong, which is 422, where the log is too long for a page.
     """
     length: Any = client.llen(keys.log)
     if length > MOST_READ:
-        detail = f"The log has {length:,} lines, more than a page reads: `planner log` and `planner export` read it."
-        raise Refusal("log_too_long", detail, UNUSABLE)
+        raise LogTooLong(length)
     names = [name.encode() for name in only]
     lines = enumerate(history.read_lines(client, keys))
     return [

@@ -11,7 +11,7 @@ from schemas.plan import BudgetLine, ForecastLine, PlanView, StepView
 from worker.gateway.context import Doors
 from worker.gateway.page import acts, gantt, graph
 from worker.gateway.page.documents import sections_of
-from worker.gateway.page.plan_story import NOTHING_TOLD, keys_of, newest_lines, pre_steps_of, read_told
+from worker.gateway.page.plan_story import NOTHING_TOLD, keys_of, newest_lines, pre_steps_of, read_if_short
 from worker.gateway.page.rendering import render
 from worker.gateway.page.route import PageRoute, note_position
 from worker.gateway.visible import Plan, PlanReader, view_of
@@ -63,10 +63,11 @@ def plan(
     """Show a plan; of many steps those from number `first` on, and the graph of one band of them."""
     view = view_of(doors, plan.plan_id)
     keys = keys_of(doors, view.plan_id)
+    first = gantt.clamp(first, len(view.steps), MOST_STEPS)
     is_told = len(view.steps) <= MOST_TOLD
     shown = view if is_told else view.model_copy(update={"steps": view.steps[first : first + MOST_STEPS]})
     doing = with_activity(doors.client, doors.partitions, shown).steps
-    told = read_told(doors, view, doing) if is_told else NOTHING_TOLD
+    told, unread = read_if_short(doors, view, doing) if is_told else (NOTHING_TOLD, "")
     steps = doing[first : first + MOST_STEPS] if is_told else doing
     return render(
         request,
@@ -80,6 +81,7 @@ def plan(
         most_steps=MOST_STEPS,
         story=told.story,
         attempts_are_read=is_told,
+        unread=unread,
         halt=explained_halt(view),
         decisions=told.decisions[:MOST_DECISIONS],
         more_decisions=max(0, len(told.decisions) - MOST_DECISIONS),

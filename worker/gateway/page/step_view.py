@@ -6,7 +6,7 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from worker.gateway.context import Doors
 from worker.gateway.page import acts, gantt
-from worker.gateway.page.plan_story import keys_of, pre_steps_of, read_told
+from worker.gateway.page.plan_story import keys_of, pre_steps_of, read_if_short
 from worker.gateway.page.rendering import render
 from worker.gateway.page.route import PageRoute, note_position
 from worker.gateway.problems import Refusal
@@ -30,7 +30,7 @@ def step(request: Request, plan: Plan, caller: PlanReader, doors: Doors, step_id
     only = {step_id, *states[step_id].depends_on, *put_before}
     alone = view.model_copy(update={"steps": (states[step_id],)})
     (shown,) = with_activity(doors.client, doors.partitions, alone).steps
-    told = read_told(doors, view, (shown,), only)
+    told, unread = read_if_short(doors, view, (shown,), only)
     attempts = [each for each in told.attempts if each.step_id == step_id]
     (facts,) = history.read_facts(doors.client, keys_of(doors, view.plan_id), [step_id]).values() or ({},)
     return render(
@@ -42,6 +42,7 @@ def step(request: Request, plan: Plan, caller: PlanReader, doors: Doors, step_id
         states=states,
         put_before=put_before,
         attempts=attempts,
+        unread=unread,
         story={each["attempt"]: each for each in told.story.get(step_id, [])},
         decisions=[each for each in told.decisions if each.step_id == step_id],
         gantt=gantt.lay_out(attempts, told.now),
