@@ -69,7 +69,16 @@ def test_entries_are_sent_back_once_it_was_said_which(gateway: Gateway, planner:
     assert "1 entry was sent back" in done.text
     assert "0 entries were sent back" in again.text
     assert gateway.redis.xlen(keys.GOALS) == before + 1
-    assert client.get("/dead/replay").status_code == 422
+
+
+def test_a_replay_of_nothing_says_that_none_was_chosen_on_the_list(gateway: Gateway, planner: Planner) -> None:
+    client, name = signed_in(gateway, Right.OPERATOR), bury(planner, HOSTILE)
+
+    answer = client.get("/dead/replay", headers={"Accept": "text/html"})
+
+    assert answer.status_code == 422
+    assert 'role="alert">No entry was chosen: tick those that shall be sent back.</p>' in answer.text
+    assert re.findall('name="entry" value="(.*?)"', answer.text) == [name]
 
 
 def test_dead_entries_of_others_and_without_the_right_are_not_there(gateway: Gateway, planner: Planner) -> None:

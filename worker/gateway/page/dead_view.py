@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
@@ -23,9 +24,10 @@ from worker.store.dead_entry import Dead, Filter
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 PAGE = 50
+UNUSABLE = 422
 MOST_SHOWN = 4000  # characters of what an entry said
 
-Names = Annotated[list[EntryName], Query(max_length=MOST_REPLAYED)]
+Names = Annotated[Sequence[EntryName], Query(max_length=MOST_REPLAYED)]
 
 
 @router.get("/dead")
@@ -38,20 +40,14 @@ def entries(
     cursor: Annotated[EntryName | None, Query()] = None,
 ) -> Response:
     """List dead entries, the newest first, each with its cause and what it said."""
-    found, after = find_page(doors, caller, Filter(cause.strip(), stream.strip()), PAGE, cursor or "")
-    return render(
-        request,
-        "dead.html",
-        entries=[_shown(each) for each in found],
-        next_cursor=after,
-        cursor=cursor,
-        asked={"cause": cause or None, "stream": stream or None},
-    )
+    return _list(request, doors, caller, Filter(cause.strip(), stream.strip()), cursor)
 
 
 @router.get("/dead/replay")
-def asks(request: Request, caller: Operator, doors: Doors, entry: Names) -> Response:
+def asks(request: Request, caller: Operator, doors: Doors, entry: Names = ()) -> Response:
     """Say which of the chosen entries would be sent back, and where to."""
+    if not entry:
+        return _list(request, doors, caller, Filter(), None, "No entry was chosen: tick those that shall be sent back.")
     return _form(request, doors, caller, entry)
 
 
@@ -63,16 +59,32 @@ async def replays(request: Request, doors: Doors, form: Signed) -> Response:
     return await run_in_threadpool(_replay, request, doors, form.caller, names)
 
 
-def _replay(request: Request, doors: Context, caller: Access, names: list[str]) -> Response:
+def _list(
+    request: Request, doors: Context, caller: Access, wanted: Filter, cursor: str | None, wrong: str = ""
+) -> Response:
+    found, after = find_page(doors, caller, wanted, PAGE, cursor or "")
+    return render(
+        request,
+        "dead.html",
+        UNUSABLE if wrong else 200,
+        entries=[_shown(each) for each in found],
+        next_cursor=after,
+        cursor=cursor,
+        asked={"cause": wanted.cause or None, "stream": wanted.stream or None},
+        wrong=wrong,
+    )
+
+
+def _replay(request: Request, doors: Context, caller: Access, names: Sequence[str]) -> Response:
     fit, passed = choose(doors, caller, names)
     if not fit and not passed:
-        raise Refusal("no_entry", "No entry was chosen.", 422)
+        raise Refusal("no_entry", "No entry was chosen.", UNUSABLE)
     if fit:
         dead.replay(doors.client, fit)
     return render(request, "dead_replay.html", fit=[_shown(each) for each in fit], passed=passed, is_done=True)
 
 
-def _form(request: Request, doors: Context, caller: Access, names: list[str]) -> Response:
+def _form(request: Request, doors: Context, caller: Access, names: Sequence[str]) -> Response:
     fit, passed = choose(doors, caller, names)
     return render(request, "dead_replay.html", fit=[_shown(each) for each in fit], passed=passed, is_done=False)
 
