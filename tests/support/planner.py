@@ -76,7 +76,7 @@ class Planner:
 
 
 @contextmanager
-def _repeating(*duties: Callable[[], object]) -> Iterator[None]:
+def repeating(*duties: Callable[[], object]) -> Iterator[None]:
     """Do these things again and again while the block lasts."""
     over = threading.Event()
 
@@ -97,14 +97,14 @@ def _repeating(*duties: Callable[[], object]) -> Iterator[None]:
 @contextmanager
 def obeying(container: Container) -> Iterator[None]:
     """Obey commands while the block lasts."""
-    with _repeating(container.context(0).engine.drain, container.bulk_commands.drain):
+    with repeating(container.context(0).engine.drain, container.bulk_commands.drain):
         yield
 
 
 @contextmanager
 def deciding(planner: Planner) -> Iterator[None]:
     """Plan goals and obey commands while the block lasts."""
-    with _repeating(planner.container.goal_consumer.drain), obeying(planner.container):
+    with repeating(planner.container.goal_consumer.drain), obeying(planner.container):
         yield
 
 

@@ -6,10 +6,11 @@ import re
 from typing import Any
 
 import httpx
+import pytest
 
 from schemas.api_key import Right
 from tests.support.gateway import Gateway
-from tests.support.planner import Planner, executing, obeying
+from tests.support.planner import Planner, executing, obeying, repeating
 from worker.store import dead, keys
 from worker.store.dead_entry import Filter
 from worker.store.keys import Partition
@@ -77,7 +78,9 @@ def test_a_replay_of_nothing_says_that_none_was_chosen_on_the_list(gateway: Gate
     answer = client.get("/dead/replay", headers={"Accept": "text/html"})
 
     assert answer.status_code == 422
-    assert 'role="alert">No entry was chosen: tick those that shall be sent back.</p>' in answer.text
+    assert re.findall('role="alert">(.*?)<', answer.text) == [
+        "No entry was chosen: tick those that shall be sent back."
+    ]
     assert re.findall('name="entry" value="(.*?)"', answer.text) == [name]
 
 
@@ -110,10 +113,10 @@ def test_a_wide_act_says_how_many_plans_it_reaches_and_is_then_a_command(gateway
         refused = client.post("/acts/resume", data=hidden(client.get("/acts/resume", params=aim).text))
 
     assert "<b>1 plan</b>" in asked.text
-    assert "Done." in done.text
+    assert "The pause stands now." in done.text
     assert "the &lt;b&gt;release&lt;/b&gt;" in fleet
     assert "/acts/resume?scope=repository&amp;target=acme%2Fshop" in fleet
-    assert "Done." in lifted.text
+    assert "What stood is lifted. Plans that it held go on within moments." in lifted.text
     assert (refused.status_code, "nothing is paused or halted" in refused.text) == (409, True)
     assert "What holds many plans" in client.get("/fleet").text
 
@@ -124,14 +127,14 @@ def test_queues_tenants_and_all_plans_are_reached_from_the_fleet(gateway: Gatewa
     assert '/acts/pause?scope=queue&amp;target=default"' in client.get("/fleet").text
 
     with obeying(planner.container):
-        for act, aim in (
-            ("pause", {"scope": "queue", "target": "default"}),
-            ("pause", {"scope": "tenant", "target": "default", "until": "4h"}),
-            ("halt", {"scope": "all"}),
+        for act, aim, done in (
+            ("pause", {"scope": "queue", "target": "default"}, "The pause of this queue stands now."),
+            ("pause", {"scope": "tenant", "target": "default", "until": "4h"}, "The pause stands now."),
+            ("halt", {"scope": "all"}, "The halt stands now. Its plans end within moments."),
         ):
             page = client.get(f"/acts/{act}", params=aim).text
             told = client.post(f"/acts/{act}", data={**hidden(page), **aim}).text
-            assert "Done." in told, told
+            assert f'role="status">{done}</p>' in told, told
         fleet = client.get("/fleet").text
 
     assert '/acts/resume?scope=queue&amp;target=default"' in fleet
@@ -140,6 +143,24 @@ def test_queues_tenants_and_all_plans_are_reached_from_the_fleet(gateway: Gatewa
         "Paused: tenant default",
     ]
     assert planner.view(planner.submit(goal_id="later")).state == "HALTED"
+
+
+@pytest.mark.parametrize(
+    ("act", "done"),
+    [
+        ("halt", "The halt stands now. Its plans end within moments."),
+        ("cancel", "The cancel stands now. The plans that were there end within moments."),
+    ],
+)
+def test_plans_end_after_what_stands_was_told(gateway: Gateway, planner: Planner, act: str, done: str) -> None:
+    plan_id, client = executing(planner), signed_in(gateway, Right.OPERATOR)
+    aim = {"scope": "tenant", "target": "default"}
+
+    with repeating(planner.container.bulk_commands.drain):  # nobody sweeps
+        told = client.post(f"/acts/{act}", data=hidden(client.get(f"/acts/{act}", params=aim).text)).text
+
+    assert f'role="status">{done}</p>' in told
+    assert planner.view(plan_id).state == "EXECUTING"
 
 
 def test_an_aim_that_is_missing_is_asked_for(gateway: Gateway) -> None:

@@ -53,11 +53,13 @@ class WideAct(StrEnum):
 
 
 class WideTold(NamedTuple):
-    """How an act is called, what it will do, and what else of a queue."""
+    """How an act is called, what it will do, and what it has done; the same of a queue."""
 
     title: str
     effect: str
+    done: str
     of_queue: str = ""
+    done_to_queue: str = ""
     is_final: bool = False
 
 
@@ -66,28 +68,37 @@ TELL = {
         "Pause",
         "No further step of these plans starts, nor of plans yet to come, until somebody resumes the same. Attempts in "
         "flight go on to their end, and wall clocks stand still.",
+        "The pause stands now.",
         "No more steps of this queue are handed out, of whatever plan. What was handed out may be claimed and finish.",
+        "The pause of this queue stands now.",
     ),
     WideAct.RESUME: WideTold(
         "Resume",
         "Lifts a pause or a halt of the same scope: plans go on, unless something else holds them, and new plans are "
         "let in. What a halt has ended stays ended.",
+        "What stood is lifted. Plans that it held go on within moments.",
         "Steps of this queue are handed out again.",
+        "The pause of this queue is lifted. Its steps are handed out again within moments.",
     ),
     WideAct.HALT: WideTold(
         "Halt",
         "Ends all of these plans as halted, and attempts in flight are told to stop. Plans yet to come end as they are "
         "made, until somebody resumes the same.",
+        "The halt stands now. Its plans end within moments.",
         is_final=True,
     ),
     WideAct.CANCEL: WideTold(
         "Cancel",
         "Ends all of these plans that are there now, and attempts in flight are told to stop. Later ones are not "
         "touched.",
+        "The cancel stands now. The plans that were there end within moments.",
         is_final=True,
     ),
     WideAct.TOP_UP: WideTold(
-        "Top up", "Raises today's budget of tokens by what you add. Plans that wait for it go on.", is_final=True
+        "Top up",
+        "Raises today's budget of tokens by what you add. Plans that wait for it go on.",
+        "Today's budget is raised. Plans that wait for it go on within moments.",
+        is_final=True,
     ),
 }
 
