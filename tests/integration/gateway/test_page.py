@@ -12,9 +12,9 @@ from schemas.api_key import Right
 from tests.support.event_reading import reading
 from tests.support.gateway import Gateway
 from tests.support.page import HOSTILE, Markup, signed_in
-from tests.support.planner import SHAPES, Planner, asking, executing, halted, hostile, retried
+from tests.support.planner import RISKY, SHAPES, Planner, asking, executing, halted, hostile, retried
 from worker.gateway.access import SESSION_COOKIE
-from worker.gateway.page import static_files
+from worker.gateway.page import plan_list, static_files
 from worker.store import api_keys
 
 MOST_SCRIPT = 60_000  # bytes
@@ -163,6 +163,20 @@ def test_the_scripts_are_small_and_their_addresses_change_with_them(gateway: Gat
         assert client.get(f"/static/older/{name}").headers["cache-control"] == "no-store"
     assert client.get("/static/x/..%2fpage.css").status_code == 404
     assert sum(len(kept.body) for name, kept in static_files.FILES.items() if name.endswith(".js")) < MOST_SCRIPT
+
+
+def test_all_that_wait_are_those_among_which_they_were_found(
+    gateway: Gateway, planner: Planner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan_list, "MOST_WAITING", 1)
+    client = signed_in(gateway, Right.VIEWER)
+    ours = {planner.submit(steps=RISKY, approvals=["HIGH"], context={"repo": "acme/shop"}) for _ in range(2)}
+    asking(planner)
+
+    (more,) = Markup(client.get("/?repo=acme/shop&kind=task&text=fix").text).links(r"/\?.*waiting=true")
+
+    assert more == "/?kind=task&repo=acme%2Fshop&text=fix&waiting=true"
+    assert set(listed(client.get(more))) == ours
 
 
 def test_the_list_has_the_plans_that_its_address_asks_for(gateway: Gateway, planner: Planner) -> None:
