@@ -15,6 +15,7 @@ from tasks.record.backtest import Backtested, Basis, Range, Standing, Verdict
 from tasks.record.tally import Tally
 
 MOST_ERRORS = 20
+MOST_READ = 5000  # lines: many more than a form takes of those that the command prints
 MOST_ROWS = 500  # plans that would have come out otherwise
 
 
@@ -98,14 +99,22 @@ class Backtest:
 
 
 def read(text: str) -> Backtest:
-    """Read the lines; what is wrong with one of them is told with its number, and the others count."""
+    """Read the lines; what is wrong with one of them is told with its number, and the others count.
+
+    It reads no further where more errors are certain than are told, and no more than MOST_READ lines.
+    """
     found = Backtest()
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.strip() and (why := _take(found, line)):
-            if len(found.errors) < MOST_ERRORS:
-                found.errors.append(f"Line {number} {why}")
-            elif len(found.errors) == MOST_ERRORS:
-                found.errors.append("There are more lines with errors.")
+    filled = ((number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip())
+    for count, (number, line) in enumerate(filled):
+        if count == MOST_READ:
+            found.errors.append(f"Line {number} and those behind it were not read: at most {MOST_READ:,} are.")
+            break
+        if (why := _take(found, line)) is None:
+            continue
+        if len(found.errors) == MOST_ERRORS:
+            found.errors.append(f"There are more lines with errors. Nothing behind line {number} was read.")
+            break
+        found.errors.append(f"Line {number} {why}")
     if not found.tally.plans and not found.unread and not found.errors:
         found.errors.append("There is nothing in it: paste what `planner backtest --policy FILE --json` printed.")
     return found
