@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import re
+import time
+from typing import Any
 
 import pytest
 
+from schemas import codec
 from schemas.api_key import Right
+from schemas.times import DAY_MS
+from tasks.memory.flaky_tests import Sighting
+from tasks.plan.cached_draft import HIT
 from tests.support.gateway import Gateway
 from tests.support.page import HOSTILE, Markup, signed_in
 from tests.support.page_views import DOCUMENTS, plan_views, said_everywhere, with_document
 from tests.support.planner import Planner, asking, completed, executing, halted, hostile, large, obeying, retried
 from worker.gateway.page import plan_story, time_line_view
+from worker.store import flaky_memory
+from worker.store.keys import Partition
 
 
 def said(gateway: Gateway, path: str) -> str:
@@ -225,3 +233,23 @@ def test_lines_of_the_log_have_their_times(gateway: Gateway, planner: Planner) -
     assert len(lines) == 3
     assert all(title == f"{at[:10]} {at[11:23]} UTC" for at, title in lines)
     assert "from look to look, fix-b-syntax-check" in page  # a list as words, not as a program writes it
+
+
+def test_a_plan_shows_which_tests_it_was_told_are_flaky(gateway: Gateway, planner: Planner) -> None:
+    today = time.time_ns() // 1_000_000 // DAY_MS
+    flaky_memory.add(planner.client, 1, "default", "acme/shop", [Sighting(today, f"tests/t.py::{HOSTILE[:40]}", 3)])
+    plan_id = planner.submit(context={"repo": "acme/shop"})
+
+    assert f"Flaky before tests/t.py::{HOSTILE[:40]}" in said(gateway, f"/plans/{plan_id}")
+
+
+def test_a_plan_that_was_drafted_from_the_cache_leads_to_the_plan_whose_draft_it_has(
+    gateway: Gateway, planner: Planner
+) -> None:
+    first, again = planner.submit(), planner.submit()
+    k = Partition(0).plan(again)
+    raw: Any = planner.client.hget(k.plan, "head")
+    head = codec.loads(raw)
+    planner.client.hset(k.plan, "head", codec.dumps({**head, "cache": [HIT, "f", 60, first]}))
+
+    assert re.search(f"Draft of {first} ?, from the plan cache", said(gateway, f"/plans/{again}"))
