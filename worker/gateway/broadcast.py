@@ -17,11 +17,12 @@ from starlette.concurrency import run_in_threadpool
 from worker.gateway.access import Access, lasting
 from worker.gateway.context import Context
 from worker.gateway.event_hub import Subscription
-from worker.gateway.event_streams import Event
+from worker.gateway.event_streams import Event, Gap
 
 log = logging.getLogger("planner.gateway")
 
 SHORTEST_S = 0.5  # from one text of a subject to the next
+NEVER = float("inf")
 SHARE = 4  # making it takes at most one part in so many of the time
 AT_ONCE = 2  # texts that are made at a time, of all subjects
 LOOK_S = 5.0  # between looks whether the callers' keys still hold while nothing happens
@@ -38,8 +39,11 @@ class Subject(Protocol):
     def frame(self, doors: Context) -> bytes:
         """Make the text as it is now, as an event of a stream. In a thread."""
 
-    def is_changed_by(self, event: Event) -> bool:
-        """Tell whether the text may be another one after this event."""
+    def pace_of(self, what: str) -> float | None:
+        """Tell how soon after the last text events of this type have it made anew, in s; None where they do not."""
+
+    def is_about(self, event: Event) -> bool:
+        """Tell whether an event of such a type is about what the text shows."""
 
 
 class Reader:
@@ -120,6 +124,7 @@ class _Broadcast:
         self._doors = doors
         self._subject = subject
         self._room = room
+        self._pace = 0.0  # how soon after the last text it is to be made anew
         self._changes: Subscription | None = None
         self.readers: set[Reader] = set()
         self.task: asyncio.Task[None] | None = None  # asyncio itself keeps only weak references
@@ -135,16 +140,37 @@ class _Broadcast:
     async def run(self) -> None:
         """Make the text, and again whenever something has happened, until nobody looks or the process ends."""
         clock = asyncio.get_running_loop().time
-        frame, is_changed = b"", True
-        async with self._doors.hub.subscribe(wants=self._subject.is_changed_by) as self._changes:
-            while self.readers and not self._changes.is_over:
+        frame, made_at = b"", -NEVER
+        async with self._doors.hub.subscribe(wants=self._wants) as changes:
+            self._changes = changes
+            while self.readers and not changes.is_over:
                 began = clock()
-                if is_changed or self._has_new():
+                if self._has_new() or began - made_at >= self._pace:
                     async with self._room:
+                        made_at, self._pace = clock(), NEVER
                         frame = await run_in_threadpool(self._subject.frame, self._doors)
                 await self._hand_out(frame)
                 await asyncio.sleep(max(SHORTEST_S, (SHARE - 1) * (clock() - began)))
-                is_changed = bool(await self._changes.batch(0 if self._has_new() else LOOK_S))
+                await self._wait(changes, made_at)
+
+    def _wants(self, event: Event) -> bool:
+        """Note how soon an event has the text made anew; until then no other is looked at that could wait as long."""
+        pace = self._subject.pace_of(event.what)
+        if pace is None or pace >= self._pace or not self._subject.is_about(event):
+            return False
+        self._pace = pace
+        return True
+
+    async def _wait(self, changes: Subscription, made_at: float) -> None:
+        """Wait until the text is to be made anew, or until the callers' keys are to be looked at."""
+        clock = asyncio.get_running_loop().time
+        looks_at = clock() + LOOK_S
+        while not self._has_new() and not changes.is_over:
+            left_s = min(looks_at, made_at + self._pace) - clock()
+            if left_s <= 0:
+                return
+            if any(isinstance(each, Gap) for each in await changes.batch(left_s)):
+                self._pace = SHORTEST_S
 
     def _has_new(self) -> bool:
         return any(each.is_new for each in self.readers)

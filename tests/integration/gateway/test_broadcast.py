@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
@@ -21,7 +22,7 @@ from tests.support.gateway import Gateway
 from tests.support.page import signed_in
 from tests.support.planner import Planner
 from worker.gateway.access import SESSION_COOKIE, Access, caller_of
-from worker.gateway.broadcast import Broadcasts
+from worker.gateway.broadcast import SHORTEST_S, Broadcasts
 from worker.gateway.claiming import ClaimDesk
 from worker.gateway.context import Context
 from worker.gateway.event_hub import EventHub
@@ -37,22 +38,30 @@ SIGHTS = list(product((None, *TENANTS), ((), REPOSITORIES[:1], REPOSITORIES[1:],
 QUERIES: list[dict[str, str]] = [{}, {"tenant": "acme"}, {"repo": "initech/till"}, {"kind": "campaign"}]
 
 
+SLOW_S = 1.5  # from one text to the next where only steps moved
+
+
 class Count:
     """A subject whose text is how often it was made; making it waits until it is let go."""
 
     def __init__(self) -> None:
         self.made = 0
+        self.made_at: list[float] = []
         self.begun = threading.Event()
         self.go = threading.Event()
 
     def frame(self, _: Context) -> bytes:
+        self.made_at.append(time.monotonic())
         self.begun.set()
         assert self.go.wait(20)
         self.made += 1
         return b"%d" % self.made
 
-    def is_changed_by(self, event: Event) -> bool:
-        return event.what == "plan.ready"
+    def pace_of(self, what: str) -> float | None:
+        return {"plan.ready": SHORTEST_S, "step.done": SLOW_S}.get(what)
+
+    def is_about(self, event: Event) -> bool:
+        return bool(event.data["tenant"] == "acme")
 
 
 @asynccontextmanager
@@ -82,9 +91,38 @@ def test_a_text_is_made_once_for_all_who_ask_meanwhile_and_once_for_all_after_a_
             subject.go.set()
             assert await asyncio.gather(*first) == [b"1"] * READERS
 
-            tell(redis, "step.done")
+            tell(redis, "goal.read")
+            tell(redis, "plan.ready", tenant="initech")
             tell(redis, "plan.ready")
             assert await asyncio.gather(*map(anext, readers)) == [b"2"] * READERS
+
+    asyncio.run(run())
+
+
+def test_steps_have_a_text_made_anew_at_their_own_pace_and_plans_without_waiting_for_it(
+    redis: Redis, redis_url: str
+) -> None:
+    async def run() -> None:
+        async with broadcasting(redis, redis_url) as (broadcasts, caller), asyncio.timeout(30):
+            subject = Count()
+            subject.go.set()
+            reader = broadcasts.frames(subject, caller)
+            assert await anext(reader) == b"1"
+            await asyncio.sleep(SHORTEST_S)  # after which a plan has it made at once
+            for _ in range(3):
+                tell(redis, "step.done")
+            assert await anext(reader) == b"2"
+            tell(redis, "step.done")
+            await asyncio.sleep(SHORTEST_S)
+            tell(redis, "plan.ready")
+            assert await anext(reader) == b"3"
+            tell(redis, "step.done")
+            assert await anext(reader) == b"4"
+
+            first, second, third, fourth = subject.made_at
+            assert second - first >= SLOW_S
+            assert third - second < SLOW_S
+            assert fourth - third >= SLOW_S
 
     asyncio.run(run())
 
@@ -128,6 +166,20 @@ def lists(answer: httpx.Response) -> Iterator[str]:
     for told in EventReader(answer):
         assert told.event == "page"
         yield str(told.data)
+
+
+def test_a_list_follows_the_steps_of_a_plan_that_goes_on(gateway: Gateway) -> None:
+    planner = Planner(gateway.settings.redis_url)
+    plan_id = planner.submit()
+    silence = threading.Timer(20, gateway.stop)
+    with gateway.client(Right.VIEWER).stream("GET", "/live") as answer:
+        pages = lists(answer)
+        assert "0 of 3" in next(pages)
+        silence.start()
+        planner.report("look", plan_id, metrics={"tokens_used": 4321})
+
+        assert any("1 of 3" in html and "tokens 4,321" in html for html in pages)
+    silence.cancel()
 
 
 def test_a_key_is_sent_all_that_it_may_see_and_nothing_else(gateway: Gateway) -> None:

@@ -15,7 +15,7 @@ from schemas.api_key import Right
 from schemas.base import GoalKind, Name, PlanState, Word
 from schemas.plan import PlanSummary
 from worker.gateway.access import Access, Sight
-from worker.gateway.broadcast import Broadcasts
+from worker.gateway.broadcast import SHORTEST_S, Broadcasts
 from worker.gateway.context import Context, Doors
 from worker.gateway.event_streams import STREAM_HEADERS, Event
 from worker.gateway.page.rendering import fragment, render
@@ -29,7 +29,15 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 MOST_WAITING = 6  # of the plans that wait for a person, before the list
 PERIODS = {"1h": "last hour", "1d": "last day", "7d": "last 7 days", "30d": "last 30 days"}
 UNUSABLE = 422
-CHANGES = {"step.approval_requested", "command.obeyed"}  # of plans, beside what is told of plans themselves
+FIGURES_S = 3.0  # from one list to the next where only the figures of plans have moved: a long list costs 28 ms
+PACES = {  # s from one list to the next, by what has happened: an event's type, or the first word of it
+    "plan": SHORTEST_S,
+    "step.approval_requested": SHORTEST_S,
+    "command.obeyed": SHORTEST_S,
+    "step": FIGURES_S,
+    "outcome": FIGURES_S,
+    "budget": FIGURES_S,
+}
 AIMED = {"state", "rule", "waiting", "since", "until", "id_prefix", "cursor"}  # filters of those who look for others
 
 
@@ -107,11 +115,14 @@ class Listing:
         """Make the list as an event that brings a page up to date."""
         return b"event: page\ndata: %b\n\n" % codec.dumps(self.html(doors)[0])
 
-    def is_changed_by(self, event: Event) -> bool:
+    def pace_of(self, what: str) -> float | None:
+        """Tell how soon after the last list such events have it made anew, in s; None where they change no list."""
+        return PACES.get(what, PACES.get(what.partition(".")[0]))
+
+    def is_about(self, event: Event) -> bool:
         """Tell whether an event is about a plan that is seen."""
         told = event.data
-        is_shown = event.what.startswith("plan.") or event.what in CHANGES
-        return is_shown and self.sight.reaches(told.get("tenant") or "", told.get("repo"))
+        return self.sight.reaches(told.get("tenant") or "", told.get("repo"))
 
 
 @router.get("/")

@@ -1,0 +1,26 @@
+"""How soon a list of plans is made anew, by what has happened."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.sources import events
+from worker.gateway.access import Sight
+from worker.gateway.broadcast import SHORTEST_S
+from worker.gateway.page.plan_list import FIGURES_S, Listing
+
+LISTING = Listing(Sight(), may_submit=False, asked=())
+AT_ONCE = {"step.approval_requested", "command.obeyed"}  # beside what is told of plans themselves
+SHOWN_ELSEWHERE = {"goal", "command", "repository"}
+
+
+def expected(what: str) -> float | None:
+    of = what.partition(".")[0]
+    if of == "plan" or what in AT_ONCE:
+        return SHORTEST_S
+    return None if of in SHOWN_ELSEWHERE else FIGURES_S
+
+
+@pytest.mark.parametrize("what", sorted(events()))
+def test_plans_change_a_list_at_once_and_steps_outcomes_and_budgets_at_a_slower_pace(what: str) -> None:
+    assert LISTING.pace_of(what) == expected(what)
