@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Protocol
 
 from redis.exceptions import RedisError
@@ -18,13 +18,16 @@ from worker.gateway.access import Access, lasting
 from worker.gateway.context import Context
 from worker.gateway.event_hub import Subscription
 from worker.gateway.event_streams import Event, Gap
+from worker.gateway.problems import Refusal
 
 log = logging.getLogger("planner.gateway")
 
 SHORTEST_S = 0.5  # from one text of a subject to the next
 NEVER = float("inf")
-SHARE = 4  # making it takes at most one part in so many of the time
+SHARE = 4  # making the texts of all subjects takes at most one part in so many of the time
 AT_ONCE = 2  # texts that are made at a time, of all subjects
+MOST_OF_A_KEY = 8  # subjects that are looked at with one key
+RETRY_S = 30
 LOOK_S = 5.0  # between looks whether the callers' keys still hold while nothing happens
 COMMENT_S = 15.0  # of silence, after which a comment is sent
 COMMENT = b": still here\n\n"
@@ -91,11 +94,29 @@ class Broadcasts:
         self._running: dict[Subject, _Broadcast] = {}
         self._room = asyncio.Semaphore(AT_ONCE)
 
+    def demand_room(self, subject: Subject, caller: Access) -> None:
+        """Raise Refusal 429 where as many other subjects are looked at with the caller's key as may be."""
+        if not self._has_room(subject, caller):
+            detail = f"{MOST_OF_A_KEY} other lists are followed with this key: close one of them, or use another key."
+            raise Refusal("too_many_lists", detail, 429, retry_after_s=RETRY_S)
+
+    def _has_room(self, subject: Subject, caller: Access) -> bool:
+        others = (running for known, running in self._running.items() if known != subject)
+        return sum(each.is_read_with(caller.key.key_id) for each in others) < MOST_OF_A_KEY
+
+    def _count_busy(self) -> int:
+        return sum(each.is_busy and bool(each.readers) for each in self._running.values())
+
     async def frames(self, subject: Subject, caller: Access) -> AsyncIterator[bytes]:
-        """Yield the text of a subject, and each newer one, until the caller's key is over, or the process ends."""
+        """Yield the text of a subject, and each newer one, until the caller's key is over, or the process ends.
+
+        Nothing where `demand_room` refuses by now.
+        """
+        if not self._has_room(subject, caller):
+            return
         running = self._running.get(subject)
         if running is None:
-            running = self._running[subject] = _Broadcast(self._doors, subject, self._room)
+            running = self._running[subject] = _Broadcast(self._doors, subject, self._room, self._count_busy)
             running.task = asyncio.create_task(self._run(subject, running))
         reader = running.join(caller)
         try:
@@ -117,15 +138,27 @@ class Broadcasts:
                 reader.end()
 
 
+def rest_after(took_s: float, busy: int) -> float:
+    """Tell for how long a subject rests whose text took so long, where so many make texts, wait to, or rest.
+
+    Each has the same part of the SHARE of all: who asks for what is costly waits longer for it, and nobody else does.
+    """
+    return max(SHORTEST_S, (SHARE * busy - 1) * took_s)
+
+
 class _Broadcast:
     """One subject, and who looks at it; it ends soon after the last of them has left."""
 
-    def __init__(self, doors: Context, subject: Subject, room: asyncio.Semaphore) -> None:
+    def __init__(
+        self, doors: Context, subject: Subject, room: asyncio.Semaphore, count_busy: Callable[[], int]
+    ) -> None:
         self._doors = doors
         self._subject = subject
         self._room = room
+        self._count_busy = count_busy
         self._pace = 0.0  # how soon after the last text it is to be made anew
         self._changes: Subscription | None = None
+        self.is_busy = False  # makes a text, waits to, or rests
         self.readers: set[Reader] = set()
         self.task: asyncio.Task[None] | None = None  # asyncio itself keeps only weak references
 
@@ -137,6 +170,10 @@ class _Broadcast:
             self._changes.wake()
         return reader
 
+    def is_read_with(self, key_id: str) -> bool:
+        """Tell whether somebody looks with this key."""
+        return any(each.caller.key.key_id == key_id for each in self.readers)
+
     async def run(self) -> None:
         """Make the text, and again whenever something has happened, until nobody looks or the process ends."""
         clock = asyncio.get_running_loop().time
@@ -144,13 +181,17 @@ class _Broadcast:
         async with self._doors.hub.subscribe(wants=self._wants) as changes:
             self._changes = changes
             while self.readers and not changes.is_over:
-                began = clock()
-                if self._has_new() or began - made_at >= self._pace:
+                if self._has_new() or clock() - made_at >= self._pace:
+                    self.is_busy = True
                     async with self._room:
                         made_at, self._pace = clock(), NEVER
                         frame = await run_in_threadpool(self._subject.frame, self._doors)
-                await self._hand_out(frame)
-                await asyncio.sleep(max(SHORTEST_S, (SHARE - 1) * (clock() - began)))
+                        took_s = clock() - made_at
+                    await self._hand_out(frame)
+                    await asyncio.sleep(rest_after(took_s, self._count_busy()))
+                    self.is_busy = False
+                else:
+                    await self._hand_out(frame)
                 await self._wait(changes, made_at)
 
     def _wants(self, event: Event) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from tests.support.browser import AXE, HOSTILE, NARROW, WIDE, Tab, tab
 from tests.support.gateway import Gateway, running_gateway
 from tests.support.page_views import views
 from tests.support.planner import Planner, asking, executing, halted, hostile, obeying
+from worker.gateway.broadcast import MOST_OF_A_KEY
 
 pytestmark = pytest.mark.outages
 
@@ -167,6 +169,17 @@ def test_a_page_goes_on_when_its_gateway_was_gone(browser: Browser, redis_url: s
         with running_gateway(redis_url, port=port):
             expect(page.locator(f"#{ended}")).to_be_visible(timeout=60_000)
             expect(page.locator(".stream")).to_have_text("live")
+
+
+def test_a_page_of_a_key_that_follows_too_many_lists_says_that_it_is_not_live(viewer: Tab, gateway: Gateway) -> None:
+    client = gateway.with_token(token := gateway.key(Right.VIEWER))
+    with ExitStack() as open_lists:
+        for number in range(MOST_OF_A_KEY):
+            open_lists.enter_context(client.stream("GET", "/live", params={"text": f"word{number}"}))
+
+        page = viewer.sign_in(token)
+
+        expect(page.locator(".stream")).to_have_text("not live: too much at once")
 
 
 def test_times_are_the_readers_and_utc_is_kept(viewer: Tab, gateway: Gateway, planner: Planner) -> None:

@@ -137,7 +137,9 @@ def plans(request: Request, caller: PlanReader, doors: Doors) -> Response:
 async def live(request: Request, caller: PlanReader) -> StreamingResponse:
     """Send the list that `/` shows for the same query, and again whenever a plan of it may have changed."""
     broadcasts: Broadcasts = request.app.state.broadcasts
-    frames = broadcasts.frames(Listing.of(request, caller), caller)
+    listing = Listing.of(request, caller)
+    broadcasts.demand_room(listing, caller)
+    frames = broadcasts.frames(listing, caller)
     return StreamingResponse(frames, media_type="text/event-stream", headers=STREAM_HEADERS)
 
 

@@ -8,6 +8,7 @@ const SHARE = 4; // an update takes at most one part in so many of the time
 const SILENCE_MS = 40_000; // the gateway says something every 15 s
 const FIRST_PAUSE_MS = 1000;
 const LONGEST_PAUSE_MS = 30_000;
+const TOO_MUCH = 429;
 
 const PAGE = "event: page\ndata: ";
 
@@ -33,6 +34,7 @@ export function follow(address, status, { brings, since, shortestMs }) {
       const headers = since ? { "Last-Event-ID": since } : {};
       const answer = await fetch(address, { headers, signal: AbortSignal.any([signal, silence.signal]) });
       if (answer.status === 401) return location.reload();
+      if (answer.status === TOO_MUCH) return TOO_MUCH;
       if (!answer.ok) throw new Error(`${answer.status}`);
       tell("live", "live");
       if (!brings && !since) updates.ask(); // of what happened before
@@ -58,14 +60,17 @@ export function follow(address, status, { brings, since, shortestMs }) {
     let pause = FIRST_PAUSE_MS;
     while (!signal.aborted) {
       const began = Date.now();
+      let isRefused = false;
       try {
-        await read(signal);
+        isRefused = (await read(signal)) === TOO_MUCH;
       } catch {
         // told below: the gateway is away, or the page is hidden
       }
       if (signal.aborted) return;
-      tell("away", "reconnecting");
-      pause = Date.now() - began > LONGEST_PAUSE_MS ? FIRST_PAUSE_MS : Math.min(LONGEST_PAUSE_MS, pause * 2);
+      if (isRefused) tell("refused", "not live: too much at once");
+      else tell("away", "reconnecting");
+      if (isRefused) pause = LONGEST_PAUSE_MS;
+      else pause = Date.now() - began > LONGEST_PAUSE_MS ? FIRST_PAUSE_MS : Math.min(LONGEST_PAUSE_MS, pause * 2);
       await wait(pause * (0.5 + Math.random() / 2));
     }
   }
