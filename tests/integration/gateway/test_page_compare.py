@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import count
 from typing import Any
 
 import httpx
@@ -13,10 +14,12 @@ from schemas.api_key import Right
 from tests.support.gateway import Gateway
 from tests.support.page import EARLIER, HOSTILE, PLAN, REALLY, Markup, signed_in
 from tests.support.page_views import pair
-from tests.support.planner import Planner, completed, executing
+from tests.support.planner import Planner, completed
 from worker.gateway.page.backtest_lines import MOST_ROWS
-from worker.store.keys import Partition
+from worker.store import plan_lists, queries
+from worker.store.keys import Partition, bucket
 
+REPO = "acme/shop"
 SAME = {**EARLIER, "verdict": "same", "line": None, "would": REALLY}
 
 
@@ -61,16 +64,59 @@ def test_a_retry_leads_to_the_comparison_with_what_it_tries_again(gateway: Gatew
 
 
 def test_what_cannot_be_compared_is_told(gateway: Gateway, planner: Planner) -> None:
-    ours, theirs = executing(planner), planner.submit(tenant="initech")
-    planner.submit()
+    ours, _ = (planner.submit(context={"repo": REPO}) for _ in range(2))
+    theirs = planner.submit(tenant="initech", context={"repo": "initech/till"})
     client = signed_in(gateway, Right.VIEWER, tenant="default")
 
-    answers = [client.get(f"/compare?{query}") for query in (f"a={ours}&b={theirs}", f"a={ours}&b=plan_", "a=<b>&b=x")]
+    begin, others = ours[:7], theirs[:12]
+    asked = [(ours, theirs), (ours, begin), (ours, others), (ours, "plan_"), ("<b>", "z")]
+    answers = [client.get("/compare", params={"a": a, "b": b}) for a, b in asked]
 
     assert client.get("/compare").status_code == 200
-    assert [each.status_code for each in answers] == [422] * 3
-    assert "The second plan: There is no plan whose id begins with" in text_of(answers[0])
-    assert "The second plan: Several plans begin with plan_: write more of the id." in text_of(answers[1])
+    assert [each.status_code for each in answers] == [422] * 5
+    assert f"The second plan: There is no plan {theirs}." in text_of(answers[0])
+    assert f"The second plan: Several plans begin with {begin}: write more of the id." in text_of(answers[1])
+    assert f"The second plan: There is no plan whose id begins with {others}." in text_of(answers[2])
+    for answer, name in ((answers[3], "plan_"), (answers[4], "z")):
+        assert f"The second plan: {name} is no beginning of a plan's id" in text_of(answer)
+
+
+@pytest.mark.parametrize("sight", [{"tenant": "initech"}, {"repositories": ("initech/till",)}], ids=["tenant", "repo"])
+def test_the_plans_of_others_do_not_hide_the_one_that_a_beginning_means(
+    gateway: Gateway, planner: Planner, sight: dict[str, Any]
+) -> None:
+    ours = planner.submit(tenant="initech", context={"repo": "initech/till"})
+    alike = next(repo for repo in map("acme/{}".format, count()) if bucket(repo) == bucket("initech/till"))
+    for _ in range(25):
+        planner.submit(context={"repo": alike})
+
+    answer = signed_in(gateway, Right.VIEWER, **sight).get(f"/compare?a={ours[5:8]}&b={ours}")
+
+    assert answer.status_code == 200, text_of(answer)
+    assert "Every step came to the same in both." in text_of(answer)
+
+
+def test_what_is_no_beginning_of_an_id_has_no_plan_looked_at(
+    gateway: Gateway, planner: Planner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan_lists, "_places", None)
+
+    answer = signed_in(gateway, Right.VIEWER).get("/compare?a=z&b=plan_z")
+
+    assert answer.status_code == 422
+
+
+def test_of_a_beginning_so_many_plans_are_looked_at_and_then_the_whole_id_is_asked_for(
+    gateway: Gateway, planner: Planner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queries, "MOST_LOOKS", 3)
+    older, *_ = (planner.submit(context={"repo": f"acme/{number}"}) for number in range(6))
+    client = signed_in(gateway, Right.VIEWER)
+
+    told = text_of(client.get(f"/compare?a={older[:9]}&b={older}"))
+
+    assert f"The first plan: None of the newest plans begins with {older[:9]}: write the whole id." in told
+    assert client.get(f"/compare?a={older}&b={older}").status_code == 200
 
 
 def backtest(client: httpx.Client, *lines: Any) -> httpx.Response:

@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
 from schemas.plan import PlanSummary, PlanView
-from worker.gateway.access import Access
+from worker.gateway.access import Access, Sight
 from worker.gateway.context import Context, Doors
 from worker.gateway.page.plan_story import keys_of, read_lines
 from worker.gateway.page.rendering import render
 from worker.gateway.page.route import PageRoute
 from worker.gateway.problems import Refusal
-from worker.gateway.visible import PlanReader, find_plan, view_of
+from worker.gateway.visible import PlanReader, find_plan, list_plans, view_of
 from worker.render.comparison import Comparison, Side, compare, happenings_of
 from worker.render.time_line import attempts_of
 from worker.store import history
 from worker.store.keys import PLAN_ID
-from worker.store.plan_lists import PlanFilter, walk
+from worker.store.plan_lists import PlanFilter
+from worker.store.queries import PLAN_PREFIX
 from worker.store.step_activity import with_activity
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 UNUSABLE = 422
-MOST_CANDIDATES = 20  # plans of an id's beginning that are looked at
+TWO = 2  # plans of an id's beginning: that there are more than one is all that matters
 Name = Annotated[str, Query(max_length=64)]
 
 
@@ -61,26 +62,30 @@ def compares(
 
 def _find(doors: Context, caller: Access, name: str) -> PlanView:
     """Find the plan that an id or the beginning of one means; others' plans are not there."""
-    begin = PlanFilter(id_prefix=name.strip()).begin
-    found = [begin] if PLAN_ID.fullmatch(begin) else _beginning(doors, begin)
-    items = [plan for plan_id in found if (plan := _seen(doors, caller, plan_id))]
-    if not items:
-        raise Refusal("no_such_plan", f"There is no plan whose id begins with {name.strip()}.", 404)
-    if len(items) > 1:
-        raise Refusal("ambiguous", f"Several plans begin with {name.strip()}: write more of the id.", UNUSABLE)
-    return view_of(doors, items[0].plan_id)
+    wanted = PlanFilter(id_prefix=name.strip())
+    if PLAN_ID.fullmatch(wanted.begin):
+        return view_of(doors, find_plan(doors, caller, wanted.begin).plan_id)
+    found = _begun_by(doors, caller.sight, wanted)
+    if len(found) > 1:
+        raise Refusal("ambiguous", f"Several plans begin with {wanted.id_prefix}: write more of the id.", UNUSABLE)
+    return view_of(doors, found[0].plan_id)
 
 
-def _beginning(doors: Context, begin: str) -> list[str]:
-    places = walk(doors.client, doors.partitions, PlanFilter(id_prefix=begin))
-    return list(islice((place.plan_id for place, fits in places if fits), MOST_CANDIDATES))
+def _begun_by(doors: Context, sight: Sight, wanted: PlanFilter) -> list[PlanSummary]:
+    """Find one or two plans that are seen and whose ids begin like this; raises Refusal where there is none.
 
-
-def _seen(doors: Context, caller: Access, plan_id: str) -> PlanSummary | None:
-    try:
-        return find_plan(doors, caller, plan_id)
-    except Refusal:
-        return None
+    Each repository that is seen has its lists read by themselves, so that others' plans are not in the way.
+    """
+    name = wanted.id_prefix
+    if not PLAN_PREFIX.fullmatch(name):
+        raise Refusal("no_such_plan", f"{name} is no beginning of a plan's id, such as plan_3c-0199.", UNUSABLE)
+    repositories = sight.repositories or (None,)
+    pages = [list_plans(doors, sight, replace(wanted, repo=repo), TWO, None) for repo in repositories]
+    if found := [plan for page in pages for plan in page.items]:
+        return found
+    if any(page.next_cursor for page in pages):
+        raise Refusal("no_such_plan", f"None of the newest plans begins with {name}: write the whole id.", 404)
+    raise Refusal("no_such_plan", f"There is no plan whose id begins with {name}.", 404)
 
 
 def _compare(doors: Context, one: PlanView, other: PlanView, *, every: bool) -> Comparison:
