@@ -25,6 +25,7 @@ STEPS_KEY = re.compile(r"planner:\{\d+\}:steps:(.+)", re.DOTALL)
 SCAN = 1000
 PAGE = 500
 MAX_DIGITS = 13  # of a time in ms until the year 2286
+NO_KEY = "no such key"
 LEASE = ("attempt", "claimed", "renewed", "info")
 RECENT_MS = 60_000  # a consumer that asked within this time reads; one that works asks again when it is done
 
@@ -55,13 +56,12 @@ class _Controller:
 def queues(client: Redis, known: Iterable[str] | None = None, partitions: int = 0) -> list[QueueView]:
     """Tell of every queue, also an empty one that is paused, how long it is, who reads it, and how old its first is.
 
-    Where the names of queues are `known` nobody looks through all keys for others.
+    Where the names of queues are `known` nobody looks through all keys for others; of these streams may be missing.
     """
     clock: Any = client.time()
     now = clock[0] * 1000 + clock[1] // 1000
     paused, found = paused_queues(client, now), []
-    named = _found(client) if known is None else _keys_of(known, partitions)
-    for name, group in groupby(_streams(client, named), lambda stream: stream.queue):
+    for name, group in groupby(_streams(client, _named(client, known, partitions)), lambda stream: stream.queue):
         streams = list(group)
         length, claimed = sum(each.length for each in streams), sum(each.claimed for each in streams)
         readers = {each["name"] for stream in streams for each in stream.consumers if _reads(each)}
@@ -122,10 +122,13 @@ def count_readers(client: Redis, partitions: int, names: Sequence[str]) -> dict[
     return {name: len(found) for name, found in readers.items()}
 
 
-def controllers(client: Redis) -> list[ControllerView]:
-    """Tell of every controller that a queue knows what it works on, and what it says of itself."""
+def controllers(client: Redis, known: Iterable[str] | None = None, partitions: int = 0) -> list[ControllerView]:
+    """Tell of every controller that a queue knows what it works on, and what it says of itself.
+
+    The queues are found as `queues` finds them.
+    """
     found: dict[str, _Controller] = {}
-    for stream in _streams(client, _found(client)):
+    for stream in _streams(client, _named(client, known, partitions)):
         for consumer in stream.consumers:
             if consumer["name"] == GATEWAYS.encode() and not consumer["pending"]:
                 continue  # it reads for others, who are there themselves once they have a step
@@ -149,14 +152,22 @@ def _reads(consumer: dict[str, Any]) -> bool:
     return bool(consumer["pending"] or consumer["idle"] < RECENT_MS)
 
 
+def find_queues(client: Redis) -> frozenset[str]:
+    """Find the names of queues by a walk over all keys."""
+    return frozenset(queue for queue, _ in _found(client))
+
+
 def _found(client: Redis) -> list[tuple[str, str]]:
     """Find the streams of step specs among all keys: the queue and the key of each, those of one queue side by side."""
     names = (key.decode(errors="replace") for key in client.scan_iter("planner:{*}:steps:*", SCAN, "stream"))
     return sorted((match[1], match[0]) for name in names if (match := STEPS_KEY.fullmatch(name)))
 
 
-def _keys_of(queues: Iterable[str], partitions: int) -> list[tuple[str, str]]:
-    return sorted((queue, Partition(number).steps(queue)) for queue in queues for number in range(partitions))
+def _named(client: Redis, known: Iterable[str] | None, partitions: int) -> list[tuple[str, str]]:
+    """Name the streams that these queues may have; those that are found where no queues are known."""
+    if known is None:
+        return _found(client)
+    return sorted((queue, Partition(number).steps(queue)) for queue in known for number in range(partitions))
 
 
 def _streams(client: Redis, named: Sequence[tuple[str, str]]) -> Iterator[_Stream]:
@@ -170,9 +181,12 @@ def _streams(client: Redis, named: Sequence[tuple[str, str]]) -> Iterator[_Strea
     for (queue, key), length, consumers, first in zip(named, said[::3], said[1::3], said[2::3], strict=True):
         if isinstance(length, Exception) or isinstance(first, Exception):
             continue
-        known = [] if isinstance(consumers, ResponseError) else consumers  # nobody has made the group yet
+        if isinstance(consumers, ResponseError):  # nobody has made the group yet, or the stream
+            if NO_KEY in str(consumers):
+                continue
+            consumers = []
         added = int(first[0][0].partition(b"-")[0]) if first else None
-        yield _Stream(key, queue, length, known, added)
+        yield _Stream(key, queue, length, consumers, added)
 
 
 def _in_hand(client: Redis, key: str) -> Iterator[tuple[str, StepInHand, dict[str, Any] | None]]:

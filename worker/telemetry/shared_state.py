@@ -21,9 +21,10 @@ from schemas.fleet import QueueView
 from schemas.times import DAY_MS
 from tasks.plan import lists
 from tasks.plan.lifecycle import PLAN_ENDS
-from worker.store import fleet, keys, known_queues
+from worker.store import fleet, keys
 from worker.store.dead import places
 from worker.store.keys import Partition
+from worker.store.known_queues import NEVER, KnownQueues
 from worker.store.memory import share_of
 from worker.telemetry import metrics
 from worker.telemetry.counting import MOST_NAMES, NAME, OTHER
@@ -49,7 +50,7 @@ class SharedState:
         self._lock = threading.Lock()
         self._read_at = float("-inf")
         self._values: Values = {}
-        self._found: frozenset[str] | None = None  # queues that the first look has found
+        self._known = KnownQueues(walk_s=NEVER)
 
     def collect(self) -> Iterator[Family]:
         """Tell the figures; only that there are none where the server does not answer."""
@@ -102,10 +103,7 @@ class SharedState:
         return values
 
     def _queues(self) -> Values:
-        if self._found is None:
-            self._found = frozenset(each.queue for each in fleet.queues(self._client))
-        known = known_queues.read(self._client, len(self._parts))
-        named = [*known, *sorted(self._found.difference(known))][:MOST_QUEUES]
+        named = self._known.read(self._client, len(self._parts))[:MOST_QUEUES]
         views = fleet.queues(self._client, named, len(self._parts))
         shown = {queue for queue in named[:MOST_NAMES] if NAME.fullmatch(queue)}
         sums: defaultdict[tuple[Metric, tuple[str, ...]], float] = defaultdict(float)

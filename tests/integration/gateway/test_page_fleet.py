@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+from redis import Redis
 
 from schemas.api_key import Right
 from schemas.times import rfc3339
@@ -16,7 +17,10 @@ from tasks.handlers.breaker import Breaker
 from tests.support.gateway import Gateway, running_gateway
 from tests.support.planner import Planner
 from tests.support.shop import HOME, REPO, Shop
+from worker.store import fleet as fleet_of
 from worker.store import owners
+from worker.store.keys import Partition
+from worker.store.known_queues import KnownQueues
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -69,6 +73,43 @@ def test_queues_controllers_budgets_and_workers_are_told(gateway: Gateway, plann
     assert said.count("<script") == 1
     assert "tenant acme" in said
     assert "host-a:1:x" in said
+
+
+def test_however_often_the_fleet_is_looked_at_all_keys_are_walked_over_once_and_new_queues_are_shown(
+    gateway: Gateway, planner: Planner
+) -> None:
+    viewer = gateway.client(Right.VIEWER)
+    planner.submit()
+    assert "nobody reads it" in viewer.get("/fleet").text
+    walks = calls(gateway, "scan")
+
+    for queue in ("gpu", "tpu", "npu"):
+        planner.submit(queue=queue)
+        claim(gateway, queue)
+        assert f">{queue}<" in viewer.get("/fleet").text
+        assert queue in [each["queue"] for each in viewer.get("/v1/queues").json()["items"]]
+        assert [queue] in [each["queues"] for each in viewer.get("/v1/controllers").json()["items"]]
+    assert calls(gateway, "scan") == walks > 0
+
+
+def test_queues_that_older_workers_have_made_and_not_noted_are_found_now_and_then(redis: Redis) -> None:
+    known, seldom = KnownQueues(walk_s=0), KnownQueues(walk_s=600)
+    redis.hset(Partition(0).stats, "queue:noted", 3)
+    assert known.read(redis, 1) == seldom.read(redis, 1) == ["noted"]
+
+    redis.xadd(Partition(0).steps("older"), {"data": "{}"})
+
+    assert known.read(redis, 1) == ["noted", "older"]
+    assert seldom.read(redis, 1) == ["noted"]
+    assert [each.queue for each in fleet_of.queues(redis, ["noted", "older"], 1)] == [
+        "older"
+    ]  # the other has no stream yet
+
+
+def calls(gateway: Gateway, command: str) -> int:
+    """How often the server was sent this command."""
+    found: Any = gateway.redis.info("commandstats")
+    return int(found.get(f"cmdstat_{command}", {}).get("calls", 0))
 
 
 def test_a_key_of_a_tenant_sees_its_own_queues_controllers_and_budget(gateway: Gateway, planner: Planner) -> None:
