@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,18 @@ from tests.support.page_views import DOCUMENTS, pair, plan_views, said_everywher
 from tests.support.planner import Planner, executing, halted, hostile, retried
 
 pytestmark = pytest.mark.outages
+
+SLOW_READS = """() => {
+  const ask = window.fetch;
+  let running = 0;
+  window.reads = [];
+  window.fetch = async (what, how) => {
+    if (!String(what).includes("cursor=")) return ask(what, how);
+    window.reads.push({at: performance.now(), others: running++});
+    await new Promise((done) => setTimeout(done, 900));
+    return ask(what, how).finally(() => running--);
+  };
+}"""
 
 
 def test_text_from_outside_does_nothing_on_any_view(viewer: Tab, gateway: Gateway, planner: Planner) -> None:
@@ -68,6 +81,31 @@ def test_what_is_seen_of_older_plans_is_live_too(viewer: Tab, gateway: Gateway, 
     planner.report("fix-b", oldest, touched_files=["etc/passwd"])
 
     expect(row.locator(".state")).to_contain_text("HALTED")
+
+
+def test_older_plans_that_are_seen_are_read_anew_one_part_at_a_time_and_at_most_every_five_seconds(
+    viewer: Tab, gateway: Gateway, planner: Planner
+) -> None:
+    oldest = executing(planner)
+    made = [planner.submit() for _ in range(60)]
+    page = viewer.sign_in(gateway.key(Right.VIEWER))
+    expect(page.locator(".stream")).to_have_text("live")
+    page.locator("#more").scroll_into_view_if_needed()
+    row = page.locator(f".chunk [id='{oldest}']")
+    row.scroll_into_view_if_needed()
+    page.evaluate(SLOW_READS)
+
+    for plan_id in made[-8:]:
+        planner.report("look", plan_id, touched_files=["etc/passwd"])
+        expect(page.locator(f"[id='{plan_id}'] .state")).to_contain_text("HALTED")
+    planner.report("fix-b", oldest, touched_files=["etc/passwd"])
+    expect(row.locator(".state")).to_contain_text("HALTED")
+
+    reads = page.evaluate("window.reads")
+    assert len(reads) >= 2
+    assert max(each["others"] for each in reads) == 0
+    times = [each["at"] for each in reads]
+    assert min(later - before for before, later in pairwise(times)) > 4900
 
 
 def test_older_plans_are_asked_for_by_keyboard(browser: Browser, gateway: Gateway, planner: Planner) -> None:

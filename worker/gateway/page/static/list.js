@@ -1,11 +1,13 @@
 // Goes on with the list of plans where its reader comes to its end, and keeps up to date what is seen of it.
 // Without this, and with the link "Older plans", it is read page by page.
+import { SHARE, wait } from "./live.js";
 import { morph } from "./morph.js";
 import { tellTimes } from "./times.js";
 
 const AHEAD = "2000px"; // of the end, from where on more is asked for
 const AT_ONCE = 100;
 const MOST_PUSHED = 500; // what one page of the list may have
+const ANEW_MS = 5000; // between two times that what is seen is read anew
 
 export function goOn(older) {
   const list = document.getElementById("list");
@@ -14,6 +16,8 @@ export function goOn(older) {
   const seen = new Set(); // the chunks that are on the screen
   let isNear = false;
   let isAsking = false;
+  let isStale = false; // something has happened since what is seen was read
+  let isReadAnew = false;
 
   const watch = new IntersectionObserver((changes) => {
     for (const { target, isIntersecting } of changes) {
@@ -103,12 +107,23 @@ export function goOn(older) {
     more.dataset.live = "";
   }
 
+  // Reads what is seen of the list anew once something has happened: one part after the other, and none while others run.
   addEventListener("fresh", async () => {
-    for (const chunk of [...seen]) {
-      const page = await read(chunk.dataset.from);
-      const table = page?.querySelector("#list table");
-      if (table && chunk.isConnected) morph(chunk.querySelector("table"), table);
+    isStale = true;
+    if (isReadAnew) return;
+    isReadAnew = true;
+    while (isStale && !document.hidden) {
+      isStale = false;
+      const began = Date.now();
+      for (const chunk of [...seen]) {
+        const { from } = chunk.dataset;
+        const table = (await read(from))?.querySelector("#list table");
+        if (chunk.dataset.from !== from) isStale = true; // rows were pushed into it meanwhile
+        else if (table && chunk.isConnected) morph(chunk.querySelector("table"), table);
+      }
+      if (seen.size) await wait(Math.max(ANEW_MS, (SHARE - 1) * (Date.now() - began)));
     }
+    isReadAnew = false;
   });
 }
 

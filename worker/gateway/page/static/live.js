@@ -4,7 +4,7 @@ import { tellTimes } from "./times.js";
 import { morph } from "./morph.js";
 
 const SHORTEST_MS = 500; // between two updates
-const SHARE = 4; // an update takes at most one part in so many of the time
+export const SHARE = 4; // an update takes at most one part in so many of the time
 const SILENCE_MS = 40_000; // the gateway says something every 15 s
 const FIRST_PAUSE_MS = 1000;
 const LONGEST_PAUSE_MS = 30_000;
@@ -12,7 +12,7 @@ const TOO_MUCH = 429;
 
 const PAGE = "event: page\ndata: ";
 
-const wait = (ms) => new Promise((done) => setTimeout(done, ms));
+export const wait = (ms) => new Promise((done) => setTimeout(done, ms));
 
 // Follows `address`, which `brings` the page or only tells events; `shortestMs` are at least between two updates where they
 // cost more than usual. Events are told from the position `since` on: that of the page, if it knows it.
