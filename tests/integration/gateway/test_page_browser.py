@@ -14,8 +14,16 @@ from tests.support.gateway import Gateway, running_gateway
 from tests.support.page_views import views
 from tests.support.planner import Planner, asking, executing, halted, hostile, obeying
 from worker.gateway.broadcast import MOST_OF_A_KEY
+from worker.gateway.page import fleet_view
+from worker.gateway.routes import events
+from worker.store.keys import Partition
 
 pytestmark = pytest.mark.outages
+
+HIDE = """() => {
+  Object.defineProperty(document, "hidden", {value: true, configurable: true});
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
 
 
 @pytest.mark.parametrize(
@@ -169,6 +177,31 @@ def test_a_page_goes_on_when_its_gateway_was_gone(browser: Browser, redis_url: s
         with running_gateway(redis_url, port=port):
             expect(page.locator(f"#{ended}")).to_be_visible(timeout=60_000)
             expect(page.locator(".stream")).to_have_text("live")
+
+
+def test_the_fleet_is_brought_up_to_date_in_silence_too_and_never_while_its_tab_is_hidden(
+    viewer: Tab, gateway: Gateway, planner: Planner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("COMMENT_S", "LOOK_S"):
+        monkeypatch.setattr(events, name, 0.5)
+    monkeypatch.setattr(fleet_view, "UPDATE_MS", 500)
+    planner.submit()
+    page = viewer.sign_in(gateway.key(Right.VIEWER), "/fleet")
+    expect(page.locator(".stream")).to_have_text("live")
+    waiting = page.locator("#queues td[data-label=Waiting]")
+    expect(waiting).to_have_text("1")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+
+    planner.client.xtrim(Partition(0).steps("default"), 0)  # of which no event tells
+    expect(waiting).to_have_text("0")
+    page.evaluate(HIDE)
+    expect(page.locator(".stream")).to_have_text("paused")
+    page.wait_for_timeout(1000)  # for what was asked for before
+    before = len(asked)
+    page.wait_for_timeout(3000)
+
+    assert len(asked) == before > 0
 
 
 def test_a_page_of_a_key_that_follows_too_many_lists_says_that_it_is_not_live(viewer: Tab, gateway: Gateway) -> None:

@@ -11,13 +11,15 @@ const LONGEST_PAUSE_MS = 30_000;
 const TOO_MUCH = 429;
 
 const PAGE = "event: page\ndata: ";
+const SILENT = ": still here";
 
 export const wait = (ms) => new Promise((done) => setTimeout(done, ms));
 
-// Follows `address`, which `brings` the page or only tells events; `shortestMs` are at least between two updates where they
-// cost more than usual. Events are told from the position `since` on: that of the page, if it knows it.
-export function follow(address, status, { brings, since, shortestMs }) {
-  const updates = new Updates(Math.max(SHORTEST_MS, shortestMs));
+// Follows `address`, which `brings` the page or only tells events; `pacedMs` are at least between two updates where they
+// cost more than usual: of such a page, which shows more than events tell of, one is made in silence, too. Events are told
+// from the position `since` on: that of the page, if it knows it.
+export function follow(address, status, { brings, since, pacedMs }) {
+  const updates = new Updates(Math.max(SHORTEST_MS, pacedMs));
   let stream = null;
 
   const tell = (state, text) => {
@@ -50,6 +52,7 @@ export function follow(address, status, { brings, since, shortestMs }) {
         if (since) since = events.join("\n").match(/^id: .+$/gm)?.at(-1).slice("id: ".length) ?? since;
         const last = events.findLast((each) => each.includes("event: "));
         if (last) updates.ask(last.startsWith(PAGE) ? JSON.parse(last.slice(PAGE.length)) : null);
+        else if (pacedMs && events.some((each) => each.startsWith(SILENT))) updates.ask();
       }
     } finally {
       clearTimeout(timer);

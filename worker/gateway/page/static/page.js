@@ -13,4 +13,4 @@ const older = document.getElementById("older");
 if (older) goOn(older);
 const { events, pages, since, updateMs } = document.body.dataset;
 const status = document.querySelector(".stream");
-if (events ?? pages) follow(events ?? pages, status, { brings: Boolean(pages), since, shortestMs: Number(updateMs ?? 0) });
+if (events ?? pages) follow(events ?? pages, status, { brings: Boolean(pages), since, pacedMs: Number(updateMs ?? 0) });
