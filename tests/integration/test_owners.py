@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -32,7 +33,7 @@ from worker.engine.engine import Engine
 from worker.process.idle_drain import MOST_AT_ONCE, IdleDrain
 from worker.process.ownership import Owner, Ownership
 from worker.settings.settings import Settings
-from worker.store import clients, deployment, functions, keys, owners
+from worker.store import backlog, clients, deployment, functions, keys, owners
 from worker.store.keys import GROUP, Partition
 from worker.store.owners import LEASE_MS
 
@@ -89,6 +90,35 @@ def test_workers_are_there_for_as_long_as_they_say_so(store: Redis) -> None:
     assert owners.attend(store, "a", leaves=True) == {"b"}
 
 
+def test_a_worker_that_is_there_tells_its_version_and_an_older_one_does_not(store: Redis) -> None:
+    seconds, _ = store.time()
+    store.zadd(keys.WORKERS, {"dead": 1000 * seconds - LEASE_MS - 2000, "older": 1000 * seconds})
+    ours = version("planner-worker")
+
+    assert owners.attend(store, "a") == {"a", "older"}
+    assert owners.workers(store) == [("a", ours), ("older", None)]
+    assert 0 < store.pttl(keys.worker_version("a")) <= LEASE_MS
+    owners.attend(store, "a", leaves=True)
+    assert owners.workers(store) == [("older", None)]
+    assert not store.exists(keys.worker_version("a"))
+
+
+def test_a_worker_of_a_full_server_is_there_without_its_version(store: Redis) -> None:
+    store.config_set("maxmemory", 1)
+    try:
+        assert owners.attend(store, "a") == {"a"}
+        assert owners.workers(store) == [("a", None)]
+    finally:
+        store.config_set("maxmemory", 0)
+
+
+def test_who_may_not_know_the_workers_is_told_of_none(store: Redis, redis_url: str) -> None:
+    owners.attend(store, "a")
+    with user(store, "controller", redis_url) as url, clients.connect(url) as client:
+        assert owners.workers(client) == []
+        assert backlog.read(client, 1) == [None]
+
+
 # --- shares ---
 
 
@@ -113,7 +143,7 @@ def test_workers_share_the_partitions_and_take_over_from_one_that_stops(store: R
 
     assert time.monotonic() - began < HANDED_S
     assert [owner_of(store, number) for number in range(4)] == [""] * 4
-    assert not store.exists(keys.WORKERS)
+    assert not store.exists(keys.WORKERS, keys.worker_version("a"), keys.worker_version("b"))
 
 
 def test_functions_that_are_lost_are_loaded_again(store: Redis, redis_url: str) -> None:

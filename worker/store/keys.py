@@ -91,6 +91,11 @@ def webhook(what: str, digest: str) -> str:
     return f"{{planner:goals}}:webhook:{what}:{digest}"
 
 
+def worker_version(token: str) -> str:
+    """String: the version of a worker that is there."""
+    return f"{WORKERS}:{token}"
+
+
 def stats_of(dead: str) -> str:
     """Hash: the counters that stand beside a dead stream."""
     return dead.removesuffix("dead") + "stats"

@@ -1,4 +1,4 @@
-"""The leases by which workers own partitions, and the list of those workers.
+"""The leases by which workers own partitions, and the list of those workers, with their versions.
 
 A lease spares work and guards nothing: whoever commits to a plan is fenced by its version.
 """
@@ -6,15 +6,17 @@ A lease spares work and guards nothing: whoever commits to a plan is fenced by i
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Literal
+from contextlib import contextmanager, suppress
+from functools import cache
+from importlib.metadata import version
+from typing import Any, Literal, NamedTuple
 
 from redis import Redis
-from redis.exceptions import NoPermissionError, ResponseError
+from redis.exceptions import NoPermissionError, OutOfMemoryError, ResponseError
 
 from worker.store import functions
 from worker.store.functions import MISSING, FunctionsMissing
-from worker.store.keys import WORKERS, Partition
+from worker.store.keys import WORKERS, Partition, worker_version
 
 LEASE_MS = 5000  # for which a dead worker's partitions wait for another one
 FRESH_MS = 1000  # by which a lease may be older than the look that was told of it; as owners.lua has it
@@ -22,14 +24,44 @@ FRESH_MS = 1000  # by which a lease may be older than the look that was told of 
 Act = Literal["look", "take", "give"]
 
 
+class WorkerThere(NamedTuple):
+    """A worker that is there, with its version; None of an older worker, which does not tell it."""
+
+    token: str
+    version: str | None
+
+
 def attend(client: Redis, token: str, *, leaves: bool = False) -> frozenset[str]:
-    """Note that the worker `token` is there, or leaves.
+    """Note that the worker `token` is there, and its version, or that it leaves.
 
     Returns all workers that are there.
     """
     with _whole(client):
         found = functions.call(client, "FCALL", functions.ATTEND, 1, WORKERS, token, LEASE_MS, int(leaves))
+    if leaves:
+        client.delete(worker_version(token))
+    else:
+        with suppress(OutOfMemoryError):  # a full server: it is told again with the next look
+            client.set(worker_version(token), _our_version(), px=LEASE_MS)
     return frozenset(each.decode() for each in found)
+
+
+@cache
+def _our_version() -> str:
+    return version("planner-worker")
+
+
+def workers(client: Redis) -> list[WorkerThere]:
+    """List the workers that are there; none to a user who may not know."""
+    clock: Any = client.time()
+    now = clock[0] * 1000 + clock[1] // 1000
+    try:
+        found: Any = client.zrange(WORKERS, now - LEASE_MS, "+inf", byscore=True)
+        tokens = sorted(each.decode() for each in found)
+        told: Any = client.mget([worker_version(token) for token in tokens]) if tokens else ()
+    except NoPermissionError:
+        return []
+    return [WorkerThere(token, said.decode() if said else None) for token, said in zip(tokens, told, strict=True)]
 
 
 def hold(client: Redis, token: str, acts: Mapping[int, Act]) -> dict[int, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from importlib.metadata import version
 from typing import Any
 from urllib.parse import quote
 
@@ -14,11 +15,12 @@ from redis import Redis
 from schemas.api_key import Right
 from schemas.times import rfc3339
 from tasks.handlers.breaker import Breaker
+from tests.support.event_reading import EventReader, tell
 from tests.support.gateway import Gateway, running_gateway
 from tests.support.planner import Planner
 from tests.support.shop import HOME, REPO, Shop
 from worker.store import fleet as fleet_of
-from worker.store import owners
+from worker.store import functions, owners
 from worker.store.keys import Partition
 from worker.store.known_queues import KnownQueues
 
@@ -75,6 +77,62 @@ def test_queues_controllers_budgets_and_workers_are_told(gateway: Gateway, plann
     assert "host-a:1:x" in said
 
 
+def test_each_partition_is_told_with_its_owner_and_what_waits_there_and_each_worker_with_its_version(
+    redis: Redis, redis_url: str
+) -> None:
+    functions.load(redis)
+    owners.attend(redis, "host-1-a")
+    owners.attend(redis, "host-2-b")
+    owners.hold(redis, "host-1-a", {0: "take", 2: "take"})
+    owners.hold(redis, "older-3-c", {3: "take"})
+    seconds, _ = redis.time()
+    for late_s in (65, 2):
+        redis.xadd(Partition(1).outcomes, {"data": "{}"}, id=f"{1000 * (seconds - late_s)}-0")
+
+    with running_gateway(redis_url, partitions=4) as gateway:
+        said = fleet(gateway, Right.VIEWER).text
+        of_tenant = fleet(gateway, Right.VIEWER, tenant="acme").text
+
+    workers, partitions = (rows_of(said, section) for section in ("workers", "partitions"))
+    ours = version("planner-worker")
+    assert workers == [
+        ["host-1-a", ours, "2 of 4 partitions"],
+        ["host-2-b", ours, "none of 4 partitions"],
+        ["older-3-c", "an older one", "1 of 4 partitions"],
+    ]
+    assert [row[:3] for row in partitions] == [
+        ["Partition 0", "host-1-a", "0"],
+        ["Partition 1", "no worker owns it", "2"],
+        ["Partition 2", "host-1-a", "0"],
+        ["Partition 3", "older-3-c", "0"],
+    ]
+    assert not any(row[3][0].isdigit() for row in partitions[::2])
+    assert partitions[1][3].startswith("1 min")
+    assert "No worker owns partition 1. Outcomes wait there" in said
+    assert "host-1-a" not in of_tenant
+
+
+def rows_of(html: str, section: str) -> list[list[str]]:
+    """The texts of the cells of a section's table, row by row."""
+    (found,) = re.findall(rf'<section id="{section}".*?</section>', html, re.DOTALL)
+    rows = re.findall(r"<tr>(.*?)</tr>", found.partition("<tbody>")[2], re.DOTALL)
+    cells = [re.findall(r"<t[hd].*?>(.*?)</t[hd]>", row, re.DOTALL) for row in rows]
+    return [[re.sub("<.*?>", "", cell).strip() for cell in row] for row in cells]
+
+
+def test_the_fleet_follows_commands_and_breakers_beside_steps_and_plans(gateway: Gateway) -> None:
+    viewer = gateway.client(Right.VIEWER)
+    (address,) = re.findall('data-events="(.*?)"', viewer.get("/fleet").text)
+    happened = ("command.obeyed", "repository.paused", "step.done", "plan.ready")
+
+    with viewer.stream("GET", address) as answer:
+        events = EventReader(answer)
+        assert next(events.lines).startswith("retry: ")
+        for what in happened:
+            tell(gateway.redis, what)
+        assert [each.event for each in events.take(4)] == [f"dev.planner.{what}.v1" for what in happened]
+
+
 def test_however_often_the_fleet_is_looked_at_all_keys_are_walked_over_once_and_new_queues_are_shown(
     gateway: Gateway, planner: Planner
 ) -> None:
@@ -101,9 +159,8 @@ def test_queues_that_older_workers_have_made_and_not_noted_are_found_now_and_the
 
     assert known.read(redis, 1) == ["noted", "older"]
     assert seldom.read(redis, 1) == ["noted"]
-    assert [each.queue for each in fleet_of.queues(redis, ["noted", "older"], 1)] == [
-        "older"
-    ]  # the other has no stream yet
+    shown = fleet_of.queues(redis, ["noted", "older"], 1)
+    assert [each.queue for each in shown] == ["older"]  # the other has no stream yet
 
 
 def calls(gateway: Gateway, command: str) -> int:
