@@ -55,7 +55,7 @@ def test_what_commits_have_in_common_stands_in_the_function_and_the_rest_is_give
     assert commit.arguments == [b'{"plan_id": "<plan>"}', OLD, PLAN_ID, b" [1]"]
     assert [line.strip() for line in commit.function.splitlines() if "redis.call" in line] == [
         "local entry = redis.call('XADD', 'planner:{0}:steps:default', '*', 'data', a[i + 1])",
-        "redis.call('XDEL', 'planner:{0}:steps:default', a[i + 2])",
         "redis.call('HSET', a[i + 3], 's-1', entry .. a[i + 4])",
         "redis.call('HSET', a[i + 3], 'lock', '')",
+        "redis.call('XDEL', 'planner:{0}:steps:default', unpack(told[2]))",  # once, of all
     ]
