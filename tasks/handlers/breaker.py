@@ -23,7 +23,7 @@ GRACE_MS = 60_000  # for the plan that was chosen to start its step; then anothe
 LOOK_MS = 30_000  # between two looks for a plan that has a step to be let through
 LONGEST_MS = 4 * 3_600_000  # a probe of which nothing was heard for so long is taken for failed
 MAX_PLANS = 8  # of those that failed alike, which are asked first
-PROVED = "the step that was let through succeeded"
+SHOWN = "the step that was let through succeeded"
 TURNED_OFF = "breakers are turned off"
 NO_PLAN = "no plan of the repository is left of which a step could be let through"
 
@@ -170,7 +170,7 @@ def _follow(breaker: Breaker, probe: tuple[int, ProbeNews] | None, now: int, ter
         return Next(What.CHANGE, replace(free, due=at + terms.probe_ms), now)
     if breaker.verifies and not news.verifies:  # it shows nothing: the plan goes on to the step that does
         return Next(What.CHANGE, replace(free, due=now, first=breaker.plan), now)
-    return close(breaker, PROVED, now)
+    return close(breaker, SHOWN, now)
 
 
 def close(breaker: Breaker, why: str, now: int) -> Next:

@@ -33,6 +33,7 @@ def apply(snapshot: Snapshot, clocks: Clocks = NO_CLOCKS) -> Changeset:
     NeedsClaims where something waits for a file.
     """
     unit = UnitOfWork(snapshot)
+    unit.is_timer = True
     missing = frozenset(snapshot.active) - snapshot.steps.keys()
     if missing:
         raise NeedsSteps(missing)

@@ -59,6 +59,7 @@ class UnitOfWork:
         self.revisions: list[dict[str, Any]] = []
         self.born: Mapping[str, Any] = MappingProxyType({})  # how the plan began, in the line of its creation
         self.around: dict[str, Any] = {}  # what a handler read beside the snapshot, for the log
+        self.is_timer = False  # whether the plan's timer has run out, so that all leases in flight were read
         self.was: dict[str, Any] = {}  # step -> its spec as it was stored before it was rewritten
         self.ended_steps: list[tuple[str, int]] = []
         self.touched: dict[str, Step] = {}

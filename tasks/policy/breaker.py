@@ -67,8 +67,10 @@ def first_choice(steps: Iterable[Step]) -> list[Step]:
 def find_unclaimed(unit: UnitOfWork) -> Step | None:
     """Find an attempt to let through that waits for a controller, which may not claim it while the plan is paused.
 
-    None where a controller works on the plan, or the leases were not read.
+    None where a controller works on the plan, or it is not the plan's timer that has run out.
     """
+    if not unit.is_timer:
+        return None
     snapshot = unit.snapshot
     leases = [snapshot.leases.get(step_id) for step_id in snapshot.active]
     if any(lease is None or lease.claimed for lease in leases):
@@ -82,6 +84,18 @@ def note_start(unit: UnitOfWork, step: Step) -> None:
     unit.plan.halting[PROBE] = [*probe]
     unit.plan.dirty.add("live")
     _tell(unit, probe, STARTED, verifies=False)
+
+
+def pause_probe(unit: UnitOfWork) -> None:
+    """Have the probe in flight pause while a person has paused its plan, too, and go on after that."""
+    if PROBE not in unit.plan.halting:
+        return
+    probe, standing = Probe(*unit.plan.halting[PROBE]), unit.snapshot.standing
+    if probe.step_id not in unit.snapshot.active or any(one.step_id == probe.step_id for one in unit.change.dispatches):
+        return
+    is_breakers = standing is not None and standing.command_id == probe.token.rpartition(".")[0]
+    goes_on = not unit.is_paused or (is_breakers and not unit.plan.paused)
+    unit.change.actions[probe.step_id] = "continue" if goes_on else "pause"
 
 
 def note_end(unit: UnitOfWork) -> None:

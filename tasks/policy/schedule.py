@@ -65,6 +65,7 @@ def advance(unit: UnitOfWork) -> Changeset:
             expansion.on_steps_ended(unit)
         dispatch(unit)
         waits.keep_time(unit)
+        breaker.pause_probe(unit)
         budget.warn(unit)
         finish(unit)
     breaker.note_end(unit)

@@ -193,6 +193,34 @@ def test_a_breaker_lets_nothing_through_of_a_plan_that_waits_for_files(here: Nei
     assert list(second.active) == ["x"]
 
 
+def action(here: Neighbours, plan: Running, step: str) -> Any:
+    """What the controller of a step in flight is told."""
+    return here.store.hash(plan.keys.plan.replace("plan:", "lease:") + f":{step}").get("action")
+
+
+def test_an_attempt_is_let_through_by_the_timer_of_its_plan_alone(here: Neighbours) -> None:
+    plan = here.begin(a_step("x", files=[A]))
+    here.let_through(plan)
+    plan.report(a_report("x", 7, None))  # of no attempt; it has the lease of the one in flight read
+
+    assert not [said for line in plan.log for said in line["in"] if said[0] == "let through"]
+    plan.look()
+    assert plan.log[-1]["in"] == [["let through", "x", 1]]
+    assert action(here, plan, "x") == "continue"
+    here.fold_again(plan.plan_id)
+
+
+def test_an_attempt_that_was_let_through_pauses_with_its_plan(here: Neighbours) -> None:
+    plan = here.begin(a_step("x", files=[A]))
+    here.let_through(plan)
+    plan.look()
+
+    plan.obey(here.command("pause", plan))
+    assert action(here, plan, "x") == "pause"
+    plan.obey(here.command("resume", plan))
+    assert action(here, plan, "x") == "continue"
+
+
 def test_a_plan_of_which_every_step_is_skipped_ends_while_it_waits(here: Neighbours) -> None:
     first = here.begin(a_step("a", files=[A]))
     second = here.begin(a_step("a", files=[A]))

@@ -64,15 +64,15 @@ class Breakers:
         pipeline.zrange(self.partition.breakers_due, 0, PAGE - 1, withscores=True)
         (seconds, microseconds), first = pipeline.execute()
         now = 1000 * seconds + microseconds // 1000
-        changed = [self._look_at(series.decode(), now) for series, due in first if due <= now]
+        changed = [self._look_at(series, now) for series, due in first if due <= now]
         return any(changed)
 
-    def _look_at(self, series: str, now: int) -> bool:
+    def _look_at(self, series: bytes, now: int) -> bool:
         """Look after one repository; what nobody can read of it is looked at later, and keeps no other waiting."""
         try:
-            return self._settle(series)
+            return self._settle(series.decode())
         except (ValueError, LookupError, TypeError, AttributeError):
-            log.exception("breaker unreadable", extra={"series": series})
+            log.exception("breaker unreadable", extra={"series": repr(series)})
             self.client.zadd(self.partition.breakers_due, {series: now + breaker.LOOK_MS})
             return False
 
@@ -143,8 +143,8 @@ class Breakers:
         """Trip or close a breaker, or take the step back that it had let through."""
         closes, trips = found.what is What.CLOSE, found.what is What.TRIP
         events: tuple[Any, ...] = ()
+        why = found.why or known.why
         if closes or trips:
-            why = known.why if trips else found.why
             kind = event_type("repository.paused") if trips else event_type("repository.resumed")
             events = (kind, self._event(known, why))
         pause = b"" if closes else known.pause(self.terms)
@@ -153,7 +153,7 @@ class Breakers:
             return False
         if closes or trips:
             HERE.count(metrics.BREAKERS, "closed" if closes else "tripped")
-            about = {"repo": known.repo, "tenant": known.tenant, "reason": known.why}
+            about = {"repo": known.repo, "tenant": known.tenant, "reason": why}
             log.warning("breaker closed" if closes else "breaker tripped", extra=about)
         return True
 

@@ -11,7 +11,7 @@ from importlib.metadata import version
 from fastapi import FastAPI
 
 from schemas import codec
-from worker.gateway import openapi, problems, telling
+from worker.gateway import error_responses, openapi, problems
 from worker.gateway.broadcast import Broadcasts
 from worker.gateway.claiming import ClaimDesk
 from worker.gateway.context import Context
@@ -107,7 +107,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.counts = tuple  # tells nothing until the gateway serves
     app.state.shared = SharedState(client, settings.partitions)
     app.state.verifier = Verifier(oidc_file.issuers(settings.oidc_file))
-    problems.install(app, telling.tell)
+    problems.install(app, error_responses.tell)
     openapi.install(app)
     app.add_middleware(Guard, settings=settings, client=client, sources=sources)
     for router in ROUTERS:

@@ -40,8 +40,8 @@ from worker.gateway.bodies import (
     replayed,
     too_large,
 )
+from worker.gateway.error_responses import HEALTH, MCP, POLLED, tell, tell_failure
 from worker.gateway.problems import RETRY_S, Refusal, refusal_of
-from worker.gateway.telling import HEALTH, MCP, POLLED, tell, tell_failure
 from worker.settings.settings import Settings
 from worker.telemetry import metrics, tracing
 from worker.telemetry.counting import HERE

@@ -26,18 +26,17 @@ class Remembered(NamedTuple):
 def list_repositories(client: Redis, partitions: int, tenant: str | None = None) -> Iterator[Remembered]:
     """Yield the repositories, or those of one tenant, by their names; a walk over all keys finds them."""
     found: list[Remembered] = []
-    for owner, repo in {*_repositories(client, partitions)}:
+    for owner, repo in {*_repositories(client)}:
         if tenant in (None, owner) and (seen := read(client, partitions, owner, repo)):
             found.append(Remembered(owner, repo, len({each.test for each in seen}), sum(each.times for each in seen)))
     yield from sorted(found)
 
 
-def _repositories(client: Redis, partitions: int) -> Iterator[tuple[str, str]]:
-    for number in range(partitions):
-        home = Partition(number).recall("")
-        pattern = f"{home}{COUNTERS}:*".replace("{", r"\{").replace("}", r"\}")
-        for key in client.scan_iter(match=pattern, count=1000):
-            yield repository_of(key.decode(errors="replace").removeprefix(home))
+def _repositories(client: Redis) -> Iterator[tuple[str, str]]:
+    pattern = Partition(0).recall(f"{COUNTERS}:*").replace("{0}", "{*}")
+    for key in client.scan_iter(match=pattern, count=1000):
+        _, _, counters = key.decode(errors="replace").partition(":recall:")
+        yield repository_of(counters)
 
 
 def read(client: Redis, partitions: int, tenant: str, repo: str) -> list[Sighting]:

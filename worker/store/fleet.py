@@ -17,6 +17,7 @@ from redis.exceptions import NoPermissionError, ResponseError
 from schemas import codec
 from schemas.fleet import ControllerView, QueueView, StepInHand
 from schemas.times import rfc3339
+from tasks.base.batches import batches
 from tasks.handlers.bulk_commands import find_paused_queues, list_standing
 from tasks.plan.snapshot import StandingCommand
 from worker.store.keys import CONTROLLERS, GATEWAYS, Partition
@@ -171,7 +172,17 @@ def _named(client: Redis, known: Iterable[str] | None, partitions: int) -> list[
 
 
 def _streams(client: Redis, named: Sequence[tuple[str, str]]) -> Iterator[_Stream]:
-    """Yield these streams, with the queue of each; one that goes meanwhile is passed over."""
+    """Yield those of these streams that there are, with the queue of each."""
+    for some in batches(named, SCAN):
+        with client.pipeline(transaction=False) as pipeline:
+            for _, key in some:
+                pipeline.exists(key)
+            there = pipeline.execute()
+        yield from _read_streams(client, [each for each, is_there in zip(some, there, strict=True) if is_there])
+
+
+def _read_streams(client: Redis, named: Sequence[tuple[str, str]]) -> Iterator[_Stream]:
+    """Yield these streams; one that goes meanwhile is passed over."""
     with client.pipeline(transaction=False) as pipeline:
         for _, key in named:
             pipeline.xlen(key)

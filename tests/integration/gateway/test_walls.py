@@ -19,7 +19,7 @@ from redis import Redis
 
 from schemas.api_key import ApiKey
 from tests.support.gateway import running_gateway
-from worker.gateway import bodies, connections, guard, telling
+from worker.gateway import bodies, connections, error_responses, guard
 from worker.gateway.access import Access
 from worker.gateway.app import create_app
 from worker.gateway.problems import Refusal
@@ -102,11 +102,11 @@ def test_a_failure_is_a_page_to_a_browser_unless_pages_are_what_fails(
 
     page = httpx.get(f"{url}/fails", headers=browser)
     program = httpx.get(f"{url}/fails")
-    monkeypatch.setattr(telling, "refused", None)
+    monkeypatch.setattr(error_responses, "refused", None)
     without = httpx.get(f"{url}/fails", headers=browser)
 
     assert (page.status_code, page.headers["content-type"]) == (500, "text/html; charset=utf-8")
-    assert telling.FAILED in page.text
+    assert error_responses.FAILED in page.text
     assert SECRET not in page.text
     assert page.headers["x-request-id"]
     assert [problem(each) for each in (program, without)] == [(500, "internal_error")] * 2

@@ -22,7 +22,7 @@ from schemas.times import rfc3339
 from worker.gateway.access import Access, having
 from worker.gateway.bodies import MAX_DEPTH, nests_deeply
 from worker.gateway.context import Context, Doors
-from worker.gateway.page import asked, retry
+from worker.gateway.page import question_digest, retry
 from worker.gateway.page.choices import answer_of, choices_of
 from worker.gateway.page.forms import Fields, Signed
 from worker.gateway.page.plan_story import keys_of
@@ -175,7 +175,7 @@ def _demand_same(doors: Context, plan: PlanSummary, act: Act, fields: Fields) ->
     is_same = fields.get("asked") == _asked(doors, view, act, _step(view, fields.get("step_id", "")))
     keys = keys_of(doors, plan.plan_id)
     if not is_same and history.find_command(doors.client, keys, fields.get("command_id", "")) is None:
-        raise asked.changed()
+        raise question_digest.changed()
 
 
 def _asked(doors: Context, view: PlanView, act: Act, step: StepView | None) -> str:
@@ -183,7 +183,7 @@ def _asked(doors: Context, view: PlanView, act: Act, step: StepView | None) -> s
     if act not in ASKED:
         return ""
     until = approval_ends(doors.client, doors.partitions, view.plan_id, step.step_id) if step else None
-    return asked.digest_of(view.waiting if act is Act.ANSWER else None, step, until)
+    return question_digest.digest_of(view.waiting if act is Act.ANSWER else None, step, until)
 
 
 def _without_answer(fields: Fields) -> Fields:

@@ -95,6 +95,7 @@ class Backtest:
     errors: list[str] = field(default_factory=list)
     left_out: int = 0  # rows that are only counted
     is_whole: bool = False  # whether the line with the sum was there
+    is_cut: bool = False  # whether lines were left unread
     told_plans: int | None = None  # what that line counts
 
 
@@ -108,11 +109,13 @@ def read(text: str) -> Backtest:
     for count, (number, line) in enumerate(filled):
         if count == MOST_READ:
             found.errors.append(f"Line {number} and those behind it were not read: at most {MOST_READ:,} are.")
+            found.is_cut = True
             break
         if (why := _take(found, line)) is None:
             continue
         if len(found.errors) == MOST_ERRORS:
             found.errors.append(f"There are more lines with errors. Nothing behind line {number} was read.")
+            found.is_cut = True
             break
         found.errors.append(f"Line {number} {why}")
     if not found.tally.plans and not found.unread and not found.errors:

@@ -81,10 +81,12 @@ def _begun_by(doors: Context, sight: Sight, wanted: PlanFilter) -> list[PlanSumm
         raise Refusal("no_such_plan", f"{name} is no beginning of a plan's id, such as plan_3c-0199.", UNUSABLE)
     repositories = sight.repositories or (None,)
     pages = [list_plans(doors, sight, replace(wanted, repo=repo), TWO, None) for repo in repositories]
-    if found := [plan for page in pages for plan in page.items]:
+    found = [plan for page in pages for plan in page.items]
+    if len(found) < TWO and any(page.next_cursor for page in pages):
+        told = "Only the newest plans were looked at" if found else f"None of the newest plans begins with {name}"
+        raise Refusal("no_such_plan", f"{told}: write the whole id.", 404)
+    if found:
         return found
-    if any(page.next_cursor for page in pages):
-        raise Refusal("no_such_plan", f"None of the newest plans begins with {name}: write the whole id.", 404)
     raise Refusal("no_such_plan", f"There is no plan whose id begins with {name}.", 404)
 
 

@@ -33,8 +33,14 @@ def queues(caller: FleetReader, doors: Doors) -> Response:
 
 def find_queues(doors: Context, caller: Access) -> list[QueueView]:
     """Find the queues that a caller may see."""
-    found = fleet.queues(doors.client, doors.queues.read(doors.client, doors.partitions), doors.partitions)
+    found = fleet.queues(doors.client, _names(doors, caller), doors.partitions)
     return [each for each in found if caller.key.sees_all or each.queue in caller.key.queues]
+
+
+def _names(doors: Context, caller: Access) -> list[str]:
+    """Name the queues that a caller may see."""
+    key = caller.key
+    return doors.queues.read(doors.client, doors.partitions) if key.sees_all else list(key.queues)
 
 
 @router.get("/v1/controllers", response_model=Page[ControllerView])
@@ -45,7 +51,7 @@ def controllers(caller: FleetReader, doors: Doors) -> Response:
 
 def find_controllers(doors: Context, caller: Access) -> list[ControllerView]:
     """Find the controllers that a caller may see, each with the steps that it may know of."""
-    found = fleet.controllers(doors.client, doors.queues.read(doors.client, doors.partitions), doors.partitions)
+    found = fleet.controllers(doors.client, _names(doors, caller), doors.partitions)
     if caller.key.sees_all:
         return found
     in_hand = [step.plan_id for each in found for step in each.steps]

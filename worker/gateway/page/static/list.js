@@ -129,8 +129,9 @@ export function goOn(older) {
 
 async function read(address) {
   const answer = await fetch(address, { headers: { Accept: "text/html" } }).catch(() => null);
-  if (!answer?.ok) return null;
-  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const text = answer?.ok ? await answer.text().catch(() => null) : null; // it may break off in the middle
+  if (text === null) return null;
+  const page = new DOMParser().parseFromString(text, "text/html");
   tellTimes(page);
   return page;
 }
