@@ -33,7 +33,7 @@ SMALL = Sizes(
     least_outcomes=100,
     live_plans=(20, 50),
     heartbeats=200,
-    flood=3000,
+    flood=10_000,
 )
 REDIS_SERVER = Path("/usr/bin/redis-server")
 

@@ -24,7 +24,7 @@ MANY, SLOTS = 16, 2
 def test_with_more_busy_partitions_than_slots_wakeups_do_not_pile_up_and_each_has_its_turn(
     redis_url: str, tmp_path: Path
 ) -> None:
-    log, plans, steps = tmp_path / "worker.log", 2, 40
+    log, plans, steps = tmp_path / "worker.log", 2, 400  # so many that each slot goes round several times
     command = worker_command(concurrency=SLOTS)
     process = spawn(command, redis_url, log, PLANNER_PARTITIONS=str(MANY))
     try:
