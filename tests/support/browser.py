@@ -17,6 +17,8 @@ from tests.support.gateway import Gateway
 AXE = Path(os.environ.get("PLANNER_TEST_NODE_MODULES", "")) / "axe-core" / "axe.min.js"
 PATIENCE_MS = 30_000  # on a machine that runs many tests at once
 MOST_TABS = 150  # to reach anything on a page by the Tab key
+FITS = """document.documentElement.scrollWidth <= innerWidth
+  && [...document.querySelectorAll(".reading td")].every(each => each.scrollWidth <= each.clientWidth + 1)"""
 WIDE, NARROW = {"width": 1440, "height": 900}, {"width": 360, "height": 740}
 HOSTILE = (  # in every field that comes from outside; whatever runs or is markup shows
     "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
@@ -63,8 +65,8 @@ class Tab:
         return self.page
 
     def fits(self) -> bool:
-        """Tell whether the page is as wide as its window, so that nobody scrolls sideways."""
-        return bool(self.page.evaluate("document.documentElement.scrollWidth <= innerWidth"))
+        """Tell whether the page is as wide as its window, and no figure is written over another."""
+        return bool(self.page.evaluate(FITS))
 
     def violations(self) -> list[str]:
         """List what axe finds wrong with the page for those who do not see or point."""
