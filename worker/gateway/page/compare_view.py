@@ -26,7 +26,7 @@ from worker.store.step_activity import with_activity
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 UNUSABLE = 422
-TWO = 2  # plans of an id's beginning: that there are more than one is all that matters
+AMBIGUOUS = 2  # plans that begin with the same text; of more nobody is told
 Name = Annotated[str, Query(max_length=64)]
 
 
@@ -80,9 +80,9 @@ def _begun_by(doors: Context, sight: Sight, wanted: PlanFilter) -> list[PlanSumm
     if not PLAN_PREFIX.fullmatch(name):
         raise Refusal("no_such_plan", f"{name} is no beginning of a plan's id, such as plan_3c-0199.", UNUSABLE)
     repositories = sight.repositories or (None,)
-    pages = [list_plans(doors, sight, replace(wanted, repo=repo), TWO, None) for repo in repositories]
+    pages = [list_plans(doors, sight, replace(wanted, repo=repo), AMBIGUOUS, None) for repo in repositories]
     found = [plan for page in pages for plan in page.items]
-    if len(found) < TWO and any(page.next_cursor for page in pages):
+    if len(found) < AMBIGUOUS and any(page.next_cursor for page in pages):
         told = "Only the newest plans were looked at" if found else f"None of the newest plans begins with {name}"
         raise Refusal("no_such_plan", f"{told}: write the whole id.", 404)
     if found:
