@@ -74,10 +74,13 @@ class Estimate(Inbound):
     patch_cycles: int | None = Field(default=None, ge=0, le=1000)
 
 
+ToolId = Annotated[str, StringConstraints(min_length=1, max_length=200), TextKind.COMMAND]
+
+
 class ToolCall(Inbound):
     """A verification by contract id and arguments instead of a command line."""
 
-    tool: Annotated[str, StringConstraints(min_length=1, max_length=200), TextKind.COMMAND]
+    tool: ToolId
     args: tuple[CommandLine, ...] = Field(default=(), max_length=50)
 
 
@@ -100,6 +103,7 @@ class SuppliedStep(Inbound):
     success_criteria: Annotated[str, StringConstraints(max_length=1000), TextKind.STEP_TEXT] = ""
     depends_on: tuple[StepId, ...] = Field(default=(), max_length=MAX_STEPS)
     verify: Verify | tuple[Verify, ...] | None = None
+    quick_checks: tuple[ToolId, ...] = Field(default=(), max_length=20)
     type: StepType | None = None
     mode: Mode | None = None
     risk_level: RiskLevel = RiskLevel.LOW

@@ -143,6 +143,16 @@ class Catalogue:
         found = self.find(argv)
         return found[0].tool(argv) if found else None
 
+    def confine(self, tool: VerifyTool, files: Sequence[str]) -> VerifyTool | None:
+        """Aim a tool that reads packages at the folders of `files`, and those below; None for any other tool."""
+        contract, reading = self._read(tool.argv)
+        if contract.positional != "package" or not files:
+            return None
+        folders = dict.fromkeys(path.rpartition("/")[0] for path in files)
+        places = tuple(f"./{folder}/..." if folder else "./..." for folder in folders)
+        found = self.find(contract.command(replace(reading, positionals=places)))
+        return found[0].tool(contract.command(found[1])) if found else None
+
     def focus(self, tool: VerifyTool, tests: Sequence[str]) -> VerifyTool | None:
         """Aim `tool` at the first of `tests` that it runs, within what it runs now; None where that cannot be.
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from redis import Redis
+from typer.testing import CliRunner
 
 from schemas import codec
 from tasks.policy.failed_diffs import KEPT_S, MOST, MOST_KEPT, name_of
@@ -17,6 +18,7 @@ from tests.support.messages import publish
 from tests.support.plain import held_on
 from tests.support.replay import export_of
 from tests.support.stored import P0, QUEUE
+from worker.cli.commands.app import app
 from worker.engine.goal_batch import GoalBatch
 from worker.process.container import Container
 
@@ -84,6 +86,43 @@ def test_a_plan_is_told_of_what_failed_in_another_one_and_halts_at_once_where_it
     assert (halt["rule"], halt["evidence"]["diff_hash"]) == ("identical_failure", DIFF)
     found = replay(RecordedPlan.read(export_of(held)))
     assert (found.result, found.parts, found.why) == (Result.EQUAL, (), "")
+
+
+def test_what_failed_is_listed_and_shown_and_no_plan_is_told_of_it_once_it_is_forgotten(
+    here: Container, redis: Redis, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLANNER_REDIS_URL", redis_url)
+    monkeypatch.setenv("COLUMNS", "160")
+
+    def memory(*words: str, code: int = 0) -> Any:
+        done = CliRunner().invoke(app, ["memory", *words, "--json"])
+        assert done.exit_code == code, done.output
+        return codec.loads(done.stdout) if not code else None
+
+    (first,) = plan(here, redis, goal(1))
+    fail(here, redis, spec_of(redis, first))
+    (shown,) = memory("show", "acme/shop")["failed_changes"]
+    assert (shown["base_sha"], shown["diff_hash"]) == (BASE, DIFF)
+    assert memory("show", "acme/shop", "--tenant", "other")["failed_changes"] == []
+    assert memory("list") == []  # no plan of it has ended
+    fail(here, redis, spec_of(redis, first))
+    assert [(each["repo"], each["tests"], each["failed_changes"]) for each in memory("list")] == [("acme/shop", 0, 1)]
+    assert memory("list", "--tenant", "other") == []
+    text = CliRunner().invoke(app, ["memory", "show", "acme/shop"]).stdout
+    assert f"failed on {BASE[:12]}  {DIFF}" in text
+
+    memory("forget", "acme/shop", "--test", "test_a", code=3)
+    memory("forget", "acme/shop", "--changes", "--test", "test_a", code=2)
+    memory("forget", "acme/shop", "--tenant", "other", code=3)
+    forgotten = memory("forget", "acme/shop", "--changes")
+    assert (forgotten["forgotten"], forgotten["forgotten_changes"]) == (0, 1)
+
+    *_, second = plan(here, redis, goal(2))
+    assert "failed_diffs" not in spec_of(redis, second)["context"]
+    assert not list(redis.scan_iter("*:kept:*"))
+    fail(here, redis, spec_of(redis, second))
+    assert memory("forget", "acme/shop")["forgotten_changes"] == 1
+    memory("forget", "acme/shop", code=3)
 
 
 def test_an_operator_can_have_nothing_remembered(redis_url: str, redis: Redis) -> None:

@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 from schemas.base import Mode, RiskLevel, StepType
 from schemas.goal import Goal
 from schemas.step import PlannedStep
+from tasks.strategies.drafting.project import Project
 from tasks.strategies.task.supplied import convert, supply
 from tasks.toolchain.catalogue import CATALOGUE
 
 VERIFY = [
     None, "pytest", "pytest tests/test_b.py -v", "pytest -x tests", "python-syntax", "python-full", "npm test",
     "go test ./...", "cargo test -- --nocapture", "ruff check --fix a.py", "make test", ["pytest", "ruff check a.py"],
-    {"tool": "pytest", "args": ["tests/test_a.py::test_x[a b]"]},
+    {"tool": "pytest", "args": ["tests/test_a.py::test_x[a b]"]}, "quick", "focused", "full", ["pytest", "focused"],
 ]  # fmt: skip
 WORDS = st.text(st.characters(codec="utf-8", categories=("L", "N", "P")), min_size=1, max_size=20)
 STEP: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
@@ -45,8 +46,10 @@ STEPS = st.lists(STEP, min_size=1, max_size=3, unique_by=lambda step: str(step["
 
 def planned(steps: list[dict[str, Any]]) -> tuple[PlannedStep, ...]:
     """Plan the steps of a goal, without what explains a risk that the planner raised."""
-    goal = Goal.model_validate({"goal": "Fix b", "steps": steps, "constraints": ["no new files"]})
-    found, errors = convert(goal, goal.steps or (), CATALOGUE)
+    context = {"language": "python", "manifests": {"pyproject.toml": "[tool.ruff]\n[tool.mypy]\n"}}
+    said = {"goal": "Fix b", "steps": steps, "constraints": ["no new files"], "context": context}
+    goal = Goal.model_validate(said)
+    found, errors = convert(goal.steps or (), Project.of(goal, ("a.py",), None, CATALOGUE))
     assert errors == ()
     return tuple(step.model_copy(update={"guidance": None}) for step in found)
 

@@ -129,6 +129,11 @@ class Project:
             usual = self.check(Check.QUICK, files)
         return tuple({tool.argv: tool for tool in (*tools, *usual)}.values())
 
+    def tests_among(self, files: tuple[str, ...], tests: tuple[str, ...]) -> tuple[VerifyTool, ...]:
+        """Aim the project's tests at these `tests` of `files`, or at the packages of `files`; else all of them run."""
+        confined = self.catalogue.confine(self.tests[-1], files) if self.tests else None
+        return self._narrow(tests) or ((*self.tests[:-1], confined) if confined else self.tests)
+
     def _narrow(self, names: tuple[str, ...]) -> tuple[VerifyTool, ...]:
         """Aim the last of the project's tests at these; empty where it cannot be done."""
         narrowed = self.catalogue.narrow(self.tests[-1], names) if self.tests and names else None

@@ -53,9 +53,9 @@ def _draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
     test, unknown = read_test_command(goal, catalogue.match)
     if errors := allowed.errors + unknown:
         return reject("invalid_goal", errors)
-    if goal.steps is not None:
-        return _take_supplied(goal, allowed, catalogue, setting.forbidden)
     project = Project.of(goal, allowed.files, test, catalogue)
+    if goal.steps is not None:
+        return _take_supplied(project, allowed, setting.forbidden)
     template = _fill_template(project)
     return template if setting.drafter == NONE else _draft_with(project, template, setting)
 
@@ -90,15 +90,16 @@ def stuck(_: LivePlan, __: Catalogue) -> Expansion | None:
     return None
 
 
-def _take_supplied(goal: Goal, allowed: Expanded, catalogue: Catalogue, forbidden: Forbidden) -> Answer:
-    steps, errors = supplied.convert(goal, goal.steps or (), catalogue)
+def _take_supplied(project: Project, allowed: Expanded, forbidden: Forbidden) -> Answer:
+    goal = project.goal
+    steps, errors = supplied.convert(goal.steps or (), project)
     if not allowed.files and any(step.controller_task_spec.type is StepType.PATCH for step in steps):
         errors = (_no_allowed_files(goal), *errors)
     if not errors:
         return Draft(steps)
     named = {error.pointer for error in errors}
     follow = set() if allowed.files else {"outside_allowlist"}  # of every file, where none is allowed
-    found = validate(goal, steps, catalogue, forbidden)
+    found = validate(goal, steps, project.catalogue, forbidden)
     others = (error for error in found if error.pointer not in named and error.code not in follow)
     return reject("invalid_plan", (*errors, *others))
 

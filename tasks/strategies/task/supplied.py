@@ -3,43 +3,47 @@
 from __future__ import annotations
 
 import shlex
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from schemas.base import MODE_OF_TYPE, Mode, StepType
 from schemas.envelope import FieldError
 from schemas.goal import Goal, SuppliedStep
-from schemas.step import ControllerTaskSpec, PlannedStep, StepEstimate
+from schemas.step import ControllerTaskSpec, PlannedStep, StepEstimate, VerifyTool
 from tasks.base.errors import UnknownCommand
 from tasks.rules.risk import ROLLBACK, assess_declared, estimate, explain_raise
 from tasks.rules.validation import MAX_ERRORS
 from tasks.strategies.drafting.answers import connect_supplied
+from tasks.strategies.drafting.project import Project, only_documents
+from tasks.strategies.drafting.recipes import Milestone, Recipes
 from tasks.text.fields import guidance
 from tasks.text.paths import clean
-from tasks.toolchain.catalogue import Catalogue, render
+from tasks.toolchain.catalogue import render
 
+_MILESTONES = frozenset(Milestone)
 TYPE_OF_MODE = {Mode.PATCH: StepType.PATCH, Mode.TEST: StepType.TEST, Mode.READ_ONLY: StepType.READ}
 
 
 def convert(
-    goal: Goal, supplied: tuple[SuppliedStep, ...], catalogue: Catalogue
+    supplied: tuple[SuppliedStep, ...], project: Project
 ) -> tuple[tuple[PlannedStep, ...], tuple[FieldError, ...]]:
-    """Make planned steps of supplied ones; an unknown verification is an error.
+    """Make planned steps of the ones that the goal of a project brings along; an unknown verification is an error.
 
     Such a step comes out without its verification, so that everything else about it can still be judged. Reading
     stops where there are more errors than an answer names.
     """
     steps: list[PlannedStep] = []
     errors: list[FieldError] = []
-    advice = guidance(goal.constraints)
+    goal, advice = project.goal, guidance(project.goal.constraints)
+    verifications = _Verifications(project)
     for index, step in enumerate(supplied):
         if len(errors) > MAX_ERRORS:
             break
         try:
-            steps.append(_planned(goal, step, advice, catalogue))
+            steps.append(_planned(goal, step, advice, verifications))
         except UnknownCommand as error:
             errors.append(FieldError(pointer=f"/steps/{index}/verify", code="unknown_command", message=str(error)))
-            steps.append(_planned(goal, step.model_copy(update={"verify": None}), advice, catalogue))
+            steps.append(_planned(goal, step.model_copy(update={"verify": None}), advice, verifications))
     return connect_supplied(steps), tuple(errors)
 
 
@@ -53,6 +57,7 @@ def supply(step: PlannedStep) -> dict[str, Any]:
         "success_criteria": step.success_criteria,
         "depends_on": list(step.depends_on),
         "verify": [shlex.join(tool.argv) for tool in step.verify_tools],
+        "quick_checks": list(step.quick_checks),
         "type": step.controller_task_spec.type.value,
         "mode": step.mode.value,
         "risk_level": step.risk_level.value,
@@ -65,9 +70,41 @@ def supply(step: PlannedStep) -> dict[str, Any]:
     return {name: value for name, value in said.items() if value not in (None, "", [])}
 
 
-def _planned(goal: Goal, step: SuppliedStep, advice: str | None, catalogue: Catalogue) -> PlannedStep:
+class _Verifications:
+    """How the `verify` of supplied steps is read: commands and recipes of the catalogue, or a recipe by milestone."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+
+    @cached_property
+    def _recipes(self) -> Recipes:
+        return Recipes.of(self._project)
+
+    def read(self, step: SuppliedStep, files: tuple[str, ...]) -> tuple[tuple[VerifyTool, ...], tuple[str, ...]]:
+        """Answer what verifies a step, and the ids of those tools of which it does not count what was red before."""
+        parts = step.verify if isinstance(step.verify, tuple) else (step.verify,)
+        tools: list[VerifyTool] = []
+        added = list(step.quick_checks)
+        for verify in parts:
+            if isinstance(verify, str) and verify in _MILESTONES and verify not in self._project.catalogue.recipes:
+                found, configured = self._recipe(Milestone(verify), files)
+                tools += found
+                added += configured
+            else:
+                tools += self._project.catalogue.expand(verify, files)
+        known = {tool.tool for tool in tools} if added else set()
+        return tuple(tools), tuple(name for name in dict.fromkeys(added) if name in known)
+
+    def _recipe(self, name: Milestone, files: tuple[str, ...]) -> tuple[tuple[VerifyTool, ...], tuple[str, ...]]:
+        found = self._recipes.verification(name, files)
+        if not found[0] and not (files and only_documents(files)):
+            raise UnknownCommand(f"No tool is known for `{name}`: set context.language or context.test_command.")
+        return found
+
+
+def _planned(goal: Goal, step: SuppliedStep, advice: str | None, verifications: _Verifications) -> PlannedStep:
     files = tuple(map(clean, step.allowed_files))
-    tools = catalogue.expand(step.verify, files)
+    tools, quick_checks = verifications.read(step, files)
     if step.type:
         kind = step.type
     elif step.mode:
@@ -95,6 +132,7 @@ def _planned(goal: Goal, step: SuppliedStep, advice: str | None, catalogue: Cata
         rollback_hint=undo,
         guidance=explain_raise(risk, advice),
         verify_tools=tools,
+        quick_checks=quick_checks,
         retry_limit=step.retry_limit,
         queue=step.queue or goal.queue,
         estimate=_estimated(mode, step.estimate.tokens, step.estimate.patch_cycles)

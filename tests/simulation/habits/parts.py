@@ -16,6 +16,7 @@ from tasks.memory.flaky_tests import counters_of, recall
 from tasks.policy import failed_diffs
 from tasks.rules import plan_cache
 from tasks.rules.strategy import Consult, Drafted, Setting
+from tasks.strategies.drafting.recipes import Milestone
 from tasks.toolchain.catalogue import CATALOGUE
 from tests.simulation.agent import Spec
 from tests.simulation.habits.history import Incoming
@@ -127,8 +128,25 @@ class FlakyTests(Part):
         return replace(plan_seed, flaky_tests=recall(store.hash(PARTITION.recall(name)), plan_seed.now))
 
 
+class Recipes(Part):
+    """Supplied steps verified by the recipe `focused`, and a last step by `full`, in place of all tests each time.
+
+    Steps that the planner makes itself are verified in this way already.
+    """
+
+    def send(self, goal: dict[str, Any], incoming: Incoming) -> dict[str, Any]:
+        del incoming
+        if not (given := goal.get("steps")):
+            return goal
+        steps = [{**step, "verify": Milestone.FOCUSED.value} for step in given]
+        last = {"step_id": "all-of-it", "title": "Verify all", "intent": "See that nothing broke", "mode": "test"}
+        after = [step["step_id"] for step in given]
+        return {**goal, "steps": [*steps, {**last, "depends_on": after, "verify": Milestone.FULL.value}]}
+
+
 PARTS: Mapping[str, Callable[[], Part]] = {
     "failed_diffs": FailedChanges,
     "plan_cache": PlanCache,
     "flaky_tests": FlakyTests,
+    "recipes": Recipes,
 }

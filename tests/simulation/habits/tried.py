@@ -17,9 +17,7 @@ from tasks.rules.plan_cache import read_entry
 from tests.simulation.agent import Spec
 from tests.simulation.habits.history import DAY_S, Incoming
 from tests.simulation.habits.parts import Part, PlanCache
-from tests.simulation.habits.world import Habits
 from tests.simulation.host import Bench, passes
-from tests.simulation.layouts import COMMANDS
 from tests.simulation.repository import Tree
 
 if TYPE_CHECKING:
@@ -28,8 +26,6 @@ if TYPE_CHECKING:
 LEAST_ALIKE, MOST_TOLD = 0.25, 5
 ALIKE_ENOUGH = 0.85  # to have the same draft
 FADES, KEPT_DAYS = 0.95, 90  # what a day leaves of a goal's weight, and when it is forgotten
-LINTERS = {"python": "ruff check .", "typescript": "npx eslint .", "go": "go vet ./..."}
-TYPE_CHECKERS = {"python": "mypy .", "typescript": "npx tsc --noEmit", "go": "go build ./..."}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,43 +112,10 @@ class Verification(Part):
         return replace(bench, arrange=arrange)
 
 
-class Recipes(Part):
-    """Supplied steps verified by the tests of their files, and a last step by all tests, the linter and the types.
-
-    Steps that the planner makes itself are verified in this way already.
-    """
-
-    def send(self, goal: dict[str, Any], incoming: Incoming) -> dict[str, Any]:
-        if not (given := goal.get("steps")):
-            return goal
-        habits = incoming.habits
-        steps = [{**step, "verify": _focused(habits, step["allowed_files"])} for step in given]
-        last = {"step_id": "all-of-it", "title": "Verify all", "intent": "See that nothing broke", "mode": "test"}
-        after = [step["step_id"] for step in given]
-        return {**goal, "steps": [*steps, {**last, "depends_on": after, "verify": _everything(habits)}]}
-
-
-def _focused(habits: Habits, files: Sequence[str]) -> str:
-    """Name the command that runs the tests of these files; all tests where there are none."""
-    repository = habits.repository
-    tests = sorted({test.file for test in repository.tests if not test.covers.isdisjoint(files)})
-    if repository.language == "go":
-        tests = sorted({f"./{path.rpartition('/')[0]}/..." for path in tests})
-    return " ".join([COMMANDS[repository.language].removesuffix(" ./..." if tests else ""), *tests])
-
-
-def _everything(habits: Habits) -> list[str]:
-    """List all verifications that a project has."""
-    language = habits.repository.language
-    lines = [COMMANDS[language], *([LINTERS[language]] if habits.is_linted else [])]
-    return [*lines, *([TYPE_CHECKERS[language]] if habits.is_typed else [])]
-
-
 TRIED: Mapping[str, Callable[[], Part]] = {
     "recall": Recall,
     "plan_cache_alike": AlikeDrafts,
     "order": lambda: Order(hardest_first=True),
     "order_easiest": lambda: Order(hardest_first=False),
     "verification": Verification,
-    "recipes": Recipes,
 }

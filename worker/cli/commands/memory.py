@@ -1,4 +1,4 @@
-"""`planner memory`: which tests are remembered as flaky, by repository, and how that is forgotten or taken along."""
+"""`planner memory`: what is remembered of repositories, and how that is forgotten or taken along."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ from worker.cli.console import (
 
 if TYPE_CHECKING:
     from tasks.memory.flaky_tests import Sighting
+    from worker.store.failed_changes import FailedChange
 
 app = typer.Typer(
     name="memory",
-    help="See and forget what plans remember of a repository: the tests that are flaky there.",
+    help="See and forget what plans remember of a repository: tests that are flaky there, and changes that failed.",
     no_args_is_help=True,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -46,16 +47,19 @@ def list_memories(
     """List the repositories of which something is remembered.
 
     [b]planner memory list --json | jq -r '.[].repo'[/b]
+
+    Changes that failed are told of repositories of which a plan has ended.
     """
-    from worker.store import flaky_memory
+    from worker.store import repository_memory
 
     with open_link() as link:
-        found = [each._asdict() for each in flaky_memory.list_repositories(link.client, link.partitions, tenant)]
+        found = [each._asdict() for each in repository_memory.list_repositories(link.client, link.partitions, tenant)]
     if as_json:
         say_json(found)
         return
     for each in found:
-        say(f"{each['tenant']}  {each['repo']}  {each['tests']} tests, seen {each['sightings']} times")
+        tests = f"{each['tests']} tests, seen {each['sightings']} times"
+        say(f"{each['tenant']}  {each['repo']}  {tests}; {each['failed_changes']} changes that failed")
     if not found:
         say("Nothing is remembered of any repository.")
 
@@ -63,27 +67,33 @@ def list_memories(
 @app.command()
 @command
 def show(repo: Repo, tenant: Tenant = "default", as_json: Json = False) -> None:
-    """Show which tests of a repository were flaky, when and how often, and which of them plans are told of now.
+    """Show which tests of a repository were flaky, and which changes failed there.
+
+    Of tests when and how often, and whether plans are told of them now. Of changes the commit that they were made on.
 
     [b]planner memory show acme/shop --json | jq -r '.flaky[]'[/b]
     """
     import time
 
     from tasks.memory.flaky_tests import recall
-    from worker.store import flaky_memory
+    from worker.store import failed_changes, flaky_memory
 
     with open_link() as link:
         seen = flaky_memory.read(link.client, link.partitions, tenant, repo)
-    if not seen and not as_json:
+        failed = [_tell_change(each) for each in failed_changes.read(link.client, link.partitions, tenant, repo)]
+    if not seen and not failed and not as_json:
         say(f"Nothing is remembered of {repo} (tenant {tenant}).")
         return
     now = time.time_ns() // 1_000_000
     flaky = recall({f"{each.day} {each.test}": each.times for each in seen}, now).flaky
     if as_json:
-        say_json({"tenant": tenant, "repo": repo, "flaky": flaky, "sightings": [_tell(each) for each in seen]})
+        about = {"tenant": tenant, "repo": repo, "flaky": flaky}
+        say_json({**about, "sightings": [_tell(each) for each in seen], "failed_changes": failed})
         return
     for each in map(_tell, seen):
         say(f"{each['day']}  {each['times']}  {'flaky' if each['test'] in flaky else '-':5}  {each['test']}")
+    for each in failed:
+        say(f"{each['at'][:10]}  failed on {each['base_sha'][:12]}  {each['diff_hash']}")
 
 
 @app.command()
@@ -91,32 +101,40 @@ def show(repo: Repo, tenant: Tenant = "default", as_json: Json = False) -> None:
 def forget(
     repo: Repo,
     tenant: Tenant = "default",
-    test: Annotated[str | None, typer.Option("--test", help="Only this test; all unless said.")] = None,
+    test: Annotated[str | None, typer.Option("--test", help="Only this test.")] = None,
+    changes: Annotated[bool, typer.Option("--changes", help="Only the changes that failed.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Forget a repository, or one of its tests. Plans that were made before keep what they were told.
+    """Forget a repository: its flaky tests, and the changes that failed there.
+
+    Plans that were made before keep what they were told.
 
     [b]planner memory forget acme/shop --test tests/test_cart.py::test_clock[/b]
 
     Needs the planner's own account on Redis.
     """
-    from worker.store import flaky_memory
+    from worker.store import failed_changes, flaky_memory
 
+    if test is not None and changes:
+        raise Failure.of("two_parts", "Name a test, or the changes that failed: --test and --changes are two.", USAGE)
     with open_link() as link, as_planner(link, "forget what is remembered"):
-        gone = flaky_memory.forget(link.client, link.partitions, tenant, repo, test)
-    if not gone:
-        of = f"{test} of {repo}" if test else repo
+        where = link.client, link.partitions, tenant, repo
+        tests = 0 if changes else flaky_memory.forget(*where, test)
+        failed = failed_changes.forget(*where) if test is None else 0
+    if not tests and not failed:
+        of = f"{test} of {repo}" if test else f"changes that failed in {repo}" if changes else repo
         raise Failure.of("nothing_remembered", f"Nothing is remembered of {of} (tenant {tenant}).", MISSING)
     if as_json:
-        say_json({"tenant": tenant, "repo": repo, "forgotten": gone})
+        say_json({"tenant": tenant, "repo": repo, "forgotten": tests, "forgotten_changes": failed})
         return
-    say(f"{gone} test{'s are' if gone > 1 else ' is'} forgotten.")
+    gone = [_counted(tests, "test"), _counted(failed, "change")]
+    say(f"Forgotten: {', '.join(filter(None, gone))}.")
 
 
 @app.command("export")
 @command
 def export_memory(repo: Repo, tenant: Tenant = "default") -> None:
-    """Print what is remembered of a repository as JSON, for `planner memory import`.
+    """Print which tests of a repository were flaky as JSON, for `planner memory import`.
 
     [b]planner memory export acme/shop > shop.json[/b]
     """
@@ -153,6 +171,16 @@ def import_memory(
         f"{done['imported']} sightings of {name} are imported, {left_out} found no room."
     )
     return FAILED if left_out else None
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}" if number else ""
+
+
+def _tell_change(each: FailedChange) -> dict[str, Any]:
+    from schemas.times import rfc3339
+
+    return {**each._asdict(), "at": rfc3339(each.at)}
 
 
 def _tell(each: Sighting) -> dict[str, Any]:
