@@ -16,7 +16,7 @@ from tests.support.messages import answer, publish, report, specs, work
 from tests.support.stored import P0, QUEUE, dead, plans, state
 from worker.process.container import Container
 from worker.store import functions, keys, memory
-from worker.store.memory import ServerMemory
+from worker.store.memory import ServerMemory, share_of
 
 FILLER = "filler"
 CHUNK = b"x" * 100_000
@@ -29,11 +29,11 @@ def sweep(here: Container, redis: Redis, *plan_ids: str) -> None:
 
 
 def fill(redis: Redis, share: float, within: int = 20_000_000) -> None:
-    """Leave the server with so much memory that it is full to this share."""
-    used = redis.info("memory")["used_memory"]
-    limit = int(used + within)
+    """Leave the server with so much memory that it is full to this share, and will be."""
+    wait_until(lambda: not redis.info("memory")["lazyfree_pending_objects"], what="what was deleted before is free")
+    limit = int(redis.info("memory")["used_memory"] + within)
     redis.config_set("maxmemory", limit)
-    while redis.info("memory")["used_memory"] < share * limit:
+    while share_of(redis.info("memory")) < share:
         redis.rpush(FILLER, CHUNK)
 
 

@@ -32,12 +32,14 @@ def refused_at(share: float) -> str:
 
 
 def share_of(info: Mapping[str, Any]) -> float:
-    """Read from INFO memory how much of `maxmemory` is in use, 0 to 1.
+    """Read from INFO memory how much of `maxmemory` is in use, 0 to 1, as the server itself counts.
 
-    0 where the server has no limit.
+    What waits to be written to the append-only file or to replicas is left out: a slow disk is no full memory. 0 where
+    the server has no limit.
     """
     limit = int(info.get("maxmemory", 0))
-    return int(info["used_memory"]) / limit if limit else 0.0
+    used = int(info["used_memory"]) - int(info.get("mem_not_counted_for_evict", 0))
+    return used / limit if limit else 0.0
 
 
 class ServerMemory:
