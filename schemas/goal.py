@@ -84,7 +84,8 @@ class ToolCall(Inbound):
     args: tuple[CommandLine, ...] = Field(default=(), max_length=50)
 
 
-Verify = CommandLine | ToolCall
+VerifyLine = Annotated[str, StringConstraints(max_length=32_768), TextKind.COMMAND]  # of as many files as a tool takes
+Verify = VerifyLine | ToolCall
 
 
 class SuppliedTask(Inbound):

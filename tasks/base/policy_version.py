@@ -179,6 +179,12 @@ class ChangedRule(Enum):
         "once more, and a failure of a step that patches is none of those in a row or alike.",
     )
 
+    TESTS_ARE_RUN_BY_NAME = (
+        6,
+        "Of the files in folders of tests only those verify a step by themselves that are named as tests, in a "
+        "language of what runs them.",
+    )
+
     def __init__(self, since: int, says: str) -> None:
         self.since = since
         self.says = says

@@ -139,6 +139,7 @@ ROWS: Mapping[ChangedRule, Callable[[UnitOfWork], None] | None] = MappingProxyTy
         ChangedRule.FAILED_CHANGES_ARE_TOLD: None,  # of failures to come
         ChangedRule.FILES_ARE_CLAIMED: None,  # of steps to come: those that it has claim nothing
         ChangedRule.FLAKY_TESTS_ARE_KNOWN: None,  # what was recalled goes with the plan's head
+        ChangedRule.TESTS_ARE_RUN_BY_NAME: None,  # of steps to come
         ChangedRule.FAILED_WORK_IS_ASKED_ABOUT: None,  # of failures to come: the others of a wave lack their reason
     }
 )

@@ -23,9 +23,11 @@ from tasks.base.errors import UnknownCommand
 from tasks.base.policy_version import POLICY_VERSION, ChangedRule
 from tasks.toolchain.contract import MANY, Contract, Part, Reading, fits, operand
 from tasks.toolchain.files import Role, role_of
-from tasks.toolchain.languages import RECIPES, TOOLS
+from tasks.toolchain.languages import RECIPES, TOOLS, suffixes_of
 
 AND = " && "
+MOST_KEPT = 1000  # characters of a command whose words are kept
+_NO_PACKAGE = re.compile(r"(?:^|/)(?:[._]|(?:testdata|vendor)/)")  # folders that runners of packages pass over
 _WORD = re.compile(r"[\w.-]+")
 _SHELL = re.compile(r"[;|&$<>`\\\x00-\x1f\x7f]")  # what a shell would act on, even between quotes
 
@@ -108,6 +110,12 @@ class Catalogue:
         """Aim one command at those of `files` that it is for; empty where there is none."""
         return tuple(self._tools(replace(part, otherwise=""), files)) if part.suffixes else ()
 
+    def aim_at_all(self, part: Part, files: Sequence[str]) -> tuple[VerifyTool, ...]:
+        """Aim one command at those of `files` that it is for, or at the whole project where these are too many."""
+        if part.whole or sum(path.endswith(part.suffixes) for path in files) <= MANY:
+            return self.aim_part(part, files)
+        return (self.aim(words(part.command), (".",)),)
+
     def aim(self, command: tuple[str, ...], files: Sequence[str] = ()) -> VerifyTool:
         """Give `command` these paths of the repository, behind `--` where the tool has it.
 
@@ -144,11 +152,15 @@ class Catalogue:
         return found[0].tool(argv) if found else None
 
     def confine(self, tool: VerifyTool, files: Sequence[str]) -> VerifyTool | None:
-        """Aim a tool that reads packages at the folders of `files`, and those below; None for any other tool."""
+        """Aim a tool that reads packages at the folders of `files`, and those below; None for any other tool.
+
+        None also where no file lies in a package of its language: it would fail for want of something to run.
+        """
         contract, reading = self._read(tool.argv)
-        if contract.positional != "package" or not files:
+        suffixes = suffixes_of(contract.languages)
+        folders = dict.fromkeys(path.rpartition("/")[0] for path in files if path.endswith(suffixes))
+        if contract.positional != "package" or not folders or any(_NO_PACKAGE.search(f"{each}/") for each in folders):
             return None
-        folders = dict.fromkeys(path.rpartition("/")[0] for path in files)
         places = tuple(f"./{folder}/..." if folder else "./..." for folder in folders)
         found = self.find(contract.command(replace(reading, positionals=places)))
         return found[0].tool(contract.command(found[1])) if found else None
@@ -218,9 +230,17 @@ def _closest(shown: str, examples: tuple[str, ...]) -> str:
     return difflib.get_close_matches(shown, examples, n=1, cutoff=0)[0]
 
 
-@lru_cache(maxsize=4096)
 def words(command: str) -> tuple[str, ...]:
     """Split a command line like a shell, refusing whatever a shell would act on."""
+    return _kept_words(command) if len(command) <= MOST_KEPT else _split(command)
+
+
+@lru_cache(maxsize=4096)
+def _kept_words(command: str) -> tuple[str, ...]:
+    return _split(command)
+
+
+def _split(command: str) -> tuple[str, ...]:
     if found := _SHELL.search(command):
         raise UnknownCommand(f"`{_quote(command)}` holds {found.group()!r}: a verification is run without a shell.")
     if "'" not in command and '"' not in command:

@@ -10,6 +10,8 @@ from tasks.toolchain.languages import MANIFESTS, TOOLCHAINS
 
 _REQUIREMENTS = re.compile(r"requirements[\w.-]*\.(?:txt|in)")
 _TEST_FOLDERS = frozenset({"test", "tests", "__tests__", "spec", "specs", "testdata"})
+_BESIDE_TESTS = frozenset({"conftest.py"})  # of tests, and without any
+_RUN_WHOLE = "__tests__"  # what lies there is run, whatever its name
 _TEST_NAMES = (r".*[._-](?:test|tests|spec)\.\w+", r".*Tests?\.\w+", *(each.test_names for each in TOOLCHAINS))
 _TEST_NAME = re.compile("|".join(filter(None, _TEST_NAMES)))
 _OF_TESTS = re.compile(r"^tests?_|[_-]?(?:tests?|spec)$")
@@ -50,6 +52,13 @@ def role_of(path: str) -> Role:
     if _TEST_NAME.fullmatch(name) or not _TEST_FOLDERS.isdisjoint(folders):
         return Role.TEST
     return Role.SOURCE
+
+
+def is_named_as_test(path: str) -> bool:
+    """Tell whether runners take a file for one of tests by its name, which conftest.py beside it is not."""
+    *folders, name = path.split("/")
+    is_named = _TEST_NAME.fullmatch(name) is not None and name not in _BESIDE_TESTS
+    return is_named or _RUN_WHOLE in folders
 
 
 def files_of(files: Iterable[str], *roles: Role) -> tuple[str, ...]:

@@ -60,6 +60,11 @@ def language_of(context: GoalContext, files: Iterable[str], tested: Sequence[str
     )
 
 
+def suffixes_of(languages: Iterable[str]) -> tuple[str, ...]:
+    """List how files of these languages end; any file does where we know none of them."""
+    return tuple(suffix for name in languages if name in LANGUAGES for suffix in LANGUAGES[name].suffixes) or ("",)
+
+
 def _of_suffix(path: str) -> Language | None:
     dot = path.rfind(".")
     return _BY_SUFFIX.get(path[dot:].lower()) if dot >= 0 else None

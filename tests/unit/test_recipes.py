@@ -10,6 +10,7 @@ from schemas.goal import Goal
 from schemas.step import PlannedStep
 from tasks.handlers.goals import plan
 from tasks.rules.strategy import Draft, Rejected
+from tasks.strategies.task.supplied import supply
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue
 from tasks.toolchain.contract import Part
 
@@ -117,9 +118,66 @@ def test_what_reads_is_verified_by_the_form_of_what_may_change() -> None:
     assert commands(step) == ["python -m py_compile src/shop/cart.py"]
 
 
-@pytest.mark.parametrize("name", ["quick", "focused", "full"])
+@pytest.mark.parametrize("name", ["quick", "focused"])
 def test_no_tool_verifies_documents(name: str) -> None:
     assert commands(planned(PYTHON, "README.md", verify=name)) == []
+    assert commands(planned(PYTHON, "README.md", mode="read_only", verify=name)) == []
+
+
+def test_the_end_runs_all_tests_also_where_it_writes_a_document() -> None:
+    assert commands(planned(PYTHON, "README.md", verify="full")) == ["pytest -q"]
+
+
+@pytest.mark.parametrize(
+    ("files", "path"),
+    [
+        (["src/shop/__init__.py", "tests/shop/__init__.py"], "src/shop/__init__.py"),
+        (["src/shop/utils.py", "tests/shop/utils.py"], "src/shop/utils.py"),
+        (["tests/conftest.py"], "tests/conftest.py"),
+        (["api/user.py", "web/src/user.test.ts"], "api/user.py"),
+    ],
+)
+def test_what_a_runner_takes_for_no_test_is_not_run_in_place_of_all(files: list[str], path: str) -> None:
+    """pytest fails where a file has no tests."""
+    assert commands(planned({**PYTHON, "files": files}, path, verify="focused"))[-1] == "pytest -q"
+
+
+@pytest.mark.parametrize("path", ["migrations/001.sql", "cart/testdata/in.go", "_tools/x.go", ".github/x.go"])
+def test_a_folder_without_packages_is_not_run_in_place_of_all(path: str) -> None:
+    """`go test` fails where there are none."""
+    assert commands(planned(GO, path, verify="focused"))[-1] == "go test ./... -race"
+
+
+def test_the_nearest_test_lies_below_the_same_folder_before_it_has_names_in_common() -> None:
+    files = ["packages/a/src/index.ts", "packages/a/tests/index.test.ts", "packages/b/src/a/index.test.ts"]
+
+    found = commands(planned({**NODE, "files": files}, files[0], verify="focused"))
+
+    assert found[-1] == "npx jest -- packages/a/tests/index.test.ts"
+
+
+def test_of_very_many_tests_of_one_name_none_is_taken_for_the_files_own() -> None:
+    files = ["src/x.py", *(f"tests/p{number}/test_x.py" for number in range(100))]
+
+    assert commands(planned({**PYTHON, "files": files}, "src/x.py", verify="focused"))[-1] == "pytest -q"
+
+
+def test_the_checks_of_very_many_files_look_at_the_whole_project() -> None:
+    files = [f"src/m{number}.py" for number in range(60)]
+
+    found = commands(planned(PYTHON, *files, mode="test", verify="full"))
+
+    assert found == ["ruff check .", "mypy --follow-imports=silent .", "pytest -q"]
+
+
+def test_many_files_are_verified_by_few_commands() -> None:
+    files = [f"src/m{number}.js" for number in range(300)]
+    context = {"language": "javascript", "test_command": "npx jest"}
+
+    step = planned(context, *files, mode="test", verify=["quick", "full"])
+
+    assert isinstance(step, PlannedStep)
+    assert len(step.verify_tools) <= 50
 
 
 def test_a_recipe_stands_beside_commands() -> None:
@@ -150,3 +208,28 @@ def test_checks_that_a_goal_names_as_configured_are_those_that_its_step_runs() -
 
     assert isinstance(step, PlannedStep)
     assert step.quick_checks == ("mypy",)
+
+
+def test_a_check_that_a_goal_names_counts_though_its_manifests_configure_it_too() -> None:
+    step = planned(PYTHON, "src/shop/cart.py", verify=["mypy src", "focused"])
+
+    assert isinstance(step, PlannedStep)
+    assert step.quick_checks == ("ruff-check",)
+
+
+def test_what_several_recipes_run_is_run_once() -> None:
+    found = commands(planned(PYTHON, "src/shop/cart.py", verify=["quick", "focused", "full"]))
+
+    assert sorted(found) == sorted(set(found))
+
+
+def test_a_plan_with_a_recipe_over_many_files_can_be_sent_again() -> None:
+    files = [f"src/a/folder/of/some/depth/module_{number}.py" for number in range(45)]
+    step = planned(PYTHON, *files, mode="test", verify="full")
+    assert isinstance(step, PlannedStep)
+    assert len(step.verify) > 2000
+
+    again = planned(PYTHON, *files, **{name: value for name, value in supply(step).items() if name != "allowed_files"})
+
+    assert isinstance(again, PlannedStep)
+    assert again.verify_tools == step.verify_tools

@@ -8,13 +8,15 @@ import pytest
 
 from schemas.base import Mode, RiskLevel, StepType
 from schemas.goal import Goal
+from tasks.base.policy_version import ChangedRule
 from tasks.handlers.goals import plan
 from tasks.rules.risk import RISK
 from tasks.rules.strategy import Draft, Rejected
+from tasks.strategies.drafting.project import Project
 from tasks.strategies.task.goal_type import GoalType
 from tasks.strategies.task.steps import REVIEWED, VERIFIED
 from tasks.strategies.task.templates import TEMPLATES
-from tasks.toolchain.catalogue import CATALOGUE
+from tasks.toolchain.catalogue import CATALOGUE, catalogue_of
 
 FILES_OF = {
     "python": ["src/a.py", "tests/test_a.py"],
@@ -462,3 +464,22 @@ def test_a_template_joins_the_pieces_of_a_row() -> None:
     assert len(steps) > 1
     assert {step.piece_of for step in steps} == {steps[0].step_id}
     assert [step.allow_empty for step in steps] == [*[True] * (len(steps) - 1), False]
+
+
+@pytest.mark.parametrize("text", ["Refactor utils", "Add prefix support", "Write tests for the cart"])
+def test_no_step_runs_a_file_beside_tests_in_the_place_of_tests(text: str) -> None:
+    """pytest fails where it is given nothing but such a file."""
+    made = drafted(text, ["src/a.py", "tests/conftest.py"], test_command="pytest -q")
+
+    commands = [tool.argv for step in made.steps for tool in step.verify_tools if tool.tool == "pytest"]
+    assert commands
+    assert set(commands) == {("pytest", "-q")}
+
+
+def test_plans_of_before_go_on_with_every_file_in_a_folder_of_tests() -> None:
+    goal = Goal.model_validate({"goal": "Refactor utils", "context": {"test_command": "pytest -q"}})
+    test = CATALOGUE.match("pytest -q")
+    old = Project.of(goal, (), test, catalogue_of((), ChangedRule.TESTS_ARE_RUN_BY_NAME.since - 1))
+    new = Project.of(goal, (), test, CATALOGUE)
+
+    assert [each.tests_among(("tests/conftest.py",)) for each in (old, new)] == [("tests/conftest.py",), ()]

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
+from typing import NamedTuple
 
 from schemas.base import RiskLevel
 from schemas.envelope import FieldError, field_error
@@ -22,10 +24,10 @@ from tasks.rules.validation import MAX_TOOLS
 from tasks.text.forbidden_paths import JUDGED, Forbidden
 from tasks.text.paths import expand_globs
 from tasks.toolchain.catalogue import Catalogue
-from tasks.toolchain.contract import operand
-from tasks.toolchain.files import Role, files_of
+from tasks.toolchain.contract import Part, operand
+from tasks.toolchain.files import Role, files_of, is_named_as_test
 from tasks.toolchain.language import Language
-from tasks.toolchain.languages import language_of
+from tasks.toolchain.languages import language_of, suffixes_of
 
 _QUOTED = re.compile(r"`([^`]+)`")
 
@@ -42,7 +44,14 @@ class Check(StrEnum):
     NEW_TESTS = "new_tests"  # the test files of the allowlist, else all tests
 
 
-@dataclass(frozen=True, slots=True)
+class ChosenCheck(NamedTuple):
+    """A linter or type checker of a project; `is_asked` where its goal speaks of what the tool looks for."""
+
+    part: Part
+    is_asked: bool
+
+
+@dataclass(frozen=True)
 class Project:
     """A goal with its allowlist expanded and its tools chosen."""
 
@@ -78,30 +87,38 @@ class Project:
             return self._narrow(self.goal.context.failing_tests)
         special: tuple[VerifyTool, ...] = ()
         if check is Check.NEW_TESTS:
-            special = self._narrow(files_of(files, Role.TEST))
+            special = self._narrow(self.tests_among(files))
         elif check is not Check.TESTS and self.language:
             recipe = self.language.quick if check is Check.QUICK else self.language.build
             special = self.catalogue.recipe(recipe, files)
         return special or self.tests
 
+    @cached_property
+    def chosen_checks(self) -> tuple[ChosenCheck, ...]:
+        """The linter and type checker that the goal's sentence names or its manifests configure."""
+        asked = frozenset(re.findall(r"[\w-]+", self.goal.goal.casefold()))
+        chosen: list[ChosenCheck] = []
+        for choice in self.language.quick_checks if self.language else ():
+            named = [each for each in choice if each.name in asked]
+            usual = (each for each in choice if each.is_configured(self.goal.context.manifests))
+            if check := next(iter(named), None) or next(usual, None):
+                is_asked = bool(named) or any(re.fullmatch(check.about, word) for word in asked)
+                chosen.append(ChosenCheck(check.part, is_asked))
+        return tuple(chosen)
+
     def quick_checks(self, files: tuple[str, ...], *, whole: bool) -> tuple[tuple[VerifyTool, ...], tuple[str, ...]]:
-        """Choose the linter and type checker that the goal's sentence names or its manifests configure, for `files`.
+        """Aim the chosen linter and type checker at `files`.
 
         Those that look at the whole project judge only what is changed as a `whole`. Also answers the ids of those
         that only manifests configure: nobody asked for these, nor for what they look for.
         """
-        asked = frozenset(re.findall(r"[\w-]+", self.goal.goal.casefold()))
         tools: list[VerifyTool] = []
         added: list[str] = []
-        for choice in self.language.quick_checks if self.language else ():
-            named = [each for each in choice if each.name in asked]
-            usual = (each for each in choice if each.is_configured(self.goal.context.manifests))
-            check = next(iter(named), None) or next(usual, None)
-            if check and (whole or not check.part.whole):
+        for check in self.chosen_checks:
+            if whole or not check.part.whole:
                 found = self.catalogue.aim_part(check.part, files)
                 tools += found
-                is_asked = named or any(re.fullmatch(check.about, word) for word in asked)
-                added += [] if is_asked else [tool.tool for tool in found]
+                added += [] if check.is_asked else [tool.tool for tool in found]
         return tuple(tools), tuple(added)
 
     def own_checks(
@@ -119,7 +136,7 @@ class Project:
         """
         tools = (*others, *(self.catalogue.aimed(self.language.quick, files) if self.language else ()))
         if whole:
-            tools += self._narrow(self.goal.context.failing_tests) or self._narrow(tests or files_of(files, Role.TEST))
+            tools += self._narrow(self.goal.context.failing_tests) or self._narrow(tests or self.tests_among(files))
         named = frozenset(map(operand, files))
         if tools[len(others) :] or any(not named.isdisjoint(tool.argv) for tool in others):
             usual: tuple[VerifyTool, ...] = ()
@@ -129,8 +146,19 @@ class Project:
             usual = self.check(Check.QUICK, files)
         return tuple({tool.argv: tool for tool in (*tools, *usual)}.values())
 
-    def tests_among(self, files: tuple[str, ...], tests: tuple[str, ...]) -> tuple[VerifyTool, ...]:
-        """Aim the project's tests at these `tests` of `files`, or at the packages of `files`; else all of them run."""
+    def tests_among(self, files: tuple[str, ...]) -> tuple[str, ...]:
+        """List the tests among `files` that what runs the project's tests takes for tests.
+
+        Plans of before this was a rule take all files in folders of tests for such.
+        """
+        tests = files_of(files, Role.TEST)
+        if self.catalogue.policy_version < ChangedRule.TESTS_ARE_RUN_BY_NAME.since or not self.tests:
+            return tests
+        suffixes = suffixes_of(self.catalogue.contracts[self.tests[-1].tool].languages)
+        return tuple(path for path in tests if path.endswith(suffixes) and is_named_as_test(path))
+
+    def run_tests(self, tests: tuple[str, ...], files: tuple[str, ...]) -> tuple[VerifyTool, ...]:
+        """Run these `tests` alone, or those in the packages of `files`; all where neither can be."""
         confined = self.catalogue.confine(self.tests[-1], files) if self.tests else None
         return self._narrow(tests) or ((*self.tests[:-1], confined) if confined else self.tests)
 

@@ -3,72 +3,115 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from enum import StrEnum
+from typing import NamedTuple
 
 from schemas.step import VerifyTool
 from tasks.strategies.drafting.project import Check, Project, only_documents
-from tasks.toolchain.files import Role, files_of, stem_of, subject_of
+from tasks.toolchain.files import stem_of, subject_of
+
+MOST_OF_FORM = 20  # files whose form is looked at where a step has none of its own: some tools read one at a time
+MOST_NEAR = 64  # tests of one name among which the nearest is looked for; of more all tests are run
 
 
 class Milestone(StrEnum):
     """What a step is for, as the name of the recipe that verifies it."""
 
-    QUICK = "quick"  # it reads and analyses: the form of the files that the goal may change
+    QUICK = "quick"  # it reads and analyses: the form of its files
     FOCUSED = "focused"  # it patches: what looks at its files alone, and their tests
     FULL = "full"  # the end: linter and type checker that the project configures, and all tests
 
 
-@dataclass(frozen=True, slots=True)
+class Verification(NamedTuple):
+    """What verifies a step, and the ids of the checks among it that only manifests configure.
+
+    Of these what was red before does not count. It is not `known` where no tool is.
+    """
+
+    tools: tuple[VerifyTool, ...] = ()
+    added: tuple[str, ...] = ()
+    is_known: bool = True
+
+
 class Recipes:
-    """The recipes of a project; `tests` are those that it has, by the name of what they test."""
+    """The recipes of one project."""
 
-    project: Project
-    tests: Mapping[str, tuple[str, ...]]
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._tests = _TestsByName(project.tests_among((*project.goal.context.files, *project.files)))
+        self._without_files: dict[Milestone, Verification] = {}
 
-    @classmethod
-    def of(cls, project: Project) -> Recipes:
-        """Sort the tests among the known files of a goal."""
-        tests: dict[str, list[str]] = defaultdict(list)
-        for path in dict.fromkeys(files_of((*project.goal.context.files, *project.files), Role.TEST)):
-            tests[subject_of(path)].append(path)
-        return cls(project, {name: tuple(paths) for name, paths in tests.items()})
+    def verification(self, milestone: Milestone, files: tuple[str, ...]) -> Verification:
+        """Choose what verifies a step that changes `files`, or none; no tool verifies documents."""
+        if files and milestone is not Milestone.FULL:
+            return self._choose(milestone, files)
+        if milestone not in self._without_files:
+            self._without_files[milestone] = self._choose(milestone, self._project.files)
+        return self._without_files[milestone]
 
-    def verification(
-        self, milestone: Milestone, files: tuple[str, ...]
-    ) -> tuple[tuple[VerifyTool, ...], tuple[str, ...]]:
-        """Choose what verifies a step that changes `files`, or none; nothing verifies documents.
-
-        Also answers the ids of the checks that only manifests configure: of these what was red before does not count.
-        """
-        if files and only_documents(files):
-            return (), ()
-        about = files or self.project.files
-        if milestone is Milestone.QUICK:
-            return self.project.check(Check.QUICK, about), ()
-        quick, added = self.project.quick_checks(about, whole=milestone is Milestone.FULL)
+    def _choose(self, milestone: Milestone, files: tuple[str, ...]) -> Verification:
         if milestone is Milestone.FULL:
-            return _once(*quick, *self.project.tests), added
-        own = self.project.own_checks(about, whole=False, others=quick)
-        return _once(*own, *self.project.tests_among(about, self._tests_for(about))), added
+            found = self._full()
+        elif files and only_documents(files):
+            return Verification()
+        elif milestone is Milestone.FOCUSED:
+            found = self._focused(files)
+        else:
+            found = Verification(self._project.check(Check.QUICK, files[:MOST_OF_FORM]))
+        return found._replace(is_known=bool(found.tools))
 
-    def _tests_for(self, files: Iterable[str]) -> tuple[str, ...]:
-        """List the tests that are named after these files, or are among them.
+    def _full(self) -> Verification:
+        project, tools, added = self._project, list[VerifyTool](), list[str]()
+        for check in project.chosen_checks:
+            found = project.catalogue.aim_at_all(check.part, project.files)
+            tools += found
+            added += [] if check.is_asked else [tool.tool for tool in found]
+        return Verification(_once(*tools, *project.tests), tuple(added))
 
-        Where several tests have one name, those are meant that lie nearest: with most folders of the file's own.
+    def _focused(self, files: tuple[str, ...]) -> Verification:
+        quick, added = self._project.quick_checks(files, whole=False)
+        own = self._project.own_checks(files, whole=False, others=quick)
+        tests = tuple(dict.fromkeys(test for path in files for test in self._tests_of(path)))
+        return Verification(_once(*own, *self._project.run_tests(tests, files)), added)
+
+    def _tests_of(self, path: str) -> tuple[str, ...]:
+        return self._project.tests_among((path,)) or self._tests.nearest(path)
+
+
+class _TestsByName:
+    """Tests by what they are named after, and by the folders that they lie below."""
+
+    def __init__(self, tests: tuple[str, ...]) -> None:
+        self._below: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for test in dict.fromkeys(tests):
+            name = subject_of(test)
+            for folder in _folders_of(test):
+                self._below[name, folder].append(test)
+
+    def nearest(self, path: str) -> tuple[str, ...]:
+        """List the tests that are named after a file and have most folders in common with it.
+
+        First those count that both lie below, then those that have the same name. Empty where there are none, or too
+        many to tell.
         """
-        found: dict[str, None] = {}
-        for path in files:
-            named = (path,) if files_of((path,), Role.TEST) else self.tests.get(stem_of(path), ())
-            found |= dict.fromkeys(_nearest(path, named))
-        return tuple(found)
+        name = stem_of(path)
+        common = next((folder for folder in _folders_of(path) if (name, folder) in self._below), None)
+        found = self._below[name, common] if common is not None else []
+        if not found or len(found) > MOST_NEAR:
+            return ()
+        own = set(path.split("/")[:-1])
+        shared = [len(own.intersection(test.split("/")[:-1])) for test in found]
+        nearest = max(shared)
+        return tuple(test for test, count in zip(found, shared, strict=True) if count == nearest)
 
 
-def _nearest(path: str, tests: Sequence[str]) -> list[str]:
-    folders = set(path.split("/")[:-1])
-    shared = [len(folders.intersection(test.split("/")[:-1])) for test in tests]
-    return [test for test, count in zip(tests, shared, strict=True) if count == max(shared)]
+def _folders_of(path: str) -> Iterator[str]:
+    """Yield the folders that a file lies below, the deepest first; the last is the root."""
+    folder = path
+    while folder:
+        folder = folder.rpartition("/")[0]
+        yield folder
 
 
 def _once(*tools: VerifyTool) -> tuple[VerifyTool, ...]:

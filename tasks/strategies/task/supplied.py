@@ -14,13 +14,14 @@ from tasks.base.errors import UnknownCommand
 from tasks.rules.risk import ROLLBACK, assess_declared, estimate, explain_raise
 from tasks.rules.validation import MAX_ERRORS
 from tasks.strategies.drafting.answers import connect_supplied
-from tasks.strategies.drafting.project import Project, only_documents
+from tasks.strategies.drafting.project import Project
 from tasks.strategies.drafting.recipes import Milestone, Recipes
 from tasks.text.fields import guidance
 from tasks.text.paths import clean
 from tasks.toolchain.catalogue import render
 
 _MILESTONES = frozenset(Milestone)
+_NOTHING_KNOWN = "No tool is known for `{}`: set context.language or context.test_command."
 TYPE_OF_MODE = {Mode.PATCH: StepType.PATCH, Mode.TEST: StepType.TEST, Mode.READ_ONLY: StepType.READ}
 
 
@@ -78,28 +79,32 @@ class _Verifications:
 
     @cached_property
     def _recipes(self) -> Recipes:
-        return Recipes.of(self._project)
+        return Recipes(self._project)
 
     def read(self, step: SuppliedStep, files: tuple[str, ...]) -> tuple[tuple[VerifyTool, ...], tuple[str, ...]]:
-        """Answer what verifies a step, and the ids of those tools of which it does not count what was red before."""
+        """Answer what verifies a step, and the ids of those tools of which it does not count what was red before.
+
+        A tool that the step names itself counts in any case, unless its `quick_checks` say otherwise.
+        """
         parts = step.verify if isinstance(step.verify, tuple) else (step.verify,)
         tools: list[VerifyTool] = []
-        added = list(step.quick_checks)
+        named: set[str] = set()
+        added: list[str] = []
         for verify in parts:
             if isinstance(verify, str) and verify in _MILESTONES and verify not in self._project.catalogue.recipes:
-                found, configured = self._recipe(Milestone(verify), files)
-                tools += found
-                added += configured
+                recipe = self._recipes.verification(Milestone(verify), files)
+                if not recipe.is_known:
+                    raise UnknownCommand(_NOTHING_KNOWN.format(verify))
+                there = {tool.argv for tool in tools}
+                tools += [tool for tool in recipe.tools if tool.argv not in there]
+                added += recipe.added
             else:
-                tools += self._project.catalogue.expand(verify, files)
-        known = {tool.tool for tool in tools} if added else set()
-        return tuple(tools), tuple(name for name in dict.fromkeys(added) if name in known)
-
-    def _recipe(self, name: Milestone, files: tuple[str, ...]) -> tuple[tuple[VerifyTool, ...], tuple[str, ...]]:
-        found = self._recipes.verification(name, files)
-        if not found[0] and not (files and only_documents(files)):
-            raise UnknownCommand(f"No tool is known for `{name}`: set context.language or context.test_command.")
-        return found
+                found = self._project.catalogue.expand(verify, files)
+                tools += found
+                named.update(tool.tool for tool in found)
+        marked = dict.fromkeys((*step.quick_checks, *(name for name in added if name not in named)))
+        known = {tool.tool for tool in tools} if marked else set()
+        return tuple(tools), tuple(name for name in marked if name in known)
 
 
 def _planned(goal: Goal, step: SuppliedStep, advice: str | None, verifications: _Verifications) -> PlannedStep:
