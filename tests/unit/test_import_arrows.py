@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.support.imports import imports_of
 
 WORKER = Path(__file__).parents[2] / "worker"
 ABOVE = {
@@ -15,21 +15,12 @@ ABOVE = {
 }  # folder -> who may import it, itself aside
 
 
-def imports(module: Path) -> Iterator[str]:
-    """Yield what a module imports, also inside its functions."""
-    for node in ast.walk(ast.parse(module.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (each.name for each in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield from (f"{node.module}.{each.name}" for each in node.names)
-
-
 def importers(folder: str) -> set[str]:
     """List the folders and loose modules of `worker/` that import `worker.<folder>`."""
     return {
         module.relative_to(WORKER).parts[0]
         for module in WORKER.rglob("*.py")
-        if any(f"{name}.".startswith(f"worker.{folder}.") for name in imports(module))
+        if any(f"{name}.".startswith(f"worker.{folder}.") for name in imports_of(module))
     }
 
 

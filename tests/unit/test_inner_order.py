@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.support.imports import imports_of
 
 ROOT = Path(__file__).parents[2]
 FLOORS = {  # each folder imports itself and those before it; "" are the modules at the root of the ring
@@ -34,15 +35,6 @@ FLOORS = {  # each folder imports itself and those before it; "" are the modules
 KINDS = ("task", "campaign", "gap_report", "reviewed_plan", "evolution")
 
 
-def imported(path: Path) -> Iterator[str]:
-    """Yield the dotted names that a module imports, modules of packages included."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-
-
 def folder_of(name: str, ring: str) -> str:
     """Name the folder of `ring` in which the module `name` lies; the root has the empty name."""
     first = name.split(".")[1]
@@ -53,7 +45,7 @@ def arrows(ring: str) -> Iterator[tuple[str, str, str]]:
     """Yield module, its folder, and the folder of the same ring from which it imports."""
     for path in sorted((ROOT / ring).rglob("*.py")):
         module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        for name in imported(path):
+        for name in imports_of(path):
             if name.startswith(f"{ring}."):
                 yield f"{module} imports {name}", folder_of(module, ring), folder_of(name, ring)
 
@@ -89,7 +81,7 @@ def test_a_kind_of_goal_imports_no_other_kind() -> None:
         f"{path.relative_to(ROOT)} imports {name}"
         for kind in (*KINDS, "drafting")
         for path in (ROOT / "tasks" / "strategies" / kind).rglob("*.py")
-        for name in imported(path)
+        for name in imports_of(path)
         if name.startswith("tasks.strategies.") and name.split(".")[2] not in (kind, "drafting")
     ]
 

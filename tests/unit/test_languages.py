@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
 from collections import Counter
@@ -18,6 +17,7 @@ from tasks.toolchain.classify import output_parser
 from tasks.toolchain.contract import Contract, Part, ToolCategory
 from tasks.toolchain.language import Language, Toolchain
 from tasks.toolchain.languages import LANGUAGES, TOOLCHAINS
+from tests.support.imports import imports_of
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "tasks" / "toolchain"
@@ -25,16 +25,6 @@ NAMED = {path.stem for path in FOLDER.glob("*.py") if "\nTOOLCHAIN = " in path.r
 BY_NAME = {name: import_module(f"tasks.toolchain.{name}").TOOLCHAIN for name in sorted(NAMED)}
 each_toolchain = pytest.mark.parametrize("toolchain", BY_NAME.values(), ids=BY_NAME)
 each_language = pytest.mark.parametrize("language", LANGUAGES.values(), ids=LANGUAGES)
-
-
-def imported(path: Path) -> set[str]:
-    """Collect the dotted names that a module imports."""
-    nodes = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom | ast.Import)]
-    return {
-        f"{node.module}.{alias.name}" if isinstance(node, ast.ImportFrom) else alias.name
-        for node in nodes
-        for alias in node.names
-    }
 
 
 def recipes_of(toolchain: Toolchain) -> dict[str, tuple[Part, ...]]:
@@ -66,7 +56,7 @@ def test_nobody_but_the_table_imports_the_module_of_a_language() -> None:
         f"{path.relative_to(ROOT)} imports {name}"
         for ring in ("schemas", "tasks", "worker")
         for path in sorted((ROOT / ring).rglob("*.py"))
-        for name in imported(path)
+        for name in imports_of(path)
         if name.split(".")[:2] == ["tasks", "toolchain"] and name.split(".")[2] in NAMED
     }
 

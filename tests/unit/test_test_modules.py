@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.support.imports import imports_in
 
 ROOT = Path(__file__).parents[2]
 
@@ -15,17 +15,9 @@ def borrowed(source: str, name: str = "sample.py") -> list[str]:
     """Say what `source`, a module of the tests, imports out of test modules."""
     return [
         f"{name}:{line} imports {imported}"
-        for imported, line in imports(source)
+        for imported, line in imports_in(source)
         if imported.startswith("tests.") and any(part.startswith("test_") for part in imported.split("."))
     ]
-
-
-def imports(source: str) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            yield from ((each.name, node.lineno) for each in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield from ((f"{node.module}.{each.name}", node.lineno) for each in node.names)
 
 
 def test_no_test_module_is_imported_by_another() -> None:
