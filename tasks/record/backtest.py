@@ -18,7 +18,6 @@ from schemas.base import PlanState, StepState
 from schemas.stored import Attempt
 from schemas.times import rfc3339
 from tasks.base.errors import PlannerError
-from tasks.base.log_chain import find_head
 from tasks.base.policy import Policy
 from tasks.plan.changeset import Changeset
 from tasks.plan.lifecycle import PLAN_ENDS
@@ -26,7 +25,7 @@ from tasks.policy.waits import wall_clock_ends
 from tasks.record.creation import CannotReplay, create, places_of, policy_of
 from tasks.record.fold import Fold
 from tasks.record.held_plan import HeldPlan
-from tasks.record.lines import Line
+from tasks.record.lines import Line, read_line
 from tasks.record.recorded_plan import RecordedPlan
 
 
@@ -161,33 +160,22 @@ def backtest_recorded(recorded: RecordedPlan, policy: Policy) -> Backtested:
 
 
 def _backtest(recorded: RecordedPlan, policy: Policy) -> Backtested:
-    lines = recorded.read_lines()
+    lines = map(read_line, recorded.lines[recorded.newest_birth() :])
     first = next(lines, None)
     if first is None:
         raise CannotReplay("it has no log")
     plans = [HeldPlan(recorded.plan_id, *places_of(recorded), policy=each) for each in (policy_of(recorded), policy)]
     really, would = _begin(recorded, plans, first, lines)
-    if "patience_ms" in first.get("born", ()):  # it waited for a drafter
-        for line in lines:
-            if "born" in line:
-                really, would = _begin(recorded, plans, line, lines)
-                break
-            for fold in (really, would):
-                fold.fold(line)
     return backtest(lines, really, would)
 
 
 def _begin(recorded: RecordedPlan, plans: Sequence[HeldPlan], line: Line, behind: Iterator[Line]) -> Iterator[Fold]:
     """Create plans, each under its policy, from a line, and the lines `behind` it that its own creation wrote."""
     for number, plan in enumerate(plans):
-        known, before = len(plan.log), None
-        if known:
-            Fold(plan).pass_timers(line["version"] - 1)
-            before = find_head(plan.record.halting, plan.version) if "prev" in line else None
-        for change in create(recorded, line, plan.policy, before)[0]:
+        for change in create(recorded, line, plan.policy)[0]:
             plan.commit(change)
         if not number:
-            for made, told in zip(plan.log[known:], chain([line], behind), strict=False):
+            for made, told in zip(plan.log, chain([line], behind), strict=False):
                 _check(codec.loads(made)["moves"], told)
         yield Fold(plan, has_seed=recorded.seed is not None)
 

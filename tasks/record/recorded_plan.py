@@ -29,6 +29,7 @@ LEASES_OF_LOG = "log[].in[] leases"  # of `left_out`: what controllers said is n
 PARTS = ("format", "format_version", "policy", "changed_meanwhile", *WANTED)
 LOG_ALONE = "it is the log alone, and a recording needs the plan beside its log: export the plan again without --log"
 JSON_FIELDS = frozenset({"head", "live", "goal", "document", "halt"})  # of the plan; the others are texts
+BORN = b'"born"'  # in the line of a creation, and perhaps in what somebody said
 STATUS_NAMES = tuple(each.name for each in fields(StepStatus) if each.init)
 ATTEMPT_NAMES = tuple(each.name for each in fields(Attempt) if each.name != "entry")
 
@@ -96,6 +97,13 @@ class RecordedPlan:
     def read_lines(self) -> Iterator[Line]:
         """Decode the lines, one at a time; raises ValueError, LookupError or RecursionError for one that is none."""
         return map(read_line, self.lines)
+
+    def newest_birth(self) -> int:
+        """Count the lines before the one that tells how the plan was made at last: what was begun before is no part."""
+        for number in range(len(self.lines) - 1, 0, -1):
+            if BORN in self.lines[number] and "born" in read_line(self.lines[number]):
+                return number
+        return 0
 
     def kept(self) -> Item:
         """Name each part of what was kept, in the words of `kept_of`."""

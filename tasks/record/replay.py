@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -86,23 +87,24 @@ class _Again:
             raise CannotReplay("it has no log")
         self._check_rules(first)
         plan = HeldPlan(self.recorded.plan_id, *places_of(self.recorded), policy=policy_of(self.recorded))
-        fold, changes = self._begin(plan, first)
-        for change in changes:
-            yield from self._compare(change)
-        for number, line in enumerate(lines, 1):
-            if number < self.equal:  # of a creation in several commits
-                continue
+        creation = self._begin(plan, first)
+        fold, change = self._go_on(plan, creation)
+        yield from self._compare(change)
+        for line in lines:
             try:
-                if "born" in line:  # it waited for a drafter
+                if "born" in line:  # it waited for a drafter, or was begun anew before it was whole
                     fold.pass_timers(line["version"] - 1)
-                    fold, changes = self._begin(plan, line)
+                    creation = self._begin(plan, line)
+                elif line["in"]:  # of that no creation has anything but in its first line
+                    creation.clear()
+                if creation:
+                    fold, change = self._go_on(plan, creation)
                 else:
-                    changes = [fold.fold(line)]
+                    change = fold.fold(line)
             except Exception as error:  # what stands in a file can be anything
                 yield line["version"], [Part("cannot be decided again", "", _named(error))]
                 return
-            for change in changes:
-                yield from self._compare(change)
+            yield from self._compare(change)
         fold.pass_timers(self.recorded.plan["version"])
         if parts := self._differing_end(plan):
             yield None, parts
@@ -113,8 +115,8 @@ class _Again:
         except (ValueError, RecursionError, LookupError) as error:
             raise CannotReplay(f"the line behind the first {self.equal} cannot be read: {error}") from error
 
-    def _begin(self, plan: HeldPlan, line: Line) -> tuple[Fold, list[Changeset]]:
-        """Make the commits of the plan's creation; returns what folds the lines behind them, and those with a line."""
+    def _begin(self, plan: HeldPlan, line: Line) -> deque[Changeset]:
+        """Decide the commits of the plan's creation that begins with a line; each of them has one."""
         before = find_head(plan.record.halting, plan.version) if "prev" in line and plan.fields else None
         try:
             created, assumed = create(self.recorded, line, plan.policy, before)
@@ -123,9 +125,16 @@ class _Again:
         except Exception as error:
             raise CannotReplay(f"its creation cannot be decided again: {_named(error)}") from error
         self.assumed += assumed
-        for change in created:
-            plan.commit(change)
-        return Fold(plan, has_seed=self.recorded.seed is not None), [change for change in created if change.log]
+        return deque(created)
+
+    def _go_on(self, plan: HeldPlan, creation: deque[Changeset]) -> tuple[Fold, Changeset]:
+        """Make the next commit of a creation; returns what folds lines behind it, and the commit.
+
+        The lines say how many of them were made: a creation that another commit came into is begun anew.
+        """
+        change = creation.popleft()
+        plan.commit(change)
+        return Fold(plan, has_seed=self.recorded.seed is not None), change
 
     def _compare(self, change: Changeset) -> Iterator[tuple[int | None, Sequence[Part]]]:
         self.on_change(change)

@@ -13,11 +13,20 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from schemas import codec
+from tasks.base.log_chain import find_head
+from tasks.base.policy import BUILT_IN
 from tasks.base.policy_version import POLICY_VERSION
+from tasks.handlers import commands, outcomes
 from tasks.record import replay as replays
+from tasks.record.backtest import Verdict, backtest_recorded
+from tasks.record.held_plan import HeldPlan
 from tasks.record.recorded_plan import NoExport, RecordedPlan
 from tasks.record.replay import Replay, replay
 from tests.corpus import record
+from tests.support.commands import an_order
+from tests.support.memory_store import EPOCH_MS
+from tests.support.plans import PARTITION, PLAN, a_plan, some_steps
+from tests.support.replay import export_of
 from worker.cli.commands.app import app
 
 STRANGE: list[Any] = [
@@ -157,6 +166,49 @@ def places_in(value: Any) -> Iterator[tuple[Any, Any]]:
     for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
         yield value, key
         yield from places_in(value[key])
+
+
+def begun_anew(*made: int, refused: bool = False) -> HeldPlan:
+    """A plan of 160 steps, of which some creations were overtaken after so many of their three commits."""
+    plan, now = HeldPlan(PLAN, PARTITION.outcomes, PARTITION.lease_prefix(PLAN)), EPOCH_MS
+    for number in (*made, 3):
+        born = {"created": EPOCH_MS, "log_head": find_head(plan.record.halting, plan.version) if plan.fields else None}
+        for change in a_plan(*some_steps(160), version=plan.version, now=now, born=born)[:number]:
+            plan.commit(change)
+        if refused and number < 3:
+            plan.commit(commands.apply(plan.snapshot(now), [an_order("cancel", order_id=f"o-{now}")]))
+        now += 7
+    plan.commit(outcomes.apply(plan.snapshot(now), []))
+    assert (plan.record.state, len(plan.active)) == ("EXECUTING", 4)
+    return plan
+
+
+@pytest.mark.parametrize("refused", [False, True])
+@pytest.mark.parametrize("made", [(1,), (2,), (2, 1), (1, 2, 2)])
+def test_a_plan_comes_out_as_it_was_whose_creation_was_overtaken_and_begun_anew(
+    made: tuple[int, ...], refused: bool
+) -> None:
+    plan = begun_anew(*made, refused=refused)
+
+    found = again(export_of(plan))
+
+    assert (found.result, found.parts, found.why) == (replays.Result.EQUAL, (), "")
+    assert found.lines == len(plan.log) == sum(made) + len(made) * refused + 4
+
+
+def test_a_creation_that_was_overtaken_is_held_against_its_lines_too() -> None:
+    document = codec.loads(export_of(begun_anew(2)))
+    document["log"][1]["moves"] = [["s-70", "PENDING", "DONE"]]
+
+    found = again(codec.dumps(document))
+
+    assert (found.result, found.line, [part.name for part in found.parts]) == ("different", 2, ["moves"])
+
+
+def test_other_rules_are_tried_on_the_creation_that_came_to_something() -> None:
+    found = backtest_recorded(RecordedPlan.read(export_of(begun_anew(2, 1, refused=True))), BUILT_IN)
+
+    assert (found.verdict, found.really.state) == (Verdict.SAME, "EXECUTING")
 
 
 def run(*words: object) -> Result:
