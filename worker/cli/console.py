@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from enum import StrEnum
 from functools import wraps
+from os.path import lexists
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
@@ -180,12 +181,13 @@ def read_settings(secrets_fd: int | None = None, *, nearby: bool = True) -> Sett
 def command(function: Callable[..., int | None]) -> Callable[..., None]:
     """Make a function a command: what it returns is the exit code.
 
-    A Failure is shown in the form asked for; Ctrl-C ends without a word.
+    A Failure is shown in the form asked for; Ctrl-C ends without a word. What it is given has to be UTF-8.
     """
 
     @wraps(function)
     def run(*args: Any, **options: Any) -> None:
         try:
+            _check_texts(function, options)
             code = function(*args, **options)
         except Failure as failure:
             show_failure(failure, as_json=bool(options.get("as_json")))
@@ -198,6 +200,32 @@ def command(function: Callable[..., int | None]) -> Callable[..., None]:
         raise typer.Exit(code or OK)
 
     return run
+
+
+def _check_texts(function: Callable[..., Any], options: Mapping[str, Any]) -> None:
+    """Raise Failure for a text that is not UTF-8: nothing of the planner is called so, a file may be."""
+    for name, value in options.items():
+        for text in value if isinstance(value, list | tuple) else (value,):
+            if not isinstance(text, str) or _is_utf8(text) or (_names_files(function, name) and lexists(text)):
+                continue
+            shown = text.encode(errors="backslashreplace").decode()
+            raise Failure.of("not_utf8", f"{shown} is not UTF-8: only the name of a file need not be.", USAGE)
+
+
+def _is_utf8(text: str) -> bool:
+    """Whether a word of the command line was UTF-8; bytes that were not are lone surrogates in it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _names_files(function: Callable[..., Any], name: str) -> bool:
+    """Whether a parameter of a command may be the name of a file, as its metavar tells people."""
+    told = get_args(get_type_hints(function, include_extras=True)[name])
+    metavar = next((each.metavar for each in told if getattr(each, "metavar", None)), "")
+    return any(word in metavar for word in ("FILE", "DIR", "PATH", "POLICY"))
 
 
 def read_source(source: str, most: int = MAX_SOURCE_BYTES) -> bytes:
