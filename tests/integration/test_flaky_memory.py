@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,25 @@ def test_what_is_no_export_is_refused_in_a_sentence(text: str, run: Run, redis: 
     assert refused.exit_code == 2
     assert "This is no export of `planner memory export`" in refused.output
     assert not list(redis.scan_iter("*:recall:tests*"))
+
+
+def dated(day: date | str) -> str:
+    return ONE.replace('{"day": "x"}', f'{{"day": "{day}", "test": "t", "times": 1}}')
+
+
+@pytest.mark.parametrize("day", ["9999-12-31", datetime.now(UTC).date() + timedelta(days=3)])
+def test_a_day_that_is_still_to_come_is_refused(day: date | str, run: Run, redis: Redis) -> None:
+    refused = run("import", "-", input=dated(day))
+
+    assert refused.exit_code == 2
+    assert f"This is no export of `planner memory export`: {day} is still to come." in refused.output
+    assert not list(redis.scan_iter("*:recall:tests*"))
+
+
+def test_today_and_tomorrow_are_imported_since_somewhere_it_is_tomorrow(run: Run, redis: Redis) -> None:
+    today = datetime.now(UTC).date()
+
+    assert [run("import", "-", input=dated(today + timedelta(days=n))).exit_code for n in (0, 1)] == [0, 0]
 
 
 def test_an_operator_sees_what_is_remembered_and_is_told_which_account_may_change_it(
