@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
@@ -72,8 +72,11 @@ def is_old(sighting: Sighting, now: int) -> bool:
     return now // DAY_MS - sighting.day > MAX_DAYS
 
 
-def recall(counters: Mapping[str, int], now: int) -> Recalled:
-    """Say which tests are flaky by the counters of their repository at `now` (ms), those that are most so first."""
+def recall(counters: Mapping[str, int], now: int, own: Iterable[str] = ()) -> Recalled:
+    """Say which tests are flaky by the counters of their repository at `now` (ms), those that are most so first.
+
+    A goal's `own` failing tests are not among them: what makes them fail is the work at hand.
+    """
     worth: dict[str, float] = defaultdict(float)
     old: list[str] = []
     for field, count in sorted(counters.items()):
@@ -82,6 +85,8 @@ def recall(counters: Mapping[str, int], now: int) -> Recalled:
             old.append(field)
         else:
             worth[sighting.test] += sighting.times * FADING ** max(0, now // DAY_MS - sighting.day)
+    for test in {fit(test, MAX_TEST) for test in own} if worth else ():
+        worth.pop(test, None)
     known = sorted(worth.items(), key=lambda each: (-each[1], each[0]))
     flaky = [fit(test, MAX_TEST) for test, share in known if share >= ENOUGH]
     return Recalled(tuple(filter(None, flaky[:MOST_RECALLED])), tuple(old[:MOST_DROPPED]))

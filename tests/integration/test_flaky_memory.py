@@ -108,6 +108,23 @@ def test_what_one_plan_finds_flaky_the_next_knows_until_it_is_forgotten(
     assert spec_of(redis, fourth)["context"]["memory"] == {"flaky": [FLAKY]}
 
 
+@pytest.mark.parametrize("way", ["together", "alone"])
+def test_no_failing_test_of_a_goal_counts_as_flaky_however_many_it_has(
+    way: str, here: Container, redis: Redis, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if way == "alone":
+        monkeypatch.setattr(GoalBatch, "plan", lambda _, entries: list(entries))
+    kept = dated(datetime.now(UTC).date(), FLAKY)
+    assert run("import", "-", "--tenant", "default", "--repo", "acme/shop", input=kept).exit_code == 0
+    own = {"repo": "acme/shop", "failing_tests": [*(f"tests/test_cart.py::test_{n}" for n in range(24)), FLAKY]}
+
+    (first,) = plan(here, redis, {**goal(1), "context": own})
+    assert "memory" not in spec_of(redis, first)["context"]
+    report(here, redis, first, FLAKY)
+
+    assert codec.loads(held_on(redis, P0, first).fields["live"])["spent"]["failing_outcomes"] == 1
+
+
 def test_an_operator_can_have_nothing_remembered(redis_url: str, redis: Redis) -> None:
     with container(redis_url, remember_flaky_tests=False) as here:
         (first,) = plan(here, redis, goal(1))
@@ -129,8 +146,8 @@ def test_what_is_no_export_is_refused_in_a_sentence(text: str, run: Run, redis: 
     assert not list(redis.scan_iter("*:recall:tests*"))
 
 
-def dated(day: date | str) -> str:
-    return ONE.replace('{"day": "x"}', f'{{"day": "{day}", "test": "t", "times": 1}}')
+def dated(day: date | str, test: str = "t") -> str:
+    return ONE.replace('{"day": "x"}', f'{{"day": "{day}", "test": "{test}", "times": 1}}')
 
 
 @pytest.mark.parametrize("day", ["9999-12-31", datetime.now(UTC).date() + timedelta(days=3)])

@@ -188,6 +188,13 @@ def test_those_that_were_seen_most_come_first_and_no_more_than_fit() -> None:
     assert found == tuple(f"t-{number:02}" for number in range(40, 40 - MOST_RECALLED, -1))
 
 
+def test_a_goals_own_failing_tests_are_not_recalled_and_take_nobodys_place() -> None:
+    many = {f"{TODAY} t-{number:02}": number for number in range(1, 41)}
+    own = [f"t-{number:02}\t" for number in range(21, 41)]
+
+    assert recall(many, EPOCH_MS, own).flaky == tuple(f"t-{number:02}" for number in range(20, 0, -1))
+
+
 def test_counters_of_more_than_ninety_days_ago_go_with_the_next_plan() -> None:
     store = with_flaky(FLAKY)
     store.hash(PARTITION.recall(counters_of("default", SHOP)))["junk"] = 3

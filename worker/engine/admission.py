@@ -165,7 +165,8 @@ class Admission:
         if not flat:
             return NOTHING
         fields = zip(flat[::2], flat[1::2], strict=True)
-        return recall({name.decode(errors="replace"): int(count) for name, count in fields if count.isdigit()}, now)
+        known = {name.decode(errors="replace"): int(count) for name, count in fields if count.isdigit()}
+        return recall(known, now, goal.context.failing_tests)
 
     def _standing(
         self, partition: Partition, goal: Goal, created: int, now: int, replies: Replies

@@ -124,8 +124,8 @@ class FlakyTests(Part):
     """Which tests were flaky in earlier plans of the repository, counted in the store by their own commits."""
 
     def begin(self, goal: Goal, plan_seed: PlanSeed, store: MemoryStore) -> PlanSeed:
-        name = counters_of(goal.tenant, goal.context.repo or "")
-        return replace(plan_seed, flaky_tests=recall(store.hash(PARTITION.recall(name)), plan_seed.now))
+        name, own = counters_of(goal.tenant, goal.context.repo or ""), goal.context.failing_tests
+        return replace(plan_seed, flaky_tests=recall(store.hash(PARTITION.recall(name)), plan_seed.now, own))
 
 
 class Recipes(Part):
