@@ -28,13 +28,16 @@ def awaits_end(head: PlanHead) -> bool:
 def change_at_end(
     head: PlanHead, state: str, plan_id: str, now: int, draft: Mapping[str, Any] | None
 ) -> KeptChange | None:
-    """Put the draft of a plan that is completed, or drop the one that a plan rested on which was not completed."""
+    """Put the draft of a plan that is completed, or drop the one that a plan rested on which was not completed.
+
+    What a newer plan has put there since stays.
+    """
     if not head.cache or not (name := kept_name(CACHE, head.tenant, head.repo)):
         return None
-    what, field, kept_s, *_ = head.cache
+    what, field, kept_s, *source = head.cache
     completed = state == PlanState.COMPLETED
     if what == HIT and not completed:
-        return KeptChange(name, field, b"", MOST, kept_s)
+        return KeptChange(name, field, b"", MOST, kept_s, *source[:1])
     if what != PUT or not completed or not draft or "output" not in draft:
         return None
     return KeptChange(name, field, codec.dumps({**draft, "plan_id": plan_id, "at": now}), MOST, kept_s)

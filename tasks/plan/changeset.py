@@ -46,6 +46,7 @@ class KeptChange(NamedTuple):
     value: bytes  # b"" drops it
     most: int
     kept_s: int
+    of: str = ""  # the plan that put what is dropped, where that of another one stays
 
 
 def kept_name(what: str, tenant: str, repo: str | None) -> str | None:

@@ -391,6 +391,26 @@ def test_what_was_first_remembered_goes_first_where_there_is_too_much(store: Sto
     assert store.fields(kept) == {"d": b"1", "b": b"3", "e": b"1"}
 
 
+@pytest.mark.parametrize(
+    ("value", "stays"),
+    [
+        (b'{"output":{"plan_id":"p-1"},"plan_id":"p-2"}', True),
+        (b'{"output":{"plan_id":"p-2"},"plan_id":"p-1"}', False),
+        (b"{}", False),
+        (b"{", False),
+        (b"1", False),
+    ],
+)
+def test_what_another_plan_has_put_since_is_not_dropped(store: Store, value: bytes, stays: bool) -> None:
+    kept = PARTITION.kept("x")
+    store.commit([remembering(1, put("a", value), put("b", value))])
+
+    gone = KeptChange("x", "a", b"", 3, 60, "p-1")
+    assert store.commit([remembering(2, gone, put("b", b""), gone._replace(field="none"))]) == ["ok"]
+
+    assert store.fields(kept) == ({"a": value} if stays else {})
+
+
 def test_nothing_is_remembered_of_a_commit_that_is_refused(store: Store) -> None:
     create(store, a_step("a"))
     before = store.everything()

@@ -13,7 +13,7 @@ from schemas import codec
 from schemas.times import DAY_MS
 from tasks.base.series import series_name
 from tasks.handlers.bulk_commands import find_paused_queues, find_probe, find_standing
-from tasks.plan.changeset import Changeset, claims_name
+from tasks.plan.changeset import Changeset, KeptChange, claims_name
 from tasks.plan.end_sum import EndSum
 from tasks.plan.file_claims import FileClaims, read_claims, write_claims
 from tasks.plan.lifecycle import PLAN_ENDS
@@ -282,13 +282,16 @@ class MemoryStore:
         for scope, tokens in change.taken.items():
             self.give(scope, -tokens, exhausted=self._grant(scope).exhausted)
         for each in change.kept:
-            kept = self.hash(self.partition.kept(each.name))
-            if each.value:
-                kept[each.field] = each.value
-                for first in list(kept)[: max(0, len(kept) - each.most)]:
-                    del kept[first]
-            else:
-                kept.pop(each.field, None)
+            self._keep(each)
+
+    def _keep(self, each: KeptChange) -> None:
+        kept = self.hash(self.partition.kept(each.name))
+        if each.value:
+            kept[each.field] = each.value
+            for first in list(kept)[: max(0, len(kept) - each.most)]:
+                del kept[first]
+        elif not each.of or _plan_of(kept.get(each.field, b"")) in (None, each.of):
+            kept.pop(each.field, None)
 
     def _tell_breaker(self, change: Changeset) -> None:
         """Keep what the breakers of repositories count, as failures.lua does."""
@@ -358,3 +361,12 @@ class MemoryStore:
         for step, action in change.actions.items():
             self.hash(prefix + step)["action"] = action
         return entries
+
+
+def _plan_of(kept: bytes) -> Any:
+    """Read which plan put what is kept; None where it does not say so."""
+    try:
+        found = codec.loads(kept)
+    except codec.DecodeError:
+        return None
+    return found.get("plan_id") if isinstance(found, dict) else None

@@ -225,10 +225,24 @@ def test_the_commit_that_completes_a_plan_puts_its_draft() -> None:
 def test_a_plan_from_the_cache_that_halts_drops_what_it_rested_on() -> None:
     store = MemoryStore(PARTITION)
     plan = a_cached_plan(HIT, "f", 60, "plan_00-1", 1.0, store=store)
-    entries(plan)["f"] = b"{}"
+    entries(plan)["f"] = codec.dumps({**KEPT, "plan_id": "plan_00-1"})
 
+    halt(plan)
+
+    assert not entries(plan)
+
+
+def test_a_plan_from_the_cache_that_halts_leaves_what_a_newer_plan_has_put_there_since() -> None:
+    store = MemoryStore(PARTITION)
+    plan = a_cached_plan(HIT, "f", 60, "plan_00-1", 1.0, store=store)
+    entries(plan)["f"] = newer = codec.dumps({**KEPT, "plan_id": "plan_00-2"})
+
+    halt(plan)
+
+    assert entries(plan) == {"f": newer}
+
+
+def halt(plan: Running) -> None:
     live = plan.active["a"]
     plan.report(a_report("a", live.attempt, live.lease, touched_files=["src/z.py"]))
-
     assert plan.state == "HALTED"
-    assert not entries(plan)

@@ -90,8 +90,8 @@ def commit_call(terms: Terms, write: Write, commands_heard: int | str = "") -> t
         _flat(
             changeset.kept
             and [
-                (place[partition.kept(name)], field, value, most, kept_s)
-                for name, field, value, most, kept_s in changeset.kept
+                (place[partition.kept(name)], field, value, of or most, kept_s)
+                for name, field, value, most, kept_s, of in changeset.kept
             ]
         ),
         (series_name(changeset.sum.tenant, changeset.sum.repo), changeset.sum.added) if changeset.sum else (),

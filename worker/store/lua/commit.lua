@@ -29,7 +29,8 @@ local SECTIONS = {
   3, -- 14 taken: scope, tokens, what was left when it was decided ('' if that does not matter)
   4, -- 15 recall: place, field, what it was when it was decided ('' if that does not matter), change ('' drops it)
   1, -- 16 list: name                                       all lists that the plan is in from now on; none: as it was
-  5, -- 17 kept: place, field, value ('' drops it), how many fields there are at most, seconds kept
+  5, -- 17 kept: place, field, value ('' drops it), how many fields there are at most, or of what is dropped the plan
+     --          that has put it (a number where that does not matter), seconds kept
   2, -- 18 sum: series, figures                             of a plan that ends: what it adds to the sums; see sums.lua
   4, -- 19 claim: place, file, its claims when it was decided, its claims from now on
   2, -- 20 failure: series, failure                         what the breaker of a repository counts; see failures.lua
@@ -291,17 +292,28 @@ local function remember(args, first)
   end
 end
 
+-- Whether a value is what another plan has put there than the one that is named, if one is.
+local function is_anothers(value, plan)
+  if tonumber(plan) then return false end
+  local read, found = pcall(cjson.decode, value)
+  return read and type(found) == 'table' and found.plan_id and found.plan_id ~= plan
+end
+
 -- Keeps what plans of a repository remember for each other: the field that was first put goes first where there are too
 -- many. The list of the fields in their order lies beside the hash.
 local function keep_entries(args, first)
   for i = first[17], first[18] - 1, 5 do
-    local key, field, most = args[i], args[i + 1], tonumber(args[i + 3])
+    local key, field, most = args[i], args[i + 1], args[i + 3]
     local order = key .. ':order'
     if args[i + 2] == '' then
-      if redis.call('HDEL', key, field) == 1 then redis.call('LREM', order, 1, field) end
+      local value = redis.call('HGET', key, field)
+      if value and not is_anothers(value, most) then
+        redis.call('HDEL', key, field)
+        redis.call('LREM', order, 1, field)
+      end
     else
       if redis.call('HSET', key, field, args[i + 2]) == 1 then redis.call('RPUSH', order, field) end
-      for _ = most + 1, redis.call('LLEN', order) do redis.call('HDEL', key, redis.call('LPOP', order)) end
+      for _ = tonumber(most) + 1, redis.call('LLEN', order) do redis.call('HDEL', key, redis.call('LPOP', order)) end
       redis.call('EXPIRE', key, args[i + 4])
       redis.call('EXPIRE', order, args[i + 4])
     end
