@@ -62,3 +62,12 @@ def test_a_halt_has_the_keys_that_are_told_of_it(rule: str) -> None:
 @pytest.mark.outages
 def test_every_code_of_a_rejection_is_there() -> None:
     assert rows("Why a goal is refused").keys() == codes(*RULE_CODES, *GOAL_CODES)
+
+
+def test_both_places_on_quick_checks_say_that_recipes_and_supplied_steps_bring_some_too() -> None:
+    field, paragraph = (
+        line for line in DOCS.read_text().splitlines() if line.startswith(("| `quick_ch", "Single fin"))
+    )
+
+    assert {"template", "focused", "full", "quick_checks"} <= set(re.findall(r"\w+", field))
+    assert {"template", "recipe", "supplied", "quick_checks"} <= set(re.findall(r"\w+", paragraph))
