@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import PATIENCE_S
 from tests.support.engine import container
 from tests.support.gateway import Gateway, running_gateway
+from worker.gateway import app
+from worker.gateway.page import acts, new_goal, retry, wide_acts
 from worker.process.container import Container
 
 
@@ -17,6 +20,16 @@ def here(redis_url: str) -> Iterator[Container]:
     """The parts of a worker with the usual settings, on the emptied server."""
     with container(redis_url) as made:
         yield made
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _patience_of_this_session() -> Iterator[None]:
+    """Have gateways wait for a server whose disk is busy, and pages for what becomes of an act on a busy machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(app, "PATIENCE_S", PATIENCE_S)
+        for page in (acts, new_goal, retry, wide_acts):
+            patch.setattr(page, "WAIT_S", 25.0)
+        yield
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from schemas import codec
 from worker.store.keys import Partition
 
 PLAN = "plan_00-" + "0" * 31 + "1"
+SILENCE_S = 60.0  # of a stream that has comments alone: whoever waits for an event waits in vain
 OTHER = "plan_01-" + "0" * 31 + "2"
 
 
@@ -41,16 +43,18 @@ class EventReader:
         self.lines = response.iter_lines()
 
     def __iter__(self) -> Iterator[Told]:
-        name, data = "message", ""
+        name, data, came = "message", "", time.monotonic()
         for line in self.lines:
             field, _, value = line.partition(":")
             value = value.removeprefix(" ")
             if not line:
                 if data:
                     yield Told(name, codec.loads(data), self.last_id)
+                    came = time.monotonic()
                 name, data = "message", ""
             elif not field:
                 self.comments.append(value)
+                assert time.monotonic() - came < SILENCE_S, "no event comes"
             elif field == "event":
                 name = value
             elif field == "data":

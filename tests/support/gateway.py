@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import secrets
 import threading
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from redis import Redis
 from schemas.api_key import ApiKey, Right
 from tests.conftest import wait_until
 from worker.gateway.app import create_app
+from worker.gateway.context import Context
 from worker.gateway.serving import server_of
 from worker.settings.settings import Settings
 from worker.store import api_keys
@@ -28,11 +30,12 @@ TIMEOUT_S = 40.0  # longer than a door waits
 class Gateway:
     """A running gateway, its server, and clients that show a key; all of them end with it."""
 
-    def __init__(self, listener: socket, redis: Redis, settings: Settings, stack: ExitStack) -> None:
+    def __init__(self, listener: socket, redis: Redis, settings: Settings, context: Context, stack: ExitStack) -> None:
         self.listener = listener
         self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         self.redis = redis
         self.settings = settings
+        self.context = context  # what its doors share
         self._stack = stack
         self.stop: Callable[[], object] = stack.close  # have it end, as SIGTERM does
 
@@ -50,14 +53,31 @@ class Gateway:
         return self._stack.enter_context(httpx.Client(base_url=self.url, headers=headers, timeout=TIMEOUT_S))
 
 
+def listen(port: int = 0) -> socket:
+    """Listen on a port of this machine, or a free one; waits until it is free, as others may have been given it."""
+    found = wait_until(lambda: _listen(port), what="the port is free")
+    assert found
+    return found
+
+
+def _listen(port: int) -> socket | None:
+    try:
+        return create_server(("127.0.0.1", port))
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        return None
+
+
 @contextmanager
 def running_gateway(
     redis_url: str, make: Callable[[Settings], FastAPI] = create_app, *, port: int = 0, **settings: Any
 ) -> Iterator[Gateway]:
     """Run a gateway on this port of this machine, or a free one, with the walls that `planner gateway` has."""
     said = Settings(redis_url=redis_url, **{"stop_s": 1, **settings})
-    listener = create_server(("127.0.0.1", port))
-    server = server_of(make(said), said)
+    listener = listen(port)
+    app = make(said)
+    server = server_of(app, said)
     serving = server.serve(sockets=[listener])
     thread = threading.Thread(target=lambda: asyncio.run(serving), name="gateway", daemon=True)
     thread.start()
@@ -65,7 +85,7 @@ def running_gateway(
         wait_until(lambda: server.started or not thread.is_alive(), what="gateway starts")
         with ExitStack() as stack:
             redis = stack.enter_context(Redis.from_url(redis_url, socket_timeout=30))
-            running = Gateway(listener, redis, said, stack)
+            running = Gateway(listener, redis, said, app.state.context, stack)
             running.stop = partial(setattr, server, "should_exit", True)
             yield running
     finally:

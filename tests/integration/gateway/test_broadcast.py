@@ -18,7 +18,7 @@ from redis import Redis
 from schemas.api_key import ApiKey, Right
 from tests.conftest import wait_until
 from tests.support.event_reading import EventReader, tell
-from tests.support.gateway import Gateway
+from tests.support.gateway import Gateway, running_gateway
 from tests.support.page import signed_in
 from tests.support.planner import Planner
 from worker.gateway import broadcast
@@ -119,7 +119,8 @@ def test_steps_have_a_text_made_anew_at_their_own_pace_and_plans_without_waiting
             assert await anext(reader) == b"3"
 
             first, second, third = subject.made_at
-            assert third - second < SLOW_S - 0.5 < second - first  # a thread begins a little later than it is asked to
+            assert second - first > SLOW_S - 0.5  # a thread begins a little later than it is asked to
+            assert third - second < second - first
 
     asyncio.run(run())
 
@@ -192,9 +193,10 @@ def test_all_texts_together_take_a_quarter_of_the_time_and_who_asks_for_little_w
             passed = time.monotonic() - began
             happens.cancel()
 
-            again = [each.took_s[:-1] if each is subjects[-1] else each.took_s[1:2] for each in subjects]
-            assert sum(map(sum, again)) <= passed / SHARE
-            assert subjects[-1].made > 3
+            cheap = subjects.pop()
+            assert sum(cheap.took_s[:-1]) + sum(each.takes_s for each in subjects) <= passed / SHARE
+            assert all(each.made > 1 for each in subjects)
+            assert cheap.made > 3
 
     async def happen() -> None:
         while True:
@@ -257,7 +259,15 @@ def test_a_list_follows_the_steps_of_a_plan_that_goes_on(gateway: Gateway) -> No
     silence.cancel()
 
 
-def test_a_key_is_sent_all_that_it_may_see_and_nothing_else(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def patient(redis_url: str) -> Iterator[Gateway]:
+    """A gateway that gives its callers time to end."""
+    with running_gateway(redis_url, stop_s=20) as gateway:
+        yield gateway
+
+
+def test_a_key_is_sent_all_that_it_may_see_and_nothing_else(patient: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    gateway = patient
     monkeypatch.setattr(broadcast, "SHARE", 0)  # so many lists need not share a quarter of the time here
     planner = Planner(gateway.settings.redis_url)
     asked = list(product(SIGHTS, QUERIES))

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import httpx
@@ -58,11 +59,15 @@ def claim(client: httpx.Client, **said: Any) -> list[dict[str, Any]]:
     return steps
 
 
-def waits(redis: Redis, count: int = 1) -> bool:
+def waits(redis: Redis) -> bool:
     """Whether a gateway's watch has begun: it reads without the group."""
     found: Any = redis.client_list()
-    blocked = [each for each in found if each["cmd"] == "xread" and "b" in each["flags"]]
-    return len(blocked) >= count
+    return any(each["cmd"] == "xread" and "b" in each["flags"] for each in found)
+
+
+def stand(gateway: Gateway, count: int) -> bool:
+    """Whether so many callers wait for a step."""
+    return gateway.context.claims.waiting(QUEUE) == count
 
 
 def independent(count: int, **more: Any) -> dict[str, Any]:
@@ -127,13 +132,12 @@ def test_a_caller_waits_for_what_comes_and_goes_with_nothing_when_its_time_is_ov
 
 
 def test_the_first_who_came_is_the_first_who_is_given_and_each_has_what_fits(
-    here: Container, redis: Redis, controller: httpx.Client, others: ThreadPoolExecutor
+    here: Container, redis: Redis, gate: Gateway, controller: httpx.Client, others: ThreadPoolExecutor
 ) -> None:
     waiting: list[Future[list[dict[str, Any]]]] = []
     for number, most in enumerate((1, 3, 1)):
         waiting.append(others.submit(claim, controller, wait_s=30, max=most, controller=f"ctl-{number}"))
-        wait_until(lambda: waits(redis), what="the watch")
-        time.sleep(0.1)  # nothing outside of the gateway shows in which order they stand
+        wait_until(partial(stand, gate, number + 1), what="the next in the queue")
     plan(here, redis, independent(4))
 
     first, second = (each.result(5) for each in waiting[:2])
@@ -159,12 +163,12 @@ def test_the_same_claim_id_has_the_same_steps_on_any_gateway_and_never_claims_tw
         assert claim(gate.client(Right.CONTROLLER), claim_id="c-1") != given  # another key's is another claim
         assert claim(elsewhere) == []
 
-        first = others.submit(claim, controller, claim_id="c-2", wait_s=3)
-        wait_until(lambda: waits(redis), what="the watch")
+        first = others.submit(claim, controller, claim_id="c-2", wait_s=5)
+        wait_until(lambda: stand(gate, 1), what="the first stands")
         again = others.submit(claim, elsewhere, claim_id="c-2", wait_s=20)
-        wait_until(lambda: waits(redis, 2), what="both watches")
+        wait_until(lambda: stand(second, 1), what="so does the second")
         plan(here, redis, independent(2, goal_id="more"))
-        assert (first.result(10), len(again.result(10))) == ([], 1)  # who asked last is who is there
+        assert (first.result(20), len(again.result(10))) == ([], 1)  # who asked last is who is there
 
     for spec in given:
         report(redis, answer(spec))
@@ -371,7 +375,7 @@ def test_a_gateway_that_is_told_to_end_lets_those_go_who_wait(
             client.base_url = httpx.URL(gateway.url)
             client.headers["Authorization"] = f"Bearer {gateway.key(Right.CONTROLLER)}"
             waiting = [others.submit(claim, client, wait_s=30) for _ in range(3)]
-            wait_until(lambda: waits(redis), what="the watch")
+            wait_until(lambda: stand(gateway, 3), what="all wait")
             began = time.monotonic()
         assert [each.result(1) for each in waiting] == [[], [], []]
         assert time.monotonic() - began < 5

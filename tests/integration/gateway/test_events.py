@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import cycle
+from itertools import count, cycle
 from pathlib import Path
 from random import Random
 from socket import create_connection
@@ -28,6 +28,7 @@ from tests.support.servers import Fleet, Server, all_done, publish
 from worker.gateway import event_hub
 from worker.gateway.app import create_app
 from worker.gateway.event_position import NO_EPOCH, START, Position
+from worker.gateway.event_streams import resume
 from worker.gateway.routes import events as door
 from worker.process.container import Container
 from worker.process.launch import worker_command
@@ -46,12 +47,12 @@ def other(redis_url: str, gateway: Gateway) -> Iterator[Gateway]:
 
 
 @contextmanager
-def telling(redis: Redis, most: int) -> Iterator[None]:
+def telling(redis: Redis) -> Iterator[None]:
     """Write events all the while, each with a number."""
     ending = threading.Event()
 
     def tell_on() -> None:
-        for number in range(most):
+        for number in count():
             tell(redis, "step.done", attempt=number)
             if ending.wait(0.001):
                 return
@@ -70,7 +71,7 @@ def test_a_reader_that_is_cut_goes_on_at_any_gateway_without_gap_or_double(
 ) -> None:
     clients = cycle([each.client(Right.VIEWER) for each in (gateway, other)])
     random, found, last_id = Random(7), list[int](), ""
-    with telling(redis, 1200):
+    with telling(redis):
         while len(found) < 500:
             with reading(next(clients), last_id) as reader:
                 for told in reader.take(random.randint(1, 120)):
@@ -158,7 +159,9 @@ def test_a_reader_hears_that_events_were_cut_or_are_of_other_data(redis: Redis, 
         assert left.event == "dev.planner.plan.ready.v1"
     with reading(client, gap.id) as reader:
         assert reader.take(1) == [left]
+    wait_until(lambda: gateway.context.hub.subscriptions == 0, what="no reader is left")
     with reading(client, left.id) as reader:
+        wait_until(lambda: gateway.context.hub.subscriptions == 1, what="the reader is there")
         redis.hset(commits, "epoch", 1)
         (gap,) = reader.take(1)
         assert (gap.event, gap.data) == ("gap", {"reason": "rolled_back"})
@@ -166,6 +169,28 @@ def test_a_reader_hears_that_events_were_cut_or_are_of_other_data(redis: Redis, 
         assert reader.take(1)[0].event == "dev.planner.plan.completed.v1"
     with reading(client, left.id) as reader:
         assert [told.event for told in reader.take(2)] == ["gap", "dev.planner.plan.completed.v1"]
+
+
+def test_a_reader_hears_that_the_data_became_others_while_it_was_let_in(
+    redis: Redis, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, calls = gateway.client(Right.VIEWER), list[str]()
+    redis.hset(Partition(0).commits, mapping={"born": "x", "epoch": 0})
+    with reading(client) as other:
+        tell(redis, "plan.ready")
+        (first,) = other.take(1)
+
+        def look_and_change(*position: Any) -> Any:
+            found = resume(*position)
+            calls.append("changed")
+            if len(calls) == 1:
+                redis.hset(Partition(0).commits, "epoch", 1)
+                assert other.take(1)[0].event == "gap"  # the gateway has seen it, and told those who were there
+            return found
+
+        monkeypatch.setattr(door, "resume", look_and_change)
+        with reading(client, first.id) as reader:
+            assert [(each.event, each.data) for each in reader.take(1)] == [("gap", {"reason": "rolled_back"})]
 
 
 def test_a_reader_that_does_not_read_costs_little_and_hears_of_a_gap(
@@ -178,7 +203,7 @@ def test_a_reader_that_does_not_read_costs_little_and_hears_of_a_gap(
         with create_connection(("127.0.0.1", port)) as slow:
             head = f"GET /v1/events HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n\r\n"
             slow.sendall(head.encode())
-            time.sleep(0.3)
+            wait_until(lambda: gateway.context.hub.subscriptions == 2, what="both read")
             for number in range(1500):  # 30 MB: more than sockets hold
                 tell(redis, "step.done", attempt=number, reason=filler)
             tell(redis, "plan.completed")

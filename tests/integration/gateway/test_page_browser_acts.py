@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from socket import create_server
 from typing import Any
 
 import httpx
@@ -22,7 +21,7 @@ from tests.conftest import wait_until
 from tests.support.attacks import BY_CLASS
 from tests.support.browser import HOSTILE, Hand, Tab, tab
 from tests.support.faults import kill, spawn
-from tests.support.gateway import Gateway
+from tests.support.gateway import Gateway, listen
 from tests.support.planner import Planner, asking, deciding, executing, halted, hostile, lost, paused, questioned
 from tests.support.servers import publish
 from worker.bench import fleet
@@ -146,6 +145,7 @@ def test_a_goal_is_written_drawn_and_sent(operator: Tab, planner: Planner, hand:
     )
     hand.press(page.get_by_role("button", name="Draw the plan"))
     expect(page.locator("#preview-title")).to_contain_text("The plan would begin with")
+    page.wait_for_load_state()
     drawn = page.locator(".graph .node").count()
     assert planner.client.xlen(keys.GOALS) == 0
 
@@ -263,7 +263,7 @@ def test_a_page_goes_on_when_its_gateway_was_killed(
 
     @contextmanager
     def process(port: int) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-        with create_server(("127.0.0.1", port)) as listener:
+        with listen(port) as listener:
             number, at = listener.fileno(), listener.getsockname()[1]
             environment = {"PLANNER_REDIS_URL": redis_url, "PATH": "/usr/bin:/bin"}
             started = subprocess.Popen(gateway_command(number), env=environment, cwd=tmp_path, pass_fds=(number,))

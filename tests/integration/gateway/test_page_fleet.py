@@ -81,15 +81,15 @@ def test_each_partition_is_told_with_its_owner_and_what_waits_there_and_each_wor
     redis: Redis, redis_url: str
 ) -> None:
     functions.load(redis)
-    owners.attend(redis, "host-1-a")
-    owners.attend(redis, "host-2-b")
-    owners.hold(redis, "host-1-a", {0: "take", 2: "take"})
-    owners.hold(redis, "older-3-c", {3: "take"})
-    seconds, _ = redis.time()
-    for late_s in (65, 2):
-        redis.xadd(Partition(1).outcomes, {"data": "{}"}, id=f"{1000 * (seconds - late_s)}-0")
-
     with running_gateway(redis_url, partitions=4) as gateway:
+        owners.attend(redis, "host-1-a")  # it counts for as long as a lease, which a gateway may take to start
+        owners.attend(redis, "host-2-b")
+        owners.hold(redis, "host-1-a", {0: "take", 2: "take"})
+        owners.hold(redis, "older-3-c", {3: "take"})
+        seconds, _ = redis.time()
+        for late_s in (65, 2):
+            redis.xadd(Partition(1).outcomes, {"data": "{}"}, id=f"{1000 * (seconds - late_s)}-0")
+
         said = fleet(gateway, Right.VIEWER).text
         of_tenant = fleet(gateway, Right.VIEWER, tenant="acme").text
 

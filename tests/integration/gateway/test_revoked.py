@@ -12,8 +12,9 @@ import pytest
 from schemas.api_key import Right
 from tests.conftest import RunningWorker, wait_until
 from tests.support.engine import a_goal
-from tests.support.gateway import running_gateway
+from tests.support.gateway import Gateway, running_gateway
 from tests.support.messages import publish
+from tests.support.stored import QUEUE
 from worker.store import api_keys
 
 IN_S = 10.0
@@ -29,6 +30,11 @@ def read_to_its_end(client: httpx.Client) -> float:
     return time.monotonic()
 
 
+def streams_and_waits(gateway: Gateway) -> bool:
+    """Whether a stream and a claim are there."""
+    return gateway.context.hub.subscriptions == 1 and gateway.context.claims.waiting(QUEUE) == 1
+
+
 @pytest.mark.filterwarnings("ignore")  # two applications that are built in threads of one process
 @pytest.mark.outages
 def test_a_stream_ends_and_a_claim_that_waits_gets_nothing(planner_worker: RunningWorker) -> None:
@@ -37,13 +43,14 @@ def test_a_stream_ends_and_a_claim_that_waits_gets_nothing(planner_worker: Runni
         token, good = first.key(Right.VIEWER, Right.CONTROLLER), first.client(Right.CONTROLLER)
         readers = [pool.submit(read_to_its_end, each.with_token(token)) for each in (first, second)]
         claims = [pool.submit(each.with_token(token).post, "/v1/steps:claim", json=CLAIM) for each in (first, second)]
-        time.sleep(2)  # they stream and wait
+        wait_until(lambda: all(map(streams_and_waits, (first, second))), what="they stream and wait")
 
         assert api_keys.revoke(redis, token.split("_")[1])
         revoked = time.monotonic()
 
         assert all(reader.result(IN_S + 5) - revoked < IN_S for reader in readers)
         assert first.with_token(token).get("/v1/plans").status_code == 401
+        time.sleep(max(0.0, revoked + IN_S - time.monotonic()))  # that long a claim may still be given something
         publish(redis, a_goal(1))
 
         def claim() -> Any:

@@ -202,8 +202,8 @@ def test_of_a_body_that_shows_nobodys_key_nothing_is_read(url: str) -> None:
 
 
 def test_slow_callers_are_sent_away(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "HEAD_S", 0.2)
-    monkeypatch.setattr(bodies, "GRACE_S", 0.2)
+    monkeypatch.setattr(connections, "HEAD_S", 1.0)
+    monkeypatch.setattr(bodies, "GRACE_S", 1.0)
 
     assert spoken(url, HEAD).startswith(b"HTTP/1.1 408")
     assert spoken(url, HEAD + b"Content-Length: 9\r\n\r\n", b"12").startswith(b"HTTP/1.1 408")

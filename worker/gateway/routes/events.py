@@ -137,6 +137,11 @@ class _Stream:
             async for piece in self._history(None):  # without holding what comes meanwhile
                 yield piece
             async with self._doors.hub.subscribe(plans=[self._plan] if self._plan else (), wants=self._wants) as live:
+                is_other = (
+                    live.start.epoch != self._position.epoch
+                )  # since `_resume` looked: the gap was told to others
+                if is_other and (gap := await run_in_threadpool(self._resume, self._doors.client)):
+                    yield gap.frame
                 async for piece in self._history(live.start):
                     yield piece
                 async for piece in self._live(live):
