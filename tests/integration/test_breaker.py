@@ -74,7 +74,8 @@ def _all_ended(shop: Shop, plans: list[str]) -> bool:
     return all(shop.planner.view(plan_id).state == "COMPLETED" for plan_id in plans)
 
 
-def test_forty_plans_on_a_broken_base_burn_a_bounded_number_of_attempts(shop: Shop) -> None:
+def test_forty_plans_on_a_broken_base_burn_a_bounded_number_of_attempts(redis_url: str) -> None:
+    shop = Shop(redis_url, breaker_probe_s=1)
     plans = [shop.submit() for _ in range(40)]
     burnt = 0
     for _ in range(20):
@@ -102,6 +103,7 @@ def test_an_attempt_that_waits_for_its_controller_is_let_through(shop: Shop) -> 
     claimed: list[dict[str, Any]] = []
 
     def looked() -> bool:
+        shop.be_due()
         shop.sweep()
         claimed.extend(spec for spec in waiting if shop.heartbeat(spec) == "continue")
         return bool(claimed)
@@ -129,6 +131,7 @@ def test_it_closes_once_no_plan_is_left_that_could_show_anything(shop: Shop) -> 
         wait_until(lambda: all(shop.planner.view(plan).state == "HALTED" for plan in plans), 30, "all plans end")
 
     def closed() -> bool:
+        shop.be_due()
         shop.sweep()
         return shop.pause() is None
 
@@ -294,9 +297,10 @@ def test_a_worker_that_is_killed_at_the_trip_leaves_one_pause(moment: str, redis
     plans = {spec["plan_id"] for spec in taken}
     worker = _start(redis_url, tmp_path)
     try:
-        wait_until(lambda: _paused(shop, plans), what="all are paused")
+        wait_until(lambda: _paused(shop, plans) and reached["reminded"](), what="all are paused")
         assert len(shop.told("repository.paused")) == 1
         _publish(shop)  # which only the probe lets go on
+        shop.be_due()
         wait_until(lambda: _all_succeed(shop, plans), what="all complete")
         assert len(plans) == 6
         assert len(shop.told("repository.paused")) == len(shop.told("repository.resumed")) == 1
@@ -305,8 +309,7 @@ def test_a_worker_that_is_killed_at_the_trip_leaves_one_pause(moment: str, redis
 
 
 def _start(url: str, folder: Path) -> subprocess.Popen[bytes]:
-    command = launch.command(HASTE)
-    return spawn(command, url, folder / "worker.log", PLANNER_BREAKER_PROBE_S="8")
+    return spawn(launch.command(HASTE), url, folder / "worker.log")
 
 
 def _publish(shop: Shop) -> None:

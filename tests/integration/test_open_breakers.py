@@ -13,21 +13,20 @@ from schemas import codec
 from schemas.times import rfc3339
 from tasks.handlers.breaker import Breaker
 from tests.support.roles import user
-from tests.support.shop import HOME, REPO, Shop
+from tests.support.shop import HOME, PROBE_S, REPO, Shop
 from worker.cli.commands.app import app
 from worker.store import open_breakers, queries
 from worker.store.clients import connect
 from worker.store.keys import Partition
 
 CI = Path(__file__).parents[2] / "docs" / "ci.md"
-PROBE_S = 600
 
 
 @pytest.fixture
 def shop(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Shop:
     monkeypatch.setenv("PLANNER_REDIS_URL", redis_url)
     monkeypatch.setenv("COLUMNS", "200")
-    return Shop(redis_url, breaker_probe_s=PROBE_S)
+    return Shop(redis_url)
 
 
 @pytest.fixture
@@ -42,12 +41,6 @@ def planner() -> Callable[..., str]:
 
 def known(shop: Shop) -> Breaker:
     return Breaker.decode(shop.redis.hget(HOME.breakers, f"default {REPO}"))
-
-
-def make_due(shop: Shop) -> None:
-    """Let the ten minutes be over."""
-    shop.redis.hset(HOME.breakers, known(shop).series, replace(known(shop), due=1).encode())
-    shop.redis.zadd(HOME.breakers_due, {known(shop).series: 1})
 
 
 def test_a_plan_says_when_the_next_step_is_let_through(shop: Shop, planner: Callable[..., str]) -> None:
@@ -67,7 +60,6 @@ def test_a_plan_says_whose_step_is_let_through_and_nothing_once_the_repository_g
 ) -> None:
     plan_id = shop.break_base()[0]["plan_id"]
     shop.sweep()
-    make_due(shop)
     spec = shop.let_through()
 
     assert f"paused: the breaker lets a step of {spec['plan_id']} through now\n" in planner("show", plan_id)

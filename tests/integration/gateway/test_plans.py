@@ -182,7 +182,7 @@ def test_who_waits_and_who_works_is_told_of_ones_own_queues_and_plans(gateway: G
 
 
 def test_a_plan_that_its_breaker_pauses_says_when_the_next_step_is_let_through(gateway: Gateway) -> None:
-    shop = Shop(gateway.settings.redis_url, breaker_probe_s=600)
+    shop = Shop(gateway.settings.redis_url)
     plan_id, viewer = shop.break_base()[0]["plan_id"], gateway.client(Right.VIEWER)
     shop.sweep()
 
