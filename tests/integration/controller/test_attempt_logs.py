@@ -14,6 +14,7 @@ from schemas import codec
 from schemas.outcome import Outcome
 from tests.conftest import wait_until
 from tests.support.controlling import FIX, PLAN, PYTEST, Planner, Repo
+from tests.support.job_time import time_begins_when
 from worker.controller import logs_folder
 from worker.controller.logs_folder import LogsFolder
 
@@ -76,10 +77,12 @@ def test_what_an_attempt_did_is_kept_whether_it_failed_or_not(
 
 
 def test_an_agent_that_takes_too_long_leaves_what_it_did_so_far(
-    planner: Planner, start: Start, logs: LogsFolder
+    planner: Planner, start: Start, logs: LogsFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    planner.send("slow", intent=f"{FIX}; print('begun', flush=True); time.sleep(60)", allowed_files=["calc.py"])
-    start(logs=logs, agent_timeout_s=1.5)
+    clones = tmp_path / "trees"
+    time_begins_when(lambda: any("a + b" in each.read_text() for each in clones.glob("*/clone/*/calc.py")), monkeypatch)
+    planner.send("slow", intent=f"print('begun', flush=True); {FIX}; time.sleep(60)", allowed_files=["calc.py"])
+    start(logs=logs, agent_timeout_s=0.5)
 
     assert "was stopped" in str(planner.outcome("slow").error_message)
 

@@ -23,6 +23,7 @@ from redis import Redis
 from schemas import codec
 from tests.conftest import wait_until
 from tests.support.controlling import BRANCH, FILES, FIX, PLAN, PYTEST, STREAM, Planner, Repo, clone_with, evidence
+from tests.support.job_time import time_begins_when
 from worker.controller import ControllerConfig, loop, programs, run
 
 ROOT = Path(__file__).parents[3]
@@ -366,10 +367,12 @@ def test_a_python_tool_that_is_not_on_the_path_runs_in_our_interpreter(
 
 
 def test_a_verification_over_its_time_ends_with_all_of_its_processes(
-    planner: Planner, start: Callable[..., None], tmp_path: Path
+    planner: Planner, start: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pid = tmp_path / "pid"
+    time_begins_when(lambda: pid.exists() and pid.read_text(), monkeypatch)
     spawn = "import subprocess; p = subprocess.Popen(['sleep', '99']); open('{}', 'w').write(str(p.pid)); p.wait()"
-    tool = {"tool": "pytest", "argv": ["python", "-c", spawn.format(tmp_path / "pid")], "timeout_s": 1}
+    tool = {"tool": "pytest", "argv": ["python", "-c", spawn.format(pid)], "timeout_s": 1}
     planner.send("check", mode="test", verify_tools=[tool])
     start()
 
@@ -378,7 +381,7 @@ def test_a_verification_over_its_time_ends_with_all_of_its_processes(
     assert evidence(outcome).category == "TEST_TIMEOUT"
     assert outcome.verify
     assert outcome.verify[0].exit_code == 124
-    wait_until(lambda: not is_alive(int((tmp_path / "pid").read_text())), what="the grandchild is gone")
+    wait_until(lambda: not is_alive(int(pid.read_text())), what="the grandchild is gone")
 
 
 def test_an_agent_over_its_time_is_stopped(planner: Planner, repo: Repo, start: Callable[..., None]) -> None:
@@ -477,16 +480,18 @@ def test_without_a_heartbeat_function_the_work_goes_on_until_the_deadline(
     planner: Planner, start: Callable[..., None]
 ) -> None:
     planner.redis.function_flush()
+    planner.send("ready", mode="read_only")
+    start()
+    planner.outcome("ready")
     past = (datetime.now(UTC) - timedelta(seconds=1)).isoformat()
-    soon = (datetime.now(UTC) + timedelta(seconds=2)).isoformat()
+    soon = (datetime.now(UTC) + timedelta(seconds=3)).isoformat()
     planner.send("over", mode="read_only", deadline=past)
     planner.send("slow", mode="read_only", deadline=soon, intent="time.sleep(99)")
     planner.send("fine", mode="read_only")
-    start()
 
     assert planner.outcome("fine").success
     assert "stopped after" in (planner.outcome("slow").error_message or "")
-    assert [outcome.step_id for outcome in planner.outcomes()] == ["slow", "fine"]
+    assert [outcome.step_id for outcome in planner.outcomes()] == ["ready", "slow", "fine"]
 
 
 def test_a_controller_waits_for_a_stream_that_does_not_exist_yet(redis: Redis, start: Callable[..., None]) -> None:
