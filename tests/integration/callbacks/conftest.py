@@ -16,7 +16,7 @@ from schemas import codec
 from tests.conftest import wait_until
 from tests.support.engine import container
 from tests.support.receiver import Receiver, receiving
-from worker.callbacks import queue, schedule, sender
+from worker.callbacks import schedule, sender
 from worker.callbacks.queue import Queue
 from worker.cli.commands.app import app
 from worker.process.container import Container
@@ -84,12 +84,11 @@ def keys(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def calls(redis_url: str, redis: Redis, keys: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Calls]:
-    """A worker's parts and its sender, on the emptied server; tries follow soon, and what was lent comes back soon."""
+    """A worker's parts and its sender, on the emptied server; tries follow soon."""
     for name, value in {"REDIS_URL": redis_url, "SECRET_FILE": str(keys), "CALLBACK_ALLOW": ALLOWED}.items():
         monkeypatch.setenv(f"PLANNER_{name}", value)
     monkeypatch.setattr(sender, "_senders", {})
     monkeypatch.setattr(schedule, "WAITS_S", (0, *[0.05] * 9))
-    monkeypatch.setattr(queue, "LEASE_S", 1.0)
     allowed: Any = ALLOWED
     with container(redis_url, secret_file=keys, callback_allow=allowed, public_url="https://planner.example") as here:
         yield Calls(here, redis)
