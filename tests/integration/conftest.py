@@ -12,7 +12,9 @@ from tests.support.engine import container
 from tests.support.gateway import Gateway, running_gateway
 from worker.gateway import app
 from worker.gateway.page import acts, new_goal, retry, wide_acts
+from worker.process import ownership
 from worker.process.container import Container
+from worker.store import owners
 
 
 @pytest.fixture
@@ -37,6 +39,14 @@ def gateway(redis_url: str) -> Iterator[Gateway]:
     """A gateway over HTTP on the emptied server, without a worker."""
     with running_gateway(redis_url) as running:
         yield running
+
+
+@pytest.fixture
+def long_leases(monkeypatch: pytest.MonkeyPatch) -> float:
+    """Have partitions be owned for longer than a test takes on a busy machine; returns the seconds."""
+    for module in (owners, ownership):
+        monkeypatch.setattr(module, "LEASE_MS", 30_000)
+    return 30.0
 
 
 @pytest.fixture

@@ -72,6 +72,7 @@ def test_the_bare_loop_writes_what_a_commit_of_ours_wrote(redis_url: str, tmp_pa
         log = P0.plan(model).log
 
         commit = effects.capture(redis)
+    with Redis.from_url(redis_url) as redis:  # alone: a worker's commands would be counted as well
         written: Any = redis.lrange(log, effects.APPLIED_BEFORE + 1, effects.APPLIED_BEFORE + 1)
         redis.function_load(commit.function, replace=True)
         redis.config_resetstat()

@@ -231,7 +231,7 @@ def test_two_workers_that_take_over_goals_ask_about_each_once(redis: Redis, hire
         send(redis, goal_id)
         Inbox(one.container.client, keys.GOALS, keys.GOALS_DEAD, f"dead-{goal_id}").read(count=1)
     asked, answered = threading.Event(), threading.Event()
-    other = threading.Thread(target=lambda: wait_until(lambda: two.container.goal_consumer.recover(1000)), daemon=True)
+    other = threading.Thread(target=lambda: wait_until(lambda: two.container.goal_consumer.recover(2500)), daemon=True)
 
     def slowly() -> Drafted:
         """Long enough for the goal that is taken over beside this one to be taken over again."""

@@ -49,7 +49,8 @@ def test_a_drafter_that_hangs_holds_up_nothing_else_of_its_one_worker(
 ) -> None:
     with llm_server(HANGS, HANGS, ANSWER) as llm, Redis.from_url(redis_url) as client:
         fleet = Fleet(client)
-        with drafting(redis_url, tmp_path, ALL, pool=pool, **environment(llm, DRAFTS_AT_ONCE="3")) as (worker,):
+        given = environment(llm, DRAFTS_AT_ONCE="3", LLM_TIMEOUT_S="120")
+        with drafting(redis_url, tmp_path, ALL, pool=pool, **given) as (worker,):
             again = publish(fleet, "hangs")
             publish(fleet, "hangs-too")
             wait_until(lambda: len(llm.calls) == 2, what="both are asked")

@@ -626,7 +626,7 @@ def test_a_clock_that_is_set_back_keeps_no_plan_locked(here: Container, redis: R
 def test_a_clock_that_is_set_back_does_not_hide_a_controller_that_is_silent(
     here: Container, redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tasks.handlers.upkeep.SILENT_MS", 500)
+    monkeypatch.setattr("tasks.handlers.upkeep.SILENT_MS", 8000)
     (plan_id,) = plan(here, redis, a_goal(1))
     (spec,) = specs(redis)
     functions.call(redis, "FCALL", "planner_heartbeat", 1, spec["lease_key"], 1, spec["lease"], "ctl-1")
@@ -639,6 +639,8 @@ def test_a_clock_that_is_set_back_does_not_hide_a_controller_that_is_silent(
     redis.zadd(P0.timers, {plan_id: 1})
     here.context(0).engine.sweep(here.name)
     assert [spec["attempt"] for spec in specs(redis)] == [1]  # it has its time to renew by the new clock
+
+    monkeypatch.setattr("tasks.handlers.upkeep.SILENT_MS", 100)  # which is soon over
 
     def taken_back() -> bool:
         redis.zadd(P0.timers, {plan_id: 1})

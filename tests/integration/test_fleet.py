@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -107,7 +108,7 @@ def test_of_controllers_that_are_idle_or_unknown_it_is_said_why_nothing_is_told(
 
     assert "over HTTP while it has a step in hand" in " ".join(unknown.split())
     assert "idle" not in busy
-    assert "idle 0 s" in waits
+    assert re.search(r"idle \d+ s", waits)
     assert "An idle controller says nothing of itself" in waits
 
 
@@ -143,11 +144,11 @@ def test_show_says_since_when_a_step_waits_or_runs_and_with_whom(here: Container
 
     waiting, drawn = first()
     assert (waiting["kind"], waiting["reason"], waiting["controller"]) == ("queued", "nobody reads `gpu`", None)
-    assert "queued 0 s: nobody reads `gpu`" in drawn
+    assert re.search(r"queued \d+ s: nobody reads `gpu`", drawn)
     spec = take(redis, "ctl-7")
     read, drawn = first()
     assert (read["kind"], read["controller"], read["heartbeat_at"]) == ("running", "ctl-7", None)
-    assert "running 0 s on ctl-7" in drawn
+    assert re.search(r"running \d+ s on ctl-7", drawn)
     redis.hset(spec["lease_key"], "claimed", "\x1b[31m")  # whatever a controller writes
     assert first()[0]["since"] is None
     redis.hdel(spec["lease_key"], "claimed")

@@ -159,7 +159,10 @@ def test_plans_are_counted_as_given_where_the_goal_brings_steps_or_tasks() -> No
     assert source_of(Goal.model_validate({"goal": "g"}), "none") == "pattern"
 
 
-def test_the_state_is_read_seldom_and_said_to_be_unknown_without_redis(redis_url: str, redis: Redis) -> None:
+def test_the_state_is_read_seldom_and_said_to_be_unknown_without_redis(
+    redis_url: str, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.telemetry.shared_state.FRESH_S", 60.0)
     shared = SharedState(redis, 1)
     first = exposition(shared.collect)
     commands: Any = redis.info("commandstats")

@@ -15,7 +15,7 @@ from typing import Any
 from schemas import codec
 
 PIECE = 24  # characters of one piece of a streamed answer
-LONGEST_WAIT_S = 30.0
+LONGEST_WAIT_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ class Fleet:
     def __init__(self, redis: Redis, *queues: str) -> None:
         self.redis, self.queues, self.specs = redis, queues or (f"q-{uuid.uuid4().hex[:8]}",), list[dict[str, Any]]()
 
-    def submit(self, goal: Mapping[str, Any], patience_s: float = 15.0) -> tuple[str, str]:
+    def submit(self, goal: Mapping[str, Any], patience_s: float = 60.0) -> tuple[str, str]:
         """Publish a goal and wait for its verdict; returns that and the plan's id."""
         goal_id = f"goal-{uuid.uuid4().hex}"
         self.redis.xadd(keys.GOALS, {"data": codec.dumps({"queue": self.queues[0], **goal, "goal_id": goal_id})})

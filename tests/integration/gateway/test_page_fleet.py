@@ -58,7 +58,9 @@ def test_a_fleet_without_anything_says_what_to_start(gateway: Gateway) -> None:
     assert fleet(gateway, Right.PRODUCER).status_code == 403
 
 
-def test_queues_controllers_budgets_and_workers_are_told(gateway: Gateway, planner: Planner) -> None:
+def test_queues_controllers_budgets_and_workers_are_told(
+    gateway: Gateway, planner: Planner, long_leases: float
+) -> None:
     plan_id = planner.submit()
     planner.submit(queue="gpu", tenant="acme")
     claim(gateway, "default", host=HOSTILE, version="1.2", done=7, failed=[HOSTILE])
@@ -78,7 +80,7 @@ def test_queues_controllers_budgets_and_workers_are_told(gateway: Gateway, plann
 
 
 def test_each_partition_is_told_with_its_owner_and_what_waits_there_and_each_worker_with_its_version(
-    redis: Redis, redis_url: str
+    redis: Redis, redis_url: str, long_leases: float
 ) -> None:
     functions.load(redis)
     with running_gateway(redis_url, partitions=4) as gateway:
@@ -186,7 +188,7 @@ def test_a_key_of_a_tenant_sees_its_own_queues_controllers_and_budget(gateway: G
 def test_a_repository_that_its_breaker_pauses_stands_there_with_its_next_probe_for_who_may_see_it(
     gateway: Gateway,
 ) -> None:
-    shop = Shop(gateway.settings.redis_url, breaker_probe_s=600)
+    shop = Shop(gateway.settings.redis_url)
     plan_id = shop.break_base(tenant="acme")[0]["plan_id"]
     shop.sweep()
     due = Breaker.decode(shop.redis.hget(HOME.breakers, f"acme {REPO}")).due
