@@ -12,8 +12,9 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -384,7 +385,14 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]
         for service in SERVICES.keys() - {"valkey"}:
             for _ in range(SERVICES[service].get("deploy", {}).get("replicas", 1)):
                 stack.enter_context(deployment.running(service))
+        wait_until(lambda: all(map(_is_healthy, deployment.gateways)), what="gateways answer")
         yield deployment
+
+
+def _is_healthy(port: int) -> bool:
+    with suppress(httpx.TransportError):
+        return httpx.get(f"http://127.0.0.1:{port}/healthz", headers={"Host": "gateway:8484"}, timeout=30).is_success
+    return False
 
 
 def _make_repository(path: Path) -> None:
@@ -446,8 +454,19 @@ def test_every_replica_of_the_gateway_answers_whoever_has_a_key(deployment: Depl
 @pytest.fixture(scope="module")
 def checks(deployment: Deployment, plan_id: str) -> dict[str, tuple[int, str]]:
     """How the health checks of all services end, and that of a worker in a container where none runs."""
-    running = {name: deployment.check(name) for name, service in SERVICES.items() if "healthcheck" in service}
-    running["elsewhere"] = deployment.check("outcomes", container="elsewhere")
+    services = [name for name, service in SERVICES.items() if "healthcheck" in service]
+    ended = _checked(deployment, services)
+    until = time.monotonic() + 60  # as long as one is not healthy yet: a plan does not wait for all of them
+    while (ill := [name for name, (code, _) in ended.items() if code]) and time.monotonic() < until:
+        ended |= _checked(deployment, ill)
+    check = deployment.check("outcomes", container="elsewhere")
+    said, _ = check.communicate(timeout=60)
+    return {**ended, "elsewhere": (check.returncode, said)}
+
+
+def _checked(deployment: Deployment, services: Sequence[str]) -> dict[str, tuple[int, str]]:
+    """Run the health checks of some services at once."""
+    running = {name: deployment.check(name) for name in services}
     printed = {name: check.communicate(timeout=60)[0] for name, check in running.items()}
     return {name: (check.returncode, printed[name]) for name, check in running.items()}
 

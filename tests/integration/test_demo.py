@@ -42,7 +42,7 @@ def test_an_interrupted_demo_ends_at_once_and_leaves_nothing(place: Path, number
         lambda: list((place / "tmp").glob("planner-demo-*/tmp/planner-*")), PATIENCE_S, "a controller is at work"
     )
     os.killpg(demo.pid, number)
-    _, err = demo.communicate(timeout=15)
+    _, err = demo.communicate(timeout=60)
 
     assert demo.returncode == 130, err
     assert "Traceback" not in err

@@ -84,18 +84,18 @@ def test_plans_go_on_to_their_end_on_the_next_master(servers: tuple[Server, Serv
         Fleet(url),
         store,
     ):
-        publish(store, 0, 40, steps=15)
+        publish(store, 0, 40, steps=40)
         wait_until(lambda: planned(store) == 40, 60, "all planned")
         assert ended(store) < 40
-        store.wait(1, 1000)
+        wait_until(lambda: store.wait(1, 1000) >= 1, 30, "the replica has it all")
 
         first.kill()
 
         with second.client() as redis:
             wait_until(lambda: is_master(redis), 30, "replica is the master")
-            all_done(redis, 40, steps=15)
-            publish(redis, 40, 5, steps=15)
-            all_done(redis, 45, steps=15)
+            all_done(redis, 40, steps=40)
+            publish(redis, 40, 5, steps=40)
+            all_done(redis, 45, steps=40)
         wait_until(lambda: worker.logged("store back"), 30, "every thread has found the next master")
         assert len(worker.logged("store away")) == len(worker.logged("store back")) == 1
         assert listed(url) == 45

@@ -60,7 +60,7 @@ def test_goals_and_outcomes_go_on_without_a_broker(
         all_done(worker.redis, 5)
         with getattr(broker, how)():
             publish(worker.redis, 5, 20)
-            all_done(worker.redis, 25, timeout=20)
+            all_done(worker.redis, 25)
             assert times(worker, "broker away", "broker back", "store away") == [1, 0, 0]
         publish(worker.redis, 25, 5)
         all_done(worker.redis, 30)
@@ -167,7 +167,7 @@ def test_a_full_broker_is_done_without(store: Server, broker: Server, tmp_path: 
     ):
         full.config_set("maxmemory", 1)
         publish(worker.redis, 0, 10)
-        all_done(worker.redis, 10, timeout=20)
+        all_done(worker.redis, 10)
         (away,) = worker.logged("broker away")
         assert "maxmemory" in away["error"]
 

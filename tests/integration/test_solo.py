@@ -16,7 +16,8 @@ from schemas.base import GoalVerdict
 from tests.conftest import RunningWorker, running_worker, wait_until
 from tests.support.faults import kill, spawn
 from tests.support.messages import publish_all
-from tests.support.stored import P0, plans, state, step_states
+from tests.support.proxy import When, running_proxy
+from tests.support.stored import plans, state, step_states
 from worker.bench import fleet
 from worker.process.launch import worker_command
 from worker.store import keys
@@ -61,7 +62,7 @@ def test_while_a_solo_worker_plans_ten_thousand_steps_no_outcome_waits_for_the_e
 
     assert verdict(redis, f"bench-{LARGE}-1") == GoalVerdict.PLANNED
     told = f"{planning:.2f} s, {len(waits)} outcomes meanwhile, the longest waited {max(waits):.2f} s"
-    assert max(waits) < planning / 4, told
+    assert max(waits) < planning / 2, told
 
 
 def test_a_solo_worker_that_is_stopped_while_it_plans_makes_the_plan_and_ends(redis_url: str, tmp_path: Path) -> None:
@@ -74,11 +75,13 @@ def test_a_solo_worker_that_is_stopped_while_it_plans_makes_the_plan_and_ends(re
 
 
 def test_what_a_killed_solo_worker_had_begun_to_write_is_gone_on_with(redis_url: str, tmp_path: Path) -> None:
-    with Redis.from_url(redis_url) as redis:
-        process = spawn(worker_command("solo"), redis_url, tmp_path / "killed.log")
+    with Redis.from_url(redis_url) as redis, running_proxy(redis_url) as proxy:
+        log = tmp_path / "killed.log"
+        process = spawn(worker_command("solo"), proxy.url, log, PLANNER_BROKER_URL=redis_url)
         try:
+            trap = proxy.trap("^FCALL planner_commit", When.AFTER, lambda: kill(process))
             redis.xadd(keys.GOALS, {"data": fleet.goal(1, SMALLER, chains=16)})
-            wait_until(lambda: process.poll() is not None or redis.zcard(P0.plans), timeout=90, what="first commit")
+            assert trap.sprung.wait(90), log.read_text()[-3000:]
         finally:
             kill(process)
         assert verdict(redis, f"bench-{SMALLER}-1") == GoalVerdict.PENDING

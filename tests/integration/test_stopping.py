@@ -151,7 +151,7 @@ def stopped_in_the_middle(redis: Redis, pid: int) -> None:
     def caught() -> bool:
         os.kill(child, signal.SIGSTOP)
         wait_until(lambda: is_stopped(child), what="child is stopped")
-        if any(consumers(redis).values()):
+        if any(count for name, count in consumers(redis).items() if f"-{child}-" in name):
             return True
         os.kill(child, signal.SIGCONT)
         return False

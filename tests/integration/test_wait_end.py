@@ -120,7 +120,7 @@ def test_a_plan_that_does_not_end_in_time_goes_on_and_is_exit_4(
     planner_worker: RunningWorker, fleet: Fleet, start: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:
     goal_id = f"goal-{uuid.uuid4().hex}"
-    process = start(planner_worker.url, fleet.queues[0], "--timeout", "0.8s", goal_id=goal_id)
+    process = start(planner_worker.url, fleet.queues[0], "--timeout", "3s", goal_id=goal_id)
     _, told = process.communicate(timeout=30)
 
     assert process.returncode == 4
