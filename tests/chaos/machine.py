@@ -12,11 +12,13 @@ import subprocess
 import threading
 import time
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
 from random import Random
 
 from tests.support import faults, launch, versions
 from tests.support.servers import DEBIAN, Server
+from worker.process.launch import stop_signals_wait
 
 CONSTANTS = {
     "worker.SWEEP_S": 1.0,
@@ -54,7 +56,8 @@ class Workers:
         host = "" if older else f"host-{self._tally['of this version']}"
         command = launch.command(OF_OLDER if older else CONSTANTS, pool=POOLS[place], die=die, host=host)
         command, environment = versions.of(older, command)
-        return faults.spawn(command, self._url, self._logs[place], **environment, PLANNER_CLAIM_IDLE_S="2")
+        with nullcontext() if older else stop_signals_wait():  # the version before does not hear of one that waits
+            return faults.spawn(command, self._url, self._logs[place], **environment, PLANNER_CLAIM_IDLE_S="2")
 
     def kill(self, place: int, die: int = DIE) -> None:
         """Kill a worker with all of its processes, and start another in its place."""

@@ -31,6 +31,7 @@ from schemas.step import PlannedStep
 from schemas.stored import Attempt, PlanHead, PlanRecord, StepStatus
 from tasks.plan.unit_of_work import UnitOfWork
 from worker.process.launch import worker_command
+from worker.start import end_well_when_stopped
 from worker.store.plans import PlanTalk
 
 log = logging.getLogger("planner.launch")
@@ -66,7 +67,8 @@ def command(
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Change what is asked for, then be celery."""
+    """Change what is asked for, then be celery; told to stop before that, it ends as a worker does."""
+    end_well_when_stopped()
     end = arguments.index("--")
     for changed in arguments[:end]:
         name, _, value = changed.partition("=")
