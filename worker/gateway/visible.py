@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
+from functools import partial
 from typing import Annotated
 
 from fastapi import Depends
 
 from schemas.api_key import Right
 from schemas.plan import PlanSummary, PlanView
+from schemas.times import milliseconds
 from tasks.plan import lists
 from worker.gateway.access import Access, Sight, having
 from worker.gateway.context import Context, Doors
 from worker.gateway.problems import Refusal
 from worker.store import plan_lists, queries
 from worker.store.keys import PLAN_ID
-from worker.store.plan_lists import PlanFilter
+from worker.store.plan_lists import Place, PlanFilter
 
+EVERYTHING = Sight()
+NEWEST_ID = f"plan_ff-{'f' * 32}"  # of all plans that one millisecond may have
+MOST_APART = 50  # repositories of which a page is read of each
 READ_RIGHTS = (Right.VIEWER, Right.PRODUCER, Right.OPERATOR, Right.ANSWER)  # each of them lets a key look at plans
 PlanReader = Annotated[Access, Depends(having(*READ_RIGHTS))]
 
@@ -45,12 +51,53 @@ def view_of(doors: Context, plan_id: str) -> PlanView:
 
 
 def list_plans(doors: Context, sight: Sight, wanted: PlanFilter, limit: int, cursor: str | None) -> queries.Page:
-    """Read a page of the plans that are wanted, as far as they are seen; raises WrongCursor."""
+    """Read a page of the plans that are wanted, as far as they are seen; raises WrongCursor.
+
+    Each repository that is seen has its lists read by themselves, so that others' plans are not in the way; where these
+    are more than MOST_APART, what is seen is looked for among all.
+    """
     ours = sight.tenant
-    if ours and wanted.tenant not in (None, ours):
+    if (ours and wanted.tenant not in (None, ours)) or (
+        sight.repositories and wanted.repo not in (None, *sight.repositories)
+    ):
         return queries.Page([], None)
-    found = queries.page(doors.client, doors.partitions, replace(wanted, tenant=ours or wanted.tenant), limit, cursor)
-    return found._replace(items=[each for each in found.items if sight.reaches(each.tenant, each.repo)])
+    wanted = replace(wanted, tenant=ours or wanted.tenant)
+    apart = sight.repositories if 0 < len(sight.repositories) <= MOST_APART else [None]
+    repositories = [wanted.repo] if wanted.repo else apart
+    pages = [
+        queries.page(doors.client, doors.partitions, replace(wanted, repo=repo), limit, cursor, partial(_sees, sight))
+        for repo in repositories
+    ]
+    found = _merged(pages, limit)
+    return found if sight == EVERYTHING else _without_others(found)
+
+
+def _sees(sight: Sight, plan: PlanSummary) -> bool:
+    return sight.reaches(plan.tenant, plan.repo)
+
+
+def _merged(pages: list[queries.Page], limit: int) -> queries.Page:
+    """Put pages of several lists together: the newest plans, as far as every list was read."""
+    if len(pages) == 1:
+        return pages[0]
+    ends = [Place.read(page.next_cursor) for page in pages if page.next_cursor]
+    read_to = max(ends, default=None)
+    found = {_place_of(plan): plan for page in pages for plan in page.items}
+    places = sorted((place for place in found if read_to is None or place >= read_to), reverse=True)
+    end = places[limit - 1] if len(places) > limit else read_to
+    return queries.Page([found[place] for place in places[:limit]], end.cursor() if end else None)
+
+
+def _without_others(page: queries.Page) -> queries.Page:
+    """Have the next page begin at no plan of others, but at its time: of many looks this repeats one."""
+    if not page.next_cursor:
+        return page
+    newest = Place(Place.read(page.next_cursor).created, NEWEST_ID)
+    return page._replace(next_cursor=min([newest, *map(_place_of, page.items[-1:])]).cursor())
+
+
+def _place_of(plan: PlanSummary) -> Place:
+    return Place(milliseconds(datetime.fromisoformat(plan.created_at)), plan.plan_id)
 
 
 def count_states(

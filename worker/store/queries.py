@@ -97,9 +97,14 @@ def plans(client: Redis, partitions: int, wanted: PlanFilter = EVERY_PLAN) -> It
 
 
 def page(
-    client: Redis, partitions: int, wanted: PlanFilter = EVERY_PLAN, limit: int = PAGE, cursor: str | None = None
+    client: Redis,
+    partitions: int,
+    wanted: PlanFilter = EVERY_PLAN,
+    limit: int = PAGE,
+    cursor: str | None = None,
+    is_seen: Callable[[PlanSummary], bool] = lambda _: True,
 ) -> Page:
-    """Read `limit` plans that are wanted, the newest first; raises WrongCursor.
+    """Read `limit` plans that are wanted and seen, the newest first; raises WrongCursor.
 
     At most MOST_LOOKS are looked at (of goals MOST_TEXTS), so that a page with a next one may be short.
     """
@@ -109,7 +114,7 @@ def page(
         if last and (len(items) == limit or looks == most):
             return Page(items, last.cursor())
         last, looks = place, looks + 1
-        if plan:
+        if plan and is_seen(plan):
             items.append(plan)
     return Page(items, None)
 

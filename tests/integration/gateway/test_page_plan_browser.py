@@ -15,7 +15,7 @@ from tests.support.browser import HOSTILE, NARROW, Tab, tab
 from tests.support.gateway import Gateway
 from tests.support.page import EARLIER
 from tests.support.page_views import DOCUMENTS, pair, plan_views, said_everywhere, with_document
-from tests.support.planner import Planner, executing, halted, hostile, retried
+from tests.support.planner import Planner, executing, halted, hostile, obeying, questioned, retried
 
 pytestmark = pytest.mark.outages
 
@@ -220,3 +220,40 @@ def test_nothing_jumps_while_a_plan_goes_on(browser: Browser, gateway: Gateway, 
 
         assert page.evaluate("window.jumps ?? 0") < 0.1  # what the web's vitals call good
         assert opened.troubles == []
+
+
+def test_steps_that_come_into_being_while_a_plan_is_looked_at_are_shown(
+    viewer: Tab, gateway: Gateway, planner: Planner
+) -> None:
+    plan_id = questioned(planner)
+    page = viewer.sign_in(gateway.key(Right.VIEWER), f"/plans/{plan_id}")
+    expect(page.locator(".stream")).to_have_text("live")
+    assert page.locator("#steps, #graph, .jumps").count() == 0
+
+    with obeying(planner.container):
+        answer = {"command": "answer", "value": "A", "reason": "as asked"}
+        said = gateway.client(Right.OPERATOR).post(f"/v1/plans/{plan_id}/commands?wait=30", json=answer)
+        assert said.status_code == 200, said.text
+
+    expect(page.locator("#steps .steps li").first).to_be_visible()
+    order = page.locator("main > [id]").evaluate_all("all => all.map((each) => each.id)")
+    page.reload()
+    assert order == page.locator("main > [id]").evaluate_all("all => all.map((each) => each.id)")
+    assert {"on-this-page", "graph", "steps"} <= set(order)
+
+
+def test_a_line_of_the_log_stays_where_it_is_read_while_others_come(
+    viewer: Tab, gateway: Gateway, planner: Planner
+) -> None:
+    plan_id = executing(planner)
+    page = viewer.sign_in(gateway.key(Right.VIEWER), f"/plans/{plan_id}")
+    expect(page.locator(".stream")).to_have_text("live")
+    line = page.locator("#log li").first
+    number, text = line.get_attribute("id"), line.inner_text()
+    line.evaluate("each => { window.mine = each; getSelection().selectAllChildren(each); }")
+
+    planner.report("fix-b", plan_id, touched_files=["b.py"])
+
+    expect(page.locator("#log li").first).not_to_have_attribute("id", str(number))
+    assert page.evaluate("window.mine.isConnected && getSelection().toString().trim() === window.mine.innerText.trim()")
+    assert (page.locator(f"#{number}").inner_text(), page.evaluate("window.mine.id")) == (text, number)

@@ -14,7 +14,7 @@ from tests.support.gateway import Gateway
 from tests.support.planner import Planner, asking, executing, halted, large
 from tests.support.shop import HOME, REPO, Shop
 from worker.gateway.routes import dead as dead_route
-from worker.store import dead, export, keys
+from worker.store import dead, export, keys, queries
 from worker.store.dead_entry import Filter
 
 
@@ -98,6 +98,30 @@ def test_of_a_large_plan_the_first_500_steps_are_shown_and_the_others_listed(
 
     assert len(all_items(viewer, f"{path}/steps", 60)) == 200
     assert viewer.get(f"{path}?include=steps").json()["next_cursor"] is None
+
+
+def test_plans_of_others_are_not_in_the_way_of_a_keys_own_and_no_cursor_names_one(
+    gateway: Gateway, planner: Planner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queries, "MOST_LOOKS", 3)
+    named = [("acme/a", "a"), ("acme/b", "b"), ("acme/else", "x"), ("acme/a", "a"), *[("acme/else", "x")] * 8]
+    made = [(planner.submit(tenant="acme", context={"repo": repo}), short) for repo, short in named]
+    other = planner.submit(tenant="initech", context={"repo": "acme/a"})
+    own = [plan_id for plan_id, short in reversed(made) if short != "x"]
+    strangers = {other, *(plan_id for plan_id, short in made if short == "x")}
+
+    for repositories in (["acme/a", "acme/b"], ["acme/a", "acme/b", *(f"acme/n{number}" for number in range(60))]):
+        client = gateway.client(Right.VIEWER, tenant="acme", repositories=repositories)
+        for limit in (1, 2, 50):
+            found, cursors, cursor = list[str](), list[str](), ""
+            while cursor is not None:
+                page = client.get("/v1/plans", params={"limit": limit, **({"cursor": cursor} if cursor else {})}).json()
+                found += [each["plan_id"] for each in page["items"]]
+                cursors += [cursor := page["next_cursor"]]
+            assert found == own
+            assert not any(plan_id in str(cursors) for plan_id in strangers)
+    first = gateway.client(Right.VIEWER, tenant="acme", repositories=["acme/a", "acme/b"]).get("/v1/plans?limit=3")
+    assert [each["plan_id"] for each in first.json()["items"]] == own
 
 
 def test_nothing_of_another_tenant_or_repository_is_there(gateway: Gateway, planner: Planner) -> None:

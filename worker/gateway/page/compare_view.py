@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
@@ -72,17 +71,13 @@ def _find(doors: Context, caller: Access, name: str) -> PlanView:
 
 
 def _begun_by(doors: Context, sight: Sight, wanted: PlanFilter) -> list[PlanSummary]:
-    """Find one or two plans that are seen and whose ids begin like this; raises Refusal where there is none.
-
-    Each repository that is seen has its lists read by themselves, so that others' plans are not in the way.
-    """
+    """Find one or two plans that are seen and whose ids begin like this; raises Refusal where there is none."""
     name = wanted.id_prefix
     if not PLAN_PREFIX.fullmatch(name):
         raise Refusal("no_such_plan", f"{name} is no beginning of a plan's id, such as plan_3c-0199.", UNUSABLE)
-    repositories = sight.repositories or (None,)
-    pages = [list_plans(doors, sight, replace(wanted, repo=repo), AMBIGUOUS, None) for repo in repositories]
-    found = [plan for page in pages for plan in page.items]
-    if len(found) < AMBIGUOUS and any(page.next_cursor for page in pages):
+    page = list_plans(doors, sight, wanted, AMBIGUOUS, None)
+    found = page.items
+    if len(found) < AMBIGUOUS and page.next_cursor:
         told = "Only the newest plans were looked at" if found else f"None of the newest plans begins with {name}"
         raise Refusal("no_such_plan", f"{told}: write the whole id.", 404)
     if found:

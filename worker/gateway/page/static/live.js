@@ -138,6 +138,20 @@ async function update(page) {
     const fresh = now.getElementById(part.id);
     if (fresh) morph(part, fresh);
   }
+  addNew(now);
+}
+
+// Puts in what the page did not have when it was opened, each part behind the one that it follows.
+function addNew(now) {
+  let place = null;
+  for (const fresh of now.querySelectorAll("main > [data-live]")) {
+    const old = document.getElementById(fresh.id);
+    if (old) place = old;
+    else if (place) {
+      place.after(document.adoptNode(fresh));
+      place = place.nextElementSibling;
+    }
+  }
 }
 
 // Lays a notice that comes while a page is read over its foot, so that nothing jumps, until its reader does something.
