@@ -168,7 +168,7 @@ def test_a_refused_goal_leaves_a_plan_that_says_why_and_hands_out_nothing() -> N
 
 
 def test_ten_thousand_steps_are_created_and_begun_at_a_cost_that_does_not_grow() -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     steps = a_chain(10_000)
 
     plan = Running(*steps)
@@ -178,7 +178,7 @@ def test_ten_thousand_steps_are_created_and_begun_at_a_cost_that_does_not_grow()
     assert list(plan.active) == ["s-1"]
     assert max(map(arguments, plan.changes)) < MAX_ARGUMENTS
     assert len(view.steps) <= 3
-    assert time.perf_counter() - started < 20
+    assert time.process_time() - started < 20  # about 2 s here; quadratic would be minutes
 
 
 def test_a_step_that_ten_thousand_wait_for_is_told_in_windows() -> None:
