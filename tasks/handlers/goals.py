@@ -140,8 +140,9 @@ def accept(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> Iterator[Changeset]
         waits.ask(unit, draft.question)
         yield advance(unit)
         return
-    plan_seed = _with_claims(plan_seed, draft)
-    if plan_seed.claims and budget.overlap_of(goal, plan_seed.policy) is Overlap.REFUSE:
+    refuses = budget.overlap_of(goal, plan_seed.policy) is Overlap.REFUSE
+    plan_seed = _with_claims(plan_seed, draft, MAX_ERRORS if refuses else overlaps.MOST_TOLD)
+    if plan_seed.claims and refuses:
         refused = overlaps.refusal(draft, plan_seed.claims, MAX_ERRORS)
         if refused:
             yield refuse(plan_seed, goal, refused)
@@ -170,13 +171,12 @@ def accept(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> Iterator[Changeset]
         plan_seed = replace(plan_seed, version=version, log_head=find_head(unit.plan.halting, version))
 
 
-def _with_claims(plan_seed: PlanSeed, draft: Draft) -> PlanSeed:
-    """Keep of the claims that were read those on files of the first steps."""
+def _with_claims(plan_seed: PlanSeed, draft: Draft, most: int) -> PlanSeed:
+    """Keep of the claims that were read those on files of the first steps, of more than `most` only their number."""
     if plan_seed.claims is None or plan_seed.policy_version < ChangedRule.FILES_ARE_CLAIMED.since:
         return replace(plan_seed, claims=None) if plan_seed.claims else plan_seed
-    known = plan_seed.claims.files
-    files = {file: known[file] for file in overlaps.patched_files(draft.steps) if file in known}
-    return replace(plan_seed, claims=FileClaims(files) if files else None)
+    claims = plan_seed.claims.cut(overlaps.patched_files(draft.steps), most)
+    return replace(plan_seed, claims=claims if claims.files else None)
 
 
 def await_draft(plan_seed: PlanSeed, goal: Goal, patience_ms: int) -> Changeset:
@@ -269,7 +269,7 @@ def _begin(plan_seed: PlanSeed, goal: Goal, draft: Draft, *, announced: bool = T
         claims=plan_seed.claims,
     )
     unit = UnitOfWork(snapshot)
-    if plan_seed.claims:
+    if plan_seed.claims and (announced or not plan_seed.claims.is_short):  # older releases told them with every commit
         unit.around["claims"] = plan_seed.claims.tell()
     if announced:
         flaky_tests.drop_old(unit, plan_seed.flaky_tests)

@@ -55,13 +55,21 @@ def kept_name(what: str, tenant: str, repo: str | None) -> str | None:
     return f"{what}:{blake2b(owner, digest_size=16).hexdigest()}" if repo else None
 
 
+WHOLE, FIRST = "=", "^"  # where a claim goes: see ClaimChange
+
+
 class ClaimChange(NamedTuple):
-    """What becomes of the claims on a file (commit.lua, section 19), as `file_claims` writes them."""
+    """What becomes of the claims on a file (commit.lua, section 19): the plan's claim comes to their end.
+
+    With `where` it goes before that of another plan; or it stays where it is, FIRST of all; or it is, WHOLE, all that
+    stands there. The decision rests on `seen`: the mark of the claims, nothing for FIRST, all of them for WHOLE.
+    """
 
     repository: str  # as `claims_name` has it
     file: str
-    seen: str  # what they were when that was decided
-    claims: str
+    seen: str
+    claim: str
+    where: str = ""
 
 
 def claims_name(tenant: str, repo: str) -> str:

@@ -18,8 +18,17 @@ from schemas.step import PlannedStep
 from schemas.stored import FILE_WAITS, PlanHead, PlanRecord
 from tasks.base.errors import NeedsClaims, NeedsSteps
 from tasks.base.policy_version import ChangedRule
-from tasks.plan.changeset import ClaimChange, claims_name
-from tasks.plan.file_claims import FileClaim, FileClaims, write_claims
+from tasks.plan.changeset import FIRST, WHOLE, ClaimChange, claims_name
+from tasks.plan.file_claims import (
+    COUNTER,
+    MOST_PLANS,
+    WAITS,
+    FileClaims,
+    before,
+    count_claims,
+    last_of,
+    plans_of,
+)
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.rules import budget
@@ -28,13 +37,11 @@ from tasks.rules.strategy import Draft, Rejected
 NOTE = "overlaps"  # what was told of a plan, for people
 LOOK_MS = 60_000  # between two looks at a plan that waits; the end of the plan before it brings the next one forward
 WHOLE_PLAN = ""  # among what waits
-WAITS_FIELD = ""  # among the files of a repository: counts what changes who waits for whom
 MOST_TOLD = 20  # files of one overlap
-MOST_PLANS = 5  # of a file
 MOST_KEPT = 100  # files of the note
 NOTHING_CLAIMED = FileClaims()
 
-Overlaps = Mapping[str, Sequence[FileClaim]]  # file -> who claims it, in order
+Overlaps = Mapping[str, str]  # file -> the claims on it
 
 
 def patched_files(steps: Iterable[PlannedStep]) -> list[str]:
@@ -69,10 +76,10 @@ def claim(unit: UnitOfWork, steps: Sequence[PlannedStep]) -> None:
     found = _others(files, claims, me)
     waits = bool(found) and _mode(unit.plan.head) is Overlap.WAIT
     for file in files:
-        _put(unit, claims, file, [*claims.of(file), FileClaim(me, waits)])
+        _put(unit, file, claims.mark(file), WAITS * waits + me)
     if waits:
         file = next(iter(found))
-        _keep_waiting(unit, {WHOLE_PLAN: [file, found[file][-1].plan_id]})
+        _keep_waiting(unit, {WHOLE_PLAN: [file, last_of(found[file])]})
     if found:
         unit.keep_note(NOTE, _tell(unit, found, ()))
 
@@ -109,26 +116,23 @@ def claim_added(unit: UnitOfWork, steps: Sequence[PlannedStep]) -> None:
         return
     waits = _mode(unit.plan.head) is Overlap.WAIT
     claims, me = _read(unit, files, deep=waits), unit.snapshot.plan_id
-    found, circles = _others(files, claims, me), set[str]()
-    placed: dict[str, list[FileClaim]] = {}
+    found, behind = _others(files, claims, me), claims.first_behind(me, files) if waits else {}
+    ahead: dict[str, str] = {}  # file -> the plan whose claim is directly before that of this one, which waits for it
     for file in files:
-        others = placed[file] = claims.of(file)
-        if any(each.plan_id == me for each in others):
+        text, after = claims.of(file), behind.get(file, "")
+        if me in plans_of(text):
+            ahead[file] = before(text, WAITS + me)
             continue
-        place = len(others)
-        if waits:
-            place = next((n for n, each in enumerate(others) if claims.reaches(each.plan_id, me)), place)
-            circles |= {file} if place < len(others) else set()
-        own = FileClaim(me, waits and place > 0)
-        placed[file] = [*others[:place], own, *others[place:]]
-        _put(unit, claims, file, placed[file])
+        ahead[file] = _before_plan(text, after) if waits else ""
+        _put(unit, file, claims.mark(file), WAITS * bool(ahead[file]) + me, after)
     if found:
         known = unit.note(NOTE) or []
-        unit.keep_note(NOTE, [*known, *_tell(unit, found, circles)][:MOST_KEPT])
+        unit.keep_note(NOTE, [*known, *_tell(unit, found, behind)][:MOST_KEPT])
     if waits and found:
-        _put_text(unit, WAITS_FIELD, claims, str(int(claims.files.get(WAITS_FIELD) or 0) + 1))
+        seen = claims.of(COUNTER)
+        _put(unit, COUNTER, seen, str(int(seen or 0) + 1), WHOLE)
     if waits:  # also for files that the plan has claimed before, and waits for
-        _keep_back(unit, steps, {file: ahead for file, each in placed.items() if (ahead := _ahead(each, me))})
+        _keep_back(unit, steps, {file: plan for file, plan in ahead.items() if plan})
 
 
 def _keep_back(unit: UnitOfWork, steps: Sequence[PlannedStep], ahead: Mapping[str, str]) -> None:
@@ -162,8 +166,8 @@ def look(unit: UnitOfWork) -> None:
     if missing := frozenset(name for name in waiting if name and (name not in steps or steps[name].spec is None)):
         raise NeedsSteps(missing)
     claims = _read(unit, (), deep=False)
-    own = {file: claims.of(file) for file in claims.plans.get(me, ())}
-    ahead = {file: before for file, each in own.items() if (before := _ahead(each, me))}
+    own, mine = claims.plans.get(me, ()), WAITS + me
+    ahead = {file: plan for file in own if (plan := before(claims.of(file), mine))}
     left: dict[str, list[str]] = {}
     for name, was in waiting.items():
         files = ahead if name == WHOLE_PLAN else steps[name].facts["allowed_files"]
@@ -176,9 +180,9 @@ def look(unit: UnitOfWork) -> None:
             if name != WHOLE_PLAN and steps[name].status.unmet == 0:
                 unit.make_ready(steps[name])
     if WHOLE_PLAN not in left:  # else all of its claims stay in their places, as nothing of it runs
-        for file, each in own.items():
-            if FileClaim(me, waits=True) in each and file not in ahead:
-                _put(unit, claims, file, [FileClaim(me) if one.plan_id == me else one for one in each])
+        for file in own:
+            if file not in ahead and mine in claims.of(file).split():
+                _put(unit, file, "", me, FIRST)
     _keep_waiting(unit, left)
 
 
@@ -218,39 +222,32 @@ def _read(unit: UnitOfWork, files: Iterable[str], *, deep: bool) -> FileClaims:
     wanted = frozenset(files)
     if claims is None or not claims.knows(wanted, deep=deep):
         raise NeedsClaims(wanted, deep=deep)
-    if any(each.plan_id != me for file in claims.files if file for each in claims.of(file)):
+    if claims.are_others(me):
         unit.around["claims"] = claims.tell()
     return claims
 
 
-def _others(files: Iterable[str], claims: FileClaims, me: str) -> dict[str, list[FileClaim]]:
+def _others(files: Iterable[str], claims: FileClaims, me: str) -> dict[str, str]:
     """Find the files that others claim, and the plan does not yet."""
     found = {file: claims.of(file) for file in files}
-    return {file: each for file, each in found.items() if each and all(one.plan_id != me for one in each)}
+    return {file: text for file, text in found.items() if text and me not in plans_of(text)}
 
 
-def _ahead(claims: Sequence[FileClaim], me: str) -> str:
-    """Name the plan whose claim is directly before that of `me`, which waits; empty where none is."""
-    own = FileClaim(me, waits=True)
-    place = claims.index(own) if own in claims else 0
-    return claims[place - 1].plan_id if place else ""
+def _before_plan(text: str, plan_id: str) -> str:
+    """Name the plan directly before another one, of whatever claim; the last one where no other is named."""
+    return (before(text, plan_id) or before(text, WAITS + plan_id)) if plan_id else last_of(text)
 
 
-def _put(unit: UnitOfWork, claims: FileClaims, file: str, after: Sequence[FileClaim]) -> None:
-    _put_text(unit, file, claims, write_claims(after))
-
-
-def _put_text(unit: UnitOfWork, file: str, claims: FileClaims, text: str) -> None:
+def _put(unit: UnitOfWork, file: str, seen: str, claim: str, where: str = "") -> None:
     head = unit.plan.head
-    name = claims_name(head.tenant, head.repo or "")
-    unit.change.claims.append(ClaimChange(name, file, claims.files.get(file, ""), text))
+    unit.change.claims.append(ClaimChange(claims_name(head.tenant, head.repo or ""), file, seen, claim, where))
 
 
 def _tell(unit: UnitOfWork, found: Overlaps, circles: Iterable[str]) -> list[dict[str, Any]]:
     """Emit that files are claimed by others, too; returns what is kept of that."""
     mode, overlaps = _mode(unit.plan.head), _listed(found, circles)
     file, others = next(iter(found.items()))
-    reason = tell_wait(file, others[-1].plan_id) if mode is Overlap.WAIT else f"{file} is claimed by {_named(others)}"
+    reason = tell_wait(file, last_of(others)) if mode is Overlap.WAIT else f"{file} is claimed by {_named(others)}"
     data = {"overlap": mode.value, "count": len(found), "overlaps": overlaps}
     unit.emit("plan.overlaps", data, reason)
     return overlaps
@@ -261,14 +258,14 @@ def _listed(found: Overlaps, circles: Iterable[str]) -> list[dict[str, Any]]:
     return [
         {
             "file": file,
-            "plans": [each.plan_id for each in others[:MOST_PLANS]],
+            "plans": plans_of(others)[:MOST_PLANS],
             **({"circle": True} if file in marked else {}),
         }
         for file, others in [*found.items()][:MOST_TOLD]
     ]
 
 
-def _named(others: Sequence[FileClaim]) -> str:
+def _named(others: str) -> str:
     """Name the plans that claim a file."""
-    more = f" and {len(others) - MOST_PLANS} more" if len(others) > MOST_PLANS else ""
-    return ", ".join(each.plan_id for each in others[:MOST_PLANS]) + more
+    beyond = count_claims(others) - MOST_PLANS
+    return ", ".join(plans_of(others)[:MOST_PLANS]) + (f" and {beyond} more" if beyond > 0 else "")

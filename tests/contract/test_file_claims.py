@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
 
+from schemas import codec
 from tasks.handlers import outcomes
-from tasks.plan.changeset import ClaimChange, claims_name
-from tasks.plan.file_claims import FileClaims
+from tasks.plan.changeset import FIRST, WHOLE, ClaimChange, claims_name
+from tasks.plan.file_claims import WAITS, FileClaims, mark_of, shorten
 from tasks.plan.snapshot import Snapshot
 from tests.support.memory_store import EPOCH_MS
 from tests.support.open_memory import OpenMemory
-from tests.support.plans import PARTITION, a_plan, a_plan_seed, a_report, a_step, plan_id
+from tests.support.plans import PARTITION, a_plan, a_report, a_step, plan_id
 from tests.support.real_store import RETENTION_S, Real
 from worker.store import clients, file_claims, functions
 from worker.store.file_claims import ClaimsAsk
@@ -31,8 +33,8 @@ class MemoryClaims(OpenMemory):
 
 class RealClaims(Real):
     def read_claims(self, *files: str, plan: str = "", deep: bool = False) -> FileClaims:
-        call = file_claims.read_call(PARTITION, ClaimsAsk("acme", "acme/shop", files, deep), plan)
-        return file_claims.decode(functions.call(self.client, *call))
+        ask = ClaimsAsk("acme", "acme/shop", files, deep)
+        return file_claims.decode(functions.call(self.client, *file_claims.read_call(PARTITION, ask, plan)), ask, plan)
 
 
 @pytest.fixture(params=["memory", "redis"])
@@ -54,6 +56,15 @@ def create(store: Any, plan: str, *files: str, overlap: str = "wait") -> str:
     """Begin a plan of one step on what the store says of its files; returns the verdict."""
     born = {"claims": store.read_claims(*files)}
     (change,) = a_plan(a_step("a", files=files), plan=plan, born=born, overlap=overlap, **WHOSE)
+    verdict: str = store.commit([Write(change)])[0]
+    return verdict
+
+
+def change_claims(store: Any, plan: str, *claims: ClaimChange) -> str:
+    """Commit that these claims of a plan change; returns the verdict."""
+    (view,) = store.begin([Ask(plan, ["a"])])
+    change = outcomes.apply(view, ())
+    change.changed, change.claims = True, [*claims]
     verdict: str = store.commit([Write(change)])[0]
     return verdict
 
@@ -111,10 +122,10 @@ def test_who_waits_for_whom_is_read_on_from_plan_to_plan(store: Any) -> None:
     create(store, TWO, A, B)
     create(store, THREE, B, C)
 
-    found = store.read_claims(C, deep=True)
+    found = store.read_claims(C, plan=ONE, deep=True)
 
-    assert found.reaches(THREE, ONE)
-    assert found.plans == {ONE: [A], TWO: [A, B], THREE: [B, C]}
+    assert found == FileClaims({C: f"?{THREE}"}, {ONE: []}, {C: THREE})
+    assert store.read_claims(C, plan=THREE, deep=True).behind == {}
 
 
 def test_an_end_counts_where_somebody_waited_for_it(store: Any) -> None:
@@ -151,13 +162,9 @@ def test_a_plan_that_expired_gives_back_what_it_left(real: RealClaims) -> None:
 
 def test_ten_thousand_files_are_claimed_and_given_back(real: RealClaims) -> None:
     files = [f"src/{number}.py" for number in range(10_000)]
-    view, _ = a_plan_seed(ONE), create(real, ONE, A)
-    claims = [ClaimChange(REPOSITORY, file, "", view.plan_id) for file in files]
-    (before,) = real.begin([Ask(ONE, ["a"])])
-    assert isinstance(before, Snapshot)
-    change = outcomes.apply(before, ())
-    change.changed, change.claims = True, claims
-    assert real.commit([Write(change)]) == ["ok"]
+    create(real, ONE, A)
+
+    assert change_claims(real, ONE, *(ClaimChange(REPOSITORY, file, "0", ONE) for file in files)) == "ok"
     assert len(real.read_claims(*files).files) == 10_000
 
     finish(real, ONE)
@@ -186,11 +193,145 @@ def test_who_is_overtaken_in_its_place_is_looked_at(store: Any) -> None:
     create(store, TWO, B, overlap="allow")
     create(store, THREE, A, B)
     due = store.members(PARTITION.timers)[THREE]
-    (view,) = store.begin([Ask(ONE, ["a"])])
-    change = outcomes.apply(view, ())
-    change.changed = True
-    change.claims = [ClaimChange(REPOSITORY, B, f"{TWO} ?{THREE}", f"{TWO} ?{ONE} ?{THREE}")]
+    seen = store.read_claims(B).mark(B)
 
-    assert store.commit([Write(change)]) == ["ok"]
+    assert change_claims(store, ONE, ClaimChange(REPOSITORY, B, seen, f"?{ONE}", THREE)) == "ok"
 
     assert store.members(PARTITION.timers)[THREE] < due
+    assert store.read_claims(B) == FileClaims({B: f"{TWO} ?{ONE} ?{THREE}"})
+
+
+def test_a_plan_waits_for_a_file_no_more_only_where_nobody_is_before_it(store: Any) -> None:
+    create(store, ONE, A)
+    create(store, TWO, A)
+    create(store, THREE, A)
+
+    assert change_claims(store, TWO, ClaimChange(REPOSITORY, A, "", TWO, FIRST)) == "claimed"
+    finish(store, ONE)
+    assert change_claims(store, TWO, ClaimChange(REPOSITORY, A, "", TWO, FIRST)) == "ok"
+
+    assert store.read_claims(A) == FileClaims({A: f"{TWO} ?{THREE}"})
+    assert store.read_claims(plan=TWO).plans == {TWO: []}
+
+
+@pytest.mark.parametrize("overlap", ["allow", "wait"])
+def test_of_many_claims_on_a_file_a_plan_is_given_the_few_that_matter(store: Any, overlap: str) -> None:
+    plans = [plan_id(number) for number in range(1, 13)]
+    wait = "?" * (overlap == "wait")
+    for plan in plans:
+        create(store, plan, A, overlap=overlap)
+    first = " ".join([ONE, *(wait + plan for plan in plans[1:5])])
+    last = wait + plans[-1]
+
+    assert store.read_claims(A).files == {A: f"{first} +6 {last}"}
+    of_eighth = store.read_claims(A, plan=plans[7]).files
+    assert of_eighth == {A: f"{first} +1 {wait}{plans[6]} {wait}{plans[7]} +3 {last}"}
+    own = store.read_claims(plan=plans[7])
+    assert own.files == ({A: f"+6 ?{plans[6]} ?{plans[7]} +4"} if wait else {})
+    assert own.plans == {plans[7]: [A] if wait else []}
+
+
+def test_claims_are_shortened_alike_by_the_server_and_for_a_log(real: RealClaims) -> None:
+    drawn = Random(7)
+    plans = [plan_id(number) for number in range(1, 16)]
+    for plan in plans:
+        real.client.hset(PARTITION.plan(plan).plan, "state", "READY")
+        real.client.hset(PARTITION.claims, plan, f"{REPOSITORY}\t\n\t{A}")
+    for _ in range(200):
+        claims = [drawn.choice(["", "?"]) + plan for plan in drawn.sample(plans, drawn.randrange(1, 16))]
+        me, text = drawn.choice(plans), " ".join(claims)
+        real.client.hset(PARTITION.claims_of(REPOSITORY), A, text)
+
+        assert real.read_claims(A, plan=me).files == {A: shorten(text, me)}
+        assert real.read_claims(plan=me).files == {A: shorten(text, me, 0)}
+        assert real.read_claims(A).mark(A) == mark_of(text)
+
+
+def test_what_another_live_plan_of_a_file_costs_does_not_grow(real: RealClaims) -> None:
+    """The bytes that are read for it, sent for it, and kept of it in its log."""
+    sizes: list[tuple[int, int, int]] = []
+    for number in range(1, 41):
+        plan = plan_id(number)
+        ask = ClaimsAsk("acme", "acme/shop", (A, B))
+        found = functions.call(real.client, *file_claims.read_call(PARTITION, ask))
+        born = {"claims": file_claims.decode(found)}
+        (change,) = a_plan(a_step("a", files=[A, B]), plan=plan, born=born, overlap="wait", **WHOSE)
+        sent = PlanStore(real.client, PARTITION, "me", RETENTION_S, real.commits).commit_call(Write(change))
+        assert real.commit([Write(change)]) == ["ok"]
+        sizes.append((len(codec.dumps([*map(repr, found)])), len(repr(sent)), len(change.log)))
+
+    for of_tenth, of_last in zip(sizes[9], sizes[-1], strict=True):
+        assert of_last <= of_tenth + 10  # digits
+
+
+@pytest.mark.parametrize("asks", [plan_id(9), ""])
+def test_of_many_claims_those_are_given_back_that_a_plan_would_wait_for(real: RealClaims, asks: str) -> None:
+    plans = [plan_id(number) for number in range(1, 13)]
+    for plan in plans:
+        create(real, plan, A)
+    met = plans[6:8] if asks else [*plans[:6], *plans[10:]]  # before it; the first and the last ones
+    for plan in met:
+        real.client.delete(PARTITION.plan(plan).plan)
+
+    found = real.read_claims(plan=asks) if asks else real.read_claims(A)
+
+    left = [plan for plan in plans if plan not in met]
+    claims = " ".join([WAITS * (plan != ONE) + plan for plan in left])
+    assert found.files == {A: shorten(claims, asks, 0 if asks else 5)}
+    assert real.client.hget(PARTITION.claims_of(REPOSITORY), A) == claims.encode()
+
+
+def test_plans_that_wait_for_nothing_are_not_followed(real: RealClaims) -> None:
+    many = [f"src/{number}.py" for number in range(500)]
+    create(real, ONE, A, *many)
+    create(real, TWO, A, overlap="allow")
+    create(real, THREE, A)
+
+    ask = ClaimsAsk("acme", "acme/shop", (A,), deep=True)
+    files, plans = functions.call(real.client, *file_claims.read_call(PARTITION, ask))
+
+    assert [name.decode() for name in files[::3]] == [A]
+    assert plans == [ONE.encode(), [], TWO.encode(), [], THREE.encode(), [A.encode()]]
+
+
+def test_what_a_plan_of_an_older_version_waits_for_is_known_all_the_same(real: RealClaims) -> None:
+    create(real, ONE, A)
+    create(real, TWO, A, B)
+    create(real, THREE, C)
+    real.client.hset(PARTITION.claims, TWO, f"{REPOSITORY}\n{A}\n{B}")  # as it wrote it
+    assert change_claims(real, THREE, ClaimChange(REPOSITORY, B, real.read_claims(B).mark(B), f"?{THREE}")) == "ok"
+
+    assert real.read_claims(C, plan=ONE, deep=True).behind == {C: THREE}
+    finish(real, ONE)
+    assert real.read_claims(plan=TWO).files == {A: f"?{TWO}", B: f"?{TWO} +1"}
+
+
+def test_a_commit_that_sends_all_claims_on_a_file_is_taken(real: RealClaims) -> None:
+    """As workers of the version before this layout lay it out."""
+    create(real, ONE, A)
+    born = {"claims": real.read_claims(A, B)}
+    (change,) = a_plan(a_step("a", files=[A, B]), plan=TWO, born=born, overlap="wait", **WHOSE)
+    store = PlanStore(real.client, PARTITION, "me", RETENTION_S, real.commits)
+    rows = [ClaimChange(REPOSITORY, A, ONE, f"{ONE} ?{TWO}", WHOLE), ClaimChange(REPOSITORY, B, "", f"?{TWO}", WHOLE)]
+
+    def as_before(*claims: ClaimChange) -> list[Any]:
+        change.claims = [*claims]
+        call = [*store.commit_call(Write(change))]
+        call[1] = "planner_commit_6"
+        wholes = [place for place, word in enumerate(call) if word == WHOLE]
+        assert len(wholes) == len(claims)
+        return [word for place, word in enumerate(call) if place not in wholes]
+
+    stale = rows[0]._replace(seen=f"{ONE} {THREE}")
+    assert real.client.execute_command(*as_before(stale, rows[1])) == b"claimed"
+    assert isinstance(real.client.execute_command(*as_before(*rows)), int)
+
+    assert real.read_claims(A, B) == FileClaims({A: f"{ONE} ?{TWO}", B: f"?{TWO}"})
+    assert real.read_claims(plan=TWO).plans == {TWO: [A, B]}
+    told = real.client.execute_command(
+        *("FCALL", "planner_read_claims_1", 2, PARTITION.timers, PARTITION.claims_of(REPOSITORY), TWO, 1)
+    )
+    assert told == [
+        [A.encode(), f"{ONE} ?{TWO}".encode(), B.encode(), f"?{TWO}".encode()],
+        [TWO.encode(), [A.encode(), B.encode()], ONE.encode(), []],
+    ]

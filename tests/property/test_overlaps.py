@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from schemas.step import PlannedStep
-from tasks.plan.file_claims import FileClaim
+from tasks.plan.file_claims import before, plans_of
 from tasks.policy import expansion
 from tests.support.overlapping import FILES, Neighbours
 from tests.support.plans import Running, a_step
@@ -91,26 +91,23 @@ class AnyNeighbours(RuleBasedStateMachine):
     @invariant()
     def claims_are_those_of_live_plans(self) -> None:
         claims, live = self.here.claims(), self.here.live
-        assert {plan for file in self.here.claimed for plan, _ in claims.of(file)} <= live.keys()
+        assert {plan for file in self.here.claimed for plan in plans_of(claims.of(file))} <= live.keys()
         for name, plan in live.items():
             may_patch = {file for facts in plan.facts.values() for file in facts["allowed_files"]}
-            assert {file for file in FILES if any(each.plan_id == name for each in claims.of(file))} == may_patch
+            assert {file for file in FILES if name in plans_of(claims.of(file))} == may_patch
 
     @invariant()
     def nobody_waits_in_a_circle(self) -> None:
         claims = self.here.claims()
-        assert [name for name in self.here.live if claims.reaches(name, name)] == []
+        assert [name for name in self.here.live if name in claims.waiting_for(name)] == []
 
     @invariant()
     def who_waits_is_told_and_who_need_not_goes_on(self) -> None:
         self.here.sweep()
         claims = self.here.claims()
         for name, plan in self.here.live.items():
-            own = FileClaim(name, waits=True)
-            for file, before in plan.record.file_waits.values():
-                found = claims.of(file)
-                assert found[found.index(own) - 1].plan_id == before
-                assert found.index(own) > 0
+            for file, plan_before in plan.record.file_waits.values():
+                assert before(claims.of(file), f"?{name}") == plan_before != ""
             if "" in plan.record.file_waits:
                 assert not plan.active
                 assert plan.state == "READY"

@@ -13,9 +13,9 @@ from schemas import codec
 from schemas.times import DAY_MS
 from tasks.base.series import series_name
 from tasks.handlers.bulk_commands import find_paused_queues, find_probe, find_standing
-from tasks.plan.changeset import Changeset, KeptChange, claims_name
+from tasks.plan.changeset import FIRST, WHOLE, Changeset, ClaimChange, KeptChange, claims_name
 from tasks.plan.end_sum import EndSum
-from tasks.plan.file_claims import FileClaims, read_claims, write_claims
+from tasks.plan.file_claims import FileClaims, mark_of, plan_of
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.snapshot import Grant, Lease, Snapshot, StandingCommand
 from tasks.record.held_plan import HeldPlan
@@ -153,26 +153,36 @@ class MemoryStore:
         return view
 
     def claims(self, ask: ClaimsAsk, plan_id: str = "") -> FileClaims:
-        """What plans claim of a repository's files, as file_claims.lua reads it."""
+        """What plans claim of a repository's files, as a decision is given it."""
+        return self.whole_claims(ask, plan_id).short_for(plan_id, ask.files)
+
+    def whole_claims(self, ask: ClaimsAsk, plan_id: str = "") -> FileClaims:
+        """The same with everything that was read for it."""
         by_plan: dict[str, list[str]] = self.hash(self.partition.claims)
         for plan in [plan for plan in by_plan if not self._lives(plan)]:
             self.release(plan)
         claims = self.hash(self.partition.claims_of(claims_name(ask.tenant, ask.repo)))
         files: dict[str, str] = {}
-        plans = {plan_id: by_plan.get(plan_id, [])[1:]} if plan_id else {}
+        plans = {plan_id: self._waits_of(plan_id)} if plan_id else {}
         open_files = [*ask.files, *plans.get(plan_id, ())]
         while open_files:
             file = open_files.pop(0)
             if file in files or file not in claims:
                 continue
             files[file] = claims[file]
-            for each in read_claims(claims[file]) if ask.deep else ():
-                if each.plan_id not in plans:
-                    plans[each.plan_id] = by_plan.get(each.plan_id, [])[1:]
-                    open_files += plans[each.plan_id]
+            for plan in map(plan_of, claims[file].split()) if ask.deep else ():
+                if plan not in plans:
+                    plans[plan] = self._waits_of(plan)
+                    open_files += plans[plan]
         if ask.deep and "" in claims:
             files[""] = claims[""]
-        return FileClaims(files, plans, frozenset(ask.files), ask.deep)
+        return FileClaims(files, plans, asked=frozenset(ask.files), deep=ask.deep)
+
+    def _waits_of(self, plan_id: str) -> list[str]:
+        """The files that a plan waits for."""
+        name, *files = self.hash(self.partition.claims).get(plan_id, [""])
+        claims = self.hash(self.partition.claims_of(name))
+        return [file for file in files if f"?{plan_id}" in claims.get(file, "").split()]
 
     def _lives(self, plan_id: str) -> bool:
         state = self.keys.get(self.partition.plan(plan_id).plan, {}).get("state", b"REJECTED")
@@ -184,19 +194,22 @@ class MemoryStore:
         name, *files = by_plan.pop(plan_id, [""])
         claims, woken = self.hash(self.partition.claims_of(name)), False
         for file in files:
-            known = read_claims(claims.get(file, ""))
-            place = next((n for n, each in enumerate(known) if each.plan_id == plan_id), len(known))
-            for behind in known[place + 1 : place + 2]:
-                if behind.waits:
-                    self.hash(self.partition.timers)[behind.plan_id] = self.now
-                    woken = True
-            claims[file] = write_claims(each for each in known if each.plan_id != plan_id)
+            known = claims.get(file, "").split()
+            woken = self._wake_behind(known, plan_id) or woken
+            claims[file] = " ".join(each for each in known if plan_of(each) != plan_id)
             if not claims[file]:
                 del claims[file]
         if not claims.keys() - {""}:
             claims.clear()
         elif woken:
             claims[""] = str(int(claims.get("", 0)) + 1)
+
+    def _wake_behind(self, claims: list[str], plan_id: str) -> bool:
+        """Have the plan looked at that waits directly behind another one, if one does."""
+        place = [plan_of(each) for each in claims].index(plan_id)
+        waiting = [plan_of(each) for each in claims[place + 1 : place + 2] if each.startswith("?")]
+        self.hash(self.partition.timers).update(dict.fromkeys(waiting, self.now))
+        return bool(waiting)
 
     def held(self, plan_id: str) -> HeldPlan:
         """The keys of a plan that are its own."""
@@ -220,10 +233,7 @@ class MemoryStore:
             return "stale" if version else "gone"
         if self._rests_on_what_changed(change):
             return "stale"
-        claimed = [
-            (self.hash(self.partition.claims_of(one.repository)).get(one.file, ""), one) for one in change.claims
-        ]
-        if any(is_now != one.seen for is_now, one in claimed):
+        if any(self._is_claimed(change.plan_id, one) for one in change.claims):
             return "claimed"
         queues = Counter(self.partition.steps(one.attempt.queue) for one in change.dispatches)
         if full := next((queue for queue, added in queues.items() if self._has_no_room(queue, added)), None):
@@ -319,16 +329,27 @@ class MemoryStore:
             sums[name] = " ".join(f"{what}={figure}" for what, figure in added.items()).encode()
 
     def _write_claims(self, change: Changeset) -> None:
+        me = change.plan_id
         for one in change.claims:
-            self.hash(self.partition.claims_of(one.repository))[one.file] = one.claims
-            own = self.hash(self.partition.claims).setdefault(change.plan_id, [one.repository])
+            claims = self.hash(self.partition.claims_of(one.repository))
+            known = [] if one.where == WHOLE else claims.get(one.file, "").split()
+            plans = [plan_of(each) for each in known]
+            if me in plans:
+                known[plans.index(me)] = one.claim
+            else:
+                known.insert(plans.index(one.where) if one.where in plans else len(plans), one.claim)
+            claims[one.file] = " ".join(known)
+            own = self.hash(self.partition.claims).setdefault(me, [one.repository])
             if one.file and one.file not in own[1:]:
                 own.append(one.file)
-                known = read_claims(one.claims)
-                place = next(n for n, each in enumerate(known) if each.plan_id == change.plan_id)
-                for behind in known[place + 1 : place + 2]:
-                    if behind.waits:
-                        self.hash(self.partition.timers)[behind.plan_id] = self.now
+                self._wake_behind(known, me)
+
+    def _is_claimed(self, plan_id: str, one: ClaimChange) -> bool:
+        """Whether others have claimed or given back a file since that was decided."""
+        claims = self.hash(self.partition.claims_of(one.repository)).get(one.file, "")
+        if one.where == FIRST:
+            return plan_of(claims.partition(" ")[0]) != plan_id
+        return one.seen != (claims if one.where == WHOLE else mark_of(claims))
 
     def _write_beside(self, k: PlanKeys, change: Changeset) -> None:
         if change.expected == 0:

@@ -95,7 +95,7 @@ class Neighbours:
 
     def claims(self) -> FileClaims:
         """All that is claimed, and by whom."""
-        return self.store.claims(ClaimsAsk("acme", REPO, FILES, deep=True))
+        return self.store.whole_claims(ClaimsAsk("acme", REPO, FILES, deep=True))
 
     @property
     def claimed(self) -> dict[str, str]:

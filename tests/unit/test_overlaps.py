@@ -10,7 +10,6 @@ from schemas import codec
 from schemas.goal import Goal
 from schemas.stored import PlanRecord
 from tasks.base.policy_text import read_policy
-from tasks.plan.file_claims import FileClaim, FileClaims, read_claims, write_claims
 from tasks.policy import expansion
 from tasks.policy.overlaps import LOOK_MS
 from tasks.rules import budget
@@ -35,23 +34,6 @@ def events(plan: Running, what: str) -> list[dict[str, Any]]:
 
 def waits(plan: Running) -> dict[str, list[str]]:
     return plan.record.file_waits
-
-
-def test_claims_are_written_as_they_are_read() -> None:
-    claims = [FileClaim(plan_id(1)), FileClaim(plan_id(2), waits=True)]
-
-    assert read_claims(write_claims(claims)) == claims
-    assert write_claims(claims) == f"{plan_id(1)} ?{plan_id(2)}"
-    assert read_claims("") == []
-
-
-def test_a_plan_reaches_what_it_waits_for_and_what_that_waits_for() -> None:
-    one, two, three = map(plan_id, (1, 2, 3))
-    claims = FileClaims({A: f"{one} ?{two}", B: f"{two} ?{three}", C: one}, {one: [A, C], two: [A, B], three: [B]})
-
-    assert claims.reaches(three, one)
-    assert claims.reaches(two, one)
-    assert not claims.reaches(one, three)
 
 
 def test_a_plan_claims_what_its_steps_may_patch_until_it_ends(here: Neighbours) -> None:

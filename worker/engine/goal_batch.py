@@ -26,7 +26,6 @@ from schemas.goal import Goal
 from schemas.traceparent import read_traceparent
 from tasks.handlers.goals import PlanSeed
 from tasks.plan.changeset import Changeset, claims_name
-from tasks.plan.file_claims import FileClaims
 from tasks.plan.snapshot import Grant
 from worker.engine.admission import Admission, fresh_plan_id
 from worker.engine.goal_answer import GoalAnswer, count_calls
@@ -178,19 +177,20 @@ class GoalBatch:
         """Decide about each goal; the next one finds what it takes of a day budget taken, and its files claimed."""
         prepared: list[Changeset | None] = []
         left: dict[tuple[int, str], Grant] = {}
-        claimed: dict[tuple[int, str], dict[str, str]] = {}
+        claimed: dict[tuple[int, str], dict[str, tuple[str, str]]] = {}  # file -> its claims, and their mark
         for new, seed in admitted:
             place = new.partition.number
             grants = {scope: left.get((place, scope), grant) for scope, grant in seed.grants.items()}
             repository = (place, claims_name(new.goal.tenant, new.goal.context.repo or ""))
-            claims = seed.claims and FileClaims({**seed.claims.files, **claimed.get(repository, {})})
+            claims = seed.claims and seed.claims.updated(claimed.get(repository, {}))
             changeset = None
             with suppress(Exception):  # it is tried alone, and what fails there is told and counted against it
                 changeset = self.creation.prepare(replace(seed, grants=grants, claims=claims), new.goal)
             for scope, used in changeset.taken.items() if changeset else ():
                 left[place, scope] = grants[scope]._replace(left=grants[scope].left - used)
-            for one in changeset.claims if changeset else ():
-                claimed.setdefault(repository, {})[one.file] = one.claims
+            if changeset and claims:
+                joined = {one.file: claims.joined(one.file, one.claim) for one in changeset.claims}
+                claimed.setdefault(repository, {}).update(joined)
             prepared.append(changeset)
             if threading.current_thread() is not threading.main_thread():
                 time.sleep(0)  # beside a pool of one slot, whose own thread applies outcomes

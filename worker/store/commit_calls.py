@@ -18,7 +18,7 @@ from worker.store.keys import Partition, list_name
 
 EVENTS_CAP = 200_000  # of a partition; event_keeper.py cuts by age and bytes
 MAX_QUEUE = 10_000  # specs; more stay in their plans until a place is free
-SECTION_SIZES = (2, 2, 2, 2, 1, 5, 8, 1, 1, 2, 2, 2, 2, 3, 4, 1, 5, 2, 4, 2, 2)  # as SECTIONS in commit.lua
+SECTION_SIZES = (2, 2, 2, 2, 1, 5, 8, 1, 1, 2, 2, 2, 2, 3, 4, 1, 5, 2, 5, 2, 2)  # as SECTIONS in commit.lua
 NO_WAKE = "-"  # where the plan's timer stays
 
 

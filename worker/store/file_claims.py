@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from schemas import codec
@@ -20,7 +21,7 @@ OVERLAPS = NOTE + overlaps.NOTE  # the field of a plan's steps in which they are
 class ClaimsAsk(NamedTuple):
     """Of which files claims are to be read, beside those of the plan that asks.
 
-    With `deep` those of every plan are that is met on the way, so that all is known who waits for whom.
+    With `deep` so are those that any plan waits for that is met on the way: it is known then who waits for whom.
     """
 
     tenant: str
@@ -49,14 +50,20 @@ def read_overlaps(note: bytes | None) -> tuple[OverlapView, ...]:
     )
 
 
-def decode(reply: Any, ask: ClaimsAsk | None = None) -> FileClaims:
-    """Decode the reply to it; without `ask` all that matters was asked for."""
+def decode(reply: Any, ask: ClaimsAsk | None = None, plan_id: str = "") -> FileClaims:
+    """Decode the reply to it, for the plan that asked; without `ask` all that matters was asked for."""
     files, plans = reply
-    return FileClaims(
-        {file.decode(): claims.decode() for file, claims in zip(files[::2], files[1::2], strict=True)},
+    names = [file.decode() for file in files[::3]]
+    found = FileClaims(
+        {name: claims.decode() for name, claims in zip(names, files[1::3], strict=True)},
         {
             plan.decode(): [file.decode() for file in theirs]
             for plan, theirs in zip(plans[::2], plans[1::2], strict=True)
         },
-        *((frozenset(ask.files), ask.deep) if ask else ()),
+        is_short=not (ask and ask.deep),
+        marks={name: mark.decode() for name, mark in zip(names, files[2::3], strict=True)},
     )
+    if ask is None:
+        return found
+    found = replace(found, asked=frozenset(ask.files), deep=ask.deep)
+    return found.short_for(plan_id, ask.files) if ask.deep else found

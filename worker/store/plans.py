@@ -205,7 +205,7 @@ class PlanTalk(functions.Talk):
             try:
                 plan = self._whole(ask, reply) if reply[1] == b"whole" else self._part(ask, reply)
                 if claims is not None and isinstance(plan, Snapshot):
-                    plan.claims = file_claims.decode(claims, ask.claims)
+                    plan.claims = file_claims.decode(claims, ask.claims, ask.plan_id)
                 begun.append(plan)
             except (ValueError, TypeError, KeyError) as error:
                 begun.append(UnreadablePlan(f"{type(error).__name__}: {error}"))

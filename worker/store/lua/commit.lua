@@ -32,7 +32,7 @@ local SECTIONS = {
   5, -- 17 kept: place, field, value ('' drops it), how many fields there are at most, or of what is dropped the plan
      --          that has put it (a number where that does not matter), seconds kept
   2, -- 18 sum: series, figures                             of a plan that ends: what it adds to the sums; see sums.lua
-  4, -- 19 claim: place, file, its claims when it was decided, its claims from now on
+  5, -- 19 claim: place, file, what it rests on, claim, where it goes; see file_claims.lua
   2, -- 20 failure: series, failure                         what the breaker of a repository counts; see failures.lua
   2, -- 21 probe: series, news                              what became of the step that it let through
 }
@@ -91,7 +91,7 @@ local function parse(keys, args)
     args[i] = keys[tonumber(args[i])]
     if not args[i] then return nil, 'kept: no such place' end
   end
-  for i = first[19], first[20] - 1, 4 do
+  for i = first[19], first[20] - 1, OF_CLAIM do
     args[i] = keys[tonumber(args[i])]
     if not args[i] then return nil, 'claim: no such place' end
   end
@@ -134,14 +134,6 @@ local function full_queue(args, first)
   end
 end
 
--- Whether others have claimed or given back a file since a decision that rests on who claims it.
-local function is_claimed(args, first)
-  for i = first[19], first[20] - 1, 4 do
-    if (redis.call('HGET', args[i], args[i + 1]) or '') ~= args[i + 2] then return true end
-  end
-  return false
-end
-
 -- Why nothing may be written: another worker was faster with what this decision rests on, or there is no room.
 local function refusal(keys, args, first, today)
   local version = redis.call('HGET', keys[1], 'version')
@@ -158,7 +150,7 @@ local function refusal(keys, args, first, today)
       return 'stale'
     end
   end
-  if is_claimed(args, first) then return 'claimed' end
+  if is_claimed(args[1], args, first[19], first[20] - 1) then return 'claimed' end
   local full = full_queue(args, first)
   return full and 'full ' .. full
 end
@@ -344,7 +336,7 @@ local function commit(keys, args)
   start_attempts(keys, args, first, entries)
   set_timer(keys, args)
   tell(keys, args, first)
-  claim_files(keys[8], args[1], args[5], args, first[19], first[20] - 1)
+  if changed then claim_files(keys[8], args[1], args[5], args, first[19], first[20] - 1) end
   if args[6] ~= '0' then end_plan(keys[1], keys[8], keys[13], args[1], args[13], args[5], args[6]) end
   take_grants(keys, args, first, today)
   remember(args, first)
@@ -355,54 +347,11 @@ local function commit(keys, args)
   return number, entries
 end
 
--- Lays out the arguments of an older layout as the newest one has them, which has more sections.
-local function fill_sections(args, known)
-  for i = known + 1, #SECTIONS do table.insert(args, FIRST_COUNT + i - 1, '0') end
-end
-
 -- The newest layout: where specs were added, {number, entry, ...} in their order.
-local function commit_6(keys, args)
+local function commit_7(keys, args)
   local number, entries = commit(keys, args)
   if entries and #entries > 0 then return {number, unpack(entries)} end
   return number
 end
 
--- The layout before files were claimed.
-local function commit_5(keys, args)
-  fill_sections(args, 18)
-  return commit_6(keys, args)
-end
-
--- The layout before plans remembered anything for each other, and before their ends were summed.
-local function commit_4(keys, args)
-  fill_sections(args, 16)
-  return commit_6(keys, args)
-end
-
--- The reply before it named the entries of the specs.
-local function commit_3(keys, args)
-  fill_sections(args, 16)
-  local number = commit(keys, args)
-  return number
-end
-
--- The layout before there were lists. Whoever commits so does not say in which the plan is: a sweep finds out.
-local function commit_2(keys, args)
-  fill_sections(args, 15)
-  local number = commit(keys, args)
-  if type(number) == 'number' then redis.call('ZADD', keys[10] .. ':unlisted', 0, args[1]) end
-  return number
-end
-
--- The layout before there was anything to recall.
-local function commit_1(keys, args)
-  table.insert(args, FIRST_COUNT + 14, '0')
-  return commit_2(keys, args)
-end
-
-redis.register_function{function_name = 'planner_commit_1', callback = commit_1, flags = {'allow-oom'}}
-redis.register_function{function_name = 'planner_commit_2', callback = commit_2, flags = {'allow-oom'}}
-redis.register_function{function_name = 'planner_commit_3', callback = commit_3, flags = {'allow-oom'}}
-redis.register_function{function_name = 'planner_commit_4', callback = commit_4, flags = {'allow-oom'}}
-redis.register_function{function_name = 'planner_commit_5', callback = commit_5, flags = {'allow-oom'}}
-redis.register_function{function_name = 'planner_commit_6', callback = commit_6, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_commit_7', callback = commit_7, flags = {'allow-oom'}}

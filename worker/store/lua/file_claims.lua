@@ -1,42 +1,53 @@
 -- Which plans claim which files of a repository, and who waits for whom: see tasks/plan/file_claims.py. The keys are no
 -- arguments where few plans need them; they lie beside the timers:
--- planner:{p}:claims              hash    <plan> -> the name of its repository's claims and its files, a line each
--- planner:{p}:claims:<repository> hash    <file> -> the plans that claim it in their order, spaced, '?' before one that
---                                         waits; '' -> how often it changed who waits for whom
-local WAITS = '?'
+-- planner:{p}:claims              hash    <plan> -> the name of its repository's claims, a tab behind it, and its files, a
+--                                         line each, a tab before one that it waits for; older versions wrote no tabs
+-- planner:{p}:claims:<repository> hash    <file> -> the claims on it (claims_text.lua); '' -> how often it changed who
+--                                         waits for whom
 local FILES_AT_ONCE = 2000 -- arguments of one command
 local ENDS = {COMPLETED = true, HALTED = true, REJECTED = true}
+local OF_CLAIM = 5               -- fields of a claim in a commit
+local WHOLE, FIRST = '=', '^'    -- where a claim goes: instead of all on the file; where it is, before all others
 
 local function claims_beside(timers)
   return string.sub(timers, 1, -7) .. 'claims' -- without 'timers'
 end
 
--- The key of the repository, and the files, that a plan claims; nothing where it claims none.
+-- The key of the repository, and the files, that a plan claims, with what it waits for among them; nothing where it claims
+-- none.
 local function files_of(claims, id)
   local known = redis.call('HGET', claims, id)
-  if not known then return nil, {} end
-  local key, files
+  if not known then return nil, {}, {} end
+  local key, files, waits
   for line in string.gmatch(known, '[^\n]+') do
-    if key then files[#files + 1] = line else key, files = claims .. ':' .. line, {} end
-  end
-  return key, files
-end
-
--- The claims on a file without those of a plan, and the plan that waited for it first, if one did.
-local function without(value, id)
-  local left, follows, woken = {}, false, nil
-  for word in string.gmatch(value, '%S+') do
-    local waits = string.sub(word, 1, 1) == WAITS
-    local plan = waits and string.sub(word, 2) or word
-    if plan == id then
-      follows = true
+    if not key then
+      key, files, waits = claims .. ':' .. string.match(line, '^%S+'), {}, {}
+    elseif string.sub(line, 1, 1) == '\t' then
+      local file = string.sub(line, 2)
+      files[#files + 1], waits[file] = file, true
     else
-      if follows and waits then woken = plan end
-      follows = false
-      left[#left + 1] = word
+      files[#files + 1] = line
     end
   end
-  return table.concat(left, ' '), woken
+  return key, files, waits
+end
+
+-- The files that a plan waits for, in the order in which it claimed them. Where an older version wrote which it claims, they
+-- are looked for among these.
+local function waits_of(claims, id)
+  local known, found = redis.call('HGET', claims, id), {}
+  if known and string.find(known, '^%S+\t') then
+    for file in string.gmatch(known, '\n\t([^\n]+)') do found[#found + 1] = file end
+    return found
+  end
+  local key, files = files_of(claims, id)
+  for from = 1, #files, FILES_AT_ONCE do
+    local upto = math.min(from + FILES_AT_ONCE - 1, #files)
+    for n, value in ipairs(redis.call('HMGET', key, unpack(files, from, upto))) do
+      if value and string.find(value, WAITS .. id, 1, true) then found[#found + 1] = files[from + n - 1] end
+    end
+  end
+  return found
 end
 
 -- Gives back what a plan claims, and has the plans looked at that waited directly behind it.
@@ -50,8 +61,7 @@ local function release_files(timers, id, now)
     local upto, free, held = math.min(from + FILES_AT_ONCE - 1, #files), {}, {}
     local values = redis.call('HMGET', key, unpack(files, from, upto))
     for i = from, upto do
-      local value = values[i - from + 1]
-      local left, next_plan = without(value or '', id)
+      local left, next_plan = without(values[i - from + 1] or '', id)
       if left == '' then
         free[#free + 1] = files[i]
       else
@@ -73,86 +83,133 @@ local function release_files(timers, id, now)
   return #files
 end
 
--- Writes the claims of a plan: at from..upto of args are rows of key, file, its claims when that was decided, its claims
--- from now on.
+-- Whether others have claimed or given back a file since a decision that rests on who claims it. At from..upto of args are
+-- rows of key, file, what of its claims the decision rests on, the plan's claim from now on, where it goes: before that of
+-- the plan named, at the end for ''; or WHOLE: both are all claims on the file; or FIRST. The claims that are there take the
+-- place of what was seen of them: to read many once more costs as much as all the rest.
+local function is_claimed(id, args, from, upto)
+  for i = from, upto, OF_CLAIM do
+    local value, seen, where = redis.call('HGET', args[i], args[i + 1]) or '', args[i + 2], args[i + 4]
+    if where == WHOLE then
+      if value ~= seen then return true end
+    elseif where == FIRST then
+      if claim_of(value, id) ~= 1 then return true end
+    elseif mark_of(value) ~= seen or (where ~= '' and not claim_of(value, where)) then
+      return true
+    end
+    args[i + 2] = value
+  end
+  return false
+end
+
+-- Writes the claims of a plan, which stand as rows at from..upto of args, as `is_claimed` left them.
 local function claim_files(timers, id, now, args, from, upto)
   if from > upto then return end
   local claims = claims_beside(timers)
-  local _, files = files_of(claims, id)
-  local known = {}
+  local _, files, waits = files_of(claims, id)
+  local known, written = {}, {}
   for _, file in ipairs(files) do known[file] = true end
-  for i = from, upto, 4 do
-    local file = args[i + 1]
-    redis.call('HSET', args[i], file, args[i + 3])
-    if file ~= '' and not known[file] then
-      known[file] = true
-      files[#files + 1] = file
-      local _, behind = without(args[i + 3], id)
-      if behind then redis.call('ZADD', timers, now, behind) end -- it is told that it waits for another plan now
+  for i = from, upto, OF_CLAIM do
+    local key, file, claim, value, ends = args[i], args[i + 1], args[i + 3], nil, nil
+    if args[i + 4] == WHOLE then
+      value = claim
+      local from, upto = claim_of(value, id)
+      if from then claim, ends = string.sub(value, from, upto), upto end
+    else
+      value, ends = put_claim(written[file] or args[i + 2], id, claim, args[i + 4], known[file])
+    end
+    written[file] = value
+    redis.call('HSET', key, file, value)
+    if ends then
+      waits[file] = string.sub(claim, 1, 1) == WAITS
+      if not known[file] then
+        known[file] = true
+        files[#files + 1] = file
+        local behind = follower_of(value, ends)
+        if behind then redis.call('ZADD', timers, now, behind) end -- it is told that it waits for another plan now
+      end
     end
   end
+  for n, file in ipairs(files) do
+    if waits[file] then files[n] = '\t' .. file end
+  end
   local name = string.sub(args[from], #claims + 2)
-  redis.call('HSET', claims, id, name .. '\n' .. table.concat(files, '\n'))
+  redis.call('HSET', claims, id, name .. '\t\n' .. table.concat(files, '\n'))
 end
 
--- KEYS 1 timers, 2 the repository's claims | ARGV 1 plan id ('' for one that is yet to be), 2 1 to read on from each plan
--- that claims a file to all that this plan claims, else 0, 3.. files
--- Gives back what plans have left that are not there any more. Returns {{file, claims, ...}, {plan, its files, ...}}: the
--- claims on the files named and on those of the plan, and where that is asked for on those of the plans that were met
-local function read_claims(keys, args)
-  local timers, key = keys[1], keys[2]
+-- Reads claims for a plan: those on the files named, and on its own; of these `is_short` leaves out what it does not wait
+-- for. Gives back what plans have left that are not there any more, as far as it meets them: who waits meets the one before.
+local function read_claims(keys, args, is_short)
+  local timers, key, me, deep = keys[1], keys[2], args[1], args[2] == '1'
   local claims, prefix = claims_beside(timers), string.sub(timers, 1, -7)
-  local files, plans, seen, alive = {}, {}, {}, {}
-  local queue = {}
+  local files, plans, seen, alive, looked, queue = {}, {}, {}, {}, {}, {}
   for i = 3, #args do queue[i - 2] = args[i] end
-  local function add_plan(id)
-    local _, theirs = files_of(claims, id)
+  local asked = #queue
+  local function add_plan(id, theirs)
+    looked[id] = true
     plans[#plans + 1], plans[#plans + 2] = id, theirs
     for _, file in ipairs(theirs) do queue[#queue + 1] = file end
   end
-  local function lives(id)
-    if alive[id] == nil then
-      local state = redis.call('HGET', prefix .. 'plan:' .. id, 'state')
-      alive[id] = state ~= false and not ENDS[state]
-      if not alive[id] then release_files(timers, id, now_ms()) end
-    end
-    return alive[id]
-  end
-  local looked = {[args[1]] = true}
-  if args[1] ~= '' then add_plan(args[1]) end
-  local at = 1
-  while at <= #queue do
-    local file = queue[at]
-    at = at + 1
-    if not seen[file] then
-      seen[file] = true
-      local value = redis.call('HGET', key, file) or ''
-      local gone = false
-      for word in string.gmatch(value, '[^%s?]+') do
-        if word ~= args[1] and not lives(word) then gone = true end
-      end
-      if gone then value = redis.call('HGET', key, file) or '' end
-      if value ~= '' then files[#files + 1], files[#files + 2] = file, value end
-      if args[2] == '1' then
-        for word in string.gmatch(value, '%S+') do
-          local id = string.sub(word, 1, 1) == WAITS and string.sub(word, 2) or word
-          if not looked[id] then
-            looked[id] = true
-            add_plan(id)
-          end
+  local function release_gone(told)
+    local gone = false
+    for id in string.gmatch(told, '[^%s?]+') do
+      if id ~= me and alive[id] == nil and string.sub(id, 1, 1) ~= LEFT_OUT then
+        local state = redis.call('HGET', prefix .. 'plan:' .. id, 'state')
+        alive[id] = state ~= false and not ENDS[state]
+        if not alive[id] then
+          release_files(timers, id, now_ms())
+          gone = true
         end
       end
     end
+    return gone
   end
-  local count = args[2] == '1' and redis.call('HGET', key, '')
-  if count then files[#files + 1], files[#files + 2] = '', count end
+  if me ~= '' then
+    local _, own = files_of(claims, me)
+    add_plan(me, is_short and waits_of(claims, me) or own)
+  end
+  local at = 1
+  while at <= #queue do
+    local file = queue[at]
+    if not seen[file] then
+      seen[file] = true
+      local value, told
+      repeat
+        value = redis.call('HGET', key, file) or ''
+        told = (is_short and not deep) and shorten(value, me, at <= asked and SHOWN or 0) or value
+      until not release_gone(told)
+      if value ~= '' then
+        files[#files + 1], files[#files + 2] = file, told
+        if is_short then files[#files + 1] = mark_of(value) end
+      end
+      for id in string.gmatch(deep and value or '', '[^%s?]+') do
+        if not looked[id] then add_plan(id, waits_of(claims, id)) end
+      end
+    end
+    at = at + 1
+  end
+  local count = deep and redis.call('HGET', key, '')
+  if count then
+    files[#files + 1], files[#files + 2] = '', count
+    if is_short then files[#files + 1] = count end
+  end
   return {files, plans}
 end
+
+-- KEYS 1 timers, 2 the repository's claims | ARGV 1 plan id ('' for one that is yet to be), 2 1 to read on from each plan
+-- that claims a file to all that this plan waits for, else 0, 3.. files
+-- Returns {{file, claims, mark, ...}, {plan, files, ...}}: the claims on the files named, and on those that the plan waits
+-- for, shortened unless that is read on; and what each plan that was met waits for
+local function read_claims_2(keys, args) return read_claims(keys, args, true) end
+
+-- The same before claims were shortened: {{file, claims, ...}, {plan, files, ...}} with all files of the plan itself
+local function read_claims_1(keys, args) return read_claims(keys, args, false) end
 
 -- KEYS 1 timers | ARGV 1 plan id. Returns how many files a plan gives back that is not there any more
 local function release(keys, args)
   return release_files(keys[1], args[1], now_ms())
 end
 
-redis.register_function{function_name = 'planner_read_claims_1', callback = read_claims, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_read_claims_1', callback = read_claims_1, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_read_claims_2', callback = read_claims_2, flags = {'allow-oom'}}
 redis.register_function{function_name = 'planner_release_files_1', callback = release, flags = {'allow-oom'}}
