@@ -228,7 +228,9 @@ def test_a_plan_that_waits_for_an_approval_leads_to_the_step_and_names_no_comman
 def test_lines_of_the_log_have_their_times(gateway: Gateway, planner: Planner) -> None:
     page = signed_in(gateway, Right.VIEWER).get(f"/plans/{retried(planner)}").text
 
-    lines = re.findall(r"<li id=\"log-\d+\"> *\d+  <time datetime=\"(.*?)\" title=\"(.*?)\">", page.partition('class="log"')[2])
+    lines = re.findall(
+        r"<li id=\"log-\d+\"> *\d+  <time datetime=\"(.*?)\" title=\"(.*?)\">", page.partition('class="log"')[2]
+    )
 
     assert len(lines) == 3
     assert all(title == f"{at[:10]} {at[11:23]} UTC" for at, title in lines)
