@@ -41,6 +41,7 @@ LONG_S = 60.0  # publishing goes on while the workers are exchanged
 BAD = (
     "plan unreadable",
     "decision failed",
+    "plain decision failed",
     "goal failed",
     "commit refused",
     "entry dead",

@@ -90,7 +90,15 @@ class Decisions:
         ordinary: list[Decided] = []
         for plan_id, work, plan in works:
             if isinstance(plan, HotPlan):
-                if now and (made := self._decide_plain(plan_id, work, plan, now)):
+                version = plan.record.version
+                try:
+                    made = self._decide_plain(plan_id, work, plan, now) if now else ()
+                except (FunctionsMissing, RedisConnectionError, RedisTimeoutError):  # not the plan's fault
+                    raise
+                except Exception:
+                    ordinary.append(self._leave_to_reading(plan_id, work, plan, version, now))
+                    continue
+                if made:
                     if len(calls[-1]) + len(made) > DECIDE_AT_ONCE:
                         calls.append([])
                     calls[-1] += made
@@ -103,6 +111,16 @@ class Decisions:
             talk.commit_plain([one.plain for one in some if one.plain])
         talk.commit([one.write for one in ordinary if one.write])
         return [*chain.from_iterable(calls), *ordinary]
+
+    def _leave_to_reading(self, plan_id: str, work: Work, plan: HotPlan, version: int, now: int) -> Decided:
+        """Have a plan about which a plain decision failed read anew, and decided about the general way.
+
+        What was decided about it plainly is dropped, and the copy, which may be half changed. The commit writes nothing
+        and gives the lock back; it is for the `version` that the plan had before.
+        """
+        log.exception("plain decision failed", extra=describe(plan_id, plan.record))
+        work.is_general = True
+        return Decided(plan_id, None, Write(Changeset(plan_id, version, now)))
 
     def _decide_plain(self, plan_id: str, work: Work, plan: HotPlan, now: int) -> list[Decided]:
         """Decide about reports of one plan, one after the other; the first that is not plain waits for another look."""

@@ -56,6 +56,7 @@ class Work(Struct):
     extra: frozenset[str] = frozenset()  # steps and notes that the decision turned out to need beside those
     full: frozenset[str] = frozenset()  # queues that had no room for what was decided
     claims: ClaimsAsk | None = None  # on which files the decision turned out to rest
+    is_general: bool = False  # whether no decision is plain, since one has failed
 
     @property
     def messages(self) -> list[tuple[StreamEntry | None, Any]]:
@@ -70,9 +71,13 @@ class Work(Struct):
         return [*self.reports[: self.size]]
 
     @property
+    def _has_only_reports(self) -> bool:
+        return not (self.due or self.commands or self.extra or self.full or self.claims or self.is_general)
+
+    @property
     def plain(self) -> list[PlainReport]:
         """The reports of the next decision where all are in the strict form, and there is nothing else."""
-        if self.due or self.commands or self.extra or self.full or self.claims:
+        if not self._has_only_reports:
             return []
         found = []
         for _, report in self.reports[: self.size]:
@@ -86,7 +91,7 @@ class Work(Struct):
     @property
     def needs_no_reading(self) -> bool:
         """Whether a copy of the plan is enough to decide: there are outcomes with leases, and nothing else."""
-        if self.due or self.commands or self.extra or self.full or self.claims:
+        if not self._has_only_reports:
             return False
         return not any(report.needs_lease for _, report in self.reports[: self.size])
 
