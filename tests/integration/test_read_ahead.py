@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -13,9 +13,11 @@ from tests.support.engine import a_goal, drain, plan
 from tests.support.messages import answer, report, specs
 from tests.support.stored import P0, state, stats, waiting
 from worker.engine import engine
+from worker.engine.decisions import Decisions
 from worker.process.container import Container
 from worker.store import functions
 from worker.store.plans import PlanTalk, Reconnected
+from worker.streams.inbox import BATCH_ENTRIES
 
 PLANS = 150  # outcomes of the first reading, of the one ahead and of a last one
 
@@ -80,6 +82,36 @@ def test_what_a_drain_read_ahead_is_applied_by_it_when_its_time_is_over(
 
     assert orders.count("read") == 2
     assert_each_was_applied_once(redis, made)
+
+
+def test_of_a_flood_for_one_plan_no_more_is_held_than_two_batches(
+    here: Container, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan(here, redis, a_goal(1))
+    (spec,) = specs(redis)
+    flood = 10 * BATCH_ENTRIES
+    pipeline = redis.pipeline(transaction=False)
+    for _ in range(flood):
+        pipeline.xadd(P0.outcomes, answer(spec))  # type: ignore[arg-type]
+    pipeline.execute()
+    held, asked = [], 0
+    make = Decisions.make
+
+    def count(self: Decisions, talk: PlanTalk, works: Any, question: Sequence[Any], **options: Any) -> Any:
+        nonlocal asked
+        held.append(sum(len(work.reports) for _, work in works))
+        asked += len(question)
+        return make(self, talk, works, question, **options)
+
+    monkeypatch.setattr(Decisions, "make", count)
+
+    drain(here)
+
+    assert asked > 1  # else nothing was read ahead
+    assert max(held) <= 2 * BATCH_ENTRIES
+    assert stats(redis)["applied"] == 1
+    assert stats(redis)["duplicate"] == flood - 1
+    assert waiting(redis) == (0, 0)
 
 
 @pytest.mark.parametrize("error", [Reconnected, RedisConnectionError])

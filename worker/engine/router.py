@@ -25,7 +25,7 @@ from worker.store.file_claims import ClaimsAsk
 from worker.store.keys import Partition, partition_of
 from worker.store.plans import Ask
 from worker.streams.decode import read_command, read_outcome, read_plain_outcome
-from worker.streams.inbox import Inbox, RedisCommand, StreamEntry
+from worker.streams.inbox import BATCH_ENTRIES, Inbox, RedisCommand, StreamEntry
 from worker.telemetry import metrics
 from worker.telemetry.counting import HERE
 
@@ -186,8 +186,13 @@ class Router:
         return bool(self.waiting or self.beside)
 
     def question(self) -> Sequence[RedisCommand]:
-        """Make the command that reads new outcomes, where so many came last that more are probably there."""
-        return (self.inbox.read_command(),) if self._came >= LEAST_AHEAD else ()
+        """Make the command that reads new outcomes, where so many came last that more are probably there.
+
+        Not where more than a batch waits: a round decides about so many outcomes of each plan, and may read more.
+        """
+        if self._came < LEAST_AHEAD or sum([len(work.reports) for work in self.waiting.values()]) > BATCH_ENTRIES:
+            return ()
+        return (self.inbox.read_command(),)
 
     def decode(self, replies: Sequence[Any]) -> list[NewOutcome]:
         """Read the reply to `question`, if there is one; where that was refused the next reading is, too."""
