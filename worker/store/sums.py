@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -21,6 +22,7 @@ KEPT_MS = 90 * DAY_MS  # as SUMS_KEPT in sums.lua
 HOURS_MS = 8 * DAY_MS  # a longer time is read by days, unless hours are asked for
 READ_AT_ONCE = 512  # sums of one period and partition
 PERIODS = {"hour": HOUR_MS, "day": DAY_MS}
+TIMES = frozenset({StatsBy.HOUR, StatsBy.DAY})
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +40,14 @@ class Wanted:
     repositories: Collection[str] = ()
 
 
-_Key = tuple[str, str, str]  # of a row: at, tenant, repository
-
-
 class _Series(NamedTuple):
     tenant: str  # as it is stored: percent-encoded
     repo: str
+
+
+_Figures = defaultdict[str, int]
+_Key = Any  # what is added up: the number of a period, or a series
+_zeros: Callable[[], _Figures] = partial(defaultdict, int)
 
 
 def read(client: Redis, partitions: int, wanted: Wanted) -> StatsView:
@@ -61,40 +65,59 @@ def read_all(client: Redis, partitions: int, wanted: Wanted, bys: Sequence[Stats
     period = _period(wanted.by, until - since)
     ms = PERIODS[period]
     since -= since % ms
-    total: Counter[str] = Counter()
-    rows: dict[StatsBy, dict[_Key, Counter[str]]] = {by: {} for by in bys}
-    for number, series, figures in _stored(client, partitions, period, range(since // ms, (until - 1) // ms + 1)):
-        if _is_wanted(series, wanted):
-            total.update(figures)
-            for by, found in rows.items():
-                found.setdefault(_ROW[by](number * ms, series), Counter()).update(figures)
-    about: dict[str, Any] = {"since": rfc3339(since), "until": rfc3339(until), "total": StatsFigures(**_figures(total))}
-    return [StatsView(**about, by=by, items=tuple(_rows(found, by))) for by, found in rows.items()]
+    found: dict[StatsBy, dict[_Key, _Figures]] = {by: defaultdict(_zeros) for by in bys}
+    for number, series, text in _stored(client, partitions, period, range(since // ms, (until - 1) // ms + 1), wanted):
+        _add(text, [sums[number if by in TIMES else series] for by, sums in found.items()])
+    total = _join(found[bys[0]].values())
+    about: dict[str, Any] = {"since": rfc3339(since), "until": rfc3339(until), "total": StatsFigures(**_told(total))}
+    return [StatsView(**about, by=by, items=tuple(_rows(sums, by, ms))) for by, sums in found.items()]
 
 
 def _period(by: StatsBy, length: int) -> str:
-    if by in (StatsBy.HOUR, StatsBy.DAY):
+    if by in TIMES:
         return by.value
     return "hour" if length <= HOURS_MS else "day"
 
 
-def _stored(client: Redis, partitions: int, period: str, numbers: range) -> Iterator[tuple[int, _Series, Counter[str]]]:
-    """Read what is stored of periods, in all partitions."""
+def _stored(
+    client: Redis, partitions: int, period: str, numbers: range, wanted: Wanted
+) -> Iterator[tuple[int, _Series, bytes]]:
+    """Read what is stored of periods, in all partitions, as far as it is asked for."""
     places = ((number, Partition(p)) for number in numbers for p in range(partitions))
+    known: dict[bytes, _Series | None] = {}  # periods have mostly the same names
     for some in batches(list(places), READ_AT_ONCE):
         pipeline = client.pipeline(transaction=False)
         for number, partition in some:
             pipeline.hgetall(partition.sums(period, number))
         for (number, _), found in zip(some, pipeline.execute(), strict=True):
             for name, text in found.items():
-                tenant, _, repo = name.decode().partition(" ")
-                yield number, _Series(tenant, repo), _read_figures(text)
+                if name not in known:
+                    series = _read_series(name)
+                    known[name] = series if _is_wanted(series, wanted) else None
+                if (wanted_series := known[name]) is not None:
+                    yield number, wanted_series, text
 
 
-def _read_figures(text: bytes) -> Counter[str]:
-    """Read the figures of a sum; a newer release may have others, too."""
-    pairs = (each.rpartition("=") for each in text.decode().split())
-    return Counter({name: int(figure) for name, _, figure in pairs})
+def _read_series(name: bytes) -> _Series:
+    tenant, _, repo = name.decode().partition(" ")
+    return _Series(tenant, repo)
+
+
+def _add(text: bytes, sums: Sequence[_Figures]) -> None:
+    """Add the figures of a stored sum to each of `sums`; a newer release may have others, too."""
+    for each in text.decode().split():
+        name, _, figure = each.rpartition("=")
+        added = int(figure)
+        for figures in sums:
+            figures[name] += added
+
+
+def _join(sums: Iterable[_Figures]) -> _Figures:
+    joined = _zeros()
+    for figures in sums:
+        for name, figure in figures.items():
+            joined[name] += figure
+    return joined
 
 
 def _is_wanted(series: _Series, wanted: Wanted) -> bool:
@@ -106,27 +129,26 @@ def _is_wanted(series: _Series, wanted: Wanted) -> bool:
     return not wanted.repositories or series.repo in map(list_name, wanted.repositories)
 
 
-_ROW: dict[StatsBy, Callable[[int, _Series], _Key]] = {
-    StatsBy.HOUR: lambda at, _: (rfc3339(at), "", ""),
-    StatsBy.DAY: lambda at, _: (rfc3339(at), "", ""),
-    StatsBy.TENANT: lambda _, series: ("", unquote(series.tenant), ""),
-    StatsBy.REPOSITORY: lambda _, series: ("", unquote(series.tenant), unquote(series.repo)),
-}
-
-
-def _rows(rows: dict[_Key, Counter[str]], by: StatsBy) -> Iterator[StatsRow]:
+def _rows(sums: Mapping[_Key, _Figures], by: StatsBy, ms: int) -> Iterator[StatsRow]:
     """Lay the rows out: times in their order, owners by what they spent."""
-    order = sorted(rows) if by in (StatsBy.HOUR, StatsBy.DAY) else sorted(rows, key=lambda key: _rank(key, rows[key]))
-    for key in order:
-        at, tenant, repo = key
-        yield StatsRow(at=at or None, tenant=tenant or None, repo=repo or None, **_figures(rows[key]))
+    if by in TIMES:
+        yield from (StatsRow(at=rfc3339(number * ms), **_told(figures)) for number, figures in sorted(sums.items()))
+        return
+    owners: dict[tuple[str, str], list[_Figures]] = defaultdict(list)
+    for series, figures in sums.items():
+        repo = "" if by is StatsBy.TENANT else unquote(series.repo)
+        owners[unquote(series.tenant), repo].append(figures)
+    joined = {owner: _join(some) for owner, some in owners.items()}
+    for (tenant, repo), figures in sorted(joined.items(), key=_rank):
+        yield StatsRow(tenant=tenant or None, repo=repo or None, **_told(figures))
 
 
-def _rank(key: _Key, figures: Counter[str]) -> tuple[int, int, _Key]:
-    return -figures[end_sum.COST], -figures[end_sum.TOKENS], key
+def _rank(owner: tuple[tuple[str, str], _Figures]) -> tuple[int, int, tuple[str, str]]:
+    name, figures = owner
+    return -figures[end_sum.COST], -figures[end_sum.TOKENS], name
 
 
-def _figures(found: Counter[str]) -> dict[str, Any]:
+def _told(found: _Figures) -> dict[str, Any]:
     halts = {
         name.removeprefix(end_sum.HALTED): count for name, count in found.items() if name.startswith(end_sum.HALTED)
     }

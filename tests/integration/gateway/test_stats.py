@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from schemas import codec
 from schemas.api_key import Right
+from schemas.times import DAY_MS
 from tests.support import sums
 from tests.support.gateway import Gateway, running_gateway
 from tests.support.planner import Planner
@@ -135,3 +136,10 @@ def test_the_page_draws_what_was_spent(gateway: Gateway) -> None:
     assert "alert(1)" not in one
     wrong = viewer.get("/spend", params={"window": "1y"})
     assert (wrong.status_code, "That cannot be shown" in wrong.text) == (422, True)
+
+
+def test_sums_of_others_are_not_even_read(gateway: Gateway, planner: Planner) -> None:
+    end(planner, "acme/shop")
+    number = int(time.time() * 1000) // DAY_MS
+    planner.client.hset(Partition(0).sums("day", number), "globex acme/other", "completed=many")
+    assert stats(gateway.client(Right.VIEWER), by="day", tenant="default")["total"]["completed"] == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -26,7 +27,8 @@ from worker.store.sums import HOUR_MS, PERIODS, Wanted
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
-UPDATE_MS = 15_000  # between two updates
+UPDATE_MS = 15_000  # between two updates, at least
+IDLE = 20  # times as long as it takes to read the figures: what a tab that stands open may cost is a share of that
 MOST_OWNERS = 20  # repositories that are listed
 RULE_LOOKS = ("r1", "r2", "r3", "r4")  # of the rules that halted most plans
 OTHER_RULES = "r5"
@@ -92,6 +94,9 @@ def spend(request: Request, caller: FleetReader, doors: Doors) -> Response:
         wanted, errors = SpendQuery.model_validate(asked), {}
     except ValidationError as error:
         wanted, errors = SpendQuery(), {str(each["loc"][0]): each["msg"] for each in error.errors()}
+    began = time.monotonic()
+    found = None if errors else _find(doors, caller, wanted)
+    took_ms = round(1000 * (time.monotonic() - began))
     return render(
         request,
         "spend.html",
@@ -99,10 +104,10 @@ def spend(request: Request, caller: FleetReader, doors: Doors) -> Response:
         asked=asked,
         wanted=wanted,
         errors=errors,
-        found=None if errors else _find(doors, caller, wanted),
+        found=found,
         windows={window: shape.called for window, shape in SHAPES.items()},
         shape=SHAPES[wanted.window],
-        update_ms=UPDATE_MS,
+        update_ms=max(UPDATE_MS, IDLE * took_ms),
         cost=cost,
     )
 
