@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+from redis.exceptions import RedisError
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
+from worker.gateway.access import SESSION_COOKIE, caller_in_session
 from worker.gateway.page.route import refused
 from worker.gateway.problems import Refusal, respond
 
 HEALTH = frozenset({"/healthz", "/readyz"})  # asked by address, by whatever restarts us
 POLLED = HEALTH | {"/metrics", "/v1/steps:claim", "/v1/steps:heartbeat"}
 MCP = "/mcp"
+UNAVAILABLE = 503
 FAILED = "The gateway failed; its log says why, by the id of this request."
 FOR_PEOPLE = {  # by the code: what a page says, where a problem names the status alone
     "not_found": "There is no page at this address.",
@@ -20,21 +26,32 @@ FOR_PEOPLE = {  # by the code: what a page says, where a problem names the statu
 }
 
 
-def tell(scope: Scope, refusal: Refusal) -> Response:
+async def tell(scope: Scope, refusal: Refusal) -> Response:
     """Tell a refusal as a page to whoever came from one."""
     if not asks_for_page(scope):
         return respond(refusal.problem, refusal.retry_after_s)
     problem = refusal.problem
     if said := FOR_PEOPLE.get(problem.code):
         refusal = Refusal(problem.code, said, problem.status)
-    return refused(Request(scope), refusal)
+    request = Request(scope)
+    if problem.status != UNAVAILABLE:  # else nobody can be looked up
+        await run_in_threadpool(_recognize, request)
+    return refused(request, refusal)
 
 
-def tell_failure(scope: Scope) -> Response:
+def _recognize(request: Request) -> None:
+    """Find out who has signed in where no route did, so that the page has its navigation; it counts as no use."""
+    session, app = request.cookies.get(SESSION_COOKIE), request.scope.get("app")
+    if session and app is not None and not hasattr(request.state, "caller"):
+        with suppress(Refusal, RedisError):
+            request.state.caller = caller_in_session(app.state.context.client, session, counts=False)
+
+
+async def tell_failure(scope: Scope) -> Response:
     """Tell that the gateway failed; as a problem too where making a page is what fails."""
     failure = Refusal("internal_error", FAILED, 500)
     try:
-        return tell(scope, failure)
+        return await tell(scope, failure)
     except Exception:  # the first failure was reported, and its caller is to hear of it
         return respond(failure.problem)
 

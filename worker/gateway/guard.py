@@ -115,13 +115,15 @@ class Guard:
             return
         except Refusal as refusal:
             answer.closes = True  # what is left of the body is not read
-            await tell(scope, refusal)(scope, receive, answer)
+            response = await tell(scope, refusal)
+            await response(scope, receive, answer)
         except Exception as error:
             _report(error)
             if answer.status:
                 raise _Broken from None  # the server hangs up, and the caller sees that the answer has no end
             answer.closes = True
-            await tell_failure(scope)(scope, receive, answer)
+            response = await tell_failure(scope)
+            await response(scope, receive, answer)
         finally:
             HERE.count(metrics.REQUESTS, str(answer.status or "gone"))
             _note(scope, answer)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -68,26 +68,26 @@ def _methods_of(app: FastAPI, path: str) -> list[str]:
     return sorted(found)
 
 
-def install(app: FastAPI, tell: Callable[[Scope, Refusal], Response]) -> None:
+def install(app: FastAPI, tell: Callable[[Scope, Refusal], Awaitable[Response]]) -> None:
     """Have `app` tell everything that goes wrong as a refusal, by `tell`."""
 
     @app.exception_handler(Refusal)
     async def _refusal(request: Request, error: Refusal) -> Response:
-        return tell(request.scope, error)
+        return await tell(request.scope, error)
 
     @app.exception_handler(RequestValidationError)
     async def _shape(request: Request, error: RequestValidationError) -> Response:
         wrong = error.errors()
         if any(each["type"] == "json_invalid" for each in wrong):
-            return tell(request.scope, Refusal("invalid_json", "The body is no JSON.", 400))
+            return await tell(request.scope, Refusal("invalid_json", "The body is no JSON.", 400))
         errors = tuple(field_error(pointer_of(each["loc"][1:]), each["type"], each["msg"]) for each in wrong)
         detail = "The request has not the shape that it should have."
-        return tell(request.scope, Refusal("invalid_request", detail, errors=errors))
+        return await tell(request.scope, Refusal("invalid_request", detail, errors=errors))
 
     @app.exception_handler(HTTPException)
     async def _http(request: Request, error: HTTPException) -> Response:
         code = CODES.get(error.status_code, "refused")
-        response = tell(request.scope, Refusal(code, str(error.detail), error.status_code))
+        response = await tell(request.scope, Refusal(code, str(error.detail), error.status_code))
         response.headers.update(error.headers or {})
         if error.status_code == NO_SUCH_METHOD and (methods := _methods_of(app, request.url.path)):
             response.headers["Allow"] = ", ".join(methods)  # a route names its own alone
@@ -95,4 +95,4 @@ def install(app: FastAPI, tell: Callable[[Scope, Refusal], Response]) -> None:
 
     @app.exception_handler(RedisError)
     async def _redis(request: Request, error: RedisError) -> Response:
-        return tell(request.scope, refusal_of(error))
+        return await tell(request.scope, refusal_of(error))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -11,6 +11,9 @@ from rich.text import Text
 from schemas.plan import BreakerView, OverlapView, PlanView
 from tasks.policy.red_checks import DROPPED
 from worker.render.plan import DELIVERED, UNVERIFIED, plain, told_overlaps, told_probe, told_state
+
+HAPPENED = frozenset({"orders", "errors"})  # counted only as that there were some
+COUNTED = {"wall_clock_s": "seconds", "retry_limit": "failures of the step", "max_attempts": "attempts"}
 
 
 def draw(explained: dict[str, Any]) -> RenderableType:
@@ -73,6 +76,24 @@ def _steps(explained: dict[str, Any]) -> Iterator[str]:
                     was, left = revised["diff"]["quick_checks"]
                     names = ", ".join(name for name in was if name not in left)
                     yield f"    {names} was red before the plan, and is not run any more"
+
+
+def counted(evidence: Mapping[str, Any]) -> str:
+    """Say what was counted up to which limit before a plan ended; nothing where something happened once."""
+    value, limit, name = evidence.get("value"), evidence.get("limit"), evidence.get("limit_name")
+    if value is None or name in HAPPENED:
+        return ""
+    if isinstance(value, str) and limit is None:
+        return value
+    if name == "until":
+        return f"at {value}, it waited until {limit}"
+    what = COUNTED.get(str(name), str(name or "").replace("_", " "))
+    said = f"{_figure(value)} {what}".rstrip()
+    return said if limit is None else f"{said}, the limit is {_figure(limit)}"
+
+
+def _figure(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def explained_halt(view: PlanView) -> dict[str, Any] | None:

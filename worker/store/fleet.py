@@ -32,7 +32,7 @@ RECENT_MS = 60_000  # a consumer that asked within this time reads; one that wor
 
 
 @dataclass(slots=True)
-class _Stream:
+class Stream:
     """A queue in one partition, at one moment."""
 
     key: str
@@ -43,7 +43,11 @@ class _Stream:
 
     @property
     def claimed(self) -> int:
+        """How many of its entries somebody has read and not ended."""
         return sum(each["pending"] for each in self.consumers)
+
+
+_Held = tuple[str, StepInHand, dict[str, Any] | None]  # who has a step, the step, and what they say of themselves
 
 
 @dataclass(slots=True)
@@ -59,14 +63,24 @@ def queues(client: Redis, known: Iterable[str] | None = None, partitions: int = 
 
     Where the names of queues are `known` nobody looks through all keys for others; of these streams may be missing.
     """
+    return queues_of(client, streams(client, known, partitions))
+
+
+def streams(client: Redis, known: Iterable[str] | None, partitions: int) -> list[Stream]:
+    """Read the streams of all queues, or of those that are `known`, the streams of one queue side by side."""
+    return list(_streams(client, _named(client, known, partitions)))
+
+
+def queues_of(client: Redis, found_streams: Iterable[Stream]) -> list[QueueView]:
+    """Tell of every queue what its streams say, as `queues` does."""
     clock: Any = client.time()
     now = clock[0] * 1000 + clock[1] // 1000
     paused, found = paused_queues(client, now), []
-    for name, group in groupby(_streams(client, _named(client, known, partitions)), lambda stream: stream.queue):
-        streams = list(group)
-        length, claimed = sum(each.length for each in streams), sum(each.claimed for each in streams)
-        readers = {each["name"] for stream in streams for each in stream.consumers if _reads(each)}
-        firsts = [each.first for each in streams if each.first is not None]
+    for name, group in groupby(found_streams, lambda stream: stream.queue):
+        some = list(group)
+        length, claimed = sum(each.length for each in some), sum(each.claimed for each in some)
+        readers = {each["name"] for stream in some for each in stream.consumers if _reads(each)}
+        firsts = [each.first for each in some if each.first is not None]
         oldest = max(0, now - min(firsts)) if firsts else None
         waiting = max(0, length - claimed)
         view = QueueView(
@@ -128,19 +142,23 @@ def controllers(client: Redis, known: Iterable[str] | None = None, partitions: i
 
     The queues are found as `queues` finds them.
     """
+    return controllers_of(client, streams(client, known, partitions))
+
+
+def controllers_of(client: Redis, found_streams: Sequence[Stream]) -> list[ControllerView]:
+    """Tell of every controller what the streams of queues say, as `controllers` does."""
     found: dict[str, _Controller] = {}
-    for stream in _streams(client, _named(client, known, partitions)):
+    for stream in found_streams:
         for consumer in stream.consumers:
             if consumer["name"] == GATEWAYS.encode() and not consumer["pending"]:
                 continue  # it reads for others, who are there themselves once they have a step
             one = found.setdefault(consumer["name"].decode(errors="replace"), _Controller())
             one.queues.add(stream.queue)
             one.idle_ms = min(one.idle_ms, consumer["idle"])
-        if stream.claimed:
-            for name, step, info in _in_hand(client, stream.key):
-                one = found.setdefault(name, _Controller(queues={stream.queue}, idle_ms=0))
-                one.steps.append(step)
-                one.info = info or one.info
+    for queue, (name, step, info) in _in_hand(client, [stream for stream in found_streams if stream.claimed]):
+        one = found.setdefault(name, _Controller(queues={queue}, idle_ms=0))
+        one.steps.append(step)
+        one.info = info or one.info
     return [
         ControllerView(
             name=name, queues=tuple(sorted(one.queues)), idle_ms=one.idle_ms, steps=tuple(one.steps), info=one.info
@@ -171,7 +189,7 @@ def _named(client: Redis, known: Iterable[str] | None, partitions: int) -> list[
     return sorted((queue, Partition(number).steps(queue)) for queue in known for number in range(partitions))
 
 
-def _streams(client: Redis, named: Sequence[tuple[str, str]]) -> Iterator[_Stream]:
+def _streams(client: Redis, named: Sequence[tuple[str, str]]) -> Iterator[Stream]:
     """Yield those of these streams that there are, with the queue of each."""
     for some in batches(named, SCAN):
         with client.pipeline(transaction=False) as pipeline:
@@ -181,7 +199,7 @@ def _streams(client: Redis, named: Sequence[tuple[str, str]]) -> Iterator[_Strea
         yield from _read_streams(client, [each for each, is_there in zip(some, there, strict=True) if is_there])
 
 
-def _read_streams(client: Redis, named: Sequence[tuple[str, str]]) -> Iterator[_Stream]:
+def _read_streams(client: Redis, named: Sequence[tuple[str, str]]) -> Iterator[Stream]:
     """Yield these streams; one that goes meanwhile is passed over."""
     with client.pipeline(transaction=False) as pipeline:
         for _, key in named:
@@ -197,38 +215,42 @@ def _read_streams(client: Redis, named: Sequence[tuple[str, str]]) -> Iterator[_
                 continue
             consumers = []
         added = int(first[0][0].partition(b"-")[0]) if first else None
-        yield _Stream(key, queue, length, consumers, added)
+        yield Stream(key, queue, length, consumers, added)
 
 
-def _in_hand(client: Redis, key: str) -> Iterator[tuple[str, StepInHand, dict[str, Any] | None]]:
-    """Yield the steps of a stream that somebody has read, each with who works on it and what they say of themselves."""
-    after = "-"
-    while True:
-        try:
-            page: Any = client.xpending_range(key, CONTROLLERS, after, "+", PAGE)
-        except ResponseError:  # the queue has gone meanwhile
-            return
-        yield from _leased(
-            client, key, {each["message_id"]: each["consumer"].decode(errors="replace") for each in page}
-        )
-        if len(page) < PAGE:
-            return
-        after = "(" + page[-1]["message_id"].decode()
+def _in_hand(client: Redis, claimed: Sequence[Stream]) -> Iterator[tuple[str, _Held]]:
+    """Yield the steps that somebody has read, each with its queue, who works on it and what they say of themselves."""
+    for some in batches([(each, "-") for each in claimed], SCAN):
+        left = list(some)
+        while left:  # one page of each stream, then the next one of those that have more
+            with client.pipeline(transaction=False) as pipeline:
+                for stream, after in left:
+                    pipeline.xpending_range(stream.key, CONTROLLERS, after, "+", PAGE)
+                pages = pipeline.execute(raise_on_error=False)
+            read = []
+            for (stream, _), page in zip(left, pages, strict=True):
+                if isinstance(page, ResponseError) and not isinstance(page, NoPermissionError):
+                    continue  # the queue has gone meanwhile
+                if isinstance(page, Exception):
+                    raise page
+                read.append((stream, page))
+            entries = [(stream, each) for stream, page in read for each in page]
+            for part in batches(entries, PAGE):
+                yield from _leased(client, part)
+            left = [(stream, "(" + page[-1]["message_id"].decode()) for stream, page in read if len(page) == PAGE]
 
 
-def _leased(
-    client: Redis, key: str, readers: dict[bytes, str]
-) -> Iterator[tuple[str, StepInHand, dict[str, Any] | None]]:
+def _leased(client: Redis, entries: Sequence[tuple[Stream, dict[str, Any]]]) -> Iterator[tuple[str, _Held]]:
     with client.pipeline(transaction=False) as pipeline:
-        for entry in readers:
-            pipeline.xrange(key, entry, entry)
+        for stream, each in entries:
+            pipeline.xrange(stream.key, each["message_id"], each["message_id"])
         specs = [_spec(found) for found in pipeline.execute()]
-        for spec in specs:
-            pipeline.hmget(spec["lease_key"] if spec else key + ":none", *LEASE)
+        for (stream, _), spec in zip(entries, specs, strict=True):
+            pipeline.hmget(spec["lease_key"] if spec else stream.key + ":none", *LEASE)
         leases = pipeline.execute()
-    for (reader, spec), lease in zip(zip(readers.values(), specs, strict=True), leases, strict=True):
+    for (stream, each), spec, lease in zip(entries, specs, leases, strict=True):
         if spec:
-            yield _holder(reader, spec, lease)
+            yield stream.queue, _holder(each["consumer"].decode(errors="replace"), spec, lease)
 
 
 def _spec(found: Sequence[tuple[bytes, dict[bytes, bytes]]]) -> dict[str, Any] | None:
@@ -243,7 +265,7 @@ def _spec(found: Sequence[tuple[bytes, dict[bytes, bytes]]]) -> dict[str, Any] |
 
 def _holder(  # a lease has the name under which controllers of one host claim, a group that of the one who read
     reader: str, spec: dict[str, Any], lease: Iterable[bytes | None]
-) -> tuple[str, StepInHand, dict[str, Any] | None]:
+) -> _Held:
     attempt, claimed, renewed, info = lease
     ours = attempt == str(spec["attempt"]).encode()
     step = StepInHand(

@@ -13,7 +13,7 @@ from schemas.api_key import Right
 from schemas.stored import HOT, decode_plan
 from tests.support.gateway import Gateway
 from tests.support.page import signed_in
-from tests.support.planner import RISKY, Planner, asking, completed, executing, obeying, questioned
+from tests.support.planner import RISKY, Planner, asking, completed, executing, obeying, questioned, retried
 from worker.store import history
 from worker.store.keys import Partition
 
@@ -46,7 +46,7 @@ def test_a_plan_offers_what_the_key_may_do_about_it_now(gateway: Gateway, planne
     operator, viewer = signed_in(gateway, Right.OPERATOR), signed_in(gateway, Right.VIEWER)
 
     assert offered(operator, runs)[:5] == ["pause", "top_up", "tighten", "cancel", "halt"]
-    assert {"skip?step_id=fix-b", "tighten?step_id=fix-b"} <= set(offered(operator, runs))
+    assert {"skip?step_id=a-check", "tighten?step_id=a-check"} <= set(offered(operator, runs))
     assert {"approve?step_id=change", "reject?step_id=change"} <= set(offered(operator, asks))
     assert offered(operator, over) == offered(viewer, runs) == offered(viewer, asks) == []
     assert viewer.get(f"/plans/{runs}/acts/pause").status_code == 403
@@ -110,7 +110,45 @@ def test_a_refusal_is_told_with_what_was_written(gateway: Gateway, planner: Plan
     assert "{no json" in wrong[-2].text
     assert "stand in each other more than 100 deep" in wrong[-1].text
     assert DEEP in wrong[-1].text
-    assert "Sent. The planner has not said" in client.get(f"/plans/{plan_id}?command=none").text
+
+
+def test_what_became_of_a_command_is_green_only_where_it_was_done(gateway: Gateway, planner: Planner) -> None:
+    plan_id, client = executing(planner), signed_in(gateway, Right.OPERATOR)
+    banner = re.compile('id="became".*?class="banner (.*?)">(.*?)<', re.DOTALL)
+    with obeying(planner.container):
+        for command_id, command in (("zero", "pause"), ("one", "resume"), ("two", "resume")):
+            act(client, f"/plans/{plan_id}/acts/{command}", command_id=command_id)
+
+    told = [banner.findall(client.get(f"/plans/{plan_id}?command={name}").text) for name in ("one", "two", "none")]
+
+    assert [tone for ((tone, _),) in told] == ["green", "red", "amber"]
+    assert "Resume: refused, the plan is not paused" in told[1][0][1]
+    assert "not among the newest" in told[2][0][1]
+
+
+def test_what_is_in_flight_is_neither_skipped_nor_made_riskier(gateway: Gateway, planner: Planner) -> None:
+    runs, backs_off, client = executing(planner), retried(planner), signed_in(gateway, Right.OPERATOR)
+    forms = [client.get(f"/plans/{runs}/acts/tighten?step_id={name}").text for name in ("fix-b", "a-check")]
+
+    assert {"skip?step_id=fix-b"}.isdisjoint(offered(client, runs))
+    assert {"tighten?step_id=fix-b", "skip?step_id=a-check"} <= set(offered(client, runs))
+    assert "skip?step_id=fix-b" in offered(client, backs_off)
+    assert ['name="risk"' in form for form in forms] == [False, True]
+    assert ["in flight" in form for form in forms] == [True, False]
+
+
+def test_risk_can_only_be_raised(gateway: Gateway, planner: Planner) -> None:
+    plan_id, client = asking(planner), signed_in(gateway, Right.OPERATOR)
+
+    risks = {
+        step.risk_level: re.findall("<option>(.*?)</option>", page.partition('name="risk"')[2])
+        for step in planner.view(plan_id).steps
+        if step.state != "ACTIVE"
+        for page in [client.get(f"/plans/{plan_id}/acts/tighten?step_id={step.step_id}").text]
+    }
+
+    assert risks["HIGH"] == []
+    assert all(level not in found and "LOW" not in found for level, found in risks.items())
 
 
 def test_an_act_that_is_sent_twice_is_obeyed_once(gateway: Gateway, planner: Planner) -> None:

@@ -15,10 +15,12 @@ from starlette.concurrency import run_in_threadpool
 
 from schemas import codec
 from schemas.api_key import ApiKey, Right
-from schemas.base import PlanState, StepState
+from schemas.base import PlanState, RiskLevel, StepState
 from schemas.command import CommandName
 from schemas.plan import PlanSummary, PlanView, StepView
+from schemas.step import DELIVERIES
 from schemas.times import rfc3339
+from tasks.rules.risk import is_below
 from worker.gateway.access import Access, having
 from worker.gateway.bodies import MAX_DEPTH, nests_deeply
 from worker.gateway.context import Context, Doors
@@ -31,9 +33,9 @@ from worker.gateway.page.route import PageRoute
 from worker.gateway.problems import Refusal
 from worker.gateway.routes.commands import INFORMING, obey
 from worker.gateway.visible import Plan, find_plan, view_of
+from worker.render.time_line import IN_FLIGHT
 from worker.store import history
-from worker.store.keys import PlanKeys
-from worker.store.step_activity import approval_ends
+from worker.store.step_activity import approval_ends, with_activity
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 Actor = Annotated[Access, Depends(having(Right.OPERATOR, Right.ANSWER, Right.PRODUCER))]
@@ -85,8 +87,8 @@ TELL = {
     Act.TOP_UP: Told("Top up", "Raises limits of this plan by what you add. No budget can be lowered again.", True),
     Act.TIGHTEN: Told(
         "Tighten",
-        "Leaves only the files that you name, or raises the risk of a step. Nothing is ever given back. An attempt "
-        "that holds another file is told to stop, and starts again with less.",
+        "Leaves only the files that you name. Nothing is ever given back. An attempt that holds another file is told "
+        "to stop, and starts again with less.",
         True,
     ),
     Act.CANCEL: Told(
@@ -103,7 +105,18 @@ TELL = {
         "has budgets of its own. This plan stays as it is.",
     ),
 }
+TIGHTEN_STEP = Told(
+    "Tighten", "Leaves only the files that you name to the step, or raises its risk. Nothing is ever given back.", True
+)
+TIGHTEN_IN_FLIGHT = Told(
+    "Tighten",
+    "Leaves only the files that you name to the step. Nothing is ever given back. Its attempt is in flight: if that "
+    "holds another file it is told to stop, and starts again with less. The risk of a step can be raised before an "
+    "attempt starts, and after one has ended.",
+    True,
+)
 ASKED = frozenset({Act.ANSWER, Act.APPROVE, Act.REJECT})  # what answers something that the plan asks
+QUEUED = "queued"  # what a step does that nobody has in hand
 APPROVAL = "approval"  # the kind of what is asked where steps wait; no question of the plan itself
 RIGHTS = {Act.ANSWER: (Right.OPERATOR, Right.ANSWER), Act.RETRY: (Right.PRODUCER,)}  # else those of operators
 
@@ -129,7 +142,28 @@ def of_step(plan: PlanSummary, step: StepView, key: ApiKey) -> list[Act]:
     """List what a key may do about a step now."""
     if plan.state in ENDED or not key.may(Right.OPERATOR) or step.state not in OPEN:
         return []
-    return [*([Act.APPROVE, Act.REJECT] if step.waiting else []), Act.SKIP, Act.TIGHTEN]
+    found = [Act.APPROVE, Act.REJECT] if step.waiting else []
+    flies, doing = _is_in_flight(step), step.activity.kind if step.activity else ""
+    if not flies or (step.queue == DELIVERIES and doing == QUEUED):  # nobody has a delivery in hand that is queued
+        found.append(Act.SKIP)
+    if step.allowed_files or risks_of(step):
+        found.append(Act.TIGHTEN)
+    return found
+
+
+def _is_in_flight(step: StepView) -> bool:
+    return step.activity is not None and step.activity.kind in IN_FLIGHT
+
+
+def risks_of(step: StepView) -> list[RiskLevel]:
+    """List the risks to which a step can be raised now; none while an attempt is in flight."""
+    return [] if _is_in_flight(step) else [risk for risk in RiskLevel if is_below(RiskLevel(step.risk_level), risk)]
+
+
+def _tell(act: Act, step: StepView | None) -> Told:
+    if act is not Act.TIGHTEN or step is None:
+        return TELL[act]
+    return TIGHTEN_IN_FLIGHT if _is_in_flight(step) else TIGHTEN_STEP
 
 
 @router.get("/plans/{plan_id}/acts/{act}")
@@ -201,6 +235,9 @@ def _form(
 ) -> Response:
     view = view_of(doors, plan.plan_id)
     step = _step(view, fields.get("step_id", ""))
+    if step:
+        alone = view.model_copy(update={"steps": (step,)})
+        (step,) = with_activity(doors.client, doors.partitions, alone).steps
     digest = _asked(doors, view, act, step)
     if fields.get("asked", digest) != digest:
         fields = _without_answer(fields)
@@ -212,11 +249,12 @@ def _form(
         step=step,
         asked=digest,
         act=act,
-        told=TELL[act],
+        told=_tell(act, step),
         fields=fields,
         refusal=refusal.problem if refusal else None,
         pauses=PAUSES,
         amounts=AMOUNTS,
+        risks=risks_of(step) if step else (),
         choices=choices_of(view.waiting) if act is Act.ANSWER else (),
         retried=retry.describe(doors, view) if act is Act.RETRY else None,
     )
@@ -295,18 +333,6 @@ def _answer(fields: Fields) -> Any:
 
 
 VALUES: dict[Act, Callable[[Fields], Any]] = {Act.TOP_UP: _amounts, Act.TIGHTEN: _less, Act.ANSWER: _answer}
-
-
-def became_of(doors: Context, keys: PlanKeys, command_id: str | None) -> str | None:
-    """Say what the log of a plan knows of a command; None where none is asked about."""
-    if not command_id:
-        return None
-    found = history.find_command(doors.client, keys, command_id)
-    if found is None:
-        return "Sent. The planner has not said yet what becomes of it."
-    said, refusal = found
-    title = TELL[Act(said["command"])].title if said.get("command") in set(Act) else str(said.get("command"))
-    return f"{title}: {f'refused, {refusal}' if refusal else 'done'}."
 
 
 def offered(caller: Access, plan: PlanView, steps: tuple[StepView, ...]) -> dict[str, list[Act]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
@@ -9,7 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 from schemas.plan import PlanSummary, PlanView
 from worker.gateway.access import Access, Sight
 from worker.gateway.context import Context, Doors
-from worker.gateway.page.plan_story import keys_of, read_lines
+from worker.gateway.page.plan_story import MOST_TOLD, keys_of, read_lines
 from worker.gateway.page.rendering import render
 from worker.gateway.page.route import PageRoute
 from worker.gateway.problems import Refusal
@@ -25,6 +26,7 @@ from worker.store.step_activity import with_activity
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 UNUSABLE = 422
+OF_LOGS = frozenset({"Attempts", "Failed attempts", "Cost (USD)"})  # figures that logs tell
 AMBIGUOUS = 2  # plans that begin with the same text; of more nobody is told
 Name = Annotated[str, Query(max_length=64)]
 
@@ -43,7 +45,8 @@ def compares(
             plans.append(None)
             errors.append(f"The {label} plan: {refusal.problem.detail}")
     one, other = plans
-    found = _compare(doors, one, other, every=every) if one and other else None
+    is_read = every or not any(plan and len(plan.steps) > MOST_TOLD for plan in plans)
+    found = _compare(doors, one, other, every=every, is_read=is_read) if one and other else None
     return render(
         request,
         "compare.html",
@@ -54,6 +57,7 @@ def compares(
         other=other,
         found=found,
         every=every,
+        is_read=is_read,
         errors=errors,
         are_kin=bool(one and other and _are_kin(one, other)),
     )
@@ -85,8 +89,11 @@ def _begun_by(doors: Context, sight: Sight, wanted: PlanFilter) -> list[PlanSumm
     raise Refusal("no_such_plan", f"There is no plan whose id begins with {name}.", 404)
 
 
-def _compare(doors: Context, one: PlanView, other: PlanView, *, every: bool) -> Comparison:
-    return compare(_side(doors, one), _side(doors, other), every_step=every)
+def _compare(doors: Context, one: PlanView, other: PlanView, *, every: bool, is_read: bool) -> Comparison:
+    """Compare two plans; logs that are not read tell of no attempts."""
+    sides = [_side(doors, view) if is_read else Side(view, (), ()) for view in (one, other)]
+    found = compare(*sides, every_step=every)
+    return found if is_read else replace(found, rows=[row for row in found.rows if row.name not in OF_LOGS])
 
 
 def _side(doors: Context, view: PlanView) -> Side:

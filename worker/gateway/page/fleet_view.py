@@ -15,8 +15,7 @@ from worker.gateway.routes.fleet import (
     FleetReader,
     find_breakers,
     find_budgets,
-    find_controllers,
-    find_queues,
+    find_fleet,
     find_standing,
 )
 from worker.store import backlog, owners
@@ -47,11 +46,13 @@ class PartitionLine(NamedTuple):
 def fleet(request: Request, caller: FleetReader, doors: Doors) -> Response:
     """Show who waits, who works, and what a day still allows."""
     partitions = _partitions(doors) if caller.key.sees_all else []
+    seen = find_fleet(doors, caller)
     return render(
         request,
         "fleet.html",
-        queues=find_queues(doors, caller),
-        controllers=find_controllers(doors, caller),
+        queues=seen.queues,
+        controllers=seen.controllers,
+        elsewhere=seen.elsewhere,
         budgets=find_budgets(doors, caller),
         workers=_workers(doors, partitions) if partitions else [],
         partitions=partitions,

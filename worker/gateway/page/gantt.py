@@ -40,8 +40,15 @@ class Lane:
     ran: str
 
     @property
+    def is_unclear(self) -> bool:
+        """Whether nobody said when it began: of the time that it lay in its queue and ran no part is known."""
+        return self.attempt.began is None and self.attempt.ended is not None
+
+    @property
     def label(self) -> str:
         """What its bars show, for those who do not see them."""
+        if self.is_unclear:
+            return f"waited {self.waited}, in its queue or at work {self.queued}: nobody said when it began"
         return f"waited {self.waited}, in its queue {self.queued}, ran {self.ran or 'for an unknown time'}"
 
 

@@ -69,6 +69,7 @@ class Graph:
     width: int
     height: int
     is_banded: bool
+    more_steps: int = 0  # of the band that is drawn, beside those that are
 
 
 def lay_out(steps: Sequence[Drawable], band: int | None = None) -> Graph:
@@ -76,7 +77,9 @@ def lay_out(steps: Sequence[Drawable], band: int | None = None) -> Graph:
     deep = depths({step.step_id: step.depends_on for step in steps})
     size = -(-max(deep.values(), default=1) // BANDS) if len(steps) > MOST_NODES else 0
     if size and band is not None:
-        steps, size = [step for step in steps if _band(deep[step.step_id], size) == band][:MOST_NODES], 0
+        steps, size = [step for step in steps if _band(deep[step.step_id], size) == band], 0
+    more_steps = 0 if size else max(0, len(steps) - MOST_NODES)
+    steps = steps if size else steps[:MOST_NODES]
     first = min((deep[step.step_id] for step in steps), default=1)
     nodes: dict[str, Node] = {}
     node_of: dict[str, str] = {}
@@ -101,6 +104,7 @@ def lay_out(steps: Sequence[Drawable], band: int | None = None) -> Graph:
         width=columns * (WIDTH + GAP_X) - GAP_X + 2 * MARGIN,
         height=height,
         is_banded=bool(size),
+        more_steps=more_steps,
     )
 
 

@@ -22,6 +22,7 @@ from worker.store.keys import Partition, PlanKeys, partition_of
 
 MOST_READ = 50_000  # lines of a log that a page reads
 MOST_LINES = 40  # of the log, as it is
+MOST_TOLD = 1000  # steps of a plan whose attempts are read from its log without being asked for
 UNUSABLE = 422
 
 

@@ -10,19 +10,19 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from schemas.plan import BudgetLine, ForecastLine, PlanView, StepView
 from worker.gateway.context import Doors
 from worker.gateway.page import acts, gantt, graph
+from worker.gateway.page.command_result import became_of
 from worker.gateway.page.documents import sections_of
-from worker.gateway.page.plan_story import NOTHING_TOLD, keys_of, newest_lines, pre_steps_of, read_if_short
+from worker.gateway.page.plan_story import MOST_TOLD, NOTHING_TOLD, keys_of, newest_lines, pre_steps_of, read_if_short
 from worker.gateway.page.rendering import render
 from worker.gateway.page.route import PageRoute, note_position
 from worker.gateway.visible import Plan, PlanReader, view_of
-from worker.render.explanation import explained_halt
+from worker.render.explanation import counted, explained_halt
 from worker.render.summary import ADDRESS
 from worker.store.step_activity import with_activity
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=[Depends(note_position)])
 
 MOST_STEPS = 100  # in the table, on one page
-MOST_TOLD = 1000  # steps of a plan whose attempts are read from its log
 MOST_LANES = 40  # attempts with a bar each; more are drawn by controller
 MOST_DECISIONS = 50
 BUDGETS = {
@@ -69,6 +69,7 @@ def plan(
     doing = with_activity(doors.client, doors.partitions, shown).steps
     told, unread = read_if_short(doors, view, doing) if is_told else (NOTHING_TOLD, "")
     steps = doing[first : first + MOST_STEPS] if is_told else doing
+    halt = explained_halt(view)
     return render(
         request,
         "plan.html",
@@ -76,13 +77,14 @@ def plan(
         steps=steps,
         offered=acts.offered(caller, view, steps),
         tell=acts.TELL,
-        became=acts.became_of(doors, keys, command),
+        became=became_of(doors, keys, command),
         first=first,
         most_steps=MOST_STEPS,
         story=told.story,
         attempts_are_read=is_told,
         unread=unread,
-        halt=explained_halt(view),
+        halt=halt,
+        counted=counted(halt["evidence"]) if halt else "",
         decisions=told.decisions[:MOST_DECISIONS],
         more_decisions=max(0, len(told.decisions) - MOST_DECISIONS),
         gantt=gantt.lay_out(told.attempts, told.now, together=len(told.attempts) > MOST_LANES),

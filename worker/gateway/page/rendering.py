@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlencode
@@ -9,7 +10,7 @@ from urllib.parse import urlencode
 from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from schemas.api_key import ApiKey
 from schemas.base import PlanState, StepState
@@ -31,6 +32,7 @@ PLAN_MARKS = {  # beside the colour, which not everybody sees
 }
 OTHER_PLAN = "○"
 SCARCE = 0.6  # of a budget that is told in a list
+CODE = re.compile(r"`([^`\n]+)`")
 KEPT = "\n\t"  # of the characters that nobody sees
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -83,6 +85,11 @@ def is_mend(step: StepView) -> bool:
     return bool(step.inserted_by) and names_mend(step.step_id)
 
 
+def coded(text: Any) -> Markup:
+    """Show as code what stands between backticks; all of the text is escaped before."""
+    return Markup(CODE.sub(r"<code>\1</code>", str(escape(shown(text)))))  # noqa: S704 (escaped)
+
+
 def _environment() -> Environment:
     made = Environment(
         loader=PackageLoader("worker.gateway.page"),
@@ -92,6 +99,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.filters["coded"] = coded
     made.globals |= {
         "address_of": address_of,
         "asked_of": asked_of,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from fastapi import APIRouter, Depends, Query, Response
 
@@ -18,6 +18,7 @@ from worker.gateway.access import Access, having
 from worker.gateway.context import Context, Doors
 from worker.gateway.responses import Page, page
 from worker.store import day_budgets, fleet, open_breakers, queries
+from worker.store.fleet import Stream
 
 router = APIRouter(tags=["fleet"])
 
@@ -33,7 +34,34 @@ def queues(caller: FleetReader, doors: Doors) -> Response:
 
 def find_queues(doors: Context, caller: Access) -> list[QueueView]:
     """Find the queues that a caller may see."""
-    found = fleet.queues(doors.client, _names(doors, caller), doors.partitions)
+    return _seen_queues(doors, caller, find_streams(doors, caller))
+
+
+def find_streams(doors: Context, caller: Access) -> list[Stream]:
+    """Read the streams of the queues that a caller may see."""
+    return fleet.streams(doors.client, _names(doors, caller), doors.partitions)
+
+
+class SeenFleet(NamedTuple):
+    """The queues and controllers that a caller may see, and which of these work for others alone."""
+
+    queues: list[QueueView]
+    controllers: list[ControllerView]
+    elsewhere: frozenset[str]
+
+
+def find_fleet(doors: Context, caller: Access) -> SeenFleet:
+    """Find the fleet as a caller may see it, out of one reading."""
+    streams = find_streams(doors, caller)
+    found = fleet.controllers_of(doors.client, streams)
+    busy = {each.name for each in found if each.steps}
+    seen = _seen_controllers(doors, caller, found)
+    elsewhere = frozenset(each.name for each in seen if each.name in busy and not each.steps)
+    return SeenFleet(_seen_queues(doors, caller, streams), seen, elsewhere)
+
+
+def _seen_queues(doors: Context, caller: Access, streams: list[Stream]) -> list[QueueView]:
+    found = fleet.queues_of(doors.client, streams)
     return [each for each in found if caller.key.sees_all or each.queue in caller.key.queues]
 
 
@@ -51,7 +79,10 @@ def controllers(caller: FleetReader, doors: Doors) -> Response:
 
 def find_controllers(doors: Context, caller: Access) -> list[ControllerView]:
     """Find the controllers that a caller may see, each with the steps that it may know of."""
-    found = fleet.controllers(doors.client, _names(doors, caller), doors.partitions)
+    return _seen_controllers(doors, caller, fleet.controllers_of(doors.client, find_streams(doors, caller)))
+
+
+def _seen_controllers(doors: Context, caller: Access, found: list[ControllerView]) -> list[ControllerView]:
     if caller.key.sees_all:
         return found
     in_hand = [step.plan_id for each in found for step in each.steps]

@@ -129,13 +129,13 @@ def facts(**said: Any) -> Facts | None:
 
 def listing(value: Any, title: str = "") -> Listing | None:
     """List texts; None where there are none."""
-    found = texts(value)
+    found = told(value)
     return Listing(found, title) if found else None
 
 
 def files(value: Any, title: str = "") -> Files | None:
     """List names of files; None where there are none."""
-    found = texts(value)
+    found = told(value)
     return Files(found, title) if found else None
 
 
@@ -176,13 +176,20 @@ def text(value: Any) -> str:
     if value is None or isinstance(value, Mapping | list | tuple):
         return ""
     said = ("yes" if value else "no") if isinstance(value, bool) else str(value)
-    return said if len(said) <= MOST_TEXT else f"{said[:MOST_TEXT]}…"
+    return said if len(said) <= MOST_TEXT else f"{said[:MOST_TEXT]}… (cut: {len(said) - MOST_TEXT:,} letters more)"
 
 
 def texts(value: Any) -> tuple[str, ...]:
     """Take the texts of a list, and one text as a list of it."""
     some = value if isinstance(value, list | tuple) else [value]
     return tuple(said for each in some[:MOST_ROWS] if (said := text(each)))
+
+
+def told(value: Any) -> tuple[str, ...]:
+    """Take the texts of a list as `texts` does, and say how many are left out."""
+    found = texts(value)
+    more = len(value) - MOST_ROWS if isinstance(value, list | tuple) else 0
+    return (*found, f"and {more:,} more") if more > 0 else found
 
 
 def number(value: Any) -> float:
@@ -203,7 +210,7 @@ def records(value: Any) -> list[Mapping[str, Any]]:
 def _cell(value: Any) -> Cell:
     if isinstance(value, Mark):
         return value if value.text else ""
-    return texts(value) if isinstance(value, list | tuple) else text(value)
+    return told(value) if isinstance(value, list | tuple) else text(value)
 
 
 def _title(name: str) -> str:

@@ -20,6 +20,7 @@ from worker.gateway.page.documents.blocks import (
     table,
     text,
     texts,
+    told,
 )
 
 STATES = {"complete": "DONE", "in_progress": "ACTIVE", "blocked": "FAILED", "pending": "PENDING"}
@@ -103,8 +104,8 @@ def _row(task: Mapping[str, Any], progress: Mapping[str, Any]) -> tuple[Any, ...
         _kind(task),
         Mark(f"{status}{_why(said)}", TONES.get(status, "")),
         ", ".join(_before(task)),
-        tuple(f"{path}:{lines[path]}" if path in lines else path for path in texts(task.get("delta"))),
+        tuple(f"{path}:{lines[path]}" if path in lines else path for path in told(task.get("delta"))),
         task.get("verify"),
         task.get("budget"),
-        ", ".join(texts(task.get("sections"))),
+        ", ".join(told(task.get("sections"))),
     )

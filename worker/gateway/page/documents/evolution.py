@@ -17,7 +17,7 @@ from worker.gateway.page.documents.blocks import (
     section,
     table,
     text,
-    texts,
+    told,
 )
 
 
@@ -44,7 +44,7 @@ def sections(document: dict[str, Any]) -> Iterator[Section | None]:
         "How it was drafted",
         facts(
             drafter=document.get("drafter"),
-            command=" ".join(texts(document.get("command"))),
+            command=" ".join(told(document.get("command"))),
             answers_asked_for=document.get("attempts"),
             took=f"{seconds:,.1f} s" if isinstance(seconds, float | int) else "",
             read_as=document.get("validation_mode"),
@@ -67,8 +67,8 @@ def _step(number: int, step: Mapping[str, Any]) -> Section | None:
         listing(step.get("risks"), "Risks"),
         facts(
             step=step.get("step_id"),
-            after=", ".join(texts(step.get("dependencies"))),
-            references=", ".join(texts(step.get("references"))),
+            after=", ".join(told(step.get("dependencies"))),
+            references=", ".join(told(step.get("references"))),
         ),
         is_nested=True,
     )

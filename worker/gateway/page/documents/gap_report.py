@@ -18,7 +18,7 @@ from worker.gateway.page.documents.blocks import (
     section,
     table,
     text,
-    texts,
+    told,
 )
 
 PRIORITIES = {"urgent": "red", "high": "red", "medium": "amber", "low": ""}
@@ -55,7 +55,7 @@ def sections(document: dict[str, Any]) -> Iterator[Section | None]:
             "What is done",
             ("What", "How", "Files"),
             (
-                (each.get("description"), text(each.get("action_type")), texts(each.get("target_files")))
+                (each.get("description"), text(each.get("action_type")), told(each.get("target_files")))
                 for each in records(document.get("actions"))
             ),
         ),
@@ -78,7 +78,7 @@ def sections(document: dict[str, Any]) -> Iterator[Section | None]:
                     each.get("description"),
                     each.get("category"),
                     WHY.get(text(each.get("reason")), each.get("reason")),
-                    texts(each.get("files")),
+                    told(each.get("files")),
                 )
                 for each in records(document.get("passed_over"))
             ),

@@ -24,6 +24,7 @@ from worker.gateway.page.documents.blocks import (
     table,
     text,
     texts,
+    told,
 )
 
 Record = Mapping[str, Any]
@@ -84,7 +85,7 @@ def _gates(document: Record) -> Any:
                 each.get("iteration"),
                 _verdict(each),
                 _counts(record(each.get("counts"))),
-                "; ".join(texts(each.get("findings")) or texts(each.get("blocking"))),
+                "; ".join(told(each.get("findings")) or told(each.get("blocking"))),
                 text(each.get("reason"))
                 or (f"the reviewer had said {each.get('claimed')}" if each.get("contradicted") else ""),
             )
@@ -154,7 +155,7 @@ def _waves(plan: Record) -> Any:
     return table(
         "Milestones that may be worked on at the same time",
         ("Wave", "Milestones"),
-        ((each.get("wave"), ", ".join(texts(each.get("milestones")))) for each in _ordered(plan)),
+        ((each.get("wave"), ", ".join(told(each.get("milestones")))) for each in _ordered(plan)),
     )
 
 
@@ -170,8 +171,8 @@ def _became(milestones: list[Record], outcomes: Record, report: Record) -> Any:
                 f"{name} {text(each.get('name'))}",
                 Mark(became.lower().replace("_", " "), OUTCOMES.get(became, "")),
                 Mark(review.lower().replace("_", " "), OUTCOMES.get(review, "")),
-                "; ".join(texts(said.get("deviations"))),
-                texts(outcome.get("untouched")),
+                "; ".join(told(said.get("deviations"))),
+                told(outcome.get("untouched")),
                 outcome.get("delegated_to"),
             )
 
@@ -203,14 +204,14 @@ def _milestone(each: Record, outcome: Record) -> Section | None:
                     intent.get("id"),
                     " ".join(filter(None, (text(intent.get("file")), text(intent.get("function"))))),
                     intent.get("behavior"),
-                    ", ".join(texts(intent.get("decision_refs"))),
+                    ", ".join(told(intent.get("decision_refs"))),
                 )
                 for intent in records(each.get("code_intents"))
             ),
         ),
         facts(
-            flags=", ".join(texts(each.get("flags"))),
-            after=", ".join(texts(each.get("depends_on"))),
+            flags=", ".join(told(each.get("flags"))),
+            after=", ".join(told(each.get("depends_on"))),
             tested_by=" ".join(filter(None, (text(tests.get("type")), text(tests.get("backing"))))),
             no_tests_because=tests.get("skip_reason"),
         ),
