@@ -54,7 +54,13 @@ def test_a_large_plan_is_drawn_as_bands_which_show_their_steps() -> None:
     assert is_whole(whole)
     assert (whole.is_banded, len(whole.nodes), sum(len(node.steps) for node in whole.nodes)) == (True, BANDS, 10_000)
     assert (part.is_banded, [node.name for node in part.nodes]) == (False, [f"s-{n}" for n in range(750, 1000)])
-    assert len(lay_out([step(number, []) for number in range(1000)], 0).nodes) == MOST_NODES
+    assert (whole.more_steps, part.more_steps) == (0, 0)
+
+
+def test_a_band_of_more_steps_than_are_drawn_says_so() -> None:
+    band = lay_out([step(number, []) for number in range(1000)], 0)
+
+    assert (len(band.nodes), band.more_steps) == (MOST_NODES, 1000 - MOST_NODES)
 
 
 def test_of_a_dense_plan_some_lines_are_drawn() -> None:

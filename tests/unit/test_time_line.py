@@ -190,3 +190,14 @@ def test_lengths_are_told_in_their_two_largest_units() -> None:
     told_lengths = {ms: gantt.length(ms) for ms in (0, 12, 1500, 59_999, 61_000, 3_600_000, 90_000_000)}
 
     assert list(told_lengths.values()) == ["0 s", "12 ms", "1.5 s", "59 s", "1 min 1 s", "1 h", "1 d 1 h"]
+
+
+def test_of_an_attempt_that_nobody_said_began_no_time_in_the_queue_is_told() -> None:
+    lines = [line(0, moves=(("a", *STARTED),)), line(95, outcome("a"), moves=(("a", *DONE),))]
+
+    drawn = gantt.lay_out(list(told(lines, step("a")).values()), 95)
+
+    assert drawn is not None
+    (lane,) = drawn.groups[0].lanes
+    assert lane.is_unclear
+    assert lane.label == "waited 0 s, in its queue or at work 95 ms: nobody said when it began"

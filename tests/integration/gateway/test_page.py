@@ -142,7 +142,9 @@ def test_an_address_that_leads_nowhere_is_a_page_to_a_browser_and_a_problem_to_a
 
     assert (page.status_code, page.headers["content-type"]) == (status, "text/html; charset=utf-8")
     assert said in page.text
-    assert Markup(page.text).links("/") == ["/", "/"]  # the name, and the way back
+    assert Markup(page.text).links("/") == ["/", "/", "/"]  # the name, the navigation, and the way back
+    assert "Sign out" in page.text
+    assert "Sign out" not in gateway.with_token(None).get(path, headers={"Accept": "text/html"}).text
     assert page.headers["content-security-policy"].startswith("default-src 'none'; script-src 'self'")
     assert (problem.status_code, problem.headers["content-type"]) == (status, "application/problem+json")
     assert page.headers.get("allow") == problem.headers.get("allow")
@@ -196,6 +198,10 @@ def test_the_list_has_the_plans_that_its_address_asks_for(gateway: Gateway, plan
     first = client.get("/?limit=4&repo=acme/shop")
     (older,) = Markup(first.text).links(r"/\?.*cursor.*")
     assert [*listed(first), *listed(client.get(older))] == [*reversed(made)]
+    assert '<input type="hidden" name="limit" value="4">' in first.text
+    until = client.get("/?until=2100-01-01T00:00:00Z").text
+    assert '<input type="hidden" name="until" value="2100-01-01T00:00:00Z">' in until
+    assert 'type="hidden" name="limit"' not in until
 
 
 @pytest.mark.parametrize("query", ["state=NONE", "since=yesterday", "limit=0", "cursor=x", "kind=x&waiting=perhaps"])
@@ -338,3 +344,32 @@ def test_a_session_that_redis_has_lost_is_over(gateway: Gateway) -> None:
     answer = client.get("/")
 
     assert (answer.status_code, "You were signed out" in answer.text) == (401, True)
+
+
+def test_a_page_that_refuses_counts_as_no_use_of_the_key(gateway: Gateway) -> None:
+    client = signed_in(gateway, Right.VIEWER, rate="2/m")  # signing in was the first one
+
+    answers = [client.get("/nowhere") for _ in range(3)]
+
+    assert ["Sign out" in each.text for each in answers] == [True] * 3
+    assert [client.get("/").status_code for _ in range(2)] == [200, 429]
+
+
+def test_what_is_cut_says_how_much_is_left_out(gateway: Gateway, planner: Planner) -> None:
+    steps = [{**RISKY[1], "step_id": f"s-{number}"} for number in range(25)]
+    asks = planner.submit(
+        steps=steps, approvals=["HIGH"], limits={"max_steps": 100, "patch_cycles": 100, "tokens": 10**7}
+    )
+    fails = executing(planner)
+    tests, evidence = [f"test_{number}" for number in range(103)], {"category": "TEST_FAILURE"}
+    planner.report(
+        "fix-b", fails, success=False, touched_files=["b.py"], failing_tests=tests, failure_evidence=evidence
+    )
+    client = signed_in(gateway, Right.VIEWER)
+
+    waiting = sum(step.waiting is not None for step in planner.view(asks).steps)
+    said = client.get(f"/plans/{asks}").text
+
+    assert waiting == len(steps), planner.view(asks).halt
+    assert '<a href="#steps">and 5 more</a>' in said
+    assert "<li>and 3 more</li>" in client.get(f"/plans/{fails}/steps/fix-b").text

@@ -15,6 +15,7 @@ from tests.support.gateway import Gateway
 from tests.support.page import EARLIER, HOSTILE, PLAN, REALLY, Markup, signed_in
 from tests.support.page_views import pair
 from tests.support.planner import Planner, completed
+from worker.gateway.page import compare_view
 from worker.gateway.page.backtest_lines import MOST_ROWS
 from worker.store import plan_lists, queries
 from worker.store.keys import Partition, bucket
@@ -41,6 +42,22 @@ def test_two_plans_stand_side_by_side_to_where_their_logs_part(gateway: Gateway,
     assert "fix-b Fix b DONE, 1 attempt HALTED, 1 attempt differs" in told
     assert "look Look DONE" not in told
     assert "look Look DONE, 1 attempt DONE, 1 attempt" in text_of(client.get(f"/compare?a={one}&b={other}&every=true"))
+
+
+def test_logs_of_large_plans_are_read_where_that_is_asked_for(
+    gateway: Gateway, planner: Planner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compare_view, "MOST_TOLD", 2)
+    one, other = pair(planner)
+    client = signed_in(gateway, Right.VIEWER)
+
+    first = client.get(f"/compare?a={one}&b={other}")
+    asked = Markup(first.text).links("/compare.*every=true")
+
+    assert "are not read unless you ask for it" in text_of(first)
+    assert "Failed attempts" not in text_of(first)
+    assert "fix-b Fix b DONE, 1 attempt HALTED, 1 attempt differs" in text_of(first)
+    assert "Both logs tell the same" in text_of(client.get(asked[0]))
 
 
 def test_a_plan_is_like_itself_and_like_another_that_went_the_same_way(gateway: Gateway, planner: Planner) -> None:

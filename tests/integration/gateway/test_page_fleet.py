@@ -185,6 +185,21 @@ def test_a_key_of_a_tenant_sees_its_own_queues_controllers_and_budget(gateway: G
         assert other not in said
 
 
+def test_who_works_for_another_tenant_is_busy_elsewhere_to_a_key_of_a_tenant(
+    gateway: Gateway, planner: Planner
+) -> None:
+    theirs = planner.submit(tenant="initech")
+    claim(gateway, "default")
+
+    said, all_said = (fleet(gateway, Right.VIEWER, **of).text for of in ({"tenant": "acme"}, {}))
+
+    assert "ctl-default" in said
+    assert "busy elsewhere" in said
+    assert "idle for" not in said
+    assert theirs not in said
+    assert theirs in all_said
+
+
 def test_a_repository_that_its_breaker_pauses_stands_there_with_its_next_probe_for_who_may_see_it(
     gateway: Gateway,
 ) -> None:

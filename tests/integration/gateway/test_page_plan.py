@@ -255,3 +255,21 @@ def test_a_plan_that_was_drafted_from_the_cache_leads_to_the_plan_whose_draft_it
     planner.client.hset(k.plan, "head", codec.dumps({**head, "cache": [HIT, "f", 60, first]}))
 
     assert re.search(f"Draft of {first} ?, from the plan cache", said(gateway, f"/plans/{again}"))
+
+
+def test_what_would_let_a_step_go_on_is_not_told_of_a_plan_that_has_ended(gateway: Gateway, planner: Planner) -> None:
+    plan_id, client = retried(planner), signed_in(gateway, Right.OPERATOR)
+    order = {"command": "cancel", "scope": "plan", "reason": "enough"}
+
+    def revised() -> list[str]:
+        decided = client.get(f"/plans/{plan_id}").text.partition('id="decisions"')[2]
+        return [each for each in decided.split("<li") if "<dt>revision</dt>" in each]
+
+    living = revised()
+    with obeying(planner.container):
+        gateway.client(Right.OPERATOR).post(f"/v1/plans/{plan_id}/commands?wait=10", json=order)
+    ended = revised()
+
+    assert planner.view(plan_id).ended_at
+    assert [len(living), len(ended)] == [1, 1]
+    assert ["<dt>to go on</dt>" in each for each in (*living, *ended)] == [True, False]
