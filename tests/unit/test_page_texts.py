@@ -17,7 +17,7 @@ from worker.render.explanation import counted
         ({"value": 2000, "limit": 2000, "limit_name": "tokens"}, "2,000 tokens, the limit is 2,000"),
         ({"value": 61, "limit": 60, "limit_name": "wall_clock_s"}, "61 seconds, the limit is 60"),
         ({"value": 2, "limit": 1, "limit_name": "retry_limit"}, "2 failures of the step, the limit is 1"),
-        ({"value": "SECURITY", "limit": None, "limit_name": "category"}, "SECURITY"),
+        ({"value": "SECURITY", "limit": None, "limit_name": "category"}, ""),
         ({"value": 7, "limit": None}, "7"),
         ({"value": 1, "limit": 0, "limit_name": "orders"}, ""),
         ({}, ""),

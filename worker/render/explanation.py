@@ -12,7 +12,7 @@ from schemas.plan import BreakerView, OverlapView, PlanView
 from tasks.policy.red_checks import DROPPED
 from worker.render.plan import DELIVERED, UNVERIFIED, plain, told_overlaps, told_probe, told_state
 
-HAPPENED = frozenset({"orders", "errors"})  # counted only as that there were some
+HAPPENED = frozenset({"orders", "errors", "category"})  # of these nothing is counted but that there were some
 COUNTED = {"wall_clock_s": "seconds", "retry_limit": "failures of the step", "max_attempts": "attempts"}
 
 
@@ -83,8 +83,6 @@ def counted(evidence: Mapping[str, Any]) -> str:
     value, limit, name = evidence.get("value"), evidence.get("limit"), evidence.get("limit_name")
     if value is None or name in HAPPENED:
         return ""
-    if isinstance(value, str) and limit is None:
-        return value
     if name == "until":
         return f"at {value}, it waited until {limit}"
     what = COUNTED.get(str(name), str(name or "").replace("_", " "))

@@ -138,17 +138,23 @@ def _may_inform(plan: PlanSummary, key: ApiKey) -> bool:
     return key.may(Right.ANSWER) and plan.waiting is not None and plan.waiting.kind == INFORMING
 
 
-def of_step(plan: PlanSummary, step: StepView, key: ApiKey) -> list[Act]:
+def of_step(plan: PlanView, step: StepView, key: ApiKey) -> list[Act]:
     """List what a key may do about a step now."""
     if plan.state in ENDED or not key.may(Right.OPERATOR) or step.state not in OPEN:
         return []
     found = [Act.APPROVE, Act.REJECT] if step.waiting else []
-    flies, doing = _is_in_flight(step), step.activity.kind if step.activity else ""
-    if not flies or (step.queue == DELIVERIES and doing == QUEUED):  # nobody has a delivery in hand that is queued
+    if _may_be_skipped(plan, step):
         found.append(Act.SKIP)
     if step.allowed_files or risks_of(step):
         found.append(Act.TIGHTEN)
     return found
+
+
+def _may_be_skipped(plan: PlanView, step: StepView) -> bool:
+    """Tell whether nobody works on a step, nor on what was put before its next attempt: that goes with it."""
+    if _is_in_flight(step):  # a delivery that is queued is in nobody's hands, and is called back
+        return step.queue == DELIVERIES and step.activity is not None and step.activity.kind == QUEUED
+    return all(each.inserted_by != step.step_id or each.state != StepState.ACTIVE for each in plan.steps)
 
 
 def _is_in_flight(step: StepView) -> bool:
