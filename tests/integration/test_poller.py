@@ -13,8 +13,9 @@ from redis import Redis
 from tasks.routes import OUTCOMES
 from tests.conftest import wait_until
 from tests.support.engine import a_goal, plan
-from tests.support.messages import answer, specs
-from tests.support.stored import P0
+from tests.support.messages import answer, report, specs
+from tests.support.proxy import When, running_proxy
+from tests.support.stored import P0, stats, waiting
 from worker.process import jobs, partition_engines
 from worker.process.idle_drain import IdleDrain
 from worker.process.ownership import Owner
@@ -27,12 +28,15 @@ WORK = Key(OUTCOMES.task, (0,))
 
 
 @contextmanager
-def polling(url: str, owner: Owner, drain: IdleDrain | None = None) -> Iterator[Mock]:
-    """Run a poller of partition 0 for a worker that knows of such an owner; yields who sends its wake-ups."""
+def polling(url: str, owner: Owner | Mock, drain: IdleDrain | None = None) -> Iterator[Mock]:
+    """Run a poller of partition 0 for a worker that knows of such an owner; yields who sends its wake-ups.
+
+    A mock in the place of the owner is asked each time.
+    """
     wakeups, ownership = Mock(), Mock()
     wakeups.state.return_value = WakeupState.FREE
     wakeups.send.return_value = True
-    ownership.of.return_value = owner
+    ownership.of.side_effect = owner if isinstance(owner, Mock) else lambda _: owner
     poller = Poller(
         url, Outage("store"), wakeups, P0.outcomes, OUTCOMES.task, "", (0,), ownership=ownership, drain=drain
     )
@@ -72,3 +76,24 @@ def test_plans_of_a_partition_that_another_worker_owns_are_not_kept(
 
     with polling(redis_url, Owner.ELSEWHERE, IdleDrain(P0)):
         wait_until(lambda: not len(hot), 20, "nothing is known of the plan")
+
+
+@pytest.mark.parametrize("owner", [Owner.ELSEWHERE, Owner.NOBODY])
+def test_what_was_read_and_never_arrived_is_applied_though_the_partition_is_another_workers_meanwhile(
+    redis_url: str, redis: Redis, monkeypatch: pytest.MonkeyPatch, owner: Owner
+) -> None:
+    monkeypatch.setenv("PLANNER_REDIS_URL", redis_url)
+    monkeypatch.setattr(partition_engines, "_engines", {})
+    with engine_of(0) as here:
+        plan(here, redis, a_goal(2))
+    (spec,) = specs(redis)
+    asked = Mock(return_value=Owner.HERE)
+    with running_proxy(redis_url) as proxy, polling(proxy.url, asked, IdleDrain(P0)):
+        trap = proxy.trap("^XREADGROUP .*outcomes", When.AFTER, lambda: asked.configure_mock(return_value=owner))
+        report(redis, answer(spec))
+        assert trap.sprung.wait(20)
+
+        wait_until(lambda: stats(redis).get("applied"), 20, "the outcome is applied")  # no worker takes it over here
+
+    assert stats(redis)["applied"] == 1
+    assert waiting(redis) == (0, 0)

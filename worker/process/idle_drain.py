@@ -32,7 +32,7 @@ class IdleDrain:
         self._is_due = True  # whether the engine has to look without news: at first it compares the server
         self._busy_since = 0.0
         self._inbox: Inbox | None = None
-        self.has_left = False  # whether something was read and is not applied
+        self.has_left = False  # whether something was, or may have been, read and is not applied
 
     def step(self, client: Redis, block_ms: int) -> bool:
         """Wait up to `block_ms` for outcomes, and apply them; returns whether the pool should go on.
@@ -56,7 +56,7 @@ class IdleDrain:
         try:
             return self._inbox.read(MOST_AT_ONCE, block_ms)
         except RedisError:  # it may have been read, and the reply lost: the engine reads what is pending again
-            self._look, self._is_due = None, True
+            self._look, self._is_due, self.has_left = None, True, True
             raise
 
     def finish(self) -> None:
