@@ -81,6 +81,7 @@ class Inbox:
     max_dead: int = MAX_DEAD
     dead_bytes: Callable[[], int] = lambda: DEAD_BYTES
     _count: int = field(default=BATCH_ENTRIES // 4, init=False)  # of the next batch, until the size of entries is known
+    _looked_at: bytes = field(default=b"0-0", init=False)  # up to where `take_over` looked; from there it goes on
 
     def read(self, count: int = BATCH_ENTRIES, block_ms: int | None = None, after: str = ">") -> list[StreamEntry]:
         """Read new entries, at most `count` and about BATCH_BYTES.
@@ -140,10 +141,13 @@ class Inbox:
     def take_over(self, idle_ms: int) -> int:
         """Make entries ours that another worker left for `idle_ms`.
 
-        Returns how many, to be read with `after="0"`.
+        Returns how many, to be read with `after="0"`. The server looks at ten batches of what is pending; the next call
+        goes on behind them, and begins anew behind the last. With 0 the first are taken, as each is as good as left.
         """
-        call = ("XAUTOCLAIM", self.stream, GROUP, self.consumer, idle_ms, "0-0", "COUNT", BATCH_ENTRIES, "JUSTID")
-        return len(self._in_group(*call)[1])
+        start = self._looked_at if idle_ms else b"0-0"
+        terms = (idle_ms, start, "COUNT", BATCH_ENTRIES, "JUSTID")
+        self._looked_at, taken, *_ = self._in_group("XAUTOCLAIM", self.stream, GROUP, self.consumer, *terms)
+        return len(taken)
 
     @contextmanager
     def renewal(self, entries: Sequence[StreamEntry], every_s: float) -> Iterator[None]:
