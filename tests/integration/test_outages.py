@@ -168,6 +168,7 @@ def test_a_full_broker_is_done_without(store: Server, broker: Server, tmp_path: 
         full.config_set("maxmemory", 1)
         publish(worker.redis, 0, 10)
         all_done(worker.redis, 10)
+        wait_until(lambda: times(worker, "broker away") == [1], 40, "broker away")  # a pool without work is not woken
         (away,) = worker.logged("broker away")
         assert "maxmemory" in away["error"]
 

@@ -49,6 +49,7 @@ class Reading(Part):
         self.specs = []
 
 
+@pytest.mark.outages
 def test_recall_tells_each_step_of_the_goals_that_were_alike_and_what_they_changed() -> None:
     reading = Reading()
     play_history([TRIED["recall"](), reading], 1, 60)
