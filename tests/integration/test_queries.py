@@ -10,7 +10,7 @@ from redis import Redis
 
 from schemas import codec
 from tests.support.planner import STEPS, Planner
-from worker.store import keys, plan_lists, queries
+from worker.store import keys, plan_lists, plan_names, queries
 
 
 @pytest.fixture
@@ -158,29 +158,29 @@ def test_a_plan_is_found_by_the_beginning_of_its_id(redis_url: str, cut: Any, pa
     plan_id = planner.submit(context={"repo": "acme/shop"})
     planner.submit(context={"repo": "acme/other"})
 
-    assert queries.resolve(planner.client, partitions, cut(plan_id)) == plan_id
+    assert plan_names.resolve(planner.client, partitions, cut(plan_id)) == plan_id
 
 
 def test_a_plan_is_found_by_the_id_of_its_goal_even_where_that_looks_like_a_plan(planner: Planner) -> None:
     plan_id = planner.submit(goal_id="0a")
     planner.submit()
 
-    assert queries.resolve(planner.client, 1, "0a") == plan_id
+    assert plan_names.resolve(planner.client, 1, "0a") == plan_id
 
 
 def test_an_ambiguous_beginning_names_the_candidates(planner: Planner) -> None:
     made = [planner.submit(context={"repo": "acme/shop"}) for _ in range(2)]
 
-    with pytest.raises(queries.Ambiguous) as refusal:
-        queries.resolve(planner.client, 1, made[0][5:8])
+    with pytest.raises(plan_names.Ambiguous) as refusal:
+        plan_names.resolve(planner.client, 1, made[0][5:8])
 
     assert all(plan_id in str(refusal.value) for plan_id in made)
 
 
 @pytest.mark.parametrize("word", ["", "zz", "plan_", "plan_*", "3c-0199", "no-such-goal"])
 def test_what_is_no_plan_is_not_found(redis: Redis, word: str) -> None:
-    with pytest.raises(queries.NoSuchPlan):
-        queries.resolve(redis, 1, word)
+    with pytest.raises(plan_names.NoSuchPlan):
+        plan_names.resolve(redis, 1, word)
 
 
 def test_a_success_that_nothing_proves_is_shown_as_not_verified(redis_url: str) -> None:

@@ -24,7 +24,7 @@ from worker.client.http_link import GatewayLink
 from worker.client.planner import ANSWER_S, REFUSED, pause_s
 from worker.client.troubles import NotFound, Trouble, WrongUse
 from worker.settings.settings import Settings
-from worker.store import queries
+from worker.store import plan_names
 from worker.store.history import JSON_LINES, Story
 from worker.store.kept_goals import KeptGoal
 from worker.store.keys import NO_TENANT
@@ -106,10 +106,10 @@ class HttpPlanner:
             return [plan.plan_id for plan in self.plans(PlanFilter(id_prefix=begin))]
 
         try:
-            return queries.choose(prefix, self.goal(prefix, tenant), find)
-        except queries.NoSuchPlan as error:
+            return plan_names.choose(prefix, self.goal(prefix, tenant), find)
+        except plan_names.NoSuchPlan as error:
             raise NotFound.of("no_such_plan", str(error)) from error
-        except queries.Ambiguous as error:
+        except plan_names.Ambiguous as error:
             raise WrongUse.of("ambiguous_plan", str(error)) from error
 
     def plan(self, plan_id: str, *, activity: bool = False) -> PlanView | None:  # noqa: ARG002 (it is told anyway)

@@ -21,7 +21,7 @@ from worker.client.planner import ANSWER_S, ENDS, PlanEvent, pause_s
 from worker.client.redis_connection import asked
 from worker.client.troubles import NotFound, Trouble, WrongUse
 from worker.settings.settings import Settings
-from worker.store import export, fleet, kept_goals, plan_lists, publishing, queries, sums
+from worker.store import export, fleet, kept_goals, plan_lists, plan_names, publishing, queries, sums
 from worker.store.history import Story, read_lines, story
 from worker.store.kept_goals import KeptGoal
 from worker.store.keys import NO_TENANT, Partition, PlanKeys, partition_of
@@ -91,10 +91,10 @@ class RedisPlanner:
     def resolve(self, prefix: str, tenant: str = NO_TENANT) -> str:
         """Look for a goal, then for plans."""
         try:
-            return queries.resolve(self.client, self.partitions, prefix, tenant)
-        except queries.NoSuchPlan as error:
+            return plan_names.resolve(self.client, self.partitions, prefix, tenant)
+        except plan_names.NoSuchPlan as error:
             raise NotFound.of("no_such_plan", str(error)) from error
-        except queries.Ambiguous as error:
+        except plan_names.Ambiguous as error:
             raise WrongUse.of("ambiguous_plan", str(error)) from error
 
     @_told

@@ -5,7 +5,6 @@ Reads only, and never a walk over the server's keys.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from functools import partial
 from itertools import islice
@@ -31,7 +30,6 @@ from schemas.stored import HOT, PlanHead, PlanRecord, StepStatus, decode_plan
 from schemas.stored_step import TEXTS, read_texts, unpack_step
 from schemas.times import rfc3339
 from tasks.base.batches import batches
-from tasks.base.errors import PlannerError
 from tasks.base.log_chain import find_head
 from tasks.base.policy_version import ChangedRule
 from tasks.handlers.breaker import ACTOR as BREAKER
@@ -57,21 +55,11 @@ TEXT_PAGE = 1000  # goals that are read in one go
 EVERY_PLAN = PlanFilter()
 STEP_PAGE = 1000
 FIELDS = (*HOT[:4], "halt", "text")  # without what a plan that unfolds keeps: it may be large
-PLAN_PREFIX = re.compile(r"(?:plan_)?([0-9a-f]{1,2}|[0-9a-f]{2}-[0-9a-f]{0,32})")
-CANDIDATES = 10
 SPEC_FIELDS = (
     *("step_id", "title", "depends_on", "allowed_files", "verify"),
     *("risk_level", "mode", "queue", "inserted_by"),
 )
 ENDED = frozenset({PlanState.COMPLETED.value, PlanState.HALTED.value, PlanState.REJECTED.value})
-
-
-class NoSuchPlan(PlannerError):
-    """There is no such plan."""
-
-
-class Ambiguous(PlannerError):
-    """Several plans begin like this."""
 
 
 class Owner(NamedTuple):
@@ -257,36 +245,6 @@ def errors_of(client: Redis, partitions: int, answer: GoalAnswer) -> list[dict[s
     plan = summary(client, partitions, answer.plan_id)
     errors: list[dict[str, Any]] = plan.halt.evidence.get("errors", []) if plan and plan.halt else []
     return errors
-
-
-def resolve(client: Redis, partitions: int, prefix: str, tenant: str = NO_TENANT) -> str:
-    """Find the plan that the id of a tenant's goal or the beginning of a plan's id means.
-
-    The latter with or without `plan_`. Raises NoSuchPlan, or Ambiguous with the candidates.
-    """
-
-    def find(begin: str) -> list[str]:
-        return [place.plan_id for place, fits in walk(client, partitions, PlanFilter(id_prefix=begin)) if fits]
-
-    return choose(prefix, goal(client, prefix, tenant, partitions=partitions), find)
-
-
-def choose(prefix: str, answer: GoalAnswer | None, find: Callable[[str], list[str]]) -> str:
-    """Choose the plan that `prefix` means: that of the goal with this id, or the one that `find` finds by it.
-
-    Raises as `resolve` does.
-    """
-    if answer and answer.plan_id:
-        return answer.plan_id
-    if answer:
-        raise NoSuchPlan(f"{prefix} has no plan: it could not be read ({answer.reason}).")
-    found = find("plan_" + match[1]) if (match := PLAN_PREFIX.fullmatch(prefix)) else []
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        raise NoSuchPlan(f"No plan and no goal begins with {prefix!r}.")
-    shown = ", ".join(found[:CANDIDATES]) + (", ..." if len(found) > CANDIDATES else "")
-    raise Ambiguous(f"{prefix!r} could be any of {len(found)} plans: {shown}.")
 
 
 def _summaries(client: Redis, partitions: int, plan_ids: list[str]) -> list[PlanSummary | None]:

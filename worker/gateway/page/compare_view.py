@@ -20,7 +20,7 @@ from worker.render.time_line import attempts_of
 from worker.store import history
 from worker.store.keys import PLAN_ID
 from worker.store.plan_lists import PlanFilter
-from worker.store.queries import PLAN_PREFIX
+from worker.store.plan_names import PLAN_PREFIX
 from worker.store.step_activity import with_activity
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
