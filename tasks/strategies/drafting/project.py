@@ -112,11 +112,12 @@ class Project:
         Those that look at the whole project judge only what is changed as a `whole`. Also answers the ids of those
         that only manifests configure: nobody asked for these, nor for what they look for.
         """
+        aim = self.catalogue.aim_at_all if whole else self.catalogue.aim_part
         tools: list[VerifyTool] = []
         added: list[str] = []
         for check in self.chosen_checks:
             if whole or not check.part.whole:
-                found = self.catalogue.aim_part(check.part, files)
+                found = aim(check.part, files)
                 tools += found
                 added += [] if check.is_asked else [tool.tool for tool in found]
         return tuple(tools), tuple(added)

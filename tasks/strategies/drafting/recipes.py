@@ -62,12 +62,8 @@ class Recipes:
         return found._replace(is_known=bool(found.tools))
 
     def _full(self) -> Verification:
-        project, tools, added = self._project, list[VerifyTool](), list[str]()
-        for check in project.chosen_checks:
-            found = project.catalogue.aim_at_all(check.part, project.files)
-            tools += found
-            added += [] if check.is_asked else [tool.tool for tool in found]
-        return Verification(_once(*tools, *project.tests), tuple(added))
+        quick, added = self._project.quick_checks(self._project.files, whole=True)
+        return Verification(_once(*quick, *self._project.tests), added)
 
     def _focused(self, files: tuple[str, ...]) -> Verification:
         quick, added = self._project.quick_checks(files, whole=False)
