@@ -53,8 +53,8 @@ def run(monkeypatch: pytest.MonkeyPatch, server: Server) -> Callable[..., Result
 
 
 def used(redis: Redis) -> float:
-    memory: Any = redis.info("memory")
-    return float(memory["used_memory"]) / int(memory["maxmemory"])
+    found: Any = redis.info("memory")
+    return memory.share_of(found)
 
 
 def bytes_of(redis: Redis, stream: str) -> int:

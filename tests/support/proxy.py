@@ -37,6 +37,7 @@ class Trap:
     pattern: re.Pattern[bytes]
     when: When
     then: Callable[[], None]
+    met: threading.Event = field(default_factory=threading.Event)  # such a command is on its way
     sprung: threading.Event = field(default_factory=threading.Event)
 
 
@@ -188,6 +189,7 @@ class _Talk:
         while (words := self._requests.gets()) is not False:
             self._sent += 1
             if (trap := self._proxy.match(self._text(words))) and not self._trap:
+                trap.met.set()
                 if trap.when is When.AFTER:
                     self._trap, self._at = trap, self._sent
                 elif self._proxy.spring(trap):
