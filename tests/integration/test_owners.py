@@ -17,7 +17,7 @@ from redis import Redis
 from typer.testing import CliRunner
 
 from schemas import codec
-from tests.conftest import RunningWorker, wait_until
+from tests.conftest import RunningWorker, connect, wait_until
 from tests.support import launch
 from tests.support.engine import a_goal, container, plan
 from tests.support.faults import HASTE, consumes, is_stopped, kill, spawn
@@ -30,14 +30,15 @@ from tests.support.stored import P0, applied, plans
 from worker.bench import fleet
 from worker.cli.commands.app import app
 from worker.engine.engine import Engine
-from worker.process.idle_drain import MOST_AT_ONCE, IdleDrain
+from worker.process.idle_drain import BUSY_S, MOST_AT_ONCE, IdleDrain
 from worker.process.ownership import Owner, Ownership
 from worker.settings.settings import Settings
 from worker.store import backlog, clients, deployment, functions, keys, owners
 from worker.store.keys import GROUP, Partition
 from worker.store.owners import LEASE_MS
 
-HANDED_S = 4.9  # for a partition that is given back: a look of the others, on a busy machine, and less than a lease
+LASTING_MS = 15_000  # a lease that outlasts a machine that stands still for a while
+HANDED_S = 12.0  # for a partition that is given back: a look of the others, on a busy machine, and less than a lease
 TAKEN_S = 15.0  # for one whose lease is over: a look of the others
 
 
@@ -209,7 +210,7 @@ def workers(
 ) -> Iterator[list[RunningWorker]]:
     """Run workers, until they consume; they may have ended before the block does."""
     tmp_path.mkdir(exist_ok=True)
-    with Redis.from_url(url) as redis, ExitStack() as stack:
+    with connect(url) as redis, ExitStack() as stack:
         running = []
         for number, command in enumerate(commands):
             log = tmp_path / f"worker-{number}.log"
@@ -238,9 +239,10 @@ def the_owner(found: list[RunningWorker]) -> RunningWorker:
 def test_another_worker_takes_over_at_once_from_an_owner_that_stops_and_soon_from_one_that_dies(
     redis_url: str, tmp_path: Path, pool: str
 ) -> None:
-    with workers(redis_url, tmp_path, *[command(pool)] * 3) as (first, second, third), Fleet(redis_url):
+    lasting = launch.command({**HASTE, "worker.LEASE_MS": LASTING_MS}, pool=pool)
+    with workers(redis_url, tmp_path, *[lasting] * 3) as (first, second, third), Fleet(redis_url):
         redis, left = first.redis, [first, second, third]
-        for number, within_s in enumerate([HANDED_S, LEASE_MS / 1000 + TAKEN_S]):
+        for number, within_s in enumerate([HANDED_S, LASTING_MS / 1000 + TAKEN_S]):
             owner = the_owner(left)
             left.remove(owner)
             publish(redis, 10 * number, 5)
@@ -248,7 +250,7 @@ def test_another_worker_takes_over_at_once_from_an_owner_that_stops_and_soon_fro
                 kill(owner.process)
             else:
                 owner.process.terminate()
-                owner.process.wait(30)
+                owner.process.wait(60)
             began = time.monotonic()
             the_owner(left)
 
@@ -262,14 +264,13 @@ def test_another_worker_takes_over_at_once_from_an_owner_that_stops_and_soon_fro
 def test_an_owner_that_was_stopped_finds_that_it_is_owner_no_more_and_changes_nothing(
     redis_url: str, tmp_path: Path
 ) -> None:
-    with Redis.from_url(redis_url) as redis, container(redis_url) as here:
+    with connect(redis_url) as redis, container(redis_url) as here:
         (plan_id,) = plan(here, redis, a_goal(3))
         (spec,) = specs(redis)
-    with (
-        workers(redis_url, tmp_path / "first", command(stop=plan_id)) as (first,),
-        workers(redis_url, tmp_path / "second", command()) as (second,),
-    ):
+    with ExitStack() as stack:
+        (first,) = stack.enter_context(workers(redis_url, tmp_path / "first", command(stop=plan_id)))
         wait_until(lambda: owns(first), what="the first owns it")
+        (second,) = stack.enter_context(workers(redis_url, tmp_path / "second", command()))
         redis = first.redis
         report(redis, answer(spec))
         wait_until(lambda: is_stopped(first.process.pid), what="the owner stops in the middle of a decision")
@@ -285,7 +286,7 @@ def test_an_owner_that_was_stopped_finds_that_it_is_owner_no_more_and_changes_no
         with Fleet(redis_url):
             all_done(redis, 1, steps=3)
         assert Recount(redis, plan_id).faults() == []
-        assert owns(second)
+        wait_until(lambda: first.logged("partitions given"), what="it finds that")
         assert first.process.poll() is None
 
 
@@ -362,7 +363,8 @@ def sent(broker: Redis) -> int:
 def test_much_work_goes_to_the_pool_of_the_owner_and_to_nobody_else(
     redis_url: str, tmp_path: Path, broker: Server
 ) -> None:
-    with workers(redis_url, tmp_path, *[command("prefork")] * 2, broker=broker.url) as found:
+    lasting = launch.command({**HASTE, "worker.LEASE_MS": LASTING_MS}, pool="prefork")
+    with workers(redis_url, tmp_path, *[lasting] * 2, broker=broker.url) as found:
         first = the_owner(found)
         (second,) = (one for one in found if one is not first)
         before = readers(first.redis)  # a worker whose pool does not answer in time yet does the upkeep itself
@@ -391,7 +393,7 @@ def test_a_connection_that_the_owner_loses_while_it_applies_an_outcome_applies_i
     with (
         running_proxy(redis_url) as proxy,
         workers(proxy.url, tmp_path, command(), broker=redis_url) as (one,),
-        Redis.from_url(redis_url) as redis,
+        connect(redis_url) as redis,
     ):
         wait_until(lambda: owns(one), what="an owner")
         publish(redis, 0, 1)
@@ -399,7 +401,7 @@ def test_a_connection_that_the_owner_loses_while_it_applies_an_outcome_applies_i
         trap = proxy.trap("^FCALL planner_commit", when)
         fleet.answer(redis, specs)
 
-        assert trap.sprung.wait(20)
+        assert trap.sprung.wait(60)
         with Fleet(redis_url):
             all_done(redis, 1)
         (plan_id,) = plans(redis)
@@ -412,7 +414,7 @@ def test_a_reply_that_the_poller_of_an_idle_owner_loses_delays_no_outcome(redis_
     with (
         running_proxy(redis_url) as proxy,
         workers(proxy.url, tmp_path, command(), broker=redis_url, PLANNER_CLAIM_IDLE_S="600") as (one,),
-        Redis.from_url(redis_url) as redis,
+        connect(redis_url) as redis,
     ):
         wait_until(lambda: owns(one), what="an owner")
         publish(redis, 0, 1)
@@ -420,11 +422,11 @@ def test_a_reply_that_the_poller_of_an_idle_owner_loses_delays_no_outcome(redis_
         specs = first_step(redis)
         wait_until(lambda: applied(redis, 1) == [1], what="the engine has nothing to do")
         trap = proxy.trap("^XREADGROUP .*outcomes", When.AFTER)
-        assert trap.met.wait(20)  # the next read waits
+        assert trap.met.wait(60)  # the next read waits
         fleet.answer(redis, specs)
 
-        assert trap.sprung.wait(20)
-        wait_until(lambda: applied(redis, 1) == [2], 30, "the outcome is applied")
+        assert trap.sprung.wait(60)
+        wait_until(lambda: applied(redis, 1) == [2], 60, "the outcome is applied")
 
 
 def test_a_poller_whose_engine_cannot_apply_reads_no_more_than_it_has(
@@ -444,3 +446,19 @@ def test_a_poller_whose_engine_cannot_apply_reads_no_more_than_it_has(
 
     pending: Any = redis.xpending(P0.outcomes, GROUP)
     assert pending["pending"] == MOST_AT_ONCE
+
+
+def test_the_pool_is_asked_where_outcomes_come_faster_than_they_are_applied_and_not_for_a_lone_one(
+    redis_url: str, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLANNER_REDIS_URL", redis_url)
+    with container(redis_url) as here:
+        here.context(0).engine.catch_up()
+    drain = IdleDrain(P0)
+    monkeypatch.setattr(Engine, "apply", Mock(side_effect=lambda *_: time.sleep(2 * BUSY_S)))
+
+    with clients.connect(redis_url) as client:
+        for count, asks in ((1, False), (1, False), (2, True)):
+            for _ in range(count):
+                redis.xadd(P0.outcomes, {"data": b"{}"})
+            assert drain.step(client, 1000) is asks

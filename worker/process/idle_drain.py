@@ -48,7 +48,8 @@ class IdleDrain:
         if fresh or self.has_left or self._is_due:
             self.finish()
             self._is_due = bool(fresh)  # counters, which go with the next commit, or by themselves where none comes
-        return len(fresh) == MOST_AT_ONCE or time.monotonic() - self._busy_since > BUSY_S
+        is_busy = len(fresh) > 1 and time.monotonic() - self._busy_since > BUSY_S
+        return is_busy or len(fresh) == MOST_AT_ONCE
 
     def _read_some(self, client: Redis, block_ms: int) -> Sequence[StreamEntry]:
         if self._inbox is None or self._inbox.client is not client:
