@@ -85,9 +85,14 @@ def wait_until(probe: Callable[[], T], timeout: float = 60.0, what: str = "") ->
         time.sleep(0.01)
 
 
+def connect(url: str) -> Redis:
+    """Make a client that bears with a server whose disk is busy; use it in a `with`."""
+    return Redis.from_url(url, socket_timeout=PATIENCE_S)
+
+
 def _answers(url: str) -> bool:
     try:
-        with Redis.from_url(url) as client:
+        with connect(url) as client:
             return bool(client.ping())
     except RedisConnectionError:
         return False
@@ -106,8 +111,8 @@ def system_server(binary: str, directory: Path) -> Iterator[str]:
         wait_until(lambda: _answers(url), what="server answers")
         yield url
     finally:
-        process.terminate()
-        process.wait(10)
+        process.kill()  # its data are deleted, so that it has nothing to write
+        process.wait(60)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -153,8 +158,9 @@ def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     binary = os.environ.get("PLANNER_TEST_REDIS_SERVER")
     server = system_server(binary, directory) if binary else embedded_server.valkey(directory)
     with server as url:
-        with Redis.from_url(url, socket_timeout=PATIENCE_S) as client:
+        with connect(url) as client:
             client.config_set("hz", CLOCK_HZ)
+            client.config_set("appendfsync", "no")  # no machine fails here, and a slow disk would hold up every command
         yield url
     shutil.rmtree(directory, ignore_errors=True)
 
@@ -163,7 +169,7 @@ def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def redis_url(server_url: str) -> str:
     """The URL of the session's server, emptied for this test."""
     assert server_url not in _WITH_WORKER, "the module's worker runs on this server"
-    with Redis.from_url(server_url, socket_timeout=PATIENCE_S) as client:
+    with connect(server_url) as client:
         client.flushall()
         client.function_flush()
     return server_url
@@ -172,7 +178,7 @@ def redis_url(server_url: str) -> str:
 @pytest.fixture
 def redis(redis_url: str) -> Iterator[Redis]:
     """A client of the emptied server."""
-    with Redis.from_url(redis_url, socket_timeout=PATIENCE_S) as client:
+    with connect(redis_url) as client:
         yield client
 
 
@@ -198,7 +204,7 @@ def running_worker(url: str, log: Path, pool: str = "solo", **environment: str) 
     wanted = {"planner:goals", "planner:{0}:outcomes"}
     command = worker_command(pool=pool)
     variables = {**os.environ, "PLANNER_REDIS_URL": url, **environment}
-    with log.open("wb") as file, Redis.from_url(url, socket_timeout=PATIENCE_S) as client:
+    with log.open("wb") as file, connect(url) as client:
         process = subprocess.Popen(command, env=variables, stdout=file, stderr=file)
         worker = RunningWorker(url, client, process, log)
         try:
@@ -214,7 +220,7 @@ def running_worker(url: str, log: Path, pool: str = "solo", **environment: str) 
             assert process.wait(60) == 0, log.read_text()
         finally:
             process.kill()
-            process.wait(10)
+            process.wait(60)
 
 
 _WITH_WORKER = set[str]()  # servers that must not be emptied now
@@ -228,7 +234,7 @@ def planner_worker(
 
     Tests that use it take its `redis` and `url`, since the fixtures of those names would empty the server under it.
     """
-    with Redis.from_url(server_url, socket_timeout=PATIENCE_S) as client:
+    with connect(server_url) as client:
         client.flushall()
         client.function_flush()
     log = tmp_path_factory.mktemp("worker") / "worker.log"

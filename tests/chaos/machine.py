@@ -35,7 +35,7 @@ DIE = 60  # a process kills itself at one commit in so many, where it hurts most
 def server(directory: Path) -> Server:
     """Make the server: Debian's where it is installed, else the embedded one, unless told otherwise."""
     told = os.environ.get("PLANNER_TEST_REDIS_SERVER")
-    return Server(directory, binary=None if told or not DEBIAN.exists() else DEBIAN)
+    return Server(directory, binary=None if told or not DEBIAN.exists() else DEBIAN, fsync="always")
 
 
 class Workers:
@@ -88,7 +88,7 @@ class Workers:
         """Ask the workers to end; returns their exit codes."""
         for process in self._processes:
             process.send_signal(signal.SIGTERM)
-        return [process.wait(30) for process in self._processes]
+        return [process.wait(60) for process in self._processes]
 
     def kill_all(self) -> None:
         """Kill what is still there."""

@@ -25,7 +25,7 @@ from tests.chaos import goals, machine
 from tests.chaos.controllers import Specs, fleet
 from tests.chaos.machine import CONSTANTS
 from tests.chaos.people import People
-from tests.conftest import wait_until
+from tests.conftest import connect, wait_until
 from tests.support import faults, launch
 from tests.support.recount import ENDED, HOME, plans
 from worker.store import export, keys
@@ -84,7 +84,7 @@ def run_plans(directory: Path, pool: str, count: int, seed: int, patch: pytest.M
     """Have a worker of `pool` run `count` random plans to their ends, and replay them all."""
     tally: Counter[str] = Counter()
     specs: Specs = {}
-    with machine.server(directory) as server, Redis.from_url(server.url) as redis:
+    with machine.server(directory) as server, connect(server.url) as redis:
         people = People(server.url, seed, count, count / 20, tally, at_once=False)
         worker = faults.spawn(launch.command(CONSTANTS, pool=pool), server.url, directory / "worker.log")
         try:

@@ -19,14 +19,14 @@ from tests.chaos import goals, machine
 from tests.chaos.controllers import Specs, fleet
 from tests.chaos.machine import Killer, Workers
 from tests.chaos.people import People
-from tests.conftest import wait_until
+from tests.conftest import connect, wait_until
 from tests.support import versions
 from tests.support.recount import ENDED, HOME, Recount, left_over, plans
 from tests.support.servers import Server
 from worker.store import keys
 
 PLANS_A_MINUTE = 100
-PATIENCE_S = 120  # with plans that run side by side
+PATIENCE_S = 240  # with plans that run side by side
 REFUSALS = ("duplicate", "late", "refused", "unknown")
 
 
@@ -58,7 +58,7 @@ def machines(directory: Path, run: Run) -> Iterator[tuple[Server, Workers]]:
     """Run a server and workers; nothing of them is left afterwards."""
     with machine.server(directory) as server:
         if run.older_share:
-            with Redis.from_url(server.url) as client:
+            with connect(server.url) as client:
                 versions.keep_layout(client)
         workers = Workers(server.url, directory, run.seed, run.tally, run.older_share)
         try:
@@ -93,7 +93,7 @@ def live_through(run: Run, server: Server, workers: Workers, redis: Redis) -> No
         finally:
             killer.stop()
             people.finish()
-    wait_until(lambda: not left_over(redis), timeout=60, what="every stream is empty")
+    wait_until(lambda: not left_over(redis), timeout=120, what="every stream is empty")
 
 
 def open_goals(redis: Redis, run: Run) -> list[str]:

@@ -11,9 +11,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from redis import Redis
 
-from tests.conftest import RunningWorker, wait_until
+from tests.conftest import RunningWorker, connect, wait_until
 from tests.support.faults import consumes, kill, spawn
 from tests.support.messages import goals_of_partitions, read_specs
 from tests.support.servers import Server
@@ -75,7 +74,7 @@ def test_workers_outlive_their_broker_and_every_partition_goes_on(
         Server(tmp_path / "store") as store,
         Server(tmp_path / "broker") as broker,
         workers(store, broker, tmp_path) as running,
-        Redis.from_url(store.url) as redis,
+        connect(store.url) as redis,
     ):
         mortal = Mortal(broker, seed, 40 * minutes)
         mortal.start()

@@ -10,11 +10,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from redis import Redis
 
 from tasks.record.replay import Result
 from tests.chaos import replays
 from tests.chaos.run import Run, check, complaint, figures, live_through, machines, recounts, say
+from tests.conftest import connect
 from tests.support.recount import plans
 
 OLDER_SHARES = {"two versions": 0.4, "this version": 0.0}  # of the workers that take the place of others
@@ -33,7 +33,7 @@ def run(request: pytest.FixtureRequest) -> Run:
 def test_nothing_is_lost_and_nothing_happens_twice(
     run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with machines(tmp_path, run) as (server, workers), Redis.from_url(server.url) as redis:
+    with machines(tmp_path, run) as (server, workers), connect(server.url) as redis:
         try:
             live_through(run, server, workers, redis)
             assert workers.stop() == [0, 0]

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from redis import Redis
 
 from tasks.record.replay import Result
 from tests.chaos import goals, replays
 from tests.chaos.run import Run, check, complaint, figures, live_through, machines, recounts, say
+from tests.conftest import connect
 from tests.support.recount import plans
 from tests.support.shared_files import shared_files
 
@@ -45,7 +45,7 @@ def test_plans_that_wait_for_files_never_share_one_and_none_waits_for_ever(
     run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(goals, "goal", beside_others)
-    with machines(tmp_path, run) as (server, workers), Redis.from_url(server.url) as redis:
+    with machines(tmp_path, run) as (server, workers), connect(server.url) as redis:
         try:
             live_through(run, server, workers, redis)
             assert workers.stop() == [0, 0]

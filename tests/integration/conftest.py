@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import PATIENCE_S
 from tests.support.engine import container
 from tests.support.gateway import Gateway, running_gateway
-from worker.gateway import app
+from worker.gateway import app, event_hub
 from worker.gateway.page import acts, new_goal, retry, wide_acts
 from worker.process import ownership
 from worker.process.container import Container
@@ -29,6 +29,7 @@ def _patience_of_this_session() -> Iterator[None]:
     """Have gateways wait for a server whose disk is busy, and pages for what becomes of an act on a busy machine."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(app, "PATIENCE_S", PATIENCE_S)
+        patch.setattr(event_hub, "READY_S", PATIENCE_S)
         for page in (acts, new_goal, retry, wide_acts):
             patch.setattr(page, "WAIT_S", 25.0)
         yield

@@ -33,7 +33,7 @@ def test_an_answer_reaches_every_attempt_of_the_patch_also_from_the_next_worker(
             here.context(0).engine.sweep("me")
             return bool(specs(redis))
 
-        wait_until(is_tried_again, timeout=30, what="the second attempt")
+        wait_until(is_tried_again, what="the second attempt")
         second = specs(redis)[-1]
         report(redis, answer(second))
         drain(here)

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from redis import Redis
 from typer.testing import CliRunner
 
 from schemas import codec
 from schemas.outcome import Outcome
-from tests.conftest import running_worker
+from tests.conftest import connect, running_worker
 from tests.support.engine import container, plan
 from tests.support.stored import P0, plans, state
 from worker.bench import Measurement, effects, fleet, measure, plan_sizes, profile, servers
@@ -39,7 +38,7 @@ REDIS_SERVER = Path("/usr/bin/redis-server")
 
 
 def test_the_fleets_outcome_is_byte_for_byte_that_of_the_whole_spec(redis_url: str) -> None:
-    with Redis.from_url(redis_url) as redis, container(redis_url) as here, Fleet(redis) as controllers:
+    with connect(redis_url) as redis, container(redis_url) as here, Fleet(redis) as controllers:
         plan(here, redis, *[codec.loads(fleet.goal(number, 12, chains=4)) for number in range(3)])
 
         specs = controllers.read(100, 1000)
@@ -51,7 +50,7 @@ def test_the_fleets_outcome_is_byte_for_byte_that_of_the_whole_spec(redis_url: s
 
 
 def test_the_fleet_works_on_all_partitions_until_every_outcome_is_applied(redis_url: str) -> None:
-    with Redis.from_url(redis_url) as redis, container(redis_url, partitions=2) as here:
+    with connect(redis_url) as redis, container(redis_url, partitions=2) as here:
         goals = [codec.loads(fleet.goal(number, 1)) | {"context": {"repo": f"r{number}"}} for number in range(8)]
         plan(here, redis, *goals)
 
@@ -65,14 +64,14 @@ def test_the_fleet_works_on_all_partitions_until_every_outcome_is_applied(redis_
 
 
 def test_the_bare_loop_writes_what_a_commit_of_ours_wrote(redis_url: str, tmp_path: Path) -> None:
-    with Redis.from_url(redis_url) as redis, running_worker(redis_url, tmp_path / "worker.log"):
+    with connect(redis_url) as redis, running_worker(redis_url, tmp_path / "worker.log"):
         site = Site(redis, redis_url, "solo", lambda _: None, SMALL)
         site.submit([fleet.goal(0, 10)])
         (model,) = plans(redis)
         log = P0.plan(model).log
 
         commit = effects.capture(redis)
-    with Redis.from_url(redis_url) as redis:  # alone: a worker's commands would be counted as well
+    with connect(redis_url) as redis:  # alone: a worker's commands would be counted as well
         written: Any = redis.lrange(log, effects.APPLIED_BEFORE + 1, effects.APPLIED_BEFORE + 1)
         redis.function_load(commit.function, replace=True)
         redis.config_resetstat()
@@ -92,7 +91,7 @@ def test_the_bare_loop_writes_what_a_commit_of_ours_wrote(redis_url: str, tmp_pa
 
 
 def test_a_copied_plan_is_stored_as_its_model_is(redis_url: str) -> None:
-    with Redis.from_url(redis_url) as redis, container(redis_url) as here:
+    with connect(redis_url) as redis, container(redis_url) as here:
         (model,) = plan(here, redis, codec.loads(fleet.goal(0, 10)))
         due: Any = redis.zscore(P0.timers, model)
 
@@ -168,7 +167,7 @@ def test_a_whole_run_measures_every_part(tmp_path: Path) -> None:
 
 
 def test_a_server_that_has_keys_is_left_alone(redis_url: str) -> None:
-    with Redis.from_url(redis_url) as redis:
+    with connect(redis_url) as redis:
         redis.set("mine", 1)
 
         ran = CliRunner().invoke(app, ["bench", "--brief", "--server", redis_url])

@@ -58,7 +58,7 @@ def test_five_plans_that_fail_alike_pause_their_repository_and_a_success_resumes
     assert len(rest) >= 4
     for spec in rest:
         shop.succeed(spec)
-    wait_until(lambda: _all_ended(shop, [late, *(spec["plan_id"] for spec in specs)]), 30, "all are done")
+    wait_until(lambda: _all_ended(shop, [late, *(spec["plan_id"] for spec in specs)]), what="all are done")
     assert len(shop.told("repository.paused")) == len(shop.told("repository.resumed")) == 1
     assert shop.redis.exists(HOME.breakers, HOME.breakers_due, HOME.probes) == 0
     for plan_id in [late, *(spec["plan_id"] for spec in specs)]:
@@ -109,7 +109,7 @@ def test_an_attempt_that_waits_for_its_controller_is_let_through(shop: Shop) -> 
         claimed.extend(spec for spec in waiting if shop.heartbeat(spec) == "continue")
         return bool(claimed)
 
-    wait_until(looked, 30, "an attempt may be claimed")
+    wait_until(looked, what="an attempt may be claimed")
     shop.sweep()
     assert [shop.heartbeat(spec) for spec in waiting].count("continue") == 1
     shop.succeed(claimed[0])
@@ -129,14 +129,14 @@ def test_it_closes_once_no_plan_is_left_that_could_show_anything(shop: Shop) -> 
         command(shop, "cancel", number, scope="plan", plan_id=spec["plan_id"])
     with obeying(shop.planner.container):
         plans = [spec["plan_id"] for spec in specs]
-        wait_until(lambda: all(shop.planner.view(plan).state == "HALTED" for plan in plans), 30, "all plans end")
+        wait_until(lambda: all(shop.planner.view(plan).state == "HALTED" for plan in plans), what="all plans end")
 
     def closed() -> bool:
         shop.be_due()
         shop.sweep()
         return shop.pause() is None
 
-    wait_until(closed, 30, "the breaker closes")
+    wait_until(closed, what="the breaker closes")
 
     (told,) = shop.told("repository.resumed")
     assert told["reason"] == "no plan of the repository is left of which a step could be let through"

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from schemas import codec
 from schemas.kinds.campaign import CampaignPlan
-from tests.conftest import RunningWorker, running_worker
+from tests.conftest import RunningWorker, connect, running_worker
 from tests.support.scripted import HOME, Fleet
 from tests.support.scripts.campaign import EXPLORATION, FILES, TASKS, a_goal, a_task, scripted
 from worker.cli.commands.app import app
@@ -40,7 +40,7 @@ def worker(server_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     directory = tmp_path_factory.mktemp("worker")
     (directory / "agent.py").write_text(AGENT)
     command = [sys.executable, str(directory / "agent.py"), codec.dumps(TASKS).decode()]
-    with Redis.from_url(server_url) as client:
+    with connect(server_url) as client:
         client.flushall()
         client.function_flush()
     enabled = {"PLANNER_DRAFTERS": "none,queue,cli", "PLANNER_CLI_COMMAND": codec.dumps(command).decode()}

@@ -123,7 +123,7 @@ def test_the_workflow_hands_its_report_over_and_learns_the_end(
 def test_the_action_gives_the_end_as_outputs(planner_worker: RunningWorker, checkout: Path) -> None:
     given = {name: each.get("default", "") for name, each in ACTION["inputs"].items()}
     with user(planner_worker.redis, "producer", planner_worker.url) as url, Fleet(planner_worker.url):
-        given |= {"redis-url": url, "files": "src/**\ntests/**\n", "timeout": "1m"}
+        given |= {"redis-url": url, "files": "src/**\ntests/**\n", "timeout": "5m"}
         machine = runner(checkout, **{f"inputs.{name}": value for name, value in given.items()})
         assert machine.play(WORKFLOW["jobs"]["test"]["steps"]) == 1
         code = machine.play(ACTION["runs"]["steps"])

@@ -20,7 +20,7 @@ from redis.exceptions import ConnectionError as NoConnection
 from typer.testing import CliRunner, Result
 
 from schemas import codec
-from tests.conftest import RunningWorker, running_worker, wait_until
+from tests.conftest import RunningWorker, connect, running_worker, wait_until
 from worker.cli.commands import submit
 from worker.cli.commands.app import app
 from worker.host import nearby_server
@@ -334,7 +334,7 @@ def test_a_verdict_that_does_not_come_is_exit_1_and_asks_for_a_worker(
 @pytest.mark.outages
 def test_a_worker_of_one_queue_only_decomposes(redis_url: str, tmp_path: Path) -> None:
     process = spawn("worker", "--pool", "solo", "--queues", "planner.decompose", url=redis_url)
-    with Redis.from_url(redis_url) as client:
+    with connect(redis_url) as client:
         client.xadd(keys.GOALS, {"data": '{"goal": "Fix b", "allowed_files": ["b.py"]}'})
         wait_until(lambda: client.zcard(keys.Partition(0).plans), timeout=60, what="the goal is planned")
     process.terminate()
@@ -347,7 +347,7 @@ def test_a_worker_of_one_queue_only_decomposes(redis_url: str, tmp_path: Path) -
 def test_a_worker_of_every_pool_plans_and_ends_as_asked(redis_url: str, tmp_path: Path, pool: str) -> None:
     with running_worker(redis_url, tmp_path / "worker.log", pool) as worker:
         worker.redis.xadd(keys.GOALS, {"data": codec.dumps(GOAL)})
-        wait_until(lambda: worker.redis.zcard(keys.Partition(0).plans), timeout=30, what="the goal is planned")
+        wait_until(lambda: worker.redis.zcard(keys.Partition(0).plans), what="the goal is planned")
 
 
 @pytest.mark.outages
@@ -361,9 +361,11 @@ def test_up_needs_nothing_runs_everything_and_ends_as_asked(tmp_path: Path) -> N
     assert url
 
     second = spawn("up", cwd=tmp_path, **home)
-    asking = spawn("submit", "--goal", "Fix b", "--file", "b.py", "--wait", "--json", cwd=tmp_path, **home)
-    answer, _ = asking.communicate(timeout=60)
-    _, refusal = second.communicate(timeout=60)
+    asking = spawn(
+        "submit", "--goal", "Fix b", "--file", "b.py", "--wait", "--timeout", "4m", "--json", cwd=tmp_path, **home
+    )
+    answer, _ = asking.communicate(timeout=300)
+    _, refusal = second.communicate(timeout=120)
     process.send_signal(signal.SIGINT)
     _, log = process.communicate(timeout=60)
 
@@ -373,7 +375,7 @@ def test_up_needs_nothing_runs_everything_and_ends_as_asked(tmp_path: Path) -> N
     assert process.returncode == 0, log
     assert list((tmp_path / "data").glob("appendonly*"))
     assert nearby_server.url(tmp_path / "data") is None
-    with pytest.raises(NoConnection), Redis.from_url(url) as client:
+    with pytest.raises(NoConnection), connect(url) as client:
         client.ping()
 
 
@@ -390,9 +392,9 @@ def test_up_obeys_while_a_goal_is_drafted(tmp_path: Path) -> None:
     assert process.stdout is not None
     assert str(port) in process.stdout.readline()
 
-    with Redis.from_url(str(nearby_server.url(tmp_path / "data"))) as client:
+    with connect(str(nearby_server.url(tmp_path / "data"))) as client:
         client.xadd(keys.GOALS, {"data": codec.dumps({**GOAL, "goal_id": "slow", "drafter": "cli"})})
-        plan_id = wait_until(lambda: client.hget(keys.goal_id("slow"), "plan_id"), timeout=30).decode()
+        plan_id = wait_until(lambda: client.hget(keys.goal_id("slow"), "plan_id"), timeout=120).decode()
         plan = keys.Partition(0).plan(plan_id)
         wait_until(lambda: client.hget(plan.plan, "state") == b"CREATED")
         order = {
@@ -426,7 +428,7 @@ def test_the_server_of_up_has_a_random_password_which_only_its_user_can_read(tmp
     assert process.stdout is not None
     greeting = process.stdout.readline() + process.stdout.readline()
     url = str(nearby_server.url(data))
-    with Redis.from_url(f"redis://127.0.0.1:{port}/0") as stranger, Redis.from_url(url) as friend:
+    with connect(f"redis://127.0.0.1:{port}/0") as stranger, connect(url) as friend:
         with pytest.raises((NoPermissionError, AuthenticationError)):
             stranger.xadd(keys.GOALS, {"data": "{}"})
         friend.xlen(keys.GOALS)
@@ -459,14 +461,14 @@ def _processes(top: int) -> list[Path]:
 def test_controllers_side_by_side_end_together_on_sigterm(redis_url: str, tmp_path: Path) -> None:
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@a"]
     for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "a"]):
-        subprocess.run([*git, *words], check=True, timeout=30)
+        subprocess.run([*git, *words], check=True, timeout=120)
     process = spawn("controller", "--exec", "true", "-C", str(tmp_path), "-n", "2", "--name", "ctl", url=redis_url)
     assert process.stderr is not None
     told = [codec.loads(process.stderr.readline()) for _ in range(3)]
     started = [line for line in told if line["event"] == "controller_started"]
     assert [line["event"] for line in told].count("sandbox_ready") == 1
     process.terminate()
-    _, log = process.communicate(timeout=30)
+    _, log = process.communicate(timeout=60)
     assert process.returncode == 0, log
     assert {each["controller"] for each in started} == {"ctl-1", "ctl-2"}
 
@@ -571,7 +573,7 @@ def test_watch_tells_what_was_and_follows_to_the_end(
     first = watching.stdout.readline()
 
     with fleet(planner_worker.redis):
-        rest, errors = watching.communicate(timeout=30)
+        rest, errors = watching.communicate(timeout=60)
 
     assert (watching.returncode, errors) == (0, "")
     events = [codec.loads(line) for line in (first + rest).splitlines()]
@@ -612,7 +614,7 @@ def test_ctrl_c_ends_watching_as_asked(
     assert watching.stdout is not None
     watching.stdout.readline()
     watching.send_signal(signal.SIGINT)
-    _, errors = watching.communicate(timeout=10)
+    _, errors = watching.communicate(timeout=60)
     assert (watching.returncode, errors) == (130, "")
 
 
@@ -672,7 +674,7 @@ def test_a_shell_completes_the_ids_of_plans(planner_worker: RunningWorker) -> No
     def completions(typed: str, url: str = planner_worker.url) -> list[str]:
         asking = {"_PLANNER_COMPLETE": "complete_bash", "COMP_WORDS": f"planner show {typed}", "COMP_CWORD": "2"}
         env = {**os.environ, **asking, "PLANNER_REDIS_URL": url}
-        said = subprocess.run(PLANNER, env=env, capture_output=True, text=True, timeout=30)
+        said = subprocess.run(PLANNER, env=env, capture_output=True, text=True, timeout=120)
         assert said.stderr == ""
         return said.stdout.split()
 
@@ -688,7 +690,7 @@ def test_without_a_server_of_its_own_planner_up_says_what_to_install(tmp_path: P
     command = [sys.executable, "-c", hidden + "from worker.cli.commands.app import main; main()"]
     env = {name: value for name, value in os.environ.items() if name != "PLANNER_REDIS_URL"}
     env |= {"PLANNER_DATA_DIR": str(tmp_path), "COLUMNS": "200"}
-    ended = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, timeout=30)
+    ended = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert ended.returncode == 1
     assert "pip install 'planner-worker[local]'" in ended.stderr
     assert "Traceback" not in ended.stderr

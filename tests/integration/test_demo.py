@@ -42,7 +42,7 @@ def test_an_interrupted_demo_ends_at_once_and_leaves_nothing(place: Path, number
         lambda: list((place / "tmp").glob("planner-demo-*/tmp/planner-*")), PATIENCE_S, "a controller is at work"
     )
     os.killpg(demo.pid, number)
-    _, err = demo.communicate(timeout=60)
+    _, err = demo.communicate(timeout=120)
 
     assert demo.returncode == 130, err
     assert "Traceback" not in err
@@ -64,7 +64,7 @@ def test_the_page_shows_the_demo_while_it_runs_and_until_it_is_ended(place: Path
         last = next(line for line in said if "until Ctrl-C" in line)
         page = client.get("/").text
     demo.send_signal(signal.SIGTERM)
-    _, err = demo.communicate(timeout=30)
+    _, err = demo.communicate(timeout=120)
 
     assert address in last
     assert "COMPLETED" in page

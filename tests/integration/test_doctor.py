@@ -473,7 +473,7 @@ def test_an_unsafe_server_is_told(
         assert "server.version" not in checks(doctor("--json"))
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(60)
 
 
 @pytest.mark.parametrize(

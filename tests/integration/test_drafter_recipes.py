@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from redis import Redis
 
 from schemas import codec
 from schemas.contract.messages import ANSWERS
 from schemas.contract.strict import strict_form
+from tests.conftest import connect
 from tests.support.agent_programs import CLAUDE, CLIS, CODEX, KEY, MODULES, Cli
 from tests.support.controlling import Repo
 from tests.support.drafting import a_goal, drafting, passing, phases
@@ -88,7 +88,7 @@ def test_the_recipe_drafts_a_plan_by_the_schema_of_its_kind(
         pytest.skip(f"no {cli.package} in PLANNER_TEST_NODE_MODULES")
     goal, output = KINDS[kind]
     given = recipe(cli)
-    with model_server(answering(cli, output)) as models, Redis.from_url(redis_url) as client:
+    with model_server(answering(cli, output)) as models, connect(redis_url) as client:
         given |= beside(cli, models.url, given)
         given |= {"PATH": f"{MODULES / '.bin'}:{os.environ['PATH']}", "PLANNER_DRAFTERS": "cli"}
         given |= {"PLANNER_CLI_WORKING_DIR": str(Repo(tmp_path / "shop").path)}

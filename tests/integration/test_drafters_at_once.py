@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from redis import Redis
 
 pytest.importorskip("pydantic_ai", reason="the extra `llm` is not installed")
 
 from schemas import codec
-from tests.conftest import wait_until
+from tests.conftest import connect, wait_until
 from tests.support.drafting import PLAN, a_goal, drafting, environment, passing, phases
 from tests.support.llm_server import Reply, llm_server
 from tests.support.scripted import Fleet
@@ -36,7 +35,7 @@ def publish(fleet: Fleet, name: str, **fields: Any) -> dict[str, bytes]:
     return entry
 
 
-def answered(fleet: Fleet, *names: str, timeout: float = 20) -> list[Any]:
+def answered(fleet: Fleet, *names: str, timeout: float = 60) -> list[Any]:
     return [wait_until(lambda each=name: fleet.verdict(each), timeout=timeout, what=name) for name in names]  # type: ignore[misc]
 
 
@@ -47,7 +46,7 @@ def answered(fleet: Fleet, *names: str, timeout: float = 20) -> list[Any]:
 def test_a_drafter_that_hangs_holds_up_nothing_else_of_its_one_worker(
     pool: str, redis_url: str, tmp_path: Path
 ) -> None:
-    with llm_server(HANGS, HANGS, ANSWER) as llm, Redis.from_url(redis_url) as client:
+    with llm_server(HANGS, HANGS, ANSWER) as llm, connect(redis_url) as client:
         fleet = Fleet(client)
         given = environment(llm, DRAFTS_AT_ONCE="3", LLM_TIMEOUT_S="120")
         with drafting(redis_url, tmp_path, ALL, pool=pool, **given) as (worker,):
@@ -88,7 +87,7 @@ def test_no_goal_is_lost_or_planned_twice_when_the_worker_is_killed_while_it_dra
     pool: str, redis_url: str, tmp_path: Path
 ) -> None:
     names = [f"goal-{number}" for number in range(7)]
-    with llm_server(HANGS) as llm, Redis.from_url(redis_url) as client:
+    with llm_server(HANGS) as llm, connect(redis_url) as client:
         fleet = Fleet(client)
         given = environment(llm, DRAFTS_AT_ONCE="3", CLAIM_IDLE_S="1", LLM_TIMEOUT_S="60")
         with drafting(redis_url, tmp_path, ALL, pool=pool, **given) as (first,):
@@ -98,8 +97,8 @@ def test_no_goal_is_lost_or_planned_twice_when_the_worker_is_killed_while_it_dra
             first.kill()
             (tmp_path / "next").mkdir()
             llm.script[:] = [ANSWER]
-            with drafting(redis_url, tmp_path / "next", ALL, pool=pool, **given):
-                told = answered(fleet, *names, timeout=40)
+            with drafting(redis_url, tmp_path / "next", ALL, pool=pool, **{**given, "PLANNER_CLAIM_IDLE_S": "5"}):
+                told = answered(fleet, *names, timeout=90)
                 views = [fleet.work(each.plan_id, passing) for each in told]
 
     assert {each.verdict for each in told} == {"PLANNED"}

@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from redis import Redis
 
 from schemas import codec
 from schemas.contract.strict import strict_form
 from tasks.rules.strategy import Consult, Drafted
-from tests.conftest import wait_until
+from tests.conftest import connect, wait_until
 from tests.support.controlling import Repo
 from tests.support.drafting import PLAN, a_goal, drafting, passing, phases
 from tests.support.job_time import time_begins_when
@@ -81,7 +80,7 @@ def asks(program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asks:
     monkeypatch.setattr(bubblewrap, "find", lambda *_: None)  # it would hide the numbers of processes
 
     def ask(words: str, question: Consult = QUESTION, stop: Callable[[], bool] = lambda: False, **more: Any) -> Drafted:
-        given: dict[str, Any] = {"cli_command": f"{program} {words}", "cli_timeout_s": 20.0, "drafters": ("cli",)}
+        given: dict[str, Any] = {"cli_command": f"{program} {words}", "cli_timeout_s": 60.0, "drafters": ("cli",)}
         given |= {"cli_paths": (PathGrant(tmp_path, writable=True),), **more}
         return CliDrafter(Settings(**given)).ask(question, stop)
 
@@ -354,7 +353,7 @@ def test_several_can_be_asked_at_once(asks: Asks) -> None:
 def test_a_task_is_drafted_by_a_command_line(redis_url: str, program: str, tmp_path: Path) -> None:
     (tmp_path / "plan.json").write_bytes(codec.pretty(PLAN))
     given = {"PLANNER_DRAFTERS": "cli", "PLANNER_CLI_COMMAND": f"{program} plan {tmp_path / 'plan.json'}"}
-    with Redis.from_url(redis_url) as client, drafting(redis_url, tmp_path, **given):
+    with connect(redis_url) as client, drafting(redis_url, tmp_path, **given):
         fleet = Fleet(client)
         verdict, plan_id = fleet.submit(a_goal(drafter="cli"))
         view = fleet.work(plan_id, passing)
@@ -378,7 +377,7 @@ def test_a_goal_is_drafted_at_its_base(redis_url: str, program: str, tmp_path: P
     shop.git(*author, "commit", "--quiet", "-m", "No plan any more")
     given = {"PLANNER_DRAFTERS": "cli", "PLANNER_CLI_COMMAND": f"{program} plan plan.json"}
     given |= {"PLANNER_CLI_WORKING_DIR": str(shop.path)}
-    with Redis.from_url(redis_url) as client, drafting(redis_url, tmp_path, **given):
+    with connect(redis_url) as client, drafting(redis_url, tmp_path, **given):
         fleet = Fleet(client)
         _, plan_id = fleet.submit(goal)
         _, at_the_tip = fleet.submit(a_goal(drafter="cli"))

@@ -56,7 +56,7 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}/v1"
     finally:
         process.kill()
-        process.wait(10)
+        process.wait(60)
 
 
 def _answers(port: int) -> bool:

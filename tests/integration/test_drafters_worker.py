@@ -11,7 +11,7 @@ from redis import Redis
 pytest.importorskip("pydantic_ai", reason="the extra `llm` is not installed")
 
 from schemas import codec
-from tests.conftest import wait_until
+from tests.conftest import connect, wait_until
 from tests.support.drafting import ATTACK, PLAN, USELESS, a_goal, begin, drafting, environment, events, passing, phases
 from tests.support.llm_server import LlmServer, Reply, llm_server
 from tests.support.scripted import Fleet
@@ -26,10 +26,10 @@ def llm() -> Iterator[LlmServer]:
 
 @pytest.fixture(scope="module")
 def crew(server_url: str, llm: LlmServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redis]:
-    with Redis.from_url(server_url) as client:
+    with connect(server_url) as client:
         client.flushall()
         client.function_flush()
-        with drafting(server_url, tmp_path_factory.mktemp("crew"), **environment(llm)):
+        with drafting(server_url, tmp_path_factory.mktemp("crew"), **environment(llm, LLM_TIMEOUT_S="120")):
             yield client
 
 

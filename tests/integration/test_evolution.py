@@ -19,7 +19,7 @@ from schemas import codec
 from schemas.base import unknown_fields
 from schemas.kinds.evolution import PLANNING_OUTPUT_SCHEMA, ChunkSummary, CommitCard, Evolution
 from tasks.strategies.evolution.trajectory import History, TrajectoryOptions, rollup
-from tests.conftest import running_worker
+from tests.conftest import connect, running_worker
 from tests.support import planning_backend
 from tests.support.demos import played, processes_of
 from tests.support.kinds.evolution import a_plan, a_step
@@ -50,7 +50,7 @@ def redis(server_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         "PLANNER_DATA_DIR": str(tmp_path_factory.mktemp("data")),  # not in ROOT, which the agent could not list then
         "PLANNER_PLANNING_TRAJECTORY_MAX_RAW_STEPS": "0",
     }
-    with Redis.from_url(server_url) as client:
+    with connect(server_url) as client:
         client.flushall()
         client.function_flush()
     log = tmp_path_factory.mktemp("worker") / "worker.log"

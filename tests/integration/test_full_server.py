@@ -35,7 +35,7 @@ STREAMS = {keys.GOALS: keys.GOALS_DEAD, P0.outcomes: P0.dead, keys.COMMANDS: key
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
-    with Server(tmp_path / "server", "--appendfsync", "everysec", "--maxmemory", str(48 * MB)) as server:
+    with Server(tmp_path / "server", "--maxmemory", str(48 * MB)) as server:
         yield server
 
 
@@ -227,19 +227,19 @@ def test_doctor_and_readiness_tell_that_the_server_is_nearly_full(
 ) -> None:
     monkeypatch.setenv("PLANNER_STATE_DIR", str(tmp_path / "state"))
     with running_worker(server.url, tmp_path / "worker.log"):
-        wait_until(lambda: run("health", "--ready").exit_code == 0, 30, "ready")
+        wait_until(lambda: run("health", "--ready").exit_code == 0, what="ready")
         assert codec.loads(run("doctor", "--json").stdout)["findings"] == []
 
         fill(redis, 0.92)
 
-        wait_until(lambda: "% full: no step is started" in run("health", "--ready").output, 30, "not ready")
+        wait_until(lambda: "% full: no step is started" in run("health", "--ready").output, what="not ready")
         assert run("health", "--ready").exit_code == 1
         (found,) = codec.loads(run("doctor", "--json").stdout)["findings"]
         assert (found["check"], found["severity"]) == ("server.memory", "error")
         assert "no step is started. Dead entries take 0%." in found["sentence"]
 
         redis.delete("filler")
-        wait_until(lambda: run("health", "--ready").exit_code == 0, 30, "ready again")
+        wait_until(lambda: run("health", "--ready").exit_code == 0, what="ready again")
 
 
 def test_the_doctor_looks_at_every_plan_of_a_full_server(
@@ -311,14 +311,14 @@ def test_plans_can_be_ended_on_a_full_server(
 ) -> None:
     with running_worker(server.url, tmp_path / "worker.log"):
         publish(redis, a_goal(2))
-        wait_until(lambda: redis.zcard(P0.plans) == 1 and redis.xlen(keys.GOALS) == 0, 30, "planned")
+        wait_until(lambda: redis.zcard(P0.plans) == 1 and redis.xlen(keys.GOALS) == 0, what="planned")
         (plan_id,) = plans(redis)
 
         with full(redis):
             target = [] if len(words) > 1 else [plan_id]
             ended = run(*words, *target, "--yes", "--reason", "it is full")
             assert (ended.exit_code, ended.output) == (0, f"{words[0]}: done\n")
-            wait_until(lambda: state(redis, plan_id) == "HALTED", 30, "the plan ends")
+            wait_until(lambda: state(redis, plan_id) == "HALTED", what="the plan ends")
 
 
 def test_orders_do_not_fill_a_full_server_either(redis: Redis, run: Callable[..., Result]) -> None:
@@ -407,4 +407,4 @@ def test_a_worker_that_starts_on_a_full_server_makes_room_for_its_functions(
         assert not worker.logged("functions not loaded")
         assert used(redis) < 0.3
         publish(redis, a_goal(1))
-        wait_until(lambda: redis.zcard(P0.plans) == 1, 30, "a goal is planned")
+        wait_until(lambda: redis.zcard(P0.plans) == 1, what="a goal is planned")

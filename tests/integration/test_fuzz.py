@@ -15,7 +15,7 @@ import pytest
 from redis import Redis
 
 from schemas import codec
-from tests.conftest import running_worker, wait_until
+from tests.conftest import connect, running_worker, wait_until
 from tests.support.forge import Forge
 from tests.support.recount import Recount
 from worker.bench import fleet
@@ -139,7 +139,7 @@ def test_no_entry_goes_without_an_answer_and_none_stops_a_worker(
     settings = {"PLANNER_PARTITIONS": str(PARTITIONS), "PLANNER_MAX_DEAD": str(10 * count)}
     settings["PLANNER_STATE_DIR"] = str(tmp_path)
     forge, sent = Forge(seed, PARTITIONS), Counter[str]()
-    with Redis.from_url(redis_url) as redis, running_worker(redis_url, tmp_path / "worker.log", **settings) as worker:
+    with connect(redis_url) as redis, running_worker(redis_url, tmp_path / "worker.log", **settings) as worker:
         live, answers = Beside(redis), Answers(redis)
 
         def settled() -> bool:

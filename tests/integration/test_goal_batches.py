@@ -16,7 +16,7 @@ from redis import Redis
 
 from schemas import codec
 from tasks.handlers import goals
-from tests.conftest import running_worker, wait_until
+from tests.conftest import connect, running_worker, wait_until
 from tests.support.engine import a_goal, chain, container, plan
 from tests.support.faults import kill, spawn
 from tests.support.messages import publish
@@ -252,7 +252,7 @@ def test_a_worker_that_dies_amid_a_batch_loses_and_doubles_no_goal(
 
 @pytest.mark.outages
 def test_workers_that_are_killed_amid_a_flood_of_goals_lose_and_double_none(redis_url: str, tmp_path: Path) -> None:
-    with Redis.from_url(redis_url) as redis:
+    with connect(redis_url) as redis:
         for number in range(FLOOD):
             redis.xadd(keys.GOALS, {"data": fleet.goal(number, 10)})
         for share in (0.2, 0.5, 0.8):

@@ -11,7 +11,7 @@ from redis import Redis
 from schemas import codec
 from tasks.policy.halt_rules import AT_ONCE
 from tasks.toolchain.classify import HALTS_AT_ONCE
-from tests.conftest import running_worker, wait_until
+from tests.conftest import connect, running_worker, wait_until
 from tests.support.messages import publish, verdict_of
 from tests.support.stored import P0
 
@@ -33,7 +33,7 @@ def redis(server_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     directory = tmp_path_factory.mktemp("worker")
     tools = directory / "tools.toml"
     tools.write_text(TOOLS)
-    with Redis.from_url(server_url) as client:
+    with connect(server_url) as client:
         client.flushall()
         client.function_flush()
     with running_worker(server_url, directory / "worker.log", PLANNER_TOOLS_FILE=str(tools)) as worker:

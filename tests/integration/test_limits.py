@@ -71,7 +71,7 @@ def test_a_queue_takes_no_more_specs_than_its_limit_and_the_rest_waits_in_its_pl
             sweep(here, redis, *plans(redis))
             return {state(redis, each) for each in plans(redis)} == {"COMPLETED"}
 
-        wait_until(all_done, 20, "all plans are done")
+        wait_until(all_done, what="all plans are done")
         drain(here)
         counted: Any = redis.hget(P0.stats, "queue_full")
         assert int(counted) > 0
@@ -182,14 +182,14 @@ def test_a_worker_process_empties_a_full_server_and_goes_on_when_there_is_room(
             report(redis, answer(spec))
         redis.config_set("maxmemory", 1_000_000)
         planner_worker.process.send_signal(signal.SIGCONT)
-        wait_until(lambda: redis.xlen(P0.outcomes) == 0, 30, "all outcomes are applied")
+        wait_until(lambda: redis.xlen(P0.outcomes) == 0, what="all outcomes are applied")
         redis.config_set("maxmemory", 0)
 
         def all_done() -> bool:
             work(redis)
             return {state(redis, each) for each in plans(redis)} == {"COMPLETED"}
 
-        wait_until(all_done, 30, "all plans are done")
+        wait_until(all_done, what="all plans are done")
         assert planner_worker.process.poll() is None
     finally:
         planner_worker.process.send_signal(signal.SIGCONT)

@@ -61,10 +61,11 @@ def test_goals_and_outcomes_go_on_without_a_broker(
         with getattr(broker, how)():
             publish(worker.redis, 5, 20)
             all_done(worker.redis, 25)
-            assert times(worker, "broker away", "broker back", "store away") == [1, 0, 0]
+            wait_until(lambda: times(worker, "broker away") == [1], what="broker away")
+            assert times(worker, "broker back", "store away") == [0, 0]
         publish(worker.redis, 25, 5)
         all_done(worker.redis, 30)
-        wait_until(lambda: times(worker, "broker back") == [1], 40, "broker back")
+        wait_until(lambda: times(worker, "broker back") == [1], 90, "broker back")
         assert times(worker, "broker away") == [1]
 
 
@@ -99,9 +100,9 @@ def test_a_stalled_broker_does_not_cost_its_timeout_for_each_wakeup(
 
         begin = time.monotonic()
         publish(worker.redis, 1, 1, steps=40)  # one after the other: forty wake-ups, had they to be sent
-        wait_until(lambda: ended(worker.redis) == 2, 30, "plan ends")
+        wait_until(lambda: ended(worker.redis) == 2, what="plan ends")
 
-        assert time.monotonic() - begin < 15
+        assert time.monotonic() - begin < 40  # the timeout alone would be twice that
 
 
 def test_a_worker_outlives_a_broker_that_dies_while_wakeups_are_in_its_hands(
@@ -130,7 +131,7 @@ def test_a_worker_outlives_a_broker_that_dies_while_wakeups_are_in_its_hands(
                 publish(redis, 0, 10)
                 all_done(redis, 10)
             process.send_signal(signal.SIGTERM)
-            assert process.wait(40) == 0, log.read_text()[-3000:]
+            assert process.wait(60) == 0, log.read_text()[-3000:]
     finally:
         kill(process)
 
@@ -168,14 +169,14 @@ def test_a_full_broker_is_done_without(store: Server, broker: Server, tmp_path: 
         full.config_set("maxmemory", 1)
         publish(worker.redis, 0, 10)
         all_done(worker.redis, 10)
-        wait_until(lambda: times(worker, "broker away") == [1], 40, "broker away")  # a pool without work is not woken
+        wait_until(lambda: times(worker, "broker away") == [1], what="broker away")  # a pool without work is not woken
         (away,) = worker.logged("broker away")
         assert "maxmemory" in away["error"]
 
         full.config_set("maxmemory", 0)
         publish(worker.redis, 10, 10)
         all_done(worker.redis, 20)
-        wait_until(lambda: times(worker, "broker back") == [1], 40, "broker back")
+        wait_until(lambda: times(worker, "broker back") == [1], 90, "broker back")
 
 
 @pytest.mark.parametrize("how", ["refusing", "stalled"])
@@ -185,7 +186,7 @@ def test_a_worker_waits_for_the_store_says_so_once_and_resumes(
     with worker_on(store, broker, tmp_path) as worker, Fleet(store.url):
         publish(worker.redis, 0, 20)
         with getattr(store, how)():
-            wait_until(lambda: times(worker, "store away") == [1], 20, "store away")
+            wait_until(lambda: times(worker, "store away") == [1], what="store away")
             time.sleep(AWAY_S)  # the outage itself
         all_done(worker.redis, 20)
         publish(worker.redis, 20, 5)
@@ -217,7 +218,9 @@ def test_a_server_that_lost_its_functions_gets_them_again(store: Server, tmp_pat
 def test_purged_and_doubled_wakeups_change_nothing(store: Server, tmp_path: Path) -> None:
     with worker_on(store, None, tmp_path) as worker, Fleet(store.url):
         publish(worker.redis, 0, 30)
+        until = time.monotonic() + 120
         while ended(worker.redis) < 30:
+            assert time.monotonic() < until, "its plans do not end"
             worker.redis.delete(*KOMBU)
             for task, args in (("planner.decompose", ()), ("planner.outcomes", (0,)), ("planner.upkeep", (0,))):
                 for _ in range(2):

@@ -16,7 +16,7 @@ import pytest
 from redis import Redis
 
 from schemas import codec
-from tests.conftest import wait_until
+from tests.conftest import connect, wait_until
 from tests.support import launch
 from tests.support.engine import a_goal
 from tests.support.faults import HASTE, kill, spawn
@@ -167,13 +167,13 @@ def working(url: str, broker: str, log: Path) -> Iterator[subprocess.Popen[bytes
 def test_whoever_dies_at_a_claim_leaves_no_file_to_two_plans_and_none_to_nobody(
     point: Callable[[Site], tuple[str, Act]], when: When, redis_url: str, tmp_path: Path
 ) -> None:
-    with running_proxy(redis_url) as proxy, Redis.from_url(redis_url) as redis:
+    with running_proxy(redis_url) as proxy, connect(redis_url) as redis:
         site = Site(redis, proxy)
         with working(proxy.url, redis_url, tmp_path / "first.log") as first:
             pattern, act = point(site)
             trap = proxy.trap(pattern, when, lambda: kill(first))
             act()
-            assert trap.sprung.wait(30), "the commit was never sent"
+            assert trap.sprung.wait(60), "the commit was never sent"
         with working(redis_url, redis_url, tmp_path / "second.log"):
             site.plan()  # which wants the file, too
             site.finish()

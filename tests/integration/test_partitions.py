@@ -13,7 +13,7 @@ from redis import Redis
 from typer.testing import CliRunner
 
 from schemas import codec
-from tests.conftest import running_worker, wait_until
+from tests.conftest import connect, running_worker, wait_until
 from tests.support.engine import a_goal, container, create_group, plan
 from tests.support.messages import answer, read_specs
 from worker.bench import fleet
@@ -37,7 +37,7 @@ def completed(redis: Redis) -> int:
 @pytest.mark.outages
 def test_plans_spread_over_partitions_and_misplaced_outcomes_are_forwarded(redis_url: str, tmp_path: Path) -> None:
     with (
-        Redis.from_url(redis_url) as redis,
+        connect(redis_url) as redis,
         running_worker(redis_url, tmp_path / "worker.log", PLANNER_PARTITIONS=str(PARTITIONS)),
     ):
         for number in range(18):
@@ -74,7 +74,7 @@ def planned_in(redis: Redis, here: Container, number: int) -> None:
 
 
 def test_an_outcome_finds_its_plan_where_that_lies_whatever_the_number_of_partitions_is(redis_url: str) -> None:
-    with Redis.from_url(redis_url) as redis, container(redis_url, partitions=PARTITIONS) as here:
+    with connect(redis_url) as redis, container(redis_url, partitions=PARTITIONS) as here:
         planned_in(redis, here, 1)
         plan_id, outcome = an_outcome(redis, 1)
         other = next(n for n in range(4, 200) if partition_of(plan_id, n) not in (1, *range(PARTITIONS)))
@@ -89,7 +89,7 @@ def test_an_outcome_finds_its_plan_where_that_lies_whatever_the_number_of_partit
 
 
 def test_what_comes_to_the_wrong_partition_is_sent_on_and_judged_there(redis_url: str) -> None:
-    with Redis.from_url(redis_url) as redis, container(redis_url, partitions=PARTITIONS) as here:
+    with connect(redis_url) as redis, container(redis_url, partitions=PARTITIONS) as here:
         planned_in(redis, here, 1)
         plan_id, outcome = an_outcome(redis, 1)
         for number in (2, 1):
@@ -115,7 +115,7 @@ def refused(url: str, partitions: int, log: Path) -> tuple[int, str]:
 
 @pytest.mark.outages
 def test_a_worker_with_another_number_of_partitions_does_not_start(redis_url: str, tmp_path: Path) -> None:
-    with Redis.from_url(redis_url) as redis:
+    with connect(redis_url) as redis:
         deployment.join(redis, PARTITIONS)
 
         code, said = refused(redis_url, 2, tmp_path / "log")
@@ -126,7 +126,7 @@ def test_a_worker_with_another_number_of_partitions_does_not_start(redis_url: st
 
 
 def test_a_worker_that_cannot_read_what_newer_ones_write_does_not_start(redis_url: str, tmp_path: Path) -> None:
-    with Redis.from_url(redis_url) as redis:
+    with connect(redis_url) as redis:
         redis.hset(keys.DEPLOYMENT, mapping={"partitions": 1, "layout": deployment.READS + 1})
 
         code, said = refused(redis_url, 1, tmp_path / "log")
@@ -139,7 +139,7 @@ def test_a_worker_that_cannot_read_what_newer_ones_write_does_not_start(redis_ur
 def test_a_worker_ends_when_its_server_is_given_another_number(redis_url: str, tmp_path: Path) -> None:
     reasons: list[str] = []
     with (
-        Redis.from_url(redis_url) as redis,
+        connect(redis_url) as redis,
         suppress(AssertionError),  # of `running_worker`, whose worker should end with 0
         running_worker(redis_url, tmp_path / "worker.log") as worker,
     ):
@@ -154,14 +154,14 @@ def test_a_worker_ends_when_its_server_is_given_another_number(redis_url: str, t
 
 @pytest.mark.outages
 def test_a_server_that_was_emptied_is_told_the_number_again(redis_url: str, tmp_path: Path) -> None:
-    with Redis.from_url(redis_url) as redis, running_worker(redis_url, tmp_path / "worker.log"):
+    with connect(redis_url) as redis, running_worker(redis_url, tmp_path / "worker.log"):
         redis.flushall()
 
         wait_until(lambda: redis.hget(keys.DEPLOYMENT, "partitions") == b"1")
 
 
 def test_a_server_without_the_number_takes_the_one_that_fits_its_plans(redis_url: str) -> None:
-    with Redis.from_url(redis_url) as redis, container(redis_url, partitions=PARTITIONS) as here:
+    with connect(redis_url) as redis, container(redis_url, partitions=PARTITIONS) as here:
         planned_in(redis, here, 1)
 
         with pytest.raises(WrongDeployment, match="it is in partition 1: set PLANNER_PARTITIONS"):
@@ -176,7 +176,7 @@ def test_a_new_server_has_the_newest_layout_and_one_in_use_keeps_its_own_until_i
     redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PLANNER_REDIS_URL", redis_url)
-    with Redis.from_url(redis_url) as redis:
+    with connect(redis_url) as redis:
         redis.xadd(keys.GOALS, {"data": "{}"})  # which waits for the first worker
         deployment.join(redis, 1)
         assert deployment.layout_of(redis) == deployment.READS == 2
@@ -198,7 +198,7 @@ def test_commands_and_controllers_refuse_another_number_with_a_sentence(
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     monkeypatch.setenv("PLANNER_REDIS_URL", redis_url)
     monkeypatch.setenv("PLANNER_PARTITIONS", "2")
-    with Redis.from_url(redis_url) as redis:
+    with connect(redis_url) as redis:
         deployment.join(redis, PARTITIONS)
 
     listed = CliRunner().invoke(app, ["plans"])
@@ -211,7 +211,7 @@ def test_commands_and_controllers_refuse_another_number_with_a_sentence(
 
 def test_the_number_is_changed_where_nothing_is_left(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLANNER_REDIS_URL", redis_url)
-    with Redis.from_url(redis_url) as redis, container(redis_url, partitions=PARTITIONS) as here:
+    with connect(redis_url) as redis, container(redis_url, partitions=PARTITIONS) as here:
         deployment.join(redis, PARTITIONS)
         planned_in(redis, here, 1)
 

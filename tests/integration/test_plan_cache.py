@@ -19,7 +19,7 @@ from tasks.plan.changeset import KeptChange, kept_name
 from tasks.record.recorded_plan import RecordedPlan
 from tasks.record.replay import Result as Replayed
 from tasks.record.replay import replay
-from tests.conftest import wait_until
+from tests.conftest import connect, wait_until
 from tests.support.drafting import Drafting, drafting, events, passing
 from tests.support.plans import a_plan, a_step, plan_id
 from tests.support.real_store import Real
@@ -82,7 +82,7 @@ class Shop:
             found: Any = self.redis.hmget(place, "plan_id", "verdict")
             return found[0] if found[1] == b"PLANNED" else None
 
-        view = self.fleet.work(wait_until(planned, 40, what="a plan").decode(), passing)
+        view = self.fleet.work(wait_until(planned, what="a plan").decode(), passing)
         assert view.state == "COMPLETED"
         return view
 
@@ -102,7 +102,7 @@ def variables(home: Path) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def crew(server_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Redis, Path]]:
     home = tmp_path_factory.mktemp("drafter")
-    with Redis.from_url(server_url) as client:
+    with connect(server_url) as client:
         client.flushall()
         client.function_flush()
         with drafting(server_url, tmp_path_factory.mktemp("crew"), None, **variables(home)):
@@ -176,7 +176,7 @@ def test_a_goal_of_which_something_was_taken_out_is_neither_kept_nor_answered(sh
 
 def test_a_plan_from_the_cache_that_is_not_completed_takes_its_draft_away(shop: Shop) -> None:
     shop.done()
-    _, halted = shop.fleet.submit(shop.goal(), 40)
+    _, halted = shop.fleet.submit(shop.goal(), 90)
     shop.fleet.order(halted, "cancel")
     wait_until(lambda: shop.fleet.view(halted).state == "HALTED", what="cancelled")
 
@@ -269,11 +269,11 @@ def test_an_operator_sees_drafts_and_is_told_which_account_may_forget_them(
 
 @pytest.mark.outages
 def test_a_worker_that_is_killed_before_the_plan_is_done_loses_nothing(redis_url: str, tmp_path: Path) -> None:
-    with Redis.from_url(redis_url) as client:
+    with connect(redis_url) as client:
         given = {**variables(tmp_path), "PLANNER_CLAIM_IDLE_S": "1"}
         with drafting(redis_url, tmp_path, None, **given) as (first,):
             shop = Shop(client, tmp_path)
-            _, made = shop.fleet.submit(shop.goal(), 40)
+            _, made = shop.fleet.submit(shop.goal(), 90)
             first.kill()
             (tmp_path / "next").mkdir()
             with drafting(redis_url, tmp_path / "next", None, **given):
@@ -284,7 +284,7 @@ def test_a_worker_that_is_killed_before_the_plan_is_done_loses_nothing(redis_url
 
 @pytest.mark.outages
 def test_an_operator_may_have_every_goal_drafted(redis_url: str, tmp_path: Path) -> None:
-    with Redis.from_url(redis_url) as client:
+    with connect(redis_url) as client:
         given = {**variables(tmp_path), "PLANNER_PLAN_CACHE_DAYS": "0"}
         with drafting(redis_url, tmp_path, None, **given):
             shop = Shop(client, tmp_path)

@@ -56,7 +56,7 @@ def test_what_the_pool_of_a_worker_was_left_with_goes_to_that_pool(
     monkeypatch.setattr(jobs, "take_left", lambda _: left.pop() if left else False)
 
     with polling(redis_url, owner) as wakeups:
-        wait_until(lambda: wakeups.send.called, 20, "a wake-up")
+        wait_until(lambda: wakeups.send.called, what="a wake-up")
 
     wakeups.send.assert_called_once_with(WORK, is_own=True)
 
@@ -75,7 +75,7 @@ def test_plans_of_a_partition_that_another_worker_owns_are_not_kept(
         assert len(hot) == 1
 
     with polling(redis_url, Owner.ELSEWHERE, IdleDrain(P0)):
-        wait_until(lambda: not len(hot), 20, "nothing is known of the plan")
+        wait_until(lambda: not len(hot), what="nothing is known of the plan")
 
 
 @pytest.mark.parametrize("owner", [Owner.ELSEWHERE, Owner.NOBODY])
@@ -91,9 +91,9 @@ def test_what_was_read_and_never_arrived_is_applied_though_the_partition_is_anot
     with running_proxy(redis_url) as proxy, polling(proxy.url, asked, IdleDrain(P0)):
         trap = proxy.trap("^XREADGROUP .*outcomes", When.AFTER, lambda: asked.configure_mock(return_value=owner))
         report(redis, answer(spec))
-        assert trap.sprung.wait(20)
+        assert trap.sprung.wait(60)
 
-        wait_until(lambda: stats(redis).get("applied"), 20, "the outcome is applied")  # no worker takes it over here
+        wait_until(lambda: stats(redis).get("applied"), what="the outcome is applied")  # no worker takes it over here
 
     assert stats(redis)["applied"] == 1
     assert waiting(redis) == (0, 0)

@@ -12,7 +12,7 @@ from redis import Redis
 from typer.testing import CliRunner
 
 from schemas import codec
-from tests.conftest import RunningWorker, running_worker, wait_until
+from tests.conftest import RunningWorker, connect, running_worker, wait_until
 from worker.bench import fleet
 from worker.cli.commands.app import app
 from worker.store import functions, keys
@@ -29,7 +29,7 @@ def worker(server_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     """A worker for two partitions and a small budget, on the emptied server; none of it is begun near midnight."""
     while (left := 86_400 - time.time() % 86_400) < 60:  # a day that ends in the middle would be another test
         time.sleep(left)
-    with Redis.from_url(server_url) as client:
+    with connect(server_url) as client:
         client.flushall()
         client.function_flush()
     log: Path = tmp_path_factory.mktemp("quota") / "worker.log"
@@ -104,7 +104,7 @@ def run_dry(worker: RunningWorker, plans: list[str], begun: list[dict[str, Any]]
         turn()
         return settled(worker.redis, plans)
 
-    wait_until(over, timeout=30, what="every plan has ended or is held")
+    wait_until(over, what="every plan has ended or is held")
 
 
 def finish(worker: RunningWorker, plans: list[str], begun: list[dict[str, Any]]) -> None:
@@ -114,7 +114,7 @@ def finish(worker: RunningWorker, plans: list[str], begun: list[dict[str, Any]])
         turn()
         return all("ended" in live(worker.redis, plan)["times"] for plan in plans)
 
-    wait_until(over, timeout=30, what="every plan has ended")
+    wait_until(over, what="every plan has ended")
 
 
 def test_two_partitions_together_start_no_more_than_the_day_allows_until_it_is_topped_up(

@@ -189,24 +189,26 @@ def test_a_worker_waits_for_a_server_that_is_away_and_its_health_says_what_for(t
         worker = subprocess.Popen(list(map(str, WORKERS["planner worker"])), env=variables, stdout=file, stderr=file)
     try:
         wait_until(lambda: b'"store away"' in log.read_bytes(), 60, "it waits")
-        health = run(server.url, BIN / "planner", "health", "--ready", **state)
-        assert (health.code, "the store does not answer" in health.out) == (1, True)
+        health = [BIN / "planner", "health", "--ready"]
+        wait_until(
+            lambda: "the store does not answer" in run(server.url, *health, **state).out, what="its health says so"
+        )
+        assert run(server.url, *health, **state).code == 1
 
         server.start()
         with server.client() as client:
-            wait_until(lambda: client.exists("planner:goals"), 30, "it works")
+            wait_until(lambda: client.exists("planner:goals"), what="it works")
         assert worker.poll() is None
         with server.client() as client:  # a password that is changed under it
             client.config_set("requirepass", "changed")
             client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
         wait_until(
             lambda: "wants a user or a password" in run(server.url, BIN / "planner", "health", "--ready", **state).out,
-            30,
-            "its health says why",
+            what="its health says why",
         )
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(60) == 0
     finally:
         worker.kill()
-        worker.wait(10)
+        worker.wait(60)
         server.kill()

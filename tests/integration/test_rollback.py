@@ -14,7 +14,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 
 from schemas import codec
-from tests.conftest import running_worker, wait_until
+from tests.conftest import connect, running_worker, wait_until
 from tests.support.engine import a_goal, container, drain, plan
 from tests.support.messages import answer, report, specs
 from tests.support.stored import P0, state
@@ -317,7 +317,7 @@ def test_a_worker_process_sees_that_its_server_came_back_with_an_older_file(tmp_
     data, older, port = tmp_path / "data", tmp_path / "older", free_port()
     with (
         embedded_server.valkey(data, port) as url,
-        Redis.from_url(url) as redis,
+        connect(url) as redis,
         running_worker(url, tmp_path / "log", PLANNER_STATE_DIR=str(tmp_path / "state")) as worker,
     ):
         for _ in range(2):
@@ -337,11 +337,11 @@ def test_a_worker_process_sees_that_its_server_came_back_with_an_older_file(tmp_
             wait_until(lambda: _answers(redis), what="the server is back")
             assert live(redis, first["plan_id"])["counts"].get("DONE") is None
 
-            wait_until(lambda: is_paused(redis, first["plan_id"]), 30, "the plan is marked")
+            wait_until(lambda: is_paused(redis, first["plan_id"]), what="the plan is marked")
             wait_until(lambda: worker.logged("data rolled back"), what="it is said")
             assert not is_paused(redis, second["plan_id"])
             worker.process.terminate()
-            worker.process.wait(30)
+            worker.process.wait(60)
 
 
 def _answers(redis: Redis) -> bool:

@@ -11,8 +11,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from redis import Redis
 
+from tests.conftest import connect
 from tests.support import ordinary
 from tests.support.controlling import AGENT, PYTEST, Planner, Repo
 from tests.support.programs import running
@@ -47,7 +47,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture
 def planner(folder: Path) -> Iterator[Planner]:
-    with valkey(folder / "data", password=WORD) as url, Redis.from_url(url) as redis:
+    with valkey(folder / "data", password=WORD) as url, connect(url) as redis:
         (folder / "url").touch(mode=0o600)
         (folder / "url").write_text(url)
         yield Planner.ready(redis)

@@ -9,10 +9,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from redis import Redis
 
 from schemas import codec
-from tests.conftest import wait_until
+from tests.conftest import connect, wait_until
 from tests.support import ordinary
 from tests.support.programs import Running, running
 from worker.host.embedded_server import valkey
@@ -173,7 +172,7 @@ WAYS = [pytest.param(way, marks=() if way == OFTEN else pytest.mark.outages) for
 def test_neither_a_worker_nor_its_children_show_a_secret_even_to_root(guarded: str, tmp_path: Path, way: str) -> None:
     env, options, passed = variables(way, guarded, tmp_path)
     argv = [str(BIN / "planner"), "worker", *options]
-    with started(argv, env, tmp_path, passed) as worker, Redis.from_url(guarded) as redis:
+    with started(argv, env, tmp_path, passed) as worker, connect(guarded) as redis:
         redis.xadd(keys.GOALS, {"data": codec.dumps({"goal": "Fix a", "allowed_files": ["a.py"]})})
         wait_until(lambda: redis.zcard(keys.Partition(0).plans), timeout=60, what="it knows its secret and plans")
         pids = family(worker.pid)
@@ -189,7 +188,7 @@ def test_neither_a_worker_nor_its_children_show_a_secret_even_to_root(guarded: s
 def test_celerys_own_command_shows_no_secret_either(guarded: str, tmp_path: Path) -> None:
     argv = [str(BIN / "celery"), "-A", "worker", "worker", "--pool", "prefork", "-c", "1", "--loglevel", "INFO"]
     env = {"PLANNER_REDIS_URL": guarded, "CELERY_BROKER_URL": guarded}
-    with started(argv, env, tmp_path) as worker, Redis.from_url(guarded) as redis:
+    with started(argv, env, tmp_path) as worker, connect(guarded) as redis:
         redis.xadd(keys.GOALS, {"data": codec.dumps({"goal": "Fix a", "allowed_files": ["a.py"]})})
         wait_until(lambda: redis.zcard(keys.Partition(0).plans), timeout=60, what="it knows its secret and plans")
         seen = seen_of(family(worker.pid))

@@ -109,10 +109,10 @@ def test_processes_that_are_replaced_lose_nothing_and_leave_no_names(store: Serv
                 publish(redis, 5 * number, 5)
                 in_the_middle(redis, 5 * number)
             all_done(redis, 50, timeout=90)
-            wait_until(lambda: not set(before) & set(children(process.pid)), 30, "replaced")
-            wait_until(lambda: pids(redis) <= {*children(process.pid), process.pid}, 30, "names of the dead are gone")
+            wait_until(lambda: not set(before) & set(children(process.pid)), what="replaced")
+            wait_until(lambda: pids(redis) <= {*children(process.pid), process.pid}, what="names of the dead are gone")
             process.send_signal(signal.SIGTERM)
-            assert process.wait(40) == 0
+            assert process.wait(60) == 0
     finally:
         kill(process)
 
@@ -133,7 +133,7 @@ def test_what_is_in_hand_when_the_time_is_over_goes_to_others_at_once(store: Ser
             stopped_in_the_middle(redis, process.pid)
             process.send_signal(signal.SIGTERM)
 
-            assert process.wait(20) == 0
+            assert process.wait(60) == 0
 
             assert worker.logged("stopped in the middle")
             assert sum(one["count"] for one in worker.logged("entries handed back")) > 0

@@ -66,22 +66,23 @@ def test_a_worker_whose_pool_is_stuck_ends_with_its_code_and_others_go_on(store:
         child = freeze_the_child(stuck)
         publish(stuck.redis, 0, 10)
 
-        assert stuck.process.wait(30) == STUCK == 70
+        assert stuck.process.wait(90) == STUCK == 70
 
         (bite,) = stuck.logged("watchdog ends the worker")
-        assert (bite["reason"], bite["exit_code"]) in [
-            ("entries of planner:goals wait and none is begun", STUCK),
-            ("planner.decompose does not end", STUCK),
-            ("planner.upkeep does not end", STUCK),
-        ]
-        assert not Path(f"/proc/{child}").exists() or is_gone(child)
+        assert bite["exit_code"] == STUCK
+        none_begun, reason = "entries of planner:goals wait and none is begun", bite["reason"]
+        assert reason == none_begun or reason.endswith(" does not end")  # whichever task the child had in hand
+        wait_until(lambda: is_gone(child), what="its child has ended")
         with running_worker(store.url, tmp_path / "other.log") as other, Fleet(store.url):
             all_done(other.redis, 10)
 
 
 def is_gone(pid: int) -> bool:
     """Whether a process has ended, perhaps without anybody to reap it."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
 
 
 @pytest.mark.long
@@ -94,14 +95,14 @@ def test_it_is_noticed_too_while_others_do_the_work(store: Server, tmp_path: Pat
         freeze_the_child(stuck)
         publish(other.redis, 0, 60)
 
-        assert stuck.process.wait(30) == STUCK
+        assert stuck.process.wait(90) == STUCK
         all_done(other.redis, 60)
 
 
 def test_where_one_child_is_stuck_another_goes_on_with_its_partition(store: Server, tmp_path: Path) -> None:
     with running_worker(store.url, tmp_path / "first.log") as first:
         publish(first.redis, 0, 2)
-        stuck, other = wait_until(lambda: both_started(first.redis), 30, "two plans have started")
+        stuck, other = wait_until(lambda: both_started(first.redis), 60, "two plans have started")
     command = launch.command({"worker.WAKEUP_STUCK_S": 1.0, **NO_OWNERS}, pool="prefork", stop=stuck["plan_id"])
     log = tmp_path / "stuck.log"
     process = spawn([*command, "--concurrency", "2"], store.url, log, PLANNER_CLAIM_IDLE_S="600")
@@ -109,11 +110,11 @@ def test_where_one_child_is_stuck_another_goes_on_with_its_partition(store: Serv
         with store.client() as redis:
             wait_until(lambda: _ready(RunningWorker(store.url, redis, process, log)), 60, "worker is ready")
             fleet.answer(redis, [stuck])
-            wait_until(lambda: any(map(is_stopped, children(process.pid))), 20, "child is stopped")
+            wait_until(lambda: any(map(is_stopped, children(process.pid))), 60, "child is stopped")
 
             fleet.answer(redis, [other])
 
-            wait_until(lambda: redis.xlen(P0.outcomes) == 1, 20, "all but the stuck child's entry is applied")
+            wait_until(lambda: redis.xlen(P0.outcomes) == 1, 60, "all but the stuck child's entry is applied")
             assert any(map(is_stopped, children(process.pid)))
     finally:
         kill(process)
@@ -144,7 +145,7 @@ def test_in_an_outage_of_the_store_a_worker_is_live_and_not_ready_and_stays(
             time.sleep(1.5 * float(QUICK["PLANNER_WATCHDOG_S"]))
             assert [status.store for status in living_workers(Settings())] == [False]
             assert worker.process.poll() is None
-        wait_until(ready, 20, "ready again")
+        wait_until(ready, 60, "ready again")
         with Fleet(store.url):
             all_done(worker.redis, 5)
         assert not worker.logged("watchdog ends the worker")
@@ -158,12 +159,12 @@ def test_a_worker_that_starts_before_its_server_waits_is_live_and_can_be_stopped
     store.kill()
     process = spawn(worker_command("solo"), store.url, tmp_path / "worker.log", PLANNER_STATE_DIR=str(tmp_path))
     try:
-        (status,) = wait_until(lambda: living_workers(Settings()), 30, "live")
+        (status,) = wait_until(lambda: living_workers(Settings()), 60, "live")
         assert status.troubles(time.time()) == ["it consumes nothing", "the store does not answer"]
 
         process.send_signal(signal.SIGTERM)
 
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
     finally:
         kill(process)
 

@@ -30,6 +30,7 @@ from worker.store.keys import GOALS, Partition
 
 CALLER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 SECRET = "hunter2-of-the-goal"
+LAST = ("invoke_agent", "process planner:{0}:steps:default", "process planner:{0}:outcomes")
 PLANNER = [sys.executable, "-c", "from worker.start import planner; planner()"]
 AGENT = "cat > /dev/null; echo $TRACEPARENT >> notes.txt"
 GOAL = {
@@ -71,13 +72,13 @@ def gateway(stack: ExitStack, tmp_path: Path, **variables: str) -> str:
     port, log = free_port(), tmp_path / "gateway.log"
     argv = [*PLANNER, "gateway", "--port", str(port)]
     stack.enter_context(running(argv, os.environ | variables, log, tmp_path))
-    wait_until(lambda: b"gateway listens" in log.read_bytes(), 30, "the gateway listens")
+    wait_until(lambda: b"gateway listens" in log.read_bytes(), what="the gateway listens")
     return f"http://127.0.0.1:{port}"
 
 
 def plan_of(redis: Redis) -> str:
     """Wait for the one plan, and name it."""
-    found: Any = wait_until(lambda: redis.zrange(Partition(0).plans, 0, 0), 30, "a plan")
+    found: Any = wait_until(lambda: redis.zrange(Partition(0).plans, 0, 0), what="a plan")
     return str(found[0].decode())
 
 
@@ -98,7 +99,8 @@ def test_a_plan_is_one_trace_and_every_spans_parent_is_known(
         httpx.post(f"{url}/v1/goals", json={**GOAL, "drafter": "http"}, headers=headers, timeout=30).raise_for_status()
         plan_id = plan_of(redis)
         wait_until(lambda: state(redis, plan_id) == "COMPLETED", 60, "the plan's end")
-    wait_until(lambda: collector.named("process planner:{0}:outcomes"), 10, "the last spans")
+        # Processes that end have a few seconds to send their last spans.
+        wait_until(lambda: all(map(collector.named, LAST)), what="the last spans")
 
     spans = {span.id: span for span in collector.spans if span.name != "GET /healthz"}
     (root,) = (span for span in spans.values() if not span.parent)
@@ -160,7 +162,7 @@ def test_without_tracing_a_goals_traceparent_goes_all_the_way_and_nothing_is_imp
         redis.xadd(
             GOALS, {"data": codec.dumps({**GOAL, "goal_id": "long", "steps": STEPS}), "traceparent": "0" * 10**6}
         )
-        wait_until(lambda: redis.zcard(Partition(0).plans) == 2, 30, "the plan of a goal whose traceparent is no such")
+        wait_until(lambda: redis.zcard(Partition(0).plans) == 2, what="the plan of a goal whose traceparent is no such")
     lines: Any = redis.lrange(Partition(0).plan(plan_id).log, 0, -1)
     assert b"".join(lines).count(CALLER.encode()) == len(STEPS)  # each outcome has it
     plans: Any = redis.zrange(Partition(0).plans, 0, -1)
@@ -195,10 +197,10 @@ def test_a_collector_that_hangs_neither_delays_nor_fails_a_decision(
         controller(stack, repository, tmp_path, **variables)
         redis.xadd(GOALS, {"data": codec.dumps({**GOAL, "steps": STEPS})})
         plan_id = plan_of(redis)
-        wait_until(lambda: state(redis, plan_id) == "COMPLETED", 30, "the plan's end")
+        wait_until(lambda: state(redis, plan_id) == "COMPLETED", what="the plan's end")
         stack.close()
         began = time.monotonic()
         worker.process.terminate()
-        worker.process.wait(15)
+        worker.process.wait(60)
     assert time.monotonic() - began < 10
     assert not collector.spans

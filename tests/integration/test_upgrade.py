@@ -21,7 +21,7 @@ from redis.exceptions import ResponseError
 from schemas import codec
 from tests.chaos import controllers, goals
 from tests.chaos.people import People
-from tests.conftest import wait_until
+from tests.conftest import connect, wait_until
 from tests.support import faults, launch, planning_backend, versions
 from tests.support.recount import ENDED, Recount, left_over, plans
 from tests.support.scripted import Says, Spec
@@ -82,7 +82,7 @@ class Fleet(threading.Thread):
 
     def __init__(self, url: str) -> None:
         super().__init__(name="fleet", daemon=True)
-        self._redis = Redis.from_url(url)
+        self._redis = connect(url)
         self._over = threading.Event()
         self._says: dict[str, Says] = {}
         self.allowed = self.sent = 0
@@ -190,7 +190,7 @@ class Fleetless:
 @contextmanager
 def machines(directory: Path) -> Iterator[tuple[Fleetless, Redis]]:
     """Run a server; nothing of it or of workers is left afterwards."""
-    with Server(directory) as server, Redis.from_url(server.url) as redis:
+    with Server(directory) as server, connect(server.url) as redis:
         workers = Fleetless(server.url, directory / "workers.log")
         try:
             yield workers, redis

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from redis import Redis
 
-from tests.conftest import RunningWorker, wait_until
+from tests.conftest import RunningWorker, connect, wait_until
 from tests.support.faults import consumes, kill, spawn
 from tests.support.messages import goals_of_partitions, read_specs
 from tests.support.stored import applied
@@ -28,7 +27,7 @@ def test_with_more_busy_partitions_than_slots_wakeups_do_not_pile_up_and_each_ha
     command = worker_command(concurrency=SLOTS)
     process = spawn(command, redis_url, log, PLANNER_PARTITIONS=str(MANY))
     try:
-        with Redis.from_url(redis_url) as redis:
+        with connect(redis_url) as redis:
             worker = RunningWorker(redis_url, redis, process, log)
             wait_until(lambda: process.poll() is not None or consumes(worker), 60, "worker consumes")
             for goal in goals_of_partitions(MANY, plans, steps):

@@ -70,7 +70,7 @@ def begin(fleet: Fleet, llm: LlmServer, goal_id: str) -> str:
     """Publish a goal whose draft does not come to an end; returns its plan once the drafter is asked."""
     body = {**a_goal(), "queue": fleet.queues[0], "goal_id": goal_id}
     fleet.redis.xadd(keys.GOALS, {"data": codec.dumps(body)})
-    wait_until(lambda: llm.calls, timeout=30, what="the drafter is asked")
+    wait_until(lambda: llm.calls, what="the drafter is asked")
     found: Any = fleet.redis.hget(keys.goal_id(goal_id), "plan_id")
     return str(found.decode())
 
@@ -96,7 +96,7 @@ class Drafting:
     def kill(self) -> None:
         """End it as a lost machine ends it."""
         self.process.send_signal(signal.SIGKILL)
-        self.process.wait(10)
+        self.process.wait(60)
 
 
 @contextmanager
@@ -120,7 +120,7 @@ def drafting(
     finally:
         for each in made:
             each.process.kill()
-            each.process.wait(10)
+            each.process.wait(60)
 
 
 def events(redis: Redis, plan_id: str) -> list[dict[str, Any]]:

@@ -9,9 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from redis import Redis
-
-from tests.conftest import RunningWorker, wait_until
+from tests.conftest import RunningWorker, connect, wait_until
 from tests.support import launch
 
 HASTE = {"worker.SWEEP_S": 0.5}  # what dead workers left is looked for more often than any test could wait
@@ -35,7 +33,7 @@ def hasty_worker(
     command = launch.command(
         {**HASTE, **{name.replace("__", "."): value for name, value in constants.items()}}, pool=pool, stop=stop
     )
-    with Redis.from_url(broker) as client:
+    with connect(broker) as client:
         process = spawn(command, url, log, PLANNER_BROKER_URL=broker)
         worker = RunningWorker(url, client, process, log)
         try:
@@ -56,7 +54,7 @@ def kill(process: subprocess.Popen[bytes]) -> None:
     """Kill a process and all of its children, at once."""
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
-    process.wait(10)
+    process.wait(60)
 
 
 def children(pid: int) -> list[int]:

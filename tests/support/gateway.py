@@ -17,7 +17,7 @@ from fastapi import FastAPI
 from redis import Redis
 
 from schemas.api_key import ApiKey, Right
-from tests.conftest import wait_until
+from tests.conftest import connect, wait_until
 from worker.gateway.app import create_app
 from worker.gateway.context import Context
 from worker.gateway.serving import server_of
@@ -84,11 +84,11 @@ def running_gateway(
     try:
         wait_until(lambda: server.started or not thread.is_alive(), what="gateway starts")
         with ExitStack() as stack:
-            redis = stack.enter_context(Redis.from_url(redis_url, socket_timeout=30))
+            redis = stack.enter_context(connect(redis_url))
             running = Gateway(listener, redis, said, app.state.context, stack)
             running.stop = partial(setattr, server, "should_exit", True)
             yield running
     finally:
         server.should_exit = True
-        thread.join(15)
+        thread.join(90)
     assert not thread.is_alive()

@@ -110,7 +110,7 @@ class Observed:
         _, plan_id = fleet.submit(a_goal(1))
         ((_, ((_, fields),)),) = self.redis.xreadgroup(CONTROLLERS, "lost", {HOME.steps("gpu"): ">"})
         self.claim(codec.loads(fields[b"data"]))
-        wait_until(lambda: fleet.view(plan_id).steps[0].attempt == 2, 30, "tried again")
+        wait_until(lambda: fleet.view(plan_id).steps[0].attempt == 2, what="tried again")
         assert fleet.work(plan_id, lambda _: {}).state == "COMPLETED"
 
     def break_out(self) -> None:

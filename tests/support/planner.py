@@ -180,7 +180,7 @@ def paused(planner: Planner) -> str:
     body = {"command_id": "p", "command": "pause", "scope": "plan", "plan_id": plan_id, "actor": "me", "reason": ""}
     planner.client.xadd(keys.Partition(0).commands, {"data": codec.dumps(body)})
     with obeying(planner.container):
-        wait_until(lambda: planner.view(plan_id).paused_by, 30, "the plan is paused")
+        wait_until(lambda: planner.view(plan_id).paused_by, what="the plan is paused")
     return plan_id
 
 

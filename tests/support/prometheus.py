@@ -124,10 +124,10 @@ def scraping(directory: Path, targets: Mapping[str, str], key: str, hold: str = 
     finally:
         process.terminate()
         try:
-            process.wait(20)
+            process.wait(60)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait(10)
+            process.wait(60)
 
 
 def _ready(url: str) -> bool:

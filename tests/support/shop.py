@@ -95,7 +95,7 @@ class Shop:
             found.extend(self.take())
             return bool(found)
 
-        wait_until(looked, 30, "a step is let through")
+        wait_until(looked, what="a step is let through")
         self.sweep()
         assert [*found, *self.take()] == found[:1]
         return found[0]

@@ -133,7 +133,7 @@ def main(target: Path) -> None:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         with observed(folder) as run, scraping(folder / "prometheus", run.targets(), run.key()) as prometheus:
-            wait_until(lambda: not prometheus.down(), 30, "all are scraped")
+            wait_until(lambda: not prometheus.down(), what="all are scraped")
             begin = time.time()
             play(run, prometheus)
             target.write_text(draw(prometheus, begin, time.time()))

@@ -77,13 +77,13 @@ def test_a_worker_that_is_killed_while_the_receiver_answers_loses_nothing(
     first = started()
     receiver.before = lambda: faults.kill(first)
     publish(redis, a_goal(1))
-    wait_until(lambda: (work(redis), first.poll())[1] is not None, 30, "the worker is killed")
+    wait_until(lambda: (work(redis), first.poll())[1] is not None, what="the worker is killed")
     second = started()
     try:
-        wait_until(lambda: len(receiver.calls) == 2, 30, "told again")
-        wait_until(lambda: told(run("show", endpoint, "--json"))["deliveries"][0]["state"] == "delivered", 10)
+        wait_until(lambda: len(receiver.calls) == 2, what="told again")
+        wait_until(lambda: told(run("show", endpoint, "--json"))["deliveries"][0]["state"] == "delivered")
         second.send_signal(signal.SIGTERM)
-        assert second.wait(30) == 0
+        assert second.wait(60) == 0
     finally:
         faults.kill(second)
 
@@ -105,7 +105,7 @@ def test_what_was_to_be_told_outlives_a_kill_of_the_server_and_of_all_workers(
             wait_until(lambda: faults.consumes(RunningWorker(server.url, redis, first, log)), 60, "consumes")
             told(run("add", receiver.url, "--json"))
             publish(redis, a_goal(1))
-            wait_until(lambda: (work(redis), redis.xlen(P0.outbox))[1] == 1, 30, "in the outbox")
+            wait_until(lambda: (work(redis), redis.xlen(P0.outbox))[1] == 1, what="in the outbox")
             for partition_events in redis.scan_iter("planner:*:events"):
                 redis.xtrim(partition_events, maxlen=0)
         faults.kill(first)

@@ -71,7 +71,7 @@ class GatewayProcess:
                 env={**known, "PLANNER_REDIS_URL": self._redis_url},
                 stderr=log,
             )
-        wait_until(self._is_ready, timeout=30, what="the gateway is ready")
+        wait_until(self._is_ready, what="the gateway is ready")
 
     def _is_ready(self) -> bool:
         try:
@@ -82,7 +82,7 @@ class GatewayProcess:
     def end(self, number: signal.Signals = signal.SIGTERM) -> None:
         if self._process:
             self._process.send_signal(number)
-            self._process.wait(30)
+            self._process.wait(60)
             self._process = None
 
 
@@ -185,11 +185,11 @@ def test_a_plan_is_done_by_a_controller_that_knows_a_url_and_a_key(site: Site) -
 def test_a_gateway_that_ends_meanwhile_costs_no_attempt(site: Site, number: signal.Signals) -> None:
     plan_id = site.submit()
     site.work()
-    wait_until((site.folder / "began").exists, timeout=30, what="the agent works")
+    wait_until((site.folder / "began").exists, what="the agent works")
 
     site.gateway.end(number)
     (site.folder / "go").touch()
-    wait_until(lambda: site.repo.git("branch", "--list", f"planner/{plan_id}"), timeout=30, what="the change landed")
+    wait_until(lambda: site.repo.git("branch", "--list", f"planner/{plan_id}"), what="the change landed")
     site.gateway.start()
 
     assert_done_once(site, plan_id)
@@ -200,7 +200,7 @@ def test_a_gateway_that_ends_meanwhile_costs_no_attempt(site: Site, number: sign
 def test_a_plan_that_is_cancelled_ends_its_agent_and_the_controller_does_the_next_one(site: Site) -> None:
     plan_id = site.submit()
     site.work()
-    wait_until((site.folder / "began").exists, timeout=30, what="the agent works")
+    wait_until((site.folder / "began").exists, what="the agent works")
     key = api_keys.add(site.redis, ApiKey(key_id=uuid.uuid4().hex[:12], rights=(Right.OPERATOR,)))
     door, shown = f"{site.gateway.url}/v1/plans/{plan_id}/commands?wait=10", {"Authorization": f"Bearer {key}"}
 
@@ -227,7 +227,7 @@ def test_who_waits_and_who_watches_hear_of_the_end_after_the_gateway_was_killed(
             (site.folder / "go").touch()
             site.work()
             out, told = waits.communicate(timeout=60)
-            seen, trouble = watches.communicate(timeout=30)
+            seen, trouble = watches.communicate(timeout=60)
 
     assert (waits.returncode, watches.returncode) == (0, 0), told + trouble
     assert json.loads(out)["state"] == "COMPLETED"

@@ -65,10 +65,10 @@ def host(folder: Path, url: str, count: int, **remotes: Repo) -> Iterator[subpro
         try:
             yield process
             process.terminate()
-            process.wait(30)
+            process.wait(60)
         finally:
             process.kill()
-            process.wait(10)
+            process.wait(60)
 
 
 @pytest.mark.long

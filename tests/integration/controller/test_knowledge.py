@@ -41,7 +41,7 @@ def test_a_log_of_300_kb_reaches_the_agent_that_analyses_and_its_answer_the_next
 
     known = {"failure_log": log, "documents": {"README.md": f"# Words\n{ATTACK}\n"}}
     plan = verdict_of(worker.redis, publish(worker.redis, {**goal, "context": known}))[b"plan_id"]
-    wait_until(lambda: state(worker.redis, plan.decode()) == "COMPLETED", timeout=30, what="done")
+    wait_until(lambda: state(worker.redis, plan.decode()) == "COMPLETED", what="done")
 
     first, second = (json.loads((tmp_path / name).read_text()) for name in ("look", "fix"))
     told: dict[str, Any] = first["context"]

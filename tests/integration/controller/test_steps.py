@@ -671,7 +671,7 @@ def test_a_signal_ends_the_agent_and_leaves_the_attempt_to_its_lease(
         try:
             pid = int(wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text()))
             process.send_signal(number)
-            assert process.wait(30) == 0
+            assert process.wait(60) == 0
         finally:
             process.kill()
 

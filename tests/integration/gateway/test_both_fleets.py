@@ -201,4 +201,4 @@ def test_fifty_over_http_and_fifty_over_redis_complete_two_hundred_plans_exactly
     assert twice == {}  # nobody was given what somebody else had
     by_http = sum(name.startswith("http") for names in fleets.held.values() for name in names)
     assert 0 < by_http < PLANS * STEPS  # both fleets did their share
-    wait_until(lambda: not redis.xlen(QUEUE), 10, "nothing is left over")
+    wait_until(lambda: not redis.xlen(QUEUE), what="nothing is left over")

@@ -309,7 +309,7 @@ def test_a_step_that_was_claimed_for_a_caller_who_got_an_error_is_handed_back(
     failed = controller.post("/v1/steps:claim", json={"controller": "ctl-7", "wait_s": 0})
 
     assert failed.status_code >= 500
-    wait_until(lambda: redis.xlen(P0.outcomes) == 1, timeout=5, what="the step is handed back")
+    wait_until(lambda: redis.xlen(P0.outcomes) == 1, what="the step is handed back")
 
 
 def test_a_key_is_for_its_queues_and_a_paused_plan_gives_nothing(

@@ -50,7 +50,7 @@ def serving(url: str, *words: str, port: int = 0, **more: str) -> Iterator[tuple
         yield process, f"127.0.0.1:{said['port']}"
         if process.poll() is None:
             process.terminate()
-            assert process.wait(30) == 0
+            assert process.wait(60) == 0
     finally:
         process.kill()
         process.wait()
@@ -176,7 +176,7 @@ def test_two_gateways_behind_haproxy_are_one_though_one_is_killed_and_one_is_res
                 for stop in (signal.SIGKILL, signal.SIGTERM):
                     wait_for_more(sent)
                     second.send_signal(stop)
-                    assert second.wait(30) == (0 if stop == signal.SIGTERM else -stop)
+                    assert second.wait(60) == (0 if stop == signal.SIGTERM else -stop)
                     wait_for_more(sent)
                     second, _ = stack.enter_context(serving(redis_url, "--behind-proxy", port=ports[1]))
             finally:

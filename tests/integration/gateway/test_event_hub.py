@@ -34,7 +34,7 @@ async def told(subscription: Subscription, count: int) -> list[str]:
     """What comes, by the names of events and the reasons of gaps."""
     found: list[str] = []
     while len(found) < count:
-        item = await subscription.next(10)
+        item = await subscription.next(60)
         assert item, f"after {found} nothing came"
         found.append(item.what if isinstance(item, Event) else item.reason)
     return found

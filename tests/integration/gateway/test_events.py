@@ -268,7 +268,7 @@ def test_readers_hear_of_every_event_once_while_workers_and_gateways_are_killed(
                             last_id = reader.last_id
                 number = random.randrange(2)
                 workers[number].kill()
-                workers[number].wait(10)
+                workers[number].wait(60)
                 workers[number] = _start_worker(server.url, tmp_path / f"worker-{len(found)}.log")
             all_done(redis, PLANS, steps=10)
             entries: Any = redis.xrange(Partition(0).events)
@@ -277,7 +277,7 @@ def test_readers_hear_of_every_event_once_while_workers_and_gateways_are_killed(
         finally:
             for worker in workers:
                 worker.kill()
-                worker.wait(10)
+                worker.wait(60)
 
 
 def _start_worker(url: str, log: Path) -> Popen[bytes]:

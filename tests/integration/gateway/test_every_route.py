@@ -13,6 +13,7 @@ import pytest
 from redis import Redis
 
 from schemas.api_key import Right
+from tests.conftest import connect
 from tests.support.engine import a_goal, container, plan
 from tests.support.gateway import Gateway, running_gateway
 from worker.gateway.app import create_app
@@ -90,7 +91,7 @@ OTHER = {"tenant": "initech", "queue": "initech-q", "goal_id": "their-goal"}
 
 @pytest.fixture(scope="module")
 def redis(server_url: str) -> Iterator[Redis]:
-    with Redis.from_url(server_url) as client:
+    with connect(server_url) as client:
         client.flushall()
         client.function_flush()
         yield client

@@ -43,4 +43,4 @@ def test_a_controller_by_hand_does_a_plan(
             assert process.poll() is None
         finally:
             os.killpg(process.pid, signal.SIGKILL)
-            process.wait(10)
+            process.wait(60)

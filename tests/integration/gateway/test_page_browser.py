@@ -173,7 +173,7 @@ def test_a_page_goes_on_when_its_gateway_was_gone(browser: Browser, redis_url: s
         page = opened.sign_in(before.key(Right.VIEWER))
         expect(page.locator(".stream")).to_have_text("live")
         before.stop()
-        expect(page.locator(".stream")).to_have_text("reconnecting", timeout=20_000)
+        expect(page.locator(".stream")).to_have_text("reconnecting", timeout=60_000)
         ended = halted(planner)
         with running_gateway(redis_url, port=port):
             expect(page.locator(f"#{ended}")).to_be_visible(timeout=60_000)

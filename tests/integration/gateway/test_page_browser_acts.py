@@ -272,7 +272,7 @@ def test_a_page_goes_on_when_its_gateway_was_killed(
             yield started, at
         finally:
             started.kill()
-            started.wait(10)
+            started.wait(60)
 
     with tab(browser, gateway) as opened:
         with process(0) as (first, port):

@@ -56,5 +56,5 @@ def test_a_stream_ends_and_a_claim_that_waits_gets_nothing(planner_worker: Runni
         def claim() -> Any:
             return good.post("/v1/steps:claim", json={**CLAIM, "wait_s": 1}).json()["steps"]
 
-        assert len(wait_until(claim, 30, "a key that holds gets the step")) == 1
+        assert len(wait_until(claim, what="a key that holds gets the step")) == 1
         assert [each.result(30).json()["steps"] for each in claims] == [[], []]
