@@ -235,7 +235,7 @@ def the_owner(found: list[RunningWorker]) -> RunningWorker:
 
 
 @pytest.mark.outages
-@pytest.mark.parametrize("pool", ["solo", "prefork"])
+@pytest.mark.parametrize("pool", [pytest.param("solo", marks=pytest.mark.long), "prefork"])
 def test_another_worker_takes_over_at_once_from_an_owner_that_stops_and_soon_from_one_that_dies(
     redis_url: str, tmp_path: Path, pool: str
 ) -> None:

@@ -333,7 +333,9 @@ def test_the_data_file_of_a_demos_agent_holds_any_command(tmp_path: Path) -> Non
 
 
 @pytest.mark.outages
-@pytest.mark.parametrize(("first", "strict"), [(0, False), pytest.param(1, False, marks=pytest.mark.long), (2, True)])
+@pytest.mark.parametrize(
+    ("first", "strict"), [*(pytest.param(first, False, marks=pytest.mark.long) for first in (0, 1)), (2, True)]
+)
 def test_an_agent_that_knows_its_prompt_alone_makes_mistakes_and_recovers(
     place: Path, first: int, strict: bool
 ) -> None:
