@@ -15,6 +15,7 @@ from redis import Redis
 from tests.conftest import RunningWorker, running_worker, wait_until
 from tests.support import launch
 from tests.support.faults import HASTE, children, consumes, is_stopped, kill, spawn
+from tests.support.proxy import When, running_proxy
 from tests.support.servers import Fleet, Server, all_done, ended, in_the_middle, publish
 from worker import celery
 
@@ -226,6 +227,21 @@ def test_purged_and_doubled_wakeups_change_nothing(store: Server, tmp_path: Path
                 for _ in range(2):
                     wakeup(store.url, task, args)
         all_done(worker.redis, 30)
+
+
+@pytest.mark.parametrize("pool", ["solo", "prefork"])
+def test_a_wakeup_whose_end_the_broker_was_not_told_of_keeps_no_other_back(
+    store: Server, pool: str, tmp_path: Path
+) -> None:
+    with running_proxy(store.url) as proxy:
+        apart = {"PLANNER_BROKER_URL": proxy.url, "PLANNER_STATE_DIR": str(tmp_path)}
+        with running_worker(store.url, tmp_path / "worker.log", pool, **apart) as worker, Fleet(store.url):
+            lost = proxy.trap("ZREM unacked_index", When.BEFORE)
+            publish(worker.redis, 0, 1)
+            assert lost.sprung.wait(60)
+
+            publish(worker.redis, 1, 5)
+            all_done(worker.redis, 6, timeout=40)  # less than the watchdog waits
 
 
 def wakeup(url: str, task: str, args: tuple[int, ...]) -> None:

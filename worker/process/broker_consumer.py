@@ -7,8 +7,29 @@ from functools import partial
 from typing import Any
 
 from celery.worker.consumer import Consumer as CeleryConsumer
+from kombu.transport import redis, virtual
 
 LOOKS_S = {"interval_start": 1, "interval_step": 1, "interval_max": 5}  # pauses between looks for a broker
+
+
+class QoS(redis.QoS):  # type: ignore[misc]  # Kombu has no types
+    """What Kombu has in hand of a channel; an acknowledgement that the broker was not told of takes no room there."""
+
+    def ack(self, delivery_tag: str) -> None:
+        """Tell the broker that a wake-up has ended, and have room for the next one.
+
+        Where the broker cannot be told, Kombu keeps the wake-up in hand, and Celery goes on: with a prefetch of one
+        this worker would take no wake-up any more. The broker gives the old one again later, which costs nothing.
+        Raises what the connection raised.
+        """
+        try:
+            super().ack(delivery_tag)
+        except self.channel.connection_errors:
+            virtual.QoS.ack(self, delivery_tag)
+            raise
+
+
+redis.Channel.QoS = QoS
 
 
 class Consumer(CeleryConsumer):  # type: ignore[misc]  # Celery has no types
