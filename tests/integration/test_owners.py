@@ -429,15 +429,20 @@ def test_a_reply_that_the_poller_of_an_idle_owner_loses_delays_no_outcome(redis_
         wait_until(lambda: applied(redis, 1) == [2], 60, "the outcome is applied")
 
 
-def test_a_poller_whose_engine_cannot_apply_reads_no_more_than_it_has(
-    redis_url: str, redis: Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def drain(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> IdleDrain:
+    """The drain of a partition's poller, whose engine has compared the server."""
     monkeypatch.setenv("PLANNER_REDIS_URL", redis_url)
     with container(redis_url) as here:
         here.context(0).engine.catch_up()
-        for _ in range(200):
-            redis.xadd(P0.outcomes, {"data": b"{}"})
-    drain = IdleDrain(P0)
+    return IdleDrain(P0)
+
+
+def test_a_poller_whose_engine_cannot_apply_reads_no_more_than_it_has(
+    redis_url: str, redis: Redis, drain: IdleDrain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(200):
+        redis.xadd(P0.outcomes, {"data": b"{}"})
     monkeypatch.setattr(Engine, "apply", Mock(side_effect=OSError("the disk is full")))
     with clients.connect(redis_url) as client:
         for _ in range(3):
@@ -449,12 +454,8 @@ def test_a_poller_whose_engine_cannot_apply_reads_no_more_than_it_has(
 
 
 def test_the_pool_is_asked_where_outcomes_come_faster_than_they_are_applied_and_not_for_a_lone_one(
-    redis_url: str, redis: Redis, monkeypatch: pytest.MonkeyPatch
+    redis_url: str, redis: Redis, drain: IdleDrain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PLANNER_REDIS_URL", redis_url)
-    with container(redis_url) as here:
-        here.context(0).engine.catch_up()
-    drain = IdleDrain(P0)
     monkeypatch.setattr(Engine, "apply", Mock(side_effect=lambda *_: time.sleep(2 * BUSY_S)))
 
     with clients.connect(redis_url) as client:

@@ -62,8 +62,7 @@ def test_while_a_solo_worker_plans_ten_thousand_steps_no_outcome_waits_for_the_e
 
     assert verdict(redis, f"bench-{LARGE}-1") == GoalVerdict.PLANNED
     told = f"{planning:.2f} s, {len(waits)} outcomes meanwhile, the longest waited {max(waits):.2f} s"
-    assert len(waits) > 5, told
-    assert sorted(waits)[-2] < planning / 2, told  # one may meet a machine that stands still
+    assert max(waits) < planning / 2, told
 
 
 def test_a_solo_worker_that_is_stopped_while_it_plans_makes_the_plan_and_ends(redis_url: str, tmp_path: Path) -> None:

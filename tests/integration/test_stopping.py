@@ -133,7 +133,7 @@ def test_what_is_in_hand_when_the_time_is_over_goes_to_others_at_once(store: Ser
             stopped_in_the_middle(redis, process.pid)
             process.send_signal(signal.SIGTERM)
 
-            assert process.wait(60) == 0
+            assert process.wait(20) == 0  # less than the time that a worker has by default
 
             assert worker.logged("stopped in the middle")
             assert sum(one["count"] for one in worker.logged("entries handed back")) > 0

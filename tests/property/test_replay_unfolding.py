@@ -68,7 +68,7 @@ STRATEGY = Script(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(steps=drafts(), limits=LIMITS, day_tokens=DAY_TOKENS, doings=DOINGS)
 def test_the_log_of_a_plan_that_unfolds_gives_the_same_plan(
     steps: list[PlannedStep], limits: dict[str, Any], day_tokens: int | None, doings: list[Any]

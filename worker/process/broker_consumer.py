@@ -13,7 +13,7 @@ LOOKS_S = {"interval_start": 1, "interval_step": 1, "interval_max": 5}  # pauses
 
 
 class QoS(redis.QoS):  # type: ignore[misc]  # Kombu has no types
-    """What Kombu has in hand of a channel; an acknowledgement that the broker was not told of takes no room there."""
+    """The wake-ups that Kombu has in hand; one that has ended takes no room, also where the broker was not told so."""
 
     def ack(self, delivery_tag: str) -> None:
         """Tell the broker that a wake-up has ended, and have room for the next one.
@@ -29,7 +29,7 @@ class QoS(redis.QoS):  # type: ignore[misc]  # Kombu has no types
             raise
 
 
-redis.Channel.QoS = QoS
+redis.Channel.QoS = QoS  # also that of Sentinel's channels
 
 
 class Consumer(CeleryConsumer):  # type: ignore[misc]  # Celery has no types
