@@ -171,7 +171,7 @@ class PlanRecord:
     head: PlanHead
     reserved: Usage
     spent: Usage
-    halting: dict[str, Any]
+    counters: dict[str, Any]
     counts: dict[str, int]
     times: dict[str, int]
     revision: int
@@ -184,7 +184,7 @@ class PlanRecord:
     orders: list[str] = field(default_factory=list)  # the last commands that were obeyed, by id
     warned: list[str] = field(default_factory=list)  # budgets of which an event has said that they run low
     question: dict[str, Any] | None = None  # what a person is asked: kind, questions, asked and until in ms
-    growth: bytes = b""  # what the strategy of a plan that unfolds keeps, as JSON; read by those plans alone
+    strategy_state: bytes = b""  # what the strategy of a plan that unfolds keeps, as JSON; read by those plans alone
     halt: dict[str, Any] | None = None
     unknown: dict[str, Any] | None = field(default=None, init=False)  # keys of `live`
     dirty: set[str] = field(default_factory=set, init=False)  # of the hash fields below
@@ -197,13 +197,13 @@ class PlanRecord:
     @property
     def delivered(self) -> dict[str, str]:
         """What was delivered of the plan's changes, and why not all that its goal asks for."""
-        found = self.halting.get(DELIVERY, {})
+        found = self.counters.get(DELIVERY, {})
         return {name: found[name] for name in ("branch", "pull_request", "undelivered") if name in found}
 
     @property
     def file_waits(self) -> dict[str, list[str]]:
         """What waits for files that other plans claim: step, "" for the whole plan -> file and plan."""
-        found: dict[str, list[str]] = self.halting.get(FILE_WAITS, {})
+        found: dict[str, list[str]] = self.counters.get(FILE_WAITS, {})
         return found
 
     @property
@@ -219,7 +219,7 @@ class PlanRecord:
             live: dict[str, Any] = {
                 "reserved": self.reserved,
                 "spent": self.spent,
-                "halting": self.halting,
+                "counters": self.counters,
                 "counts": self.counts,
                 "times": self.times,
                 "revision": self.revision,
@@ -232,32 +232,32 @@ class PlanRecord:
             return codec.dumps(live)
         if name == "head":
             return self.head.encode()
-        if name == "growth":
-            return self.growth
+        if name == "strategy_state":
+            return self.strategy_state
         return codec.dumps(self.halt) if name == "halt" else self.state.encode()
 
 
-HOT = ("version", "state", "head", "live", "growth")
+HOT = ("version", "state", "head", "live", "strategy_state")
 # Keys of `live`: those that always stand there, and those that are stored where there is any.
-ALWAYS = ("reserved", "spent", "halting", "counts", "times", "revision", "wake")
+ALWAYS = ("reserved", "spent", "counters", "counts", "times", "revision", "wake")
 SELDOM = ("paused", "paused_until", "held", "waits", "backoffs", "orders", "warned", "question")
 _seldom_of = attrgetter(*SELDOM)
 
 
 def decode_plan(raw: list[bytes | None]) -> PlanRecord:
     """Read the values of the fields `HOT`, in their order, whichever version wrote them."""
-    version, state, head, live, growth = (value or b"" for value in raw[: len(HOT)])
-    return decode_live(int(version), state.decode(), PlanHead.decode(head), live, growth)
+    version, state, head, live, strategy_state = (value or b"" for value in raw[: len(HOT)])
+    return decode_live(int(version), state.decode(), PlanHead.decode(head), live, strategy_state)
 
 
-def decode_live(version: int, state: str, head: PlanHead, live: bytes, growth: bytes) -> PlanRecord:
+def decode_live(version: int, state: str, head: PlanHead, live: bytes, strategy_state: bytes) -> PlanRecord:
     """Read the field `live` of a plan whose other fields are known."""
     record = codec.loads(live)
     try:
-        return PlanRecord(version, state, head, growth=growth, **record)
+        return PlanRecord(version, state, head, strategy_state=strategy_state, **record)
     except TypeError:
         known, unknown = _split(record, ALWAYS + SELDOM)
-        found = PlanRecord(version, state, head, growth=growth, **known)
+        found = PlanRecord(version, state, head, strategy_state=strategy_state, **known)
         found.unknown = unknown
         return found
 

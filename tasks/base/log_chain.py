@@ -11,7 +11,7 @@ from collections.abc import Mapping, MutableMapping
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-LOG = "log"  # among what is counted of a plan (`halting` in `live`), which all older versions keep as they read it
+LOG = "log"  # among what is counted of a plan (`counters` in `live`), which all older versions keep as they read it
 DIGEST_BYTES = 24  # 32 characters of base64
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
@@ -34,20 +34,20 @@ def digest_line(line: bytes) -> str:
     return b2a_base64(digest, newline=False).translate(_URL_SAFE).decode()
 
 
-def find_head(halting: Mapping[str, Any], version: int) -> LogHead | None:
+def find_head(counters: Mapping[str, Any], version: int) -> LogHead | None:
     """Find the head of the chain of a plan at `version` among what is counted of it.
 
     None where there is none, or where a worker of an older version has committed since.
     """
-    found = halting.get(LOG)
+    found = counters.get(LOG)
     if not found or found["version"] != version:
         return None
     return LogHead(found["head"], found["lines"], version, found["by"])
 
 
-def carry_on(halting: MutableMapping[str, Any], version: int, after: int) -> bool:
+def carry_on(counters: MutableMapping[str, Any], version: int, after: int) -> bool:
     """Say that the head of the chain is that of the plan at version `after` too, if it was at `version`."""
-    head = find_head(halting, version)
+    head = find_head(counters, version)
     if head:
-        halting[LOG] = head._replace(version=after)._asdict()
+        counters[LOG] = head._replace(version=after)._asdict()
     return bool(head)

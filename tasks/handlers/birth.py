@@ -62,7 +62,7 @@ def tell_birth(unit: UnitOfWork, draft: Draft) -> Mapping[str, Any]:
     }
     if plan.times["down"]:
         told["down"] = plan.times["down"]
-    recalled = {FAILED_DIFFS: plan.halting.get(FAILED_DIFFS), MEMORY: plan.head.context.get(MEMORY)}
+    recalled = {FAILED_DIFFS: plan.counters.get(FAILED_DIFFS), MEMORY: plan.head.context.get(MEMORY)}
     told |= {name: known for name, known in recalled.items() if known}
     if plan.head.cache:
         told["cache"] = plan.head.cache
@@ -80,5 +80,5 @@ def tell_birth(unit: UnitOfWork, draft: Draft) -> Mapping[str, Any]:
     if draft.question:
         told["question"] = [draft.question.kind, draft.question.questions, draft.question.document]
     if draft.state is not None:
-        told["growth"] = {"state": draft.state, "document": draft.document}
+        told["strategy_state"] = {"state": draft.state, "document": draft.document}
     return told

@@ -156,7 +156,7 @@ def accept(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> Iterator[Changeset]
         unit = _begin(plan_seed, goal, draft, announced=first)
         unit.plan.counts = counts
         if taken:
-            unit.plan.halting["taken"] = taken
+            unit.plan.counters["taken"] = taken
         unit.insert(steps, number * CHUNK, dependents)
         if last:
             _book(unit, draft)
@@ -168,7 +168,7 @@ def accept(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> Iterator[Changeset]
         unit.change.more = last  # the first steps came with earlier commits: the engine reads them from the ready queue
         yield unit.close()
         version = plan_seed.version + 1
-        plan_seed = replace(plan_seed, version=version, log_head=find_head(unit.plan.halting, version))
+        plan_seed = replace(plan_seed, version=version, log_head=find_head(unit.plan.counters, version))
 
 
 def _with_claims(plan_seed: PlanSeed, draft: Draft, most: int) -> PlanSeed:
@@ -234,16 +234,16 @@ def _begin(plan_seed: PlanSeed, goal: Goal, draft: Draft, *, announced: bool = T
         layout=plan_seed.layout if plan_seed.layout > 1 else None,
         cache=list(draft.cache) if draft.cache else None,
     )
-    halting: dict[str, Any] = {"consecutive": 0}
+    counters: dict[str, Any] = {"consecutive": 0}
     if plan_seed.log_head:
-        halting[LOG] = plan_seed.log_head._asdict()
+        counters[LOG] = plan_seed.log_head._asdict()
     record = PlanRecord(
         version=plan_seed.version,
         state=P.CREATED.value,
         head=head,
         reserved=dict.fromkeys(USAGE_NAMES, 0),
         spent=dict.fromkeys(USAGE_NAMES, 0),
-        halting=halting,
+        counters=counters,
         counts={},
         times={"created": plan_seed.created or plan_seed.now, "down": plan_seed.down},
         revision=1,

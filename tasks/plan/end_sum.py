@@ -33,7 +33,7 @@ def end_sum(plan: PlanRecord) -> EndSum:
     figures = {
         _end_of(plan): 1,
         TOKENS: plan.spent["tokens"],
-        COST: plan.halting.get(COST, 0),
+        COST: plan.counters.get(COST, 0),
         STEPS: plan.counts.get(StepState.DONE.value, 0),
         FAILURES: plan.spent["failing_outcomes"],
     }
@@ -44,12 +44,12 @@ def end_sum(plan: PlanRecord) -> EndSum:
 def book_cost(plan: PlanRecord, cost_usd: float | None) -> None:
     """Count what an attempt cost, if its controller said so; a cost only adds."""
     if cost_usd and cost_usd > 0:
-        plan.halting[COST] = plan.halting.get(COST, 0) + round(MICRO * min(cost_usd, MOST_USD))
+        plan.counters[COST] = plan.counters.get(COST, 0) + round(MICRO * min(cost_usd, MOST_USD))
 
 
 def cost_of(plan: PlanRecord) -> float | None:
     """Tell what a plan has cost so far in dollars; None where no controller said so."""
-    cost = plan.halting.get(COST)
+    cost = plan.counters.get(COST)
     return None if cost is None else cost / MICRO
 
 

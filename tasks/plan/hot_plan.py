@@ -208,7 +208,7 @@ class HotPlan:
         record = self.record
         version = change.expected + change.changed
         if live := change.fields.get("live"):
-            self.record = decode_live(version, record.state, record.head, live, record.growth)
+            self.record = decode_live(version, record.state, record.head, live, record.strategy_state)
         else:
             record.version = version
         specs: dict[str, bytes] = {}

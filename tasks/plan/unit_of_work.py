@@ -72,10 +72,10 @@ class UnitOfWork:
         self.ends: list[Step] = []  # of a plan that expands: steps of whose end its strategy does not know yet
         self.answers: dict[str, Outcome] = {}  # what their controllers said
         # What the strategy of a plan that expands keeps, None for any other plan.
-        self.strategy_state = strategy_record.decode(self.plan.growth) if self.plan.growth else None
+        self.strategy_state = strategy_record.decode(self.plan.strategy_state) if self.plan.strategy_state else None
         self.extra: dict[str, bytes] = {}  # fields of the plan that are written once, at its creation
         self.was_paused = self.is_paused
-        self.is_delivering = DELIVERY in self.plan.halting  # whether all that is left of it is its delivery
+        self.is_delivering = DELIVERY in self.plan.counters  # whether all that is left of it is its delivery
         self._listed = self.plan.state, lists.is_waiting(self.plan)
         self._stores_arrays = (self.plan.head.layout or 1) >= LAYOUT
         self.lapsed = 0  # tokens that attempts of another day gave back: they went with that day
@@ -209,7 +209,7 @@ class UnitOfWork:
     def keep_strategy_state(self, **parts: Any) -> None:
         """Replace parts of what the strategy keeps, by what comes back from the store."""
         self.strategy_state = {**(self.strategy_state or {}), **codec.loads(codec.dumps(parts))}
-        self.plan.dirty.add("growth")
+        self.plan.dirty.add("strategy_state")
 
     def end_attempt(self, step: Step) -> Attempt:
         """Take the live attempt of `step` out of flight, with its spec and its lease."""
@@ -263,8 +263,8 @@ class UnitOfWork:
     def end_step(self, step: Step, after: str, what: str, reason: str | None = None) -> None:
         """Take a step to its end, which `ended_steps` keeps for those that depend on it."""
         for name in ("narrowed", "timeouts", "released", FILE_WAITS):  # see halt_rules, handing_back, overlaps
-            if name in self.plan.halting:
-                self.plan.halting[name].pop(step.step_id, None)
+            if name in self.plan.counters:
+                self.plan.counters[name].pop(step.step_id, None)
         self.move_step(step, after, what, reason)
         self.ended_steps.append((step.step_id, 0))
 
@@ -300,8 +300,8 @@ class UnitOfWork:
             change.ready_remove = [step_id for step_id in self.queued if step_id not in self.ready]
         if self.withdrawn:
             change.ready_remove += sorted(self.withdrawn - self.queued)
-        if "growth" in plan.dirty:
-            plan.growth = strategy_record.encode(plan.head.kind, self.strategy_state or {})
+        if "strategy_state" in plan.dirty:
+            plan.strategy_state = strategy_record.encode(plan.head.kind, self.strategy_state or {})
         if plan.dirty or self.extra or change.statuses or change.specs or change.todo_pop:
             change.changed = True
             self._write_log()
@@ -315,15 +315,15 @@ class UnitOfWork:
         """Write the line of this commit, unless it only sets the timer anew, and carry the head of the log on."""
         change, plan, version = self.change, self.plan, self.change.expected + 1
         if self.inputs or self.moves or change.statuses or change.todo_pop or self.born:
-            head = find_head(plan.halting, change.expected)
+            head = find_head(plan.counters, change.expected)
             change.log = self._line(head)
             lines = 1 + (head.lines if head else 0)
             written = LogHead(digest_line(change.log), lines, version, self.snapshot.code)
-            plan.halting[LOG] = written._asdict()
+            plan.counters[LOG] = written._asdict()
             plan.dirty.add("live")
             if change.ends:
                 self._tell_head(written)
-        elif carry_on(plan.halting, change.expected, version):
+        elif carry_on(plan.counters, change.expected, version):
             plan.dirty.add("live")
 
     def _tell_head(self, written: LogHead) -> None:

@@ -52,7 +52,7 @@ def lets_through(unit: UnitOfWork) -> bool:
         return False
     if plan.paused or not plan.held.startswith(PAUSED) or snapshot.short_of_memory or overlaps.why_held(plan):
         return False
-    is_used = PROBE in plan.halting or plan.halting.get(PROBED) == token
+    is_used = PROBE in plan.counters or plan.counters.get(PROBED) == token
     return not is_used and not any(grant.exhausted and grant.left <= 0 for grant in snapshot.grants.values())
 
 
@@ -81,16 +81,16 @@ def find_unclaimed(unit: UnitOfWork) -> Step | None:
 def note_start(unit: UnitOfWork, step: Step) -> None:
     """Note that `step` is the probe."""
     probe = Probe(unit.snapshot.probe, step.step_id, step.status.attempt)
-    unit.plan.halting[PROBE] = [*probe]
+    unit.plan.counters[PROBE] = [*probe]
     unit.plan.dirty.add("live")
     _tell(unit, probe, STARTED, verifies=False)
 
 
 def pause_probe(unit: UnitOfWork) -> None:
     """Have the probe in flight pause while a person has paused its plan, too, and go on after that."""
-    if PROBE not in unit.plan.halting:
+    if PROBE not in unit.plan.counters:
         return
-    probe, standing = Probe(*unit.plan.halting[PROBE]), unit.snapshot.standing
+    probe, standing = Probe(*unit.plan.counters[PROBE]), unit.snapshot.standing
     if probe.step_id not in unit.snapshot.active or any(one.step_id == probe.step_id for one in unit.change.dispatches):
         return
     is_breakers = standing is not None and standing.command_id == probe.token.rpartition(".")[0]
@@ -100,10 +100,10 @@ def pause_probe(unit: UnitOfWork) -> None:
 
 def note_end(unit: UnitOfWork) -> None:
     """Tell what became of the probe, once it has ended; whatever is no success is a failure."""
-    if PROBE not in unit.plan.halting or (probe := Probe(*unit.plan.halting[PROBE])).step_id in unit.snapshot.active:
+    if PROBE not in unit.plan.counters or (probe := Probe(*unit.plan.counters[PROBE])).step_id in unit.snapshot.active:
         return
-    del unit.plan.halting[PROBE]
-    unit.plan.halting[PROBED] = probe.token
+    del unit.plan.counters[PROBE]
+    unit.plan.counters[PROBED] = probe.token
     unit.plan.dirty.add("live")
     step = unit.snapshot.steps.get(probe.step_id)
     is_done = step is not None and step.status.state == StepState.DONE

@@ -65,14 +65,14 @@ def note_done(unit: UnitOfWork, step: Step, outcome: Outcome, *, verified: bool)
     """
     facts = step.facts
     if facts["mode"] == Mode.TEST and verified and not facts["inserted_by"]:
-        known = unit.plan.halting.get(CHECKED, ())
-        unit.plan.halting[CHECKED] = [*known, [step.step_id, facts["verify"][:MAX_COMMAND]]][-MAX_CHECKS:]
+        known = unit.plan.counters.get(CHECKED, ())
+        unit.plan.counters[CHECKED] = [*known, [step.step_id, facts["verify"][:MAX_COMMAND]]][-MAX_CHECKS:]
     told = "touched_files" in outcome.model_fields_set
     if facts["mode"] != Mode.PATCH or (told and not (outcome.touched_files or outcome.created_files)):
         return
     digest = outcome.diff_hash if _DIGEST.fullmatch(outcome.diff_hash or "") else None
     tools = ", ".join(dict.fromkeys(tool["tool"] for tool in facts["verify_tools"])) if verified else ""
-    kept = unit.plan.halting.setdefault(ACCEPTED, {"pages": 0, "last": []})
+    kept = unit.plan.counters.setdefault(ACCEPTED, {"pages": 0, "last": []})
     kept["last"].append([step.step_id, step.status.attempt, digest, facts["title"], tools[:MAX_TOOLS]])
     if len(kept["last"]) == PAGE:
         unit.keep_note(_page(kept["pages"]), kept["last"])
@@ -91,11 +91,11 @@ def begin(unit: UnitOfWork) -> bool:
         return False
     plan.dirty.add("live")
     unit.is_delivering = True
-    if ACCEPTED not in plan.halting:
-        plan.halting[DELIVERY] = {"undelivered": NOTHING_CHANGED}
+    if ACCEPTED not in plan.counters:
+        plan.counters[DELIVERY] = {"undelivered": NOTHING_CHANGED}
         return False
-    step = _make(plan.halting.get("taken", ()))
-    plan.halting[DELIVERY] = {"step": step.step_id, "until": now + 1000 * wait_s}
+    step = _make(plan.counters.get("taken", ()))
+    plan.counters[DELIVERY] = {"step": step.step_id, "until": now + 1000 * wait_s}
     look(unit)
     plan.times.setdefault("still", now)
     why = "what was accepted is delivered"
@@ -107,7 +107,7 @@ def begin(unit: UnitOfWork) -> bool:
 
 def look(unit: UnitOfWork) -> None:
     """Stop the wait for a delivery while it may not start, and give up what is ready after its time."""
-    found, now = unit.plan.halting[DELIVERY], unit.snapshot.now
+    found, now = unit.plan.counters[DELIVERY], unit.snapshot.now
     is_ready = found["step"] in unit.ready
     is_held = is_ready and DELIVERIES in unit.snapshot.paused_queues
     if unit.is_stopped or is_held:
@@ -126,13 +126,13 @@ def look(unit: UnitOfWork) -> None:
 
 def due(unit: UnitOfWork) -> int | None:
     """Say until when a delivery may go unclaimed, ms; None while it may not start."""
-    found = unit.plan.halting[DELIVERY]
+    found = unit.plan.counters[DELIVERY]
     return None if "left" in found else int(found["until"])
 
 
 def input_for(unit: UnitOfWork) -> dict[str, Any]:
     """Say what an attempt at the delivery is given. Raises NeedsSteps where the snapshot lacks notes."""
-    kept = unit.plan.halting[ACCEPTED]
+    kept = unit.plan.counters[ACCEPTED]
     names = [DELIVERY, *map(_page, range(kept["pages"]))]
     if missing := frozenset(NOTE + name for name in names if name not in unit.snapshot.notes):
         raise NeedsSteps(missing)
@@ -156,7 +156,7 @@ def judge(unit: UnitOfWork, step: Step, outcome: Outcome) -> None:
     if failure:
         fail(unit, step, failure)
         return
-    found = unit.plan.halting[DELIVERY]
+    found = unit.plan.counters[DELIVERY]
     found["branch"] = outcome.output["branch"]
     if url := outcome.output.get("pull_request"):
         found["pull_request"] = url
@@ -188,24 +188,24 @@ def expire(unit: UnitOfWork, step: Step, failure: Mapping[str, Any], *, claimed:
 
 def note_obstacle(unit: UnitOfWork, why: str) -> None:
     """Keep what kept the last attempt from delivering."""
-    unit.plan.halting[DELIVERY]["obstacle"] = flatten(why)
+    unit.plan.counters[DELIVERY]["obstacle"] = flatten(why)
     unit.plan.dirty.add("live")
 
 
 def give_up(unit: UnitOfWork, step: Step, why: str, what: str) -> None:
     """End the delivery undone: the plan does not fail for that."""
     plan = unit.plan
-    if obstacle := plan.halting[DELIVERY].get("obstacle"):
+    if obstacle := plan.counters[DELIVERY].get("obstacle"):
         why = f"{why}, the last time: {obstacle}"
     note_undelivered(unit, why)
-    plan.halting["replaced"] = plan.halting.get("replaced", 0) + 1
+    plan.counters["replaced"] = plan.counters.get("replaced", 0) + 1
     unit.withdraw(step)
     unit.end_step(step, (S.FAILED if step.status.state == S.ACTIVE else S.SKIPPED).value, what, why)
 
 
 def note_undelivered(unit: UnitOfWork, why: str) -> None:
     """Keep why nothing was delivered."""
-    unit.plan.halting[DELIVERY]["undelivered"] = why
+    unit.plan.counters[DELIVERY]["undelivered"] = why
     unit.plan.dirty.add("live")
 
 
@@ -233,7 +233,7 @@ def _page(number: int) -> str:
 
 
 def _in_vain(unit: UnitOfWork) -> str:
-    until = rfc3339(unit.plan.halting[DELIVERY]["until"])
+    until = rfc3339(unit.plan.counters[DELIVERY]["until"])
     return f"no controller of the queue {DELIVERIES!r} delivered it by {until}"
 
 
@@ -263,7 +263,7 @@ def _text(unit: UnitOfWork, sentence: str, entries: Sequence[Sequence[Any]]) -> 
         lines.append(f"- {_code(title)} ({step_id}{tried}{proof})")
     if len(entries) > MAX_LISTED:
         lines.append(f"- and {len(entries) - MAX_LISTED} more")
-    if checks := plan.halting.get(CHECKED):
+    if checks := plan.counters.get(CHECKED):
         lines += ["", "Passed:", "", *(f"- {_code(command)} ({step_id})" for step_id, command in checks)]
     goal, count = f"the goal {_code(plan.head.goal_id)} ({plan.head.kind})", len(entries)
     changes = f"{count} accepted change{'' if count == 1 else 's'}"

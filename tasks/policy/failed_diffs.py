@@ -60,12 +60,12 @@ def read_kept(fields: Mapping[str, bytes], base_sha: str) -> tuple[FailedDiff, .
 def begin(plan: PlanRecord, known: Iterable[FailedDiff]) -> None:
     """Give a plan that begins what is remembered of its base; nothing where it does not remember."""
     if (told := [[*each] for each in known]) and _remembers(plan):
-        plan.halting[FAILED_DIFFS] = told
+        plan.counters[FAILED_DIFFS] = told
 
 
 def given_to(plan: PlanRecord, facts: Mapping[str, Any]) -> list[str]:
     """List the changes that an attempt of a step is told of, oldest first."""
-    known = plan.halting.get(FAILED_DIFFS)
+    known = plan.counters.get(FAILED_DIFFS)
     if not known or facts["mode"] != Mode.PATCH or not facts["verify_tools"]:
         return []
     name = name_verification(facts)
@@ -80,14 +80,14 @@ def note_failure(unit: UnitOfWork, step: Step, outcome: Outcome, failure: Mappin
     plan, digest = unit.plan, outcome.diff_hash or ""
     if not _is_of_change(plan, step, outcome) or failure["category"] in _UNTOLD:
         return ""
-    landed, name = int(plan.halting.get(LANDED, 0)), name_verification(step.facts)
+    landed, name = int(plan.counters.get(LANDED, 0)), name_verification(step.facts)
     if began < landed:  # of a tree that is none any more
         return ""
-    known = [FailedDiff(*each) for each in plan.halting.get(FAILED_DIFFS, ())]
+    known = [FailedDiff(*each) for each in plan.counters.get(FAILED_DIFFS, ())]
     before = next((each for each in known if each[:2] == (name, digest)), None)
     others = [each for each in known if each is not before]
     told = [*others, FailedDiff(name, digest, before.at if before else unit.snapshot.now)][-MOST:]
-    plan.halting[FAILED_DIFFS] = [[*each] for each in told]
+    plan.counters[FAILED_DIFFS] = [[*each] for each in told]
     if not landed:
         unit.change.kept.extend(_change(plan.head, name, digest, b"%d" % unit.snapshot.now))
     return digest if before and before.at <= began else ""
@@ -96,13 +96,13 @@ def note_failure(unit: UnitOfWork, step: Step, outcome: Outcome, failure: Mappin
 def note_success(unit: UnitOfWork, step: Step, outcome: Outcome) -> None:
     """Forget the change of an attempt that succeeded, and with the tree all others where it landed."""
     plan = unit.plan
-    known: Sequence[Sequence[Any]] = plan.halting.get(FAILED_DIFFS, ())
-    if known and outcome.diff_hash and not plan.halting.get(LANDED):
+    known: Sequence[Sequence[Any]] = plan.counters.get(FAILED_DIFFS, ())
+    if known and outcome.diff_hash and not plan.counters.get(LANDED):
         name, digest = name_verification(step.facts), outcome.diff_hash
         if any(each[:2] == [name, digest] for each in known):
             unit.change.kept.extend(_change(plan.head, name, digest, b""))
     if known and (outcome.touched_files or outcome.created_files):
-        del plan.halting[FAILED_DIFFS]
+        del plan.counters[FAILED_DIFFS]
 
 
 def _is_of_change(plan: PlanRecord, step: Step, outcome: Outcome) -> bool:

@@ -24,7 +24,7 @@ from tasks.policy import waits
 from tasks.rules import budget
 
 MEMORY, FLAKY = "memory", "flaky"  # of the context in a plan's head
-RUN_AGAIN = "run_again"  # in `halting`: the steps that were, each with when something landed last before
+RUN_AGAIN = "run_again"  # in `counters`: the steps that were, each with when something landed last before
 MOST_RUN_AGAIN = 64
 OF_TESTS = (C.TEST_REGRESSION, C.FLAKY_TEST)
 
@@ -58,11 +58,11 @@ def run_again(unit: UnitOfWork, step: Step, failure: Mapping[str, Any], *, known
     """Run a step that only verifies once more, where all that failed is `known`; False where it has been already."""
     if not known:
         return False
-    halting = unit.plan.halting
-    done: dict[str, int] = halting.get(RUN_AGAIN, {})
+    counters = unit.plan.counters
+    done: dict[str, int] = counters.get(RUN_AGAIN, {})
     if step.facts["mode"] != Mode.TEST or step.step_id in done or len(done) >= MOST_RUN_AGAIN:
         return False
-    halting[RUN_AGAIN] = {**done, step.step_id: halting.get("landed", 0)}
+    counters[RUN_AGAIN] = {**done, step.step_id: counters.get("landed", 0)}
     step.status.previous = {**failure, "category": C.FLAKY_TEST.value}
     unit.move_step(step, S.ACTIVE.value, "retried", C.FLAKY_TEST.value)
     waits.back_off(unit, step, C.FLAKY_TEST.value)
@@ -74,13 +74,13 @@ def learn(unit: UnitOfWork, step: Step, *, turned: bool, excused: bool) -> None:
 
     `turned` says whether its verification failed last on the same tree, `excused` that it does so now.
     """
-    head, halting, previous = unit.plan.head, unit.plan.halting, step.status.previous or {}
-    again = halting.get(RUN_AGAIN, {}).get(step.step_id)
-    if excused or (not turned and (again is None or again != halting.get("landed", 0))):
+    head, counters, previous = unit.plan.head, unit.plan.counters, step.status.previous or {}
+    again = counters.get(RUN_AGAIN, {}).get(step.step_id)
+    if excused or (not turned and (again is None or again != counters.get("landed", 0))):
         return
     if not head.repo or head.limits.get(budget.FLAKY_TESTS) == 0 or previous.get("category") not in OF_TESTS:
         return
-    counters = [found for test in previous["failing_tests"] if (found := counter_of(test, unit.snapshot.now))]
-    if counters:
+    flaky = [found for test in previous["failing_tests"] if (found := counter_of(test, unit.snapshot.now))]
+    if flaky:
         name = counters_of(head.tenant, head.repo)
-        unit.change.history += [HistoryChange(name, counter, "", 1) for counter in dict.fromkeys(counters)]
+        unit.change.history += [HistoryChange(name, counter, "", 1) for counter in dict.fromkeys(flaky)]

@@ -30,7 +30,7 @@ FAILED = StepState.FAILED.value
 IDENTICAL = "identical_failure"
 SHOWN = 12  # characters of a change's digest
 GREW = "FILES_CREATED"  # stands among them in the place of a category
-REMEMBERS_SINCE = "remembers_since"  # in `halting`, ms: what a plan remembers for advice begins there, not with it
+REMEMBERS_SINCE = "remembers_since"  # in `counters`, ms: what a plan remembers for advice begins there, not with it
 
 
 class Seen(NamedTuple):
@@ -57,7 +57,7 @@ class FiredRule(NamedTuple):
 
 
 def _growth(counter: str) -> Callable[[Seen], int]:
-    return lambda seen: seen.plan.halting.get(counter, 0) + getattr(seen, counter)
+    return lambda seen: seen.plan.counters.get(counter, 0) + getattr(seen, counter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ RULES = (
     Rule(
         "consecutive_failures",
         "consecutive_failures",
-        lambda seen: int(seen.plan.halting["consecutive"]),
+        lambda seen: int(seen.plan.counters["consecutive"]),
         "{value} outcomes in a row failed",
         only=_TOLD,
     ),
@@ -120,7 +120,7 @@ RULES = (
     Rule(
         "lease_deaths",
         "lease_deaths",
-        lambda seen: seen.plan.halting.get("lease_deaths", 0),
+        lambda seen: seen.plan.counters.get("lease_deaths", 0),
         "{value} controllers died over their attempts",
         only=_DIED,
     ),
@@ -145,12 +145,12 @@ def record(
 
     Its attempt `began` at that time, ms; 0 for one that ended before this decision, whenever it began.
     """
-    counters, status = unit.plan.halting, step.status
+    counters, status = unit.plan.counters, step.status
     flips, repeated, turned = 0, "", False
     if failure is None:  # before a change that landed makes another tree
         failed_diffs.note_success(unit, step, outcome)
     if not ChangedRule.FLAKY_ON_ONE_TREE.holds(unit.plan) or _is_comparable(unit, outcome, failure, began):
-        before = unit.plan.halting.get("flaky", {}).get(_verification(unit.plan, step), 0)
+        before = unit.plan.counters.get("flaky", {}).get(_verification(unit.plan, step), 0)
         flips = _count_flip(unit.plan, step, passed=failure is None)
         turned = failure is None and flips > before >> 1
     created, growth_kb = len(outcome.created_files), outcome.growth_kb or 0
@@ -185,7 +185,7 @@ def _count_timeout(plan: PlanRecord, step: Step, category: str) -> bool:
         return False
     before = timeouts_of(plan, step)
     if ChangedRule.HANGS_ARE_COUNTED.holds(plan):
-        plan.halting.setdefault("timeouts", {})[step.step_id] = before + 1
+        plan.counters.setdefault("timeouts", {})[step.step_id] = before + 1
     return not before and ChangedRule.A_HANG_IS_MENDED.holds(plan)
 
 
@@ -193,12 +193,12 @@ def timeouts_of(plan: PlanRecord, step: Step) -> int:
     """Tell how often a step of mode `test` ran out of time; in plans of before version 5 how often it failed."""
     if not ChangedRule.HANGS_ARE_COUNTED.holds(plan):
         return step.status.failures
-    return int(plan.halting.get("timeouts", {}).get(step.step_id, 0))
+    return int(plan.counters.get("timeouts", {}).get(step.step_id, 0))
 
 
 def remember(unit: UnitOfWork, step: Step, category: str) -> None:
     """Keep what happened to a step among the last such things, for the explanation of a halt."""
-    counters = unit.plan.halting
+    counters = unit.plan.counters
     entry = [step.step_id, step.status.attempt, category, unit.snapshot.now]
     counters["failed"] = [*counters.get("failed", ()), entry][-MAX_REMEMBERED:]
 
@@ -206,8 +206,8 @@ def remember(unit: UnitOfWork, step: Step, category: str) -> None:
 def remember_revised(plan: PlanRecord, step: Step) -> None:
     """Keep that a step was revised, for the explanation of a dead end; the last ones are enough."""
     if ChangedRule.ADVICE_BY_FACTS.holds(plan):
-        known = [each for each in plan.halting.get("revised", ()) if each != step.step_id]
-        plan.halting["revised"] = [*known, step.step_id][-MAX_REMEMBERED:]
+        known = [each for each in plan.counters.get("revised", ()) if each != step.step_id]
+        plan.counters["revised"] = [*known, step.step_id][-MAX_REMEMBERED:]
 
 
 def describe_dead_end(unit: UnitOfWork) -> tuple[str, dict[str, Any]]:
@@ -219,12 +219,12 @@ def describe_dead_end(unit: UnitOfWork) -> tuple[str, dict[str, Any]]:
     values = {"value": counts.get(FAILED, 0), "limit": 0, "limit_name": "failed_steps", "counts": dict(counts)}
     if not ChangedRule.ADVICE_BY_FACTS.holds(plan):
         return "steps failed and no revision is left that could help", values
-    last = [entry for entry in plan.halting.get("failed", ()) if entry[2] in frozenset(Category)]
+    last = [entry for entry in plan.counters.get("failed", ()) if entry[2] in frozenset(Category)]
     names = list(dict.fromkeys(entry[0] for entry in last))
     if missing := [name for name in names if name not in steps or steps[name].spec is None]:
         raise NeedsSteps(frozenset(missing))
     failed = [steps[name] for name in names if steps[name].status.state == FAILED]
-    revised = set(plan.halting.get("revised", ()))
+    revised = set(plan.counters.get("revised", ()))
     told = [{**retries_of(step, last, unit.snapshot.policy), "revised": step.step_id in revised} for step in failed]
     ids = {step.step_id for step in failed}
     evidence = {**values, "steps": told, "failed": [entry for entry in last if entry[0] in ids] or last}
@@ -232,7 +232,7 @@ def describe_dead_end(unit: UnitOfWork) -> tuple[str, dict[str, Any]]:
         return "steps were skipped and nothing else can run", evidence
     what = ", ".join(f"{each['step_id']} ({each['category']})" for each in told)
     what = f": {what}" if what else ""
-    if revised or REMEMBERS_SINCE in plan.halting:
+    if revised or REMEMBERS_SINCE in plan.counters:
         return f"steps failed and no revision is left that could help{what}", evidence
     return f"steps failed, no revision was tried, and nothing else can run{what}", evidence
 
@@ -246,7 +246,7 @@ def all_fired(seen: Seen, failure: dict[str, Any] | None) -> Iterator[FiredRule]
     """Name the rules that fire, one after the other: what halts at once, else those of the table."""
     if seen.quiet:
         return
-    step, last = seen.step, seen.plan.halting.get("failed", ())
+    step, last = seen.step, seen.plan.counters.get("failed", ())
     if failure and (rule_name := AT_ONCE.get(failure["category"])):
         category = failure["category"]
         reason = f"an attempt of {step.step_id} ended with {category}, which halts at once"
@@ -275,7 +275,7 @@ def _is_comparable(unit: UnitOfWork, outcome: Outcome, failure: dict[str, Any] |
     The change of a failed attempt is discarded, so that its result is about nothing that is left. A change that landed
     makes another tree, also for what was in flight then. What the planner itself refused is no result at all.
     """
-    counters, touched = unit.plan.halting, bool(outcome.touched_files or outcome.created_files)
+    counters, touched = unit.plan.counters, bool(outcome.touched_files or outcome.created_files)
     is_of_tree = began >= int(counters.get("landed", 0))
     if touched and outcome.success:
         counters.pop("flaky", None)
@@ -290,7 +290,7 @@ def _count_flip(plan: PlanRecord, step: Step, *, passed: bool) -> int:
     facts = step.facts
     if not facts["verify_tools"] or facts["inserted_by"]:
         return 0
-    known: dict[str, int] = plan.halting.setdefault("flaky", {})
+    known: dict[str, int] = plan.counters.setdefault("flaky", {})
     key = _verification(plan, step)
     last = known.get(key)
     if last is None:
@@ -304,11 +304,11 @@ def _count_flip(plan: PlanRecord, step: Step, *, passed: bool) -> int:
 
 def keep_verification(unit: UnitOfWork, step: Step) -> None:
     """Go on counting the flips of `step` under the verification that it has now, before it is narrowed."""
-    unit.plan.halting.setdefault("narrowed", {}).setdefault(step.step_id, _verification(unit.plan, step))
+    unit.plan.counters.setdefault("narrowed", {}).setdefault(step.step_id, _verification(unit.plan, step))
 
 
 def _verification(plan: PlanRecord, step: Step) -> str:
     """Name what a step was verified by at first, as short as 64 of them allow."""
-    if name := plan.halting.get("narrowed", {}).get(step.step_id):
+    if name := plan.counters.get("narrowed", {}).get(step.step_id):
         return str(name)
     return name_verification(step.facts)

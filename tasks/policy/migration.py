@@ -60,30 +60,30 @@ def _unfolds_into_deliveries(unit: UnitOfWork) -> bool:
 
 def _forget_shrinking(unit: UnitOfWork) -> None:
     """Take back the room that attempts made which made the plan smaller."""
-    counters = unit.plan.halting
+    counters = unit.plan.counters
     if counters.get("growth_kb", 0) < 0:
         counters["growth_kb"] = 0
 
 
 def _forget_flips(unit: UnitOfWork) -> None:
     """Forget what verifications said: nobody noted of which tree."""
-    unit.plan.halting.pop("flaky", None)
+    unit.plan.counters.pop("flaky", None)
 
 
 def _remember_from_now(unit: UnitOfWork) -> None:
     """Note since when the plan remembers, so that the explanation of its end claims nothing about what was before."""
-    unit.plan.halting[REMEMBERS_SINCE] = unit.snapshot.now
+    unit.plan.counters[REMEMBERS_SINCE] = unit.snapshot.now
 
 
 def _doubt_created(unit: UnitOfWork) -> None:
     """Take what landed for patches that did not say what they created: nobody noted whether they did."""
     if unit.plan.head.limits.get(budget.EXCUSES) and unit.plan.counts.get(S.DONE.value):
-        unit.plan.halting[UNTOLD] = 1
+        unit.plan.counters[UNTOLD] = 1
 
 
 def _count_hangs(unit: UnitOfWork) -> None:
     """Count how often steps ran out of time, as far as the plan remembers their failures."""
-    counters = unit.plan.halting
+    counters = unit.plan.counters
     for step_id, _, category, _ in counters.get("failed", ()):
         if category == C.TEST_TIMEOUT:
             known = counters.setdefault("timeouts", {})

@@ -189,12 +189,12 @@ def look(unit: UnitOfWork) -> None:
 def _keep_waiting(unit: UnitOfWork, waiting: dict[str, list[str]]) -> None:
     """Keep what waits for files, and look at it again."""
     if waiting != unit.plan.file_waits:
-        unit.plan.halting[FILE_WAITS] = waiting
+        unit.plan.counters[FILE_WAITS] = waiting
         unit.plan.dirty.add("live")
     if waiting:
         unit.wake_at(unit.snapshot.now + LOOK_MS)
     else:
-        unit.plan.halting.pop(FILE_WAITS, None)
+        unit.plan.counters.pop(FILE_WAITS, None)
 
 
 def why_held(plan: PlanRecord) -> str:

@@ -105,11 +105,11 @@ def _is_plain(plan: HotPlan) -> bool:
         record.state == EXECUTING
         and head.policy_version == POLICY_VERSION
         and not (record.paused or record.paused_until or record.held or record.question)
-        and not (record.waits or record.backoffs or record.growth or plan.todo)
+        and not (record.waits or record.backoffs or record.strategy_state or plan.todo)
         and not (head.approvals or head.tightened is not None or "previous_failure" in head.context)
         and "still" not in record.times
         and budget.DELIVERY_WAIT_S not in head.limits
-        and record.halting.keys().isdisjoint(NOT_PLAIN)
+        and record.counters.keys().isdisjoint(NOT_PLAIN)
     )
 
 

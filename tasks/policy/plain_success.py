@@ -45,7 +45,7 @@ def decide(plan: HotPlan, report: PlainReport, now: int, code: str) -> PlainChan
     card = step_card(plan, step)
     if not card.ends_plain or step.status.state != ACTIVE or not _holds(record, card, said):
         return None
-    if FAILED_DIFFS in record.halting:  # attempts are told of them, and this one may be one that is forgotten
+    if FAILED_DIFFS in record.counters:  # attempts are told of them, and this one may be one that is forgotten
         return None
     used = _used(card, attempt, said)
     freed = _dependents(plan, step)
@@ -116,7 +116,7 @@ def _used(card: StepCard, attempt: Attempt, said: PlainOutcome) -> Used | None:
 
 def _is_calm(plan: PlanRecord, card: StepCard, attempt: Attempt, said: PlainOutcome) -> bool:
     """Whether the verification of the step did not flip, and can be remembered."""
-    counted = plan.halting
+    counted = plan.counters
     if not card.codes or said.touched_files or attempt.at < counted.get("landed", 0):
         return True
     known = counted.get("flaky", {})

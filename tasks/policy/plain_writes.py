@@ -112,7 +112,7 @@ def write(
     counts[ACTIVE] -= 1
     counts[DONE] = counts.get(DONE, 0) + 1
     if about.counts_untold and card.patches and said.created_files is UNSET:
-        record.halting[red_checks.UNTOLD] = 1
+        record.counters[red_checks.UNTOLD] = 1
     event = (
         f'{about.about},"entry":"{report.entry}","step_id":"{step_id}","attempt":{status.attempt},'
         f'"from":"ACTIVE","to":"DONE","at":"{at}"}}'
@@ -173,7 +173,7 @@ def _book(record: PlanRecord, step_id: str, attempt: Attempt, used: Used) -> Non
 
 def _count(record: PlanRecord, card: StepCard, attempt: Attempt, now: int, *, touched: bool) -> None:
     """Count the success as the halt rules do."""
-    counters = record.halting
+    counters = record.counters
     is_of_tree = attempt.at >= counters.get("landed", 0)
     if touched:
         counters.pop("flaky", None)
@@ -210,7 +210,7 @@ def _start(plan: HotPlan, about: PlanCard, step: Step, card: StepCard, now: int,
 
 def _end(record: PlanRecord, about: PlanCard, at: str) -> End:
     """Tell that the plan is completed, whose log has all of its lines."""
-    log = record.halting[LOG]
+    log = record.counters[LOG]
     event = (
         f'{about.about},"from":"EXECUTING","to":"{COMPLETED}","at":"{at}",'
         f'"head":"{log["head"]}","lines":{log["lines"]}}}'
@@ -220,8 +220,8 @@ def _end(record: PlanRecord, about: PlanCard, at: str) -> End:
 
 def _log(record: PlanRecord, report: PlainReport, moves: str, now: int, code: str, read: int) -> bytes:
     """Write the line of this commit, and carry the head of the log on."""
-    halting, version, said = record.halting, record.version + 1, report.said
-    before = halting.get(LOG)
+    counters, version, said = record.counters, record.version + 1, report.said
+    before = counters.get(LOG)
     if before is not None and before["version"] != record.version:
         before = None
     told, lines, by = "", 1, ""
@@ -235,5 +235,5 @@ def _log(record: PlanRecord, report: PlainReport, moves: str, now: int, code: st
         f']],"moves":[{moves}]'.encode(),
     )
     line += b',"read":%d}' % read if read else b"}"
-    halting[LOG] = {"head": digest_line(line), "lines": lines, "version": version, "by": code}
+    counters[LOG] = {"head": digest_line(line), "lines": lines, "version": version, "by": code}
     return line

@@ -29,7 +29,7 @@ from tasks.toolchain.catalogue import catalogue_of, render
 from tasks.toolchain.contract import operand
 
 _CREATED = "new of {}"
-UNTOLD = "untold"  # in a plan's `halting`: a patch landed that did not say what it created
+UNTOLD = "untold"  # in a plan's `counters`: a patch landed that did not say what it created
 DROPPED = "drop_red_checks"  # the name of the revision
 
 
@@ -57,7 +57,7 @@ def awaits_base(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[st
         if _is_open(unit, step, unit.note(_name(tool)))
         and (tool == red or not each_by_itself or _was_there(unit, step, outcome, tool))
     )
-    before = make_baseline(was, unknown, unit.plan.halting.get("taken", ()), _catalogue(unit))
+    before = make_baseline(was, unknown, unit.plan.counters.get("taken", ()), _catalogue(unit))
     before = before.model_copy(update={"quick_checks": tuple(tool.tool for tool in unknown)})
     revised = was.model_copy(update={"depends_on": (*was.depends_on, before.step_id)})
     for tool in unknown:
@@ -79,7 +79,7 @@ def note_created(unit: UnitOfWork, step: Step, outcome: Outcome) -> None:
     elif unit.plan.head.limits.get(budget.EXCUSES) and step.facts["mode"] == Mode.PATCH:
         told = outcome.model_fields_set
         if "created_files" not in told and (outcome.touched_files or "touched_files" not in told):
-            unit.plan.halting[UNTOLD] = 1
+            unit.plan.counters[UNTOLD] = 1
 
 
 def keep_base(unit: UnitOfWork, step: Step, outcome: Outcome) -> None:
@@ -154,13 +154,13 @@ def _is_open(unit: UnitOfWork, step: Step, known: Mapping[str, Any] | None) -> b
 
 def _may_be_new(unit: UnitOfWork, step: Step, outcome: Outcome, files: Collection[str]) -> bool:
     """Whether the attempt or the plan may have created any of `files`: not where all is known that they created."""
-    halting = unit.plan.halting
-    is_told = "created_files" in outcome.model_fields_set and UNTOLD not in halting
+    counters = unit.plan.counters
+    is_told = "created_files" in outcome.model_fields_set and UNTOLD not in counters
     if not set(files).isdisjoint(map(operand, outcome.created_files)) or (
         ChangedRule.CREATED_IS_TOLD.holds(unit.plan) and not is_told
     ):
         return True
-    if not (count := halting.get("created", 0)):
+    if not (count := counters.get("created", 0)):
         return False
     sources = sources_of(unit, PlannedStep.model_validate(step.facts))
     names = [_CREATED.format(source.facts["step_id"]) for source in sources]

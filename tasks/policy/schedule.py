@@ -199,7 +199,7 @@ def _allowance(unit: UnitOfWork, facts: Mapping[str, Any]) -> int | None:
 
 def _may_start(unit: UnitOfWork, step: Step) -> bool:
     """Whether no file, no person and no queue that is paused or full keeps `step` back; a delivery was approved."""
-    if FILE_WAITS in unit.plan.halting and overlaps.keeps_back(unit, step):
+    if FILE_WAITS in unit.plan.counters and overlaps.keeps_back(unit, step):
         return False
     queue = step.facts["queue"]
     if queue in unit.snapshot.paused_queues:
@@ -290,8 +290,8 @@ def _spec(unit: UnitOfWork, step: Step, attempt: Attempt) -> bytes:
 
 def is_satisfied(plan: PlanRecord) -> bool:
     """Whether every step is done, was skipped by an operator, or failed and others were put in its place."""
-    done: int = plan.counts.get(DONE, 0) + plan.halting.get("skipped_by_operator", 0)
-    return done + int(plan.halting.get("replaced", 0)) == sum(plan.counts.values())
+    done: int = plan.counts.get(DONE, 0) + plan.counters.get("skipped_by_operator", 0)
+    return done + int(plan.counters.get("replaced", 0)) == sum(plan.counts.values())
 
 
 def finish(unit: UnitOfWork) -> None:
@@ -335,7 +335,7 @@ def _halt_if_exhausted(unit: UnitOfWork) -> None:
         "limit_name": name,
         "spent": plan.spent,
     }
-    knows_all = ChangedRule.ADVICE_BY_FACTS.holds(plan) and halt_rules.REMEMBERS_SINCE not in plan.halting
+    knows_all = ChangedRule.ADVICE_BY_FACTS.holds(plan) and halt_rules.REMEMBERS_SINCE not in plan.counters
     if name != "failing_outcomes" and knows_all:
         evidence["spent_by"] = budget.spenders_of(plan, name)
     if name != "failing_outcomes":  # it was not failures that led to it, but all that was done since

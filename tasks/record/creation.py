@@ -85,7 +85,7 @@ def _from_birth(recorded: RecordedPlan, line: Line, policy: Policy, before: LogH
 
 def _from_steps(recorded: RecordedPlan, first: Line, policy: Policy) -> Iterator[Changeset]:
     plan, live = recorded.plan, recorded.plan["live"]
-    if "growth" in plan or not recorded.steps or first["version"] > 1:
+    if "strategy_state" in plan or not recorded.steps or first["version"] > 1:
         raise CannotReplay(
             "its first line does not say what its creation read (it is from before `born`), and a plan that a "
             "drafter made, that was rejected, or of this kind cannot be begun without that"
@@ -99,7 +99,7 @@ def _from_steps(recorded: RecordedPlan, first: Line, policy: Policy) -> Iterator
 def _accept(
     recorded: RecordedPlan, seed: PlanSeed, goal: Goal, planned: tuple[PlannedStep, ...], born: Mapping[str, Any]
 ) -> Iterator[Changeset]:
-    plan, head, growth = recorded.plan, recorded.plan["head"], born.get("growth", {})
+    plan, head, strategy_state = recorded.plan, recorded.plan["head"], born.get("strategy_state", {})
     if _brought_steps(plan):  # limits grow with the steps that a goal brings along
         goal = goal.model_copy(update={"steps": planned})
     if any(step.goal_texts for step in planned):  # nobody kept the texts but for the steps that are given them
@@ -108,11 +108,11 @@ def _accept(
     asked = born.get("question")
     draft = Draft(
         planned,
-        document=growth.get("document") if growth else plan.get("document"),
+        document=strategy_state.get("document") if strategy_state else plan.get("document"),
         goal=goal,
         tools=tuple(head["tools"]),
         streak=head["streak"],
-        state=growth.get("state"),
+        state=strategy_state.get("state"),
         question=Question(asked[0], tuple(asked[1]), asked[2]) if asked else None,
         counted=counted,
         seen=seen,

@@ -74,7 +74,7 @@ class Fold:
         """Make the commits that only set the plan's timer, until the plan is at `version`."""
         if version > self.plan.version:
             plan = self.record
-            carry_on(plan.halting, plan.version, version)
+            carry_on(plan.counters, plan.version, version)
             self.plan.fields.update(live=plan.encode("live"), version=b"%d" % version)
 
     def _names(self, missing: NeedsSteps) -> list[str]:

@@ -164,6 +164,8 @@ def _parts_of_plan(plan: Mapping[str, Any]) -> Item:
             found |= {f"{name}.{key}": each for key, each in value.items() if key not in ("seed", "wake")}
         else:
             found[name] = value
-    if "live.halting" in found:
-        found["live.halting"] = {name: each for name, each in found["live.halting"].items() if name not in (LOG, COST)}
+    if "live.counters" in found:
+        found["live.counters"] = {
+            name: each for name, each in found["live.counters"].items() if name not in (LOG, COST)
+        }
     return found

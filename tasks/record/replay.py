@@ -117,7 +117,7 @@ class _Again:
 
     def _begin(self, plan: HeldPlan, line: Line) -> deque[Changeset]:
         """Decide the commits of the plan's creation that begins with a line; each of them has one."""
-        before = find_head(plan.record.halting, plan.version) if "prev" in line and plan.fields else None
+        before = find_head(plan.record.counters, plan.version) if "prev" in line and plan.fields else None
         try:
             created, assumed = create(self.recorded, line, plan.policy, before)
         except CannotReplay:

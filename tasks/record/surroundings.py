@@ -17,7 +17,7 @@ class Surroundings:
 
     def __init__(self, plan: PlanRecord) -> None:
         self.held = plan.held  # why the plan starts nothing; its creation may have used the day budget up
-        head = find_head(plan.halting, plan.version)
+        head = find_head(plan.counters, plan.version)
         self.code = head.by if head else ""
         self.standing: StandingCommand | None = None
 
@@ -35,7 +35,7 @@ class Surroundings:
         once = {said[0]: said[1:] for said in line["in"]}
         view.code = self.code
         if "prev" not in line:
-            view.record.halting.pop(LOG, None)
+            view.record.counters.pop(LOG, None)
         view.full = line.get("full", ())
         view.probe = line.get("around", {}).get("probe", "")
         view.paused_queues, view.grants = paused_queues_of(line), grants_of(line)

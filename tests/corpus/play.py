@@ -91,7 +91,7 @@ class Player(Running):
             reply_to=PARTITION.outcomes,
             lease_prefix=PARTITION.lease_prefix(PLAN),
             version=version,
-            log_head=find_head(self.record.halting, version) if version else None,
+            log_head=find_head(self.record.counters, version) if version else None,
             standing=standing,
             grants=self.store.grants([*self.store.budgets]),
             created=self._born,

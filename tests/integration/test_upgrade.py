@@ -249,9 +249,9 @@ def stray(redis: Redis) -> list[str]:
 
 def records(redis: Redis, plan_id: str) -> Iterator[Any]:
     """Yield what is kept of a plan and rewritten: its head, its changing part, its strategy's state, its statuses."""
-    found: Any = redis.hmget(HOME.plan(plan_id).plan, "head", "live", "growth")
-    head, live, growth = (codec.loads(raw or b"null") for raw in found)
-    yield from (head, live, *([growth] if growth else []))
+    found: Any = redis.hmget(HOME.plan(plan_id).plan, "head", "live", "strategy_state")
+    head, live, strategy_state = (codec.loads(raw or b"null") for raw in found)
+    yield from (head, live, *([strategy_state] if strategy_state else []))
     statuses: Any = redis.hvals(HOME.plan(plan_id).status)
     yield from (codec.loads(raw)[-1] for raw in statuses if len(codec.loads(raw)) > 11)
 

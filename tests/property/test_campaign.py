@@ -143,7 +143,7 @@ class Campaign(Running):
 
     @property
     def document(self) -> dict[str, Any]:
-        found: dict[str, Any] = codec.loads(self.store.hash(self.keys.plan)["growth"])["document"]
+        found: dict[str, Any] = codec.loads(self.store.hash(self.keys.plan)["strategy_state"])["document"]
         return found
 
 

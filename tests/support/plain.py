@@ -213,4 +213,4 @@ def state_of(plan: HotPlan) -> dict[str, Any]:
 
 def _record(plan: HotPlan) -> tuple[Any, ...]:
     record = plan.record
-    return record.version, record.state, record.head.encode(), record.encode("live"), record.growth
+    return record.version, record.state, record.head.encode(), record.encode("live"), record.strategy_state

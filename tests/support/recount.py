@@ -121,8 +121,8 @@ class Recount:
         if self.live["spent"]["tokens"] < min(told, told if limit is None else limit):
             yield f"tokens: {self.live['spent']['tokens']} spent, and {told} were reported"
         deaths = sum(1 for *_, outcome, claimed in self.ends() if outcome is None and claimed)
-        if self.live["halting"].get("lease_deaths", 0) != deaths:
-            yield f"lease deaths: {self.live['halting'].get('lease_deaths', 0)}, and {deaths} by the log"
+        if self.live["counters"].get("lease_deaths", 0) != deaths:
+            yield f"lease deaths: {self.live['counters'].get('lease_deaths', 0)}, and {deaths} by the log"
 
     def _at_the_end(self) -> Iterator[str]:
         if self.state not in ENDED:

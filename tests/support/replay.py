@@ -59,7 +59,7 @@ def everything(plan: HeldPlan) -> dict[str, Any]:
     live = codec.loads(fields.pop("live"))
     for name in ("lock", "version"):  # commits behind the last line moved nothing
         fields.pop(name, None)
-    live["halting"][LOG].pop("version")
+    live["counters"][LOG].pop("version")
     active = {step: raw.partition(b" ")[2] for step, raw in plan.active.items()}
     found = {"plan": fields, "live": {**live, "wake": 0}, "active": active, "log": list(plan.log)}
     return found | {"steps": plan.steps, "status": plan.status, "ready": plan.ready, "todo": plan.todo}

@@ -109,7 +109,7 @@ def test_a_plan_whose_attempts_use_little_each_keeps_nothing_of_them() -> None:
     for number in range(19):
         plan.report(a_report(f"s-{number}", metrics={"tokens_used": 4000, "patch_cycles": 1}))
 
-    assert "spenders" not in plan.record.halting
+    assert "spenders" not in plan.record.counters
 
 
 def wait_claimed(plan: Running, ms: int) -> None:
@@ -256,7 +256,7 @@ def test_a_plan_of_an_older_version_is_explained_as_it_was() -> None:
 
     assert plan.halt["reason"] == "steps failed and no revision is left that could help"
     assert "steps" not in plan.halt["evidence"]
-    assert {"revised", "spenders", "unbooked"}.isdisjoint(plan.record.halting)
+    assert {"revised", "spenders", "unbooked"}.isdisjoint(plan.record.counters)
 
 
 def fail_once_too_often(risk: RiskLevel, retries: int, times: int, **limits: int) -> Running:

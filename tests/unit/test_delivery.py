@@ -425,7 +425,7 @@ def test_what_is_asked_for_has_no_part_in_other_plans() -> None:
     plan = patched(Running(a_step("a")), "a")
 
     assert plan.state == "COMPLETED"
-    assert "accepted" not in plan.record.halting
+    assert "accepted" not in plan.record.counters
     assert a_goal().delivery is None
 
 

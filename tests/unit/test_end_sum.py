@@ -49,7 +49,7 @@ def test_costs_add_up_in_millionths_of_a_dollar() -> None:
     for usd in (0.1, 0.2, None, 0.0, -5.0):
         book_cost(plan, usd)
 
-    assert plan.halting[COST] == 300_000
+    assert plan.counters[COST] == 300_000
     assert cost_of(plan) == 0.3
     assert "cost=300000" in end_sum(plan).added.split()
 

@@ -39,7 +39,7 @@ def land(plan: Running, step: str) -> None:
 
 
 def flips(plan: Running) -> int:
-    return max((each >> 1 for each in plan.record.halting.get("flaky", {}).values()), default=0)
+    return max((each >> 1 for each in plan.record.counters.get("flaky", {}).values()), default=0)
 
 
 @pytest.mark.parametrize(("version", "state"), [(2, "HALTED"), (3, "EXECUTING")])

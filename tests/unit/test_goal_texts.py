@@ -159,14 +159,14 @@ def test_a_plan_that_was_drafted_keeps_none_of_them_in_what_every_decision_reads
     made = goals.plan(goal, setting=Setting(drafter="queue"))
     assert isinstance(made, Draft)
     plan = Running(*made.steps, context=context, files=FILES, draft={"state": made.state}, sentence=goal.goal)
-    assert b"a mark of" in plan.record.growth  # in the prompt
+    assert b"a mark of" in plan.record.strategy_state  # in the prompt
 
     for attempt in range(1, 5):
         plan.report(a_report("draft-plan", attempt, output="of no use"))
         plan.rest()
 
     assert told(codec.dumps(plan.specs[-1]))["failure_log"] == "E   a mark of the log"
-    assert b"a mark of" not in plan.record.growth
+    assert b"a mark of" not in plan.record.strategy_state
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from worker.store.plans import Ask, Write
 
 
 def head_of(plan: Running) -> LogHead | None:
-    return find_head(plan.record.halting, plan.record.version)
+    return find_head(plan.record.counters, plan.record.version)
 
 
 def chained(plan: Running) -> list[bool]:
@@ -65,7 +65,7 @@ def test_a_commit_without_a_line_carries_the_head_on() -> None:
 
 def test_a_new_chain_begins_behind_the_line_of_a_worker_that_knows_of_none() -> None:
     plan = Running(a_step("a"), a_step("b", "a"), a_step("c", "b"))
-    known = codec.loads(plan.store.hash(plan.keys.plan)["live"])["halting"][LOG]
+    known = codec.loads(plan.store.hash(plan.keys.plan)["live"])["counters"][LOG]
     plan.report(a_report("a"))
     as_they_write(plan, known)
 
@@ -82,7 +82,7 @@ def as_they_write(plan: Running, known: object) -> None:
     """Write the newest commit as an older worker would have: the head as it was read, a line that names none."""
     stored = plan.store.hash(plan.keys.plan)
     live = codec.loads(stored["live"])
-    live["halting"][LOG] = known
+    live["counters"][LOG] = known
     stored["live"] = codec.dumps(live)
     lines = plan.store.items(plan.keys.log)
     line = codec.loads(lines[-1])
@@ -107,7 +107,7 @@ def test_a_creation_goes_on_in_the_chain_of_the_one_that_was_cut_short() -> None
 
     line = codec.loads(change.log)
     assert (line["version"], line["prev"], "by" in line) == (4, "x" * 32, False)
-    assert codec.loads(change.fields["live"])["halting"][LOG]["lines"] == 4
+    assert codec.loads(change.fields["live"])["counters"][LOG]["lines"] == 4
 
 
 def test_the_line_of_a_creation_says_what_it_read_and_what_it_began_with() -> None:

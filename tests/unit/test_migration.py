@@ -122,9 +122,9 @@ def test_a_plan_that_unfolds_into_the_queue_of_deliveries_stays_where_it_is(monk
     plan = growing(monkeypatch, Script(), a_step("a"), a_step("b", "a"), policy_version=4)
     order(plan, "pause", order_id="stop")
     plan.report(a_report("a"))
-    state = codec.loads(plan.record.growth)
+    state = codec.loads(plan.record.strategy_state)
     state["goal"]["queue"] = "deliver"
-    plan.store.hash(plan.keys.plan)["growth"] = codec.dumps(state)
+    plan.store.hash(plan.keys.plan)["strategy_state"] = codec.dumps(state)
 
     assert "for DELIVER steps alone" in refusal(plan, NEWEST)
 
@@ -133,15 +133,15 @@ def test_room_that_a_smaller_plan_made_is_taken_back() -> None:
     plan = paused(a_step("a"), a_step("b", "a"))
     plan.report(a_report("a", growth_kb=-8))
 
-    assert migrated(plan).record.halting["growth_kb"] == 0
+    assert migrated(plan).record.counters["growth_kb"] == 0
 
 
 def test_results_of_other_trees_are_no_flips() -> None:
     plan = paused(a_check("t"), a_check("u"), version=2)
     plan.report(a_report("t"), a_failure("u"))
-    assert plan.record.halting["flaky"]
+    assert plan.record.counters["flaky"]
 
-    assert "flaky" not in migrated(plan).record.halting
+    assert "flaky" not in migrated(plan).record.counters
 
 
 def test_the_end_of_a_plan_that_was_migrated_claims_nothing_about_what_nobody_remembered() -> None:
@@ -157,22 +157,22 @@ def test_what_ran_out_of_time_before_is_counted() -> None:
     plan = paused(a_check("t"), a_step("z"), version=4)
     plan.report(a_report("z"), a_failure("t", category="TEST_TIMEOUT"))
 
-    assert migrated(plan).record.halting["timeouts"] == {"t": 1}
+    assert migrated(plan).record.counters["timeouts"] == {"t": 1}
 
 
 def test_nothing_is_known_of_files_that_nobody_asked_about() -> None:
     plan = migrated(paused(a_step("a"), a_step("b", "a"), version=4, base_sha="9f1c2d4", failing=("tests/test_a.py",)))
 
-    assert plan.record.halting["untold"] == 1
+    assert plan.record.counters["untold"] == 1
 
 
 def test_an_intermediate_version_is_given_its_own_rows_alone() -> None:
     plan = paused(a_step("a"), a_step("b", "a"))
     plan.report(a_report("a", growth_kb=-8))
 
-    halting = migrated(plan, 2).record.halting
+    counters = migrated(plan, 2).record.counters
 
-    assert (halting["growth_kb"], "remembers_since" in halting) == (0, False)
+    assert (counters["growth_kb"], "remembers_since" in counters) == (0, False)
 
 
 def test_a_plan_is_migrated_once() -> None:

@@ -35,7 +35,7 @@ HEAD = {
 LIVE: dict[str, Any] = {
     "reserved": {"tokens": 0},
     "spent": {"tokens": 0},
-    "halting": {},
+    "counters": {},
     "counts": {},
     "times": {"created": 1},
     "revision": 0,
@@ -124,7 +124,7 @@ def test_keys_of_a_strategys_state_stay_although_its_strategy_makes_a_new_one(mo
     plan.report(a_report("s-1"))
     plan.report(a_report("s-2"))
 
-    assert codec.loads(plan.record.growth)["state"] == {"count": 3, "newer": [2]}
+    assert codec.loads(plan.record.strategy_state)["state"] == {"count": 3, "newer": [2]}
 
 
 def _models(model: type[BaseModel], known: frozenset[Any] = frozenset()) -> Iterator[type[BaseModel]]:

@@ -495,7 +495,7 @@ def test_flips_are_counted_by_the_verification_before_it_was_narrowed() -> None:
     plan.report(a_report("b"))
 
     assert (before, plan.state, plan.halt["rule"]) == ("EXECUTING", "HALTED", "flaky")
-    assert plan.record.halting["narrowed"] == {}
+    assert plan.record.counters["narrowed"] == {}
 
 
 def test_a_preparation_is_inserted_once() -> None:
@@ -559,7 +559,7 @@ def test_a_plan_of_before_goes_on() -> None:
     """Plans whose counters were written before there were halts and revisions lack all that these keep."""
     plan = Running(a_patch())
     live = codec.loads(plan.store.hash(plan.keys.plan)["live"])
-    live["halting"] = {"consecutive": 0}
+    live["counters"] = {"consecutive": 0}
     plan.store.hash(plan.keys.plan)["live"] = codec.dumps(live)
 
     fail_and_rest(plan, "a", "TYPE_ERROR")

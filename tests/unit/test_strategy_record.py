@@ -209,10 +209,10 @@ def test_an_or_that_an_older_worker_heard_decided_is_not_asked_about_again() -> 
 def test_a_state_that_is_over_does_not_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     script = Script(on_end=lambda *_: goes_on(state={"waits": None, "known": {"parts": []}}))
     plan = growing(monkeypatch, script, a_step("s-1"), draft={"state": {"waits": "x", "known": {"parts": ["p"]}}})
-    before = codec.loads(plan.record.growth)
+    before = codec.loads(plan.record.strategy_state)
     assert (before["state"], before[SET_APART]) == ({"waits": "x", "known": {}}, {"state/known/parts": ["p"]})
 
     plan.report(a_report("s-1"))
 
-    after = codec.loads(plan.record.growth)
+    after = codec.loads(plan.record.strategy_state)
     assert (after["state"], after.get(SET_APART)) == ({"waits": None, "known": {}}, None)

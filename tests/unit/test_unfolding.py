@@ -69,7 +69,7 @@ def test_each_end_is_judged_by_what_the_one_before_left(monkeypatch: pytest.Monk
 
     plan.report(*[a_report(step) for step in "abc"])
 
-    growth = codec.loads(plan.store.hash(plan.keys.plan)["growth"])
+    growth = codec.loads(plan.store.hash(plan.keys.plan)["strategy_state"])
     assert growth["state"] == {"count": 3}
 
 

@@ -181,4 +181,4 @@ def test_what_a_goal_says_beyond_its_fields_is_not_read_with_every_decision() ->
 
     (change,) = goals.accept(a_plan_seed(), goal, Draft((), state={}, question=ASKED))
 
-    assert b"xxx" not in change.fields["growth"]
+    assert b"xxx" not in change.fields["strategy_state"]

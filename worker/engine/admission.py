@@ -85,7 +85,7 @@ class Admission:
         return replace(  # a creation that was cut short, or waits for a drafter
             plan_seed,
             version=version,
-            log_head=find_head(known["halting"], version),
+            log_head=find_head(known["counters"], version),
             created=known["times"]["created"],
             standing=self._standing(partition, goal, known["times"]["created"], plan_seed.now, replies),
         )

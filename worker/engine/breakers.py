@@ -231,7 +231,7 @@ class Breakers:
 
 def _is_kept_back(live: Mapping[str, Any]) -> bool:
     """Whether a person paused the plan or it waits for files of others, so that the breaker's pause is not all."""
-    return bool(live.get("paused")) or WHOLE_PLAN in live.get("halting", {}).get(FILE_WAITS, {})
+    return bool(live.get("paused")) or WHOLE_PLAN in live.get("counters", {}).get(FILE_WAITS, {})
 
 
 def _read_probe(raw: bytes | None) -> tuple[int, ProbeNews] | None:

@@ -161,11 +161,11 @@ def plan(client: Redis, partitions: int, plan_id: str) -> PlanView | None:
         return None
     k = Partition(partition_of(plan_id, partitions)).plan(plan_id)
     pipeline = client.pipeline(transaction=False)
-    pipeline.hmget(k.plan, "document", "growth", "head", "retry_of", "retried_by", "live", "version")
+    pipeline.hmget(k.plan, "document", "strategy_state", "head", "retry_of", "retried_by", "live", "version")
     pipeline.hkeys(k.active)
     pipeline.hmget(k.steps, file_claims.OVERLAPS)  # no other command: readers have none
-    (document, growth, head, retry_of, retried_by, live, plan_version), flying, (overlaps,) = pipeline.execute()
-    kept = strategy_record.decode(growth) if growth else {}
+    (document, strategy_state, head, retry_of, retried_by, live, plan_version), flying, (overlaps,) = pipeline.execute()
+    kept = strategy_record.decode(strategy_state) if strategy_state else {}
     known = kept["document"] if kept else codec.loads(document or b"null")
     if line.waiting and (page := kept.get("page")):
         line = line.model_copy(update={"waiting": line.waiting.model_copy(update={"document": page})})
@@ -208,7 +208,7 @@ def _drafted_from(cache: Any) -> str | None:
 
 
 def _log(live: bytes | None, version: bytes | None) -> LogView | None:
-    head = find_head(codec.loads(live)["halting"], int(version)) if live and version else None
+    head = find_head(codec.loads(live)["counters"], int(version)) if live and version else None
     return LogView(head=head.head, lines=head.lines) if head else None
 
 

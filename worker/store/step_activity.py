@@ -57,7 +57,7 @@ def _activities(client: Redis, partitions: int, plan_id: str) -> tuple[dict[str,
     pipeline.time()
     flying, live, (seconds, microseconds) = pipeline.execute()
     kept = codec.loads(live or b"{}")
-    backoffs, waits = kept.get("backoffs", {}), kept.get("halting", {}).get(FILE_WAITS, {})
+    backoffs, waits = kept.get("backoffs", {}), kept.get("counters", {}).get(FILE_WAITS, {})
     found = {step: StepActivity(kind="held", reason=tell_wait(*wait)) for step, wait in waits.items() if step}
     found |= {step: StepActivity(kind="backoff", until=rfc3339(until)) for step, until in backoffs.items()}
     attempts = {step.decode(): Attempt.decode(raw) for step, raw in flying.items()}

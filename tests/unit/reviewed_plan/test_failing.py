@@ -30,7 +30,7 @@ def answers(plan: Running, step_id: str, output: Any) -> None:
 
 
 def document(plan: Running) -> Any:
-    return codec.loads(plan.store.hash(plan.keys.plan)["growth"])["document"]
+    return codec.loads(plan.store.hash(plan.keys.plan)["strategy_state"])["document"]
 
 
 @pytest.mark.parametrize(("limit", "attempts"), [(None, 3), (5, 3), (4, 3), (3, 2), (2, 1), (50, 3)])

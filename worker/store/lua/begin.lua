@@ -1,4 +1,4 @@
-local HOT = {'version', 'state', 'head', 'live', 'growth', 'quota', 'lock'}
+local HOT = {'version', 'state', 'head', 'live', 'strategy_state', 'quota', 'lock'}
 local QUOTA, LOCK = 6, 7 -- places in HOT
 local LEASES = 13        -- place in the reply
 local TEXTS = 15
