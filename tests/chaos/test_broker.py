@@ -12,12 +12,12 @@ from random import Random
 
 import pytest
 
+from tests.bench import fleet
 from tests.conftest import RunningWorker, connect, wait_until
 from tests.support.faults import consumes, kill, spawn
 from tests.support.messages import goals_of_partitions, read_specs
 from tests.support.servers import Server
 from tests.support.stored import applied
-from worker.bench import fleet
 from worker.process.launch import worker_command
 from worker.store import keys
 

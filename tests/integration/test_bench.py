@@ -9,17 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from schemas import codec
 from schemas.outcome import Outcome
+from tests.bench import Measurement, effects, fleet, measure, plan_sizes, profile, servers
+from tests.bench.__main__ import main
+from tests.bench.fleet import Fleet
+from tests.bench.site import Site, Sizes
 from tests.conftest import connect, running_worker
 from tests.support.engine import container, plan
 from tests.support.stored import P0, plans, state
-from worker.bench import Measurement, effects, fleet, measure, plan_sizes, profile, servers
-from worker.bench.fleet import Fleet
-from worker.bench.site import Site, Sizes
-from worker.cli.commands.app import app
 
 SMALL = Sizes(
     plans=20,
@@ -108,13 +107,16 @@ def test_a_copied_plan_is_stored_as_its_model_is(redis_url: str) -> None:
 
 @pytest.mark.outages
 @pytest.mark.skipif(not REDIS_SERVER.exists(), reason="Debian's redis-server is not installed")
-def test_a_brief_run_on_an_installed_server_tells_every_figure_with_its_spread() -> None:
+def test_a_brief_run_on_an_installed_server_has_every_figure_with_its_spread(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     options = ["--brief", "--runs", "2", "--plans", "10", "--steps", "2", "--server", str(REDIS_SERVER), "--json"]
 
-    ran = CliRunner().invoke(app, ["bench", *options, "--appendfsync", "always"])
+    code = main([*options, "--appendfsync", "always"])
 
-    assert ran.exit_code == 0, ran.output
-    report = codec.loads(ran.stdout)
+    printed = capsys.readouterr()
+    assert code == 0, printed.err
+    report = codec.loads(printed.out)
     assert report["runs"] == 2
     assert report["server"]["name"] == "redis"
     assert report["server"]["allocator"].startswith("jemalloc")
@@ -166,14 +168,14 @@ def test_a_whole_run_measures_every_part(tmp_path: Path) -> None:
     assert len(said) > 20
 
 
-def test_a_server_that_has_keys_is_left_alone(redis_url: str) -> None:
+def test_a_server_that_has_keys_is_left_alone(redis_url: str, capsys: pytest.CaptureFixture[str]) -> None:
     with connect(redis_url) as redis:
         redis.set("mine", 1)
 
-        ran = CliRunner().invoke(app, ["bench", "--brief", "--server", redis_url])
+        code = main(["--brief", "--server", redis_url])
 
-        assert ran.exit_code == 2
-        assert "has 1 keys, and the benchmark empties it" in " ".join(ran.output.split())
+        assert code == 2
+        assert "has 1 keys, and the benchmark empties it" in capsys.readouterr().err
         assert redis.get("mine") == b"1"
 
 

@@ -16,11 +16,11 @@ import pytest
 from redis import Redis
 
 from schemas import codec
+from tests.bench import fleet
 from tests.conftest import RunningWorker, connect, wait_until
 from tests.support.faults import children, hasty_worker, is_stopped
 from tests.support.proxy import Proxy, When, running_proxy
 from tests.support.recount import Recount, left_over, plans
-from worker.bench import fleet
 from worker.client.redis_steps import RedisSteps
 from worker.client.steps import Held, call_until_answered
 from worker.store import functions, keys

@@ -15,10 +15,10 @@ import pytest
 from redis import Redis
 
 from schemas import codec
+from tests.bench import fleet
 from tests.conftest import connect, running_worker, wait_until
 from tests.support.forge import Forge
 from tests.support.recount import Recount
-from worker.bench import fleet
 from worker.store import keys
 from worker.store.keys import CONTROLLERS, GROUP, Partition
 

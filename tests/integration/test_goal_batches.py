@@ -16,12 +16,12 @@ from redis import Redis
 
 from schemas import codec
 from tasks.handlers import goals
+from tests.bench import fleet
 from tests.conftest import connect, running_worker, wait_until
 from tests.support.engine import a_goal, chain, container, plan
 from tests.support.faults import kill, spawn
 from tests.support.messages import publish
 from tests.support.stored import P0, QUEUE, dead, plans, state, step_states
-from worker.bench import fleet
 from worker.engine import goal_batch
 from worker.engine.goal_batch import GoalBatch
 from worker.process.container import Container

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from schemas import codec
+from tests.bench import fleet
 from tests.conftest import RunningWorker, wait_until
 from tests.support.messages import publish, verdict_of
 from tests.support.stored import P0, nothing_waits, plans, state, step_states
-from worker.bench import fleet
 from worker.store import keys
 
 pools = pytest.mark.parametrize("planner_worker", ["solo", "prefork", "threads"], indirect=True)

@@ -22,13 +22,13 @@ from redis.retry import Retry
 
 from schemas.api_key import Right
 from schemas.goal import Goal
+from tests.bench import fleet
 from tests.conftest import RunningWorker, connect, wait_until
 from tests.support.engine import a_goal, container, plan
 from tests.support.faults import kill, spawn
 from tests.support.gateway import running_gateway
 from tests.support.messages import publish_all
 from tests.support.planner import Planner
-from worker.bench import fleet
 from worker.engine.plan_creation import source_of
 from worker.process.launch import worker_command
 from worker.store import keys, known_queues

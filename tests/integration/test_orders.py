@@ -15,10 +15,10 @@ from redis import Redis
 from typer.testing import CliRunner
 
 from schemas import codec
+from tests.bench import fleet
 from tests.conftest import RunningWorker, connect, wait_until
 from tests.support.faults import children, hasty_worker
 from tests.support.proxy import Proxy, running_proxy
-from worker.bench import fleet
 from worker.cli.commands.app import app
 from worker.store import functions, keys
 from worker.store.keys import Partition

@@ -16,6 +16,7 @@ import pytest
 from redis import Redis
 
 from schemas import codec
+from tests.bench import fleet
 from tests.conftest import connect, wait_until
 from tests.support import launch
 from tests.support.engine import a_goal
@@ -24,7 +25,6 @@ from tests.support.messages import publish
 from tests.support.proxy import Proxy, When, running_proxy
 from tests.support.recount import HOME, Recount, left_over, plans
 from tests.support.shared_files import shared_files
-from worker.bench import fleet
 from worker.store import functions, keys
 
 pytestmark = pytest.mark.outages

@@ -17,6 +17,7 @@ from redis import Redis
 from typer.testing import CliRunner
 
 from schemas import codec
+from tests.bench import fleet
 from tests.conftest import RunningWorker, connect, wait_until
 from tests.support import launch
 from tests.support.engine import a_goal, container, plan
@@ -27,7 +28,6 @@ from tests.support.recount import Recount
 from tests.support.roles import user
 from tests.support.servers import Fleet, Server, all_done, ended, publish
 from tests.support.stored import P0, applied, plans
-from worker.bench import fleet
 from worker.cli.commands.app import app
 from worker.engine.engine import Engine
 from worker.process.idle_drain import BUSY_S, MOST_AT_ONCE, IdleDrain

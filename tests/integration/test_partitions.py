@@ -13,10 +13,10 @@ from redis import Redis
 from typer.testing import CliRunner
 
 from schemas import codec
+from tests.bench import fleet
 from tests.conftest import connect, running_worker, wait_until
 from tests.support.engine import a_goal, container, create_group, plan
 from tests.support.messages import answer, read_specs
-from worker.bench import fleet
 from worker.cli.commands.app import app
 from worker.process.container import Container
 from worker.process.launch import worker_command

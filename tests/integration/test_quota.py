@@ -12,8 +12,8 @@ from redis import Redis
 from typer.testing import CliRunner
 
 from schemas import codec
+from tests.bench import fleet
 from tests.conftest import RunningWorker, connect, running_worker, wait_until
-from worker.bench import fleet
 from worker.cli.commands.app import app
 from worker.store import functions, keys
 from worker.store.keys import CONTROLLERS, Partition, partition_of

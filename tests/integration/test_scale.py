@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tests.bench import fleet
 from tests.conftest import RunningWorker, wait_until
 from tests.support.messages import publish_all
 from tests.support.stored import P0, nothing_waits, state, step_states
-from worker.bench import fleet
 
 pytestmark = pytest.mark.outages  # for their length
 

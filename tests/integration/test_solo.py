@@ -13,12 +13,12 @@ from redis import Redis
 from redis.exceptions import ResponseError
 
 from schemas.base import GoalVerdict
+from tests.bench import fleet
 from tests.conftest import RunningWorker, connect, running_worker, wait_until
 from tests.support.faults import kill, spawn
 from tests.support.messages import publish_all
 from tests.support.proxy import When, running_proxy
 from tests.support.stored import plans, state, step_states
-from worker.bench import fleet
 from worker.process.launch import worker_command
 from worker.store import keys
 

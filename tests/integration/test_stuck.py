@@ -15,12 +15,12 @@ from redis import Redis
 
 from schemas import codec
 from tasks.routes import ROUTES
+from tests.bench import fleet
 from tests.conftest import RunningWorker, running_worker, wait_until
 from tests.support import launch
 from tests.support.faults import NO_OWNERS, children, consumes, is_stopped, kill, spawn
 from tests.support.servers import Fleet, Server, all_done, publish
 from tests.support.stored import P0, QUEUE
-from worker.bench import fleet
 from worker.process.launch import worker_command
 from worker.process.shutdown import STUCK
 from worker.settings.settings import Settings

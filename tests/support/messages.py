@@ -7,9 +7,9 @@ from typing import Any
 from redis import Redis
 
 from schemas import codec
+from tests.bench import fleet
 from tests.conftest import wait_until
 from tests.support.stored import P0, QUEUE
-from worker.bench import fleet
 from worker.engine.admission import fresh_plan_id
 from worker.store import keys
 from worker.store.keys import CONTROLLERS, Partition, partition_of

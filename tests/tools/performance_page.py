@@ -1,7 +1,7 @@
 """Fills docs/performance.md from docs/performance.json and docs/profile.json, and draws docs/performance.svg.
 
-    uv run planner bench --runs 3 --json > docs/performance.json
-    uv run python -m worker.bench.profile --beside 100000 --json > docs/profile.json
+    uv run python -m tests.bench --runs 3 --json > docs/performance.json
+    uv run python -m tests.bench.profile --beside 100000 --json > docs/profile.json
     uv run python -m tests.tools.performance_page
 
 A row of a table that begins with the name of a figure has its median and, of several runs, the least and the most in
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from schemas import codec
-from worker.bench.profile import table
+from tests.bench.profile import table
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE, CURVES, FIGURES = DOCS / "performance.md", DOCS / "performance.svg", DOCS / "performance.json"

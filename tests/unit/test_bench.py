@@ -6,9 +6,9 @@ import subprocess
 import sys
 from typing import Any
 
-from worker.bench import cpu
-from worker.bench.effects import NEW, OLD, PLAN_ID, Commit
-from worker.bench.report import Report, Spread
+from tests.bench import cpu
+from tests.bench.effects import NEW, OLD, PLAN_ID, Commit
+from tests.bench.report import Report, Spread
 
 BURN = "import time, sys\nwhile time.process_time() < 0.3: pass\nprint(flush=True); sys.stdin.read()"
 

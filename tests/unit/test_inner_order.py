@@ -29,7 +29,7 @@ FLOORS = {  # each folder imports itself and those before it; "" are the modules
             "process",
             "",
         ),
-        *("bench", "doctor", "render", "client", "record", "controller", "demo", "mcp", "gateway", "cli"),
+        *("doctor", "render", "client", "record", "controller", "demo", "mcp", "gateway", "cli"),
     ),
 }
 KINDS = ("task", "campaign", "gap_report", "reviewed_plan", "evolution")
@@ -66,10 +66,10 @@ def test_no_folder_imports_one_above_it(ring: str) -> None:
     assert [what for what, here, there in found if floor(there) > floor(here)] == []
 
 
-def test_nothing_but_the_command_line_the_demo_and_the_bench_imports_the_controller() -> None:
+def test_nothing_but_the_command_line_and_the_demo_imports_the_controller() -> None:
     found = {here for _, here, there in arrows("worker") if there == "controller"}
 
-    assert found <= {"controller", "cli", "demo", "bench"}
+    assert found <= {"controller", "cli", "demo"}
 
 
 def test_the_root_of_the_worker_has_few_modules() -> None:

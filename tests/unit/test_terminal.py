@@ -152,9 +152,6 @@ def bypasses(source: str) -> list[str]:
 
 
 HARMLESS_USES = {
-    "worker/bench/__main__.py": ["sys.stdout"],  # figures of ours; it runs beside the code of older versions too
-    "worker/bench/profile.py": ["sys.stdout"],  # the same
-    "worker/bench/event_readers.py": ["print"],  # to the benchmark, which started it
     "worker/render/progress.py": ["sys.stderr"],  # whether it is a terminal
     "worker/cli/commands/worker.py": ["sys.stdout"],  # flushed before exec
     "worker/telemetry/logs.py": ["sys.stderr"],  # of the handler, whose formatter escapes

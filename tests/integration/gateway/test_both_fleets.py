@@ -22,13 +22,13 @@ from redis.asyncio import Redis as AsyncRedis
 
 from schemas import codec
 from schemas.api_key import ApiKey, Right
+from tests.bench import fleet
 from tests.conftest import wait_until
 from tests.support import launch
 from tests.support.faults import HASTE, kill, spawn
 from tests.support.recount import Recount
 from tests.support.servers import ended, publish
 from tests.support.stored import QUEUE, plans, step_states
-from worker.bench import fleet
 from worker.host.embedded_server import free_port
 from worker.store import api_keys
 from worker.store.keys import CONTROLLERS

@@ -17,6 +17,7 @@ from redis import Redis
 
 from schemas.api_key import Right
 from schemas.plan import PlanView
+from tests.bench import fleet
 from tests.conftest import wait_until
 from tests.support.attacks import BY_CLASS
 from tests.support.browser import HOSTILE, Hand, Tab, tab
@@ -24,7 +25,6 @@ from tests.support.faults import kill, spawn
 from tests.support.gateway import Gateway, listen
 from tests.support.planner import Planner, asking, deciding, executing, halted, hostile, lost, paused, questioned
 from tests.support.servers import publish
-from worker.bench import fleet
 from worker.process.launch import gateway_command, worker_command
 from worker.store import dead, keys
 from worker.store.dead_entry import Filter

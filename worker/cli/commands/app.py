@@ -13,7 +13,6 @@ import typer
 from worker.cli.commands import (
     attempt,
     backtest,
-    bench,
     cache,
     controller,
     dead,
@@ -126,7 +125,7 @@ PANELS = {  # in the order of `planner --help`
         replay.replay,
         backtest.backtest,
     ),
-    "Build on it": (schemas.schemas, bench.bench),
+    "Build on it": (schemas.schemas,),
 }
 for panel, members in PANELS.items():
     for member in members:

@@ -1,4 +1,4 @@
-"""`python -m worker.bench.profile`: where the microseconds of a plain outcome go, in a worker and in its server.
+"""`python -m tests.bench.profile`: where the microseconds of a plain outcome go, in a worker and in its server.
 
 The engine runs in this process on the outcomes of many plans, and is interrupted some thousand times a second: the CPU
 since the last time counts for the module of ours that is at work, with all that this has called in C. What the server
@@ -24,8 +24,8 @@ from typing import Any
 from redis import Redis
 
 from schemas import codec
-from worker.bench import fleet, plan_sizes, servers
-from worker.bench.fleet import Fleet
+from tests.bench import fleet, plan_sizes, servers
+from tests.bench.fleet import Fleet
 from worker.process.container import COLLECT_SELDOM, Container
 from worker.settings.settings import Settings
 from worker.store import clients, deployment, functions, keys
@@ -194,7 +194,7 @@ def table(figures: Mapping[str, Any]) -> Iterator[str]:
 def main() -> None:
     """Print where the microseconds go, once more beside live plans where so many are wanted."""
     parser = argparse.ArgumentParser(
-        prog="python -m worker.bench.profile", description=(__doc__ or "").partition("\n")[0]
+        prog="python -m tests.bench.profile", description=(__doc__ or "").partition("\n")[0]
     )
     parser.add_argument("--beside", type=int, default=0, metavar="N", help="once more, beside N live plans")
     parser.add_argument("--json", action="store_true", help="figures for scripts, by module too")

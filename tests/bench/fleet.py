@@ -15,7 +15,7 @@ from redis import Redis
 from redis.exceptions import ResponseError
 
 from schemas import codec
-from worker.bench.wire import Wire, pack
+from tests.bench.wire import Wire, pack
 from worker.store.keys import CONTROLLERS, Partition
 
 HOME = Partition(0)

@@ -13,10 +13,10 @@ from typing import Any
 
 from redis import Redis
 
-from worker.bench import cpu
-from worker.bench.cpu import Cpu
-from worker.bench.fleet import goal, wait_for
-from worker.bench.wire import Wire, pack
+from tests.bench import cpu
+from tests.bench.cpu import Cpu
+from tests.bench.fleet import goal, wait_for
+from tests.bench.wire import Wire, pack
 from worker.store.keys import GOALS, Partition
 
 FLAGS = ("--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "ERROR")
@@ -72,7 +72,7 @@ class Site:
     def _worker(self, app: str, number: int, variables: dict[str, str]) -> Iterator[int]:
         name = ("--hostname", f"bench-{os.getpid()}-{number}@%h")
         command = [sys.executable, "-m", "celery", "-A", app, "worker", "-P", self.pool, "-c", "1", *name, *FLAGS]
-        process = subprocess.Popen(command, env=variables, stdout=subprocess.DEVNULL)  # noqa: S603 (our own command)
+        process = subprocess.Popen(command, env=variables, stdout=subprocess.DEVNULL)
         try:
             yield process.pid
         finally:

@@ -1,6 +1,6 @@
 """What our figures are measured against, in the same run: Celery's own speed, and the raw Lua loop.
 
-Also the Celery app of the first: `celery -A worker.bench.anchors worker`.
+Also the Celery app of the first: `celery -A tests.bench.anchors worker`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 from celery import Celery
 from redis import Redis
 
-from worker.bench.latency import IDLE_S
-from worker.bench.site import Site
+from tests.bench.latency import IDLE_S
+from tests.bench.site import Site
 from worker.store import functions
 
 ARGUMENT = "x" * 503  # as long as an outcome
@@ -67,7 +67,7 @@ def rates(site: Site) -> dict[str, float]:
     site.client.flushdb()
     site.say("Celery: no-op tasks")
     enqueue(tasks)
-    with site.workers(app="worker.bench.anchors"):
+    with site.workers(app="tests.bench.anchors"):
         noop = noop_per_s(site.client, tasks)
         site.say("Celery: send_task to reply")
         reply = roundtrip_ms(site.client, ROUNDTRIPS)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from worker.bench.outcomes import warm_up, work
-from worker.bench.site import Site
+from tests.bench.outcomes import warm_up, work
+from tests.bench.site import Site
 
 COMBINATIONS = ((1, 1), (2, 1), (2, 2), (1, 2))  # workers, partitions
 

@@ -12,8 +12,8 @@ import httpx
 from redis import Redis
 
 from schemas import codec
-from worker.bench import fleet
-from worker.bench.gateway import RunningGateway
+from tests.bench import fleet
+from tests.bench.gateway import RunningGateway
 from worker.store import keys
 
 CALLERS = 8

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from redis import Redis
 
 from schemas.api_key import ApiKey, Right
-from worker.bench.fleet import wait_for
+from tests.bench.fleet import wait_for
 from worker.process.launch import gateway_command
 from worker.store import api_keys
 
@@ -34,7 +34,7 @@ def gateway(client: Redis, url: str) -> Iterator[RunningGateway]:
     environment = {**os.environ, "PLANNER_REDIS_URL": url, "PLANNER_LOG_LEVEL": "ERROR"}
     with socket.create_server(("127.0.0.1", 0), backlog=2048) as listener:
         number, port = listener.fileno(), listener.getsockname()[1]
-        process = subprocess.Popen(gateway_command(number), env=environment, pass_fds=(number,))  # noqa: S603 (our own command)
+        process = subprocess.Popen(gateway_command(number), env=environment, pass_fds=(number,))
     try:
         wait_for(lambda: process.poll() is not None or _answers(port))
         if process.poll() is not None:

@@ -1,7 +1,7 @@
 """The floor of an outcome's effects: a bare loop that writes what one commit of ours writes, and decides nothing.
 
 The commit is one that a worker made: MONITOR tells its commands. The loop reads outcomes from the same fleet, and has
-the writes of up to 16 done by one call. `python -m worker.bench.effects URL` is that loop; its input says what it
+the writes of up to 16 done by one call. `python -m tests.bench.effects URL` is that loop; its input says what it
 writes.
 """
 
@@ -19,10 +19,10 @@ from typing import Any
 from redis import Redis
 
 from schemas import codec
-from worker.bench import cpu
-from worker.bench.fleet import HOME, QUEUE, Fleet, wait_for
-from worker.bench.site import Site
-from worker.bench.wire import Wire, pack
+from tests.bench import cpu
+from tests.bench.fleet import HOME, QUEUE, Fleet, wait_for
+from tests.bench.site import Site
+from tests.bench.wire import Wire, pack
 from worker.store import clients
 from worker.store.keys import GROUP
 
@@ -158,9 +158,9 @@ def floor(site: Site, commit: Commit) -> dict[str, float]:
             "entries": {plan_id.decode(): entry.decode() for plan_id, entry in zip(ids, entries, strict=True)},
             "arguments": [word.decode("latin-1") for word in commit.arguments],
         }
-        command = [sys.executable, "-W", "ignore", "-m", "worker.bench.effects", site.url]
-        with subprocess.Popen(command, stdin=subprocess.PIPE) as process:  # noqa: S603 (our own command)
-            assert process.stdin  # noqa: S101 (a pipe)
+        command = [sys.executable, "-W", "ignore", "-m", "tests.bench.effects", site.url]
+        with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
+            assert process.stdin
             process.stdin.write(codec.dumps(told))
             process.stdin.close()
             wait_for(lambda: process.poll() is not None or client.xinfo_consumers(HOME.outcomes, GROUP))

@@ -9,7 +9,7 @@ from typing import Any
 from redis import Redis
 
 from schemas import codec
-from worker.bench.fleet import wait_for
+from tests.bench.fleet import wait_for
 from worker.store import keys
 
 COLD = 200

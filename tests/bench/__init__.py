@@ -1,4 +1,4 @@
-"""`planner bench`: our figures and their anchors in one run, as ratios that hold on any machine."""
+"""Our figures and their anchors in one run, as ratios that hold on any machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
-from worker.bench import (
+from tests.bench import (
     doors,
     effects,
     event_readers,
@@ -20,9 +20,9 @@ from worker.bench import (
     servers,
     turns,
 )
-from worker.bench.gateway import gateway
-from worker.bench.report import Report
-from worker.bench.site import Say, Site, Sizes
+from tests.bench.gateway import gateway
+from tests.bench.report import Report
+from tests.bench.site import Say, Site, Sizes
 from worker.store import clients
 
 
@@ -90,7 +90,7 @@ def _full(site: Site) -> dict[str, float]:
 
 def _anchors(site: Site) -> dict[str, float]:
     os.environ["PLANNER_REDIS_URL"] = site.url
-    from worker.bench import anchors  # its app takes the URL from the environment
+    from tests.bench import anchors  # its app takes the URL from the environment
 
     return anchors.rates(site)
 

@@ -13,7 +13,7 @@ from typing import Any
 from redis import Redis
 from redis.exceptions import ConnectionError as NoServer
 
-from worker.bench.fleet import wait_for
+from tests.bench.fleet import wait_for
 from worker.host import embedded_server
 from worker.store import clients
 
@@ -74,7 +74,7 @@ def _program(name: str, directory: Path) -> Iterator[str]:
     port = embedded_server.free_port()
     options = [word for key, value in embedded_server.CONFIG.items() for word in (f"--{key}", value)]
     command = [found, "--port", str(port), "--bind", "127.0.0.1", "--dir", str(directory), *options]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)  # noqa: S603 (the user's own choice)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     try:
         url = f"redis://127.0.0.1:{port}/0"
         wait_for(lambda: process.poll() is not None or _answers(url), 30)

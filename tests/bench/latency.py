@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import islice
 from statistics import median, quantiles
 
-from worker.bench.fleet import Fleet
-from worker.bench.site import Site
+from tests.bench.fleet import Fleet
+from tests.bench.site import Site
 
 IDLE_S = 0.25  # until a drain has ended: it lingers for the period of the server's clock, 100 ms
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from redis import Redis
 
-from worker.bench.fleet import HOME, Fleet
-from worker.bench.outcomes import warm_up, work
-from worker.bench.site import Site
-from worker.bench.wire import Wire, pack
+from tests.bench.fleet import HOME, Fleet
+from tests.bench.outcomes import warm_up, work
+from tests.bench.site import Site
+from tests.bench.wire import Wire, pack
 
 IN_FLIGHT = 16  # steps, whatever the plans are
 YEAR_MS = 365 * 86_400_000

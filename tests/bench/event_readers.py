@@ -1,6 +1,6 @@
 """What readers of events over HTTP cost: the gateway's CPU, and how long an event takes to them.
 
-The readers are a process of their own (`python -m worker.bench.event_readers PORT TOKEN READERS`). When its input ends,
+The readers are a process of their own (`python -m tests.bench.event_readers PORT TOKEN READERS`). When its input ends,
 it prints how long each event took to one of them, in ms.
 """
 
@@ -17,8 +17,8 @@ from statistics import quantiles
 from redis import Redis
 
 from schemas import codec
-from worker.bench import cpu, fleet
-from worker.bench.gateway import RunningGateway
+from tests.bench import cpu, fleet
+from tests.bench.gateway import RunningGateway
 from worker.store import keys
 
 FEW, MANY = 1, 200
@@ -45,11 +45,11 @@ def costs(client: Redis, at: RunningGateway) -> dict[str, float]:
 
 def _with_readers(client: Redis, at: RunningGateway, readers: int) -> tuple[float, list[float]]:
     """Work on a plan while so many read; returns the gateway's seconds of CPU, and the ms that events took."""
-    command = [sys.executable, "-W", "ignore", "-m", "worker.bench.event_readers", str(at.port), at.token, str(readers)]
+    command = [sys.executable, "-W", "ignore", "-m", "tests.bench.event_readers", str(at.port), at.token, str(readers)]
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe) as process:  # noqa: S603 (our own command)
-        assert process.stdin  # noqa: S101 (a pipe, like the other)
-        assert process.stdout  # noqa: S101
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe) as process:
+        assert process.stdin
+        assert process.stdout
         process.stdout.readline()  # all are there
         before = cpu.usage(client, at.pid).worker
         with fleet.Fleet(client) as controllers:

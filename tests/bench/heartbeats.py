@@ -7,7 +7,7 @@ from typing import Any
 
 from redis import Redis
 
-from worker.bench.fleet import HOME
+from tests.bench.fleet import HOME
 from worker.store import functions
 
 AT_ONCE = 100  # heartbeats that are on their way together

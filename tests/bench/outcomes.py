@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from worker.bench.fleet import Fleet
-from worker.bench.site import Site
+from tests.bench.fleet import Fleet
+from tests.bench.site import Site
 
 
 def in_repositories(site: Site, workers: tuple[int, ...]) -> dict[str, float]:
