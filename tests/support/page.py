@@ -12,14 +12,6 @@ from schemas.api_key import Right
 from tests.support.gateway import Gateway
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>\x1b[31m\u202e\"'{{ 7*7 }}"
-REALLY = {"state": "COMPLETED", "rule": None, "tokens": 4000, "done": 3, "at": "2026-11-24T10:00:00.000Z"}
-PLAN = f"plan_3c-{'0' * 32}"
-SPAN = {"least": 100, "most": 200}
-EARLIER = {
-    "source": "ci-4711", "plan_id": PLAN, "kind": "task", "verdict": "ended_earlier", "basis": "fact", "line": 7,
-    "really": REALLY, "would": {**REALLY, "state": "HALTED", "rule": "consecutive_failures"},
-    "tokens_saved": SPAN, "ms_saved": {"least": 60_000, "most": None}, "successes_lost": SPAN, "steps_lost": SPAN,
-}  # fmt: skip
 
 
 class Markup(HTMLParser):

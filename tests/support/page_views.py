@@ -10,7 +10,7 @@ from typing import Any
 from schemas import codec
 from schemas.kinds.gap_report import PassedReason
 from tests.support import sums
-from tests.support.planner import SHAPES, Planner, completed, halted, lost, paused, questioned
+from tests.support.planner import SHAPES, Planner, lost, paused, questioned
 from worker.store import dead, keys
 from worker.store.dead_entry import Filter
 from worker.store.keys import Partition, partition_of
@@ -29,7 +29,6 @@ def plan_views(plan_id: str, step_id: str = "fix-b") -> dict[str, str]:
 def views(planner: Planner) -> dict[str, str]:
     """Make plans, and list every view in its states: full, empty, wrong."""
     plans = {shape.__name__: f"/plans/{shape(planner)}" for shape in (*SHAPES, paused, questioned, lost)}
-    pair = [plans[name].removeprefix("/plans/") for name in ("completed", "halted")]
     sums.seed(planner.client, [("default", "acme/shop"), ("globex", None)])
     return {
         "list": "/",
@@ -44,11 +43,6 @@ def views(planner: Planner) -> dict[str, str]:
             for number, each in enumerate(DOCUMENTS)
         },
         "no document": f"{plans['asking']}/document",
-        "compare": "/compare",
-        "two plans": f"/compare?a={pair[0]}&b={pair[1]}",
-        "alike": f"/compare?a={pair[0]}&b={pair[0]}&every=true",
-        "no such": "/compare?a=zz&b=zz",
-        "backtest": "/backtest",
         "spend": "/spend",
         "spend of 90 days": "/spend?window=90d",
         "no spend": "/spend?repo=nobody",
@@ -99,8 +93,3 @@ def said_everywhere(value: Any, text: str) -> Any:
     if isinstance(value, list):
         return [said_everywhere(each, text) for each in value]
     return text if isinstance(value, str) and value not in OURS else value
-
-
-def pair(planner: Planner) -> tuple[str, str]:
-    """Make two plans of one goal, of which one completed and the other one did not."""
-    return completed(planner), halted(planner)

@@ -21,8 +21,6 @@ from worker.gateway.mcp_door import mcp_door
 from worker.gateway.oidc import Verifier
 from worker.gateway.page import (
     acts,
-    backtest_view,
-    compare_view,
     dead_view,
     document_view,
     fleet_view,
@@ -69,8 +67,7 @@ ROUTERS = (
     *(commands.router, dead.router, fleet.router, stats.router, metrics.router, events.router),
     *(webhooks.router, claims.router, outcomes.router),
     *(session.router, static_files.router, plan_list.router, plan_view.router, acts.router),
-    *(fleet_view.router, document_view.router, time_line_view.router, step_view.router),
-    *(compare_view.router, backtest_view.router, spend_view.router),
+    *(fleet_view.router, document_view.router, time_line_view.router, step_view.router, spend_view.router),
     *(new_goal.router, goal_view.router, wide_acts.router, dead_view.router),
 )
 

@@ -33,11 +33,10 @@ FORMS = {
     ("POST", "/sign-in"),
     ("POST", "/sign-out"),
     ("POST", "/plans/{plan_id}/acts/{act}"),
-    ("POST", "/backtest"),
     ("POST", "/acts/{act}"),
     ("POST", "/goals/new"),
     ("POST", "/dead/replay"),
-}  # of the page: test_page.py, test_page_compare.py, test_page_acts.py, test_page_goals.py, test_page_dead.py
+}  # of the page: test_page.py, test_page_acts.py, test_page_goals.py, test_page_dead.py
 PLAN_READS = (
     "",
     "/steps",
@@ -59,8 +58,6 @@ MAY: dict[tuple[str, str], set[Right]] = {
     ("GET", "/spend"): {V, O},
     ("GET", "/plans/{plan_id}"): READERS,
     **{("GET", "/plans/{plan_id}" + rest): READERS for rest in ("/document", "/timeline", "/steps/{step_id}")},
-    ("GET", "/compare"): READERS,
-    ("GET", "/backtest"): READERS,
     ("GET", "/plans/{plan_id}/acts/{act}"): {O},  # of pause
     ("GET", "/acts/{act}"): {O},
     ("GET", "/goals"): {P, V, O},

@@ -1,11 +1,10 @@
-"""Views of plans in a real browser: lists that go on, time lines, documents and comparisons, by mouse and keyboard."""
+"""Views of plans in a real browser: lists that go on, time lines and documents, by mouse and keyboard."""
 
 from __future__ import annotations
 
 import json
 import re
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
@@ -14,9 +13,8 @@ from schemas.api_key import Right
 from tests.conftest import wait_until
 from tests.support.browser import HOSTILE, NARROW, Tab, tab
 from tests.support.gateway import Gateway
-from tests.support.page import EARLIER
-from tests.support.page_views import DOCUMENTS, pair, plan_views, said_everywhere, with_document
-from tests.support.planner import Planner, executing, halted, hostile, obeying, questioned, retried
+from tests.support.page_views import DOCUMENTS, plan_views, said_everywhere, with_document
+from tests.support.planner import Planner, executing, hostile, obeying, questioned, retried
 
 pytestmark = pytest.mark.outages
 
@@ -36,7 +34,7 @@ SLOW_READS = """() => {
 def test_text_from_outside_does_nothing_on_any_view(viewer: Tab, gateway: Gateway, planner: Planner) -> None:
     viewer.sign_in(gateway.key(Right.VIEWER))
     attacked = hostile(planner, HOSTILE)
-    paths = [*plan_views(attacked).values(), f"/compare?a={attacked}&b={hostile(planner, HOSTILE)}&every=true"]
+    paths = list(plan_views(attacked).values())
     for each in DOCUMENTS:
         document = said_everywhere(each["document"], HOSTILE)
         paths.append(f"/plans/{with_document(planner, each['kind'], document, goal=HOSTILE)}/document")
@@ -172,38 +170,6 @@ def test_a_document_is_a_page_with_its_json_one_click_away(viewer: Tab, gateway:
 
     expect(page.locator("#raw-json pre")).to_be_visible()
     assert json.loads(page.locator("#raw-json pre").inner_text())["campaign"] == "shipping"
-
-
-def test_two_plans_are_compared_by_keyboard(viewer: Tab, gateway: Gateway, planner: Planner) -> None:
-    one, other = pair(planner)
-    page = viewer.sign_in(gateway.key(Right.VIEWER), "/compare")
-    page.get_by_label("First plan").focus()
-    page.keyboard.type(one)
-    page.keyboard.press("Tab")
-    page.keyboard.type(other[5:])
-    page.keyboard.press("Enter")
-
-    expect(page.locator("#sides")).to_contain_text("security")
-    expect(page.locator("#parting .parts").first).to_contain_text("fix-b ACTIVE > DONE")
-    page.get_by_role("link", name="Also those that are alike").click()
-    expect(page.locator("#steps")).to_contain_text("look")
-
-
-def test_a_backtest_is_taken_from_a_file(viewer: Tab, gateway: Gateway, planner: Planner, tmp_path: Path) -> None:
-    plan_id = halted(planner)
-    file, large = tmp_path / "backtest.jsonl", tmp_path / "large.jsonl"
-    file.write_text(json.dumps({**EARLIER, "plan_id": plan_id}) + "\n" + json.dumps({"sum": {"plans": 1}}))
-    large.write_text("x" * 700_000)
-    page = viewer.sign_in(gateway.key(Right.VIEWER), "/backtest")
-    expect(page.get_by_label("A file")).to_be_visible()  # once a script listens to it
-    page.get_by_label("A file").set_input_files(large)
-    expect(page.get_by_label("Its lines")).to_have_value("")
-    page.get_by_label("A file").set_input_files(file)
-    expect(page.get_by_label("Its lines")).to_have_value(file.read_text())
-    page.get_by_role("button", name="Show the table").click()
-    page.get_by_role("link", name=plan_id[5:21]).click()
-
-    expect(page.locator(".banner.red")).to_contain_text("security")
 
 
 def test_nothing_jumps_while_a_plan_goes_on(browser: Browser, gateway: Gateway, planner: Planner) -> None:

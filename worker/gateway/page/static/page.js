@@ -2,13 +2,11 @@
 // Every page can be read and used without this.
 import { checkFiles } from "./forms.js";
 import { follow } from "./live.js";
-import { takeFiles } from "./files.js";
 import { goOn } from "./list.js";
 import { tellTimes } from "./times.js";
 
 tellTimes(document);
 checkFiles(document);
-takeFiles(document);
 const older = document.getElementById("older");
 if (older) goOn(older);
 const { events, pages, since, updateMs } = document.body.dataset;
