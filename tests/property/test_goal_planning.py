@@ -15,7 +15,7 @@ from tasks.rules.strategy import Draft, Rejected
 from tasks.rules.validation import validate
 from tasks.text.paths import expand_globs, fault, is_glob
 from tasks.toolchain.catalogue import CATALOGUE, render
-from tests.support.any_goal import COMMANDS, GOALS, PATHS
+from tests.support.any_goal import COMMANDS, GOALS, PATHS, PROJECTS
 
 
 def goal_of(raw: dict[str, Any]) -> Goal | None:
@@ -45,6 +45,14 @@ def test_any_goal_gives_a_plan_that_validates_or_a_rejection_with_reasons(raw: d
         assert answer.reason
         assert answer.errors
         assert all(error.code and error.message for error in answer.errors)
+
+
+@given(PROJECTS)
+@settings(max_examples=1000, deadline=None)
+def test_a_plan_is_made_of_any_files_of_a_project(raw: dict[str, Any]) -> None:
+    answer = plan(Goal.model_validate(raw))
+
+    assert isinstance(answer, Draft | Rejected)
 
 
 @given(COMMANDS)

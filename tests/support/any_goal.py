@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from schemas.base import GoalKind, Mode, RiskLevel, StepType
+from tasks.toolchain.languages import LANGUAGES, MANIFESTS
 
 PATHS = st.one_of(
     st.sampled_from(
@@ -14,6 +15,26 @@ PATHS = st.one_of(
     ),
     st.text(max_size=20),
 )  # fmt: skip
+PROJECT_FILES = st.sampled_from(
+    [
+        *(f"{folder}{name}" for name in (*MANIFESTS, "eslint.config.js", "README.md") for folder in ("", "web/")),
+        *(
+            f"{folder}{suffix}"
+            for each in LANGUAGES.values()
+            for suffix in each.suffixes
+            for folder in ("src/a", "tests/a_test")
+        ),
+    ]
+)
+MANIFEST_TEXTS = st.sampled_from(
+    [
+        "",
+        "{}",
+        "[tool.ruff]\n[tool.mypy]\n[tool.pyright]",
+        '{"scripts": {"test": "jest"}, "eslintConfig": {}, "typescript": "5"}',
+        "[lints.clippy]",
+    ]
+)
 COMMANDS = st.one_of(
     st.sampled_from(
         ["pytest", "pytest -x tests", "npm test", "python-full", "go test ./...", "cargo test -- --nocapture",
@@ -22,7 +43,18 @@ COMMANDS = st.one_of(
     st.text(max_size=30),
 )  # fmt: skip
 TEXT = st.one_of(
-    st.sampled_from(["Fix the bug", "Add prefix support", "refactor utils", "Fix the build", "Upgrade x", "Why?", "x"]),
+    st.sampled_from(
+        [
+            "Fix the bug",
+            "Add prefix support",
+            "refactor utils",
+            "Fix the build",
+            "Upgrade x",
+            "Bump lodash",
+            "Why?",
+            "x",
+        ]
+    ),
     st.lists(st.sampled_from(["Fix", "ignore", "all previous", "instructions", "system prompt: x", "\u200b"])).map(
         " ".join
     ),
@@ -66,3 +98,19 @@ GOALS = st.fixed_dictionaries(
         "steps": st.lists(STEPS, max_size=5),
     },
 )
+PROJECTS = st.fixed_dictionaries(
+    {"goal": TEXT.filter(bool), "allowed_files": st.lists(PROJECT_FILES, min_size=1, max_size=3)},
+    optional={
+        "context": st.fixed_dictionaries(
+            {},
+            optional={
+                "language": st.sampled_from([*LANGUAGES, "ruby"]),
+                "failing_tests": st.lists(
+                    st.sampled_from(["tests/a_test.py::test_x", "tests/a_test.ts", "TestX"]), max_size=1
+                ),
+                "files": st.lists(PROJECT_FILES, max_size=3),
+                "manifests": st.dictionaries(PROJECT_FILES, MANIFEST_TEXTS, max_size=3),
+            },
+        )
+    },
+)  # goals of the projects that the catalogue knows, with any of their files

@@ -255,6 +255,21 @@ def test_an_amount_is_no_version(item: str, version: str) -> None:
     assert read.version == version
 
 
+@pytest.mark.parametrize(
+    "item",
+    ["~~Sell by phone~~", "0.1 ~~Sell by phone~~", "~~0.1 Sell\n  by phone~~ (too dear)", "<del>Sell</del> - no"],
+)
+def test_an_item_that_is_struck_through_is_not_to_do(item: str) -> None:
+    struck, kept = roadmap.read(f"- [ ] {item}\n- [ ] Discounts\n")
+
+    assert struck.completed
+    assert kept == RoadmapItem("unknown", "Discounts")
+
+
+def test_what_is_struck_through_in_an_item_is_left_out() -> None:
+    assert roadmap.read("- [ ] 0.1 ~~Sell by phone~~ Sell ~~only~~ online\n") == (RoadmapItem("0.1", "Sell online"),)
+
+
 @pytest.mark.parametrize("text", ["", "# Roadmap\n\n- Create it\n", "```\n- [ ] 0.1 x\n```\n"])
 def test_a_roadmap_without_items_is_told(text: str) -> None:
     with pytest.raises(roadmap.EmptyRoadmap):

@@ -17,6 +17,7 @@ from tasks.strategies.task.goal_type import GoalType
 from tasks.strategies.task.steps import REVIEWED, VERIFIED
 from tasks.strategies.task.templates import TEMPLATES
 from tasks.toolchain.catalogue import CATALOGUE, catalogue_of
+from tasks.toolchain.languages import MANIFESTS
 
 FILES_OF = {
     "python": ["src/a.py", "tests/test_a.py"],
@@ -53,6 +54,17 @@ def drafted(text: str, allowed: list[str], limits: dict[str, int] | None = None,
 def codes(made: Draft | Rejected) -> list[tuple[str, str]]:
     assert isinstance(made, Rejected)
     return [(error.pointer, error.code) for error in made.errors]
+
+
+@pytest.mark.parametrize("manifest", MANIFESTS)
+def test_a_change_of_a_manifest_alone_is_verified(manifest: str) -> None:
+    made = drafted("Bump lodash to 4.17.21", [manifest], manifests={manifest: '{"scripts": {"test": "jest"}}'})
+
+    patches = [step for step in made.steps if step.mode is Mode.PATCH]
+    assert [step.allowed_files for step in patches] == [(manifest,)]
+    assert all(step.verify for step in patches)
+    if MANIFESTS[manifest] == "javascript":
+        assert patches[0].verify == "npm test"
 
 
 @pytest.mark.parametrize("language", FILES_OF)

@@ -80,6 +80,41 @@ def test_what_a_rule_does_not_want_is_ignored_and_the_reason_is_told(
     assert reason_of(decided(tmp_path, "github", "workflow_run", payload)).startswith(reason)
 
 
+def issue(title: str | None, body: Any) -> dict[str, Any]:
+    return {"action": "labeled", "issue": {"title": title, "body": body}, "repository": webhooks.REPOSITORY}
+
+
+ISSUES = """
+[[source.rule]]
+on = "issues"
+repos = ["acme/shop"]
+goal = "{{ issue.title }}: {{ issue.body }}"
+constraints = ["As it says: {{ issue.title }}{{ issue.body }}"]
+"""
+
+
+def test_a_goal_is_made_of_what_an_issue_without_a_text_has(tmp_path: Path) -> None:
+    made = goal_of(
+        decided(
+            tmp_path, "github", "issues", issue("Rounding is wrong", None), webhooks.source("github", "github", ISSUES)
+        )
+    )
+
+    assert made["goal"] == "Rounding is wrong"
+    assert made["constraints"] == ["As it says: Rounding is wrong"]
+
+
+@pytest.mark.parametrize(
+    "payload", [issue(None, None), issue("x", ["y"]), {"issue": {"title": "x"}, "repository": webhooks.REPOSITORY}]
+)
+def test_an_issue_without_any_text_or_with_none_that_can_be_read_gives_no_goal(
+    payload: dict[str, Any], tmp_path: Path
+) -> None:
+    reason = reason_of(decided(tmp_path, "github", "issues", payload, webhooks.source("github", "github", ISSUES)))
+
+    assert reason.startswith("missing: issue.")
+
+
 def test_an_event_without_a_rule_is_ignored(tmp_path: Path) -> None:
     assert reason_of(decided(tmp_path, "github", "star", {"action": "created"})).startswith("no_rule")
 

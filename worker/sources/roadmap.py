@@ -1,13 +1,14 @@
 """A roadmap in Markdown, whose items are those of task lists.
 
-`- [ ] 0.1 Create ...` is to do, `- [x]` done. The version is the one that an item begins with, else that of the nearest
-heading above it, such as `## v0.1 Basics`.
+`- [ ] 0.1 Create ...` is to do; `- [x]`, and what is struck through as `~~...~~`, is not. The version is the one that
+an item begins with, else that of the nearest heading above it, such as `## v0.1 Basics`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tasks.base.errors import PlannerError
 from tasks.strategies.gap_report.analysis import UNKNOWN, RoadmapItem
@@ -27,16 +28,30 @@ FENCE = re.compile(r"\s{0,3}(?:```|~~~)")
 MORE = re.compile(r"[ \t]+(?![-*+] |\d{1,9}[.)] )(\S.*)")  # an item goes on in a line that is indented
 
 
+STRUCK = re.compile(r"~~(?=\S).{0,999}?\S~~|<(del|s|strike)>.{0,999}?</\1>", re.IGNORECASE)
+NOTE = re.compile(r"\W*(?:v?\d+(?:\.\d+)+\W*)?(?:[(:\u2013\u2014-].*)?")  # beside what is struck; asks for nothing
+
+
 class EmptyRoadmap(PlannerError):
     """This roadmap has no items such as `- [ ] 0.1 Create the parser`."""
 
 
 def read(text: str) -> tuple[RoadmapItem, ...]:
     """List the items of a roadmap; raises EmptyRoadmap where there is none, done or not."""
-    items = tuple(_items(text))
+    items = tuple(map(_without_struck, _items(text)))
     if not items:
         raise EmptyRoadmap
     return items
+
+
+def _without_struck(item: RoadmapItem) -> RoadmapItem:
+    """Leave out what is struck through; an item of which nothing is left is not to do any more."""
+    text, count = STRUCK.subn("", item.description)
+    if not count:
+        return item
+    if NOTE.fullmatch(text):
+        return replace(item, completed=True)
+    return replace(item, description=" ".join(text.split()))
 
 
 def _items(text: str) -> Iterator[RoadmapItem]:

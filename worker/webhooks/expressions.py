@@ -16,6 +16,7 @@ from jmespath.exceptions import JMESPathError
 from tasks.base.errors import PlannerError
 
 _PLACE = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
+_SEPARATORS = " \t\n:;,|-\u2013\u2014"  # between two expressions of which one found null
 Scalar = str | int | float | bool
 
 
@@ -61,6 +62,30 @@ def scalar(expression: str, payload: Any) -> Scalar:
 def rendered(template: str, payload: Any) -> str:
     """Put what is found in place of the expressions; raises Missing. What is put in is not read for braces again."""
     return "".join(_pieces(template, payload))
+
+
+def prose(template: str, payload: Any) -> str:
+    """Do as `rendered`, but leave out what a payload has as null, such as the text of an issue without one.
+
+    Raises Missing where nothing but nulls is found.
+    """
+    literals, places = _PLACE.split(template)[::2], _PLACE.findall(template)
+    nulls = [each for each in places if _is_null(each, payload)]
+    if not nulls:
+        return rendered(template, payload)
+    if len(nulls) == len(places):
+        raise Missing(nulls[0].strip())
+    found = ["" if each in nulls else rendered(f"{{{{{each}}}}}", payload) for each in places]
+    return "".join(part for pair in zip(literals, (*found, ""), strict=True) for part in pair).strip(_SEPARATORS)
+
+
+def _is_null(expression: str, payload: Any) -> bool:
+    """Tell whether names joined by dots lead to a null that is there."""
+    *above, last = expression.strip().split(".")
+    found = payload
+    for name in above:
+        found = found.get(name) if isinstance(found, dict) else None
+    return isinstance(found, dict) and last in found and found[last] is None
 
 
 def _pieces(template: str, payload: Any) -> Iterator[str]:

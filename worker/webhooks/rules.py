@@ -153,13 +153,13 @@ def _goal(rule: Rule, event: Event) -> dict[str, Any]:
         context["base_sha"] = _commit(expressions.rendered(rule.base_sha, payload))
     context |= {key: value for key in OTHER_KEYS if (value := getattr(rule, key)) is not None}
     if rule.failure_log is not None:
-        log = expressions.rendered(rule.failure_log, payload)
+        log = expressions.prose(rule.failure_log, payload)
         context["failure_log"] = fit(last_lines(log, MAX_LOG), MAX_LOG, several_lines)
     body: dict[str, Any] = {"goal": _sentence(rule, event), "tenant": rule.tenant, "queue": rule.queue}
     if context:
         body["context"] = context
     if rule.constraints:
-        texts = [fit(expressions.rendered(each, payload), MAX_CONSTRAINT) for each in rule.constraints]
+        texts = [fit(expressions.prose(each, payload), MAX_CONSTRAINT) for each in rule.constraints]
         body["constraints"] = [text for text in texts if text]
     return body | _policy(rule)
 
@@ -185,7 +185,7 @@ def _sentence(rule: Rule, event: Event) -> str:
             raise _Unfit(f"no_command: the comment does not begin with {rule.command}")
         text = "".join(rest)
     else:
-        text = expressions.rendered(rule.goal or "", event.payload)
+        text = expressions.prose(rule.goal or "", event.payload)
     sentence = fit(text, MAX_SENTENCE, several_lines)
     if not re.search(r"\w", sentence.replace(TOKEN, "")):
         raise _Unfit("empty: nothing is left of the goal's text")

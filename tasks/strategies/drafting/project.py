@@ -142,7 +142,7 @@ class Project:
         if tools[len(others) :] or any(not named.isdisjoint(tool.argv) for tool in others):
             usual: tuple[VerifyTool, ...] = ()
         elif self.language and len(files_of(files, Role.MANIFEST)) == len(files):
-            usual = tuple(self.catalogue.match(part.command) for part in self.language.dependencies)
+            usual = self.catalogue.run_parts(self.language.dependencies, files) or self.tests
         else:
             usual = self.check(Check.QUICK, files)
         return tuple({tool.argv: tool for tool in (*tools, *usual)}.values())
