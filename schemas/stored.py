@@ -181,7 +181,7 @@ class PlanRecord:
     wake: int = 0  # when the plan's timer runs out, ms; 0 for none
     waits: dict[str, int] = field(default_factory=dict)  # step -> until when a person may approve it, ms
     backoffs: dict[str, int] = field(default_factory=dict)  # step -> when its next attempt may start, ms
-    orders: list[str] = field(default_factory=list)  # the last commands that were obeyed, by id
+    commands: list[str] = field(default_factory=list)  # the last commands that were obeyed, by id
     warned: list[str] = field(default_factory=list)  # budgets of which an event has said that they run low
     question: dict[str, Any] | None = None  # what a person is asked: kind, questions, asked and until in ms
     strategy_state: bytes = b""  # what the strategy of a plan that unfolds keeps, as JSON; read by those plans alone
@@ -240,7 +240,7 @@ class PlanRecord:
 HOT = ("version", "state", "head", "live", "strategy_state")
 # Keys of `live`: those that always stand there, and those that are stored where there is any.
 ALWAYS = ("reserved", "spent", "counters", "counts", "times", "revision", "wake")
-SELDOM = ("paused", "paused_until", "held", "waits", "backoffs", "orders", "warned", "question")
+SELDOM = ("paused", "paused_until", "held", "waits", "backoffs", "commands", "warned", "question")
 _seldom_of = attrgetter(*SELDOM)
 
 

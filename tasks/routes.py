@@ -40,7 +40,7 @@ OUTCOMES = Route(
     sweeper=UPKEEP,
 )
 # commands about more than one plan -> what stands for each of them, now and later
-COMMANDS = Route("planner.orders", (streams.COMMANDS,), (bulk_commands.record, bulk_commands.lift), is_slow=True)
+COMMANDS = Route("planner.commands", (streams.COMMANDS,), (bulk_commands.record, bulk_commands.lift), is_slow=True)
 # ends of plans and waits for people -> signed requests to endpoints, until each has it; worker/callbacks
 CALLBACKS = Route("planner.callbacks", (streams.OUTBOX,), (), per_partition=True, timers=streams.CALLBACKS)
 # deliveries of webhooks that are no goals yet -> goals with what their forge tells, commands that cancel older plans

@@ -22,7 +22,7 @@ WIDE = frozenset({Scope.REPOSITORY, Scope.TENANT, Scope.QUEUE, Scope.ALL})
 LIFTED = (CommandName.PAUSE, CommandName.HALT)
 PAUSED_QUEUE = f"{CommandName.PAUSE.value} {Scope.QUEUE.value}:"  # what the name of a record about a queue begins with
 PAUSED_BY_BREAKER = f"{CommandName.PAUSE.value} breaker:"  # and of one about a tenant's repository, by its breaker
-COUNT = b"orders"  # beside the records: how many commands there were
+COUNT = b"commands"  # beside the records: how many commands there were
 
 
 def scope_of(command: Command) -> str:

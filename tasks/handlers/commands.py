@@ -80,7 +80,7 @@ def _obey(unit: UnitOfWork, command: Command) -> None:
     data = {"command_id": command.command_id, "command": command.command.value, "actor": command.actor}
     if command.step_id:
         data["step_id"] = command.step_id
-    if command.command_id in unit.plan.orders:
+    if command.command_id in unit.plan.commands:
         unit.emit("command.known", data)
         return
     if command.command is CommandName.MIGRATE and (why := migration.unknown(command.value)):
@@ -89,7 +89,7 @@ def _obey(unit: UnitOfWork, command: Command) -> None:
     refusal = _untimely(unit, command) or _HANDLERS[command.command](unit, command)
     told = command.model_dump(mode="json", exclude_none=True)
     unit.inputs.append(["command", told, refusal] if refusal else ["command", told])
-    unit.plan.orders = [*unit.plan.orders, command.command_id][-REMEMBERED:]
+    unit.plan.commands = [*unit.plan.commands, command.command_id][-REMEMBERED:]
     unit.plan.dirty.add("live")
     unit.emit("command.refused" if refusal else "command.obeyed", data, refusal or command.reason)
 

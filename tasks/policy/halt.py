@@ -97,7 +97,7 @@ def _explain(unit: UnitOfWork, evidence: Mapping[str, Any], unblock: str) -> dic
     elif "errors" in evidence:
         met = {"value": len(evidence["errors"]), "limit": 0, "limit_name": "errors"}
     else:  # there was a command at all
-        met = {"value": 1, "limit": 0, "limit_name": "orders"}
+        met = {"value": 1, "limit": 0, "limit_name": "commands"}
     return {
         **met,
         **{name: value for name, value in evidence.items() if name != "failed"},

@@ -37,7 +37,7 @@ def stands(redis: Any) -> tuple[Any, ...]:
         redis.zscore(HOME.breakers_due, SERIES),
         redis.zcard(HOME.counted_failures(SERIES)),
         redis.hget(HOME.probes, SERIES),
-        int(redis.hget(HOME.scopes, "orders") or 0),
+        int(redis.hget(HOME.scopes, "commands") or 0),
     )
 
 

@@ -9,9 +9,8 @@ import pytest
 
 from schemas import codec
 from tasks.handlers import outcomes
-from tasks.plan.changeset import FIRST, WHOLE, ClaimChange, claims_name
+from tasks.plan.changeset import FIRST, ClaimChange, claims_name
 from tasks.plan.file_claims import WAITS, FileClaims, mark_of, shorten
-from tasks.plan.snapshot import Snapshot
 from tests.support.memory_store import EPOCH_MS
 from tests.support.open_memory import OpenMemory
 from tests.support.plans import PARTITION, a_plan, a_report, a_step, plan_id
@@ -151,13 +150,19 @@ def test_what_a_plan_left_is_given_back_where_somebody_meets_it(real: RealClaims
     assert real.members(PARTITION.timers)[TWO] > EPOCH_MS - 10**12
 
 
-def test_a_plan_that_expired_gives_back_what_it_left(real: RealClaims) -> None:
+def test_a_plan_that_expired_leaves_lists_and_timers_and_gives_back_its_files(real: RealClaims) -> None:
     create(real, ONE, A, B)
 
-    given = functions.call(real.client, "FCALL", functions.RELEASE_FILES, 1, PARTITION.timers, ONE)
+    places = (PARTITION.timers, PARTITION.plans, PARTITION.plan(ONE).plan)
+    forget = ("FCALL", functions.FORGET, len(places), *places, ONE)
 
-    assert given == 2
-    assert [key for key in real.everything() if key.startswith(PARTITION.claims)] == []
+    assert functions.call(real.client, *forget) == 0  # it is there
+    assert real.read_claims(A, B) != FileClaims()
+    real.client.delete(*PARTITION.plan(ONE))
+
+    assert functions.call(real.client, *forget) == 1
+    left = (PARTITION.claims, PARTITION.timers, PARTITION.plans)
+    assert [key for key in real.everything() if key.startswith(left)] == []
 
 
 def test_ten_thousand_files_are_claimed_and_given_back(real: RealClaims) -> None:
@@ -170,22 +175,6 @@ def test_ten_thousand_files_are_claimed_and_given_back(real: RealClaims) -> None
     finish(real, ONE)
 
     assert real.read_claims(*files).files == {}
-
-
-def test_a_commit_laid_out_before_files_were_claimed_is_taken_and_gives_back_all_the_same(real: RealClaims) -> None:
-    create(real, ONE, A)
-    (view,) = real.begin([Ask(ONE, ["a"])])
-    assert isinstance(view, Snapshot)
-    change = outcomes.apply(view, [a_report("a")])
-    call = list(PlanStore(real.client, PARTITION, "me", RETENTION_S, real.commits).commit_call(Write(change)))
-    call[1] = "planner_commit_5"
-    first = 3 + call[2] + 14 + 18  # of the numbers of claims, failures and probes
-    del call[first : first + 3]
-
-    assert isinstance(real.client.execute_command(*call), int)
-
-    assert real.fields(PARTITION.plan(ONE).plan)["state"] == b"COMPLETED"
-    assert real.read_claims(A) == FileClaims()
 
 
 def test_who_is_overtaken_in_its_place_is_looked_at(store: Any) -> None:
@@ -292,46 +281,3 @@ def test_plans_that_wait_for_nothing_are_not_followed(real: RealClaims) -> None:
 
     assert [name.decode() for name in files[::3]] == [A]
     assert plans == [ONE.encode(), [], TWO.encode(), [], THREE.encode(), [A.encode()]]
-
-
-def test_what_a_plan_of_an_older_version_waits_for_is_known_all_the_same(real: RealClaims) -> None:
-    create(real, ONE, A)
-    create(real, TWO, A, B)
-    create(real, THREE, C)
-    real.client.hset(PARTITION.claims, TWO, f"{REPOSITORY}\n{A}\n{B}")  # as it wrote it
-    assert change_claims(real, THREE, ClaimChange(REPOSITORY, B, real.read_claims(B).mark(B), f"?{THREE}")) == "ok"
-
-    assert real.read_claims(C, plan=ONE, deep=True).behind == {C: THREE}
-    finish(real, ONE)
-    assert real.read_claims(plan=TWO).files == {A: f"?{TWO}", B: f"?{TWO} +1"}
-
-
-def test_a_commit_that_sends_all_claims_on_a_file_is_taken(real: RealClaims) -> None:
-    """As workers of the version before this layout lay it out."""
-    create(real, ONE, A)
-    born = {"claims": real.read_claims(A, B)}
-    (change,) = a_plan(a_step("a", files=[A, B]), plan=TWO, born=born, overlap="wait", **WHOSE)
-    store = PlanStore(real.client, PARTITION, "me", RETENTION_S, real.commits)
-    rows = [ClaimChange(REPOSITORY, A, ONE, f"{ONE} ?{TWO}", WHOLE), ClaimChange(REPOSITORY, B, "", f"?{TWO}", WHOLE)]
-
-    def as_before(*claims: ClaimChange) -> list[Any]:
-        change.claims = [*claims]
-        call = [*store.commit_call(Write(change))]
-        call[1] = "planner_commit_6"
-        wholes = [place for place, word in enumerate(call) if word == WHOLE]
-        assert len(wholes) == len(claims)
-        return [word for place, word in enumerate(call) if place not in wholes]
-
-    stale = rows[0]._replace(seen=f"{ONE} {THREE}")
-    assert real.client.execute_command(*as_before(stale, rows[1])) == b"claimed"
-    assert isinstance(real.client.execute_command(*as_before(*rows)), int)
-
-    assert real.read_claims(A, B) == FileClaims({A: f"{ONE} ?{TWO}", B: f"?{TWO}"})
-    assert real.read_claims(plan=TWO).plans == {TWO: [A, B]}
-    told = real.client.execute_command(
-        *("FCALL", "planner_read_claims_1", 2, PARTITION.timers, PARTITION.claims_of(REPOSITORY), TWO, 1)
-    )
-    assert told == [
-        [A.encode(), f"{ONE} ?{TWO}".encode(), B.encode(), f"?{TWO}".encode()],
-        [TWO.encode(), [A.encode(), B.encode()], ONE.encode(), []],
-    ]

@@ -19,7 +19,6 @@ from tests.support.plain import held_on, hot_plan, state_of
 from tests.support.plans import PARTITION, a_plan, a_step, plan_id, some_steps
 from tests.support.real_store import PAUSE, RETENTION_S, Real
 from worker.store import clients, functions
-from worker.store.commit_calls import plain_call
 from worker.store.keys import GROUP
 from worker.store.plans import Ask, PlanStore, PlanTalk, Write
 
@@ -161,23 +160,6 @@ def test_a_plan_that_is_completed_is_not_kept(real: Real) -> None:
     assert going(real) >= {*PARTITION.plan(plan_id())[:3], PARTITION.plan(plan_id()).log}
 
 
-def test_a_plain_change_laid_out_before_plans_could_end_so_is_taken(real: Real) -> None:
-    create(real, a_step("a"), a_step("b", "a"), plan=plan_id())
-    store = store_of(real)
-    with store.talk() as talk:
-        (plan,) = lend(talk, [plan_id()])
-        change = decide(plan, report(real, plan.plan_id, *first(plan)), 10**12)
-    call = list(plain_call(store, [change], ""))
-    call[1:3] = "planner_commits_1", call[2] - 2
-    del call[3 + 7 + 5], call[3 + 5 : 3 + 7]  # the seconds that an ended plan is kept, the plans and the tenants
-
-    real.client.hset(PARTITION.scopes, "orders", "")
-    _, (made,) = real.client.execute_command(*call)
-
-    assert made.startswith(b"2 ")
-    assert real.fields(PARTITION.plan(plan_id()).plan)["version"] == b"2"
-
-
 def test_a_queue_takes_no_more_plain_specs_than_it_has_room_for(real: Real) -> None:
     plans = [plan_id(number) for number in range(3)]
     for plan in plans:
@@ -195,7 +177,7 @@ def test_an_order_that_was_given_meanwhile_makes_plain_changes_stale(real: Real)
     with store_of(real).talk() as talk:
         (plan,) = lend(talk, [plan_id()])
         change = decide(plan, report(real, plan.plan_id, *first(plan)), 10**12)
-        functions.call(real.client, "FCALL", functions.STAND, 1, PARTITION.scopes, 0, "pause all", PAUSE)
+        functions.call(real.client, "FCALL", functions.PAUSE_SCOPE, 1, PARTITION.scopes, 0, "pause all", PAUSE)
         talk.commit_plain([change])
 
         assert talk.verdicts() == ["stale"]

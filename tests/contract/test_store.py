@@ -275,37 +275,6 @@ def test_a_counter_that_was_raised_meanwhile_makes_a_commit_stale(store: Store) 
     assert store.everything() == before
 
 
-def test_a_commit_laid_out_before_there_was_anything_to_recall_is_taken(real: Real) -> None:
-    (change,) = a_plan(a_step("a"))
-    call = list(PlanStore(real.client, PARTITION, "me", RETENTION_S, real.commits).commit_call(Write(change)))
-    call[1] = "planner_commit_1"
-    first = 3 + call[2] + 14  # of the numbers of entries
-    named = call[first + 15]
-    assert call[-named:] == change.lists
-    del (
-        call[-named:],
-        call[first + 14 : first + len(SECTION_SIZES)],
-    )  # numbers of counters, lists and what came later
-
-    assert real.client.execute_command(*call) == 1
-    assert real.fields(KEYS.plan)["version"] == b"1"
-
-
-@pytest.mark.parametrize("function", ["planner_commit_3", "planner_commit_4"])
-def test_a_commit_laid_out_before_ends_were_summed_is_taken(real: Real, function: str) -> None:
-    create(real, a_step("a"))
-    change = done(real, "a")
-    call = list(PlanStore(real.client, PARTITION, "me", RETENTION_S, real.commits).commit_call(Write(change)))
-    call[1] = function
-    assert call[-1] == "completed=1 tokens=1000 steps=1"
-    counts = 3 + call[2] + 14
-    del call[-2:], call[counts + 16 : counts + len(SECTION_SIZES)]  # the sum, and numbers of what came later
-
-    assert real.client.execute_command(*call) == 2
-    assert real.fields(KEYS.plan)["state"] == b"COMPLETED"
-    assert real.fields(PARTITION.sums("day", change.now // DAY_MS)) == {}
-
-
 def test_the_end_of_a_plan_adds_to_the_sums_of_its_hour_and_day(store: Store) -> None:
     for number, step in enumerate(("a", "a", "b", "b"), 1):
         create(store, a_step(step, retries=0), plan=plan_id(number), tenant="acme & co", repo="acme/shop")
@@ -427,18 +396,6 @@ def test_what_is_remembered_goes_when_nothing_is_put_for_long(real: Real) -> Non
         assert 0 < real.client.ttl(key) <= 60
     real.commit([remembering(2, put("a", b""), put("b", b""))])
     assert not real.client.exists(PARTITION.kept("x"), PARTITION.kept("x") + ":order")
-
-
-def test_a_commit_laid_out_before_plans_remembered_anything_is_taken(real: Real) -> None:
-    (change,) = a_plan(a_step("a"))
-    call = list(PlanStore(real.client, PARTITION, "me", RETENTION_S, real.commits).commit_call(Write(change)))
-    call[1] = "planner_commit_4"
-    counts = 3 + call[2] + 14
-    assert not any(call[counts + 16 : counts + len(SECTION_SIZES)])
-    del call[counts + 16 : counts + len(SECTION_SIZES)]
-
-    number, entry = real.client.execute_command(*call)
-    assert (number, entry) == (1, real.client.xrange(PARTITION.steps("default"))[0][0])
 
 
 def test_work_left_over_is_taken_from_the_head_and_added_at_the_tail(store: Store) -> None:
@@ -752,7 +709,7 @@ def test_a_decision_that_a_wider_order_overtook_is_stale(real: Real) -> None:
         (plan,) = talk.snapshots([Ask(PLAN, ["a"])])
         assert isinstance(plan, HotPlan)
         view = talk.view(plan, Ask(PLAN, ["a"]))
-        stand = ("FCALL", functions.STAND, 1, PARTITION.scopes, 0, "pause all", PAUSE)
+        stand = ("FCALL", functions.PAUSE_SCOPE, 1, PARTITION.scopes, 0, "pause all", PAUSE)
         functions.call(real.client, *stand)
         talk.commit([Write(outcomes.apply(view, [a_report("a")]))])
 
@@ -765,17 +722,17 @@ def test_a_decision_that_a_wider_order_overtook_is_stale(real: Real) -> None:
 
 def test_orders_that_stand_are_lifted_by_name_and_all_are_counted(real: Real) -> None:
     def stand(*args: Any) -> Any:
-        return functions.call(real.client, "FCALL", functions.STAND, 1, PARTITION.scopes, *args)
+        return functions.call(real.client, "FCALL", functions.PAUSE_SCOPE, 1, PARTITION.scopes, *args)
 
     assert stand(0, "pause all", PAUSE, "halt tenant:acme", PAUSE) == 0
     assert stand(2, "pause all", "halt all") == 1
 
-    assert real.fields(PARTITION.scopes) == {"halt tenant:acme": PAUSE, "orders": b"2"}
+    assert real.fields(PARTITION.scopes) == {"halt tenant:acme": PAUSE, "commands": b"2"}
 
 
 def test_the_lock_of_orders_is_held_renewed_and_given_back_by_its_holder_alone(real: Real) -> None:
     def hold(token: str, ms: int) -> Any:
-        return functions.call(real.client, "FCALL", functions.HOLD, 1, keys.COMMANDS_LOCK, token, ms)
+        return functions.call(real.client, "FCALL", functions.HOLD_LOCK, 1, keys.COMMANDS_LOCK, token, ms)
 
     assert [hold("me", 5000), hold("me", 9000), hold("you", 5000), hold("you", 0)] == [1, 1, 0, 0]
     assert real.client.pttl(keys.COMMANDS_LOCK) > 5000
@@ -935,27 +892,6 @@ def test_a_pause_keeps_no_ttl_either(real: Real) -> None:
     assert functions.call(real.client, *beat, "120", '{"done":1}') == [b"continue", 1000, 120_000]
 
 
-@pytest.mark.parametrize(
-    ("function", "more"),
-    [
-        ("planner_begin_1", []),
-        ("planner_begin_2", [b"ctl-1"]),
-        ("planner_begin_3", [b"ctl-1", 300_000]),
-    ],
-)
-def test_workers_of_before_read_leases_as_they_know_them(real: Real, function: str, more: list[Any]) -> None:
-    create(real, a_step("a"))
-    (spec,) = real.specs(QUEUE)
-    functions.call(real.client, "FCALL", "planner_heartbeat", 1, spec["lease_key"], 1, spec["lease"], "ctl-1", "300")
-    k = KEYS
-    keys = [k.plan, k.steps, k.status, k.ready, k.active, k.todo, PARTITION.grants, spec["lease_key"]]
-
-    reply = functions.call(real.client, "FCALL", function, len(keys), *keys, "me", 5000, 4, "a")
-
-    attempt, claimed, renewed, *name = reply[12][0]
-    assert (attempt, claimed == renewed, name) == (1, True, more)
-
-
 def test_a_round_without_plans_reads_the_replies_of_what_goes_beside_it(real: Real) -> None:
     real.client.hset(PARTITION.scopes, "pause all", PAUSE)
     store = PlanStore(real.client, PARTITION, "me", RETENTION_S, real.commits)
@@ -994,9 +930,7 @@ def _text(value: Any) -> Any:
 
 
 def test_a_library_of_a_newer_version_is_not_replaced(real: Real) -> None:
-    newer = (
-        "#!lua name=planner_heartbeat\n-- version 1000\nredis.register_function('planner_heartbeat', function() end)"
-    )
+    newer = "#!lua name=planner_leases\n-- version 1000\nredis.register_function('planner_heartbeat', function() end)"
     real.client.function_load(newer, replace=True)
 
     functions.load(real.client)

@@ -360,7 +360,7 @@ def _plan(deployment: Deployment) -> Any:
 def test_a_worker_can_replace_its_own_libraries_though_it_can_remove_none(server: Deployment) -> None:
     with clients.connect(server.url("planner")) as planner:
         functions.load(planner)
-        planner.function_load(functions.source("planner_aside_1"), replace=True)
+        planner.function_load(functions.source("planner_records"), replace=True)
 
         assert functions.call(planner, "FCALL", functions.COUNT, 1, P.stats, "looked", 1) >= 1
 

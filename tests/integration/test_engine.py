@@ -686,8 +686,8 @@ def test_orders_go_on_when_the_clock_is_set_back_while_one_who_is_gone_held_thei
     functions.load(redis)
     redis.set(keys.COMMANDS_LOCK, "gone", px=HOUR_MS)
 
-    assert functions.call(redis, "FCALL", functions.HOLD, 1, keys.COMMANDS_LOCK, "me", 30_000) == 1
-    assert functions.call(redis, "FCALL", functions.HOLD, 1, keys.COMMANDS_LOCK, "other", 30_000) == 0
+    assert functions.call(redis, "FCALL", functions.HOLD_LOCK, 1, keys.COMMANDS_LOCK, "me", 30_000) == 1
+    assert functions.call(redis, "FCALL", functions.HOLD_LOCK, 1, keys.COMMANDS_LOCK, "other", 30_000) == 0
 
 
 def five_minutes_ago(redis: Redis, plan_id: str, lease: str, sweep: Any) -> None:

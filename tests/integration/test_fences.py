@@ -32,19 +32,19 @@ HOME = Partition(0)
 SILENT_MS = 1500
 
 ORDINARY = f"^FCALL {functions.COMMIT}"
-PLAIN = r"^FCALL planner_commits_3"
+PLAIN = r"^FCALL planner_commit_plain"
 WITH_OUTCOMES = {  # what is sent, and of how many steps the plan is
     "reading outcomes": (r"^XREADGROUP .* planner:\{0\}:outcomes >$", 3),
-    "begin": (r"^FCALL planner_begin_4", 3),
+    "begin": (r"^FCALL planner_begin", 3),
     "plain commit": (PLAIN, 3),
     "plain commit that ends the plan": (PLAIN, 1),
     "commit": (ORDINARY, 3),
 }
 WITH_GOALS = {
     "reading a goal": r"^XREADGROUP .* planner:goals >$",
-    "claiming a goal": r"^FCALL planner_claim_1",
+    "claiming a goal": r"^FCALL planner_claim_goal",
     "creating a plan": ORDINARY,
-    "answering a goal": r"^FCALL planner_settle_2",
+    "answering a goal": r"^FCALL planner_settle_goal",
     "deleting a goal": r"^XDEL planner:goals ",
     "acknowledging a goal": r"^XACK planner:goals ",
 }
@@ -229,7 +229,7 @@ def test_a_goals_record_learns_the_end_of_its_plan_whatever_happens_when_it_is_t
     spec = site.spec()
     fault = nothing if then == "lost" else lambda: kill_the_child(site)
 
-    strike(site, r"^FCALL planner_conclude_1", when, fault, lambda: fleet.answer(site.redis, [spec]))
+    strike(site, r"^FCALL planner_conclude_goal", when, fault, lambda: fleet.answer(site.redis, [spec]))
 
     key = keys.goal_id(goal_id)
     wait_until(lambda: site.redis.hget(key, "state") == b"COMPLETED", what="the record has the end")

@@ -146,17 +146,6 @@ def test_a_server_that_does_not_tell_sizes_keeps_fewer_entries(redis: Redis, ser
     assert redis.xlen(P0.dead) >= 8
 
 
-def test_what_a_worker_of_an_older_version_buried_is_cut_by_the_next_one_of_ours(redis: Redis) -> None:
-    functions.load(redis)
-    for _ in range(100):
-        redis.fcall("planner_bury_1", 2, P0.outcomes, P0.dead, "planner", "1-1", 100_000, "data", GARBAGE.decode())
-    assert bytes_of(redis, P0.dead) > 6 * MB
-
-    dead_letter(redis, P0.outcomes, 3, b"x", MB)
-
-    assert bytes_of(redis, P0.dead) < MB
-
-
 def test_the_reason_of_a_dead_entry_is_bounded_however_long_its_words_are(redis: Redis) -> None:
     functions.load(redis)
     errors = tuple(FieldError(pointer="/" + "\x01" * 100_000, code="wrong", message="é" * 9000) for _ in range(50))

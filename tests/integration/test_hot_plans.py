@@ -112,7 +112,7 @@ def test_a_pause_of_everything_holds_plans_that_are_known_here(here: Container, 
     plan(here, redis, a_goal(5))
     drain_all(redis, here, 2)
     until = b'{"actor":"ada","reason":"why","command_id":"c-1","until":0}'
-    functions.call(redis, "FCALL", functions.STAND, 1, P0.scopes, 0, "pause all", until)
+    functions.call(redis, "FCALL", functions.PAUSE_SCOPE, 1, P0.scopes, 0, "pause all", until)
 
     drain_all(redis, here, 1)
 

@@ -87,9 +87,9 @@ def test_workers_are_there_for_as_long_as_they_say_so(store: Redis) -> None:
     seconds, _ = store.time()
     store.zadd(keys.WORKERS, {"dead": 1000 * seconds - LEASE_MS - 2000, "of a time to come": 1000 * seconds + 10**7})
 
-    assert owners.attend(store, "a") == {"a"}
-    assert owners.attend(store, "b") == {"a", "b"}
-    assert owners.attend(store, "a", leaves=True) == {"b"}
+    assert owners.register(store, "a") == {"a"}
+    assert owners.register(store, "b") == {"a", "b"}
+    assert owners.register(store, "a", leaves=True) == {"b"}
 
 
 def test_a_worker_that_is_there_tells_its_version_and_an_older_one_does_not(store: Redis) -> None:
@@ -97,10 +97,10 @@ def test_a_worker_that_is_there_tells_its_version_and_an_older_one_does_not(stor
     store.zadd(keys.WORKERS, {"dead": 1000 * seconds - LEASE_MS - 2000, "older": 1000 * seconds})
     ours = version("planner-worker")
 
-    assert owners.attend(store, "a") == {"a", "older"}
+    assert owners.register(store, "a") == {"a", "older"}
     assert owners.workers(store) == [("a", ours), ("older", None)]
     assert 0 < store.pttl(keys.worker_version("a")) <= LEASE_MS
-    owners.attend(store, "a", leaves=True)
+    owners.register(store, "a", leaves=True)
     assert owners.workers(store) == [("older", None)]
     assert not store.exists(keys.worker_version("a"))
 
@@ -108,14 +108,14 @@ def test_a_worker_that_is_there_tells_its_version_and_an_older_one_does_not(stor
 def test_a_worker_of_a_full_server_is_there_without_its_version(store: Redis) -> None:
     store.config_set("maxmemory", 1)
     try:
-        assert owners.attend(store, "a") == {"a"}
+        assert owners.register(store, "a") == {"a"}
         assert owners.workers(store) == [("a", None)]
     finally:
         store.config_set("maxmemory", 0)
 
 
 def test_who_may_not_know_the_workers_is_told_of_none(store: Redis, redis_url: str) -> None:
-    owners.attend(store, "a")
+    owners.register(store, "a")
     with user(store, "controller", redis_url) as url, clients.connect(url) as client:
         assert owners.workers(client) == []
         assert backlog.read(client, 1) == [None]

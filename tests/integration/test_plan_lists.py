@@ -1,9 +1,8 @@
-"""The lists by which plans are found: right after every commit, in pages, and beside workers that know of none."""
+"""The lists by which plans are found: right after every commit, and in pages."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,15 +10,11 @@ import pytest
 from typer.testing import CliRunner
 
 from schemas import codec
-from tasks.plan.hot_plan import HotPlan
 from tasks.plan.lifecycle import PLAN_ENDS
-from tasks.policy import plain_success
 from tests.support.planner import Planner, asking, completed, executing, halted, rejected, retried
 from worker.cli.commands.app import app
-from worker.store import functions, keys, plan_lists, queries
-from worker.store.hot_plans import HotPlans
+from worker.store import keys, plan_lists, queries
 from worker.store.plan_lists import PlanFilter
-from worker.store.plans import PlanStore, Write
 
 P0 = keys.Partition(0)
 MAKERS: tuple[Callable[[Planner], str], ...] = (asking, completed, executing, halted, rejected, retried)
@@ -180,109 +175,6 @@ def test_plans_are_counted_by_state_within_lists_of_which_no_plan_is_in_two(plan
         patch.setattr(plan_lists, "MOST_COUNTED", 3)
         assert counted(["tenant:acme"]) is None
         assert counted(["tenant:initech"]) == {"EXECUTING": 1}
-
-
-@contextmanager
-def older_workers() -> Iterator[None]:
-    """Commit as workers did that knew of no lists."""
-    commit_call = PlanStore.commit_call
-
-    def as_before(self: PlanStore, write: Write, commands_heard: int | str = "") -> tuple[Any, ...]:
-        call = list(commit_call(self, write, commands_heard))
-        call[1] = "planner_commit_2"
-        change = write.changeset
-        behind = len(change.lists) + 5 * len(change.kept) + 2 * bool(change.sum) + 4 * len(change.claims)
-        behind += 2 * len(change.failures) + 2 * bool(change.probe)
-        first = 3 + call[2] + 14 + 15  # of the numbers of lists, memories, sums, claims, failures and probes
-        del call[len(call) - behind :], call[first : first + 6]
-        return tuple(call)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(PlanStore, "commit_call", as_before)
-        patch.setattr(HotPlans, "keep", lambda *_: None)
-        patch.setattr(HotPlan, "take", lambda *_: None)
-        patch.setattr(plain_success, "decide", lambda *_: None)
-        yield
-
-
-def test_what_older_workers_make_and_move_is_found_at_once_and_put_right(planner: Planner) -> None:
-    with older_workers():
-        some_plans(planner)
-    assert "tenant:acme" not in lists(planner)
-    check_filters(planner)
-    assert plan_lists.count_states(planner.client, 1) is None
-
-    sweep(planner)
-    assert lists(planner) == right_lists(planner)
-
-    moved = executing(planner)
-    with older_workers():
-        planner.report("fix-b", moved, touched_files=["etc/passwd"])
-    assert moved in lists(planner)["state:EXECUTING"]
-    check_filters(planner)
-    sweep(planner)
-    assert moved in lists(planner)["state:HALTED"]
-    assert lists(planner) == right_lists(planner)
-
-
-def test_a_server_from_before_there_were_lists_is_listed_page_by_page(
-    planner: Planner, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("worker.store.list_keeper.PAGE", 2)
-    some_plans(planner)
-    for key in planner.client.scan_iter(f"{P0.plans}:*"):
-        planner.client.delete(key)
-    check_filters(planner)
-
-    sweep(planner, 4)
-    assert lists(planner) != right_lists(planner)
-    check_filters(planner)
-    sweep(planner, 2)
-    assert lists(planner) == right_lists(planner)
-    check_filters(planner)
-
-
-def test_what_an_older_worker_forgot_leaves_the_lists(planner: Planner) -> None:
-    gone, kept = halted(planner), halted(planner)
-    planner.client.delete(*P0.plan(gone))
-    planner.client.zrem(P0.plans, gone)
-
-    sweep(planner)
-
-    assert lists(planner)["state:HALTED"] == {kept}
-    assert planner.client.hkeys(P0.listed) == [kept.encode()]
-
-
-def test_plans_of_older_workers_are_listed_though_they_forgot_as_many(planner: Planner) -> None:
-    gone = halted(planner)
-    planner.client.delete(*P0.plan(gone))
-    planner.client.zrem(P0.plans, gone)
-    with older_workers():
-        executing(planner)
-    planner.client.delete(P0.unlisted)  # as of plans from before there were lists
-
-    sweep(planner, 2)
-
-    assert lists(planner) == right_lists(planner)
-
-
-def test_a_plan_that_changed_since_it_was_read_is_not_put_in_its_place(planner: Planner) -> None:
-    plan_id = executing(planner)
-    call = ("FCALL", functions.LIST, 2, P0.plans, P0.plan(plan_id).plan, plan_id)
-
-    assert functions.call(planner.client, *call, 1, "state:READY") == 0
-    assert lists(planner) == right_lists(planner)
-
-
-def test_a_plan_that_cannot_be_read_keeps_no_other_from_its_place(planner: Planner) -> None:
-    broken, other = executing(planner), executing(planner)
-    planner.client.hset(P0.plan(broken).plan, "live", "{")
-    planner.client.zadd(P0.unlisted, {broken: 0, other: 0})
-
-    sweep(planner)
-
-    assert lists(planner)["unreadable"] == {broken}
-    assert not planner.client.exists(P0.unlisted)
 
 
 def test_the_command_lists_what_is_asked_for(planner: Planner, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,11 +49,11 @@ def told(client: Redis) -> list[tuple[str, str]]:
 
 def stands(client: Redis) -> set[str]:
     found: Any = client.hkeys(HOME.scopes)
-    return {name.decode() for name in found} - {"orders"}
+    return {name.decode() for name in found} - {"commands"}
 
 
 def hold(client: Redis, name: str, ms: int) -> None:
-    functions.call(client, "FCALL", functions.HOLD, 1, keys.COMMANDS_LOCK, name, ms)
+    functions.call(client, "FCALL", functions.HOLD_LOCK, 1, keys.COMMANDS_LOCK, name, ms)
 
 
 def test_while_one_worker_obeys_orders_another_leaves_them_unread(client: Redis) -> None:

@@ -22,7 +22,7 @@ from tests.support.scripted import Fleet
 from worker.store import keys
 
 DRAFTING = "planner.decompose"
-REST = "planner.outcomes,planner.upkeep,planner.orders"
+REST = "planner.outcomes,planner.upkeep,planner.commands"
 
 
 FILES = ["src/billing.py", "src/rates.py", "tests/test_billing.py"]

@@ -266,8 +266,8 @@ def test_every_halt_tells_its_values_and_what_led_to_it(rule: str) -> None:
 @pytest.mark.parametrize(
     ("rule", "met", "events"),
     [
-        ("manual", (1, 0, "orders"), [("command.obeyed", "ada", None)]),
-        ("approval_rejected", (1, 0, "orders"), [("command.obeyed", "ada", "a")]),
+        ("manual", (1, 0, "commands"), [("command.obeyed", "ada", None)]),
+        ("approval_rejected", (1, 0, "commands"), [("command.obeyed", "ada", "a")]),
         (
             "approval_deadline",
             ("2027-01-22T08:00:00.000Z", "2027-01-22T08:00:00.000Z", "until"),

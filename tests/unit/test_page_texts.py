@@ -19,7 +19,7 @@ from worker.render.explanation import counted
         ({"value": 2, "limit": 1, "limit_name": "retry_limit"}, "2 failures of the step, the limit is 1"),
         ({"value": "SECURITY", "limit": None, "limit_name": "category"}, ""),
         ({"value": 7, "limit": None}, "7"),
-        ({"value": 1, "limit": 0, "limit_name": "orders"}, ""),
+        ({"value": 1, "limit": 0, "limit_name": "commands"}, ""),
         ({}, ""),
     ],
 )

@@ -73,7 +73,7 @@ def test_every_route_has_its_job() -> None:
         GOALS.task,
         OUTCOMES.task,
         UPKEEP.task,
-        "planner.orders",
+        "planner.commands",
         CALLBACKS.task,
         "planner.webhooks",
     ]
@@ -84,7 +84,7 @@ def test_every_stream_of_a_route_is_watched_and_swept_once() -> None:
     found = watched({route.task for route in ROUTES}, partitions=2)
 
     assert sorted(found) == [
-        ("planner:commands", "planner.orders", "planner.orders", (), ""),
+        ("planner:commands", "planner.commands", "planner.commands", (), ""),
         ("planner:goals", "planner.decompose", "planner.decompose", (), ""),
         ("planner:{0}:commands", "planner.outcomes", "", (0,), "planner:{0}:timers"),
         ("planner:{0}:outbox", "planner.callbacks", "planner.callbacks", (0,), "planner:{0}:callbacks"),

@@ -15,7 +15,7 @@ NOW = 1_800_000_000_000
 
 def stood(*orders: Command, now: int = NOW) -> dict[bytes, bytes]:
     """What is kept of these orders, given one after the other."""
-    records: dict[bytes, bytes] = {b"orders": b"%d" % len(orders)}
+    records: dict[bytes, bytes] = {b"commands": b"%d" % len(orders)}
     for order in orders:
         records |= {name.encode(): raw for name, raw in record(order, now, records).items()}
     return records
@@ -45,7 +45,7 @@ def test_an_order_stands_for_the_plans_of_its_scope_alone(
 
 def test_where_nothing_was_ordered_nothing_stands() -> None:
     assert found({}) is None
-    assert found({b"orders": b"3"}) is None
+    assert found({b"commands": b"3"}) is None
 
 
 def test_what_ends_a_plan_goes_before_what_pauses_it_and_the_widest_first() -> None:
@@ -81,7 +81,7 @@ def test_a_cancel_is_not_forgotten_while_no_worker_runs_and_the_next_one_takes_i
 
     later = record(a_wide_order("cancel", command_id="c-2"), NOW + week, records)
 
-    assert [name.encode() for name in later] == [name for name in records if name != b"orders"]
+    assert [name.encode() for name in later] == [name for name in records if name != b"commands"]
 
 
 def test_an_order_that_is_obeyed_again_from_its_beginning_reaches_no_further() -> None:

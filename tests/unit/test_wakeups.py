@@ -79,7 +79,7 @@ def test_a_broker_is_back_when_this_worker_hears_from_it_and_is_tried_at_once(
     refusal = None
 
     assert one.state(key, 10) is WakeupState.DEAF
-    assert one.send(Key("planner.orders"))
+    assert one.send(Key("planner.commands"))
     assert one.state(key, 10) is WakeupState.DEAF
     assert [record.message for record in caplog.records] == ["broker away"]
     refusal = OperationalError("refused")

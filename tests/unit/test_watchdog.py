@@ -14,7 +14,7 @@ from worker.store.keys import Partition
 LIMIT_S = 60.0
 CLAIM_IDLE_S = 30.0
 OUTCOMES = Partition(0).outcomes
-DRAIN, DECOMPOSE, UPKEEP, OBEY = "planner.outcomes", "planner.decompose", "planner.upkeep", "planner.orders"
+DRAIN, DECOMPOSE, UPKEEP, OBEY = "planner.outcomes", "planner.decompose", "planner.upkeep", "planner.commands"
 
 IDLE = Sight(unread={}, pending={}, at_work=frozenset(), lag_s=0.0)
 WAITING = IDLE._replace(unread={OUTCOMES: b"1-0"})
@@ -131,7 +131,7 @@ def test_a_goal_that_is_worked_on_may_take_its_time(life: Life) -> None:
 
 def test_orders_that_are_obeyed_may_take_their_time(life: Life) -> None:
     assert life.goes_on(1000, ORDERS_OBEYED._replace(unread={keys.COMMANDS: b"1-0"}), OBEY) == ""
-    assert life.goes_on(61, IDLE, OBEY) == "planner.orders does not end"
+    assert life.goes_on(61, IDLE, OBEY) == "planner.commands does not end"
 
 
 def test_a_goal_that_is_worked_on_excuses_nothing_else(life: Life) -> None:

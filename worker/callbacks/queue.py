@@ -1,4 +1,4 @@
-"""The deliveries of one partition in Redis: made of the outbox, lent to who tries them, noted, sent again."""
+"""The deliveries of one partition in Redis: made of the outbox, leased to who tries them, noted, sent again."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Delivery(NamedTuple):
     about: About
     tries: int
     log: list[dict[str, Any]]
-    lent: int = 0  # until when, ms
+    leased: int = 0  # until when, ms
     ended: str = ""
     due: int = 0  # when its next try is, ms
 
@@ -67,9 +67,9 @@ class Queue:
         found: Any = self.client.zrange(self.partition.callbacks, "-inf", now, byscore=True)
         return [name.decode() for name in found]
 
-    def lend(self, endpoint_id: str) -> Delivery | None:
+    def lease(self, endpoint_id: str) -> Delivery | None:
         """Take the delivery that is due first; who does not note in LEASE_S what became of it, loses it."""
-        reply: Any = self._call(functions.LEND, endpoint_id, int(LEASE_S * 1000))
+        reply: Any = self._call(functions.LEASE_CALLBACK, endpoint_id, int(LEASE_S * 1000))
         if reply is None:
             return None
         name, until, about, tries, log = reply
@@ -78,7 +78,7 @@ class Queue:
     def note(self, endpoint_id: str, taken: Delivery, ended: str, wait_s: float) -> bool:
         """Note what became of a try; False where the delivery was another's by then."""
         log = codec.dumps(taken.log[-ATTEMPTS_KEPT:])
-        kept = (endpoint_id, taken.id, taken.lent, int(wait_s * 1000), ended, taken.tries, log)
+        kept = (endpoint_id, taken.id, taken.leased, int(wait_s * 1000), ended, taken.tries, log)
         return bool(self._call(functions.NOTE_TRY, *kept))
 
     def end_all(self, endpoint_id: str, why: str) -> None:
@@ -101,12 +101,14 @@ class Queue:
         callbacks = self.partition.callbacks
         pipeline = self.client.pipeline(transaction=False)
         for name in ids:
-            pipeline.hmget(f"{callbacks}:one:{name}", "about", "tries", "log", "lent", "ended")
+            pipeline.hmget(f"{callbacks}:one:{name}", "about", "tries", "log", "leased", "ended")
             pipeline.zscore(f"{callbacks}:due:{endpoint_id}", name)
         found = pipeline.execute()
         return [
-            Delivery(name, About.decode(about), int(tries), codec.loads(log), int(lent), ended.decode(), int(due or 0))
-            for name, (about, tries, log, lent, ended), due in zip(ids, found[::2], found[1::2], strict=True)
+            Delivery(
+                name, About.decode(about), int(tries), codec.loads(log), int(leased), ended.decode(), int(due or 0)
+            )
+            for name, (about, tries, log, leased, ended), due in zip(ids, found[::2], found[1::2], strict=True)
             if about
         ]
 

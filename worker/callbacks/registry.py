@@ -101,14 +101,14 @@ def describe(endpoint: Endpoint) -> dict[str, Any]:
 
 def describe_delivery(delivery: Delivery) -> dict[str, Any]:
     """Describe a delivery for JSON: what it tells, and what came of its tries."""
-    due = rfc3339(delivery.due) if delivery.due and not delivery.lent else None
+    due = rfc3339(delivery.due) if delivery.due and not delivery.leased else None
     return {
         "webhook_id": delivery.id,
         "type": delivery.about.type,
         "plan_id": delivery.about.plan_id,
         "goal_id": delivery.about.goal_id,
         "at": rfc3339(delivery.about.at),
-        "state": delivery.ended or ("sending" if delivery.lent > time.time() * 1000 else "waiting"),
+        "state": delivery.ended or ("sending" if delivery.leased > time.time() * 1000 else "waiting"),
         "tries": delivery.tries,
         "next_try_at": due if not delivery.ended else None,
         "attempts": delivery.log,

@@ -2,7 +2,7 @@
 
 A task only says that something is due for an endpoint. At most PARALLEL tries of an endpoint and partition are under
 way in a process, so that one that is slow holds up nobody but itself. What a process had in hand when it was killed is
-lent to another one after LEASE_S.
+leased to another one after LEASE_S.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Sender:
 
     def _end(self, place: Place, task: asyncio.Task[None]) -> None:
         self._under_way[place] -= 1
-        if error := task.exception():  # what was lent comes back when its time is over
+        if error := task.exception():  # what was leased comes back when its time is over
             kind = log.warning if isinstance(error, RedisError) else log.error
             kind("callback interrupted", extra={"endpoint": place[1], "error": f"{type(error).__name__}: {error}"})
 
@@ -97,7 +97,7 @@ class Sender:
         if endpoint is None or endpoint.off:
             queue.end_all(endpoint_id, DISABLED)
             return None, None
-        return endpoint, queue.lend(endpoint_id)
+        return endpoint, queue.lease(endpoint_id)
 
     async def _try(self, queue: Queue, endpoint: Endpoint, taken: Delivery) -> None:
         state = await self._in_store(queue.state_of, taken.about.plan_id)

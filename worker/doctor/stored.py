@@ -19,7 +19,7 @@ from worker.store.policies import Policies
 PAGE = 500
 LOOKS = 5
 ENDS = frozenset({PlanState.COMPLETED.value, PlanState.HALTED.value, PlanState.REJECTED.value})
-NO_WAITS = frozenset({"reserved", "spent", "counters", "counts", "times", "orders", "warned", "question"})
+NO_WAITS = frozenset({"reserved", "spent", "counters", "counts", "times", "commands", "warned", "question"})
 
 
 class KeepsChanging(PlannerError):

@@ -69,7 +69,7 @@ class BulkCommands:
             self.inbox.take_over(0)  # whoever had read them has no lock any more
             entries = [*self.inbox.read(after="0"), *self.inbox.read(count=PAGE)]
             done = all(map(self._try, entries))  # the first one that fails keeps those behind it waiting
-            functions.call(self.client, "FCALL", functions.HOLD, 1, keys.COMMANDS_LOCK, self.token, 0)
+            functions.call(self.client, "FCALL", functions.HOLD_LOCK, 1, keys.COMMANDS_LOCK, self.token, 0)
         except LostLock:
             return False
         except FunctionsMissing:
@@ -79,7 +79,7 @@ class BulkCommands:
 
     def _hold(self) -> None:
         """Take or renew the lock; raises LostLock where another worker has it."""
-        call = ("FCALL", functions.HOLD, 1, keys.COMMANDS_LOCK, self.token, LOCK_MS)
+        call = ("FCALL", functions.HOLD_LOCK, 1, keys.COMMANDS_LOCK, self.token, LOCK_MS)
         if not functions.call(self.client, *call):
             raise LostLock
 
@@ -90,7 +90,7 @@ class BulkCommands:
         except (LostLock, FunctionsMissing, NoConnection, TookTooLong):
             raise
         except Exception:
-            log.exception("order failed", extra={"entry": entry.entry_id.decode()})
+            log.exception("command failed", extra={"entry": entry.entry_id.decode()})
             removal = self.inbox.count_failure(entry, keys.COMMANDS_FAILURES, self.max_failures)
             if not removal:
                 return False
@@ -156,7 +156,7 @@ class BulkCommands:
     def _stand(self, part: Partition, lifted: Sequence[str | bytes], kept: Mapping[str, bytes]) -> int:
         """Change what stands in a partition; returns how many records were lifted."""
         pairs = [each for pair in kept.items() for each in pair]
-        call = ("FCALL", functions.STAND, 1, part.scopes, len(lifted), *lifted, *pairs)
+        call = ("FCALL", functions.PAUSE_SCOPE, 1, part.scopes, len(lifted), *lifted, *pairs)
         return int(functions.call(self.client, *call))
 
     def _look_again(self, scope: str, now: int) -> None:
@@ -182,7 +182,7 @@ class BulkCommands:
         said |= {"actor": command.actor, "scope": scope, "reason": reason, "at": rfc3339(now)}
         said |= bulk_commands.named_by(scope)
         data = codec.dumps({name: value for name, value in said.items() if value is not None})
-        log.info("order", extra={"command": command.command.value, "scope": scope, "verdict": what})
+        log.info("command", extra={"command": command.command.value, "scope": scope, "verdict": what})
         call = ("FCALL", functions.ADD, 1, self.partitions[0].events, EVENTS_CAP)
         functions.call(self.client, *call, "type", event_type(f"command.{what}"), "data", data)
 

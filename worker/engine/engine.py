@@ -23,7 +23,6 @@ from worker.store import functions
 from worker.store import keys as names
 from worker.store.event_keeper import EventKeeper
 from worker.store.functions import FunctionsMissing
-from worker.store.list_keeper import ListKeeper
 from worker.store.memory import ServerMemory
 from worker.store.plans import PlanStore, Reconnected, RolledBack
 from worker.store.policies import Policies
@@ -90,7 +89,6 @@ class Engine:
     events_s: int = 3600  # for which events are kept
     breaker_terms: Terms = field(default_factory=Terms)
     pending_look: object = field(default_factory=object, init=False)  # another one once what is pending was read
-    _lists: ListKeeper = field(init=False)
     _events: EventKeeper = field(init=False)
     _breakers: Breakers = field(init=False)
     _reread: bool = field(default=True, init=False)  # what is pending; at first the server has to be compared, too
@@ -100,7 +98,6 @@ class Engine:
 
     def __post_init__(self) -> None:
         client, partition = self.store.client, self.store.partition
-        self._lists = ListKeeper(client, partition)
         self._results = CommitResults(self.store, self.router, self.quota, self._batch)
         self._decisions = Decisions(self.router, self.policies, self._results)
         self._breakers = Breakers(client, partition, self.breaker_terms)
@@ -170,7 +167,6 @@ class Engine:
             raise RolledBack
         if commits.compared_on != connection:  # what is known of the server is from before it was away
             raise Reconnected
-        self._lists.mend()
         self._events.cut()
         self._look_at_breakers()
         end = time.monotonic() + DRAIN_S * share

@@ -313,10 +313,8 @@ class Router:
         """
         del self.waiting[plan_id]
         if work.due:
-            plans, plan = self.partition.plans, self.partition.plan(plan_id).plan
-            self.beside += [("ZREM", self.partition.timers, plan_id), ("ZREM", plans, plan_id)]
-            self.beside.append(("FCALL", functions.LIST, 2, plans, plan, plan_id, ""))
-            self.beside.append(("FCALL", functions.RELEASE_FILES, 1, self.partition.timers, plan_id))
+            places = (self.partition.timers, self.partition.plans, self.partition.plan(plan_id).plan)
+            self.beside.append(("FCALL", functions.FORGET, len(places), *places, plan_id))
         partition = Partition(partition_of(plan_id, self.partitions))
         if partition.number != self.partition.number:
             self._astray += [(entry, partition.outcomes) for entry, _ in work.reports]

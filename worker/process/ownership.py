@@ -104,12 +104,12 @@ class Ownership(threading.Thread):
             self._look(client)
             self._ending.wait(LOOK_S)
         self._take_note(time.monotonic(), owners.hold(client, self.token, dict.fromkeys(self._owners, "give")))
-        owners.attend(client, self.token, leaves=True)
+        owners.register(client, self.token, leaves=True)
 
     def _look(self, client: Redis) -> None:
         began = time.monotonic()
         if began - self._attended >= ATTEND_S:
-            self._workers = owners.attend(client, self.token)
+            self._workers = owners.register(client, self.token)
             self._attended = began
         moves = share(self._owners, self._workers, self.token)
         acts: dict[int, Act] = dict.fromkeys(self._owners, "look")

@@ -12,7 +12,7 @@ from schemas.plan import BreakerView, OverlapView, PlanView
 from tasks.policy.red_checks import DROPPED
 from worker.render.plan import DELIVERED, UNVERIFIED, plain, told_overlaps, told_probe, told_state
 
-HAPPENED = frozenset({"orders", "errors", "category"})  # of these nothing is counted but that there were some
+HAPPENED = frozenset({"commands", "errors", "category"})  # of these nothing is counted but that there were some
 COUNTED = {"wall_clock_s": "seconds", "retry_limit": "failures of the step", "max_attempts": "attempts"}
 
 

@@ -16,72 +16,72 @@ from redis.exceptions import NoPermissionError, ResponseError
 
 from tasks.base.errors import PlannerError
 
-BEGIN = "planner_begin_4"
-COMMIT = "planner_commit_7"
-PLAIN_COMMITS = "planner_commits_3"
-PREFETCH = "planner_prefetch_1"
-LIST = "planner_list_1"
-READ_CLAIMS = "planner_read_claims_2"
-RELEASE_FILES = "planner_release_files_1"
-UPKEEP = "planner_upkeep_1"
-TIDY = "planner_tidy_1"
-ADD = "planner_add_1"
-DEAD_LETTER = "planner_bury_2"
-DROP_DEAD = "planner_unbury_1"
-PUBLISH_COMMAND = "planner_order_1"
-MAKE_GROUP = "planner_group_1"
-COUNT = "planner_count_1"
-REMIND = "planner_remind_1"
-GRANT = "planner_grant_1"
-REFILL = "planner_refill_1"
-TOP_UP = "planner_top_up_1"
-STAND = "planner_stand_1"
-HOLD = "planner_hold_1"
-KNOW = "planner_know_1"
-CLAIM = "planner_claim_1"
-REFUSE = "planner_refuse_1"
-RETRIED = "planner_retried_1"
-SETTLE = "planner_settle_2"
-CONCLUDE = "planner_conclude_1"
-EPOCH = "planner_epoch_1"
-ADD_KEY = "planner_key_add_1"
-ROTATE_KEY = "planner_key_rotate_1"
-TAKE = "planner_take_1"
-WAIT_TURN = "planner_wait_turn_1"
-TAKE_TURNS = "planner_take_turns_1"
-TAKE_OVER = "planner_take_over_1"
-TAKE_WEBHOOK = "planner_webhook_1"
-SEND_COMPLETED = "planner_webhook_send_1"
-POSTPONE = "planner_webhook_postpone_1"
-WAKE_POSTPONED = "planner_webhook_wake_1"
-FAN_OUT = "planner_fan_out_1"
-LEND = "planner_lend_1"
-NOTE_TRY = "planner_note_try_1"
-END_CALLBACKS = "planner_end_callbacks_1"
-CALL_AGAIN = "planner_call_again_1"
-CLAIM_ID = "planner_claim_id_1"
-UNDELIVER = "planner_undeliver_1"
+BEGIN = "planner_begin"
+COMMIT = "planner_commit"
+PLAIN_COMMITS = "planner_commit_plain"
+PREFETCH = "planner_prefetch"
+READ_CLAIMS = "planner_read_claims"
+FORGET = "planner_forget"
+UPKEEP = "planner_upkeep"
+TIDY = "planner_tidy"
+ADD = "planner_add"
+DEAD_LETTER = "planner_dead_letter"
+DROP_DEAD = "planner_drop_dead"
+PUBLISH_COMMAND = "planner_publish_command"
+MAKE_GROUP = "planner_make_group"
+COUNT = "planner_count"
+REMIND = "planner_remind"
+GRANT = "planner_grant"
+REFILL = "planner_refill"
+TOP_UP = "planner_top_up"
+PAUSE_SCOPE = "planner_pause_scope"
+HOLD_LOCK = "planner_hold_lock"
+REMEMBER = "planner_remember"
+CLAIM = "planner_claim_goal"
+REFUSE = "planner_refuse_goal"
+RETRIED = "planner_note_retry"
+SETTLE = "planner_settle_goal"
+CONCLUDE = "planner_conclude_goal"
+EPOCH = "planner_epoch"
+ADD_KEY = "planner_add_key"
+ROTATE_KEY = "planner_rotate_key"
+TAKE = "planner_take_token"
+WAIT_TURN = "planner_wait_turn"
+TAKE_TURNS = "planner_take_turns"
+TAKE_OVER = "planner_take_over"
+TAKE_WEBHOOK = "planner_take_webhook"
+SEND_COMPLETED = "planner_send_webhook"
+POSTPONE = "planner_postpone_webhook"
+WAKE_POSTPONED = "planner_wake_webhooks"
+FAN_OUT = "planner_fan_out"
+LEASE_CALLBACK = "planner_lease_callback"
+NOTE_TRY = "planner_note_try"
+END_CALLBACKS = "planner_end_callbacks"
+CALL_AGAIN = "planner_call_again"
+CLAIM_ID = "planner_claim_id"
+UNDELIVER = "planner_undeliver"
 HEARTBEAT = "planner_heartbeat"
-CHANGE_BREAKER = "planner_breaker_1"
-ATTEND = "planner_attend_1"
-OWN = "planner_own_1"
+CHANGE_BREAKER = "planner_change_breaker"
+REGISTER = "planner_register"
+OWN = "planner_own"
+# None has a name that a library of before 0.1.0 had: a server with those is refused (deployment.py).
 LIBRARIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "planner_1": (
+        "planner_plans": (
             *("clock", "shared", "lists", "sums", "claims_text", "file_claims", "failures", "begin"),
-            *("prefetch", "commit", "older_commits", "plain_commits", "breaker", "upkeep"),
+            *("prefetch", "commit", "plain_commits", "breaker", "upkeep"),
         ),
-        "planner_aside_1": ("aside", "turns"),
-        "planner_webhooks_1": ("webhooks",),
-        "planner_callbacks_1": ("clock", "callbacks"),
-        "planner_consumers": ("consumers",),
-        "planner_heartbeat": ("heartbeat",),
-        "planner_keys": ("api_keys",),
-        "planner_claims": ("claims",),
-        "planner_owners": ("clock", "owners"),
+        "planner_records": ("records", "turns"),
+        "planner_webhook_jobs": ("webhooks",),
+        "planner_outbox": ("clock", "callbacks"),
+        "planner_groups": ("consumers",),
+        "planner_leases": ("heartbeat",),
+        "planner_api_keys": ("api_keys",),
+        "planner_handouts": ("claims",),
+        "planner_partitions": ("clock", "owners"),
     }
 )
-VERSION = 34  # of their text; to be raised with every change of it
+VERSION = 1  # of their text; to be raised with every change of it
 MISSING = "Function not found"
 
 

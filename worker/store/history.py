@@ -150,7 +150,7 @@ def find_command(client: Redis, k: PlanKeys, command_id: str) -> tuple[dict[str,
     None where the plan was given none of this id lately. Lines of older workers do not tell refusals.
     """
     raw: Any = client.hget(k.plan, "live")
-    if raw is None or command_id not in codec.loads(raw).get("orders", ()):
+    if raw is None or command_id not in codec.loads(raw).get("commands", ()):
         return None
     wanted = command_id.encode()
     for last in range(-1, -(10**9), -LOG_PAGE):

@@ -152,7 +152,6 @@ class Partition:
         self.timers = self.tag + "timers"  # every clock of the partition by its due time
         self.plans = self.tag + "plans"  # every plan of the partition by its creation time
         self.callbacks = self.stream(streams.CALLBACKS)  # endpoint -> when its next delivery is due
-        self.unlisted = self.plans + ":unlisted"  # plans whose lists are to be put right
         # strings
         self.owner = self.tag + "owner"  # the worker that drains this partition; see lua/owners.lua
         self.outbox_open = self.outbox + ":open"  # there where there is an endpoint; commits put nothing there without

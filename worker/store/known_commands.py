@@ -37,7 +37,7 @@ def is_same(client: Redis, command: Command) -> bool | None:
 def keep(client: Redis, command: Command) -> None:
     """Keep that a command was obeyed, or refused."""
     value = f"{command.command.value} {_digest(command)}"
-    functions.call(client, "FCALL", functions.KNOW, 1, _key(command), value, KNOWN_S)
+    functions.call(client, "FCALL", functions.REMEMBER, 1, _key(command), value, KNOWN_S)
 
 
 def _key(command: Command) -> str:

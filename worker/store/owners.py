@@ -31,13 +31,13 @@ class WorkerThere(NamedTuple):
     version: str | None
 
 
-def attend(client: Redis, token: str, *, leaves: bool = False) -> frozenset[str]:
+def register(client: Redis, token: str, *, leaves: bool = False) -> frozenset[str]:
     """Note that the worker `token` is there, and its version, or that it leaves.
 
     Returns all workers that are there.
     """
     with _whole(client):
-        found = functions.call(client, "FCALL", functions.ATTEND, 1, WORKERS, token, LEASE_MS, int(leaves))
+        found = functions.call(client, "FCALL", functions.REGISTER, 1, WORKERS, token, LEASE_MS, int(leaves))
     if leaves:
         client.delete(worker_version(token))
     else:

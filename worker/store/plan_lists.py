@@ -1,7 +1,6 @@
 """Which plans somebody asks for: read from the smallest list that has them all, the newest first.
 
-What stands in a list only says where to look: whether a plan fits is read from the plan. Where a partition's lists lack
-plans of older workers (list_keeper.py puts that right), its list of all plans is read in their place.
+What stands in a list only says where to look: whether a plan fits is read from the plan.
 """
 
 from __future__ import annotations
@@ -138,32 +137,16 @@ def _home(begin: str, partitions: int) -> range:
 
 
 def _smallest(client: Redis, parts: list[Partition], names: list[str]) -> list[str]:
-    """Choose for each partition the list to read: the shortest of `names`; all plans where its lists lack some."""
+    """Choose for each partition the list to read: the shortest of `names`, all plans where there are none."""
     if not names:
         return [part.plans for part in parts]
     pipeline = client.pipeline(transaction=False)
     for part in parts:
-        _ask_whole(pipeline, part)
         for name in names:
             pipeline.zcard(part.list_of(name))
-    replies, size = pipeline.execute(), 3 + len(names)
-    chosen = []
-    for number, part in enumerate(parts):
-        found = replies[size * number : size * (number + 1)]
-        lengths = dict(zip(names, found[3:], strict=True))
-        chosen.append(part.list_of(min(names, key=lengths.__getitem__)) if _is_whole(*found[:3]) else part.plans)
-    return chosen
-
-
-def _ask_whole(pipeline: Any, part: Partition) -> None:
-    pipeline.zcard(part.plans)
-    pipeline.hlen(part.listed)
-    pipeline.zcard(part.unlisted)
-
-
-def _is_whole(plans: int, listed: int, unlisted: int) -> bool:
-    """Whether every plan of a partition is in the lists where it belongs."""
-    return listed >= plans and not unlisted
+    replies = iter(pipeline.execute())
+    lengths = [dict(zip(names, replies, strict=False)) for _ in parts]
+    return [part.list_of(min(names, key=found.__getitem__)) for part, found in zip(parts, lengths, strict=True)]
 
 
 def _places(client: Redis, key: str, since: int, below: Place | None) -> Iterator[Place]:
@@ -195,12 +178,11 @@ def _places(client: Redis, key: str, since: int, below: Place | None) -> Iterato
 def count_states(client: Redis, partitions: int, among: Sequence[Sequence[str]] = ((),)) -> dict[str, int] | None:
     """Count the plans in each state, of those that are in all lists of one of `among`, no plan in two of these.
 
-    None while the lists lack plans of older workers, and where they are too long to be counted in one go.
+    None where the lists are too long to be counted in one go.
     """
     parts = [Partition(number) for number in range(partitions)]
     pipeline = client.pipeline(transaction=False)
     for part in parts:
-        _ask_whole(pipeline, part)
         for state in PlanState:
             pipeline.zcard(part.list_of(lists.of_state(state)))
         for name in {name for names in among for name in names}:
@@ -208,11 +190,9 @@ def count_states(client: Redis, partitions: int, among: Sequence[Sequence[str]] 
     replies = pipeline.execute()
     size = len(replies) // partitions
     rows = [replies[start : start + size] for start in range(0, len(replies), size)]
-    if not all(_is_whole(*row[:3]) for row in rows):
-        return None
-    known = [dict(zip(PlanState, row[3:], strict=False)) for row in rows]
+    known = [dict(zip(PlanState, row, strict=False)) for row in rows]
     if any(among):
-        if any(count > MOST_COUNTED for row in rows for count in row[3 + len(PlanState) :]):
+        if any(count > MOST_COUNTED for row in rows for count in row[len(PlanState) :]):
             return None
         known = _count_common(client, parts, known, among)
     sums = {state.value: sum(row[state] for row in known) for state in PlanState}

@@ -189,7 +189,7 @@ class PlanTalk(functions.Talk):
         if self._scopes is None:
             (found,) = self.receive(1)
             records = dict(each(found, 2))
-            self._commands_heard = self._hot.heard = int(records.pop(b"orders", 0))
+            self._commands_heard = self._hot.heard = int(records.pop(b"commands", 0))
             self._scopes = self._hot.scopes = records
         begun: list[Begun] = []
         replies = iter(self.receive(len(asks) + sum(1 for ask in asks if ask.claims)))

@@ -268,9 +268,9 @@ def test_what_a_worker_had_in_hand_when_it_was_killed_is_sent_by_another(
     completed(calls)
     without_keys = calls.here.settings.model_copy(update={"secret_file": None})
     sender.deliver(calls.queue, without_keys)  # makes deliveries and sends none
-    taken = calls.queue.lend(endpoint)
+    taken = calls.queue.lease(endpoint)
     assert taken is not None
-    assert calls.queue.lend(endpoint) is None
+    assert calls.queue.lease(endpoint) is None
 
     calls.until(lambda: calls.states(endpoint) == ["delivered"])
 

@@ -99,7 +99,7 @@ def test_what_was_to_be_told_outlives_a_kill_of_the_server_and_of_all_workers(
     with Server(tmp_path / "server") as server:
         monkeypatch.setenv("PLANNER_REDIS_URL", server.url)
         log = tmp_path / "worker.log"
-        deaf = launch.command(faults.HASTE, queues="planner.decompose,planner.outcomes,planner.upkeep,planner.orders")
+        deaf = launch.command(faults.HASTE, queues="planner.decompose,planner.outcomes,planner.upkeep,planner.commands")
         first = faults.spawn(deaf, server.url, log, **environment(keys))
         with server.client() as redis:
             wait_until(lambda: faults.consumes(RunningWorker(server.url, redis, first, log)), 60, "consumes")

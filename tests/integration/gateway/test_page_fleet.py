@@ -64,7 +64,7 @@ def test_queues_controllers_budgets_and_workers_are_told(
     plan_id = planner.submit()
     planner.submit(queue="gpu", tenant="acme")
     claim(gateway, "default", host=HOSTILE, version="1.2", done=7, failed=[HOSTILE])
-    owners.attend(gateway.redis, "host-a:1:x")
+    owners.register(gateway.redis, "host-a:1:x")
     owners.hold(gateway.redis, "host-a:1:x", {0: "take"})
 
     said = fleet(gateway, Right.VIEWER).text
@@ -84,8 +84,8 @@ def test_each_partition_is_told_with_its_owner_and_what_waits_there_and_each_wor
 ) -> None:
     functions.load(redis)
     with running_gateway(redis_url, partitions=4) as gateway:
-        owners.attend(redis, "host-1-a")  # it counts for as long as a lease, which a gateway may take to start
-        owners.attend(redis, "host-2-b")
+        owners.register(redis, "host-1-a")  # it counts for as long as a lease, which a gateway may take to start
+        owners.register(redis, "host-2-b")
         owners.hold(redis, "host-1-a", {0: "take", 2: "take"})
         owners.hold(redis, "older-3-c", {3: "take"})
         seconds, _ = redis.time()

@@ -61,6 +61,6 @@ local function take(keys, args)
   return wait
 end
 
-redis.register_function('planner_key_add_1', add_key)
-redis.register_function{function_name = 'planner_key_rotate_1', callback = rotate_key, flags = {'allow-oom'}}
-redis.register_function{function_name = 'planner_take_1', callback = take, flags = {'allow-oom'}}
+redis.register_function('planner_add_key', add_key)
+redis.register_function{function_name = 'planner_rotate_key', callback = rotate_key, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_take_token', callback = take, flags = {'allow-oom'}}

@@ -1,7 +1,5 @@
 local HOT = {'version', 'state', 'head', 'live', 'strategy_state', 'quota', 'lock'}
 local QUOTA, LOCK = 6, 7 -- places in HOT
-local LEASES = 13        -- place in the reply
-local TEXTS = 15
 local WINDOW = 64       -- dependents a window, as tasks/plan/snapshot.py has it
 local MAX_WINDOWED = 96 -- dependents read in one begin: as many as one commit may change
 local TODO_PAGE = 8
@@ -152,29 +150,4 @@ local function begin(keys, args)
   return {now, 'ok', hot, names, specs, records, windows, flying, queue, page, items, length, leases, grants, texts}
 end
 
--- The layout before plans were read whole, and before steps had texts beside them.
-local function begin_3(keys, args)
-  table.insert(args, FIRST_NAME - 1, '0')
-  local reply = begin(keys, args)
-  reply[TEXTS] = nil
-  return reply
-end
-
--- The layout before leases told what the controller had asked for.
-local function begin_2(keys, args)
-  local reply = begin_3(keys, args)
-  for _, lease in ipairs(reply[LEASES] or {}) do lease[5] = nil end
-  return reply
-end
-
--- The layout before leases had the controller's name.
-local function begin_1(keys, args)
-  local reply = begin_2(keys, args)
-  for _, lease in ipairs(reply[LEASES] or {}) do lease[4] = nil end
-  return reply
-end
-
-redis.register_function{function_name = 'planner_begin_1', callback = begin_1, flags = {'allow-oom'}}
-redis.register_function{function_name = 'planner_begin_2', callback = begin_2, flags = {'allow-oom'}}
-redis.register_function{function_name = 'planner_begin_3', callback = begin_3, flags = {'allow-oom'}}
-redis.register_function{function_name = 'planner_begin_4', callback = begin, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_begin', callback = begin, flags = {'allow-oom'}}

@@ -14,7 +14,7 @@ local function change_breaker(keys, args)
   end
   if args[5] ~= '-' then
     if args[5] ~= '' then redis.call('HSET', keys[1], args[4], args[5]) else redis.call('HDEL', keys[1], args[4]) end
-    redis.call('HINCRBY', keys[1], 'orders', 1)
+    redis.call('HINCRBY', keys[1], 'commands', 1)
   end
   local was = string.match(args[6], '^was (%S*)$')
   if not was then
@@ -36,4 +36,4 @@ local function change_breaker(keys, args)
   return 1
 end
 
-redis.register_function{function_name = 'planner_breaker_1', callback = change_breaker, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_change_breaker', callback = change_breaker, flags = {'allow-oom'}}

@@ -6,7 +6,7 @@
 -- planner:{p}:callbacks:due:<endpoint> zset    <delivery> -> when its next try is due, or until when a worker has it
 -- planner:{p}:callbacks:of:<endpoint>  zset    <delivery> -> when it was made, the newest MOST_SHOWN
 -- planner:{p}:callbacks:one:<delivery> hash    about (JSON), tries, log (JSON), ended ('' while it is under way),
---                                              lent (until when a worker has it)
+--                                              leased (until when a worker has it)
 
 local MOST_SHOWN = 1000
 local MOST_ENDED = 1000   -- deliveries of an endpoint that are ended by one call
@@ -41,7 +41,7 @@ local function fan_out(keys, args)
   local now = now_ms()
   for i = 3, #args, 4 do
     local endpoint, id, one, of = args[i], args[i + 1], keys[2] .. ':one:' .. args[i + 1], keys[2] .. ':of:' .. args[i]
-    redis.call('HSET', one, 'about', args[i + 2], 'tries', 0, 'log', '[]', 'ended', args[i + 3], 'lent', 0)
+    redis.call('HSET', one, 'about', args[i + 2], 'tries', 0, 'log', '[]', 'ended', args[i + 3], 'leased', 0)
     redis.call('EXPIRE', one, args[2])
     redis.call('ZADD', of, ms(now), id)
     forget_oldest(keys[2], of)
@@ -54,10 +54,10 @@ local function fan_out(keys, args)
   return 1
 end
 
--- KEYS 1 callbacks | ARGV 1 endpoint, 2 ms for which it is lent
--- Lends the delivery of an endpoint that is due first: who does not say in time what became of it loses it to others.
+-- KEYS 1 callbacks | ARGV 1 endpoint, 2 ms for which it is leased
+-- Leases the delivery of an endpoint that is due first: who does not say in time what became of it loses it to others.
 -- Returns {delivery, until, about, tries, log}, or nothing
-local function lend(keys, args)
+local function lease(keys, args)
   local due, now = keys[1] .. ':due:' .. args[1], now_ms()
   local found
   repeat
@@ -68,7 +68,7 @@ local function lend(keys, args)
     if h[1] then
       local till = ms(now + args[2])
       redis.call('ZADD', due, till, id)
-      redis.call('HSET', one, 'lent', till)
+      redis.call('HSET', one, 'leased', till)
       found = {id, till, h[1], h[2], h[3]}
     else
       redis.call('ZREM', due, id) -- it was too old
@@ -78,13 +78,13 @@ local function lend(keys, args)
   return found
 end
 
--- KEYS 1 callbacks | ARGV 1 endpoint, 2 delivery, 3 until when it was lent, 4 ms until its next try, 5 why it has ended
--- ('' if not), 6 tries, 7 log. Returns 1, or 0 where it was lent to another meanwhile, or ended
+-- KEYS 1 callbacks | ARGV 1 endpoint, 2 delivery, 3 until when it was leased, 4 ms until its next try, 5 why it has ended
+-- ('' if not), 6 tries, 7 log. Returns 1, or 0 where it was leased to another meanwhile, or ended
 local function note(keys, args)
   local due, one = keys[1] .. ':due:' .. args[1], keys[1] .. ':one:' .. args[2]
   if tonumber(redis.call('ZSCORE', due, args[2]) or 0) ~= tonumber(args[3]) then return 0 end
   if redis.call('EXISTS', one) == 1 then
-    redis.call('HSET', one, 'tries', args[6], 'log', args[7], 'ended', args[5], 'lent', 0)
+    redis.call('HSET', one, 'tries', args[6], 'log', args[7], 'ended', args[5], 'leased', 0)
   end
   if args[5] == '' then
     redis.call('ZADD', due, ms(now_ms() + args[4]), args[2])
@@ -102,7 +102,7 @@ local function finish(keys, args)
   local ids = redis.call('ZRANGE', due, 0, MOST_ENDED - 1)
   for _, id in ipairs(ids) do
     local one = keys[1] .. ':one:' .. id
-    if redis.call('EXISTS', one) == 1 then redis.call('HSET', one, 'ended', args[2], 'lent', 0) end
+    if redis.call('EXISTS', one) == 1 then redis.call('HSET', one, 'ended', args[2], 'leased', 0) end
     redis.call('ZREM', due, id)
   end
   set_next(keys[1], args[1])
@@ -115,8 +115,8 @@ local function again(keys, args)
   local due, now, count = keys[1] .. ':due:' .. args[1], now_ms(), 0
   for i = 3, #args do
     local one = keys[1] .. ':one:' .. args[i]
-    local lent = redis.call('HGET', one, 'lent')
-    if lent and tonumber(lent) <= now then
+    local leased = redis.call('HGET', one, 'leased')
+    if leased and tonumber(leased) <= now then
       redis.call('HSET', one, 'tries', 0, 'ended', '')
       redis.call('EXPIRE', one, args[2])
       redis.call('EXPIRE', keys[1] .. ':of:' .. args[1], args[2])
@@ -128,8 +128,8 @@ local function again(keys, args)
   return count
 end
 
-redis.register_function{function_name = 'planner_fan_out_1', callback = fan_out, flags = {'allow-oom'}}
-redis.register_function{function_name = 'planner_lend_1', callback = lend, flags = {'allow-oom'}}
-redis.register_function{function_name = 'planner_note_try_1', callback = note, flags = {'allow-oom'}}
-redis.register_function{function_name = 'planner_end_callbacks_1', callback = finish, flags = {'allow-oom'}}
-redis.register_function{function_name = 'planner_call_again_1', callback = again, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_fan_out', callback = fan_out, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_lease_callback', callback = lease, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_note_try', callback = note, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_end_callbacks', callback = finish, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_call_again', callback = again, flags = {'allow-oom'}}

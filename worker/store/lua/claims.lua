@@ -29,5 +29,5 @@ local function undeliver(keys, args)
   return 1
 end
 
-redis.register_function{function_name = 'planner_claim_id_1', callback = claim_id, flags = {'allow-oom'}}
-redis.register_function{function_name = 'planner_undeliver_1', callback = undeliver, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_claim_id', callback = claim_id, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_undeliver', callback = undeliver, flags = {'allow-oom'}}

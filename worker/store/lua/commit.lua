@@ -5,10 +5,10 @@
 --      9 when the plan's timer runs out ('' to leave it, 0 for never),
 --      10 the field that counts the commits, 11 the highest number that this worker knows of,
 --      12 how many specs a queue takes, 13 the plan's tenant where it begins or ends,
---      14 how many orders this partition had heard of when it was decided ('' if that does not matter),
+--      14 how many commands this partition had heard of when it was decided ('' if that does not matter),
 --      15.. the number of entries of each section of SECTIONS, then the sections
 -- The lists of plans that it changes are no arguments: see lists.lua.
--- Returns the commit's number (from commit_4 on with the entries of the specs), 'ok' where only entries were
+-- Returns the commit's number, with the entries of the specs where there are any ({number, entry, ...}), 'ok' where only entries were
 -- acknowledged, 'stale' (another worker changed first what this rests on), 'claimed' (the same of claims on files),
 -- 'gone', 'rolled back' (the data are older than this worker knows them), 'full <queue>', or an
 -- error; with any but the first two nothing was written
@@ -143,7 +143,7 @@ local function refusal(keys, args, first, today)
     if number_of(renewed) ~= tonumber(args[i + 1]) then return 'stale' end
   end
   if args[4] ~= '1' then return nil end
-  if args[14] ~= '' and (redis.call('HGET', keys[14], 'orders') or '0') ~= args[14] then return 'stale' end
+  if args[14] ~= '' and (redis.call('HGET', keys[14], 'commands') or '0') ~= args[14] then return 'stale' end
   if is_short(keys, args, first, today) then return 'stale' end
   for i = first[15], first[16] - 1, 4 do
     if args[i + 2] ~= '' and (redis.call('HGET', args[i], args[i + 1]) or '0') ~= args[i + 2] then
@@ -344,14 +344,8 @@ local function commit(keys, args)
   if first[18] < first[19] then add_to_sums(keys[9], args[5], args[first[18]], args[first[18] + 1]) end
   for i = first[20], first[21] - 1, 2 do count_failure(keys[9], args[5], args[i], args[i + 1]) end
   if first[21] < first[22] then note_probe(keys[9], args[5], args[first[21]], args[first[21] + 1]) end
-  return number, entries
-end
-
--- The newest layout: where specs were added, {number, entry, ...} in their order.
-local function commit_7(keys, args)
-  local number, entries = commit(keys, args)
-  if entries and #entries > 0 then return {number, unpack(entries)} end
+  if #entries > 0 then return {number, unpack(entries)} end
   return number
 end
 
-redis.register_function{function_name = 'planner_commit_7', callback = commit_7, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_commit', callback = commit, flags = {'allow-oom'}}

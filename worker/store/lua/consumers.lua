@@ -21,4 +21,4 @@ local function tidy(keys, args)
   return gone
 end
 
-redis.register_function{function_name = 'planner_tidy_1', callback = tidy, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_tidy', callback = tidy, flags = {'allow-oom'}}

@@ -1,7 +1,7 @@
 -- Which plans claim which files of a repository, and who waits for whom: see tasks/plan/file_claims.py. The keys are no
 -- arguments where few plans need them; they lie beside the timers:
--- planner:{p}:claims              hash    <plan> -> the name of its repository's claims, a tab behind it, and its files, a
---                                         line each, a tab before one that it waits for; older versions wrote no tabs
+-- planner:{p}:claims              hash    <plan> -> the name of its repository's claims, and its files, a line each, a tab
+--                                         before one that it waits for
 -- planner:{p}:claims:<repository> hash    <file> -> the claims on it (claims_text.lua); '' -> how often it changed who
 --                                         waits for whom
 local FILES_AT_ONCE = 2000 -- arguments of one command
@@ -32,21 +32,10 @@ local function files_of(claims, id)
   return key, files, waits
 end
 
--- The files that a plan waits for, in the order in which it claimed them. Where an older version wrote which it claims, they
--- are looked for among these.
+-- The files that a plan waits for, in the order in which it claimed them.
 local function waits_of(claims, id)
-  local known, found = redis.call('HGET', claims, id), {}
-  if known and string.find(known, '^%S+\t') then
-    for file in string.gmatch(known, '\n\t([^\n]+)') do found[#found + 1] = file end
-    return found
-  end
-  local key, files = files_of(claims, id)
-  for from = 1, #files, FILES_AT_ONCE do
-    local upto = math.min(from + FILES_AT_ONCE - 1, #files)
-    for n, value in ipairs(redis.call('HMGET', key, unpack(files, from, upto))) do
-      if value and string.find(value, WAITS .. id, 1, true) then found[#found + 1] = files[from + n - 1] end
-    end
-  end
+  local found = {}
+  for file in string.gmatch(redis.call('HGET', claims, id) or '', '\n\t([^\n]+)') do found[#found + 1] = file end
   return found
 end
 
@@ -113,8 +102,6 @@ local function claim_files(timers, id, now, args, from, upto)
     local key, file, claim, value, ends = args[i], args[i + 1], args[i + 3], nil, nil
     if args[i + 4] == WHOLE then
       value = claim
-      local from, upto = claim_of(value, id)
-      if from then claim, ends = string.sub(value, from, upto), upto end
     else
       value, ends = put_claim(written[file] or args[i + 2], id, claim, args[i + 4], known[file])
     end
@@ -134,12 +121,15 @@ local function claim_files(timers, id, now, args, from, upto)
     if waits[file] then files[n] = '\t' .. file end
   end
   local name = string.sub(args[from], #claims + 2)
-  redis.call('HSET', claims, id, name .. '\t\n' .. table.concat(files, '\n'))
+  redis.call('HSET', claims, id, name .. '\n' .. table.concat(files, '\n'))
 end
 
--- Reads claims for a plan: those on the files named, and on its own; of these `is_short` leaves out what it does not wait
--- for. Gives back what plans have left that are not there any more, as far as it meets them: who waits meets the one before.
-local function read_claims(keys, args, is_short)
+-- KEYS 1 timers, 2 the repository's claims | ARGV 1 plan id ('' for one that is yet to be), 2 1 to read on from each plan
+-- that claims a file to all that this plan waits for, else 0, 3.. files
+-- Returns {{file, claims, mark, ...}, {plan, files, ...}}: the claims on the files named, and on those that the plan waits
+-- for, shortened unless that is read on; and what each plan that was met waits for.
+-- Gives back what plans have left that are not there any more, as far as it meets them: who waits meets the one before
+local function read_claims(keys, args)
   local timers, key, me, deep = keys[1], keys[2], args[1], args[2] == '1'
   local claims, prefix = claims_beside(timers), string.sub(timers, 1, -7)
   local files, plans, seen, alive, looked, queue = {}, {}, {}, {}, {}, {}
@@ -164,10 +154,7 @@ local function read_claims(keys, args, is_short)
     end
     return gone
   end
-  if me ~= '' then
-    local _, own = files_of(claims, me)
-    add_plan(me, is_short and waits_of(claims, me) or own)
-  end
+  if me ~= '' then add_plan(me, waits_of(claims, me)) end
   local at = 1
   while at <= #queue do
     local file = queue[at]
@@ -176,11 +163,11 @@ local function read_claims(keys, args, is_short)
       local value, told
       repeat
         value = redis.call('HGET', key, file) or ''
-        told = (is_short and not deep) and shorten(value, me, at <= asked and SHOWN or 0) or value
+        told = deep and value or shorten(value, me, at <= asked and SHOWN or 0)
       until not release_gone(told)
       if value ~= '' then
-        files[#files + 1], files[#files + 2] = file, told
-        if is_short then files[#files + 1] = mark_of(value) end
+        local n = #files
+        files[n + 1], files[n + 2], files[n + 3] = file, told, mark_of(value)
       end
       for id in string.gmatch(deep and value or '', '[^%s?]+') do
         if not looked[id] then add_plan(id, waits_of(claims, id)) end
@@ -190,26 +177,23 @@ local function read_claims(keys, args, is_short)
   end
   local count = deep and redis.call('HGET', key, '')
   if count then
-    files[#files + 1], files[#files + 2] = '', count
-    if is_short then files[#files + 1] = count end
+    local n = #files
+    files[n + 1], files[n + 2], files[n + 3] = '', count, count
   end
   return {files, plans}
 end
 
--- KEYS 1 timers, 2 the repository's claims | ARGV 1 plan id ('' for one that is yet to be), 2 1 to read on from each plan
--- that claims a file to all that this plan waits for, else 0, 3.. files
--- Returns {{file, claims, mark, ...}, {plan, files, ...}}: the claims on the files named, and on those that the plan waits
--- for, shortened unless that is read on; and what each plan that was met waits for
-local function read_claims_2(keys, args) return read_claims(keys, args, true) end
-
--- The same before claims were shortened: {{file, claims, ...}, {plan, files, ...}} with all files of the plan itself
-local function read_claims_1(keys, args) return read_claims(keys, args, false) end
-
--- KEYS 1 timers | ARGV 1 plan id. Returns how many files a plan gives back that is not there any more
-local function release(keys, args)
-  return release_files(keys[1], args[1], now_ms())
+-- KEYS 1 timers, 2 plans, 3 plan | ARGV 1 plan id
+-- Forgets a plan whose keys have gone: its lists, its claims, its timer. Returns 1, or 0 where it is there
+local function forget(keys, args)
+  local id = args[1]
+  if redis.call('HEXISTS', keys[3], 'version') == 1 then return 0 end
+  redis.call('ZREM', keys[2], id)
+  put_into_lists(keys[2], id, {})
+  release_files(keys[1], id, now_ms())
+  redis.call('ZREM', keys[1], id)
+  return 1
 end
 
-redis.register_function{function_name = 'planner_read_claims_1', callback = read_claims_1, flags = {'allow-oom'}}
-redis.register_function{function_name = 'planner_read_claims_2', callback = read_claims_2, flags = {'allow-oom'}}
-redis.register_function{function_name = 'planner_release_files_1', callback = release, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_read_claims', callback = read_claims, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_forget', callback = forget, flags = {'allow-oom'}}

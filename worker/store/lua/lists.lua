@@ -19,14 +19,3 @@ local function put_into_lists(plans, plan, names)
     redis.call('HDEL', listed, plan)
   end
 end
-
--- KEYS 1 plans, 2 plan | ARGV 1 plan id, 2 the version at which it was read ('' for one that is gone), 3.. its lists
--- Returns 1, or 0 where the plan has changed meanwhile
-local function list(keys, args)
-  if (redis.call('HGET', keys[2], 'version') or '') ~= args[2] then return 0 end
-  put_into_lists(keys[1], args[1], {unpack(args, 3)})
-  redis.call('ZREM', keys[1] .. ':unlisted', args[1])
-  return 1
-end
-
-redis.register_function{function_name = 'planner_list_1', callback = list, flags = {'allow-oom'}}

@@ -5,7 +5,7 @@ local FRESH = 1000 -- ms for which a lease is not renewed: every look would be a
 
 -- KEYS 1 workers | ARGV 1 token of a worker, 2 ms for which it counts as there, 3 1 where it leaves, else 0
 -- Returns {token, ...} of the workers that are there
-local function attend(keys, args)
+local function register(keys, args)
   local now = now_ms()
   redis.call('ZREMRANGEBYSCORE', keys[1], '-inf', string.format('(%.0f', now - args[2]))
   redis.call('ZREMRANGEBYSCORE', keys[1], string.format('(%.0f', now), '+inf') -- from before the clock was set back
@@ -36,5 +36,5 @@ local function own(keys, args)
   return holder or ''
 end
 
-redis.register_function{function_name = 'planner_attend_1', callback = attend, flags = {'allow-oom'}}
-redis.register_function{function_name = 'planner_own_1', callback = own, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_register', callback = register, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_own', callback = own, flags = {'allow-oom'}}

@@ -2,7 +2,7 @@
 -- Several of one plan rest each on the one before: where one is refused, so are those after it. They have to be in one call.
 -- The keys of a plan are no arguments: each is made of what those that are given begin with.
 -- KEYS 1 commits, 2 outcomes, 3 events, 4 timers, 5 scopes, 6 plans, 7 tenants
--- ARGV 1 the field that counts the commits, 2 the highest number that this worker knows of, 3 how many orders this
+-- ARGV 1 the field that counts the commits, 2 the highest number that this worker knows of, 3 how many commands this
 --      partition had heard of, 4 cap of the events, 5 how many specs a queue takes, 6 seconds until the keys of
 --      an ended plan go, then for each plan:
 --      '<plan id> <expected version> <now> <outcome entry> <done step> <its queue> <its spec entry> <starts> <statuses>
@@ -12,7 +12,7 @@
 --      that is no longer: step; of a plan that is completed: tenant, event, its lists, spaced, its series and its figures
 --      (see sums.lua)
 -- Returns {now, {result, ...}}: of each plan its number with the entries of its specs, spaced; else a word as
---      planner_commit_5 has it, or 'error <text>'. Of a plan with such a word nothing was written
+--      planner_commit has it, or 'error <text>'. Of a plan with such a word nothing was written
 local PLAIN_ITEM = 7 -- place of the first plan in ARGV
 local OF_PLAN, OF_START, OF_END = 5, 5, 5
 local PLAN = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%d+) (%d+) (%d+) (%d+) (%S+)$'
@@ -32,7 +32,7 @@ local function remove_entries(group, streams)
   end
 end
 
-local function read_plan(args, at, of_end)
+local function read_plan(args, at)
   local p, starts, statuses, added, removed = {first = at + OF_PLAN}
   p.id, p.version, p.now, p.told, p.step, p.queue, p.entry, starts, statuses, added, removed, p.wake =
     string.match(args[at], PLAN)
@@ -40,7 +40,7 @@ local function read_plan(args, at, of_end)
   p.live, p.log, p.status, p.event = args[at + 1], args[at + 2], args[at + 3], args[at + 4]
   p.last = p.first + OF_START * p.starts + 2 * p.statuses + 2 * p.added + p.removed
   p.ends = p.wake == '0'
-  p.after = p.last + (p.ends and of_end or 0)
+  p.after = p.last + (p.ends and OF_END or 0)
   return p
 end
 
@@ -93,7 +93,7 @@ local function complete(batch, args, plan, p)
   redis.call('XADD', batch.events, '*', 'type', COMPLETED, 'data', event)
   put_into_outbox(batch.events, plan, p.id, p.now, TOLD_OUTSIDE[COMPLETED])
   end_plan(plan, batch.timers, batch.tenants, p.id, tenant, p.now, batch.retention)
-  if batch.of_end == OF_END then add_to_sums(batch.events, p.now, args[p.last + 3], args[p.last + 4]) end
+  add_to_sums(batch.events, p.now, args[p.last + 3], args[p.last + 4])
 end
 
 -- Writes what follows the specs. Nothing of this can be refused, but by a key of ours in whose place somebody has put
@@ -129,7 +129,7 @@ local function commit_plain(batch, args, p)
   local version = redis.call('HGET', plan, 'version')
   if version ~= p.version then return version and 'stale' or 'gone' end
   if batch.rolled_back then return 'rolled back' end
-  if batch.ordered then return 'stale' end
+  if batch.commanded then return 'stale' end
   local starts = read_starts(batch, args, p)
   local full = queue_without_room(batch, starts, args[5])
   if full then return 'full ' .. full end
@@ -144,18 +144,18 @@ local function commit_plain(batch, args, p)
   return result
 end
 
-local function commits(keys, args, of_end)
+local function commit_all_plain(keys, args)
   local base = tonumber(redis.call('HGET', keys[1], args[1]) or '0')
   local batch = {
     prefix = string.sub(keys[1], 1, -8), -- without 'commits'
     outcomes = keys[2], events = keys[3], timers = keys[4], plans = keys[6], tenants = keys[7],
-    retention = args[6], of_end = of_end, base = base, count = 0, rooms = {}, refused = {}, specs = {}, told = {}, leases = {},
+    retention = args[6], base = base, count = 0, rooms = {}, refused = {}, specs = {}, told = {}, leases = {},
     rolled_back = base + 1 <= tonumber(args[2]),
-    ordered = (redis.call('HGET', keys[5], 'orders') or '0') ~= args[3],
+    commanded = (redis.call('HGET', keys[5], 'commands') or '0') ~= args[3],
   }
   local results, at = {}, PLAIN_ITEM
   while at <= #args do
-    local p = read_plan(args, at, of_end)
+    local p = read_plan(args, at)
     local done, result = true, 'stale' -- what rests on a change that was not made is not, whoever made the version right
     if not batch.refused[p.id] then done, result = pcall(commit_plain, batch, args, p) end
     if not done then
@@ -176,17 +176,4 @@ local function commits(keys, args, of_end)
   return {now_ms(), results}
 end
 
-local function commits_3(keys, args) return commits(keys, args, OF_END) end
-
--- The layout before ends of plans were summed.
-local function commits_2(keys, args) return commits(keys, args, 3) end
-
--- The layout before plans could end so.
-local function commits_1(keys, args)
-  table.insert(args, PLAIN_ITEM - 1, '')
-  return commits_2(keys, args)
-end
-
-redis.register_function{function_name = 'planner_commits_1', callback = commits_1, flags = {'allow-oom'}}
-redis.register_function{function_name = 'planner_commits_2', callback = commits_2, flags = {'allow-oom'}}
-redis.register_function{function_name = 'planner_commits_3', callback = commits_3, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_commit_plain', callback = commit_all_plain, flags = {'allow-oom'}}

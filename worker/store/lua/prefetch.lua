@@ -79,4 +79,4 @@ local function prefetch(keys, args)
   return {hot, fields, statuses, flying, queue, #queue == page}
 end
 
-redis.register_function{function_name = 'planner_prefetch_1', callback = prefetch, flags = {'no-writes', 'allow-oom'}}
+redis.register_function{function_name = 'planner_prefetch', callback = prefetch, flags = {'no-writes', 'allow-oom'}}

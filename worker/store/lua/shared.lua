@@ -1,5 +1,6 @@
 -- The planner's atomic acts on a partition. Every key of a call lies in one cluster slot ({p}).
--- The number in the names is the version of the argument layout: workers of two versions can run side by side.
+-- A function whose arguments change gets a new name and stays beside the old one, so that workers of two versions can run
+-- side by side.
 --
 -- planner:{p}:plan:<id>          hash    state, version (the fence), lock ("<worker> <until ms>"), head, limits,
 --                                        budgets, counters, times
@@ -14,9 +15,8 @@
 -- planner:{p}:plans:<list>       zset    the same for some: state:<state>, tenant:<tenant>, repo:<repository>, rule:<halt
 --                                        rule>, waiting
 -- planner:{p}:plans:listed       hash    <plan> -> the lists that it is in, spaced
--- planner:{p}:plans:unlisted     zset    <plan> -> 0: its lists are to be put right
 -- planner:{p}:lease:<plan>:<step> hash   attempt, lease, tokens, action; controller, claimed, renewed, ttl, info
--- planner:{p}:scopes             hash    "<command> <scope>" -> the order that stands; orders: how many there were
+-- planner:{p}:scopes             hash    "<command> <scope>" -> the command that holds; commands: how many there were
 -- planner:{p}:grants             hash    <scope> -> "<day> <tokens left> <1 if the day has no more>"
 -- planner:{p}:tenants            hash    <tenant> -> how many of its plans have not ended
 -- planner:{p}:commits            hash    n:<epoch> -> how many commits there were; see worker/store/commits.py

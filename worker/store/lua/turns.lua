@@ -58,7 +58,7 @@ local function next_entry(keys, args, weights)
     else
       local pending = redis.call('XPENDING', stream, group, entry, entry, 1)
       local found = {}
-      if #pending == 1 and pending[1][2] == waiting then -- an older version's worker may have taken it over
+      if #pending == 1 and pending[1][2] == waiting then -- else another has taken it over
         found = redis.call('XCLAIM', stream, group, taker, 0, entry)
       end
       advance(turns, tenant, at, weights[tenant] or 1)
@@ -66,10 +66,6 @@ local function next_entry(keys, args, weights)
     end
   end
 end
-
--- KEYS 1 stream, 2 turns | ARGV 1 group, 2 who waits, 3 who takes, 4.. tenant, weight, ... of those not of weight 1
--- Returns the entry whose turn it is as XCLAIM does, false where none waits
-local function take(keys, args) return next_entry(keys, args, weights_of(args, 4)) end
 
 -- KEYS 1 stream, 2 turns | ARGV 1 group, 2 who waits, 3 who takes, 4 at most so many, 5 none after so many bytes,
 -- 6.. tenant, weight, ... of those not of weight 1
@@ -103,7 +99,6 @@ local function take_over(keys, args)
   return taken
 end
 
-redis.register_function{function_name = 'planner_wait_turn_1', callback = wait, flags = {'allow-oom'}}
-redis.register_function{function_name = 'planner_take_turn_1', callback = take, flags = {'allow-oom'}}
-redis.register_function{function_name = 'planner_take_turns_1', callback = take_some, flags = {'allow-oom'}}
-redis.register_function{function_name = 'planner_take_over_1', callback = take_over, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_wait_turn', callback = wait, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_take_turns', callback = take_some, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_take_over', callback = take_over, flags = {'allow-oom'}}

@@ -29,4 +29,4 @@ local function upkeep(keys, args)
   return {now, due, grace, down, oldest}
 end
 
-redis.register_function{function_name = 'planner_upkeep_1', callback = upkeep, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_upkeep', callback = upkeep, flags = {'allow-oom'}}

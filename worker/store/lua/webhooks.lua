@@ -122,7 +122,7 @@ local function wake(keys, args)
   return #due
 end
 
-redis.register_function('planner_webhook_1', take)
-redis.register_function('planner_webhook_send_1', send)
-redis.register_function{function_name = 'planner_webhook_postpone_1', callback = postpone, flags = {'allow-oom'}}
-redis.register_function{function_name = 'planner_webhook_wake_1', callback = wake, flags = {'allow-oom'}}
+redis.register_function('planner_take_webhook', take)
+redis.register_function('planner_send_webhook', send)
+redis.register_function{function_name = 'planner_postpone_webhook', callback = postpone, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_wake_webhooks', callback = wake, flags = {'allow-oom'}}

@@ -7,30 +7,22 @@ local function add(keys, args)
   return redis.call('XADD', keys[1], 'MAXLEN', '~', args[1], '*', unpack(args, 2))
 end
 
-local MOST_ORDERS = 1000 -- that wait on a server that is full
+local MOST_COMMANDS = 1000 -- that wait on a server that is full
 
--- KEYS 1 stream of orders | ARGV 1 the order. For a server that is full: orders end what fills it. Returns the entry
-local function order(keys, args)
-  if redis.call('XLEN', keys[1]) >= MOST_ORDERS then
-    return redis.error_reply('OOM the memory is full, and ' .. MOST_ORDERS .. ' orders wait')
+-- KEYS 1 stream of commands | ARGV 1 the command. For a server that is full: commands end what fills it. Returns the entry
+local function publish_command(keys, args)
+  if redis.call('XLEN', keys[1]) >= MOST_COMMANDS then
+    return redis.error_reply('OOM the memory is full, and ' .. MOST_COMMANDS .. ' commands wait')
   end
   return redis.call('XADD', keys[1], '*', 'data', args[1])
 end
 
 -- KEYS 1 stream | ARGV 1 group, made at the beginning of the stream, with the stream
-local function group(keys, args)
+local function make_group(keys, args)
   return redis.call('XGROUP', 'CREATE', keys[1], args[1], '0', 'MKSTREAM')
 end
 
--- KEYS 1 stream, 2 its dead stream | ARGV 1 group, 2 entry, 3 cap, 4.. fields and values. One act, so that an entry is
--- never in neither
-local function bury(keys, args)
-  redis.call('XADD', keys[2], 'MAXLEN', '~', args[3], '*', unpack(args, 4))
-  redis.call('XACK', keys[1], args[1], args[2])
-  redis.call('XDEL', keys[1], args[2])
-end
-
-local MEASURES = 16      -- of a dead stream, while what is buried there makes up its cap in bytes once
+local MEASURES = 16      -- of a dead stream, while what is added to it makes up its cap in bytes once
 local TARGET = 7 / 8     -- of the cap: what a stream that is over it is cut to
 local LARGEST = 131072   -- bytes that an entry of a dead stream takes at most
 
@@ -53,9 +45,9 @@ end
 
 -- KEYS 1 stream, 2 its dead stream, 3 the counters beside it
 -- ARGV 1 group, 2 entry, 3 cap in entries, 4 cap in bytes, 5.. fields and values
--- As bury; the stream stays about below both caps. It is not measured every time: `dead_room` counts down what may be
--- added before it is.
-local function bury_within(keys, args)
+-- One act, so that an entry is never in neither. The dead stream stays about below both caps. It is not measured every
+-- time: `dead_room` counts down what may be added before it is.
+local function dead_letter(keys, args)
   local size = 0
   for i = 5, #args do size = size + #args[i] end
   redis.call('XADD', keys[2], 'MAXLEN', '~', args[3], '*', unpack(args, 5))
@@ -69,7 +61,7 @@ local function bury_within(keys, args)
 end
 
 -- KEYS 1 a dead stream, 2 the counters beside it | ARGV 1 the counter, 2.. entries. Returns how many were deleted
-local function unbury(keys, args)
+local function drop_dead(keys, args)
   local gone = redis.call('XDEL', keys[1], unpack(args, 2))
   redis.call('HINCRBY', keys[2], args[1], gone)
   return gone
@@ -106,9 +98,9 @@ local function grant(keys, args)
   return given
 end
 
--- KEYS 1 what a day has granted to a scope | ARGV 1 id of the order, 2 tokens, 3 seconds until the key goes
+-- KEYS 1 what a day has granted to a scope | ARGV 1 id of the command, 2 tokens, 3 seconds until the key goes
 local function top_up(keys, args)
-  if redis.call('HSETNX', keys[1], 'order:' .. args[1], args[2]) == 1 then
+  if redis.call('HSETNX', keys[1], 'command:' .. args[1], args[2]) == 1 then
     redis.call('HINCRBY', keys[1], 'extra', args[2])
   end
   redis.call('EXPIRE', keys[1], args[3])
@@ -121,20 +113,20 @@ local function refill(keys, args)
   redis.call('HSET', keys[1], args[1], string.format('%s %d %s', args[2], left + args[3], args[4]))
 end
 
--- KEYS 1 scopes | ARGV 1 how many records are lifted, then their names, then name, record, ... of those that stand
--- Counts the order: what was decided before it and is not written yet, is decided again. Returns how many were lifted
-local function stand(keys, args)
+-- KEYS 1 scopes | ARGV 1 how many records are lifted, then their names, then name, record, ... of those that hold
+-- Counts the command: what was decided before it and is not written yet, is decided again. Returns how many were lifted
+local function pause_scope(keys, args)
   local lifted = 0
   for i = 2, args[1] + 1 do lifted = lifted + redis.call('HDEL', keys[1], args[i]) end
   for i = args[1] + 2, #args, 2 do redis.call('HSET', keys[1], args[i], args[i + 1]) end
-  redis.call('HINCRBY', keys[1], 'orders', 1)
+  redis.call('HINCRBY', keys[1], 'commands', 1)
   return lifted
 end
 
 local LONGEST_HOLD = 60000 -- ms; a lock with more left is from before the clock was set back
 
 -- KEYS 1 lock | ARGV 1 token, 2 ms from now for which it is held (0: given back). Returns 1 if it is ours, else 0
-local function hold(keys, args)
+local function hold_lock(keys, args)
   local holder = redis.call('GET', keys[1])
   if holder and holder ~= args[1] and redis.call('PTTL', keys[1]) <= LONGEST_HOLD then return 0 end
   if args[2] == '0' then
@@ -146,14 +138,14 @@ local function hold(keys, args)
 end
 
 -- KEYS 1 what is known | ARGV 1 value, 2 seconds until it is forgotten
-local function know(keys, args)
+local function remember(keys, args)
   redis.call('SET', keys[1], args[1], 'EX', args[2])
 end
 
 -- KEYS 1 a goal's record | ARGV 1 plan, 2 digest of the body, 3 seconds until it is forgotten
 -- Makes the record unless there is one. That of goals that could not be read has `errors`, and gives its place.
 -- Returns {plan, verdict, digest} as they stand there. Refused by a server whose memory is full
-local function claim(keys, args)
+local function claim_goal(keys, args)
   local h = redis.call('HMGET', keys[1], 'plan_id', 'verdict', 'digest', 'errors')
   if h[1] and h[2] and h[3] and not h[4] then return {h[1], h[2], h[3]} end
   redis.call('DEL', keys[1])
@@ -165,7 +157,7 @@ end
 -- KEYS 1 a goal's record | ARGV 1 reason, 2 errors, 3 seconds until it is forgotten
 -- Says of a goal that could not be read why, unless there is a record. Returns 1 if it is written, else 0.
 -- Refused by a server whose memory is full
-local function refuse(keys, args)
+local function refuse_goal(keys, args)
   if redis.call('EXISTS', keys[1]) == 1 then return 0 end
   redis.call('HSET', keys[1], 'verdict', 'REJECTED', 'reason', args[1], 'errors', args[2])
   redis.call('EXPIRE', keys[1], args[3])
@@ -182,7 +174,7 @@ end
 -- KEYS where a goal's record may lie | ARGV 1 plan, 2 verdict, 3 reason, 4 seconds until it is forgotten,
 -- 5.. the verdicts that it may take the place of
 -- One that has expired stays gone; one that tells the plan's end goes with the plan. Returns 1 if it is written, else 0
-local function answer(keys, args)
+local function settle_goal(keys, args)
   local key = record_of(keys, args[1])
   local stands = key and redis.call('HGET', key, 'verdict')
   for i = 5, #args do
@@ -197,7 +189,7 @@ end
 
 -- KEYS where a goal's record may lie | ARGV 1 plan, 2 seconds until its keys go, 3.. fields and values about its end
 -- Returns 1 if there is such a record, else 0
-local function conclude(keys, args)
+local function conclude_goal(keys, args)
   local key = record_of(keys, args[1])
   if not key then return 0 end
   redis.call('HSET', key, unpack(args, 3))
@@ -208,27 +200,13 @@ end
 local MAX_RETRIES = 4000 -- bytes of the ids of plans that one plan was retried by
 
 -- KEYS 1 plan | ARGV 1 a plan that retries it. Kept as long as the plan; each once. Returns 1 if it is there, else 0
-local function retried(keys, args)
+local function note_retry(keys, args)
   if redis.call('HEXISTS', keys[1], 'version') == 0 then return 0 end
   local known = redis.call('HGET', keys[1], 'retried_by') or ''
   if not string.find(known, args[1], 1, true) and #known < MAX_RETRIES then
     redis.call('HSET', keys[1], 'retried_by', known == '' and args[1] or known .. ' ' .. args[1])
   end
   return 1
-end
-
--- As answer, for versions whose records are all in one place.
--- KEYS 1 a goal's record | ARGV 1 verdict, 2 reason, 3.. the verdicts that it may take the place of
--- One that has expired stays gone. Returns 1 if it is written, else 0
-local function settle(keys, args)
-  local stands = redis.call('HGET', keys[1], 'verdict')
-  for i = 3, #args do
-    if stands == args[i] then
-      redis.call('HSET', keys[1], 'verdict', args[1], 'reason', args[2])
-      return 1
-    end
-  end
-  return 0
 end
 
 local SPENT = -2 ^ 52 -- makes every commit of an epoch that is over look like one of older data
@@ -255,24 +233,22 @@ local function epoch(keys, args)
   return {redis.call('HGET', keys[1], 'born'), now, counted, base}
 end
 
-redis.register_function{function_name = 'planner_add_1', callback = add, flags = {'allow-oom'}}
-redis.register_function{function_name = 'planner_order_1', callback = order, flags = {'allow-oom'}}
-redis.register_function{function_name = 'planner_group_1', callback = group, flags = {'allow-oom'}}
-redis.register_function{function_name = 'planner_bury_1', callback = bury, flags = {'allow-oom'}}
-redis.register_function{function_name = 'planner_bury_2', callback = bury_within, flags = {'allow-oom'}}
-redis.register_function{function_name = 'planner_unbury_1', callback = unbury, flags = {'allow-oom'}}
-redis.register_function{function_name = 'planner_count_1', callback = count, flags = {'allow-oom'}}
-redis.register_function{function_name = 'planner_remind_1', callback = remind, flags = {'allow-oom'}}
-redis.register_function{function_name = 'planner_grant_1', callback = grant, flags = {'allow-oom'}}
-redis.register_function{function_name = 'planner_top_up_1', callback = top_up, flags = {'allow-oom'}}
-redis.register_function{function_name = 'planner_refill_1', callback = refill, flags = {'allow-oom'}}
-redis.register_function{function_name = 'planner_stand_1', callback = stand, flags = {'allow-oom'}}
-redis.register_function{function_name = 'planner_hold_1', callback = hold, flags = {'allow-oom'}}
-redis.register_function{function_name = 'planner_know_1', callback = know, flags = {'allow-oom'}}
-redis.register_function{function_name = 'planner_settle_1', callback = settle, flags = {'allow-oom'}}
-redis.register_function{function_name = 'planner_settle_2', callback = answer, flags = {'allow-oom'}}
-redis.register_function{function_name = 'planner_conclude_1', callback = conclude, flags = {'allow-oom'}}
-redis.register_function{function_name = 'planner_retried_1', callback = retried, flags = {'allow-oom'}}
-redis.register_function('planner_claim_1', claim)
-redis.register_function('planner_refuse_1', refuse)
-redis.register_function{function_name = 'planner_epoch_1', callback = epoch, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_add', callback = add, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_publish_command', callback = publish_command, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_make_group', callback = make_group, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_dead_letter', callback = dead_letter, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_drop_dead', callback = drop_dead, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_count', callback = count, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_remind', callback = remind, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_grant', callback = grant, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_top_up', callback = top_up, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_refill', callback = refill, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_pause_scope', callback = pause_scope, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_hold_lock', callback = hold_lock, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_remember', callback = remember, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_settle_goal', callback = settle_goal, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_conclude_goal', callback = conclude_goal, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_note_retry', callback = note_retry, flags = {'allow-oom'}}
+redis.register_function('planner_claim_goal', claim_goal)
+redis.register_function('planner_refuse_goal', refuse_goal)
+redis.register_function{function_name = 'planner_epoch', callback = epoch, flags = {'allow-oom'}}

@@ -123,7 +123,7 @@ def site(server_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     with connect(server_url) as client:
         client.flushall()
         client.function_flush()
-    log = tmp_path_factory.mktemp("orders") / "worker.log"
+    log = tmp_path_factory.mktemp("commands") / "worker.log"
     with running_proxy(server_url) as proxy, hasty_worker(proxy.url, server_url, log, pool="prefork") as worker:
         yield Site(proxy, worker)
 
@@ -355,7 +355,7 @@ def test_a_worker_killed_in_the_middle_of_a_wide_halt_leaves_no_plan_running(sit
         goals.xadd(keys.GOALS, {"data": codec.dumps(goal)})
     goals.execute()
     wait_until(lambda: site.redis.hget(HOME.tenants, "many") == b"600", what="600 plans")
-    trap = site.proxy.trap(r"^FCALL planner_remind_1", then=lambda: kill_child(site))
+    trap = site.proxy.trap(r"^FCALL planner_remind", then=lambda: kill_child(site))
 
     halt = site.order(command="halt", scope="tenant", target="many")
     assert trap.sprung.wait(60), "no plan was told"
