@@ -1,43 +1,66 @@
 """What a plan has to do with the plan cache: its draft is put there once it is completed, or was taken from there.
 
-A plan says so in its head: `[PUT, field, seconds kept]`, or `[HIT, field, seconds kept, plan it is from]`.
+Its head has `[PUT, field, seconds kept]`, or `[HIT, field, seconds kept, plan it is from]`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from schemas import codec
 from schemas.base import PlanState
 from schemas.stored import PlanHead
 from tasks.plan.changeset import KeptChange, kept_name
+from tasks.text.json_in_prose import as_text
+from tasks.text.sanitize import sanitize
 
 CACHE = "plan_cache"  # of what plans of a repository keep for each other
 PUT: Final = "put"
 HIT: Final = "hit"
 DRAFT_NOTE = "draft"  # the note of a plan that has what it would put there
 MOST = 100  # drafts of a tenant's repository
+MAX_BYTES = 64 * 1024  # of an answer
 
 
-def awaits_end(head: PlanHead) -> bool:
-    """Whether a plan that is completed puts its draft into the cache."""
-    return head.cache is not None and head.cache[0] == PUT
+class CachedDraft(NamedTuple):
+    """An answer that is kept: of which plan, for which goal, since when (ms)."""
+
+    plan_id: str
+    tenant: str
+    repo: str
+    drafter: str
+    goal: str
+    at: int
+    output: Any
 
 
-def change_at_end(
-    head: PlanHead, state: str, plan_id: str, now: int, draft: Mapping[str, Any] | None
-) -> KeptChange | None:
+def read_draft(raw: bytes) -> CachedDraft | None:
+    """Read what is kept; None if that is no draft."""
+    try:
+        record = codec.loads(raw)
+        draft = CachedDraft(*(record[name] for name in CachedDraft._fields))
+    except (ValueError, LookupError, TypeError):
+        return None
+    return draft if all(isinstance(text, str) for text in draft[:5]) and type(draft.at) is int else None
+
+
+def may_keep(output: Any) -> bool:
+    """Whether an answer may be kept: there is one, it is not too long, and nothing has to be taken out of it."""
+    text = as_text(output)
+    return output is not None and len(text.encode(errors="replace")) <= MAX_BYTES and not sanitize(text).findings
+
+
+def change_at_end(head: PlanHead, state: str, plan_id: str, now: int, draft: Any) -> KeptChange | None:
     """Put the draft of a plan that is completed, or drop the one that a plan rested on which was not completed.
 
     What a newer plan has put there since stays.
     """
-    if not head.cache or not (name := kept_name(CACHE, head.tenant, head.repo)):
+    name = kept_name(CACHE, head.tenant, head.repo)
+    if not head.cache or not name:
         return None
     what, field, kept_s, *source = head.cache
-    completed = state == PlanState.COMPLETED
-    if what == HIT and not completed:
+    if what == HIT and state != PlanState.COMPLETED:
         return KeptChange(name, field, b"", MOST, kept_s, *source[:1])
-    if what != PUT or not completed or not draft or "output" not in draft:
-        return None
-    return KeptChange(name, field, codec.dumps({**draft, "plan_id": plan_id, "at": now}), MOST, kept_s)
+    if what == PUT and state == PlanState.COMPLETED and draft and draft.get("output") is not None:
+        return KeptChange(name, field, codec.dumps({**draft, "plan_id": plan_id, "at": now}), MOST, kept_s)
+    return None

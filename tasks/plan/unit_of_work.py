@@ -22,7 +22,7 @@ from tasks.base.batches import batches
 from tasks.base.errors import NeedsSteps
 from tasks.base.log_chain import LOG, LogHead, carry_on, digest_line, find_head
 from tasks.plan import lifecycle, lists, strategy_record
-from tasks.plan.cached_draft import DRAFT_NOTE, awaits_end, change_at_end
+from tasks.plan.cached_draft import DRAFT_NOTE, PUT, change_at_end
 from tasks.plan.changeset import Changeset, HistoryChange, plan_history
 from tasks.plan.end_sum import end_sum
 from tasks.plan.snapshot import NOTE, WINDOW, Snapshot, Step
@@ -146,7 +146,7 @@ class UnitOfWork:
             change: int | str = "" if plan.state == P.COMPLETED else 1
             self.change.history += [HistoryChange(owner, name, "", change) for name in head.streak.split()]
         if head.cache:
-            draft = self.note(DRAFT_NOTE) if plan.state == P.COMPLETED and awaits_end(head) else None
+            draft = self.note(DRAFT_NOTE) if plan.state == P.COMPLETED and head.cache[0] == PUT else None
             if kept := change_at_end(head, plan.state, self.snapshot.plan_id, self.snapshot.now, draft):
                 self.change.kept.append(kept)
 

@@ -19,14 +19,13 @@ from schemas.outcome import Outcome
 from schemas.step import PreviousFailure
 from tasks.base.errors import NeedsSteps
 from tasks.base.policy_version import ChangedRule
-from tasks.plan.cached_draft import DRAFT_NOTE, awaits_end
+from tasks.plan.cached_draft import DRAFT_NOTE, PUT, may_keep
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork, dependents_of
 from tasks.policy import goal_texts, halt, overlaps, waits
 from tasks.policy.outcome_verdict import fit_evidence
 from tasks.policy.pre_steps import is_mend, looks_inserted
-from tasks.rules import plan_cache
 from tasks.rules.budget import bind
 from tasks.rules.strategy import MAX_EXPANSION, Blocked, Draft, End, Expansion, LivePlan, Phase, Strategy
 from tasks.rules.validation import max_steps, validate
@@ -87,15 +86,9 @@ def on_steps_ended(unit: UnitOfWork) -> None:
         )
         strategy, live, catalogue = _strategy(unit)
         if found := strategy.advance(live, end, catalogue):
-            if found.is_drafted and awaits_end(unit.plan.head):
-                _keep_draft(unit, end.output)
+            if found.is_drafted and (unit.plan.head.cache or [None])[0] == PUT and may_keep(end.output):
+                unit.keep_note(DRAFT_NOTE, {**(unit.note(DRAFT_NOTE) or {}), "output": end.output})
             _expand(unit, found)
-
-
-def _keep_draft(unit: UnitOfWork, output: Any) -> None:
-    """Keep what a controller drafted, for the plan cache."""
-    if plan_cache.may_keep(output):
-        unit.keep_note(DRAFT_NOTE, {**(unit.note(DRAFT_NOTE) or {}), "output": output})
 
 
 def _touched(step: Step, said: Outcome | None) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 import pytest
@@ -14,7 +14,7 @@ from redis import Redis
 from typer.testing import CliRunner, Result
 
 from schemas import codec
-from tasks.plan.cached_draft import CACHE, MOST
+from tasks.plan.cached_draft import CACHE, MOST, CachedDraft
 from tasks.plan.changeset import KeptChange, kept_name
 from tasks.record.recorded_plan import RecordedPlan
 from tasks.record.replay import Result as Replayed
@@ -26,7 +26,7 @@ from tests.support.real_store import Real
 from tests.support.roles import user
 from tests.support.scripted import Fleet
 from worker.cli.commands.app import app
-from worker.store import cached_drafts, export, keys
+from worker.store import export, kept_memory, keys
 from worker.store.keys import Partition
 from worker.store.plans import Write
 
@@ -86,8 +86,12 @@ class Shop:
         assert view.state == "COMPLETED"
         return view
 
+    def kept(self, tenant: str = "default", repo: str = "acme/shop") -> list[CachedDraft]:
+        return kept_memory.read_drafts(self.redis, 1, tenant, repo)
+
     def forget(self) -> None:
-        cached_drafts.forget(self.redis, cached_drafts.read(self.redis, 1))
+        for key in self.redis.scan_iter("*kept:plan_cache*"):
+            self.redis.delete(key)
         self.calls.unlink(missing_ok=True)
 
 
@@ -157,12 +161,8 @@ def test_tenants_and_repositories_have_caches_of_their_own(shop: Shop) -> None:
     shop.done(context={"repo": "acme/other"})
 
     assert shop.asked == 3
-    assert {(each.tenant, each.repo) for each in cached_drafts.read(shop.redis, 1)} == {
-        ("default", "acme/shop"),
-        ("acme", "acme/shop"),
-        ("default", "acme/other"),
-    }
-    assert [each.tenant for each in cached_drafts.read(shop.redis, 1, "acme", "acme/shop")] == ["acme"]
+    for whose in (("default", "acme/shop"), ("acme", "acme/shop"), ("default", "acme/other")):
+        assert [(each.tenant, each.repo) for each in shop.kept(*whose)] == [whose]
 
 
 def test_a_goal_of_which_something_was_taken_out_is_neither_kept_nor_answered(shop: Shop) -> None:
@@ -171,7 +171,7 @@ def test_a_goal_of_which_something_was_taken_out_is_neither_kept_nor_answered(sh
     shop.done(sentence=attacked)
 
     assert shop.asked == 2
-    assert not cached_drafts.read(shop.redis, 1)
+    assert not shop.kept()
 
 
 def test_a_plan_from_the_cache_that_is_not_completed_takes_its_draft_away(shop: Shop) -> None:
@@ -180,17 +180,17 @@ def test_a_plan_from_the_cache_that_is_not_completed_takes_its_draft_away(shop: 
     shop.fleet.order(halted, "cancel")
     wait_until(lambda: shop.fleet.view(halted).state == "HALTED", what="cancelled")
 
-    assert not cached_drafts.read(shop.redis, 1)
+    assert not shop.kept()
     shop.done()
     assert shop.asked == 2
 
 
 def test_what_is_of_no_use_any_more_is_drafted_anew(shop: Shop) -> None:
     shop.done()
-    (entry,) = cached_drafts.read(shop.redis, 1)
-    raw: Any = shop.redis.hget(entry.key, entry.draft.field)
+    key = HOME.kept(kept_name(CACHE, "default", "acme/shop") or "")
+    ((field, raw),) = cast("dict[bytes, bytes]", shop.redis.hgetall(key)).items()
     useless = {**codec.loads(raw), "output": '{"summary": "Nothing", "steps": []}'}
-    shop.redis.hset(entry.key, entry.draft.field, codec.dumps(useless))
+    shop.redis.hset(key, field, codec.dumps(useless))
 
     view = shop.done()
 
@@ -215,20 +215,23 @@ def test_a_controller_is_not_asked_twice_either(shop: Shop) -> None:
 def run(redis: Redis, monkeypatch: pytest.MonkeyPatch, *words: str) -> Result:
     where = redis.connection_pool.connection_kwargs
     monkeypatch.setenv("PLANNER_REDIS_URL", f"redis://{where['host']}:{where['port']}/0")
-    return CliRunner().invoke(app, ["cache", *words])
+    return CliRunner().invoke(app, ["memory", *words])
 
 
 def test_people_see_what_is_kept_and_have_it_forgotten(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     first = shop.done()
 
     listed = run(shop.redis, monkeypatch, "list", "--json")
-    shown = run(shop.redis, monkeypatch, "show", first.plan_id)
-    nobody = run(shop.redis, monkeypatch, "forget", "--repo", "acme/none", "--json")
-    unnamed = run(shop.redis, monkeypatch, "forget")
-    forgotten = run(shop.redis, monkeypatch, "forget", first.plan_id, "--json")
-    gone = run(shop.redis, monkeypatch, "show", first.plan_id)
+    shown = run(shop.redis, monkeypatch, "show", "acme/shop", "--json")
+    line = run(shop.redis, monkeypatch, "show", "acme/shop")
+    nobody = run(shop.redis, monkeypatch, "forget", "acme/none", "--drafts", "--json")
+    both = run(shop.redis, monkeypatch, "forget", "acme/shop", "--drafts", "--changes")
+    forgotten = run(shop.redis, monkeypatch, "forget", "acme/shop", "--drafts", "--json")
+    gone = run(shop.redis, monkeypatch, "show", "acme/shop", "--json")
 
-    (told,) = codec.loads(listed.stdout)
+    assert [each["drafts"] for each in codec.loads(listed.stdout) if each["repo"] == "acme/shop"] == [1]
+    (told,) = codec.loads(shown.stdout)["drafts"]
+    assert "Round once" in told.pop("output")
     assert {**told, "at": ""} == {
         "plan_id": first.plan_id,
         "tenant": "default",
@@ -237,11 +240,11 @@ def test_people_see_what_is_kept_and_have_it_forgotten(shop: Shop, monkeypatch: 
         "goal": SENTENCE,
         "at": "",
     }
-    assert "Round once" in shown.stdout
-    assert (nobody.exit_code, codec.loads(nobody.stdout)["code"]) == (3, "no_such_draft")
-    assert unnamed.exit_code == 2
-    assert codec.loads(forgotten.stdout) == {"forgotten": 1}
-    assert gone.exit_code == 3
+    assert f"draft of {first.plan_id} by cli  {SENTENCE}" in line.stdout
+    assert (nobody.exit_code, codec.loads(nobody.stdout)["code"]) == (3, "nothing_remembered")
+    assert both.exit_code == 2
+    assert codec.loads(forgotten.stdout)["forgotten_drafts"] == 1
+    assert codec.loads(gone.stdout)["drafts"] == []
     assert not list(shop.redis.scan_iter("*kept:plan_cache*"))
     shop.done()
     assert shop.asked == 2
@@ -250,21 +253,21 @@ def test_people_see_what_is_kept_and_have_it_forgotten(shop: Shop, monkeypatch: 
 def test_an_operator_sees_drafts_and_is_told_which_account_may_forget_them(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, server_url: str
 ) -> None:
-    first = shop.done()
+    shop.done()
     with user(shop.redis, "operator", server_url) as url:
         monkeypatch.setenv("PLANNER_REDIS_URL", url)
-        shown = CliRunner().invoke(app, ["cache", "show", first.plan_id])
-        refused = CliRunner().invoke(app, ["cache", "forget", first.plan_id])
+        shown = CliRunner().invoke(app, ["memory", "show", "acme/shop"])
+        refused = CliRunner().invoke(app, ["memory", "forget", "acme/shop", "--drafts"])
     with user(shop.redis, "planner", server_url) as url:
         monkeypatch.setenv("PLANNER_REDIS_URL", url)
-        forgotten = CliRunner().invoke(app, ["cache", "forget", first.plan_id])
+        forgotten = CliRunner().invoke(app, ["memory", "forget", "acme/shop", "--drafts"])
 
     assert shown.exit_code == 0
     assert refused.exit_code == 1
-    assert refused.stderr.startswith("The user operator of Redis may not forget drafts.")
+    assert refused.stderr.startswith("The user operator of Redis may not forget what is remembered.")
     assert "the user planner (docs/deployment.md, Roles)" in refused.stderr
     assert refused.stderr.count("\n") == 1
-    assert forgotten.stdout == "1 forgotten.\n"
+    assert forgotten.stdout == "Forgotten: 1 draft.\n"
 
 
 @pytest.mark.outages

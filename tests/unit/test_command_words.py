@@ -28,8 +28,6 @@ def no_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         ["memory", "list", "--tenant", BROKEN],
         ["memory", "forget", "shop", "--test", BROKEN],
         ["memory", "import", BROKEN],
-        ["cache", "list", "--repo", BROKEN],
-        ["cache", "list", "--tenant", BROKEN],
         ["plans", "--repo", BROKEN],
         ["show", BROKEN],
         ["replay", "ci-1", BROKEN],

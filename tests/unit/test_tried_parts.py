@@ -76,11 +76,11 @@ def test_recall_tells_each_step_of_the_goals_that_were_alike_and_what_they_chang
 def test_drafts_of_goals_that_are_nearly_the_same_are_found(sentence: str, is_answered: bool) -> None:
     kept = "Add a gift note to the cart, the parcels, the labels and the refunds of the shop"
     part = AlikeDrafts()
-    entry = {"goal": kept, "plan_id": "p", "drafter": "http", "at": 1, "output": {}}
-    known = {part.place("c", kept, {}): codec.dumps(entry)}
+    entry = {"goal": kept, "plan_id": "p", "tenant": "t", "repo": "r", "drafter": "http", "at": 1, "output": {}}
+    known = {"context 1": codec.dumps(entry)}
 
-    assert (part.place("c", sentence, known) in known) is is_answered
-    assert part.place("another", sentence, known) not in known
+    assert (part.place("context 2", sentence, known) in known) is is_answered
+    assert part.place("another 2", sentence, known) not in known
 
 
 @pytest.mark.parametrize(("part", "sign"), [("order", -1), ("order_easiest", 1)])

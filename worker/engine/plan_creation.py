@@ -17,9 +17,11 @@ from schemas.goal import Goal
 from schemas.stored import HOT, PlanRecord, decode_plan
 from tasks.base.batches import batches
 from tasks.base.errors import Overtaken
-from tasks.handlers import goals
+from tasks.handlers import goals, plan_cache
 from tasks.handlers.goals import CHUNK, PlanSeed
-from tasks.plan.changeset import Changeset, plan_history
+from tasks.handlers.plan_cache import CacheQuestion
+from tasks.plan.cached_draft import CACHE
+from tasks.plan.changeset import Changeset, kept_name, plan_history
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.policy.overlaps import patched_files
 from tasks.rules import budget
@@ -31,7 +33,6 @@ from worker.drafters.consulting import NONE, Consulting
 from worker.engine.admission import Admission
 from worker.engine.decision_spans import note_sends
 from worker.engine.engine import Engine
-from worker.engine.plan_cache import PlanCache
 from worker.engine.router import Router
 from worker.store import endpoints, file_claims, functions, goal_record
 from worker.store.commits import Commits
@@ -88,7 +89,7 @@ class PlanCreation:
     admission: Admission
     consulting: Consulting
     policies: Policies
-    cache: PlanCache
+    cache_kept_s: int  # seconds for which the plan cache answers; 0: it does not
     catalogue: Catalogue = CATALOGUE
 
     def find(self, plan_id: str) -> GoalResult | None:
@@ -151,17 +152,12 @@ class PlanCreation:
             return self._keep(context, plan_seed, goal, setting)
         setting = replace(setting, policy=policy)
         answer = goals.plan(goal, self.catalogue, setting)
-        asked = self.cache.asked(goal, setting, answer, self.consulting.identity(setting.drafter))
-        kept = self.cache.answer(context.partition, asked) if asked and plan_seed.version == 0 else None
-        if kept:
-            answer = kept
-        elif asked and isinstance(answer, Draft):  # a step of it asks
-            answer = self.cache.keep(asked, answer, ())
+        asked = self._asked_of_cache(goal, setting, answer)
+        cached = self._cached(context.partition, asked, plan_seed.now) if asked and plan_seed.version == 0 else None
+        answer, drafted = cached or answer, tuple[Drafted, ...]()
         if isinstance(answer, Consult):
             answer, drafted = self._consult(context, plan_seed, goal, setting, answer)
             tokens = sum(said.tokens for said in drafted)
-            if asked and isinstance(answer, Draft):
-                answer = self.cache.keep(asked, answer, drafted)
             plan_seed = self.admission.plan_seed(  # time has passed
                 context.partition, goal, goal_id, plan_id, traceparent
             )
@@ -172,10 +168,21 @@ class PlanCreation:
                     paid = tokens if limit is None else min(tokens, limit)
                     self.admission.quota.charge(context.partition, plan_seed.grants, paid, plan_seed.now)
                 return made
+        if asked and not cached and isinstance(answer, Draft):
+            answer = asked.keep(answer, drafted, self.cache_kept_s)
         made = self._keep(context, plan_seed, goal, answer)
         if made.planned:
-            self._count_source(goal, "cache" if kept else None)
+            self._count_source(goal, "cache" if cached else None)
         return made
+
+    def _asked_of_cache(self, goal: Goal, setting: Setting, answer: Answer) -> CacheQuestion | None:
+        drafter = self.consulting.identity(setting.drafter)
+        return plan_cache.question(goal, self.catalogue, setting, answer, drafter) if self.cache_kept_s else None
+
+    def _cached(self, partition: Partition, asked: CacheQuestion, now: int) -> Draft | None:
+        name = kept_name(CACHE, asked.goal.tenant, asked.goal.context.repo)
+        raw: Any = self.client.hget(partition.kept(name or ""), asked.field)
+        return asked.answer(raw, now, self.cache_kept_s)
 
     def prepare(self, plan_seed: PlanSeed, goal: Goal) -> Changeset | None:
         """Decide about a task that needs nothing but itself, without asking anybody.
@@ -191,7 +198,7 @@ class PlanCreation:
         answer = goals.plan(goal, self.catalogue, setting)
         if not isinstance(answer, Draft) or answer.question or len(answer.steps) > CHUNK:
             return None
-        if self.cache.asked(goal, setting, answer, self.consulting.identity(setting.drafter)):
+        if self._asked_of_cache(goal, setting, answer):
             return None
         (changeset,) = goals.accept(plan_seed, goal, answer)
         is_whole = not (changeset.ends or changeset.more or changeset.short)

@@ -21,7 +21,6 @@ from worker.engine.admission import Admission
 from worker.engine.bulk_commands import BulkCommands
 from worker.engine.engine import LINGER_MS, Engine
 from worker.engine.goal_consumer import GoalConsumer
-from worker.engine.plan_cache import PlanCache
 from worker.engine.plan_creation import PartitionContext, PlanCreation
 from worker.engine.quota import Quota
 from worker.engine.router import Router
@@ -109,7 +108,7 @@ class Container:
             self.admission,
             self.consulting,
             self.policies,
-            PlanCache(self.client, catalogue, here.cache_kept_s),
+            here.cache_kept_s,
             catalogue,
         )
 

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from schemas import codec
 from schemas.goal import Goal
+from tasks.handlers import plan_cache
 from tasks.handlers.goals import PlanSeed
 from tasks.memory.flaky_tests import counters_of, recall
+from tasks.plan.cached_draft import may_keep, read_draft
 from tasks.policy import failed_diffs
-from tasks.rules import plan_cache
 from tasks.rules.strategy import Consult, Drafted, Setting
 from tasks.strategies.drafting.recipes import Milestone
 from tasks.toolchain.catalogue import CATALOGUE
@@ -26,6 +27,9 @@ from tests.support.plans import PARTITION
 
 if TYPE_CHECKING:
     from tests.simulation.habits.course import HabitCourse
+
+
+KEPT_S = 7 * 86_400  # as PLANNER_PLAN_CACHE_DAYS has it
 
 
 @runtime_checkable
@@ -89,22 +93,22 @@ class PlanCache(Part):
         self.asked: tuple[str, Drafted | None] = "", None  # for the plan that is made: its place, what was found
 
     def draft(self, goal: Goal, setting: Setting, question: Consult) -> Drafted | None:
-        if not plan_cache.may_use(goal, question.prompt):
+        asked = plan_cache.question(goal, CATALOGUE, setting, question, setting.drafter)
+        if asked is None:
             self.asked = "", None
             return None
-        context = plan_cache.context_of(goal, CATALOGUE, setting, setting.drafter)
         known = self.kept.setdefault(goal.context.repo or "", {})
-        field = self.place(context, goal.goal, known)
-        found = plan_cache.read_entry(field, known.get(field, b""))
-        is_new = found is not None and found.at >= setting.now - plan_cache.KEPT_S * 1000
+        field = self.place(asked.field, goal.goal, known)
+        found = read_draft(known.get(field, b""))
+        is_new = found is not None and found.at >= setting.now - KEPT_S * 1000
         said = Drafted(found.output) if found and is_new else None
         self.asked = field, said
         return said
 
-    def place(self, context: str, sentence: str, known: Mapping[str, bytes]) -> str:
+    def place(self, field: str, sentence: str, known: Mapping[str, bytes]) -> str:
         """Name the place among those `known` at which the draft of a goal stands, or would."""
-        del known
-        return plan_cache.field_of(context, sentence)
+        del sentence, known
+        return field
 
     def learn(self, goal: Goal, course: HabitCourse) -> None:
         (field, said), self.asked = self.asked, ("", None)
@@ -115,9 +119,10 @@ class PlanCache(Part):
         if said:
             if not completed:
                 known.pop(field, None)
-        elif completed and player.heard and plan_cache.may_keep(player.heard[-1].output):
+        elif completed and player.heard and may_keep(player.heard[-1].output):
             entry = {"goal": goal.goal, "plan_id": player.plan_id, "drafter": "http", "at": player.store.now}
-            known[field] = codec.dumps({**entry, "output": player.heard[-1].output})
+            whose = {"tenant": goal.tenant, "repo": goal.context.repo}
+            known[field] = codec.dumps({**entry, **whose, "output": player.heard[-1].output})
 
 
 class FlakyTests(Part):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from schemas.goal import Goal
-from tasks.rules.plan_cache import read_entry
+from tasks.plan.cached_draft import read_draft
 from tests.simulation.agent import Spec
 from tests.simulation.habits.history import DAY_S, Incoming
 from tests.simulation.habits.parts import Part, PlanCache
@@ -80,14 +80,14 @@ def _likeness(one: frozenset[tuple[str, ...]], other: frozenset[tuple[str, ...]]
 class AlikeDrafts(PlanCache):
     """The plan cache, which also answers goals that are the same but for some of their words."""
 
-    def place(self, context: str, sentence: str, known: Mapping[str, bytes]) -> str:
-        exact, words = super().place(context, sentence, known), _words_of(sentence)
-        if exact in known:
-            return exact
-        kept = (read_entry(field, raw) for field, raw in known.items() if field.startswith(f"{context} "))
-        shares = [(_likeness(words, _words_of(entry.goal)), entry.field) for entry in kept if entry]
-        share, field = max(shares, default=(0.0, exact))
-        return field if share >= ALIKE_ENOUGH else exact
+    def place(self, field: str, sentence: str, known: Mapping[str, bytes]) -> str:
+        if field in known:
+            return field
+        context, words = field.split()[0], _words_of(sentence)
+        kept = ((other, read_draft(raw)) for other, raw in known.items() if other.startswith(f"{context} "))
+        shares = [(_likeness(words, _words_of(draft.goal)), other) for other, draft in kept if draft]
+        share, alike = max(shares, default=(0.0, field))
+        return alike if share >= ALIKE_ENOUGH else field
 
 
 class Order(Part):

@@ -13,7 +13,6 @@ import typer
 from worker.cli.commands import (
     attempt,
     backtest,
-    cache,
     controller,
     dead,
     demo,
@@ -114,7 +113,6 @@ PANELS = {  # in the order of `planner --help`
         health.health,
         keys.app,
         dead.app,
-        cache.app,
         webhook.app,
         endpoints.app,
         memory.app,

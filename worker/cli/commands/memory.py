@@ -22,11 +22,12 @@ from worker.cli.console import (
 
 if TYPE_CHECKING:
     from tasks.memory.flaky_tests import Sighting
-    from worker.store.failed_changes import FailedChange
+    from tasks.plan.cached_draft import CachedDraft
+    from worker.store.kept_memory import FailedChange
 
 app = typer.Typer(
     name="memory",
-    help="See and forget what plans remember of a repository: tests that are flaky there, and changes that failed.",
+    help="See and forget what plans remember of a repository: flaky tests, changes that failed, drafts.",
     no_args_is_help=True,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -48,7 +49,7 @@ def list_memories(
 
     [b]planner memory list --json | jq -r '.[].repo'[/b]
 
-    Changes that failed are told of repositories of which a plan has ended.
+    Changes that failed, and drafts, are counted for repositories of which a plan has ended.
     """
     from worker.store import repository_memory
 
@@ -59,7 +60,8 @@ def list_memories(
         return
     for each in found:
         tests = f"{each['tests']} tests, seen {each['sightings']} times"
-        say(f"{each['tenant']}  {each['repo']}  {tests}; {each['failed_changes']} changes that failed")
+        kept = f"{each['failed_changes']} changes that failed, {each['drafts']} drafts"
+        say(f"{each['tenant']}  {each['repo']}  {tests}; {kept}")
     if not found:
         say("Nothing is remembered of any repository.")
 
@@ -67,33 +69,39 @@ def list_memories(
 @app.command()
 @command
 def show(repo: Repo, tenant: Tenant = "default", as_json: Json = False) -> None:
-    """Show which tests of a repository were flaky, and which changes failed there.
+    """Show which tests of a repository were flaky, which changes failed there, and which drafts answer goals.
 
     Of tests when and how often, and whether plans are told of them now. Of changes the commit that they were made on.
+    Of drafts the plan that was completed and its goal; with --json also what the drafter answered, which is data from
+    outside. Each answers the same goal for PLANNER_PLAN_CACHE_DAYS days.
 
     [b]planner memory show acme/shop --json | jq -r '.flaky[]'[/b]
     """
     import time
 
     from tasks.memory.flaky_tests import recall
-    from worker.store import failed_changes, flaky_memory
+    from worker.store import flaky_memory, kept_memory
 
     with open_link() as link:
-        seen = flaky_memory.read(link.client, link.partitions, tenant, repo)
-        failed = [_tell_change(each) for each in failed_changes.read(link.client, link.partitions, tenant, repo)]
-    if not seen and not failed and not as_json:
+        where = link.client, link.partitions, tenant, repo
+        seen = flaky_memory.read(*where)
+        failed = [_dated(each) for each in kept_memory.read_changes(*where)]
+        drafts = [_dated(each) for each in kept_memory.read_drafts(*where)]
+    if not (seen or failed or drafts or as_json):
         say(f"Nothing is remembered of {repo} (tenant {tenant}).")
         return
     now = time.time_ns() // 1_000_000
     flaky = recall({f"{each.day} {each.test}": each.times for each in seen}, now).flaky
     if as_json:
         about = {"tenant": tenant, "repo": repo, "flaky": flaky}
-        say_json({**about, "sightings": [_tell(each) for each in seen], "failed_changes": failed})
+        say_json({**about, "sightings": [_tell(each) for each in seen], "failed_changes": failed, "drafts": drafts})
         return
     for each in map(_tell, seen):
         say(f"{each['day']}  {each['times']}  {'flaky' if each['test'] in flaky else '-':5}  {each['test']}")
     for each in failed:
         say(f"{each['at'][:10]}  failed on {each['base_sha'][:12]}  {each['diff_hash']}")
+    for each in drafts:
+        say(f"{each['at'][:10]}  draft of {each['plan_id']} by {each['drafter']}  {' '.join(each['goal'].split())}")
 
 
 @app.command()
@@ -103,32 +111,36 @@ def forget(
     tenant: Tenant = "default",
     test: Annotated[str | None, typer.Option("--test", help="Only this test.")] = None,
     changes: Annotated[bool, typer.Option("--changes", help="Only the changes that failed.")] = False,
+    drafts: Annotated[bool, typer.Option("--drafts", help="Only the drafts: their goals ask a drafter again.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Forget a repository: its flaky tests, and the changes that failed there.
+    """Forget a repository: its flaky tests, the changes that failed there, and its drafts.
 
-    Plans that were made before keep what they were told.
+    Plans that were made before keep what they were told, and go on.
 
     [b]planner memory forget acme/shop --test tests/test_cart.py::test_clock[/b]
 
     Needs the planner's own account on Redis.
     """
-    from worker.store import failed_changes, flaky_memory
+    from worker.store import flaky_memory, kept_memory
 
-    if test is not None and changes:
-        raise Failure.of("two_parts", "Name a test, or the changes that failed: --test and --changes are two.", USAGE)
+    if (test is not None) + changes + drafts > 1:
+        raise Failure.of("two_parts", "Name one part alone: --test, --changes or --drafts.", USAGE)
     with open_link() as link, as_planner(link, "forget what is remembered"):
         where = link.client, link.partitions, tenant, repo
-        tests = 0 if changes else flaky_memory.forget(*where, test)
-        failed = failed_changes.forget(*where) if test is None else 0
-    if not tests and not failed:
-        of = f"{test} of {repo}" if test else f"changes that failed in {repo}" if changes else repo
+        tests = 0 if changes or drafts else flaky_memory.forget(*where, test)
+        failed = 0 if test or drafts else kept_memory.forget(*where, kept_memory.CHANGES)
+        drafted = 0 if test or changes else kept_memory.forget(*where, kept_memory.DRAFTS)
+    if not (tests or failed or drafted):
+        part = test or ("changes that failed" if changes else "drafts" if drafts else "")
+        of = f"{part} of {repo}" if part else repo
         raise Failure.of("nothing_remembered", f"Nothing is remembered of {of} (tenant {tenant}).", MISSING)
     if as_json:
-        say_json({"tenant": tenant, "repo": repo, "forgotten": tests, "forgotten_changes": failed})
+        gone = {"forgotten": tests, "forgotten_changes": failed, "forgotten_drafts": drafted}
+        say_json({"tenant": tenant, "repo": repo, **gone})
         return
-    gone = [_counted(tests, "test"), _counted(failed, "change")]
-    say(f"Forgotten: {', '.join(filter(None, gone))}.")
+    parts = [_counted(tests, "test"), _counted(failed, "change"), _counted(drafted, "draft")]
+    say(f"Forgotten: {', '.join(filter(None, parts))}.")
 
 
 @app.command("export")
@@ -177,7 +189,7 @@ def _counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}" if number else ""
 
 
-def _tell_change(each: FailedChange) -> dict[str, Any]:
+def _dated(each: FailedChange | CachedDraft) -> dict[str, Any]:
     from schemas.times import rfc3339
 
     return {**each._asdict(), "at": rfc3339(each.at)}

@@ -1,0 +1,92 @@
+"""The plan cache: a goal that asks what an earlier one asked gets what a drafter answered then.
+
+Kept is the answer, not the plan: it is judged again like any answer, and becomes steps of the goal at hand. Two goals
+ask the same if all that their drafter is told is the same; of the sentence only the blanks between words may differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import Any
+
+from schemas import codec
+from schemas.goal import Goal
+from tasks.base.policy_version import POLICY_VERSION
+from tasks.handlers import goals
+from tasks.plan.cached_draft import DRAFT_NOTE, HIT, PUT, may_keep, read_draft
+from tasks.rules.goal_cleaning import clean_goal
+from tasks.rules.strategy import Answer, Consult, Draft, Drafted, Phase, Setting
+from tasks.strategies.drafting.cycle import QUEUE
+from tasks.text.paths import expand_globs
+from tasks.text.sanitize import TOKEN
+from tasks.toolchain.catalogue import Catalogue, keep_contracts
+
+# Of a goal: the sentence, and what changes neither what a drafter is told nor what its answer is worth.
+APART: dict[str, Any] = {
+    **dict.fromkeys(("goal", "goal_id", "tenant", "limits", "approvals", "queue", "drafter", "mend"), True),
+    **dict.fromkeys(("delivery", "retry_of", "callback", "traceparent", "steps"), True),
+    "context": {"base_sha", "files"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CacheQuestion:
+    """A goal that a drafter is asked about, and the `field` at which the answer to such goals is kept."""
+
+    goal: Goal
+    catalogue: Catalogue
+    setting: Setting
+    field: str
+
+    def answer(self, raw: bytes | None, now: int, kept_s: int) -> Draft | None:
+        """Make a draft of the answer that is kept; None if it is older than `kept_s`, or makes no plan by itself."""
+        found = read_draft(raw or b"")
+        if found is None or found.at < now - 1000 * kept_s:
+            return None
+        drafter = "cache" if self.setting.drafter == QUEUE else self.setting.drafter  # no step asks
+        setting = replace(self.setting, drafter=drafter, drafted=(Drafted(found.output),), cached_from=found.plan_id)
+        made = goals.plan(self.goal, self.catalogue, setting)
+        if not isinstance(made, Draft) or not self._is_of_use(setting):
+            return None
+        phase = Phase("cached", f"No drafter is asked: the draft is that of {found.plan_id}, whose goal is the same.")
+        return replace(made, cache=(HIT, self.field, kept_s, found.plan_id), phases=(phase, *made.phases))
+
+    def keep(self, made: Draft, drafted: Sequence[Drafted], kept_s: int) -> Draft:
+        """Have a plan keep the last answer for the cache; one whose first step asks keeps the answer of that step."""
+        note = {"tenant": self.goal.tenant, "repo": self.goal.context.repo, "drafter": self.setting.drafter}
+        note |= {"goal": self.goal.goal, "output": drafted[-1].output if drafted else None}
+        said = replace(self.setting, drafted=tuple(drafted[-1:]))
+        if drafted and not (may_keep(note["output"]) and self._is_of_use(said)):
+            return made
+        return replace(made, cache=(PUT, self.field, kept_s), notes={DRAFT_NOTE: note})
+
+    def _is_of_use(self, setting: Setting) -> bool:
+        """Whether the last answer makes a plan by itself, and no template stands in for it."""
+        strict = replace(setting, options={**setting.options, "fallback": "reject", "max_attempts": 1})
+        return isinstance(goals.plan(self.goal, self.catalogue, strict), Draft)
+
+
+def question(goal: Goal, catalogue: Catalogue, setting: Setting, answer: Answer, drafter: str) -> CacheQuestion | None:
+    """Return what the cache is asked if `answer` asks a drafter; `drafter` is its name, with how it is run.
+
+    None if the cache has no part in it: nobody is asked, there is no repository, or the sanitiser found an attack.
+    """
+    prompt = answer.prompt if isinstance(answer, Consult) else None
+    if isinstance(answer, Draft) and setting.drafter == QUEUE and "template" in (answer.state or {}):
+        prompt = str((answer.state or {}).get("prompt"))  # of the step that asks, instead of which there is a template
+    if prompt is None or TOKEN in prompt or not goal.context.repo or goal.steps is not None:
+        return None
+    if clean_goal(goal).findings:
+        return None
+    files = expand_globs(goal.allowed_files, goal.context.files, forbidden=setting.forbidden).files
+    body = goal.model_dump(mode="json", exclude=APART, exclude_defaults=True)
+    rules = [POLICY_VERSION, setting.policy.digest, setting.forbidden.pattern.pattern, keep_contracts(catalogue, None)]
+    context = codec.canonical([body, list(files), drafter, dict(setting.options), *rules])
+    sentence = " ".join(goal.goal.split()).encode(errors="surrogatepass")
+    return CacheQuestion(goal, catalogue, setting, f"{_digest(context)} {_digest(sentence)}")
+
+
+def _digest(data: bytes) -> str:
+    return blake2b(data, digest_size=8).hexdigest()

@@ -1,0 +1,71 @@
+"""What plans of a repository keep for each other: changes that failed, and drafts; and how it is forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from redis import Redis
+
+from tasks.plan.cached_draft import CACHE, CachedDraft, read_draft
+from tasks.plan.changeset import kept_name
+from tasks.policy.failed_diffs import FAILED_DIFFS
+from worker.store.keys import Partition, bucket, partition_of
+
+CHANGES, DRAFTS = FAILED_DIFFS, CACHE
+
+
+class FailedChange(NamedTuple):
+    """A change that failed under a verification, by its name, on a base commit; last `at`, ms."""
+
+    at: int
+    base_sha: str
+    verification: str
+    diff_hash: str
+
+
+def read_changes(client: Redis, partitions: int, tenant: str, repo: str) -> list[FailedChange]:
+    """Read the changes that failed in a tenant's repository, oldest first; passes over what cannot be read."""
+    fields: Any = client.hgetall(_key(CHANGES, partitions, tenant, repo))
+    return sorted(_readable(fields.items()))
+
+
+def read_drafts(client: Redis, partitions: int, tenant: str, repo: str) -> list[CachedDraft]:
+    """Read the drafts of a tenant's repository, oldest first; passes over what cannot be read."""
+    fields: Any = client.hgetall(_key(DRAFTS, partitions, tenant, repo))
+    return sorted(filter(None, map(read_draft, fields.values())), key=lambda draft: (draft.at, draft.plan_id))
+
+
+def count(client: Redis, partitions: int, repositories: Iterable[tuple[str, str]]) -> dict[tuple[str, str], list[int]]:
+    """Count changes and drafts of repositories, each with its tenant; those without any are left out."""
+    wanted = list(repositories)
+    pipeline = client.pipeline(transaction=False)
+    for tenant, repo in wanted:
+        pipeline.hlen(_key(CHANGES, partitions, tenant, repo))
+        pipeline.hlen(_key(DRAFTS, partitions, tenant, repo))
+    found = pipeline.execute()
+    numbers = {each: found[2 * place : 2 * place + 2] for place, each in enumerate(wanted)}
+    return {each: pair for each, pair in numbers.items() if any(pair)}
+
+
+def forget(client: Redis, partitions: int, tenant: str, repo: str, what: str) -> int:
+    """Forget CHANGES or DRAFTS of a tenant's repository; returns how many that were."""
+    key = _key(what, partitions, tenant, repo)
+    pipeline = client.pipeline(transaction=True)
+    pipeline.hlen(key)
+    pipeline.delete(key, f"{key}:order")
+    return int(pipeline.execute()[0])
+
+
+def _readable(fields: Iterable[tuple[bytes, bytes]]) -> Iterator[FailedChange]:
+    for name, at in fields:
+        base, _, rest = name.decode(errors="replace").partition(" ")
+        verification, _, digest = rest.partition(" ")
+        if digest and at.isdigit():
+            yield FailedChange(int(at), base, verification, digest)
+
+
+def _key(what: str, partitions: int, tenant: str, repo: str) -> str:
+    """Name the hash in which a repository keeps it; the list of the order has ":order" behind that."""
+    home = Partition(partition_of(f"plan_{bucket(repo)}-", partitions))
+    return home.kept(kept_name(what, tenant, repo) or "")
