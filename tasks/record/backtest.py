@@ -1,8 +1,8 @@
 """What other rules would have done to a plan: its log is folded twice, under its own rules and under the others.
 
 As long as both decide the same, everything that came in is a fact under the others too. Where they part, only an end is
-known: what came in afterwards would not have been there. Where the others would have gone on otherwise there is no
-data, and what they could have used and saved at most is told as bounds. No outcome is made up.
+known: what came in afterwards would not have been there. Where the others would have gone on there is no data, and
+nothing is said. No outcome is made up.
 """
 
 from __future__ import annotations
@@ -39,29 +39,6 @@ class Verdict(StrEnum):
     DECIDED_OTHERWISE = "decided_otherwise"  # a step is retried, revised, asked about or given up, which it was not
 
 
-class Basis(StrEnum):
-    """What a verdict rests on."""
-
-    FACT = "fact"  # all that came in until the end
-    ASSUMPTION = "assumption"  # that attempts which would have been told lower limits would have ended as they did
-    UNKNOWN = "unknown"  # there is no data; figures are bounds
-
-
-class Range(NamedTuple):
-    """The least and the most that a figure can be; None where nothing bounds it."""
-
-    least: int | None
-    most: int | None
-
-    def plus(self, other: Range) -> Range:
-        """Add another figure."""
-        return Range(_sum(self.least, other.least), _sum(self.most, other.most))
-
-
-NOTHING = Range(0, 0)
-FIGURES = ("tokens_saved", "ms_saved", "successes_lost", "steps_lost")  # of a plan, and in sum
-
-
 class Standing(NamedTuple):
     """How a plan stands: its state, the rule that ended it, tokens, steps that are done, and the time (ms)."""
 
@@ -76,24 +53,39 @@ class Standing(NamedTuple):
         return {**self._asdict(), "at": rfc3339(self.at)}
 
 
+class Saved(NamedTuple):
+    """What other rules save of a plan that they end, and what is lost by that; less than 0 is the other way round."""
+
+    tokens: int
+    ms: int
+    successes_lost: int
+    steps_lost: int
+
+
 @dataclass(frozen=True, slots=True)
 class Backtested:
     """What became of a plan, and what would have become of it; `would` is None where that is unknown.
 
-    `line` is the version of the first line that the other rules decide otherwise, None if there is none.
+    `line` is the version of the first line that the other rules decide otherwise, None if there is none. `assumes` is
+    whether an attempt would have been given lower limits: it is taken to end as it did.
     """
 
     plan_id: str
     kind: str
     verdict: Verdict
-    basis: Basis
+    assumes: bool
     really: Standing
     would: Standing | None
     line: int | None = None
-    tokens_saved: Range = NOTHING
-    ms_saved: Range = NOTHING
-    successes_lost: Range = NOTHING
-    steps_lost: Range = NOTHING
+
+    @property
+    def saved(self) -> Saved | None:
+        """What the other rules save; None where it is unknown how the plan would have ended."""
+        really, would = self.really, self.would
+        if would is None:
+            return None
+        lost = (really.state == PlanState.COMPLETED) - (would.state == PlanState.COMPLETED)
+        return Saved(really.tokens - would.tokens, really.at - would.at, lost, really.done - would.done)
 
     def document(self) -> dict[str, Any]:
         """Lay it out for JSON; times as the wire has them."""
@@ -101,27 +93,25 @@ class Backtested:
             "plan_id": self.plan_id,
             "kind": self.kind,
             "verdict": self.verdict.value,
-            "basis": self.basis.value,
+            "assumes": self.assumes,
             "line": self.line,
             "really": self.really.document(),
             "would": self.would.document() if self.would else None,
-            **{name: getattr(self, name)._asdict() for name in FIGURES},
+            "saved": self.saved._asdict() if self.saved else None,
         }
 
 
 @dataclass(slots=True)
 class _Side:
-    """One of the two plans, with when its last decision was made and what was in flight that it cancelled."""
+    """One of the two plans, with when its last decision was made."""
 
     fold: Fold
-    at: int = 0
-    cancelled: int = 0  # tokens: they are booked, and were perhaps not used
+    at: int
 
     def take(self, line: Line) -> Changeset:
         """Fold a line."""
         change = self.fold.fold(line)
         self.at = change.now
-        self.cancelled = sum(change.ended[step].tokens for step in change.cancelled)
         return change
 
     def go_on(self, change: Changeset) -> None:
@@ -208,7 +198,7 @@ def backtest(lines: Iterable[Line], really: Fold, would: Fold) -> Backtested:
                 other.go_on(counterpart)
             else:
                 told_less |= bool(change.dispatches) and _allowed(really) != _allowed(would)
-    return _judge(fact, other, parted, Basis.ASSUMPTION if told_less else Basis.FACT, really_ended=really_ended)
+    return _judge(fact, other, parted, really_ended=really_ended, told_less=told_less)
 
 
 def _is_out_of_time(other: _Side, line: Line, really_ends: int | None) -> bool:
@@ -256,46 +246,12 @@ def _decision(change: Changeset) -> list[Any]:
     return [told.get("moves"), revisions, started, rule]
 
 
-def _judge(fact: _Side, other: _Side, parted: int | None, basis: Basis, *, really_ended: bool) -> Backtested:
+def _judge(fact: _Side, other: _Side, parted: int | None, *, really_ended: bool, told_less: bool) -> Backtested:
     really, about = fact.standing(), (fact.fold.plan.plan_id, fact.fold.record.head.kind)
     if parted is None:
-        return Backtested(*about, Verdict.SAME, basis, really, really)
-    would, plan = other.standing(), other.fold.record
-    saved, done = really.tokens - would.tokens, really.done - would.done
-    took = really.at - would.at
-    success, is_over = int(really.state == PlanState.COMPLETED), really.state in PLAN_ENDS
+        return Backtested(*about, Verdict.SAME, told_less, really, really)
     if other.has_ended:
-        lost = success - (would.state == PlanState.COMPLETED)
-        return Backtested(
-            *about,
-            Verdict.ENDED_OTHERWISE if really_ended else Verdict.ENDED_EARLIER,
-            basis,
-            really,
-            would,
-            parted,
-            Range(saved, saved + other.cancelled),
-            Range(took, took),
-            Range(lost, lost) if is_over else Range(0, 1),
-            Range(done, done),
-        )
-    return Backtested(
-        *about,
-        Verdict.GOES_ON if really_ended else Verdict.DECIDED_OTHERWISE,
-        Basis.UNKNOWN,
-        really,
-        None,
-        parted,
-        Range(_least(really.tokens, would.tokens, plan.limits["tokens"]), saved),
-        Range(_least(really.at, would.at, wall_clock_ends(plan)), took),
-        Range(success - 1, success) if is_over else Range(-1, 1),
-        Range(None, done),
-    )
-
-
-def _least(really: int, so_far: int, most: int | None) -> int | None:
-    """Say what is saved at least of what was really used, where `so_far` is used and `most` can be."""
-    return None if most is None else really - max(so_far, most)
-
-
-def _sum(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else one + other
+        verdict = Verdict.ENDED_OTHERWISE if really_ended else Verdict.ENDED_EARLIER
+        return Backtested(*about, verdict, told_less, really, other.standing(), parted)
+    verdict = Verdict.GOES_ON if really_ended else Verdict.DECIDED_OTHERWISE
+    return Backtested(*about, verdict, told_less, really, None, parted)

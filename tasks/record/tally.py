@@ -1,4 +1,4 @@
-"""What other rules would have done to many plans, in sum: facts, assumptions and bounds, each apart."""
+"""What other rules would have done to many plans, in sum."""
 
 from __future__ import annotations
 
@@ -6,47 +6,40 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from tasks.record.backtest import FIGURES, NOTHING, Backtested, Basis, Range, Verdict
+from tasks.record.backtest import Backtested, Saved, Verdict
 
 
 @dataclass(slots=True)
 class Tally:
-    """Counts of plans by verdict and basis, with the sums of their figures; its size does not grow with the plans."""
+    """Counts of plans by verdict, and what is saved in those that would have ended otherwise."""
 
-    plans: int = 0
-    unread: int = 0  # that could not be read or decided again, beside those
+    unread: int = 0  # that could not be read or decided again, beside the plans of the verdicts
     tokens: int = 0  # really used
-    verdicts: Counter[tuple[Verdict, Basis]] = field(default_factory=Counter)
+    assumed: int = 0  # of those that end otherwise: by assumption
+    verdicts: Counter[Verdict] = field(default_factory=Counter)
     rules: Counter[str] = field(default_factory=Counter)  # that would have ended a plan which came out otherwise
-    sums: dict[Basis, dict[str, Range]] = field(
-        default_factory=lambda: {basis: dict.fromkeys(FIGURES, NOTHING) for basis in Basis}
-    )
+    saved: Saved = field(default_factory=lambda: Saved(0, 0, 0, 0))
 
     def add(self, found: Backtested) -> None:
         """Count a plan."""
-        self.plans += 1
         self.tokens += found.really.tokens
-        self.verdicts[found.verdict, found.basis] += 1
-        if found.verdict is Verdict.SAME:
+        self.verdicts[found.verdict] += 1
+        if found.verdict is Verdict.SAME or not (found.would and found.saved):
             return
-        if found.would and found.would.rule:
+        self.assumed += found.assumes
+        self.saved = Saved(*map(sum, zip(self.saved, found.saved, strict=True)))
+        if found.would.rule:
             self.rules[found.would.rule] += 1
-        sums = self.sums[found.basis]
-        for name in FIGURES:
-            sums[name] = sums[name].plus(getattr(found, name))
 
-    def skip(self) -> None:
-        """Count a plan that could not be read or decided again."""
-        self.unread += 1
+    @property
+    def plans(self) -> int:
+        """The number of plans that were decided again."""
+        return self.verdicts.total()
 
     @property
     def changed(self) -> int:
         """The number of plans that come out otherwise."""
-        return self.plans - self.count(Verdict.SAME)
-
-    def count(self, verdict: Verdict) -> int:
-        """Count the plans of a verdict, whatever it rests on."""
-        return sum(self.verdicts[verdict, basis] for basis in Basis)
+        return self.plans - self.verdicts[Verdict.SAME]
 
     def document(self) -> dict[str, Any]:
         """Lay out the sums for JSON."""
@@ -54,12 +47,8 @@ class Tally:
             "plans": self.plans,
             "unread": self.unread,
             "tokens_used": self.tokens,
-            "verdicts": {
-                verdict.value: {basis.value: count for basis in Basis if (count := self.verdicts[verdict, basis])}
-                for verdict in Verdict
-            },
+            "verdicts": {verdict.value: self.verdicts[verdict] for verdict in Verdict},
+            "assumed": self.assumed,
             "ended_by": dict(sorted(self.rules.items())),
-            "sums": {
-                basis.value: {name: each._asdict() for name, each in sums.items()} for basis, sums in self.sums.items()
-            },
+            "saved": self.saved._asdict(),
         }

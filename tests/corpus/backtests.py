@@ -12,17 +12,15 @@ from pathlib import Path
 
 from tasks.base.policy import Policy
 from tasks.base.policy_text import read_policy
-from tasks.record.backtest import FIGURES, Backtested, Basis, Verdict, backtest_recorded
+from tasks.record.backtest import Backtested, Verdict, backtest_recorded
 from tasks.record.creation import CannotReplay
 from tasks.record.recorded_plan import RecordedPlan
 from tasks.record.tally import Tally
 from tests.corpus import record
-from worker.render.backtest import WORDS, between
+from worker.render.backtest import WORDS, minutes
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 POLICIES = ("policy-strict.toml", "policy-patient.toml")
-TOLD = {Basis.FACT: "fact", Basis.ASSUMPTION: "assumed", Basis.UNKNOWN: "within"}
-NAMES = {"ms_saved": "time saved", "steps_lost": "done steps lost"}
 
 
 def backtests(policy: Policy) -> Iterator[tuple[str, Backtested | None]]:
@@ -40,7 +38,10 @@ def tallies() -> dict[str, Tally]:
     found = {name: Tally() for name in POLICIES}
     for name, tally in found.items():
         for _, one in backtests(read_policy((EXAMPLES / name).read_bytes())):
-            tally.add(one) if one else tally.skip()
+            if one:
+                tally.add(one)
+            else:
+                tally.unread += 1
     return found
 
 
@@ -51,19 +52,12 @@ def table(found: Mapping[str, Tally]) -> str:
     rows.append(["plans", *(f"{each.plans:,}" for each in sums)])
     rows.append(["tokens really used", *(f"{each.tokens:,}" for each in sums)])
     rows.append(["not backtested", *(f"{each.unread:,}" for each in sums)])
-    rows += [[WORDS[verdict], *(f"{each.count(verdict):,}" for each in sums)] for verdict in Verdict]
-    for basis, words in TOLD.items():
-        for name in FIGURES:
-            cells = [_cell(each, basis, name) for each in sums]
-            if any(cells):
-                rows.append([f"{NAMES.get(name) or name.replace('_', ' ')} ({words})", *cells])
+    rows += [[WORDS[verdict], *(f"{each.verdicts[verdict]:,}" for each in sums)] for verdict in Verdict]
+    rows.append(["tokens saved", *(f"{each.saved.tokens:,}" for each in sums)])
+    rows.append(["time saved", *(minutes(each.saved.ms) for each in sums)])
+    rows.append(["successes lost", *(f"{each.saved.successes_lost:,}" for each in sums)])
+    rows.append(["done steps lost", *(f"{each.saved.steps_lost:,}" for each in sums)])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
-
-
-def _cell(tally: Tally, basis: Basis, name: str) -> str:
-    if not any(tally.verdicts[verdict, basis] for verdict in Verdict if verdict is not Verdict.SAME):
-        return ""
-    return between(tally.sums[basis][name], minutes=name == "ms_saved")
 
 
 def main() -> None:

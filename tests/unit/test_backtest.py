@@ -1,4 +1,4 @@
-"""What other rules would have done to a plan: facts where they end it earlier, bounds where they would have gone on."""
+"""What other rules would have done to a plan: facts where they end it, nothing where they would have gone on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from schemas.step import PlannedStep
 from tasks.base.policy import ATTEMPTS, BUILT_IN, GOALS, GoalRules, Policy
 from tasks.base.policy_text import read_policy
-from tasks.record.backtest import Backtested, Basis, Range, Verdict, backtest, backtest_recorded
+from tasks.record.backtest import Backtested, Saved, Verdict, backtest, backtest_recorded
 from tasks.record.creation import CannotReplay
 from tasks.record.fold import Fold
 from tasks.record.recorded_plan import NoExport, RecordedPlan
@@ -52,7 +52,7 @@ def test_a_plan_that_ends_alike_is_the_same() -> None:
     found = compare(plan, consecutive_failures=1)
 
     assert found.verdict is Verdict.SAME
-    assert found.basis is Basis.FACT
+    assert not found.assumes
     assert found.would == found.really
     assert found.really.state == "COMPLETED"
 
@@ -68,16 +68,13 @@ def test_a_halt_before_the_end_is_a_fact() -> None:
 
     found = compare(plan, consecutive_failures=2)
 
-    assert (found.verdict, found.basis) == (Verdict.ENDED_EARLIER, Basis.FACT)
+    assert (found.verdict, found.assumes) == (Verdict.ENDED_EARLIER, False)
     assert found.would
     assert (found.would.state, found.would.rule) == ("HALTED", "consecutive_failures")
-    assert found.tokens_saved == Range(1400, 1400)
-    assert found.ms_saved == Range(MINUTE, MINUTE)
-    assert found.successes_lost == Range(1, 1)
-    assert found.steps_lost == Range(2, 2)
+    assert found.saved == Saved(tokens=1400, ms=MINUTE, successes_lost=1, steps_lost=2)
 
 
-def test_what_was_in_flight_at_the_end_is_booked_and_perhaps_not_used() -> None:
+def test_what_was_in_flight_at_the_end_is_booked() -> None:
     steps = (a_step("s-0", retries=3), a_step("s-1", tokens=4000))
     plan = Running(*steps)
     fail(plan, 1)
@@ -87,7 +84,8 @@ def test_what_was_in_flight_at_the_end_is_booked_and_perhaps_not_used() -> None:
     found = compare(plan, steps, consecutive_failures=1)
 
     assert found.verdict is Verdict.ENDED_EARLIER
-    assert found.tokens_saved == Range(-500, 3500)
+    assert found.saved
+    assert found.saved.tokens == -500
 
 
 def test_where_the_plan_really_ended_the_rest_is_unknown() -> None:
@@ -97,10 +95,7 @@ def test_where_the_plan_really_ended_the_rest_is_unknown() -> None:
 
     found = compare(plan, consecutive_failures=3)
 
-    assert (found.verdict, found.basis, found.would) == (Verdict.GOES_ON, Basis.UNKNOWN, None)
-    assert found.tokens_saved == Range(-9000, 0)
-    assert found.successes_lost == Range(-1, 0)
-    assert found.steps_lost == Range(None, 0)
+    assert (found.verdict, found.would, found.saved) == (Verdict.GOES_ON, None, None)
 
 
 def test_a_step_that_would_start_later_is_another_decision() -> None:
@@ -112,9 +107,7 @@ def test_a_step_that_would_start_later_is_another_decision() -> None:
 
     found = compare(plan, steps, max_parallel=3)
 
-    assert (found.verdict, found.basis, found.line) == (Verdict.DECIDED_OTHERWISE, Basis.UNKNOWN, 1)
-    assert found.ms_saved.least is not None
-    assert found.successes_lost == Range(0, 1)
+    assert (found.verdict, found.saved, found.line) == (Verdict.DECIDED_OTHERWISE, None, 1)
 
 
 def test_a_wall_clock_ends_the_plan_between_two_lines() -> None:
@@ -127,8 +120,9 @@ def test_a_wall_clock_ends_the_plan_between_two_lines() -> None:
 
     assert found.would
     assert (found.would.rule, found.would.done) == ("wall_clock", 0)
-    assert found.ms_saved == Range(20 * MINUTE, 20 * MINUTE)
-    assert (found.verdict, found.basis, found.steps_lost) == (Verdict.ENDED_EARLIER, Basis.FACT, Range(2, 2))
+    assert found.saved
+    assert (found.verdict, found.assumes) == (Verdict.ENDED_EARLIER, False)
+    assert (found.saved.ms, found.saved.steps_lost) == (20 * MINUTE, 2)
 
 
 def test_a_sweep_that_came_late_comes_no_sooner_under_other_rules() -> None:
@@ -156,7 +150,7 @@ def test_attempts_that_would_have_been_told_less_are_an_assumption() -> None:
     plan.report(a_report("s-0", metrics={"tokens_used": 500}))
     plan.report(a_report("s-1", metrics={"tokens_used": 100}))
 
-    assert compare(plan, tokens=1200).basis is Basis.ASSUMPTION
+    assert compare(plan, tokens=1200).assumes
 
 
 def test_a_log_that_is_decided_otherwise_today_is_compared_with_nothing() -> None:
@@ -187,9 +181,9 @@ def test_an_export_is_decided_again_under_a_policy() -> None:
     assert under(BUILT_IN, plan).verdict is Verdict.SAME
     halted, given_up = under(a_policy(consecutive_failures=2), plan), under(a_policy(retries=1), plan)
 
-    assert [(one.verdict, one.basis) for one in (halted, given_up)] == [(Verdict.ENDED_EARLIER, Basis.FACT)] * 2
+    assert [(one.verdict, one.assumes) for one in (halted, given_up)] == [(Verdict.ENDED_EARLIER, False)] * 2
     assert [one.would.rule for one in (halted, given_up) if one.would] == ["consecutive_failures", "cannot_revise"]
-    assert halted.document()["tokens_saved"] == {"least": 1400, "most": 1400}
+    assert halted.document()["saved"]["tokens"] == 1400
 
 
 def test_more_steps_than_a_policy_allows_would_not_have_been_planned_so() -> None:
@@ -199,7 +193,7 @@ def test_more_steps_than_a_policy_allows_would_not_have_been_planned_so() -> Non
 
     found = under(a_policy(max_steps=1), plan)
 
-    assert (found.verdict, found.basis, found.line) == (Verdict.DECIDED_OTHERWISE, Basis.UNKNOWN, 1)
+    assert (found.verdict, found.saved, found.line) == (Verdict.DECIDED_OTHERWISE, None, 1)
 
 
 def test_nothing_that_stands_in_an_export_breaks_a_backtest() -> None:
@@ -216,7 +210,7 @@ def test_nothing_that_stands_in_an_export_breaks_a_backtest() -> None:
             backtest_recorded(RecordedPlan.read(bytes(altered)), a_policy(consecutive_failures=1))
 
 
-def test_the_sum_keeps_facts_and_bounds_apart() -> None:
+def test_the_sum_counts_what_is_known() -> None:
     halted, done = Running(*STEPS, consecutive_failures=2), Running(*STEPS)
     fail(halted, 2)
     fail(done, 1)
@@ -229,11 +223,9 @@ def test_the_sum_keeps_facts_and_bounds_apart() -> None:
 
     told = tally.document()
 
-    assert told["verdicts"]["ended_earlier"] == {"fact": 1}
-    assert told["verdicts"]["goes_on"] == {"unknown": 1}
+    assert (told["verdicts"]["same"], told["verdicts"]["ended_earlier"], told["verdicts"]["goes_on"]) == (1, 1, 1)
     assert told["ended_by"] == {"consecutive_failures": 1}
-    assert (tally.changed, tally.sums[Basis.FACT]["successes_lost"]) == (2, Range(1, 1))
-    assert tally.sums[Basis.UNKNOWN]["successes_lost"] == Range(-1, 0)
+    assert (tally.changed, told["saved"]["successes_lost"]) == (2, 1)
     assert max(len(line.plain) for line in (header(), row(compare(halted, consecutive_failures=3)))) <= 72
     assert any("not ended where they were" in line.plain for line in lines(tally))
 

@@ -21,10 +21,7 @@ from worker.store.keys import NO_TENANT
 if TYPE_CHECKING:
     from tasks.base.policy import Policy
     from tasks.record.backtest import Backtested
-    from tasks.record.tally import Tally
     from worker.store.plan_lists import PlanFilter
-
-MOST_ROWS = 100
 
 Plans = Annotated[list[str] | None, typer.Argument(metavar="[PLAN|FILE...]", help=HELP)]
 Rules = Annotated[
@@ -43,41 +40,46 @@ def backtest(
     rule: Rule = None,
     since: Since = None,
     until: Until = None,
-    every_row: Annotated[bool, typer.Option("--all", help=f"Print more than {MOST_ROWS} plans.")] = False,
     as_json: Json = False,
 ) -> int:
-    """Tell what other rules would have done to plans that were: tokens and time saved, successes lost.
+    """Show what other rules would have done to plans that were: tokens and time saved, successes lost.
 
     [b]planner backtest --policy strict.toml --since 30d[/b]
 
     [b]planner backtest --policy strict.toml exports/ --json | jq 'select(.verdict == "ended_earlier")'[/b]
 
     Each plan is decided again under its own rules and under the others. Where these end it earlier, all that came in
-    until then is fact. Where they would have gone on there is no data: nothing is made up, figures are bounds. --json
-    prints an object a line: one for each plan, then one with the `sum`. Exit code 1 where a plan cannot be read or
-    decided again.
+    until then is fact. Where they would have gone on there is no data, and nothing is made up. --json prints an object
+    a line: one for each plan, then one with the `sum`. Exit code 1 where a plan cannot be read or decided again.
     """
+    from rich.text import Text
+
+    from tasks.record.backtest import Verdict
     from tasks.record.tally import Tally
+    from worker.render.backtest import header, lines, row
 
     wanted = _wanted(plans, state, kind, repo, tenant, rule, since, until)
     (_, rules), tally = read_policy_file(str(policy)), Tally()
-    most = None if every_row else MOST_ROWS
     with ProgressLine("plans backtested") as progress:
         for name, found in _backtests(plans or (), wanted, tenant or NO_TENANT, rules):
+            if as_json:
+                about = {"why": found} if isinstance(found, str) else found.document()
+                say_json({"source": name, **about}, line=True)
+            elif isinstance(found, str):
+                say(f"{name}: not backtested: {found}")
+            elif found.verdict is not Verdict.SAME:
+                if not tally.changed:
+                    say(header())
+                say(row(found))
             if isinstance(found, str):
-                tally.skip()
+                tally.unread += 1
             else:
                 tally.add(found)
-            if as_json:
-                told = {"why": found} if isinstance(found, str) else found.document()
-                say_json({"source": name, **told}, line=True)
-            elif most is None or tally.changed + tally.unread <= most:
-                _show(name, found, is_first=tally.changed == 1)
             progress.step()
     if as_json:
         say_json({"sum": tally.document()}, line=True)
     else:
-        _show_sum(tally, most)
+        say(Text("\n").join(lines(tally)))
     return FAILED if tally.unread else OK
 
 
@@ -117,26 +119,3 @@ def _backtests(
                 yield source, failure.problem.detail
             except (NoExport, CannotReplay) as why:
                 yield source, f"{why}."
-
-
-def _show(name: str, found: Backtested | str, *, is_first: bool) -> None:
-    from tasks.record.backtest import Verdict
-    from worker.render.backtest import header, row
-
-    if isinstance(found, str):
-        say(f"{name}: not backtested: {found}")
-    elif found.verdict is not Verdict.SAME:
-        if is_first:
-            say(header())
-        say(row(found))
-
-
-def _show_sum(tally: Tally, most: int | None) -> None:
-    from worker.render.backtest import lines
-
-    if most is not None and (more := tally.changed + tally.unread - most) > 0:
-        say(f"... and {more:,} more (--all)")
-    if tally.plans or not tally.unread:
-        say("")
-    for line in lines(tally):
-        say(line)
