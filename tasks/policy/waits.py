@@ -22,7 +22,7 @@ from tasks.rules import budget
 from tasks.rules.strategy import Question
 
 MEMORY_MS = 5000  # until a plan is looked at again that was held because the server is full
-APPROVAL_MS = ANSWER_MS = 7 * DAY_MS  # each wait for a person has its own deadline
+APPROVAL_MS = 7 * DAY_MS  # each wait for a person has its own deadline
 DRAFT = "draft"  # the kind of a question that a drafter is asked
 MAX_BACKOFF_MS = 60_000
 

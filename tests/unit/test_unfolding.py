@@ -9,7 +9,7 @@ import pytest
 from schemas import codec
 from schemas.command import Command
 from tasks.base.policy_version import POLICY_VERSION
-from tasks.policy.waits import ANSWER_MS
+from tasks.policy.waits import APPROVAL_MS
 from tasks.rules.strategy import MAX_EXPANSION, Phase, Question
 from tests.support.growing import Script, goes_on, growing
 from tests.support.plans import Running, a_check, a_failure, a_report, a_step
@@ -226,7 +226,7 @@ def test_other_orders_wait_until_the_plan_is_made(monkeypatch: pytest.MonkeyPatc
 def test_a_question_that_nobody_answers_ends_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = growing(monkeypatch, Script(), question=ASKED)
 
-    plan.store.wait(ANSWER_MS - 1)
+    plan.store.wait(APPROVAL_MS - 1)
     plan.sweep()
     assert plan.state == "CREATED"
     plan.store.wait(1)
@@ -313,7 +313,7 @@ def test_a_running_plan_whose_question_nobody_answers_halts(monkeypatch: pytest.
     plan = growing(monkeypatch, Script(on_end=lambda *_: goes_on(question=ASKED)), a_step("a"))
     done(plan, "a")
 
-    plan.store.wait(ANSWER_MS)
+    plan.store.wait(APPROVAL_MS)
     plan.sweep()
 
     assert (plan.state, plan.halt["rule"]) == ("HALTED", "answer_deadline")

@@ -32,7 +32,6 @@ from worker.store.step_activity import with_activity
 from worker.store.sums import Wanted
 
 LOOK_S = 0.05  # between two looks, at first
-DEAD_PAGE = 1000
 EVENT_PAGE = 500
 
 P = ParamSpec("P")

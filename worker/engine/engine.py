@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -33,7 +32,6 @@ from worker.telemetry.commit_counts import BatchCounts
 P = ParamSpec("P")
 T = TypeVar("T")
 
-log = logging.getLogger("planner.engine")
 
 DRAIN_S = 1.0  # a drain gives its place in the pool back after this long
 LINGER_MS = 20  # and when nothing came for this long; an idle server rounds it up to the period of its clock

@@ -161,7 +161,6 @@ def having(*rights: Right) -> Callable[[Access], Access]:
     return _having
 
 
-Viewer = Annotated[Access, Depends(having(Right.VIEWER))]
 Producer = Annotated[Access, Depends(having(Right.PRODUCER))]
 Controller = Annotated[Access, Depends(having(Right.CONTROLLER))]
 Operator = Annotated[Access, Depends(having(Right.OPERATOR))]

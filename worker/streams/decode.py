@@ -168,10 +168,6 @@ def _strictly_wrong(data: bytes, body: Any) -> list[ErrorDetails]:
     return found
 
 
-def _is_float(value: Any) -> bool:
-    return isinstance(value, float)
-
-
 def _of_kind(detail: ErrorDetails) -> bool:
     """Tell whether something is wrong with the input of a kind."""
     return bool(detail["loc"]) and detail["loc"][0] in set(GoalKind)

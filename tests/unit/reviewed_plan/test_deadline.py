@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from schemas.command import Command
-from tasks.policy.waits import ANSWER_MS
+from tasks.policy.waits import APPROVAL_MS
 from tasks.rules.strategy import Draft
 from tests.support.kinds.reviewed_plan import DESIGN, FAIL, FILES, a_goal, drafted
 from tests.support.memory_store import MemoryStore
@@ -28,7 +28,7 @@ def stuck() -> Running:
 
 
 def test_nobody_answers_in_time(stuck: Running) -> None:
-    stuck.store.wait(ANSWER_MS - 1)
+    stuck.store.wait(APPROVAL_MS - 1)
     stuck.sweep()
     assert stuck.state == "EXECUTING"  # the wall clock of 24 hours stands still meanwhile
 
@@ -41,7 +41,7 @@ def test_nobody_answers_in_time(stuck: Running) -> None:
 
 
 def test_the_last_moment_is_early_enough(stuck: Running) -> None:
-    stuck.store.wait(ANSWER_MS - 1)
+    stuck.store.wait(APPROVAL_MS - 1)
     said = {"command_id": "o-1", "command": "answer", "scope": "plan", "plan_id": stuck.plan_id}
     stuck.obey(Command.model_validate({**said, "actor": "ada", "reason": "why", "value": "continue"}))
 
