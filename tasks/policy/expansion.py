@@ -178,9 +178,9 @@ def _strategy(unit: UnitOfWork) -> tuple[Strategy, LivePlan, Catalogue]:
     """Find the strategy of a plan that expands, and what its functions are given: the plan, and its tools."""
     head, kept = unit.plan.head, unit.strategy_state or {}
     goal = bind(Goal.model_validate(kept["goal"]), unit.snapshot.policy)
-    about = (kept["state"], kept["document"], unit.snapshot.now, head.tools, head.policy_version, unit.snapshot.plan_id)
+    about = (kept["state"], kept["document"], unit.snapshot.now, head.tools, unit.snapshot.plan_id)
     live = LivePlan(goal, *about, steps=sum(unit.plan.counts.values()))
-    return strategy_of(GoalKind(head.kind)), live, catalogue_of(head.tools, head.policy_version)
+    return strategy_of(GoalKind(head.kind)), live, catalogue_of(head.tools)
 
 
 def _expand(unit: UnitOfWork, found: Expansion, who: Mapping[str, Any] = NOBODY) -> None:

@@ -10,7 +10,6 @@ from schemas.envelope import FieldError
 from schemas.goal import Goal
 from schemas.step import PlannedStep
 from tasks.base.policy import BUILT_IN, Policy
-from tasks.base.policy_version import POLICY_VERSION
 from tasks.text.forbidden_paths import FORBIDDEN, Forbidden
 from tasks.toolchain.catalogue import Catalogue
 
@@ -125,7 +124,6 @@ class LivePlan:
     document: Mapping[str, Any] | None
     now: int  # ms
     tools: Sequence[dict[str, Any]] = ()  # the operator's contracts, for the verbs that are given no catalogue
-    policy_version: int = POLICY_VERSION  # that the plan began under, likewise
     plan_id: str = ""
     steps: int = 0  # that it has so far, whatever became of them
 

@@ -12,7 +12,6 @@ from schemas.step import ControllerTaskSpec, PlannedStep
 from tasks.policy.answers import MAX_ANSWER, MAX_ANSWERS
 from tasks.strategies.drafting.answers import connect_answers
 from tasks.text.sanitize import Treatment, sanitize
-from tasks.toolchain.catalogue import CATALOGUE
 from tests.support.attacks import TEXTS
 from tests.support.commands import order
 from tests.support.plans import Running, a_report, a_step
@@ -35,7 +34,7 @@ def a_look(name: str, *after: str) -> PlannedStep:
 def test_a_step_is_given_few_and_harmless_answers_nearest_first(said: list[Any], skipped: set[int]) -> None:
     names = [f"look-{number}" for number in range(len(said))]
     looks = [a_look(name, *names[number - 1 : number] if number else ()) for number, name in enumerate(names)]
-    plan = Running(*connect_answers([*looks, a_step("fix", names[-1])], CATALOGUE))
+    plan = Running(*connect_answers([*looks, a_step("fix", names[-1])]))
     answered = [name for number, name in enumerate(names) if number not in skipped]
     for name in {*names} - {*answered}:
         order(plan, "skip", name, order_id=name)

@@ -12,7 +12,6 @@ from schemas.step import ControllerTaskSpec, PlannedStep
 from schemas.times import rfc3339
 from tasks.policy.schedule import SILENT_MS
 from tasks.strategies.drafting.answers import connect_answers
-from tasks.toolchain.catalogue import CATALOGUE
 from tests.support.plans import NO_HALT, PLAN, PYTEST, a_step
 from worker.store.plans import MAX_QUEUE
 
@@ -52,7 +51,7 @@ def drafts(draw: st.DrawFn) -> list[PlannedStep]:
     ]
     looks = {"mode": Mode.READ_ONLY, "controller_task_spec": ControllerTaskSpec(type=StepType.READ)}
     some = [step if step.allowed_files or step.verify else step.model_copy(update=looks) for step in made]
-    return [*connect_answers(some, CATALOGUE)]
+    return [*connect_answers(some)]
 
 
 LIMITS = st.fixed_dictionaries(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from tasks.base.errors import NeedsSteps
 from tasks.handlers import outcomes
 from tasks.policy.answers import MAX_ANSWER, MAX_ANSWERS
 from tasks.strategies.drafting.answers import connect_answers, connect_supplied
-from tasks.toolchain.catalogue import CATALOGUE
 from tests.support.plans import PLAN, Running, a_check, a_failure, a_report, a_step, fail_and_rest
 from worker.store.plans import Ask
 
@@ -176,17 +174,11 @@ def test_a_supplied_step_is_given_what_it_waits_for_itself(
 def test_a_drafted_step_is_given_the_answers_of_the_nearest_four_steps_behind_whatever_lies_between() -> None:
     looks = [a_reading("a"), *(a_reading(name, before) for before, name in zip("abcde", "bcdef", strict=True))]
     steps = [*looks, a_step("fix", "f"), a_check("check", "fix"), a_step("again", "check")]
-    made = {step.step_id: step for step in connect_answers(steps, CATALOGUE, before=("explore",))}
+    made = {step.step_id: step for step in connect_answers(steps, before=("explore",))}
 
     assert made["again"].answers_from == made["fix"].answers_from == ("f", "e", "d", "c")
     assert made["b"].answers_from == ("a", "explore")
     assert made["check"].answers_from == ()
-
-
-def test_steps_of_a_plan_of_before_are_given_no_answers() -> None:
-    steps = (a_reading("a").model_copy(update={"keeps_answer": False}), a_step("fix", "a"))
-
-    assert connect_answers(steps, replace(CATALOGUE, policy_version=3), before=("explore",)) == steps
 
 
 def test_a_mend_is_given_what_the_patches_before_it_were_given() -> None:

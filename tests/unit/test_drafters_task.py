@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, cast
 
 import jsonschema
@@ -425,19 +424,6 @@ def test_an_answer_unfolds_to_its_steps(output: Any) -> None:
     assert not found.replaces
     assert found.state["prompt"] is None
     assert found.state["template"] == []
-
-
-def test_a_plan_of_before_unfolds_as_before() -> None:
-    draft = a_plan(a_step("look", files=[]), a_step(depends_on=["look"]))
-    _, live = queued()
-
-    older, today = (task.advance(live, ended(draft), replace(CATALOGUE, policy_version=version)) for version in (3, 4))
-
-    assert older
-    assert today
-    assert any(step.answers_from for step in today.steps)
-    given = {"answers_from": (), "keeps_answer": False}
-    assert [*older.steps] == [step.model_copy(update=given) for step in today.steps]
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,13 @@ import pytest
 
 from schemas.base import Mode, RiskLevel, StepType
 from schemas.goal import Goal
-from tasks.base.policy_version import ChangedRule
 from tasks.handlers.goals import plan
 from tasks.rules.risk import RISK
 from tasks.rules.strategy import Draft, Rejected
-from tasks.strategies.drafting.project import Project
 from tasks.strategies.task.goal_type import GoalType
 from tasks.strategies.task.steps import REVIEWED, VERIFIED
 from tasks.strategies.task.templates import TEMPLATES
-from tasks.toolchain.catalogue import CATALOGUE, catalogue_of
+from tasks.toolchain.catalogue import CATALOGUE
 from tasks.toolchain.languages import MANIFESTS
 
 FILES_OF = {
@@ -486,12 +484,3 @@ def test_no_step_runs_a_file_beside_tests_in_the_place_of_tests(text: str) -> No
     commands = [tool.argv for step in made.steps for tool in step.verify_tools if tool.tool == "pytest"]
     assert commands
     assert set(commands) == {("pytest", "-q")}
-
-
-def test_plans_of_before_go_on_with_every_file_in_a_folder_of_tests() -> None:
-    goal = Goal.model_validate({"goal": "Refactor utils", "context": {"test_command": "pytest -q"}})
-    test = CATALOGUE.match("pytest -q")
-    old = Project.of(goal, (), test, catalogue_of((), ChangedRule.TESTS_ARE_RUN_BY_NAME.since - 1))
-    new = Project.of(goal, (), test, CATALOGUE)
-
-    assert [each.tests_among(("tests/conftest.py",)) for each in (old, new)] == [("tests/conftest.py",), ()]

@@ -16,8 +16,6 @@ from pydantic import ValidationError
 
 from schemas.kinds.campaign import ClarifyAnswer, CoherenceDecision
 from tasks.base.errors import UnknownCommand
-from tasks.base.policy_version import ChangedRule
-from tasks.strategies.campaign.older_answers import read_prose
 from tasks.strategies.campaign.question import OPTIONS, Coherence, Trigger, choose_files
 from tasks.strategies.campaign.state import CampaignScope, Knowledge
 from tasks.strategies.campaign.verification import read_command
@@ -74,8 +72,6 @@ def _read(value: Any, page: str, scope: CampaignScope) -> ClarifyAnswer | str:
     if isinstance(value, str) and value.lstrip().startswith("{"):
         with suppress(ValueError):
             value = read_json(value)
-    if isinstance(value, str) and scope.catalogue.policy_version < ChangedRule.ANSWERS_ARE_EXACT.since:
-        return read_prose(value, page, frozenset(scope.allowed), scope.catalogue)
     if isinstance(value, str):
         return _read_lines(value, page, scope.catalogue)
     if isinstance(value, bool):

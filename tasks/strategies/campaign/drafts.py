@@ -18,7 +18,6 @@ from schemas.contract.strict import leave_out_nulls
 from schemas.envelope import FieldError, field_error
 from schemas.kinds.campaign import TASKS_SCHEMA, CoherenceDecision, DraftedTasks, GivenTask, TaskType
 from schemas.step import PlannedStep
-from tasks.base.policy_version import ChangedRule
 from tasks.rules.strategy import Answer, Consult, Draft, Drafted, End, Expansion, LivePlan, Phase, Rejected, Setting
 from tasks.rules.validation import validate
 from tasks.strategies.campaign.outline import (
@@ -195,10 +194,8 @@ def _read(output: Any, judge: Judge, state: CampaignState, scope: CampaignScope)
         found = {"tasks": found}
     if not isinstance(found, Mapping):
         return _refuse("no_tasks", "The answer must be one JSON object with the list `tasks`.")
-    if scope.catalogue.policy_version >= ChangedRule.NULLS_ARE_LEFT_OUT.since:
-        found = leave_out_nulls(found, TASKS_SCHEMA)
     try:
-        tasks = DraftedTasks.model_validate(found).tasks
+        tasks = DraftedTasks.model_validate(leave_out_nulls(found, TASKS_SCHEMA)).tasks
     except ValidationError as error:
         wrong = error.errors(include_url=False, include_context=False, include_input=False)[:_MISTAKES]
         return Refusal(tuple(_mistake("invalid_task", f"{each['msg']}.", each["loc"]) for each in wrong))

@@ -32,7 +32,7 @@ from tasks.rules.strategy import Phase
 from tasks.strategies.campaign.formulas import failure_cost_k
 from tasks.strategies.campaign.frameworks import NONE, detect_framework, framework
 from tasks.strategies.campaign.parts import choices, sections, sections_of
-from tasks.strategies.campaign.state import CampaignScope, CandidateFile, Knowledge, leave_open
+from tasks.strategies.campaign.state import CampaignScope, CandidateFile, Knowledge
 from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, as_written, fill, fit, guidance
 from tasks.text.json_in_prose import read_json
 from tasks.text.paths import clean
@@ -150,7 +150,7 @@ def knowledge_of_goal(
         sections=len(headings),
         headings=tuple(fit(heading, _WORDS) for heading in headings[:_HEADINGS]),
         parts=sections_of(told, files),
-        **leave_open(choices(objective)),
+        choices=choices(objective),
         framework=used,
         named=named != NONE,
         confidence=confidence if used != NONE else UNSURE,

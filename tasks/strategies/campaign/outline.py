@@ -21,7 +21,7 @@ from tasks.strategies.campaign.sequence import sequence_phase
 from tasks.strategies.campaign.state import CampaignScope, CampaignState, Knowledge, TaskProgress
 from tasks.strategies.campaign.steps import DRAFT, StepFrame, drafting_step, steps_of
 from tasks.strategies.campaign.tasks import design_tasks
-from tasks.strategies.campaign.verification import project_of, tests_documents
+from tasks.strategies.campaign.verification import project_of
 from tasks.strategies.drafting.cycle import NONE, QUEUE
 from tasks.strategies.drafting.project import only_documents
 
@@ -158,7 +158,7 @@ def coherence_of(known: Knowledge, scope: CampaignScope) -> Coherence:
     What a waiting plan asked is found again by this: it follows from what is known alone.
     """
     project = project_of(known, scope)
-    documents = not tests_documents(scope.catalogue) and only_documents(likely_files(known))
+    documents = only_documents(likely_files(known))
     return check_coherence(known, verifiable=bool(project.tests), documents=documents)
 
 

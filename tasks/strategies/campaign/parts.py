@@ -129,10 +129,7 @@ def unplaced(known: Knowledge, tasks: Sequence[PlanTask]) -> list[str]:
 
 def meant_lines(known: Knowledge) -> Iterator[str]:
     """Say what was chosen, one "or" a line."""
-    if known.reading:
-        yield known.reading
-    for choice in known.meant:
-        yield _sentence(choice)
+    yield from map(_sentence, known.meant)
 
 
 def meant_for(task: PlanTask, known: Knowledge) -> str:
@@ -141,7 +138,7 @@ def meant_for(task: PlanTask, known: Knowledge) -> str:
     about_sections = (choice for choice in known.meant if choice.section and not is_whole)
     bound = (choice for choice in about_sections if not mine or choice.section in mine)
     about_all = (choice for choice in known.meant if not choice.section)
-    return fit("; ".join(filter(None, (known.reading, *map(_sentence, (*about_all, *bound))))), MAX_MEANT)
+    return fit("; ".join(map(_sentence, (*about_all, *bound))), MAX_MEANT)
 
 
 def _sentence(choice: Choice) -> str:

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from schemas.kinds.campaign import CoherenceDecision, Relevance
-from tasks.strategies.campaign.state import CandidateFile, Choice, Knowledge, leave_open
+from tasks.strategies.campaign.state import CandidateFile, Choice, Knowledge
 from tasks.text.fields import fit, opening
 from tasks.toolchain.files import Role, files_of, name_of
 
@@ -69,7 +69,7 @@ ROWS: tuple[tuple[CoherenceDecision, Trigger, Callable[[Knowledge, bool], bool]]
     (CoherenceDecision.CLARIFY, Trigger.DELTA, lambda known, _: not likely_files(known)),
     (CoherenceDecision.CLARIFY, Trigger.TESTS, lambda known, _: not known.test_pattern and not known.untested),
     (CoherenceDecision.CLARIFY, Trigger.COMMAND, lambda _, verifiable: not verifiable),
-    (CoherenceDecision.CLARIFY, Trigger.APPROACH, lambda known, _: bool(known.readings) and len(known.candidates) > 1),
+    (CoherenceDecision.CLARIFY, Trigger.APPROACH, lambda known, _: bool(known.choices) and len(known.candidates) > 1),
     (CoherenceDecision.CONFIRM, Trigger.SEVERAL, lambda known, _: len(_sure_files(known)) > 1 and not known.confirmed),
 )
 
@@ -85,7 +85,7 @@ def check_coherence(known: Knowledge, verifiable: bool, *, documents: bool = Fal
     if not open_rows:
         return Coherence(CoherenceDecision.PROCEED)
     decision = open_rows[0][0]
-    section = known.open_choices[0].section if known.open_choices else ""
+    section = known.choices[0].section if known.choices else ""
     return Coherence(decision, tuple(trigger for each, trigger in open_rows if each is decision), section)
 
 
@@ -157,10 +157,8 @@ def _command(_: Knowledge, __: Sequence[str]) -> tuple[Option, ...]:
 
 
 def _approach(known: Knowledge, _: Sequence[str]) -> tuple[Option, ...]:
-    """Offer each side of an "or", and both; in plans of before policy version 6 no more than the sides."""
-    if not known.open_choices:
-        return tuple(_older_side(known, words) for words in known.readings)
-    choice, *others = known.open_choices
+    """Offer each side of an "or", and both."""
+    choice, *others = known.choices
     where = f'what is done for "{choice.section}"' if choice.section else "every task"
     sides = (*((side,) for side in choice.sides), choice.sides)
     return tuple(
@@ -168,19 +166,13 @@ def _approach(known: Knowledge, _: Sequence[str]) -> tuple[Option, ...]:
             " and ".join(f'"{side}"' for side in meant),
             f"{where} is for both" if len(meant) > 1 else f"{where} is for this alone",
             {
-                **leave_open(tuple(others)),
+                "choices": tuple(others),
                 "meant": (*known.meant, choice.model_copy(update={"sides": meant})),
                 "candidates": _left_by(known, choice, meant),
             },
         )
         for meant in sides
     )
-
-
-def _older_side(known: Knowledge, words: str) -> Option:
-    named = tuple(each for each in known.candidates if is_named(each.path, words))
-    update = {"reading": words, "readings": (), "candidates": named or known.candidates}
-    return Option(f'"{words}"', "every task is for this alone", update)
 
 
 def _left_by(known: Knowledge, choice: Choice, meant: Sequence[str]) -> tuple[CandidateFile, ...]:

@@ -13,7 +13,6 @@ from itertools import count
 
 from schemas.base import FailureCategory as C
 from schemas.kinds.campaign import PlanTask, TaskStatus, TaskType
-from tasks.base.policy_version import ChangedRule
 from tasks.rules.strategy import MAX_EXPANSION, Expansion, LivePlan
 from tasks.strategies.campaign.document import document_with
 from tasks.strategies.campaign.formulas import LEAST_BUDGET
@@ -50,8 +49,6 @@ def ask_anew(live: LivePlan, state: CampaignState, scope: CampaignScope) -> Expa
 
 def with_tests_again(live: LivePlan, state: CampaignState) -> CampaignState:
     """Have the complete SPECs come again whose tests keep another task from passing."""
-    if live.policy_version < ChangedRule.TESTS_COME_AGAIN.since:
-        return state
     tasks = {task.seq: task for task in tasks_of(live.document)}
     progress, complete = dict(state.progress), complete_tasks(state)
     fit_for = frozenset(seq for seq in complete if progress[seq].rewritten < MOST_REWRITTEN)

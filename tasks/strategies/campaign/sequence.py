@@ -140,8 +140,8 @@ def sequence(
 ) -> tuple[Sketch, ...]:
     """Design the tasks of the campaign `name` in an order in which they could run.
 
-    With `parts` each section is done where files are changed that its words name; without, as in plans of before
-    policy version 6, sections are dealt out in their order.
+    Each of `parts` is done where files are changed that its words name; where there is none of them, `sections` are
+    dealt out in their order.
     """
     made = shape(count, len(sources), len(tests), len(sections))
     sources = _by_section(sources, parts)

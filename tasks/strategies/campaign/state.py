@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field
 
 from schemas.base import Record
 from schemas.goal import Goal
@@ -47,10 +46,8 @@ class Knowledge(Record):
 
     sections: int = 0
     headings: tuple[str, ...] = ()
-    readings: tuple[str, ...] = ()  # the two sides of an "or" that nobody has decided yet
-    reading: str = ""  # the one that was chosen
-    parts: tuple[Section, ...] = ()  # what `headings` are of; as the two below, of plans since policy version 6
-    choices: tuple[Choice, ...] = ()  # the "or"s that nobody has decided yet; `readings` are the sides of the first
+    parts: tuple[Section, ...] = ()  # what `headings` are of
+    choices: tuple[Choice, ...] = ()  # the "or"s that nobody has decided yet
     meant: tuple[Choice, ...] = ()  # what was chosen of others
     framework: str = "none"
     named: bool = False  # the goal says which framework it is
@@ -69,16 +66,6 @@ class Knowledge(Record):
     untested: bool = False  # a person said that there are no tests to write
     confirmed: bool = False  # a person said which files are meant
     narrowed: bool = False  # and these are not all that the goal allows
-
-    @property
-    def open_choices(self) -> tuple[Choice, ...]:
-        """The choices; none once an earlier version has taken an answer, since that knows only `readings`."""
-        return self.choices if self.readings else ()
-
-
-def leave_open(choices: tuple[Choice, ...]) -> dict[str, Any]:
-    """Update what is known, so that these choices are open; `readings` tell earlier versions of the first."""
-    return {"choices": choices, "readings": choices[0].sides if choices else ()}
 
 
 class CampaignTerms(Record):
@@ -118,13 +105,6 @@ class TaskProgress(Record):
     rewritten: int = 0  # times that its tests came again because of another task
     blocked_by: str | None = None
     tool_calls: int | None = None  # that its controllers say they used, beside its budget
-
-    @field_validator("setback")
-    @classmethod
-    def _if_current(cls, found: Setback | None, info: ValidationInfo) -> Setback | None:
-        """Take a setback for none after an earlier version, which does not know it, has noted something else."""
-        noted = (info.data.get("status"), info.data.get("reason"))
-        return found if found and noted == (TaskStatus.BLOCKED, found.reason) else None
 
 
 class CampaignState(Record):
@@ -174,9 +154,7 @@ def scope_of(live: LivePlan, state: CampaignState, catalogue: Catalogue | None =
     """Find what a running campaign is planned within."""
     objective, goal = (live.document or {}).get("objective"), live.goal
     words = objective if isinstance(objective, str) else goal.goal
-    return CampaignScope(
-        goal, words, goal.allowed_files, catalogue or catalogue_of(live.tools, live.policy_version), state.terms
-    )
+    return CampaignScope(goal, words, goal.allowed_files, catalogue or catalogue_of(live.tools), state.terms)
 
 
 def changeable_files(known: Knowledge, allowed: tuple[str, ...]) -> tuple[str, ...]:

@@ -15,7 +15,6 @@ from schemas.base import MODE_OF_TYPE, RiskLevel, StepState, StepType
 from schemas.goal import Goal
 from schemas.kinds.campaign import LEAST_CONFIDENCE, PlanTask, TaskStatus, TaskType
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
-from tasks.base.policy_version import ChangedRule
 from tasks.rules.risk import ROLLBACK, assess_declared, estimate, explain_raise
 from tasks.rules.strategy import End
 from tasks.strategies.campaign.parts import meant_for
@@ -25,7 +24,7 @@ from tasks.strategies.campaign.verification import UNVERIFIED, goes_unverified, 
 from tasks.strategies.drafting.answers import connect_answers
 from tasks.strategies.drafting.cycle import draft_step
 from tasks.strategies.drafting.pieces import PHASES, Piece, join_pieces, pieces
-from tasks.strategies.drafting.project import Check, Project
+from tasks.strategies.drafting.project import Project
 from tasks.text.blocked_report import BLOCKED, NO_REASON, blocked_report
 from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, MAX_TITLE, fill, fit, guidance, several_lines
 from tasks.toolchain.catalogue import render
@@ -102,16 +101,14 @@ def steps_of(tasks: Sequence[PlanTask], frame: StepFrame) -> dict[str, tuple[Pla
         for step_id, piece in parts[task.seq].items():
             if step_id == ends[task.seq]:
                 own = tools
-            elif goes_unverified(piece.files, catalogue):
+            elif goes_unverified(piece.files):
                 own = ()
-            elif frame.project.by_own_files:
-                own = frame.project.own_checks(piece.files, whole=False) or tools
             else:
-                own = frame.project.check(Check.QUICK, piece.files) or tools
+                own = frame.project.own_checks(piece.files, whole=False) or tools
             steps.append(_step(task, step_id, frame, piece=piece, tools=own, depends_on=waits))
             waits = (step_id,)
         made[task.seq] = tuple(join_pieces(steps))
-    connected = iter(connect_answers([step for some in made.values() for step in some], catalogue))
+    connected = iter(connect_answers([step for some in made.values() for step in some]))
     return {seq: tuple(islice(connected, len(some))) for seq, some in made.items()}
 
 
@@ -137,7 +134,7 @@ def _pieces(task: PlanTask, frame: StepFrame) -> dict[str, Piece]:
     if len(parts) == 1:
         return {name + frame.suffix: parts[0]}
     found = {f"{name}-{number}{frame.suffix}": piece for number, piece in enumerate(parts, 1)}
-    if frame.project.by_own_files and task.verify != UNVERIFIED:
+    if task.verify != UNVERIFIED:
         found[f"{name}-check{frame.suffix}"] = Piece((), RiskLevel.LOW)
     return found
 
@@ -207,11 +204,10 @@ def _guidance(task: PlanTask, files: Sequence[str], frame: StepFrame) -> str:
         lines_of = task.target_lines or {}
         lines = [f"{path} lines {lines_of[path]}" for path in files if path in lines_of]
         target = ", ".join(lines[:5]) or f"the first 20 definitions of {files[0]}"
-    is_heard = frame.project.catalogue.policy_version >= ChangedRule.BLOCKED_IS_NO_FAILURE.since
     parts = (
         f"Use at most {task.budget} tool calls.",
-        _was_blocked(before, task.seq if is_heard else before.task) if before else "",
-        _REPORT if is_heard and (files or task.seq in frame.exploring) else "",
+        _was_blocked(before, task.seq) if before else "",
+        _REPORT if files or task.seq in frame.exploring else "",
         f"It is for these sections of the objective: {'; '.join(task.sections)}." if task.sections else "",
         f"Look at {target} first." if target else "",
         f"Run before you begin: {'; '.join(task.preflight)}." if task.preflight else "",
@@ -245,9 +241,7 @@ def complete_tasks(state: CampaignState) -> frozenset[str]:
     return frozenset(seq for seq, each in state.progress.items() if each.status is TaskStatus.COMPLETE)
 
 
-def note_end(
-    state: CampaignState, seq: str, end: End, document: Mapping[str, Any], policy_version: int
-) -> CampaignState:
+def note_end(state: CampaignState, seq: str, end: End, document: Mapping[str, Any]) -> CampaignState:
     """Note the end of one step of the task `seq`."""
     task, skipped = state.progress[seq], end.state == StepState.SKIPPED
     left = tuple(step_id for step_id in task.steps if step_id != end.step_id)
@@ -256,7 +250,7 @@ def note_end(
     if task.status is TaskStatus.BLOCKED:
         pass  # what comes after the step that blocked it says nothing new
     elif end.state == StepState.FAILED:
-        setback = _setback(seq, end, policy_version)
+        setback = _setback(seq, end)
         update |= {"status": TaskStatus.BLOCKED, "setback": setback, "reason": setback.reason}
     elif skipped and (blocker := _blocker(state, seq, document)):
         update |= {"status": TaskStatus.BLOCKED, "blocked_by": blocker}
@@ -289,15 +283,7 @@ def blocked_reason(output: Any) -> str | None:
     return _short(report["reason"]) if report else None
 
 
-def older_blocked_reason(output: Any) -> str | None:
-    """Take it of an object alone, and also where the reason is missing, as the reason of a task that failed may be."""
-    if not isinstance(output, dict) or output.get("status") != BLOCKED:
-        return None
-    reason = output.get("reason")
-    return _short(reason) if isinstance(reason, str) and reason.strip() else NO_REASON
-
-
-def _setback(seq: str, end: End, policy_version: int) -> Setback:
+def _setback(seq: str, end: End) -> Setback:
     """Keep what blocked a task: what its last failure was, and what its controller reports."""
     report, failure = blocked_report(end.output), end.failure or {}
     update: dict[str, Any] = {
@@ -306,16 +292,23 @@ def _setback(seq: str, end: End, policy_version: int) -> Setback:
         "trace": fit(failure.get("trace") or "", MAX_TRACE, several_lines) or None,
     }
     reported = {name: report.get(name) for name in REPORTED[1:]} if report else {}
-    return Setback(task=seq, reason=_reason(end, policy_version)).model_copy(update=update | reported)
+    return Setback(task=seq, reason=_reason(end)).model_copy(update=update | reported)
 
 
-def _reason(end: End, policy_version: int) -> str:
+def _reason(end: End) -> str:
     """Say why a task was blocked: as its controller reports, else as its failure says."""
     failure = end.failure or {}
-    is_heard = policy_version >= ChangedRule.BLOCKED_IS_NO_FAILURE.since
-    reported = (blocked_reason(end.output) if is_heard else None) or older_blocked_reason(end.output)
+    reported = blocked_reason(end.output) or (NO_REASON if _is_unexplained(end.output) else None)
     said = (reported, failure.get("trace"), failure.get("suggestion"), failure.get("category"))
     return next((_short(each) for each in said if isinstance(each, str) and each.strip()), "it failed")
+
+
+def _is_unexplained(output: Any) -> bool:
+    """Tell whether a controller reports that it is blocked, and gives no reason."""
+    if not isinstance(output, dict) or output.get("status") != BLOCKED:
+        return False
+    reason = output.get("reason")
+    return not isinstance(reason, str) or not reason.strip()
 
 
 def _short(text: str) -> str:

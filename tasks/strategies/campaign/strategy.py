@@ -19,7 +19,6 @@ from schemas.kinds.campaign import (
     TaskStatus,
     TaskType,
 )
-from tasks.base.policy_version import ChangedRule
 from tasks.rules.strategy import Answer, Blocked, End, Expansion, LivePlan, Setting
 from tasks.rules.validation import reject
 from tasks.strategies.campaign.answers import learn
@@ -48,7 +47,7 @@ from tasks.strategies.campaign.question import page_of
 from tasks.strategies.campaign.replan import ask_anew, may_plan_anew, replan_by_templates, with_tests_again
 from tasks.strategies.campaign.sequence import parents
 from tasks.strategies.campaign.state import CampaignScope, CampaignState, scope_of, terms_of
-from tasks.strategies.campaign.steps import DRAFT, blocked_reason, note_end, older_blocked_reason, task_of, tasks_of
+from tasks.strategies.campaign.steps import DRAFT, blocked_reason, note_end, task_of, tasks_of
 from tasks.strategies.campaign.tasks import MAX_MESSAGE, judge_tasks, plan_tasks
 from tasks.strategies.campaign.verification import read_command
 from tasks.strategies.drafting.cycle import NONE, QUEUE
@@ -130,11 +129,8 @@ def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | Bloc
     if step_id == state.waits:
         refused = queue_cycle(live, state).refusal(output)
         return mistakes_in(refused) if refused else None
-    if live.policy_version >= ChangedRule.BLOCKED_IS_NO_FAILURE.since:
-        reason = blocked_reason(output)
-        return Blocked(reason) if reason else None
-    reason = older_blocked_reason(output)
-    return f"The task is blocked: {reason}" if reason else None
+    reason = blocked_reason(output)
+    return Blocked(reason) if reason else None
 
 
 def advance(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
@@ -150,7 +146,7 @@ def advance(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
     seq = task_of(state, end.step_id)
     if seq is None:
         return None
-    state = note_end(state, seq, end, live.document or {}, live.policy_version)
+    state = note_end(state, seq, end, live.document or {})
     document = {**(live.document or {}), "progress": progress_report(state.progress)}
     status = state.progress[seq].status
     return Expansion(state.model_dump(mode="json"), document, f"Task {seq} is {status.replace('_', ' ')}.")

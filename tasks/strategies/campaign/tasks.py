@@ -42,7 +42,6 @@ from tasks.strategies.campaign.verification import (
     read_command,
     read_commands,
     syntax_checks,
-    tests_documents,
 )
 from tasks.strategies.drafting.project import Project
 from tasks.text.fields import fit
@@ -72,9 +71,9 @@ def design_tasks(known: Knowledge, project: Project, campaign: str) -> tuple[Pla
     tests, parts = _tests_for(sources, known, project.files), known.parts
     documents: tuple[str, ...] = ()
     count = task_count(complexity(known))
-    if goes_unverified(sources, project.catalogue):
+    if goes_unverified(sources):
         tests = ()
-    elif count > 2 and not tests_documents(project.catalogue):  # each is verified in its own way
+    elif count > 2:  # each is verified in its own way
         documents = files_of(sources, Role.DOCUMENT)
         sources = tuple(path for path in sources if path not in documents)
         parts = tuple(part for part in parts if not part.files or not {*part.files} <= {*documents})
@@ -85,7 +84,7 @@ def design_tasks(known: Knowledge, project: Project, campaign: str) -> tuple[Pla
         sketches = sequence(code, (*sources, *tests), (), known.headings, campaign, parts)
     if documents:
         sketches = with_documents(sketches, documents, sections_named(documents, known))
-    if goes_unverified(sources, project.catalogue):
+    if goes_unverified(sources):
         sketches = tuple(each for each in sketches if each.type is not TaskType.VERIFY)
     verified = any(each.type is TaskType.VERIFY for each in sketches)
     planned: list[PlanTask] = []
@@ -221,7 +220,7 @@ def _files(task: GivenTask, around: _Context) -> _Faults:
 
 def _commands(task: GivenTask, around: _Context) -> _Faults:
     try:
-        if task.verify.strip() == UNVERIFIED and goes_unverified(_changed(task), around.catalogue):
+        if task.verify.strip() == UNVERIFIED and goes_unverified(_changed(task)):
             return
         if not task.verify.strip():
             yield "/verify", "empty_verify", "A task must say how it is verified."

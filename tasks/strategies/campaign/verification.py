@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from schemas.base import RiskLevel
 from schemas.step import VerifyTool
 from tasks.base.errors import UnknownCommand
-from tasks.base.policy_version import ChangedRule
 from tasks.rules.risk import is_below
 from tasks.strategies.campaign.state import CampaignScope, Knowledge
 from tasks.strategies.drafting.project import Check, Project, only_documents
@@ -25,14 +24,9 @@ def read_command(text: str, catalogue: Catalogue) -> VerifyTool:
     return tool
 
 
-def tests_documents(catalogue: Catalogue) -> bool:
-    """Tell whether tests verify documents, as in plans of before policy version 6."""
-    return catalogue.policy_version < ChangedRule.DOCUMENTS_ARE_NOT_TESTED.since
-
-
-def goes_unverified(files: Sequence[str], catalogue: Catalogue) -> bool:
+def goes_unverified(files: Sequence[str]) -> bool:
     """Tell whether these are documents alone, which no tool verifies."""
-    return only_documents(tuple(files)) and bool(files) and not tests_documents(catalogue)
+    return only_documents(tuple(files)) and bool(files)
 
 
 def read_commands(text: str, catalogue: Catalogue, files: Sequence[str] = ()) -> tuple[VerifyTool, ...]:
@@ -66,7 +60,7 @@ def code_checks(
     project: Project, files: tuple[str, ...], tests: tuple[str, ...], *, verified: bool
 ) -> tuple[VerifyTool, ...]:
     """Choose what verifies code: its tests, else its form if all tests run later; nothing verifies documents."""
-    if goes_unverified(files, project.catalogue):
+    if goes_unverified(files):
         return ()
     if tests:
         return project.check(Check.NEW_TESTS, tests)

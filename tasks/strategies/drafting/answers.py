@@ -7,23 +7,16 @@ from itertools import islice
 
 from schemas.base import Mode
 from schemas.step import MAX_ANSWERS_FROM, PlannedStep
-from tasks.base.policy_version import ChangedRule
-from tasks.toolchain.catalogue import Catalogue
 
 MAX_LOOKED_AT = 64  # steps before it
 
 
-def connect_answers(
-    steps: Sequence[PlannedStep], catalogue: Catalogue, before: tuple[str, ...] = ()
-) -> tuple[PlannedStep, ...]:
+def connect_answers(steps: Sequence[PlannedStep], before: tuple[str, ...] = ()) -> tuple[PlannedStep, ...]:
     """Give each of `steps` that changes or answers something the answers of the nearest steps before it.
 
     `before` are steps of the plan that were made earlier and keep their answers; these come last. All answers of
-    `steps` are kept: one that no step is given is for whoever reads the plan. Plans of before policy version 4, by
-    their `catalogue`, go on without.
+    `steps` are kept: one that no step is given is for whoever reads the plan.
     """
-    if catalogue.policy_version < ChangedRule.ANSWERS_ARE_GIVEN.since:
-        return tuple(steps)
     by_id = {step.step_id: step for step in steps}
     read = {
         step.step_id: (*islice(_answering_before(step, by_id), MAX_ANSWERS_FROM), *before)[:MAX_ANSWERS_FROM]

@@ -18,7 +18,6 @@ from schemas.envelope import FieldError, field_error
 from schemas.goal import Goal
 from schemas.step import VerifyTool
 from tasks.base.errors import UnknownCommand
-from tasks.base.policy_version import ChangedRule
 from tasks.rules.risk import is_below
 from tasks.rules.validation import MAX_TOOLS
 from tasks.text.forbidden_paths import JUDGED, Forbidden
@@ -73,11 +72,6 @@ class Project:
     def only_documents(self) -> bool:
         """Whether nothing but documentation may change, which no test can verify."""
         return bool(self.files) and only_documents(self.files)
-
-    @property
-    def by_own_files(self) -> bool:
-        """Whether a step that patches is judged by its own files, as a plan of this policy version has it."""
-        return self.catalogue.policy_version >= ChangedRule.PIECES_BY_OWN_FILES.since
 
     def check(self, check: Check, files: tuple[str, ...]) -> tuple[VerifyTool, ...]:
         """Choose the verification of a step that is about `files`; empty where there is none."""
@@ -148,12 +142,9 @@ class Project:
         return tuple({tool.argv: tool for tool in (*tools, *usual)}.values())
 
     def tests_among(self, files: tuple[str, ...]) -> tuple[str, ...]:
-        """List the tests among `files` that what runs the project's tests takes for tests.
-
-        Plans of before this was a rule take all files in folders of tests for such.
-        """
+        """List the tests among `files` that what runs the project's tests takes for tests."""
         tests = files_of(files, Role.TEST)
-        if self.catalogue.policy_version < ChangedRule.TESTS_ARE_RUN_BY_NAME.since or not self.tests:
+        if not self.tests:
             return tests
         suffixes = suffixes_of(self.catalogue.contracts[self.tests[-1].tool].languages)
         return tuple(path for path in tests if path.endswith(suffixes) and is_named_as_test(path))

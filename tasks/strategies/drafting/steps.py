@@ -95,8 +95,7 @@ def govern(
         at = next(each for each in left if all(waited in ends for waited in order.waits[each]))
         left.remove(at)
         waits = tuple(ends[waited] for waited in order.waits[at])
-        by_own_files = project.by_own_files and verified_later and not fits_one_piece(places[at].files)
-        make = _pieces_by_own_files if by_own_files else _steps
+        make = _pieces_by_own_files if verified_later and not fits_one_piece(places[at].files) else _steps
         made[at] = make(project, drafted[at], order.ids[at], places[at].files, waits, used)
         ends[at] = made[at][-1].step_id
     placed = [(step, at) for at in range(len(drafted)) for step in made[at]]

@@ -25,7 +25,6 @@ from schemas.kinds.evolution import (
     PlanStepOutput,
     ValidationMode,
 )
-from tasks.base.policy_version import ChangedRule
 from tasks.rules.strategy import LivePlan
 from tasks.strategies.drafting.cycle import QUEUE, Refusal
 from tasks.strategies.drafting.steps import crowd, room_for
@@ -66,16 +65,14 @@ class ParsedPlan:
     notes: tuple[str, ...] = ()  # what was done to the answer
 
 
-def parse(
-    output: Any, mode: ValidationMode, request: PlanningAgentRequest, *, takes_nulls: bool = True
-) -> ParsedPlan | Refusal:
+def parse(output: Any, mode: ValidationMode, request: PlanningAgentRequest) -> ParsedPlan | Refusal:
     """Read what was answered to `request`. An empty answer is an error in every mode."""
     output, text = hold_back(output)
     if not fit(text, 512):
         return Refusal((field_error(NO_FIELDS, "empty_output", "The answer is empty."),))
     if mode is ValidationMode.NONE:
         return _synthetic(text, request, mode)
-    output = _without_nulls(output) if takes_nulls else output
+    output = _without_nulls(output)
     found = _strict(output)
     if mode is ValidationMode.STRICT or isinstance(found, ParsedPlan):
         return found
@@ -94,8 +91,7 @@ def judge(live: LivePlan, output: Any) -> ParsedPlan | Refusal:
 
     In the modes that are not strict only what leaves nothing to be done is an error.
     """
-    takes_nulls = live.policy_version >= ChangedRule.NULLS_ARE_LEFT_OUT.since
-    found = parse(output, mode_of(live), state_of(live).request, takes_nulls=takes_nulls)
+    found = parse(output, mode_of(live), state_of(live).request)
     if isinstance(found, Refusal):
         return found
     made = plan_steps(project_in(live), found.plan, state_of(live).request.acceptance_criteria)

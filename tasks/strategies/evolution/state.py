@@ -49,7 +49,7 @@ class EvolutionState(Record):
     files: tuple[str, ...] = ()  # they are about
     patched: bool = False  # one of them has changed something
     fell_back: bool = False
-    progress: Progress | None = None  # since there are steps; plans of before policy version 6 have none
+    progress: Progress = Progress()
 
 
 def state_of(live: LivePlan) -> EvolutionState:
@@ -66,5 +66,5 @@ def project_in(live: LivePlan) -> Project:
     context = goal.context.model_copy(update={"language": state.language})
     constraints = {fit(each, MAX_BULLET): each for each in (*state.request.constraints, *goal.constraints)}
     whole = goal.model_copy(update={"context": context, "constraints": tuple(constraints.values())})
-    found = project_of(whole, catalogue_of(live.tools, live.policy_version))
+    found = project_of(whole, catalogue_of(live.tools))
     return found if isinstance(found, Project) else Project(goal, goal.allowed_files, None, (), CATALOGUE)

@@ -10,7 +10,6 @@ from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
 from schemas.goal import Goal
 from schemas.kinds.evolution import PlanningPlan
 from schemas.step import ControllerTaskSpec, PlannedStep
-from tasks.base.policy_version import ChangedRule
 from tasks.rules.risk import estimate
 from tasks.rules.strategy import LivePlan
 from tasks.rules.validation import MAX_TOOLS
@@ -51,8 +50,6 @@ def find_step(live: LivePlan, plan: PlanningPlan, unplaced: Sequence[int]) -> Pl
     """Make the step that looks for the files which the plan's steps do not name."""
     names = ", ".join(plan.steps[at].step_id for at in unplaced)
     mode = MODE_OF_TYPE[StepType.EXPLORE]
-    keeps = live.policy_version >= ChangedRule.ANSWERS_ARE_GIVEN.since
-    notes, also = (', "notes": "..."', ", and what to do there") if keeps else ("", "")
     intent = fill("Find the files to change for these steps of the plan: {goal}", names, MAX_INTENT)
     return PlannedStep(
         step_id=FIND_ID,
@@ -60,11 +57,11 @@ def find_step(live: LivePlan, plan: PlanningPlan, unplaced: Sequence[int]) -> Pl
         intent=fit(intent, MAX_INTENT),
         controller_task_spec=ControllerTaskSpec(type=StepType.EXPLORE),
         mode=mode,
-        guidance='Answer in `output`: {"files": {"<id of a step>": ["path", ...]}'
-        f"{notes}}}, with paths of the input's allowed_files{also}. {ONLY_READ}",
+        guidance='Answer in `output`: {"files": {"<id of a step>": ["path", ...]}, "notes": "..."}, '
+        f"with paths of the input's allowed_files, and what to do there. {ONLY_READ}",
         queue=live.goal.queue,
         estimate=estimate(mode),
-        keeps_answer=keeps,
+        keeps_answer=True,
     )
 
 
@@ -113,7 +110,7 @@ def plan_steps(
     }
     checks = last_check(project, made.steps, tools, VERIFY_ID, plan.summary)
     steps = (*made.steps, *(step.model_copy(update=words) for step in checks))
-    return replace(made, steps=connect_answers(steps, project.catalogue, (FIND_ID,) if found else ()))
+    return replace(made, steps=connect_answers(steps, (FIND_ID,) if found else ()))
 
 
 def fallback_steps(

@@ -12,7 +12,6 @@ from schemas.envelope import field_error
 from schemas.goal import Goal
 from schemas.kinds.evolution import Evolution, PlanningAgentResponse, ValidationMode
 from schemas.step import PlannedStep
-from tasks.base.policy_version import ChangedRule
 from tasks.rules.strategy import Answer, Consult, Draft, Drafted, End, Expansion, LivePlan, Phase, Rejected, Setting
 from tasks.rules.validation import reject
 from tasks.strategies.drafting.cycle import (
@@ -84,7 +83,7 @@ def input_for(live: LivePlan, facts: Mapping[str, Any]) -> Mapping[str, Any] | N
     if facts["step_id"] == FIND_ID:
         steps = [drafted_plan(live).steps[at].model_dump(mode="json") for at in state.unplaced]
         return {"steps": steps, "allowed_files": list(live.goal.allowed_files[:MAX_LISTED])}
-    return _part(live, state.progress, facts["step_id"]) if state.progress else None
+    return _part(live, state, facts["step_id"])
 
 
 def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None:
@@ -108,16 +107,12 @@ def advance(live: LivePlan, end: End, _: Catalogue) -> Expansion | None:
             return None
         found = find_places(live, end.output) if end.state == StepState.DONE else ""
         return _halt(live, end) if isinstance(found, str) else _place(live, found)
-    if state.progress:
-        return _note(live, state, state.progress, end)
-    if state.patched or end.state != StepState.DONE or end.facts["mode"] != Mode.PATCH:
-        return None
-    state = state.model_copy(update={"patched": True})
-    return Expansion(state.model_dump(mode="json"), live.document, "A step of the plan has changed something.")
+    return _note(live, state, end)
 
 
-def _note(live: LivePlan, state: EvolutionState, progress: Progress, end: End) -> Expansion | None:
+def _note(live: LivePlan, state: EvolutionState, end: End) -> Expansion | None:
     """Note what a step came to; with the last one the card of the plan's commit is there."""
+    progress = state.progress
     if end.state == StepState.FAILED or (end.step_id not in progress.left and not end.facts["inserted_by"]):
         return None
     patched = state.patched
@@ -134,15 +129,15 @@ def _note(live: LivePlan, state: EvolutionState, progress: Progress, end: End) -
     return Expansion(noted.model_dump(mode="json"), document, f"{end.step_id} has ended.")
 
 
-def _part(live: LivePlan, progress: Progress, step_id: str) -> Mapping[str, Any] | None:
+def _part(live: LivePlan, state: EvolutionState, step_id: str) -> Mapping[str, Any] | None:
     """Give a step of the plan all that the drafter wrote for it, uncut, and what holds for all of the plan."""
-    if step_id not in state_of(live).ids:
+    if step_id not in state.ids:
         return None
     plan = drafted_plan(live)
     whole = plan.model_dump(mode="json", exclude={"steps", "fallback_plan"})
-    if (at := progress.parts.get(step_id)) is not None:
+    if (at := state.progress.parts.get(step_id)) is not None:
         return {"plan": whole, "step": plan.steps[at].model_dump(mode="json")}
-    return {"plan": whole, **({"fallback_plan": plan.fallback_plan} if step_id in progress.fallback else {})}
+    return {"plan": whole, **({"fallback_plan": plan.fallback_plan} if step_id in state.progress.fallback else {})}
 
 
 def answer(_: LivePlan, __: Any, ___: Catalogue) -> Expansion | str:
@@ -163,9 +158,8 @@ def stuck(live: LivePlan, _: Catalogue) -> Expansion | None:
     if not made.steps:
         return None
     ids = _ids(made.steps)
-    update: dict[str, Any] = {"fell_back": True, "ids": (*state.ids, *ids)}
-    if state.progress:
-        update["progress"] = state.progress.model_copy(update={"fallback": ids, "left": ids})
+    progress = state.progress.model_copy(update={"fallback": ids, "left": ids})
+    update = {"fell_back": True, "ids": (*state.ids, *ids), "progress": progress}
     kept = state.model_copy(update=update)
     return Expansion(
         kept.model_dump(mode="json"),
@@ -285,7 +279,7 @@ def _take(live: LivePlan, draft: AcceptedDraft) -> Expansion:
     phase = Phase("drafted", f"The plan is drafted: {len(draft.plan.steps)} step(s), attempt {draft.attempts}.")
     kept = state.model_copy(update={"prompt": None, "unplaced": made.unplaced})
     if not made.unplaced:
-        return _work(live, kept, document, made, phase)
+        return _work(kept, document, made, phase)
     finding = kept.model_copy(update={"stage": Stage.FINDING}).model_dump(mode="json")
     why = "The plan is drafted, and some of its steps do not say which files they change."
     steps = (find_step(live, draft.plan, made.unplaced),)
@@ -299,19 +293,15 @@ def _place(live: LivePlan, found: Places) -> Expansion:
     made = plan_steps(project_in(live), drafted_plan(live), criteria, found)
     notes = tuple(dict.fromkeys((*document.notes, *notes_of(made.notes))))
     shown = document.model_copy(update={"notes": notes}).model_dump(mode="json")
-    return _work(live, state, shown, made, Phase("placed", "The files to change are found."))
+    return _work(state, shown, made, Phase("placed", "The files to change are found."))
 
 
-def _work(
-    live: LivePlan, state: EvolutionState, document: Mapping[str, Any], made: GovernedSteps, phase: Phase
-) -> Expansion:
+def _work(state: EvolutionState, document: Mapping[str, Any], made: GovernedSteps, phase: Phase) -> Expansion:
     """Add the steps of the plan, and remember them, their parts and their files."""
     steps = made.steps
     files = tuple(dict.fromkeys(path for step in steps for path in step.allowed_files))
-    update: dict[str, Any] = {"stage": Stage.WORKING, "unplaced": (), "ids": _ids(steps), "files": files}
-    if live.policy_version >= ChangedRule.PARTS_ARE_GIVEN.since:
-        parts = dict(zip(_ids(steps), made.parts, strict=False))
-        update["progress"] = Progress(parts=parts, left=_ids(steps))
+    progress = Progress(parts=dict(zip(_ids(steps), made.parts, strict=False)), left=_ids(steps))
+    update = {"stage": Stage.WORKING, "unplaced": (), "ids": _ids(steps), "files": files, "progress": progress}
     kept = state.model_copy(update=update).model_dump(mode="json")
     return Expansion(kept, document, "The drafted plan becomes steps.", steps, phases=(phase,))
 

@@ -61,7 +61,7 @@ def mend_what_it_found(live: LivePlan, end: End, catalogue: Catalogue) -> Expans
     risk = estimate_risk((action,), allowed, failed=state.failed)
     document = plan.model_copy(update={"actions": (action,), "estimated_risk": risk}).model_dump(mode="json")
     kept = state.model_copy(update={"checking": state.checking + 1}).model_dump(mode="json")
-    steps = connect_answers(make_steps(iteration), catalogue)
+    steps = connect_answers(make_steps(iteration))
     return Expansion(kept, document, f"The check found something in {len(files)} files.", steps, replaces=True)
 
 

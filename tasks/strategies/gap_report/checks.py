@@ -16,7 +16,6 @@ from schemas.base import RiskLevel
 from schemas.envelope import FieldError, field_error
 from schemas.step import VerifyTool
 from tasks.base.errors import UnknownCommand
-from tasks.base.policy_version import ChangedRule
 from tasks.strategies.drafting.project import Project
 from tasks.strategies.gap_report.evidence import runs_tests
 from tasks.text.fields import fit
@@ -48,9 +47,6 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "clippy": "cargo clippy -- -D warnings",
     }
 )
-# In plans of before version 6 these tools alone have a command, and mypy this one.
-_OLDER = frozenset({"ruff", "flake8", "mypy", "pyright", "eslint", "tsc", "vet", "golangci-lint", "clippy"})
-_OLDER_MYPY = "mypy"
 
 _ABOUT = {ToolCategory.LINT: LINTING, ToolCategory.TYPE_CHECK: TYPING}
 _STARTERS = frozenset({"npx", "uv", "poetry", "run", "python", "python3", "-m"})
@@ -119,11 +115,7 @@ def command_of(catalogue: Catalogue, name: str) -> Command | None:
 
 def command_of_tool(catalogue: Catalogue, tool: str) -> Command | None:
     """Find the command of the tool that a report names in words of its own, such as `Ruff 0.15`."""
-    named = re.findall(r"[\w-]+", tool.casefold())
-    if catalogue.policy_version < ChangedRule.CHECKS_OF_A_WHOLE_ARE_DROPPED.since:
-        older = (words(_OLDER_MYPY if name == "mypy" else COMMANDS[name]) for name in named if name in _OLDER)
-        return next((command for command in older if _contract_of(catalogue, command)), None)
-    parts = frozenset(named)
+    parts = frozenset(re.findall(r"[\w-]+", tool.casefold()))
     known = (words(line) for name, line in COMMANDS.items() if parts.issuperset(name.split()))
     ours = next((command for command in known if _contract_of(catalogue, command)), None)
     return ours or _of_contract(catalogue, parts)

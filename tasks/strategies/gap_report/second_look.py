@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from schemas.base import StepState
 from schemas.kinds.gap_report import IterationPlan
-from tasks.base.policy_version import ChangedRule
 from tasks.rules.strategy import End, Expansion, LivePlan
 from tasks.strategies.gap_report.checks import category_of_tool
 from tasks.strategies.gap_report.document import Iteration
@@ -48,8 +47,6 @@ def look_again(live: LivePlan, catalogue: Catalogue) -> Expansion | None:
 def may_look_again(live: LivePlan) -> bool:
     """Tell whether an iteration for what a tool found has had no exploration yet."""
     if live.document is None or not live.state or state_of(live).tried:
-        return False
-    if live.policy_version < ChangedRule.CAUSES_ARE_LOOKED_FOR.since:
         return False
     plan = IterationPlan.model_validate(live.document)
     return plan.gap.category.casefold() == "quality" and all(action.target_files for action in plan.actions)

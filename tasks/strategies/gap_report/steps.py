@@ -1,7 +1,6 @@
 """The steps of an iteration: patches in the order of its actions, then the verification.
 
-The last step lints, checks types and runs the tests; a patch is verified by its own files. In plans before policy
-version 3 the last patch is verified as the whole is.
+The last step lints, checks types and runs the tests; a patch is verified by its own files.
 """
 
 from __future__ import annotations
@@ -13,10 +12,9 @@ from itertools import islice
 from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
 from schemas.kinds.gap_report import ActionType, PlannedAction
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
-from tasks.base.policy_version import ChangedRule
 from tasks.rules.risk import RISK, ROLLBACK, assess_declared, estimate, explain_raise, is_below
 from tasks.strategies.drafting.pieces import cut, join_pieces
-from tasks.strategies.drafting.project import Check, only_documents
+from tasks.strategies.drafting.project import only_documents
 from tasks.strategies.gap_report.document import Iteration, judge_of, level_of
 from tasks.strategies.gap_report.evidence import runs_tests, tool_of
 from tasks.strategies.gap_report.verification import Verification, check_of_all, own_verification, verification
@@ -30,7 +28,6 @@ VERIFY_ID = "verify"
 CHECK_ID = "check"
 MAX_CRITERIA = 1000
 MAX_TRIED = 100  # characters
-MARKED_SINCE = ChangedRule.CHECKS_OF_A_WHOLE_ARE_DROPPED.since
 UNVERIFIED = Verification()
 
 _ASKED_AGAIN = (
@@ -82,15 +79,10 @@ def make_steps(iteration: Iteration) -> tuple[PlannedStep, ...]:
     steps: list[PlannedStep] = []
     after: tuple[str, ...] = ()
     for number, piece in enumerate(pieces, 1):
-        last = number == len(pieces)
-        if last and not project.by_own_files:
-            tools = whole
-        elif piece.action.action_type is ActionType.DELETE:
+        if piece.action.action_type is ActionType.DELETE:
             tools = Verification(project.tests)  # what is gone cannot be looked at
-        elif project.by_own_files:
-            tools = _own_tools(iteration, piece, whole=len(pieces) == 1)
         else:
-            tools = Verification(project.check(Check.QUICK, piece.files))
+            tools = _own_tools(iteration, piece, whole=len(pieces) == 1)
         steps.append(_patch(iteration, piece, f"action-{number}{again}", tools, after))
         after = (steps[-1].step_id,)
     kind = StepType.TEST if whole.tools else StepType.REVIEW  # where no tool can verify, somebody has to look
@@ -144,7 +136,7 @@ def _pieces(action: PlannedAction, iteration: Iteration) -> Iterator[PatchPiece]
             yield PatchPiece(action, iteration.allowed, _level(iteration.allowed, ActionType.MODIFY, iteration))
         return
     files = tuple(path for path in iteration.allowed if path in action.target_files)
-    if files and _goes_together(iteration) and (together := _in_one_step(files, action, iteration)):
+    if files and _is_of_tests(iteration) and (together := _in_one_step(files, action, iteration)):
         yield together
         return
     parts = tuple(cut(files, lambda path: _level((path,), action.action_type, iteration)))
@@ -163,11 +155,6 @@ def _in_one_step(files: tuple[str, ...], action: PlannedAction, iteration: Itera
     if len(files) + len(others) <= most and _level((*files, *others), ActionType.MODIFY, iteration) is level:
         files = (*files, *others)
     return PatchPiece(action, files, level) if len(files) <= most else None
-
-
-def _goes_together(iteration: Iteration) -> bool:
-    is_known = iteration.project.catalogue.policy_version >= ChangedRule.TESTS_WITH_WHAT_THEY_TEST.since
-    return is_known and _is_of_tests(iteration)
 
 
 def _is_of_tests(iteration: Iteration) -> bool:
@@ -237,19 +224,18 @@ def _step(
         verify_tools=tools,
         queue=iteration.project.goal.queue,
         estimate=estimate(mode),
-        quick_checks=judged.added if iteration.project.catalogue.policy_version >= MARKED_SINCE else (),
+        quick_checks=judged.added,
     )
 
 
 def _criteria(iteration: Iteration, tools: Sequence[VerifyTool]) -> Iterator[str]:
     """Yield the criteria of the iteration, of those that a tool judges only what `tools` judge."""
     catalogue = iteration.project.catalogue
-    every = catalogue.policy_version < ChangedRule.CRITERIA_OF_WHAT_IS_RUN.since
     words = {word.casefold() for tool in tools for word in tool.argv}
     tests = any(catalogue.contracts[tool.tool].category is ToolCategory.TEST for tool in tools)
     for line in iteration.plan.acceptance_criteria:
         judge = judge_of(line)
-        if every or judge is None or not words.isdisjoint(judge) or (tests and runs_tests(" ".join(judge))):
+        if judge is None or not words.isdisjoint(judge) or (tests and runs_tests(" ".join(judge))):
             yield line
 
 

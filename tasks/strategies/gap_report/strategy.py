@@ -133,7 +133,7 @@ def advance(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
     plan = plan.model_copy(update={"actions": actions, "estimated_risk": risk})
     told = (EXPLORE_ID,) if end.state == "DONE" else ()
     made = make_steps(Iteration(plan, project_in(live, files, catalogue), files, state))
-    steps = connect_answers(made, catalogue, told)
+    steps = connect_answers(made, told)
     if errors := _shortcomings(live.goal, steps, before=max(live.steps, 1)):
         return _unfit(live, errors[0].code, errors[0].message)
     if len(steps) > MAX_EXPANSION:
@@ -202,7 +202,7 @@ def _first_steps(iteration: Iteration) -> tuple[PlannedStep, ...]:
         return (check,)
     if must_explore(iteration):
         return (explore_step(iteration),)
-    return connect_answers(make_steps(iteration), iteration.project.catalogue)
+    return connect_answers(make_steps(iteration))
 
 
 def _phases(iteration: Iteration) -> tuple[Phase, ...]:

@@ -58,7 +58,6 @@ class WorkPiece:
 
     files: tuple[str, ...]
     level: RiskLevel = RiskLevel.LOW
-    is_last: bool = False  # of those that write code
     is_only: bool = False
     phase: str | None = None  # where the level asks for two
 
@@ -115,25 +114,18 @@ def least_level(files: tuple[str, ...]) -> RiskLevel:
 def split_files(files: Sequence[str], least: RiskLevel) -> tuple[WorkPiece, ...]:
     """Split files by what the risk of each allows, riskier ones first."""
     found = split(files, lambda path: assess_declared(least, (path,)).level)
-    last = max((number for number, each in enumerate(found) if not only_documents(each.files)), default=-1)
-    return tuple(
-        WorkPiece(each.files, each.level, number == last, len(found) == 1, each.phase)
-        for number, each in enumerate(found)
-    )
+    return tuple(WorkPiece(each.files, each.level, len(found) == 1, each.phase) for each in found)
 
 
 def checks_of(project: Project, piece: WorkPiece) -> tuple[VerifyTool, ...]:
     """Choose the verification of a piece: what looks at its files, nothing for documents.
 
-    The test of its wave runs all tests; in plans before policy version 3 the piece that ends the code does so, too. A
-    look that the piece's risk does not allow is the tests, of which `draft` has seen that it does.
+    The test of its wave runs all tests. A look that the piece's risk does not allow is the tests, of which `draft` has
+    seen that it does.
     """
     if only_documents(piece.files):
         return ()
-    if project.by_own_files:
-        wanted = project.own_checks(piece.files, whole=piece.is_only)
-    else:
-        wanted = project.check(Check.TESTS if piece.is_last else Check.QUICK, piece.files)
+    wanted = project.own_checks(piece.files, whole=piece.is_only)
     some = keep_permitted(wanted, project.catalogue, piece.level)
     return some or keep_permitted(project.tests, project.catalogue, piece.level)
 

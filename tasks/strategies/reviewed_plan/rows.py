@@ -22,7 +22,6 @@ from schemas.kinds.reviewed_plan_answers import (
 )
 from schemas.kinds.reviewed_plan_files import GateVerdict, Plan, QrPhase, Review
 from schemas.step import PlannedStep
-from tasks.base.policy_version import ChangedRule
 from tasks.strategies.drafting.steps import room_for
 from tasks.strategies.reviewed_plan import gate
 from tasks.strategies.reviewed_plan.decision import ask
@@ -170,8 +169,8 @@ def qr_dispatch_step(brief: Brief, phase: QrPhase) -> WorkflowRow:
         covered = {path_of(item) for item in decided.items if item.id in said}
         if left_out := [path for path in turn.state.mended if covered.isdisjoint((path, "*"))]:
             raise AnswerRefused(fit(f"incomplete: no item is about what a mend changed: {', '.join(left_out)}", 900))
-        turn = _without_mends(turn)
-        return replace(turn.with_file(decided), review=fit(review.verdict or "", 20) or None), brief.ahead
+        turn = turn.with_state(mended=()).with_file(decided)
+        return replace(turn, review=fit(review.verdict or "", 20) or None), brief.ahead
 
     return WorkflowRow(
         brief, enter, leave, phase, reads_answer=True, schema=lambda _: findings_schema(), holds=("items",)
@@ -221,15 +220,9 @@ def reconcile_step(brief: Brief) -> WorkflowRow:
     return WorkflowRow(brief, enter, leave, reads_answer=True, schema=schema, holds=("milestones",))
 
 
-def _without_mends(turn: Turn) -> Turn:
-    """Forget what mends changed, once it was reviewed; plans of before go on with it from gate to gate."""
-    once = turn.catalogue.policy_version >= ChangedRule.MENDS_ARE_REVIEWED_ONCE.since
-    return turn.with_state(mended=()) if once else turn
-
-
 def open_gate(turn: Turn, phase: QrPhase, then: Change | None) -> Turn:
     """Open a gate: its qr file goes, what it came to stays in the history."""
-    turn = _without_mends(turn.with_loop(phase, gate.move(turn.loop(phase), passed=True)))
+    turn = turn.with_loop(phase, gate.move(turn.loop(phase), passed=True)).with_state(mended=())
     turn = turn.with_document(qr={name: file for name, file in turn.document.qr.items() if name is not phase})
     if then is None:
         return turn

@@ -15,7 +15,6 @@ from schemas.goal import Goal
 from schemas.kinds.reviewed_plan import ReviewedPlanInput, ReviewState, StepEnd, Workflow
 from schemas.kinds.reviewed_plan_files import GateVerdict, Plan
 from schemas.kinds.reviewed_plan_strict import plain_answer, strict_answer
-from tasks.base.policy_version import ChangedRule
 from tasks.rules.strategy import Answer, Draft, End, Expansion, LivePlan, Setting
 from tasks.rules.validation import reject
 from tasks.strategies.drafting.project import Project, keep_permitted, read_test_command
@@ -72,7 +71,7 @@ def input_for(live: LivePlan, facts: Mapping[str, Any]) -> dict[str, Any]:
     row = ROWS.get(state.row)
     if row is None or facts.get("step_id") not in state.open:
         return {}
-    turn = turn_of(live, catalogue_of(live.tools, live.policy_version), state)
+    turn = turn_of(live, catalogue_of(live.tools), state)
     step = OpenStep(state, turn.document, str(facts["step_id"]), row.phase)
     material = material_of(row.brief, step, lambda: project_in(turn))
     if row.schema is None or facts["mode"] == Mode.TEST:
@@ -93,9 +92,9 @@ def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None
         return "frozen: plan.json is not written while it is carried out" if writes else None
     try:
         turn = turn_of(live, CATALOGUE, state)
-        row.leave(turn, _read(turn, live, row, output))
+        row.leave(turn, _read(turn, row, output))
     except AnswerRefused as refused:
-        return _tell(refused) if _asks_agents(live) else str(refused)
+        return _tell(refused)
     return None
 
 
@@ -107,9 +106,9 @@ def advance(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
     row = ROWS.get(state.row)
     if row is None or end.step_id not in state.open:
         return None
-    state = _note_end(state, end, _why(end) if _asks_about_work(live) else None)
+    state = _note_end(state, end)
     why = f"{end.step_id} is {end.state}"
-    is_work = row.again is not None and _asks_about_work(live)
+    is_work = row.again is not None
     if state.open and (is_work or not state.failed):
         return Expansion(state.model_dump(mode="json"), live.document, why)
     turn = turn_of(live, catalogue, state)
@@ -117,10 +116,10 @@ def advance(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
         turn = tally(turn)
         report = make_report(turn.document, "BLOCKED", summary=f"{state.row} did not succeed.")
         turn = turn.with_document(report=report)
-        return (ask_about_work(turn) if is_work else _give_up(turn, row, live, end)).expansion(why)
+        return (ask_about_work(turn) if is_work else _give_up(turn, row, end)).expansion(why)
     turn = replace(turn, unreviewed=row.reads_answer and end.state == SKIPPED)
     try:
-        turn, following = row.leave(turn, _read(turn, live, row, end.output))
+        turn, following = row.leave(turn, _read(turn, row, end.output))
     except AnswerRefused:  # though it was judged before: nobody can use this answer, so what follows decides without it
         turn, following = row.leave(replace(turn, unreviewed=True), None)
     return go(turn, following).expansion(why)
@@ -139,14 +138,15 @@ def answer(live: LivePlan, value: Any, catalogue: Catalogue) -> Expansion | str:
     if isinstance(said, str):
         return said
     why = f"A person decided about {row.brief.name}: {said.decision}"
-    replaces = _asks_about_work(live)  # a review may have failed for good before
     if said.decision == "stop":
         return _stop(turn, fit(said.reason, 500)).expansion(why)
     if said.decision == "continue":
         skipped = turn.document.gate_history[-1].verdict is GateVerdict.SKIPPED
         back = f"{phase}-qr" if skipped else row.brief.back
-        return go(continue_loop(turn, phase), back).expansion(why, replaces=replaces)
-    return go(*row.leave(overrule(turn, phase, said.reason), None)).expansion(why, replaces=replaces)
+        turn = go(continue_loop(turn, phase), back)
+    else:
+        turn = go(*row.leave(overrule(turn, phase, said.reason), None))
+    return turn.expansion(why, replaces=True)  # a review may have failed for good before
 
 
 def _answer_about_work(turn: Turn, value: Any) -> Expansion | str:
@@ -169,21 +169,11 @@ def stuck(live: LivePlan, catalogue: Catalogue) -> Expansion | None:  # noqa: AR
     return None
 
 
-def _asks_agents(live: LivePlan) -> bool:
-    return live.policy_version >= ChangedRule.ROLES_ARE_AGENTS.since
-
-
-def _asks_about_work(live: LivePlan) -> bool:
-    return live.policy_version >= ChangedRule.FAILED_WORK_IS_ASKED_ABOUT.since
-
-
-def _read(turn: Turn, live: LivePlan, row: WorkflowRow, output: Any) -> Any:
+def _read(turn: Turn, row: WorkflowRow, output: Any) -> Any:
     """Read an answer that is a text as the JSON in it, and one in the strict form as a plain one.
 
     What has no JSON is refused by its reader.
     """
-    if not _asks_agents(live):
-        return output
     with suppress(ValueError):
         output = find_object(output, row.holds)
     return plain_answer(output, row.schema(turn.plan)) if row.schema else output
@@ -197,9 +187,9 @@ def _tell(refused: AnswerRefused) -> str:
     return f"{fit(str(refused), MAX_REFUSAL - len(allowed))}. Allowed: {allowed}"
 
 
-def _give_up(turn: Turn, row: WorkflowRow, live: LivePlan, end: End) -> Turn:
+def _give_up(turn: Turn, row: WorkflowRow, end: End) -> Turn:
     """Halt with what was wrong with the last answer of a role; about work without a review a person is asked."""
-    if not (row.reads_answer and _asks_agents(live)):
+    if not row.reads_answer:
         return turn
     if row.brief.name in PARTS[Workflow.EXECUTE] and row.phase is not None:
         return go(*row.leave(replace(turn, unreviewed=True), None))
@@ -263,10 +253,10 @@ def _cleaning_errors(error: ValidationError) -> Iterator[FieldError]:
         yield field_error(f"/reviewed_plan/plan/{place}", "invalid_plan", f"Once cleaned: {each['msg']}.")
 
 
-def _note_end(state: ReviewState, end: End, why: str | None) -> ReviewState:
+def _note_end(state: ReviewState, end: End) -> ReviewState:
     files = end.facts.get("allowed_files", ()) if end.state == DONE else ()
     untouched = tuple(path for path in files if path not in end.touched_files)[:MAX_UNTOUCHED]
-    note = StepEnd(step_id=end.step_id, state=end.state, untouched=untouched, why=why)
+    note = StepEnd(step_id=end.step_id, state=end.state, untouched=untouched, why=_why(end))
     left = tuple(name for name in state.open if name != end.step_id)
     failed = state.failed or end.state == FAILED
     return state.model_copy(update={"open": left, "ended": (*state.ended, note), "failed": failed})

@@ -49,7 +49,7 @@ def parse(project: Project, output: Any, *, strict: bool, changes: bool) -> Pars
     made = _govern(project, found)
     tools = project.tests if project.files else ()
     checks = last_check(project, made.steps, tools, VERIFY_ID, found.summary)
-    steps = connect_answers((*made.steps, *checks), project.catalogue)
+    steps = connect_answers((*made.steps, *checks))
     if errors := tuple(_faults(project, steps, made, strict=strict, changes=changes)):
         return Refusal(errors)
     notes = tuple(f"{where}: {why}" for where, why in (*made.faults, *made.notes))

@@ -47,7 +47,7 @@ def template_steps(project: Project, template: Template) -> tuple[PlannedStep, .
         added = _steps_of_row(project, row, waits)
         steps += added
         ends[row.step_id] = (added[-1].step_id,) if added else waits
-    return connect_answers(steps, project.catalogue)
+    return connect_answers(steps)
 
 
 def _steps_of_row(project: Project, row: Row, waits: tuple[str, ...]) -> list[PlannedStep]:

@@ -71,7 +71,7 @@ def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None
     """Say what a drafter has to mend."""
     if facts["step_id"] != DRAFT_ID:
         return None
-    found = _queue_cycle(live, catalogue_of(live.tools, live.policy_version)).refusal(output)
+    found = _queue_cycle(live, catalogue_of(live.tools)).refusal(output)
     return found.message if found else None
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from schemas import codec
 from schemas.goal import Goal
 from schemas.step import PlannedStep
-from tasks.base.policy_version import POLICY_VERSION
 from tasks.rules.strategy import Blocked, Draft, End, Expansion, LivePlan, Rejected, Setting
 from tasks.rules.validation import validate
 from tasks.strategies import campaign
@@ -92,7 +90,6 @@ class Running:
     def __init__(self, goal: Goal, setting: Setting = Setting()) -> None:  # noqa: B008  a frozen value
         draft = answered(goal, setting)
         assert isinstance(draft, Draft), draft
-        self.version = POLICY_VERSION
         self.goal = goal.model_copy(update={"campaign": None})
         self.steps: dict[str, PlannedStep] = {step.step_id: step for step in draft.steps}
         self.question = draft.question
@@ -105,7 +102,7 @@ class Running:
 
     @property
     def live(self) -> LivePlan:
-        return LivePlan(self.goal, self.state, self.document, now=0, policy_version=self.version)
+        return LivePlan(self.goal, self.state, self.document, now=0)
 
     def end(self, step_id: str, state: str = "DONE", output: Any = None, **more: Any) -> Expansion | None:
         facts = self.steps[step_id].model_dump(mode="json")
@@ -119,8 +116,7 @@ class Running:
         return dict(campaign.input_for(self.live, {"step_id": step_id}) or {})
 
     def answer(self, value: Any) -> Expansion | str:
-        catalogue = replace(CATALOGUE, policy_version=self.version)
-        found = campaign.answer(self.live, value, catalogue)
+        found = campaign.answer(self.live, value, CATALOGUE)
         if not isinstance(found, str):
             self.question = None
             self.take(found)

@@ -9,7 +9,7 @@ import pytest
 from schemas.kinds.campaign import CoherenceDecision, Relevance
 from tasks.rules.strategy import Setting
 from tasks.strategies.campaign.question import Coherence, Trigger, check_coherence, page_of
-from tasks.strategies.campaign.state import CandidateFile, Knowledge
+from tasks.strategies.campaign.state import CandidateFile, Choice, Knowledge
 from tests.support.kinds.campaign import (
     FILES,
     Running,
@@ -30,7 +30,7 @@ def known(*relevances: Relevance, **fields: Any) -> Knowledge:
     return Knowledge(candidates=seen, **{"test_pattern": "tests/test_*.py", **fields})
 
 
-OR = {"readings": ("in Redis", "in memory")}
+OR = {"choices": (Choice(sides=("in Redis", "in memory")),)}
 
 
 @pytest.mark.parametrize(

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tasks.rules.strategy import Setting
-from tasks.strategies import campaign
 from tasks.text.blocked_report import blocked_report
-from tasks.toolchain.catalogue import CATALOGUE
 from tests.support.kinds.campaign import Running, a_goal, tasks
 
 RED = {
@@ -113,17 +110,6 @@ def test_tests_that_cannot_be_named_come_again_where_a_task_waits_for_them() -> 
     running.end("002-build-auth", "FAILED", failure={"category": "TEST_TIMEOUT", "trace": "timed out"})
 
     assert "001-spec-auth-r2" in stepped(running)
-
-
-def test_a_plan_of_before_leaves_tests_as_they_landed() -> None:
-    running = two()
-    running.end("002-build-auth", "FAILED", failure=RED)
-    found = campaign.stuck(replace(running.live, policy_version=5), replace(CATALOGUE, policy_version=5))
-
-    assert found is not None
-    assert {step.step_id for step in found.steps} == {"003-find-out-build-auth-r2", "002-build-auth-r2"}
-    assert all("It was blocked before: assert 3 == 2." in (step.guidance or "") for step in found.steps)
-    assert not any("If you cannot go on" in (step.guidance or "") for step in found.steps)
 
 
 def test_whoever_drafts_anew_is_told_and_may_change_the_tests() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +9,6 @@ import pytest
 from schemas import codec
 from tasks.rules.strategy import Blocked, Expansion, Setting
 from tasks.strategies import campaign
-from tasks.toolchain.catalogue import CATALOGUE
 from tests.support.kinds.campaign import Running, a_goal, an_exploration, candidate, tasks, tasks_in
 
 EXPLORE = {"step_id": "explore"}
@@ -203,10 +201,6 @@ def test_a_task_that_reports_to_be_blocked_is_told_from_one_that_is_refused() ->
     assert refused(running, report, "001-part-0") == "Blocked: no access"
     assert refused(running, codec.dumps(report).decode(), "001-part-0") == "Blocked: no access"
     assert refused(running, "BLOCKED: no access\nTried: the mirror", "001-part-0") == "Blocked: no access"
-    before = campaign.refusal(replace(running.live, policy_version=5), {"step_id": "001-part-0"}, report)
-    assert before == "The task is blocked: no access"
-    for text in (codec.dumps(report).decode(), "BLOCKED: no access"):
-        assert campaign.refusal(replace(running.live, policy_version=5), {"step_id": "001-part-0"}, text) is None
     assert refused(running, {"status": "complete"}, "001-part-0") is None
     assert refused(running, "blocked", "001-part-0") is None
     assert refused(running, None, "001-part-0") is None
@@ -273,20 +267,6 @@ def test_a_stuck_campaign_is_planned_anew_once() -> None:
     for step_id in ("005-find-out-part-1-r2", "002-part-1-r2", "003-part-2-r2", "004-part-3-r2"):
         running.end(step_id)
     assert set(running.progress().values()) == {"complete"}
-
-
-def test_a_plan_of_before_unfolds_as_before() -> None:
-    running = line(2)
-    block(running, "001-part-0")
-    running.end("002-part-1", "SKIPPED")
-
-    older, today = (campaign.stuck(running.live, replace(CATALOGUE, policy_version=version)) for version in (3, 4))
-
-    assert older
-    assert today
-    assert any(step.answers_from for step in today.steps)
-    given = {"answers_from": (), "keeps_answer": False}
-    assert [*older.steps] == [step.model_copy(update=given) for step in today.steps]
 
 
 def test_a_campaign_that_is_stuck_again_is_given_up() -> None:

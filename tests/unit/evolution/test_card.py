@@ -133,15 +133,6 @@ def test_a_plan_that_falls_back_leaves_the_card_of_that() -> None:
     assert card(done(live, "fall-back", commit="f"))["commit_hash"] == "f"
 
 
-def test_a_plan_of_before_is_given_nothing_more_and_leaves_none() -> None:
-    before = replace(grown(a_goal("strict")), policy_version=5)
-    live = replace(after(before, unfolded(before, ended("draft-plan", a_plan(a_step("a"))))), policy_version=5)
-
-    assert evolution.input_for(live, {"step_id": "a"}) is None
-    assert card(after(live, unfolded(live, ended("a", mode="patch")))) is None
-    assert live.state["progress"] is None
-
-
 @pytest.mark.parametrize(
     "said", [{"a": "x"}, {"": 1.0}, {"a": float("nan")}, [1], "fast", {str(n): 1 for n in range(101)}]
 )

@@ -302,23 +302,6 @@ def test_null_stands_for_what_may_be_left_out(mode: str, as_text: bool) -> None:
     assert refused(live, output) is None
     assert found.steps[0].step_id == "a"
     assert refused(live, a_plan(a_step("a", title=None))) if mode == "strict" else True
-    before = replace(live, policy_version=5)  # of a plan that began before
-    assert bool(refused(before, output)) is (mode == "strict")
-
-
-def test_a_plan_of_before_unfolds_as_before() -> None:
-    live = replace(grown(a_goal("strict", files=MANY)), policy_version=3)
-    found = unfolded(live, ended("draft-plan", a_plan(a_step("a", files=[]), a_step("b", files=[]))))
-    (find,) = found.steps
-    output = {"a": [MANY[0]], "b": [MANY[1]]}
-    placed = unfolded(replace(after(live, found), policy_version=3), ended("find-files", output))
-
-    assert find.keeps_answer is False
-    assert find.guidance == (
-        'Answer in `output`: {"files": {"<id of a step>": ["path", ...]}}, with paths of the input\'s allowed_files. '
-        "Nothing of the plan may be done yet: only read."
-    )
-    assert {step.answers_from for step in placed.steps} == {()}
 
 
 @pytest.mark.parametrize(
@@ -477,16 +460,6 @@ def test_there_is_no_fallback_where_a_step_has_changed_something() -> None:
     assert changed.steps == ()
     assert evolution.stuck(after(live, changed), CATALOGUE) is None
     assert unfolded(after(live, changed), ended("b", mode="patch")).steps == ()
-
-
-@pytest.mark.parametrize(("state", "mode"), [("FAILED", "patch"), ("SKIPPED", "patch"), ("DONE", "test")])
-def test_what_changed_nothing_changes_nothing_in_a_plan_of_before(state: str, mode: str) -> None:
-    before = replace(grown(a_goal("strict")), policy_version=5)
-    live = replace(after(before, unfolded(before, ended("draft-plan", a_plan()))), policy_version=5)
-
-    assert evolution.advance(live, ended("one", state=state, mode=mode), CATALOGUE) is None
-    assert evolution.input_for(live, {"step_id": "one"}) is None
-    assert evolution.refusal(live, {"step_id": "one"}, None) is None
 
 
 def test_a_language_known_by_its_listing_is_not_forgotten() -> None:

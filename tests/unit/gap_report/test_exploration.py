@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from schemas import codec
 from schemas.goal import Goal
-from schemas.step import PlannedStep
-from tasks.base.policy_version import POLICY_VERSION
 from tasks.rules.strategy import End, Expansion, LivePlan
 from tasks.rules.validation import validate
 from tasks.strategies import gap_report
@@ -24,13 +21,13 @@ def wide(files: list[str] = FILES, **more: Any) -> Goal:
     return a_goal(a_gap("Make it nice"), allowed=files, files=files, **more)
 
 
-def unfolded(output: Any, goal: Goal | None = None, state: str = "DONE", version: int = POLICY_VERSION) -> Expansion:
+def unfolded(output: Any, goal: Goal | None = None, state: str = "DONE") -> Expansion:
     goal = goal or wide()
     draft = drafted(goal)
     live = growing(goal, draft)
     live = LivePlan(goal, codec.loads(codec.dumps(live.state)), codec.loads(codec.dumps(live.document)), NOW)
     end = End("explore-scope", draft.steps[0].model_dump(mode="json"), state, output)
-    made = gap_report.advance(live, end, replace(CATALOGUE, policy_version=version))
+    made = gap_report.advance(live, end, CATALOGUE)
     assert isinstance(made, Expansion)
     if made.steps:
         assert validate(goal, made.steps, CATALOGUE) == ()
@@ -62,36 +59,6 @@ def test_the_patches_are_given_what_the_exploration_answered() -> None:
     assert drafted(wide()).steps[0].keeps_answer
     assert [step.answers_from for step in answered.steps] == [("explore-scope",), ()]
     assert {step.answers_from for step in skipped.steps} == {()}
-
-
-def test_a_plan_of_before_unfolds_as_before() -> None:
-    output = {"files": ["src/m1.py"], "notes": "line 7"}
-
-    older, today = unfolded(output, version=3), unfolded(output)
-
-    assert [step.answers_from for step in older.steps] == [(), ()]
-    assert [without_answers(step) for step in older.steps] == [without_answers(step) for step in today.steps]
-
-
-def test_a_plan_of_before_patches_failing_tests_apart_and_is_judged_by_the_tools_that_it_knew() -> None:
-    files = [*FILES, "tests/test_m0.py"]
-    output = {"files": ["src/m0.py", "tests/test_m0.py"]}
-    gaps = {tool: a_gap(f"Quality check failed: {tool}", "quality") for tool in ("pytest", "mypy", "black")}
-    goals = {tool: a_goal(gap, allowed=files, files=files) for tool, gap in gaps.items()}
-
-    older, today = ({tool: unfolded(output, goals[tool], version=at).steps for tool in goals} for at in (5, 6))
-
-    assert [step.step_id for step in older["pytest"]] == ["action-1", "action-2", "verify"]
-    assert [step.step_id for step in today["pytest"]] == ["action-1", "verify"]
-    for tool, named in (("mypy", "mypy --follow-imports=silent"), ("black", "black --check")):
-        assert named in today[tool][-1].verify
-        assert named not in older[tool][-1].verify
-    assert "mypy -- src/m0.py tests/test_m0.py" in older["mypy"][-1].verify
-
-
-def without_answers(step: PlannedStep) -> PlannedStep:
-    new = {"answers_from": (), "keeps_answer": False, "success_criteria": None, "quick_checks": ()}
-    return step.model_copy(update=new)
 
 
 def test_the_document_and_its_risk_follow() -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import pytest
 
 from schemas.kinds.gap_report import MAX_TARGETS
-from tasks.base.policy_version import POLICY_VERSION
-from tasks.handlers import goals
 from tasks.rules.strategy import End, LivePlan
 from tasks.strategies import gap_report
 from tasks.strategies.gap_report.places import Places
@@ -157,17 +154,13 @@ def test_three_failures_in_a_row_have_the_cause_looked_for_once_and_whoever_look
 
 
 @pytest.mark.parametrize(
-    ("tool", "version", "limits"),
+    ("tool", "limits"),
     [
-        ("ruff", POLICY_VERSION, {"identical_failures": 9}),  # lint is where it was found
-        ("pytest", 5, {"identical_failures": 9}),
-        ("pytest", POLICY_VERSION, {"failing_outcomes": 1, "identical_failures": 9}),  # a budget stays one
+        ("ruff", {"identical_failures": 9}),  # lint is where it was found
+        ("pytest", {"failing_outcomes": 1, "identical_failures": 9}),  # a budget stays one
     ],
 )
-def test_other_plans_halt_after_three_failures_in_a_row(
-    monkeypatch: pytest.MonkeyPatch, tool: str, version: int, limits: dict[str, int]
-) -> None:
-    monkeypatch.setattr(goals, "PlanSeed", partial(goals.PlanSeed, policy_version=version))
+def test_other_plans_halt_after_three_failures_in_a_row(tool: str, limits: dict[str, int]) -> None:
     plan = playing(a_failing_test(tool, limits=limits))
 
     failing(plan, "action-1", 2 if "failing_outcomes" in limits else 3)
@@ -186,22 +179,19 @@ def test_a_cause_that_may_not_be_changed_ends_the_plan_by_its_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tool", "evidence", "version", "looks"),
+    ("tool", "evidence", "looks"),
     [
-        ("pytest", EVIDENCE, POLICY_VERSION, True),
-        ("pytest", EVIDENCE, 5, False),
-        ("mypy", "shop/cart.py:3: error: x  [arg-type]\n", POLICY_VERSION, True),
-        ("ruff", "shop/cart.py:3:1: F401 x\n", POLICY_VERSION, False),
-        ("pytest", "", POLICY_VERSION, False),  # it began with an exploration
+        ("pytest", EVIDENCE, True),
+        ("mypy", "shop/cart.py:3: error: x  [arg-type]\n", True),
+        ("ruff", "shop/cart.py:3:1: F401 x\n", False),
+        ("pytest", "", False),  # it began with an exploration
     ],
 )
-def test_what_a_linter_finds_has_its_cause_where_it_was_found(
-    tool: str, evidence: str, version: int, looks: bool
-) -> None:
+def test_what_a_linter_finds_has_its_cause_where_it_was_found(tool: str, evidence: str, looks: bool) -> None:
     goal = a_failing_test(tool, evidence)
     draft = drafted(goal)
     assert draft.state is not None
-    live = LivePlan(goal, draft.state, draft.document, NOW, policy_version=version)
+    live = LivePlan(goal, draft.state, draft.document, NOW)
 
     made = gap_report.stuck(live, CATALOGUE)
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from schemas import codec
 from schemas.command import Command
-from tasks.base.policy_version import POLICY_VERSION
 from tasks.rules.strategy import Draft
 from tests.support.kinds.reviewed_plan import FAIL, FILES, PASS, a_goal, a_plan, drafted
 from tests.support.memory_store import MemoryStore
@@ -15,7 +14,7 @@ from tests.support.plans import PARTITION, Running, a_report
 LIMITS = {"consecutive_failures": 5, "identical_failures": 2}  # those of a goal that says nothing
 
 
-def executing(version: int = POLICY_VERSION, limits: dict[str, int] = LIMITS, **fields: Any) -> Running:
+def executing(limits: dict[str, int] = LIMITS, **fields: Any) -> Running:
     """A plan whose two milestones are worked on side by side."""
     plan: Any = a_plan(milestone_dependencies={})
     for each in plan["milestones"]:
@@ -24,9 +23,7 @@ def executing(version: int = POLICY_VERSION, limits: dict[str, int] = LIMITS, **
     assert isinstance(made, Draft)
     draft = {"state": made.state, "document": made.document}
     kind: Any = {"kind": "reviewed_plan", "files": FILES}
-    return Running(
-        *made.steps, draft=draft, store=MemoryStore(PARTITION), policy_version=version, mend=False, **kind, **limits
-    )
+    return Running(*made.steps, draft=draft, store=MemoryStore(PARTITION), mend=False, **kind, **limits)
 
 
 def report(plan: Running, step_id: str, **fields: Any) -> None:
@@ -217,14 +214,6 @@ def test_a_review_of_the_work_that_gives_no_answer_of_use_asks_a_person() -> Non
     report(plan, "impl-code-qr-r2", output={"items": [PASS]})
     to_the_end(plan)
     assert plan.state == "COMPLETED", plan.halt
-
-
-def test_plans_of_before_halt_as_they_did() -> None:
-    plan = executing(POLICY_VERSION - 1)
-    fail(plan, "impl-m-001")
-    fail(plan, "impl-m-001")
-
-    assert plan.halt["rule"] == "identical_failure"
 
 
 def test_a_gate_that_fails_still_sends_the_work_back() -> None:

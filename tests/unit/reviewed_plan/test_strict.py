@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,9 +10,7 @@ from jsonschema import Draft202012Validator
 
 from schemas.kinds.reviewed_plan_answers import ENTITIES, PUBLISHED, operations_schema
 from schemas.kinds.reviewed_plan_strict import plain_answer, strict_answer
-from tasks.base.policy_version import ChangedRule
-from tasks.strategies import reviewed_plan
-from tests.support.kinds.reviewed_plan import ANSWERS, Play, a_goal, begin, failing, good, intent, milestone, op, run
+from tests.support.kinds.reviewed_plan import Play, a_goal, begin, failing, intent, milestone, op, run
 from tests.support.kinds.reviewed_plan_values import VALUES
 from tests.support.structured_output import faults, written
 
@@ -151,14 +148,3 @@ def test_null_in_a_plain_answer_empties_a_field_as_it_did() -> None:
     plain = op("set", "milestone", {"delegated_to": None}, id="M-001", version=1)
 
     assert plain_answer({"operations": [plain]}, operations_schema()) == {"operations": [plain]}
-
-
-def test_plans_of_before_read_no_such_answer() -> None:
-    play = begin(a_goal())
-    answer = held(play, DESIGN_ROW, ANSWERS[DESIGN_ROW])
-    older = replace(play.live, policy_version=ChangedRule.NULLS_ARE_LEFT_OUT.since - 1)
-
-    assert play.refusal(DESIGN_ROW, answer) is None
-    assert (reviewed_plan.refusal(older, play.facts(DESIGN_ROW), answer) or "").startswith("invalid")
-    assert reviewed_plan.refusal(older, play.facts(DESIGN_ROW), ANSWERS[DESIGN_ROW]) is None
-    assert good(play, DESIGN_ROW) == ANSWERS[DESIGN_ROW]
