@@ -133,7 +133,7 @@ class StepView(Outbound):
 
 
 class LogView(Outbound):
-    """The head of a plan's log: the digest of its newest line, and how many lines its chain has."""
+    """The head of a plan's log: the digest of its newest line, and how many lines it has."""
 
     head: str
     lines: int
@@ -168,10 +168,9 @@ class PlanView(PlanSummary):
     `unverified` says which files nothing verifies, and whether no step runs tests; `outside` which files the goal does
     not allow, and which gaps are left. `retry_of` and `retried_by` name the plan of whose goal this one was made again,
     and those that were made of this one's. `overlaps` are those that the plan met, whatever became of them since.
-    `log` is null where an older worker wrote the newest line. `forecast` is null of a plan that has ended or is not
-    made yet. `drafted_from` is the plan whose draft the plan cache gave to this one, `flaky_tests` those that earlier
-    plans of its repository found, of which its steps are told. `breaker` is that of its
-    repository, where the plan is paused by it; null to a user of Redis who may not read that.
+    `forecast` is null of a plan that has ended or is not made yet. `drafted_from` is the plan whose draft the plan
+    cache gave to this one, `flaky_tests` those that earlier plans of its repository found, of which its steps are told.
+    `breaker` is that of its repository, where the plan is paused by it; null to a user of Redis who may not read that.
     """
 
     steps: tuple[StepView, ...]

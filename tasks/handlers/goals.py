@@ -168,7 +168,7 @@ def accept(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> Iterator[Changeset]
         unit.change.more = last  # the first steps came with earlier commits: the engine reads them from the ready queue
         yield unit.close()
         version = plan_seed.version + 1
-        plan_seed = replace(plan_seed, version=version, log_head=find_head(unit.plan.counters, version))
+        plan_seed = replace(plan_seed, version=version, log_head=find_head(unit.plan.counters))
 
 
 def _with_claims(plan_seed: PlanSeed, draft: Draft, most: int) -> PlanSeed:
@@ -269,7 +269,7 @@ def _begin(plan_seed: PlanSeed, goal: Goal, draft: Draft, *, announced: bool = T
         claims=plan_seed.claims,
     )
     unit = UnitOfWork(snapshot)
-    if plan_seed.claims and (announced or not plan_seed.claims.is_short):  # older releases told them with every commit
+    if plan_seed.claims and announced:
         unit.around["claims"] = plan_seed.claims.tell()
     if announced:
         flaky_tests.drop_old(unit, plan_seed.flaky_tests)

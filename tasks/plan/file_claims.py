@@ -79,16 +79,13 @@ class FileClaims:
     `files` has the claims of each file that somebody claims, among those that were read; `plans` the files of plans, of
     which those matter that they wait for: of the plan that asks, and where that was asked for of those that were met.
     `asked` are the files that were asked for, None for all that matter; `deep` says whether it was asked who waits for
-    whom. What `is_short` has only what a decision rests on: instead of others' files `behind`, the first plan of those
-    that claim a file which waits for the one that asks. `marks` says of each file what a commit is to find (`mark_of`).
-
-    Older releases put claims that are not short into logs.
+    whom. A decision is given what `short_for` leaves: instead of others' files `behind`, the first plan of those that
+    claim a file which waits for the one that asks. `marks` says of each file what a commit is to find (`mark_of`).
     """
 
     files: Mapping[str, str] = field(default_factory=dict)
     plans: Mapping[str, Sequence[str]] = field(default_factory=dict)
     behind: Mapping[str, str] = field(default_factory=dict)
-    is_short: bool = field(default=False, compare=False)
     marks: Mapping[str, str] = field(default_factory=dict, compare=False)
     asked: frozenset[str] | None = field(default=None, compare=False)
     deep: bool = field(default=True, compare=False)
@@ -96,12 +93,12 @@ class FileClaims:
     @classmethod
     def read(cls, told: Mapping[str, Any]) -> FileClaims:
         """Read what `tell` told."""
-        return cls(told.get("files", {}), told.get("plans", {}), told.get("behind", {}), told.get("short", False))
+        return cls(told.get("files", {}), told.get("plans", {}), told.get("behind", {}))
 
     def tell(self) -> dict[str, Any]:
         """Tell what was read, for a plan's log."""
         plans = {plan: list(files) for plan, files in self.plans.items()}
-        told = {"files": dict(self.files), "plans": plans, "behind": dict(self.behind), "short": self.is_short}
+        told = {"files": dict(self.files), "plans": plans, "behind": dict(self.behind)}
         return {name: part for name, part in told.items() if part}
 
     def knows(self, files: Iterable[str], *, deep: bool) -> bool:
@@ -124,10 +121,8 @@ class FileClaims:
         """Leave what a plan that is yet to be has to know of these files: of more than `most` only how many claims."""
         found = [file for file in files if file in self.files]
         kept = {file: self.files[file] for file in found}
-        if self.is_short:
-            kept |= {file: f"{LEFT_OUT}{count_claims(kept[file])}" for file in islice(found, most, None)}
-        marks = {file: self.mark(file) for file in found}
-        return FileClaims(kept, is_short=self.is_short, marks=marks)
+        kept |= {file: f"{LEFT_OUT}{count_claims(kept[file])}" for file in islice(found, most, None)}
+        return FileClaims(kept, marks={file: self.mark(file) for file in found})
 
     def updated(self, known: Mapping[str, tuple[str, str]]) -> FileClaims:
         """Put what is known of files, their claims and the mark of these, in the place of what was read."""
@@ -142,18 +137,16 @@ class FileClaims:
     def short_for(self, me: str, asked: Iterable[str]) -> FileClaims:
         """Shorten what was read to what a decision of the plan `me` about the files `asked` rests on."""
         asked = [file for file in asked if file in self.files]
-        behind = self.first_behind(me, [file for file in asked if me not in plans_of(self.files[file])])
+        behind = self._first_behind(me, [file for file in asked if me not in plans_of(self.files[file])])
         files = {file: shorten(self.files[file], behind.get(file, me)) for file in asked}
         own = self.plans.get(me, ())
         files |= {file: shorten(self.files[file], me, 0) for file in own if file in self.files.keys() - files.keys()}
         files |= {COUNTER: self.files[COUNTER]} if COUNTER in self.files else {}
         marks = {file: self.mark(file) for file in files}
-        return FileClaims(files, {me: own} if me else {}, behind, True, marks, self.asked, self.deep)
+        return FileClaims(files, {me: own} if me else {}, behind, marks, self.asked, self.deep)
 
-    def first_behind(self, me: str, files: Iterable[str]) -> Mapping[str, str]:
+    def _first_behind(self, me: str, files: Iterable[str]) -> Mapping[str, str]:
         """Find of each file the first plan that claims it and waits for the plan `me`; none where none does."""
-        if self.is_short:
-            return self.behind
         waiting = self.waiting_for(me)
         found = {file: next(filter(waiting.__contains__, plans_of(self.of(file))), "") for file in files}
         return {file: plan for file, plan in found.items() if plan}

@@ -20,8 +20,8 @@ from schemas.stored_step import LAYOUT, TEXTS, read_step, replace_step, shared_t
 from schemas.times import rfc3339
 from tasks.base.batches import batches
 from tasks.base.errors import NeedsSteps
-from tasks.base.log_chain import LOG, LogHead, carry_on, digest_line, find_head
-from tasks.plan import lifecycle, lists, strategy_record
+from tasks.base.log_chain import LOG, LogHead, digest_line, find_head
+from tasks.plan import lifecycle, lists
 from tasks.plan.cached_draft import DRAFT_NOTE, PUT, change_at_end
 from tasks.plan.changeset import Changeset, HistoryChange, plan_history
 from tasks.plan.end_sum import end_sum
@@ -72,7 +72,7 @@ class UnitOfWork:
         self.ends: list[Step] = []  # of a plan that expands: steps of whose end its strategy does not know yet
         self.answers: dict[str, Outcome] = {}  # what their controllers said
         # What the strategy of a plan that expands keeps, None for any other plan.
-        self.strategy_state = strategy_record.decode(self.plan.strategy_state) if self.plan.strategy_state else None
+        self.strategy_state = codec.loads(self.plan.strategy_state) if self.plan.strategy_state else None
         self.extra: dict[str, bytes] = {}  # fields of the plan that are written once, at its creation
         self.was_paused = self.is_paused
         self.is_delivering = DELIVERY in self.plan.counters  # whether all that is left of it is its delivery
@@ -301,7 +301,7 @@ class UnitOfWork:
         if self.withdrawn:
             change.ready_remove += sorted(self.withdrawn - self.queued)
         if "strategy_state" in plan.dirty:
-            plan.strategy_state = strategy_record.encode(plan.head.kind, self.strategy_state or {})
+            plan.strategy_state = codec.dumps(self.strategy_state or {})
         if plan.dirty or self.extra or change.statuses or change.specs or change.todo_pop:
             change.changed = True
             self._write_log()
@@ -312,19 +312,17 @@ class UnitOfWork:
         return change
 
     def _write_log(self) -> None:
-        """Write the line of this commit, unless it only sets the timer anew, and carry the head of the log on."""
-        change, plan, version = self.change, self.plan, self.change.expected + 1
-        if self.inputs or self.moves or change.statuses or change.todo_pop or self.born:
-            head = find_head(plan.counters, change.expected)
-            change.log = self._line(head)
-            lines = 1 + (head.lines if head else 0)
-            written = LogHead(digest_line(change.log), lines, version, self.snapshot.code)
-            plan.counters[LOG] = written._asdict()
-            plan.dirty.add("live")
-            if change.ends:
-                self._tell_head(written)
-        elif carry_on(plan.counters, change.expected, version):
-            plan.dirty.add("live")
+        """Write the line of this commit, unless it only sets the timer anew; its digest is the new head of the log."""
+        change, plan = self.change, self.plan
+        if not (self.inputs or self.moves or change.statuses or change.todo_pop or self.born):
+            return
+        head = find_head(plan.counters)
+        change.log = self._line(head)
+        written = LogHead(digest_line(change.log), 1 + (head.lines if head else 0), self.snapshot.code)
+        plan.counters[LOG] = written._asdict()
+        plan.dirty.add("live")
+        if change.ends:
+            self._tell_head(written)
 
     def _tell_head(self, written: LogHead) -> None:
         """Add the head of the log to the event of the plan's end: whoever keeps that can verify the log by it."""

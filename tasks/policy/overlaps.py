@@ -116,7 +116,7 @@ def claim_added(unit: UnitOfWork, steps: Sequence[PlannedStep]) -> None:
         return
     waits = _mode(unit.plan.head) is Overlap.WAIT
     claims, me = _read(unit, files, deep=waits), unit.snapshot.plan_id
-    found, behind = _others(files, claims, me), claims.first_behind(me, files) if waits else {}
+    found, behind = _others(files, claims, me), claims.behind if waits else {}
     ahead: dict[str, str] = {}  # file -> the plan whose claim is directly before that of this one, which waits for it
     for file in files:
         text, after = claims.of(file), behind.get(file, "")

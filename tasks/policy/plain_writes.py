@@ -219,15 +219,10 @@ def _end(record: PlanRecord, about: PlanCard, at: str) -> End:
 
 
 def _log(record: PlanRecord, report: PlainReport, moves: str, now: int, code: str, read: int) -> bytes:
-    """Write the line of this commit, and carry the head of the log on."""
-    counters, version, said = record.counters, record.version + 1, report.said
-    before = counters.get(LOG)
-    if before is not None and before["version"] != record.version:
-        before = None
-    told, lines, by = "", 1, ""
-    if before is not None:
-        told, lines, by = f',"prev":"{before["head"]}"', before["lines"] + 1, before["by"]
-    if code != by:
+    """Write the line of this commit; its digest is the new head of the log."""
+    before, version, said = record.counters[LOG], record.version + 1, report.said
+    told = f',"prev":"{before["head"]}"'
+    if code != before["by"]:
         told += f',"by":"{code}"'
     line = b"%b%b%b" % (
         f'{{"version":{version},"now":{now}{told},"in":[["outcome",{said.attempt},"{said.lease}",'.encode(),
@@ -235,5 +230,5 @@ def _log(record: PlanRecord, report: PlainReport, moves: str, now: int, code: st
         f']],"moves":[{moves}]'.encode(),
     )
     line += b',"read":%d}' % read if read else b"}"
-    counters[LOG] = {"head": digest_line(line), "lines": lines, "version": version, "by": code}
+    record.counters[LOG] = {"head": digest_line(line), "lines": before["lines"] + 1, "by": code}
     return line

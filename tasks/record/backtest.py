@@ -162,7 +162,7 @@ def _backtest(recorded: RecordedPlan, policy: Policy) -> Backtested:
 def _begin(recorded: RecordedPlan, plans: Sequence[HeldPlan], line: Line, behind: Iterator[Line]) -> Iterator[Fold]:
     """Create plans, each under its policy, from a line, and the lines `behind` it that its own creation wrote."""
     for number, plan in enumerate(plans):
-        for change in create(recorded, line, plan.policy)[0]:
+        for change in create(recorded, line, plan.policy):
             plan.commit(change)
         if not number:
             for made, told in zip(plan.log, chain([line], behind), strict=False):

@@ -17,14 +17,13 @@ from tasks.plan.lifecycle import PLAN_ENDS
 HEAD_PATTERN = r"[A-Za-z0-9_-]{32}"  # a digest, as text
 MAX_LINE_BYTES = 32 * 1024 * 1024  # a batch of outcomes has 4 MB, a goal 8 MB: no worker writes a longer line
 RECENT = 1000  # digests that are kept, to say of a fault which line stands where it does not belong
-LISTED = 100  # beginnings of chains that are named
 BEHIND = 1_000_000  # lines behind a fault that are looked at to explain it; others are counted
 
 
 class Anchor(NamedTuple):
     """The digest of a line, noted where nobody who changes the log can change it.
 
-    `lines` counts those of its chain up to it, where that was noted too.
+    `lines` counts the lines up to it, where that was noted too.
     """
 
     head: str
@@ -44,18 +43,15 @@ class Finding(NamedTuple):
 
     lines: int
     head: str | None  # of the last line; None where there is a fault
-    begins: tuple[int, ...]  # lines behind the first with which a new chain begins, the first LISTED of them
-    chains: int
-    since: int  # the line with which the last chain begins
     fault: Fault | None = None
-    covered: tuple[int, int] | None = None  # from which line to which the anchor ties them
+    tied: int = 0  # the line up to which the anchor ties all of them
 
     @property
     def result(self) -> str:
         """Say unchanged where the anchor ties every line, consistent where it does not, tampered where one differs."""
         if self.fault:
             return "tampered"
-        return "unchanged" if self.covered == (1, self.lines) else "consistent"
+        return "unchanged" if self.tied == self.lines else "consistent"
 
 
 class _Link(NamedTuple):
@@ -72,7 +68,7 @@ class _Link(NamedTuple):
         """Whether it was written behind `before`, as far as one can see."""
         if before is None:
             return self.version == 1 and self.prev is None
-        return self.version > before.version and self.prev in (None, before.digest)
+        return self.version > before.version and self.prev == before.digest
 
 
 class _Later(NamedTuple):
@@ -92,39 +88,30 @@ class _Walk:
         self.anchor = anchor
         self.last: _Link | None = None
         self.recent: dict[str, int] = {}  # digest -> place
-        self.begins: list[int] = []
-        self.chains = 0
-        self.since = 0  # where the chain of the last line begins
         self.anchored: _Link | None = None
         self.beyond: _Link | None = None  # the first line behind the anchored end that no ended plan has
-        self.covered: tuple[int, int] | None = None
 
     def add(self, link: _Link) -> None:
         """Take the next line, which is in order."""
-        if link.prev is None:
-            self.chains, self.since = self.chains + 1, link.place
-            if link.place > 1 and len(self.begins) < LISTED:
-                self.begins.append(link.place)
         self.recent[link.digest] = link.place
         if len(self.recent) > RECENT:
             del self.recent[next(iter(self.recent))]
         if self.anchored and self.anchored.ends and not (self.beyond or link.orders):
             self.beyond = link
         if self.anchor and link.digest == self.anchor.head:
-            self.anchored, self.covered = link, (self.since, link.place)
+            self.anchored = link
         self.last = link
 
     def finish(self, fault: Fault | None, lines: int) -> Finding:
         """Put together what was found."""
         head = None if fault or self.last is None else self.last.digest
-        return Finding(lines, head, tuple(self.begins), self.chains, self.since, fault, self.covered)
+        return Finding(lines, head, fault, self.anchored.place if self.anchored else 0)
 
 
 def check(lines: Iterable[bytes], anchor: Anchor | None = None) -> Finding:
     """Read the lines of a log, each without its line end, and find the first that is not as it was written.
 
-    Lines are read once and not kept. A line without `prev` behind the first begins a new chain, as those of older
-    workers do; that is no fault.
+    Lines are read once and not kept.
     """
     walk = _Walk(anchor)
     numbered = enumerate(lines, 1)
@@ -179,7 +166,7 @@ def _look_behind(rest: Iterator[_Link], before: _Link | None, wrong: _Link) -> _
     for link in rest:
         if found.follows is None:
             found = found._replace(follows=link.prev == wrong.digest)
-        if not found.continued and (link.prev or before is None) and link.continues(before):
+        if not found.continued and link.continues(before):
             found = found._replace(continued=link.place)
         if link.digest == wrong.digest and not found.again:
             found = found._replace(again=link.place)
@@ -200,6 +187,8 @@ def _explain(walk: _Walk, wrong: _Link, later: _Later) -> Fault:
         return Fault(
             1, "dropped", f"The log begins with version {wrong.version} of the plan: lines before it are gone."
         )
+    if wrong.prev is None and wrong.version > before.version:
+        return Fault(place, "changed", f"Line {place} names no line before it, as the first line of a log alone does.")
     if wrong.prev in (None, before.digest):
         return Fault(place, "changed", f"Line {place} has version {wrong.version}, and line {place - 1} a later one.")
     if wrong.version > before.version + 1:
@@ -249,9 +238,8 @@ def _compare(walk: _Walk, last: _Link) -> Fault | None:
         why = f"Line {end} ends the plan, and its digest is the head: only commands that it refuses follow it."
         return Fault(place, "added", why)
     known = walk.anchor.lines if walk.anchor else None
-    count = last.place - walk.since + 1
-    if known is not None and count < known:
-        why = f"The head is that of line {walk.since + known - 1}, and the log ends with line {last.place}."
+    if known is not None and last.place < known:
+        why = f"The head is that of line {known}, and the log ends with line {last.place}."
         return Fault(last.place + 1, "dropped", why)
     if known is None and not last.ends:
         why = f"No line has the head as its digest: lines behind line {last.place} are gone, or one was changed."

@@ -20,17 +20,13 @@ from tasks.handlers import goals
 from tasks.handlers.goals import PlanSeed
 from tasks.memory.flaky_tests import Recalled
 from tasks.plan.changeset import Changeset
-from tasks.plan.snapshot import Grant
 from tasks.policy.failed_diffs import FAILED_DIFFS, FailedDiff
 from tasks.policy.flaky_tests import FLAKY, MEMORY
-from tasks.record.lines import Line, read_line, tells_all
+from tasks.record.lines import Line, read_line
 from tasks.record.recorded_plan import RecordedPlan
 from tasks.record.surroundings import claims_of, grants_of, paused_queues_of, standing_of
 from tasks.rules import budget
 from tasks.rules.strategy import Draft, Question, Rejected
-
-PLENTY = Grant(10**15)  # of a day budget that kept nothing back
-
 
 MOST_STEPS = 10_000  # of a goal
 
@@ -41,31 +37,25 @@ class CannotReplay(PlannerError):
 
 def create(
     recorded: RecordedPlan, first: Line, policy: Policy = BUILT_IN, before: LogHead | None = None
-) -> tuple[list[Changeset], list[str]]:
-    """Make the commits of a plan's creation under `policy`; returns them, and in sentences what of them is assumed.
+) -> list[Changeset]:
+    """Make the commits of a plan's creation under `policy`.
 
     `before` is the head of the log that it goes on with, if the plan waited for a drafter. Raises CannotReplay where
-    what was written down is not enough.
+    the line does not say what the creation read.
     """
-    assumed = []
-    if "born" in first:
-        changes = list(_from_birth(recorded, first, policy, before))
-    else:
-        changes = list(_from_steps(recorded, first, policy))
-        assumed.append(
-            "The first line does not say what the creation read (it is from before `born`): the plan is begun with the "
-            "steps that the export has, as its rules take them."
-        )
+    if "born" not in first:
+        raise CannotReplay("the line with which it begins does not say what its creation read (`born`)")
+    changes = list(_from_birth(recorded, first, policy, before))
     for change in changes:
         if "left_out" in change.fields:  # what was left out of the goal cannot be left out again
             change.fields["left_out"] = recorded.plan.get("left_out", "").encode()
-    return changes, assumed
+    return changes
 
 
 def _from_birth(recorded: RecordedPlan, line: Line, policy: Policy, before: LogHead | None) -> Iterator[Changeset]:
     born, plan = line["born"], recorded.plan
     goal = Goal.model_validate(plan["goal"])
-    seed = replace(_seed(recorded, line, born.get("down", 0), before), policy=policy)
+    seed = replace(_seed(recorded, line, before), policy=policy)
     if "patience_ms" in born:
         yield goals.await_draft(seed, goal, born["patience_ms"])
     elif not {"steps", "question"} & born.keys():
@@ -79,21 +69,9 @@ def _from_birth(recorded: RecordedPlan, line: Line, policy: Policy, before: LogH
         told = Rejected(halt["reason"], errors, tokens=born.get("tokens", 0), read=born.get("read", {}))
         yield goals.refuse(seed, goal, told)
     else:
-        steps = () if "question" in born else tuple(planned_steps(_specs(recorded), recorded.lines))
+        specs = {step["step_id"]: step["spec"] for step in recorded.steps}
+        steps = () if "question" in born else tuple(planned_steps(specs, recorded.lines))
         yield from _accept(recorded, seed, goal, steps, born)
-
-
-def _from_steps(recorded: RecordedPlan, first: Line, policy: Policy) -> Iterator[Changeset]:
-    plan, live = recorded.plan, recorded.plan["live"]
-    if "strategy_state" in plan or not recorded.steps or first["version"] > 1:
-        raise CannotReplay(
-            "its first line does not say what its creation read (it is from before `born`), and a plan that a "
-            "drafter made, that was rejected, or of this kind cannot be begun without that"
-        )
-    goal = Goal.model_validate(plan["goal"])
-    outages = sum(said[1] for line in recorded.read_lines() for said in line["in"] if said[0] == "outage")
-    seed = replace(_seed(recorded, first, live["times"]["down"] - outages, None), policy=policy)
-    return _accept(recorded, seed, goal, tuple(planned_steps(_specs(recorded), recorded.lines)), {})
 
 
 def _accept(
@@ -127,26 +105,25 @@ def _brought_steps(plan: Mapping[str, Any]) -> bool:
     return "/steps" in plan.get("left_out", "").split()
 
 
-def _seed(recorded: RecordedPlan, line: Line, down: int, before: LogHead | None) -> PlanSeed:
+def _seed(recorded: RecordedPlan, line: Line, before: LogHead | None) -> PlanSeed:
     """Make who the plan is, with what stood around it at its creation."""
-    plan, head, live = recorded.plan, recorded.plan["head"], recorded.plan["live"]
-    born = line.get("born", {})
-    reply_to, lease_prefix = places_of(recorded)
+    head, born = recorded.plan["head"], line["born"]
+    _, lease_prefix = places_of(recorded)
     return PlanSeed(
         plan_id=recorded.plan_id,
         goal_id=head["goal_id"],
         now=line["now"],
         seed=recorded.seed or "",
-        reply_to=born.get("reply_to", reply_to),
+        reply_to=born["reply_to"],
         lease_prefix=lease_prefix,
         version=line["version"] - 1,
-        down=down,
-        created=live["times"]["created"],
-        policy_version=born.get("policy_version") or _began_under(recorded),
+        down=born.get("down", 0),
+        created=born["created"],
+        policy_version=born["policy_version"],
         requires_receipts=budget.RECEIPTS in head["limits"],
         delivery_wait_s=head["limits"].get(budget.DELIVERY_WAIT_S, 0),
         answer_wait_s=head["limits"].get(budget.ANSWER_WAIT_S, budget.ANSWER_WAIT),
-        grants=_grants(plan.get("quota", ""), line),
+        grants=grants_of(line),
         standing=standing_of(line),
         paused_queues=paused_queues_of(line),
         full=frozenset(line.get("full", ())),
@@ -160,12 +137,6 @@ def _seed(recorded: RecordedPlan, line: Line, down: int, before: LogHead | None)
         flaky_tests=Recalled(tuple(born.get(MEMORY, {}).get(FLAKY, ()))),
         remembers_flaky_tests=budget.FLAKY_TESTS not in head["limits"],
     )
-
-
-def _began_under(recorded: RecordedPlan) -> int:
-    """Find the policy version of before the first `migrate`, which that line tells."""
-    told = (line.get("around", {}).get("policy_version") for line in recorded.read_lines())
-    return int(next(filter(None, told), recorded.plan["head"]["policy_version"]))
 
 
 def policy_of(recorded: RecordedPlan) -> Policy:
@@ -188,34 +159,17 @@ def places_of(recorded: RecordedPlan) -> tuple[str, str]:
     return outcomes, outcomes.removesuffix("outcomes") + f"lease:{recorded.plan_id}:"
 
 
-def _grants(quota: str, first: Line) -> dict[str, Grant]:
-    """Say what the day budgets had left: lines of older releases tell it where it made a difference."""
-    told = grants_of(first)
-    return told if "born" in first else {scope: told.get(scope, PLENTY) for scope in quota.splitlines()}
-
-
-def _specs(recorded: RecordedPlan) -> dict[str, dict[str, Any]]:
-    return {step["step_id"]: step["spec"] for step in recorded.steps}
-
-
 def planned_steps(stored: Mapping[str, Mapping[str, Any]], lines: Sequence[bytes]) -> Iterator[PlannedStep]:
     """Yield the steps as they were at creation: without those that came later, each as it was before it was rewritten.
 
-    `stored` are the steps as they are now, by their ids, and `lines` those of the plan's log. Raises CannotReplay where
-    a line changed steps and does not say what they were.
+    `stored` are the steps as they are now, by their ids, and `lines` those of the plan's log.
     """
     specs = {name: dict(spec) for name, spec in stored.items()}
     for line in map(read_line, reversed(lines)):
-        is_told = tells_all(line)
-        if not is_told and any(said[0] == "command" and said[1]["command"] == "tighten" for said in line["in"]):
-            raise CannotReplay(f"line {line['version']} tightened steps, and does not say what they were before")
-        for revision in reversed(line.get("revisions", ())):
+        for revision in line.get("revisions", ()):
             diff = revision["diff"]
             for step in (*diff.get("added", ()), *([diff["inserted"]] if "inserted" in diff else ())):
                 specs.pop(step, None)
-            if "step_id" in revision and not is_told:
-                changed = {name: pair[0] for name, pair in diff.items() if name != "inserted"}
-                specs[revision["step_id"]].update(changed)
         specs |= {step: unpack_step(codec.dumps(was)) for step, was in line.get("was", {}).items()}
     for spec in specs.values():
         yield PlannedStep.model_validate_json(codec.dumps(spec))

@@ -11,14 +11,14 @@ from schemas.command import Command
 from schemas.outcome import Outcome
 from schemas.stored import PlanRecord
 from tasks.base.errors import EVERY_STEP, NeedsSteps
-from tasks.base.log_chain import carry_on
+from tasks.base.log_chain import find_head
 from tasks.handlers import commands, outcomes, upkeep
 from tasks.plan.changeset import Changeset
 from tasks.plan.report import Report
 from tasks.plan.snapshot import Snapshot
 from tasks.record.held_plan import HeldPlan
 from tasks.record.lines import Line, Told
-from tasks.record.surroundings import Surroundings, clocks_of, leases_of
+from tasks.record.surroundings import clocks_of, leases_of, put_around
 
 CLOCKS = frozenset(
     {
@@ -40,7 +40,8 @@ class Fold:
     def __init__(self, plan: HeldPlan, *, has_seed: bool = True) -> None:
         self.plan = plan
         self._has_seed = has_seed
-        self._around = Surroundings(plan.record)
+        head = find_head(plan.record.counters)
+        self._code = head.by if head else ""  # that decided the newest line
 
     @property
     def record(self) -> PlanRecord:
@@ -59,7 +60,7 @@ class Fold:
         Commits between the last line and this one had none, since they only set the plan's timer: they are made first.
         """
         self.pass_timers(line["version"] - 1)
-        self._around.read(line)
+        self._code = line.get("by", self._code)
         wanted = _named(line)
         while True:
             try:
@@ -73,9 +74,7 @@ class Fold:
     def pass_timers(self, version: int) -> None:
         """Make the commits that only set the plan's timer, until the plan is at `version`."""
         if version > self.plan.version:
-            plan = self.record
-            carry_on(plan.counters, plan.version, version)
-            self.plan.fields.update(live=plan.encode("live"), version=b"%d" % version)
+            self.plan.fields["version"] = b"%d" % version
 
     def _names(self, missing: NeedsSteps) -> list[str]:
         """The steps that a decision needs, as the engine finds them."""
@@ -89,7 +88,8 @@ class Fold:
         view.record.wake = 0  # no log has timers, and setting one may be all that this line's commit did
         if not self._has_seed:
             _take_from(line, view)
-        self._around.put_around(view, line)
+        view.code = self._code
+        put_around(view, line)
         return view
 
 
@@ -98,7 +98,7 @@ def _decide(line: Line, view: Snapshot) -> Changeset:
         return commands.apply(view, orders)
     reports = [_report(*said[1:]) for said in line["in"] if said[0] == "outcome"]
     if not reports and ("clocks" in line.get("around", ()) or CLOCKS.intersection(said[0] for said in line["in"])):
-        return upkeep.apply(view, clocks_of(view, line))
+        return upkeep.apply(view, clocks_of(line))
     return outcomes.apply(view, reports)
 
 

@@ -24,11 +24,6 @@ class Told(dict[str, Any]):
         self.raw = raw
 
 
-def tells_all(line: Line) -> bool:
-    """Whether the line is of a release that tells in it all that a decision read: it is part of a chain."""
-    return not line.keys().isdisjoint(("prev", "by", "born"))
-
-
 def read_line(raw: bytes) -> Line:
     """Decode a line; raises ValueError where it is none."""
     line = codec.loads(raw)

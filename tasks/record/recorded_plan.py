@@ -25,7 +25,6 @@ WANTED: dict[str, type] = {
     "in_flight": list,
     "left_out": list,
 }
-LEASES_OF_LOG = "log[].in[] leases"  # of `left_out`: what controllers said is not whole then
 PARTS = ("format", "format_version", "policy", "changed_meanwhile", *WANTED)
 LOG_ALONE = "it is the log alone, and a recording needs the plan beside its log: export the plan again without --log"
 JSON_FIELDS = frozenset({"head", "live", "goal", "document", "halt"})  # of the plan; the others are texts
@@ -83,8 +82,6 @@ class RecordedPlan:
             raise NoExport("its `plan` has no `head` or no `live`")
         if type(found["plan"].get("version")) is not int:
             raise NoExport("its `plan.version` is no whole number")
-        if LEASES_OF_LOG in found["left_out"]:
-            raise NoExport("it is of a release that left the leases out of the log: export the plan again")
         seed, policy = found["plan"]["head"].get("seed"), found.get("policy")
         return cls(
             **{name: found[name] for name in WANTED},
@@ -156,7 +153,7 @@ def _parts_of_plan(plan: Mapping[str, Any]) -> Item:
     """Name each part of the plan's own record.
 
     The timer hangs on leases, which are no inputs of the plan; the head of the log on its lines, which are compared.
-    What a plan cost is no part of a decision, and older releases did not count it.
+    What a plan cost is no part of a decision.
     """
     found: Item = {}
     for name, value in plan.items():

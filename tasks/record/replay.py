@@ -17,14 +17,13 @@ from tasks.record.creation import CannotReplay, create, places_of, policy_of
 from tasks.record.difference import Part, differing_parts
 from tasks.record.fold import Fold
 from tasks.record.held_plan import HeldPlan
-from tasks.record.lines import Line, tells_all
+from tasks.record.lines import Line
 from tasks.record.recorded_plan import RecordedPlan, kept_of
 
 NO_SEED = (
     "The export has no seed, since the plan had not ended: leases, and when a pause between two attempts was over, are "
     "taken from the lines."
 )
-TOLD_SINCE = ("born", "was", "around")  # in lines of a chain
 NOT_WHOLE = "The plan changed while it was exported: what is kept of it is not compared."
 
 
@@ -117,15 +116,13 @@ class _Again:
 
     def _begin(self, plan: HeldPlan, line: Line) -> deque[Changeset]:
         """Decide the commits of the plan's creation that begins with a line; each of them has one."""
-        before = find_head(plan.record.counters, plan.version) if "prev" in line and plan.fields else None
+        before = find_head(plan.record.counters) if plan.fields else None
         try:
-            created, assumed = create(self.recorded, line, plan.policy, before)
+            return deque(create(self.recorded, line, plan.policy, before))
         except CannotReplay:
             raise
         except Exception as error:
             raise CannotReplay(f"its creation cannot be decided again: {_named(error)}") from error
-        self.assumed += assumed
-        return deque(created)
 
     def _go_on(self, plan: HeldPlan, creation: deque[Changeset]) -> tuple[Fold, Changeset]:
         """Make the next commit of a creation; returns what folds lines behind it, and the commit.
@@ -141,8 +138,6 @@ class _Again:
         raw = self.recorded.lines[self.equal] if self.equal < len(self.recorded.lines) else b"{}"
         if change.log != raw:
             was, now = codec.loads(raw), codec.loads(change.log or b"{}")
-            if not tells_all(was):
-                now = {name: value for name, value in now.items() if name in was or name not in TOLD_SINCE}
             parts = [*differing_parts(was, now)]
             if parts or was != now:
                 yield change.expected + 1, parts or [Part("bytes", raw.decode(), change.log.decode())]
@@ -150,7 +145,7 @@ class _Again:
 
     def _check_rules(self, first: Line) -> None:
         """Raise CannotReplay where this release does not know the rules of the plan."""
-        version = self.recorded.plan["head"].get("policy_version", 1)
+        version = self.recorded.plan["head"].get("policy_version")
         if type(version) is not int or version > POLICY_VERSION:
             whose = f"release {first['by']}, which made it" if "by" in first else "the release that made it"
             raise CannotReplay(

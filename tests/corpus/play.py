@@ -91,11 +91,11 @@ class Player(Running):
             reply_to=PARTITION.outcomes,
             lease_prefix=PARTITION.lease_prefix(PLAN),
             version=version,
-            log_head=find_head(self.record.counters, version) if version else None,
+            log_head=find_head(self.record.counters) if version else None,
             standing=standing,
             grants=self.store.grants([*self.store.budgets]),
             created=self._born,
-            layout=1,  # which older workers read: see test_older_workers.py
+            layout=1,
         )
         plan_seed = self.begin_as(goal, plan_seed)
         if isinstance(answer, Rejected):

@@ -7,7 +7,6 @@ from typing import Any
 
 from schemas import codec
 from schemas.stored import StepStatus
-from tasks.base.log_chain import LOG
 from tasks.record.fold import Fold
 from tasks.record.held_plan import HeldPlan
 from tasks.record.recorded_plan import ATTEMPT_NAMES, FORMAT, FORMAT_VERSION, JSON_FIELDS, STATUS_NAMES, name_columns
@@ -59,7 +58,6 @@ def everything(plan: HeldPlan) -> dict[str, Any]:
     live = codec.loads(fields.pop("live"))
     for name in ("lock", "version"):  # commits behind the last line moved nothing
         fields.pop(name, None)
-    live["counters"][LOG].pop("version")
     active = {step: raw.partition(b" ")[2] for step, raw in plan.active.items()}
     found = {"plan": fields, "live": {**live, "wake": 0}, "active": active, "log": list(plan.log)}
     return found | {"steps": plan.steps, "status": plan.status, "ready": plan.ready, "todo": plan.todo}

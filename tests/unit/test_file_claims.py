@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,18 +16,10 @@ from tests.support.memory_store import MemoryStore
 from tests.support.overlapping import FILES, REPO, Neighbours
 from tests.support.plans import PARTITION, Running, a_report, a_step, plan_id
 from tests.support.replay import export_of
-from worker.store.file_claims import ClaimsAsk
 
 A, B, C, D = FILES
 MANY = [plan_id(number) for number in range(1, 21)]
 QUEUE = " ".join([MANY[0], *(f"?{plan}" for plan in MANY[1:])])
-
-
-class OlderStore(MemoryStore):
-    """Gives decisions all claims that were read, as older releases did."""
-
-    def claims(self, ask: ClaimsAsk, plan_id: str = "") -> FileClaims:
-        return self.whole_claims(ask, plan_id)
 
 
 @pytest.fixture
@@ -70,7 +61,7 @@ def test_what_was_shortened_says_as_much_of_plans_as_all_claims() -> None:
 
 
 def test_claims_that_come_to_the_end_are_counted_as_if_all_were_known() -> None:
-    text, claims = "", FileClaims({}, is_short=True)
+    text, claims = "", FileClaims()
     for plan in MANY:
         known = {A: claims.joined(A, f"?{plan}")}
         text, claims = f"{text} ?{plan}".strip(), claims.updated(known)
@@ -86,14 +77,13 @@ def test_a_plan_is_waited_for_by_those_behind_it_and_by_those_that_wait_for_them
     assert claims.waiting_for(two) == {three}
     assert claims.waiting_for(four) == {three}
     assert claims.waiting_for(three) == claims.waiting_for(five) == set()
-    assert claims.first_behind(one, FILES) == {A: two, B: two}
+    assert claims.short_for(one, FILES).behind == {B: two}
 
 
 def test_of_many_files_the_log_names_the_plans_of_the_first_only() -> None:
     claims = FileClaims(dict.fromkeys(FILES, QUEUE))
 
     assert claims.short_for("", FILES).cut([B, "src/free.py", A, C], 1).files == {B: shorten(QUEUE), A: "+20", C: "+20"}
-    assert claims.cut([B, A], 1).files == {B: QUEUE, A: QUEUE}  # as older releases told them
 
 
 @pytest.mark.parametrize("overlap", ["allow", "wait", "refuse"])
@@ -165,16 +155,10 @@ def some_lives(store: MemoryStore, overlap: str, steps: int) -> list[Running]:
 
 @pytest.mark.parametrize("overlap", ["allow", "wait", "refuse"])
 @pytest.mark.parametrize("steps", [1, 150])
-@pytest.mark.parametrize("kind", [MemoryStore, OlderStore])
-def test_plans_that_shared_files_come_out_of_their_logs_as_they_were(
-    kind: Callable[..., MemoryStore], steps: int, overlap: str
-) -> None:
-    """Those of older releases, whose lines have all claims and in each commit of a creation, as well."""
-    store = kind(PARTITION)
+def test_plans_that_shared_files_come_out_of_their_logs_as_they_were(steps: int, overlap: str) -> None:
+    store = MemoryStore(PARTITION)
     for plan in some_lives(store, overlap, steps):
         found = replay(RecordedPlan.read(export_of(store.held(plan.plan_id))))
 
         assert (found.result, found.parts, found.why) == (Result.EQUAL, (), "")
-        told = [line["around"]["claims"] for line in plan.log if "claims" in line.get("around", {})]
-        assert plan.plan_id == plan_id(1) or told
-        assert all(("short" in each) == (kind is MemoryStore) for each in told)
+        assert plan.plan_id == plan_id(1) or any("claims" in line.get("around", {}) for line in plan.log)

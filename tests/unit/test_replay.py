@@ -137,7 +137,6 @@ def test_what_changed_while_it_was_exported_is_not_called_equal() -> None:
         altered(format="x"),
         altered(plan={}),
         altered(steps=None),
-        altered(left_out=["log[].in[] leases"]),
     ],
 )
 def test_what_is_no_export_is_refused(data: bytes) -> None:
@@ -172,7 +171,7 @@ def begun_anew(*made: int, refused: bool = False) -> HeldPlan:
     """A plan of 160 steps, of which some creations were overtaken after so many of their three commits."""
     plan, now = HeldPlan(PLAN, PARTITION.outcomes, PARTITION.lease_prefix(PLAN)), EPOCH_MS
     for number in (*made, 3):
-        born = {"created": EPOCH_MS, "log_head": find_head(plan.record.counters, plan.version) if plan.fields else None}
+        born = {"created": EPOCH_MS, "log_head": find_head(plan.record.counters) if plan.fields else None}
         for change in a_plan(*some_steps(160), version=plan.version, now=now, born=born)[:number]:
             plan.commit(change)
         if refused and number < 3:

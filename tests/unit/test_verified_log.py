@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from schemas import codec
 from tasks.base.log_chain import digest_line
 from tasks.record import chain
-from tasks.record.chain import LISTED, MAX_LINE_BYTES, Anchor, Fault, check
+from tasks.record.chain import MAX_LINE_BYTES, Anchor, Fault, check
 from worker.record import log_file
 
 END = ["", "EXECUTING", "COMPLETED"]
@@ -166,6 +166,7 @@ def test_a_line_that_claims_to_begin_a_chain_is_found_by_the_one_that_does_not_c
     lines = log(6)
 
     assert fault([*lines[:3], line(4, by="0.1"), *lines[3:]]) == (4, "added")
+    assert fault([*lines[:3], line(4, by="0.1")]) == (4, "changed")
 
 
 def test_a_log_that_was_cut_is_found_with_its_head() -> None:
@@ -183,7 +184,7 @@ def test_nothing_may_follow_the_end_of_a_plan_but_a_plan_that_goes_on_grows() ->
     forged = line(9, lines[-1])
 
     assert fault([*lines, forged], anchor(lines)) == (7, "added")
-    assert check(lines, anchor(lines[:4])).covered == (1, 4)
+    assert check(lines, anchor(lines[:4])).tied == 4
     assert check(lines, anchor(lines[:4])).result == "consistent"
 
 
@@ -195,30 +196,10 @@ def test_commands_that_an_ended_plan_refuses_follow_its_end_and_nothing_else_doe
     moved = codec.dumps(codec.loads(order(11, honest[-1])) | {"moves": [["a", "DONE", "FAILED"]]})
 
     found = check(honest, anchor(lines))
-    assert (found.fault, found.result, found.covered) == (None, "consistent", (1, 6))
+    assert (found.fault, found.result, found.tied) == (None, "consistent", 6)
     assert check(honest, anchor(honest)).result == "unchanged"
     for forged in (outcome, moved):
         assert fault([*honest, forged], anchor(lines)) == (9, "added")
-
-
-def test_chains_that_older_workers_began_are_named_and_not_accused() -> None:
-    first = log(3)[:2]
-    newer = [line(5, by="1.0")]
-    newer += [line(6, newer[0], [END])]
-    lines = [*first, line(3), line(4), *newer]
-
-    found = check(lines, anchor(lines))
-
-    assert found.fault is None
-    assert (found.begins, found.chains) == ((3, 4, 5), 4)
-    assert (found.result, found.covered) == ("consistent", (5, 6))
-    assert fault([*newer, *first]) == (1, "added")
-
-
-def test_only_so_many_chains_are_named() -> None:
-    found = check([line(version) for version in range(1, 500)])
-
-    assert (len(found.begins), found.chains) == (LISTED, 499)
 
 
 def test_another_log_is_told_from_this_one_by_its_head() -> None:

@@ -167,8 +167,7 @@ class HttpPlanner:
     def kept_goal(self, plan_id: str) -> KeptGoal:
         """Ask for what the plan keeps."""
         said = self._link.get(f"/v1/plans/{quote(plan_id, safe='')}/goal")
-        left_out = said["left_out"]
-        return KeptGoal(said["goal"], None if left_out is None else tuple(left_out))
+        return KeptGoal(said["goal"], tuple(said["left_out"]))
 
     def export(self, plan_id: str) -> Iterator[bytes]:
         """Hand on what the gateway sends."""

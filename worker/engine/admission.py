@@ -81,11 +81,11 @@ class Admission:
         plan_seed = self.fresh_seed(partition, goal, goal_id, plan_id, replies, traceparent)
         if not live:
             return plan_seed
-        version, known = int(version), codec.loads(live)
+        known = codec.loads(live)
         return replace(  # a creation that was cut short, or waits for a drafter
             plan_seed,
-            version=version,
-            log_head=find_head(known["counters"], version),
+            version=int(version),
+            log_head=find_head(known["counters"]),
             created=known["times"]["created"],
             standing=self._standing(partition, goal, known["times"]["created"], plan_seed.now, replies),
         )

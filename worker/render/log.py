@@ -66,12 +66,8 @@ def tell_finding(found: Finding, *, is_vouched: bool) -> str:
     if is_vouched and found.result == "unchanged":
         return f"Unchanged: {count}, the last with the digest {found.head}."
     told = [f"Consistent: {count}, the last with the digest {found.head}."]
-    if is_vouched and found.covered:
-        told.append(f"Lines {found.covered[0]} to {found.covered[1]} are unchanged: the head ties them.")
+    if is_vouched and found.tied:
+        told.append(f"Lines 1 to {found.tied} are unchanged: the head ties them.")
     else:
         told.append("Whether all of them were written anew only a head from outside tells: --head, or --signature.")
-    if found.begins:
-        places, more = ", ".join(map(str, found.begins[:SHOWN])), found.chains - 1 - len(found.begins[:SHOWN])
-        told.append(f"New chains begin with line {places}{f' and {more} more' if more else ''}, where an older worker")
-        told[-1] += " wrote that line or the one before it: nothing ties them to what stands before."
     return "\n".join(told)

@@ -26,14 +26,11 @@ class Retry(NamedTuple):
     left_out: list[str]
 
 
-def retry_of(plan_id: str, state: str, kept: Mapping[str, Any], left_out: Sequence[str] | None, goal_id: str) -> Retry:
+def retry_of(plan_id: str, state: str, kept: Mapping[str, Any], left_out: Sequence[str], goal_id: str) -> Retry:
     """Make a goal of what is kept of a plan's goal; raises NoRetry."""
     if state not in PLAN_ENDS:
         detail = f"{plan_id} is {state}: only a plan that has ended is retried. `planner cancel` ends it."
         raise NoRetry("plan_not_ended", detail)
-    if left_out is None:
-        detail = f"{plan_id} was made by a version that did not note what it left out of its goal"
-        raise NoRetry("goal_not_kept", f"{detail}: submit the goal again.")
     if STEPS in left_out:
         detail = f"The steps that the goal of {plan_id} brought along cannot be told any more: submit it again."
         raise NoRetry("goal_not_kept", detail)

@@ -60,7 +60,6 @@ def decode(reply: Any, ask: ClaimsAsk | None = None, plan_id: str = "") -> FileC
             plan.decode(): [file.decode() for file in theirs]
             for plan, theirs in zip(plans[::2], plans[1::2], strict=True)
         },
-        is_short=not (ask and ask.deep),
         marks={name: mark.decode() for name, mark in zip(names, files[2::3], strict=True)},
     )
     if ask is None:

@@ -12,7 +12,7 @@ from schemas.stored_step import TEXTS, read_texts, unpack_step
 from tasks.base.batches import batches
 from tasks.plan.snapshot import NOTE
 from tasks.policy import goal_texts
-from tasks.record.creation import CannotReplay, planned_steps
+from tasks.record.creation import planned_steps
 from tasks.strategies.task.supplied import supply
 from worker.store import history
 from worker.store.keys import Partition, PlanKeys, partition_of
@@ -22,10 +22,10 @@ STEPS = "/steps"  # of a goal, as a pointer
 
 
 class KeptGoal(NamedTuple):
-    """What is kept of a plan's goal, as JSON; `left_out` are pointers to what is not, None where nobody noted that."""
+    """What is kept of a plan's goal, as JSON; `left_out` are pointers to what is not."""
 
     body: dict[str, Any]
-    left_out: tuple[str, ...] | None
+    left_out: tuple[str, ...]
 
 
 def read(client: Redis, partitions: int, plan_id: str) -> KeptGoal:
@@ -41,8 +41,8 @@ def read(client: Redis, partitions: int, plan_id: str) -> KeptGoal:
     body: dict[str, Any] = codec.loads(raw or b"{}")
     if texts:
         body["context"] = {**body.get("context", {}), **codec.loads(texts)}
-    left_out = None if noted is None else tuple(noted.decode().split())
-    if left_out and STEPS in left_out and (brought := _brought_steps(client, k)):
+    left_out = tuple((noted or b"").decode().split())
+    if STEPS in left_out and (brought := _brought_steps(client, k)):
         return KeptGoal({**body, "steps": brought}, tuple(each for each in left_out if each != STEPS))
     return KeptGoal(body, left_out)
 
@@ -58,7 +58,4 @@ def _brought_steps(client: Redis, k: PlanKeys) -> list[dict[str, Any]]:
         specs |= {name.decode(): unpack_step(raw, texts) for name, raw in zip(names, found[1:], strict=True) if raw}
     if len(specs) < len(ids):
         return []
-    try:
-        return [supply(step) for step in planned_steps(specs, list(history.read_lines(client, k)))]
-    except CannotReplay:
-        return []
+    return [supply(step) for step in planned_steps(specs, list(history.read_lines(client, k)))]

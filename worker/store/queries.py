@@ -33,7 +33,6 @@ from tasks.base.batches import batches
 from tasks.base.log_chain import find_head
 from tasks.base.policy_version import ChangedRule
 from tasks.handlers.breaker import ACTOR as BREAKER
-from tasks.plan import strategy_record
 from tasks.plan.cached_draft import HIT
 from tasks.plan.end_sum import cost_of
 from tasks.plan.snapshot import NOTE
@@ -161,11 +160,11 @@ def plan(client: Redis, partitions: int, plan_id: str) -> PlanView | None:
         return None
     k = Partition(partition_of(plan_id, partitions)).plan(plan_id)
     pipeline = client.pipeline(transaction=False)
-    pipeline.hmget(k.plan, "document", "strategy_state", "head", "retry_of", "retried_by", "live", "version")
+    pipeline.hmget(k.plan, "document", "strategy_state", "head", "retry_of", "retried_by", "live")
     pipeline.hkeys(k.active)
     pipeline.hmget(k.steps, file_claims.OVERLAPS)  # no other command: readers have none
-    (document, strategy_state, head, retry_of, retried_by, live, plan_version), flying, (overlaps,) = pipeline.execute()
-    kept = strategy_record.decode(strategy_state) if strategy_state else {}
+    (document, strategy_state, head, retry_of, retried_by, live), flying, (overlaps,) = pipeline.execute()
+    kept = codec.loads(strategy_state) if strategy_state else {}
     known = kept["document"] if kept else codec.loads(document or b"null")
     if line.waiting and (page := kept.get("page")):
         line = line.model_copy(update={"waiting": line.waiting.model_copy(update={"document": page})})
@@ -180,7 +179,7 @@ def plan(client: Redis, partitions: int, plan_id: str) -> PlanView | None:
         retry_of=retry_of.decode() if retry_of else None,
         retried_by=tuple((retried_by or b"").decode().split()),
         overlaps=file_claims.read_overlaps(overlaps),
-        log=_log(live, plan_version),
+        log=_log(live),
         forecast=_forecast(line, {step.decode() for step in flying}, [(view, each) for _, view, each in steps]),
         drafted_from=_drafted_from(about.get("cache")),
         flaky_tests=tuple(about.get("context", {}).get(MEMORY, {}).get(FLAKY, ())),
@@ -207,8 +206,8 @@ def _drafted_from(cache: Any) -> str | None:
     return str(cache[3]) if cache and cache[0] == HIT else None
 
 
-def _log(live: bytes | None, version: bytes | None) -> LogView | None:
-    head = find_head(codec.loads(live)["counters"], int(version)) if live and version else None
+def _log(live: bytes | None) -> LogView | None:
+    head = find_head(codec.loads(live)["counters"]) if live else None
     return LogView(head=head.head, lines=head.lines) if head else None
 
 

@@ -72,16 +72,13 @@ def verify(
 
 
 def _document(found: Finding, taken_from: str | None, *, is_vouched: bool) -> dict[str, Any]:
-    tied = found.covered if is_vouched else None
     return {
         "result": found.result if is_vouched or found.fault else "consistent",
         "fault": found.fault and found.fault._asdict(),
         "lines": found.lines,
         "head": found.head,
-        "chains": found.chains,
-        "begins": found.begins,
         "anchor": taken_from,
-        "unchanged": tied and {"from": tied[0], "to": tied[1]},
+        "unchanged": found.tied if is_vouched else 0,
     }
 
 
@@ -137,7 +134,7 @@ def _sign(source: str, key_file: str, tenant: str) -> None:
         why = found.fault.why if found.fault else ""
         raise Failure.of("tampered", f"This log was tampered with, so that it is not signed. {why}")
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    say_json(signing.sign(private, found.head, found.lines - found.since + 1, now, log.plan_id))
+    say_json(signing.sign(private, found.head, found.lines, now, log.plan_id))
 
 
 def _anchor(head: str | None, signature: str | None, key: str | None) -> tuple[Anchor | None, str | None]:

@@ -51,10 +51,10 @@ class PlanPage(Page[PlanSummary]):
 
 
 class KeptGoal(Outbound):
-    """What is kept of a plan's goal; `left_out` are pointers to what is not, null where nobody noted that."""
+    """What is kept of a plan's goal; `left_out` are pointers to what is not."""
 
     goal: dict[str, Any]
-    left_out: tuple[str, ...] | None
+    left_out: tuple[str, ...]
 
 
 @router.get("/v1/plans", response_model=PlanPage)
