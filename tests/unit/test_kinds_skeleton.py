@@ -31,7 +31,7 @@ class Kind:
 KINDS = {
     GoalKind.CAMPAIGN: Kind(
         frozenset({"answers", "drafts", "exploration", "formulas", "frameworks", "outline", "question", "replan"})
-        | {"older_answers", "parts", "sequence", "tasks", "verification"}
+        | {"parts", "sequence", "tasks", "verification"}
     ),
     GoalKind.EVOLUTION: Kind(frozenset({"card", "plan_parser", "request", "trajectory"})),
     GoalKind.GAP_REPORT: Kind(
