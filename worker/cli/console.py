@@ -178,6 +178,12 @@ def read_settings(secrets_fd: int | None = None, *, nearby: bool = True) -> Sett
     return settings
 
 
+def family(name: str, about: str) -> typer.Typer:
+    """Make a family of commands, `planner NAME ...`, for `app.command`."""
+    names = {"help_option_names": ["-h", "--help"]}
+    return typer.Typer(name=name, help=about, no_args_is_help=True, rich_markup_mode="rich", context_settings=names)
+
+
 def command(function: Callable[..., int | None]) -> Callable[..., None]:
     """Make a function a command: what it returns is the exit code.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from worker.cli.console import FAILED, MISSING, OK, USAGE, Failure, Json, command, open_link, say, say_json
+from worker.cli.console import FAILED, MISSING, OK, USAGE, Failure, Json, command, family, open_link, say, say_json
 from worker.host.terminal import confirm
 from worker.render.progress import ProgressLine
 
@@ -17,13 +17,7 @@ if TYPE_CHECKING:
     from worker.client.redis_planner import RedisPlanner
     from worker.store.dead_entry import Dead, Filter
 
-app = typer.Typer(
-    name="dead",
-    help="Look at entries that could not be read or decided about, send them back, or drop them.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = family("dead", "Look at entries that could not be read or decided about, send them back, or drop them.")
 
 Which = Annotated[list[str] | None, typer.Argument(metavar="ENTRY", help="As `planner dead list` names them.")]
 Cause = Annotated[str, typer.Option("--cause", "-c", help="Only those of this cause, such as invalid_json.")]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from worker.cli.console import FAILED, MISSING, OK, USAGE, Failure, Json, command, open_link, say, say_json
+from worker.cli.console import FAILED, MISSING, OK, USAGE, Failure, Json, command, family, open_link, say, say_json
 from worker.cli.console import read_source as read_file
 
 if TYPE_CHECKING:
@@ -17,13 +17,7 @@ if TYPE_CHECKING:
     from worker.client.redis_planner import RedisPlanner
     from worker.store.endpoints import Endpoint
 
-app = typer.Typer(
-    name="endpoints",
-    help="Say who is told by callbacks what becomes of plans, and look at what came of it.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = family("endpoints", "Say who is told by callbacks what becomes of plans, and look at what came of it.")
 
 MAX_TOKEN = 4096
 SHOWN = 20

@@ -6,20 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from worker.cli.console import MISSING, USAGE, Failure, Json, command, open_link, say, say_json
+from worker.cli.console import MISSING, USAGE, Failure, Json, command, family, open_link, say, say_json
 from worker.cli.target import moment, span
 from worker.host.terminal import line
 
 if TYPE_CHECKING:
     from schemas.api_key import ApiKey
 
-app = typer.Typer(
-    name="keys",
-    help="Make, list, rotate and revoke the keys that callers of the gateway show.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = family("keys", "Make, list, rotate and revoke the keys that callers of the gateway show.")
 
 KeyName = Annotated[str, typer.Argument(metavar="KEY", help="The id of a key, as `planner keys list` has it.")]
 NO_KEY = "no_such_key"

@@ -14,6 +14,7 @@ from worker.cli.console import (
     Json,
     as_planner,
     command,
+    family,
     open_link,
     read_source,
     say,
@@ -25,13 +26,7 @@ if TYPE_CHECKING:
     from tasks.plan.cached_draft import CachedDraft
     from worker.store.kept_memory import FailedChange
 
-app = typer.Typer(
-    name="memory",
-    help="See and forget what plans remember of a repository: flaky tests, changes that failed, drafts.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = family("memory", "See and forget what plans remember of a repository: flaky tests, changes that failed, drafts.")
 
 FORMAT, FORMAT_VERSION = "planner.memory", 1
 MOST_READ = 4 * 1024 * 1024

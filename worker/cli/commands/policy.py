@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from worker.cli.actor import own_name
-from worker.cli.console import FAILED, MISSING, OK, Failure, Json, command, open_link, say, say_json
+from worker.cli.console import FAILED, MISSING, OK, Failure, Json, command, family, open_link, say, say_json
 from worker.cli.policy_file import read_policy_file
 from worker.cli.target import complete_plan
 from worker.host.regular_files import is_file
@@ -17,13 +17,7 @@ from worker.store.keys import NO_TENANT
 if TYPE_CHECKING:
     from redis import Redis
 
-app = typer.Typer(
-    name="policy",
-    help="Apply, show and compare the rules of operators that plans are made under.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = family("policy", "Apply, show and compare the rules of operators that plans are made under.")
 
 ForTenant = Annotated[
     str | None,

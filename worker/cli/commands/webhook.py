@@ -16,6 +16,7 @@ from worker.cli.console import (
     Failure,
     Json,
     command,
+    family,
     read_settings,
     read_source,
     say,
@@ -27,13 +28,7 @@ if TYPE_CHECKING:
     from worker.webhooks.rules import Ignored
     from worker.webhooks.sources_file import SourcesFile
 
-app = typer.Typer(
-    name="webhook",
-    help="Look over the file of webhooks, and try a payload against its rules.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = family("webhook", "Look over the file of webhooks, and try a payload against its rules.")
 
 File = Annotated[Path | None, typer.Option("--file", "-f", help="Instead of PLANNER_WEBHOOKS_FILE.")]
 
