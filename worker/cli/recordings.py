@@ -2,23 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from worker.cli.console import USAGE, Failure, failures, read_source
+from worker.cli.console import FAILED, USAGE, Failure, failures, open_planner, read_source
 from worker.host.regular_files import is_file, is_folder
 
 if TYPE_CHECKING:
+    from tasks.record.recorded_plan import RecordedPlan
     from worker.client.planner import Planner
+    from worker.store.plan_lists import PlanFilter
 
 MAX_EXPORT_BYTES = 256 * 1024 * 1024
 HELP = "Plans, files of `planner export` (without --log), folders of such files; - is stdin."
 
 
-def list_sources(names: Sequence[str]) -> list[str]:
-    """Name the files of each folder; any other name stands for itself. Raises Failure for a folder without exports."""
-    return [source for name in names for source in _sources(name)]
+def read_recordings(
+    names: Sequence[str], tenant: str, wanted: PlanFilter | None = None
+) -> Iterator[tuple[str, RecordedPlan | str]]:
+    """Read plans that are named, or that a planner has and that are wanted, one at a time.
+
+    If one of several cannot be read a sentence says why, and the others go on. Raises Failure if no planner answers, if
+    the only name that is given means nothing, and for a folder without exports.
+    """
+    from tasks.record.recorded_plan import NoExport, RecordedPlan
+
+    with ExitStack() as stack:
+        ask = cache(lambda: stack.enter_context(open_planner()))
+        sources = [source for name in names for source in _sources(name)]
+        sources += [plan.plan_id for plan in ask().plans(wanted)] if wanted else []
+        for source in sources:
+            found: RecordedPlan | str
+            try:
+                found = RecordedPlan.read(_read_export(source, ask, tenant))
+            except Failure as failure:
+                if failure.exit_code == FAILED or (len(sources) == 1 and not wanted):
+                    raise
+                found = failure.problem.detail
+            except NoExport as error:
+                found = f"{error}."
+            yield source, found
 
 
 def _sources(name: str) -> list[str]:
@@ -33,7 +59,7 @@ def _sources(name: str) -> list[str]:
     return found
 
 
-def read_export(source: str, ask: Callable[[], Planner], tenant: str) -> bytes:
+def _read_export(source: str, ask: Callable[[], Planner], tenant: str) -> bytes:
     """Read the export of a plan from its file, or from the planner that is asked; raises Failure."""
     if source == "-" or "/" in source or source.endswith((".json", ".jsonl")) or is_file(source):
         return read_source(source, MAX_EXPORT_BYTES)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from worker.cli import plan_filter
-from worker.cli.console import FAILED, OK, USAGE, Failure, Json, command, open_planner, say, say_json
+from worker.cli.console import FAILED, OK, USAGE, Failure, Json, command, say, say_json
 from worker.cli.plan_filter import OfKind, OfTenant, Repo, Rule, Since, State, Until
 from worker.cli.policy_file import read_policy_file
-from worker.cli.recordings import HELP, list_sources, read_export
+from worker.cli.recordings import HELP, read_recordings
 from worker.render.progress import ProgressLine
 from worker.store.keys import NO_TENANT
 
@@ -98,24 +96,12 @@ def _wanted(plans: list[str] | None, *options: str | None) -> PlanFilter | None:
 def _backtests(
     names: Sequence[str], wanted: PlanFilter | None, tenant: str, policy: Policy
 ) -> Iterator[tuple[str, Backtested | str]]:
-    """Backtest one plan at a time; where that cannot be done a sentence says why, and the others go on.
-
-    Raises Failure where no planner answers, or where the only name that is given means nothing.
-    """
+    """Backtest one plan at a time; if that cannot be done a sentence says why, and the others go on."""
     from tasks.record.backtest import backtest_recorded
     from tasks.record.creation import CannotReplay
-    from tasks.record.recorded_plan import NoExport, RecordedPlan
 
-    with ExitStack() as stack:
-        ask = cache(lambda: stack.enter_context(open_planner()))
-        found = [plan.plan_id for plan in ask().plans(wanted)] if wanted else []
-        sources = [*list_sources(names), *found]
-        for source in sources:
-            try:
-                yield source, backtest_recorded(RecordedPlan.read(read_export(source, ask, tenant)), policy)
-            except Failure as failure:
-                if failure.exit_code == FAILED or (len(sources) == 1 and not found):
-                    raise
-                yield source, failure.problem.detail
-            except (NoExport, CannotReplay) as why:
-                yield source, f"{why}."
+    for source, found in read_recordings(names, tenant, wanted):
+        try:
+            yield source, found if isinstance(found, str) else backtest_recorded(found, policy)
+        except CannotReplay as why:
+            yield source, f"{why}."

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
-from functools import cache
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from worker.cli.console import FAILED, OK, Failure, Json, command, open_planner, say, say_json
-from worker.cli.recordings import HELP, list_sources, read_export
+from worker.cli.console import FAILED, OK, Json, command, say, say_json
+from worker.cli.recordings import HELP, read_recordings
 from worker.cli.target import Owner
 from worker.render.progress import ProgressLine
 from worker.store.keys import NO_TENANT
@@ -50,24 +48,11 @@ def replay(plans: Recorded, tenant: Owner = NO_TENANT, as_json: Json = False) ->
 
 
 def _replays(names: Sequence[str], tenant: str) -> Iterator[tuple[str, Replay]]:
-    """Replay what is named, one plan at a time. Where several are named one that cannot be read stops no other."""
-    from tasks.record.recorded_plan import NoExport, RecordedPlan
+    """Replay what is named, one plan at a time."""
     from tasks.record.replay import Replay, Result, replay
 
-    with ExitStack() as stack:
-        ask = cache(lambda: stack.enter_context(open_planner()))
-        sources = list_sources(names)
-        for source in sources:
-            try:
-                data = read_export(source, ask, tenant)
-                found = replay(RecordedPlan.read(data))
-            except NoExport as error:
-                found = Replay(source, Result.UNREADABLE, "", why=f"{error}.")
-            except Failure as failure:
-                if len(sources) == 1:
-                    raise
-                found = Replay(source, Result.UNREADABLE, "", why=failure.problem.detail)
-            yield source, found
+    for source, found in read_recordings(names, tenant):
+        yield source, Replay(source, Result.UNREADABLE, "", why=found) if isinstance(found, str) else replay(found)
 
 
 def _show(name: str, found: Replay) -> None:
