@@ -96,10 +96,7 @@ SENT_OMITTED = {name: value for name, value in OMITTED.items() if name not in UN
 
 
 def pack_step(step: PlannedStep) -> bytes:
-    """Encode a step by the names of its fields, without what OMITTED says again: for the log, and for its digest there.
-
-    Plans of the first layout store it so, too.
-    """
+    """Encode a step by the names of its fields, without what OMITTED says again: for its digest in the log."""
     kept = fields_of(step).copy()
     for name, value in _LEFT_OUT:
         if kept[name] == value:

@@ -40,7 +40,7 @@ class StepStatus:
 
     @classmethod
     def decode(cls, raw: bytes) -> StepStatus:
-        """Read what `encode` of this version, an older or a newer one wrote."""
+        """Read what `encode` of this version or a newer one wrote."""
         record = codec.loads(raw)
         if len(record) <= STATUS_SIZE:  # nearly always
             return cls(*record)
@@ -133,13 +133,12 @@ class PlanHead:
     # Left out of the record where there is none.
     traceparent: str | None = None  # of the trace that the plan belongs to
     policy: str | None = None  # the digest of the policy that the plan was made under, and goes on under
-    layout: int | None = None  # by which its steps are stored; None for the first
     cache: list[Any] | None = None  # what it has to do with the plan cache, see tasks/plan/cached_draft.py
     unknown: dict[str, Any] | None = field(default=None, init=False)
 
     @classmethod
     def decode(cls, raw: bytes) -> PlanHead:
-        """Read what `encode` of this version, an older or a newer one wrote."""
+        """Read what `encode` of this version or a newer one wrote."""
         record = codec.loads(raw)
         try:
             return cls(**record)  # nearly always; to compare the names first would cost each outcome
@@ -158,7 +157,7 @@ class PlanHead:
         return codec.dumps({**record, **(self.unknown or {})})
 
 
-OMITTED_FIELDS = ("traceparent", "policy", "layout", "cache")
+OMITTED_FIELDS = ("traceparent", "policy", "cache")
 HEAD_FIELDS = tuple(each.name for each in fields(PlanHead) if each.name != "unknown")
 
 
@@ -245,7 +244,7 @@ _seldom_of = attrgetter(*SELDOM)
 
 
 def decode_plan(raw: list[bytes | None]) -> PlanRecord:
-    """Read the values of the fields `HOT`, in their order, whichever version wrote them."""
+    """Read the values of the fields `HOT`, in their order, also where a newer version wrote them."""
     version, state, head, live, strategy_state = (value or b"" for value in raw[: len(HOT)])
     return decode_live(int(version), state.decode(), PlanHead.decode(head), live, strategy_state)
 

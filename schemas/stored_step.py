@@ -1,7 +1,6 @@
 """A step as a plan stores it: an array of what nearly every step has, in a quarter of the bytes of its fields by name.
 
-What several steps of a plan say alike stands once beside them (TEXTS), and a number in its place. Plans of the first
-layout store the object of `pack_step`, and windows of dependents beside it; they keep that form until they end.
+What several steps of a plan say alike stands once beside them (TEXTS), and a number in its place.
 """
 
 from __future__ import annotations
@@ -13,9 +12,9 @@ from types import MappingProxyType
 from typing import Any
 
 from schemas import codec
-from schemas.step import OMITTED, PlannedStep, VerifyTool, fields_of, pack_step
+from schemas.step import OMITTED, PlannedStep, VerifyTool, fields_of
 
-LAYOUT = 2  # the newest: plans of the first have objects
+LAYOUT = 1  # how plans are stored; raised where this version cannot read what a newer one writes
 TEXTS = "#texts"  # among the steps of a plan, of which none is called so
 MOST_TEXTS = 32
 ORDER = tuple(PlannedStep.model_fields)
@@ -73,26 +72,18 @@ def store_step(step: PlannedStep, window: Sequence[str] = (), texts: Mapping[str
     return codec.dumps(stored, fields_of)
 
 
-def replace_step(was: bytes | None, step: PlannedStep) -> bytes:
-    """Encode a step in the place of what is stored of it, in the same form and with the same window."""
-    return pack_step(step) if was is None or was[:1] == b"{" else store_step(step, window_of(was))
-
-
 def window_of(stored: bytes) -> list[str]:
-    """List the dependents that are stored with a step; none in plans that store them beside it."""
-    return stored[2 : stored.index(b'"', 2)].decode().split() if stored[:1] == b"[" else []
+    """List the first dependents of a step, which are stored with it."""
+    return stored[2 : stored.index(b'"', 2)].decode().split()
 
 
 def read_step(stored: bytes, texts: Sequence[str] = ()) -> dict[str, Any]:
-    """Read what is stored of a step, whichever form it has: its fields by name, but for what OMITTED says of it.
+    """Read what is stored of a step: its fields by name, but for what OMITTED says of it.
 
     `texts` are those of its plan (`read_texts`).
     """
-    found: Any = codec.loads(stored)
-    if type(found) is dict:
-        return found
     (_, step_id, title, intent, files, verify, tools, risk, kind, target, hint, mode, criteria, depends_on, *more) = (
-        found
+        codec.loads(stored)
     )
     tokens, patch_cycles, *rest = more
     title, intent, verify, criteria = [
@@ -120,7 +111,11 @@ def read_step(stored: bytes, texts: Sequence[str] = ()) -> dict[str, Any]:
 
 def unpack_step(stored: bytes, texts: Sequence[str] = ()) -> dict[str, Any]:
     """Read what is stored of a step with every field; those that were omitted come last."""
-    found = read_step(stored, texts)
+    return complete(read_step(stored, texts))
+
+
+def complete(found: dict[str, Any]) -> dict[str, Any]:
+    """Add to the fields of a step those that were omitted."""
     return found | {name: value for name, value in OMITTED.items() if name not in found}
 
 

@@ -15,7 +15,6 @@ from schemas.base import PlanState as P
 from schemas.base import StepState as S
 from schemas.goal import Goal
 from schemas.stored import USAGE_NAMES, PlanHead, PlanRecord
-from schemas.stored_step import LAYOUT
 from schemas.times import DAY_MS
 from tasks.base.batches import batches
 from tasks.base.log_chain import LOG, LogHead, find_head
@@ -80,7 +79,6 @@ class PlanSeed:
     policy: Policy = BUILT_IN  # that it is made under, and goes on under
     log_head: LogHead | None = None  # of a creation that was cut short, or waited for a drafter
     code: str = ""  # as in Snapshot
-    layout: int = LAYOUT  # by which its steps are stored
     failed_diffs: tuple[FailedDiff, ...] = ()  # that other plans of its repository remember of its base
     remembers_diffs: bool = True  # whether changes that failed are
     claims: FileClaims | None = None  # on files of its first steps, as far as that was read; the others are free
@@ -231,7 +229,6 @@ def _begin(plan_seed: PlanSeed, goal: Goal, draft: Draft, *, announced: bool = T
         streak=draft.streak,
         policy=plan_seed.policy.digest or None,
         traceparent=plan_seed.traceparent,
-        layout=plan_seed.layout if plan_seed.layout > 1 else None,
         cache=list(draft.cache) if draft.cache else None,
     )
     counters: dict[str, Any] = {"consecutive": 0}

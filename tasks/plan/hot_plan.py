@@ -103,8 +103,7 @@ class HotPlan:
     ) -> HotPlan:
         """Decode what is stored of a plan; `places` are where its outcomes go and what its leases begin with.
 
-        With `ahead` that is a part; then a step without dependents has an empty window, and `more_ready` tells whether
-        there may be more behind the ready steps.
+        With `ahead` that is a part; then `more_ready` tells whether there may be more behind the ready steps.
         """
         specs: dict[str, bytes] = {}
         windows: dict[tuple[str, int], list[str]] = {}
@@ -243,5 +242,5 @@ def _put(name: str, value: bytes, specs: dict[str, bytes], windows: dict[tuple[s
         windows[step, int(number)] = value.decode().split()
     elif not name.startswith(NOTE):
         specs[name] = value
-        if name != TEXTS and (window := window_of(value)):
-            windows[name, 0] = window
+        if name != TEXTS:
+            windows[name, 0] = window_of(value)

@@ -33,14 +33,14 @@ class Step:
     def facts(self) -> dict[str, Any]:
         """The static part, decoded once; what the store omits is filled in."""
         if self.stored is None:
-            self.stored = read_step(self.spec or b"{}", self.texts)
+            self.stored = read_step(self.spec, self.texts) if self.spec else {}
             self.complete = {**OMITTED, **self.stored}
         return self.complete
 
     @property
     def omitted(self) -> Mapping[str, Any]:
         """The fields for controllers that `spec` leaves out."""
-        stored = self.stored or read_step(self.spec or b"{}", self.texts)
+        stored = self.stored or (read_step(self.spec, self.texts) if self.spec else {})
         if SENT_OMITTED.keys().isdisjoint(stored):  # as mostly
             return SENT_OMITTED
         return {name: value for name, value in SENT_OMITTED.items() if name not in stored}

@@ -14,9 +14,9 @@ from schemas.base import PlanState as P
 from schemas.base import StepState as S
 from schemas.event import event_type
 from schemas.outcome import Outcome
-from schemas.step import PlannedStep, pack_step
+from schemas.step import PlannedStep
 from schemas.stored import DELIVERY, FILE_WAITS, Attempt, StepStatus
-from schemas.stored_step import LAYOUT, TEXTS, read_step, replace_step, shared_texts, store_step
+from schemas.stored_step import TEXTS, read_step, shared_texts, store_step, window_of
 from schemas.times import rfc3339
 from tasks.base.batches import batches
 from tasks.base.errors import NeedsSteps
@@ -77,7 +77,6 @@ class UnitOfWork:
         self.was_paused = self.is_paused
         self.is_delivering = DELIVERY in self.plan.counters  # whether all that is left of it is its delivery
         self._listed = self.plan.state, lists.is_waiting(self.plan)
-        self._stores_arrays = (self.plan.head.layout or 1) >= LAYOUT
         self.lapsed = 0  # tokens that attempts of another day gave back: they went with that day
         self._tokens = self.plan.reserved["tokens"] + self.plan.spent["tokens"]
 
@@ -162,7 +161,7 @@ class UnitOfWork:
 
         `dependents` says of a step which wait for it; they are stored in windows of WINDOW ids.
         """
-        texts = shared_texts(steps) if self._stores_arrays and not any(self.plan.counts.values()) else []
+        texts = shared_texts(steps) if not any(self.plan.counts.values()) else []
         places = {text: place for place, text in enumerate(texts)}
         if texts:
             self.change.specs[TEXTS] = codec.dumps(texts)
@@ -172,14 +171,10 @@ class UnitOfWork:
             step = Step(planned.step_id, None, status, texts=texts)
             self.snapshot.steps[step.step_id] = step
             self.plan.counts[state.value] = self.plan.counts.get(state.value, 0) + 1
-            windows = list(batches(dependents.get(step.step_id, ()), WINDOW))
-            if self._stores_arrays:
-                self._put(step, store_step(planned, windows[0] if windows else (), places))
-            else:
-                self._put(step, pack_step(planned))
-            for number, window in enumerate(windows):
-                if number or not self._stores_arrays:
-                    self.change.specs[f">{step.step_id}:{number}"] = " ".join(window).encode()
+            first_window, *windows = [*batches(dependents.get(step.step_id, ()), WINDOW)] or [()]
+            self._put(step, store_step(planned, first_window, places))
+            for number, window in enumerate(windows, 1):
+                self.change.specs[f">{step.step_id}:{number}"] = " ".join(window).encode()
             if state is S.PENDING:
                 self.make_ready(step)
         self.plan.dirty.add("live")
@@ -221,7 +216,7 @@ class UnitOfWork:
         """Give `step` another static part; the log keeps the one that is stored."""
         if step.spec is not None and step.step_id not in self.change.specs:
             self.was[step.step_id] = read_step(step.spec, step.texts)
-        self._put(step, replace_step(step.spec, planned))
+        self._put(step, store_step(planned, window_of(step.spec) if step.spec else ()))
 
     def _put(self, step: Step, spec: bytes) -> None:
         step.spec, step.stored = spec, None

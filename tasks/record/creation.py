@@ -11,7 +11,7 @@ from schemas.contract import streams
 from schemas.envelope import FieldError
 from schemas.goal import Goal
 from schemas.step import PlannedStep
-from schemas.stored_step import unpack_step
+from schemas.stored_step import complete
 from tasks.base.errors import PlannerError
 from tasks.base.log_chain import LogHead
 from tasks.base.policy import BUILT_IN, Policy
@@ -130,7 +130,6 @@ def _seed(recorded: RecordedPlan, line: Line, before: LogHead | None) -> PlanSee
         traceparent=head.get("traceparent"),
         log_head=before,
         code=line.get("by", before.by if before else ""),
-        layout=head.get("layout", 1),
         failed_diffs=tuple(FailedDiff(*each) for each in born.get(FAILED_DIFFS, ())),
         remembers_diffs=budget.FAILED_DIFFS not in head["limits"],
         claims=claims_of(line),
@@ -170,6 +169,6 @@ def planned_steps(stored: Mapping[str, Mapping[str, Any]], lines: Sequence[bytes
             diff = revision["diff"]
             for step in (*diff.get("added", ()), *([diff["inserted"]] if "inserted" in diff else ())):
                 specs.pop(step, None)
-        specs |= {step: unpack_step(codec.dumps(was)) for step, was in line.get("was", {}).items()}
+        specs |= {step: complete(was) for step, was in line.get("was", {}).items()}
     for spec in specs.values():
         yield PlannedStep.model_validate_json(codec.dumps(spec))

@@ -93,7 +93,7 @@ class HeldPlan:
         """Return a window of the dependents of a step; None where the step has none such."""
         if (beside := self.steps.get(f">{step}:{number}")) is not None:
             return beside.decode().split()
-        return (number == 0 and window_of(self.steps.get(step, b""))) or None
+        return window_of(spec) if number == 0 and (spec := self.steps.get(step)) else None
 
     def _steps(self, part: Slice) -> dict[str, Step]:
         statuses = {name: StepStatus.decode(self.status[name]) for name in part.names if name in self.status}

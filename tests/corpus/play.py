@@ -95,7 +95,6 @@ class Player(Running):
             standing=standing,
             grants=self.store.grants([*self.store.budgets]),
             created=self._born,
-            layout=1,
         )
         plan_seed = self.begin_as(goal, plan_seed)
         if isinstance(answer, Rejected):

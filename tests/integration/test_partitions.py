@@ -13,6 +13,7 @@ from redis import Redis
 from typer.testing import CliRunner
 
 from schemas import codec
+from schemas.stored_step import LAYOUT
 from tests.bench import fleet
 from tests.conftest import connect, running_worker, wait_until
 from tests.support.engine import a_goal, container, create_group, plan
@@ -127,12 +128,12 @@ def test_a_worker_with_another_number_of_partitions_does_not_start(redis_url: st
 
 def test_a_worker_that_cannot_read_what_newer_ones_write_does_not_start(redis_url: str, tmp_path: Path) -> None:
     with connect(redis_url) as redis:
-        redis.hset(keys.DEPLOYMENT, mapping={"partitions": 1, "layout": deployment.READS + 1})
+        redis.hset(keys.DEPLOYMENT, mapping={"partitions": 1, "layout": LAYOUT + 1})
 
         code, said = refused(redis_url, 1, tmp_path / "log")
 
         assert code == 1
-        assert f"have layout {deployment.READS + 1}, and this version reads up to {deployment.READS}" in said
+        assert f"have layout {LAYOUT + 1}, and this version reads up to {LAYOUT}" in said
 
 
 @pytest.mark.outages
@@ -170,26 +171,6 @@ def test_a_server_without_the_number_takes_the_one_that_fits_its_plans(redis_url
         deployment.join(redis, PARTITIONS)
 
         assert redis.hgetall(keys.DEPLOYMENT) == {b"partitions": b"3", b"layout": b"1"}
-
-
-def test_a_new_server_has_the_newest_layout_and_one_in_use_keeps_its_own_until_it_is_raised(
-    redis_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PLANNER_REDIS_URL", redis_url)
-    with connect(redis_url) as redis:
-        redis.xadd(keys.GOALS, {"data": "{}"})  # which waits for the first worker
-        deployment.join(redis, 1)
-        assert deployment.layout_of(redis) == deployment.READS == 2
-        redis.flushall()
-        redis.xgroup_create(keys.GOALS, keys.GROUP, mkstream=True)  # as workers that know no layouts do
-
-        deployment.join(redis, 1)
-
-        assert CliRunner().invoke(app, ["layout"]).output == "1 of 2\n"
-        assert CliRunner().invoke(app, ["layout", "3"]).exit_code != 0
-        assert CliRunner().invoke(app, ["layout", "2"]).output == "2\n"
-        assert CliRunner().invoke(app, ["layout", "1"]).exit_code != 0
-        assert codec.loads(CliRunner().invoke(app, ["layout", "--json"]).output) == {"layout": 2, "newest": 2}
 
 
 def test_commands_and_controllers_refuse_another_number_with_a_sentence(

@@ -6,7 +6,7 @@ import dataclasses
 
 from schemas import codec
 from schemas.step import PlannedStep, pack_step
-from schemas.stored_step import unpack_step
+from schemas.stored_step import complete
 from tasks.base.log_chain import LOG, LogHead, digest_line, find_head
 from tasks.handlers.birth import tell_setting
 from tasks.handlers.goals import CHUNK
@@ -116,7 +116,7 @@ def test_the_line_of_a_rewrite_has_the_spec_as_it_was() -> None:
 
     plan.obey(an_order("tighten", "b", {"allowed_files": ["src/b.py"]}))
 
-    assert unpack_step(codec.dumps(plan.log[-1]["was"]["b"])) == before
+    assert complete(plan.log[-1]["was"]["b"]) == before
     assert plan.facts["b"] == {**before, "allowed_files": ["src/b.py"]}
 
 

@@ -12,9 +12,9 @@ from schemas import codec
 from schemas.kinds.evolution import PlanningAgentResponse
 from schemas.kinds.gap_report import IterationPlan
 from schemas.kinds.reviewed_plan import ReviewDocument, ReviewState
-from schemas.step import PlannedStep, pack_step
+from schemas.step import PlannedStep
 from schemas.stored import Attempt, PlanHead, StepStatus, decode_plan
-from schemas.stored_step import unpack_step
+from schemas.stored_step import store_step, unpack_step
 from tasks.handlers import bulk_commands
 from tasks.strategies.campaign.state import CampaignState
 from tasks.strategies.evolution.state import EvolutionState
@@ -96,12 +96,12 @@ def test_keys_of_a_standing_order_are_passed_over() -> None:
 
 
 def test_keys_of_a_step_are_written_again_with_those_of_its_parts() -> None:
-    facts = unpack_step(pack_step(a_step("s-1")))
+    facts = unpack_step(store_step(a_step("s-1")))
     newer = {**facts, "newer": 1, "estimate": {**facts["estimate"], "newer": 2}}
 
     planned = PlannedStep.model_validate(newer).model_copy(update={"title": "other"})
 
-    assert unpack_step(pack_step(planned)) == {**newer, "title": "other"}
+    assert unpack_step(store_step(planned)) == {**newer, "title": "other"}
 
 
 @pytest.mark.parametrize(

@@ -32,8 +32,7 @@ def opened(settings: Settings, block_s: float = 0.0, *, agreed: bool = True) -> 
         raise WrongUse.of("wrong_settings", f"PLANNER_REDIS_URL: {error}") from error
     with asked(settings.redis_url), client:
         check_version(client)
-        if agreed:
-            deployment.check(client, settings.partitions)
+        deployment.check(client, settings.partitions if agreed else None)
         yield client
 
 

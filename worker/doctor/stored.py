@@ -171,8 +171,8 @@ def _read_steps(site: Site, plan: Stored) -> None:
             step, _, number = name[1:].rpartition(":")
             plan.windows[step, int(number)] = raw.decode().split()
         elif name != TEXTS and not name.startswith(NOTE):
-            plan.depends_on[name] = list(dict.fromkeys(depends_on(raw or b"{}")))
-            if window := window_of(raw):
+            plan.depends_on[name] = list(dict.fromkeys(depends_on(raw))) if raw else []
+            if raw and (window := window_of(raw)):
                 plan.windows[name, 0] = window
 
 

@@ -14,7 +14,6 @@ from schemas import codec
 from schemas.base import name_unknown_fields
 from schemas.envelope import Problem
 from schemas.goal import Goal
-from schemas.stored_step import LAYOUT
 from schemas.times import DAY_MS
 from tasks.base.log_chain import find_head
 from tasks.handlers.bulk_commands import Records, find_paused_queues, find_standing
@@ -27,7 +26,7 @@ from tasks.rules.budget import ANSWER_WAIT
 from worker.engine.quota import Quota
 from worker.host.code_version import CODE_VERSION
 from worker.store import functions
-from worker.store.keys import DEPLOYMENT, Partition, bucket
+from worker.store.keys import Partition, bucket
 from worker.store.memory import ServerMemory
 from worker.streams.inbox import RedisCommand
 
@@ -93,7 +92,6 @@ class Admission:
     def seed_calls(self, partition: Partition, goal: Goal) -> list[RedisCommand]:
         """Make the commands that read what surrounds a new plan; those of goals that share something are the same."""
         calls: list[RedisCommand] = [("TIME",), ("HGETALL", partition.scopes), ("HGET", partition.sweep, "down")]
-        calls.append(("HGET", DEPLOYMENT, "layout"))
         if scopes := self.quota.of(goal.tenant, goal.context.repo):
             calls.append(("HMGET", partition.grants, *scopes))
         if failed := self._failed_diffs_call(partition, goal):
@@ -133,7 +131,6 @@ class Admission:
             unknown=name_unknown_fields(goal),
             grants=self.quota.grants(scopes, replies["HMGET", partition.grants, *scopes], now) if scopes else {},
             traceparent=traceparent,
-            layout=min(LAYOUT, int(replies["HGET", DEPLOYMENT, "layout"] or 1)),
             failed_diffs=self._failed_diffs(partition, goal, replies),
             remembers_diffs=self.remembers_diffs,
             flaky_tests=self._flaky_tests(partition, goal, replies, now),

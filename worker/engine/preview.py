@@ -10,8 +10,7 @@ from typing import Any
 from schemas.base import GoalKind, GoalVerdict, StepState, StepType
 from schemas.goal import Goal
 from schemas.plan import StepView
-from schemas.step import pack_step
-from schemas.stored_step import unpack_step
+from schemas.stored_step import store_step, unpack_step
 from tasks.base.policy import BUILT_IN, Policy
 from tasks.handlers import goals
 from tasks.plan.changeset import plan_history
@@ -60,7 +59,7 @@ def _of(answer: Answer, catalogue: Catalogue) -> Preview:
         return Preview(None)
     if answer.question:
         return Preview(GoalVerdict.NEEDS_INPUT, answer.question.kind)
-    facts = [unpack_step(pack_step(step)) for step in answer.steps]
+    facts = [unpack_step(store_step(step)) for step in answer.steps]
     planned = [Planned(each, _state(each), None) for each in facts]
     return Preview(
         GoalVerdict.PLANNED,

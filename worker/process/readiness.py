@@ -60,11 +60,12 @@ def prepare(client: Redis, settings: Settings) -> None:
 
 
 def check(client: Redis, settings: Settings) -> None:
-    """Refuse a server that is too old or may lose its data.
+    """Refuse a server that is too old, may lose its data, or is another version's.
 
-    Raises RefusedRedis, and what the server refuses.
+    Writes nothing. Raises RefusedRedis, and what the server refuses.
     """
     client.ping()
     clients.check_version(client)
+    deployment.check(client, settings.partitions)
     if not settings.allow_unsafe_redis:
         clients.check_safe(client)

@@ -1,28 +1,25 @@
 """What all processes that share a server agree on: partitions and layout.
 
 The first worker writes the number of partitions; nobody changes that but `planner partitions`. The layout is a number
-that says how the records of new plans are stored, and workers that cannot read it refuse to work. A new server has the
-newest; one that is in use keeps its own, so that workers of older versions go on beside newer ones, until somebody
-raises it (`planner layout`). Plans keep the layout that they were made in.
+that says how records are stored: a process that finds a newer one than it reads refuses to work. A server that holds
+records or libraries from before 0.1.0, under names that nothing has any more, is refused as well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any
 
 from redis import Redis
-from redis.exceptions import NoPermissionError, OutOfMemoryError, ResponseError
+from redis.exceptions import NoPermissionError, OutOfMemoryError
 
 from schemas.stored_step import LAYOUT
 from worker.store.clients import RefusedRedis
-from worker.store.keys import COMMANDS, DEPLOYMENT, GOALS, GROUP, Partition, partition_of
+from worker.store.keys import COMMANDS, DEPLOYMENT, GOALS, Partition, partition_of
 
-READS = LAYOUT  # the newest layout that this version reads
-NEEDS = 1  # the oldest layout whose workers may work beside this version
 MOST = 256  # partitions that hold plans, since a plan's id names one of so many buckets
 PAGE = 1000
+RECORD_OF_BEFORE, LIBRARY_OF_BEFORE = "planner:deployment", "planner_1"  # every server from before 0.1.0 has both
 
 
 class WrongDeployment(RefusedRedis):
@@ -32,42 +29,51 @@ class WrongDeployment(RefusedRedis):
         super().__init__("wrong_settings", sentence)
 
 
+class ServerOfBefore(WrongDeployment):
+    """The server holds what a planner from before 0.1.0 has left there."""
+
+    HOLDS = "holds records or functions of a planner from before version 0.1.0, which no release reads"
+
+    def __init__(self) -> None:
+        cli = 'redis-cli -u "$PLANNER_REDIS_URL"'
+        super().__init__(
+            f"The server of PLANNER_REDIS_URL {self.HOLDS}. Empty it, which deletes all that is there: "
+            f"`{cli} FLUSHDB && {cli} FUNCTION FLUSH`; or set PLANNER_REDIS_URL to another server. "
+            "One that `planner up` started has another folder with `planner up --data-dir DIR`."
+        )
+
+
 def join(client: Redis, partitions: int) -> None:
     """Take part as a worker with so many partitions.
 
-    Raises WrongDeployment with a sentence where that cannot be. Writes both numbers where there are none: on a new
-    server, or one that workers of an older version have used, if its plans lie where that many partitions have them.
-    One round trip where they are there.
+    Raises WrongDeployment with a sentence where that cannot be. Writes both numbers where there are none, if the plans
+    lie where that many partitions have them. One round trip where they are there.
     """
     there, layout = _read(client)
-    if there is None or (layout or 0) < NEEDS:
-        if there is None:
-            _check_plans(client, partitions)
+    if there is None:
+        _check_plans(client, partitions)
         try:
             client.hsetnx(DEPLOYMENT, "partitions", partitions)
-            if layout is None:
-                client.hsetnx(DEPLOYMENT, "layout", READS if there is None and not _was_used(client) else NEEDS)
-            else:
-                client.hset(DEPLOYMENT, "layout", NEEDS)
+            client.hsetnx(DEPLOYMENT, "layout", LAYOUT)
         except OutOfMemoryError:  # whoever looks next time writes them
             return
         there, layout = _read(client)
     _agree(there, layout, partitions)
 
 
-def check(client: Redis, partitions: int) -> None:
-    """Compare the numbers of the server with ours, which writes nothing.
+def check(client: Redis, partitions: int | None) -> None:
+    """Compare the numbers of the server with ours, without that of partitions for None; writes nothing.
 
     Raises WrongDeployment with a sentence. A server without them, and one that does not let this user read them, agrees
     with everybody.
     """
-    with suppress(NoPermissionError):
-        _agree(*_read(client), partitions)
+    _agree(*_read(client), partitions)
 
 
 def partitions_of(client: Redis) -> int | None:
-    """Tell how many partitions the server has; None where no worker has written that yet."""
-    return _read(client)[0]
+    """Return how many partitions the server has; None where no worker has written that yet."""
+    found: Any = client.hget(DEPLOYMENT, "partitions")
+    return int(found) if found else None
 
 
 def change(client: Redis, partitions: int) -> None:
@@ -93,33 +99,13 @@ def change(client: Redis, partitions: int) -> None:
     client.hset(DEPLOYMENT, "partitions", partitions)
 
 
-def layout_of(client: Redis) -> int | None:
-    """Tell by which layout the server stores new plans; None where no worker has written that yet."""
-    return _read(client)[1]
-
-
-def raise_layout(client: Redis, layout: int) -> None:
-    """Have new plans stored by a newer layout, which workers that cannot read it must not work on.
-
-    Raises WrongDeployment where this version does not know it, or the server is further.
-    """
-    there, now = _read(client)
-    if there is None:
-        raise WrongDeployment("No worker has used this server yet: the first one gives it the newest layout it knows.")
-    if layout > READS:
-        raise WrongDeployment(f"This version knows layouts up to {READS}.")
-    if now is not None and layout < now:
-        raise WrongDeployment(f"The server has layout {now}, and none goes back: plans are stored by it.")
-    client.hset(DEPLOYMENT, "layout", layout)
-
-
-def _agree(there: int | None, layout: int | None, partitions: int) -> None:
-    if layout is not None and layout > READS:
+def _agree(there: int | None, layout: int | None, partitions: int | None) -> None:
+    if layout is not None and layout > LAYOUT:
         raise WrongDeployment(
-            f"The records on this server have layout {layout}, and this version reads up to {READS}: "
+            f"The records on this server have layout {layout}, and this version reads up to {LAYOUT}: "
             "install the version that the other workers have."
         )
-    if there is not None and there != partitions:
+    if None not in (there, partitions) and there != partitions:
         raise WrongDeployment(
             f"PLANNER_PARTITIONS is {partitions} here, and this server has {there}: set PLANNER_PARTITIONS={there}, "
             "or see `planner partitions --help` for how a server is given another number."
@@ -127,18 +113,20 @@ def _agree(there: int | None, layout: int | None, partitions: int) -> None:
 
 
 def _read(client: Redis) -> tuple[int | None, int | None]:
-    found: Any = client.hmget(DEPLOYMENT, "partitions", "layout")
-    partitions, layout = (int(value) if value else None for value in found)
+    """Read partitions and layout, None for what is not there or may not be read; raises ServerOfBefore."""
+    pipeline = client.pipeline(transaction=False)
+    pipeline.hmget(DEPLOYMENT, "partitions", "layout")
+    pipeline.exists(RECORD_OF_BEFORE)
+    pipeline.function_list(LIBRARY_OF_BEFORE)
+    replies = pipeline.execute(raise_on_error=False)
+    for reply in replies:
+        if isinstance(reply, Exception) and not isinstance(reply, NoPermissionError):
+            raise reply
+    numbers, *of_before = [None if isinstance(reply, Exception) else reply for reply in replies]
+    if any(of_before):
+        raise ServerOfBefore
+    partitions, layout = (int(value) if value else None for value in numbers or (None, None))
     return partitions, layout
-
-
-def _was_used(client: Redis) -> bool:
-    """Whether a worker of any version has read goals here; that some wait says nothing of workers."""
-    try:
-        groups: Any = client.xinfo_groups(GOALS)
-    except ResponseError:  # there is no such stream
-        return False
-    return any(group["name"] == GROUP.encode() for group in groups)
 
 
 def _check_plans(client: Redis, partitions: int) -> None:

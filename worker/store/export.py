@@ -141,14 +141,13 @@ def _steps(client: Redis, k: PlanKeys) -> Iterator[Item]:
         order += [(record.index, step, record) for step, record in found]
     for rows in batches(sorted(order, key=lambda row: row[:2]), PAGE):
         names = [step for _, step, _ in rows]
-        stored: Any = client.hmget(k.steps, [TEXTS, *names, *(f">{name}:0" for name in names)])
+        stored: Any = client.hmget(k.steps, [TEXTS, *names])
         raw_texts, *specs = stored
         texts = read_texts(raw_texts)
-        for (_, step, record), spec, window in zip(rows, specs, specs[len(names) :], strict=False):
-            dependents = window_of(spec or b"")
+        for (_, step, record), spec in zip(rows, specs, strict=True):
+            dependents = window_of(spec) if spec else []
             numbers = count(1)
-            if dependents:
-                window = client.hget(k.steps, f">{step}:{next(numbers)}")
+            window: Any = dependents and client.hget(k.steps, f">{step}:{next(numbers)}")
             while window:
                 dependents += window.decode().split()
                 window = client.hget(k.steps, f">{step}:{next(numbers)}")

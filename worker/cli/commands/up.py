@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import multiprocessing
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from worker.cli.commands.worker import check_drafters
-from worker.cli.console import FAILED, OK, Failure, SecretsFd, command, read_settings, say
+from worker.cli.console import FAILED, OK, USAGE, Failure, SecretsFd, command, read_settings, say
 from worker.host import nearby_server
 from worker.process import launch
 from worker.settings import credentials
@@ -43,6 +44,9 @@ def up(
     port: Annotated[int, typer.Option(help="Where the server listens; another one if that is taken.")] = PORT,
     concurrency: Annotated[int, typer.Option("--concurrency", "-c", min=1, help="Tasks side by side.")] = 1,
     opens: Annotated[bool, typer.Option("--open", help="Open the gateway's page in a browser.")] = False,
+    data_dir: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where the data are; else PLANNER_DATA_DIR.")
+    ] = None,
     secrets_fd: SecretsFd = None,
 ) -> int:
     """Start a planner on this machine: a worker, a gateway, and a server of its own.
@@ -52,9 +56,11 @@ def up(
 
     [b]planner up[/b]
 
-    The server keeps its data and its random password in PLANNER_DATA_DIR (.planner), where the other commands find
-    them, and a key of the gateway with all rights. Ctrl-C ends all of them; nothing is lost.
+    The server keeps its data and its random password in PLANNER_DATA_DIR (.planner) or --data-dir, where the other
+    commands find them, and a key of the gateway with all rights. Ctrl-C ends all of them; nothing is lost.
     """
+    if data_dir:
+        os.environ["PLANNER_DATA_DIR"] = str(data_dir.absolute())  # for what is started, too
     settings = read_settings(secrets_fd, nearby=False)
     check_drafters(settings)
     credentials.protect()
@@ -63,6 +69,7 @@ def up(
             _check(settings.redis_url, settings)
             return _serve(settings.redis_url, concurrency, settings, opens=opens)
         with _valkey(settings.data_dir, port) as url:
+            _check_data(url, settings.data_dir)
             return _serve(url, concurrency, settings, opens=opens)
     return OK
 
@@ -104,6 +111,20 @@ def _check(url: str, settings: Settings) -> None:
     except (RedisError, clients.RefusedRedis) as error:
         if why := clients.refusal(error, url):
             raise Failure.of(why.code, str(why)) from error
+
+
+def _check_data(url: str, data_dir: Path) -> None:
+    """Raise a Failure where the server's own data are those of a planner from before 0.1.0."""
+    from worker.store import clients, deployment
+
+    try:
+        with clients.connect(url) as client:
+            deployment.check(client, None)
+    except deployment.ServerOfBefore as error:
+        sentence = f"The folder {data_dir} {error.HOLDS}. Delete it with `rm -r {shlex.quote(str(data_dir))}`, "
+        raise Failure.of(error.code, f"{sentence}or take another one: `planner up --data-dir DIR`.", USAGE) from error
+    except deployment.WrongDeployment as error:
+        raise Failure.of(error.code, str(error), USAGE) from error
 
 
 def _start(

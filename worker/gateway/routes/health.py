@@ -25,9 +25,9 @@ def ready(doors: Doors) -> dict[str, Any]:
     """Say that Redis answers and has the planner's functions; 503 where not."""
     try:
         doors.client.ping()
+        deployment.check(doors.client, doors.partitions)
         if not functions.are_loaded(doors.client):
             functions.load(doors.client)
-        deployment.check(doors.client, doors.partitions)
     except deployment.WrongDeployment as error:
         raise Refusal("not_ready", str(error), 503, retry_after_s=RETRY_S) from error
     except RedisError as error:

@@ -87,17 +87,21 @@ local function begin(keys, args)
   for i = FIRST_NAME, #args do wanted[#wanted + 1] = {args[i], '0'} end
   local ends = #names
 
-  -- The first window of a step stands at the beginning of its spec, or in plans of older rules in a field of its own.
+  -- The first window of a step stands at the beginning of its spec, the others have fields of their own.
   local windows, known = {}, {}
   if #wanted > 0 then
     local fields, windowed = {}, 0
-    for i, w in ipairs(wanted) do fields[i], fields[#wanted + i] = '>' .. w[1] .. ':' .. w[2], w[1] end
+    for i, w in ipairs(wanted) do fields[i] = w[2] == '0' and w[1] or '>' .. w[1] .. ':' .. w[2] end
     local found = redis.call('HMGET', steps, unpack(fields))
-    for i, w in ipairs(wanted) do known[w[1]] = found[#wanted + i] end
+    for i, w in ipairs(wanted) do
+      if w[2] == '0' then
+        known[w[1]] = found[i]
+        found[i] = first_window(found[i])
+      end
+    end
     for i, w in ipairs(wanted) do
       if windowed >= MAX_WINDOWED then break end
-      local inside = w[2] == '0' and first_window(known[w[1]])
-      local ids, count, more = found[i] or inside or '', 0, 0
+      local ids, count, more = found[i] or '', 0, 0
       for id in string.gmatch(ids, '%S+') do
         name(id)
         count = count + 1

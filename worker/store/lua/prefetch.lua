@@ -29,9 +29,9 @@ end
 
 -- KEYS 1 plan, 2 steps, 3 status, 4 ready, 5 active, 6 todo
 -- ARGV 1 how many steps to read ahead
--- Returns {hot fields, {field, spec, window or texts, ...}, {step, status, ...}, {active step, record, ...}, {ready step, ...},
+-- Returns {hot fields, {step, spec, ...} with the texts, {step, status, ...}, {active step, record, ...}, {ready step, ...},
 --          whether there may be more ready steps}: of all steps in flight and the next ready ones, those that they lead to,
---          as deep as that many go. A step without dependents has an empty window. False of a plan that has gone, that has
+--          as deep as that many go. False of a plan that has gone, that has
 --          left-over work, nothing in flight or a day budget, or that fans out too widely
 local function prefetch(keys, args)
   local plan, steps, status, ready, active = keys[1], keys[2], keys[3], keys[4], keys[5]
@@ -48,25 +48,21 @@ local function prefetch(keys, args)
 
   local texts = redis.call('HGET', steps, '#texts')
   local fields, statuses = texts and {'#texts', texts} or {}, {}
-  local function add(step, spec, window, record)
+  local function add(step, spec, record)
     local n, m = #fields, #statuses
-    fields[n + 1], fields[n + 2], fields[n + 3], fields[n + 4] = step, spec, '>' .. step .. ':0', window
+    fields[n + 1], fields[n + 2] = step, spec
     statuses[m + 1], statuses[m + 2] = step, record
   end
   local from, most = 1, #names + MOST_TOUCHED + TOUCHED_EACH * ends
   while from <= #names do
-    local upto, asked = #names, {}
-    for i = from, upto do
-      asked[#asked + 1] = names[i]
-      asked[#asked + 1] = '>' .. names[i] .. ':0'
-    end
-    local found, records = redis.call('HMGET', steps, unpack(asked)), redis.call('HMGET', status, unpack(names, from, upto))
+    local upto = #names
+    local found = redis.call('HMGET', steps, unpack(names, from, upto))
+    local records = redis.call('HMGET', status, unpack(names, from, upto))
     for i = from, upto do
       local at = i - from + 1
-      local spec, record = found[2 * at - 1], records[at]
-      local window = found[2 * at] or first_window(spec) or ''
-      if spec and record then add(names[i], spec, window, record) end
-      local ids, new = dependents_of(window, known)
+      local spec, record = found[at], records[at]
+      if spec and record then add(names[i], spec, record) end
+      local ids, new = dependents_of(first_window(spec) or '', known)
       if i <= ends and #names + new > most then return false end
       if #names + new <= most then
         for _, id in ipairs(ids) do name(id) end

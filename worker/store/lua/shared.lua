@@ -4,7 +4,8 @@
 --
 -- planner:{p}:plan:<id>          hash    state, version (the fence), lock ("<worker> <until ms>"), head, limits,
 --                                        budgets, counters, times
--- planner:{p}:plan:<id>:steps    hash    <step> -> static spec; ><step>:<n> -> n-th window of its dependents, spaced
+-- planner:{p}:plan:<id>:steps    hash    <step> -> static spec, with the first window of its dependents; ><step>:<n> ->
+--                                        the n-th after it, spaced
 -- planner:{p}:plan:<id>:status   hash    <step> -> JSON array, unmet dependencies first
 -- planner:{p}:plan:<id>:ready    zset    steps that may start, by their index
 -- planner:{p}:plan:<id>:active   hash    <step> -> "<spec entry> <JSON array>": attempts in flight
