@@ -52,4 +52,4 @@ class DeadEntry(Record):
     entry: str
     size: int
     at: str
-    whole: bool | None = None  # unknown of what an older version wrote
+    whole: bool

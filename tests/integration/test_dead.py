@@ -444,8 +444,16 @@ def test_the_fields_beside_the_data_are_kept_as_far_as_there_is_room(redis: Redi
     assert not dead.whole
 
 
-def test_what_an_older_version_buried_can_be_handled_too(run: Callable[..., Result], redis: Redis) -> None:
-    problem = {"problem": {"code": "poison", "detail": "x"}, "stream": P0.outcomes, "entry": "1-1", "size": 2, "at": ""}
+def test_an_entry_that_nobody_can_read_keeps_no_other_from_being_replayed(
+    run: Callable[..., Result], redis: Redis
+) -> None:
+    problem = {
+        "problem": {"code": "poison", "detail": "x"},
+        "stream": P0.outcomes,
+        "entry": "1-1",
+        "size": 2,
+        "whole": True,
+    }
     redis.xadd(P0.dead, {"problem": codec.dumps(problem), "data": "{}"})
     redis.xadd(P0.dead, {"what": "is this"})
 

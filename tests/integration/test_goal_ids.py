@@ -100,7 +100,7 @@ def test_an_id_of_another_goal_is_refused_before_it_is_sent_with_a_producers_rig
     words = ["--goal-id", "ci-4711", *tenant, "--json"]
     assert submit("--goal", "Fix it", *words).exit_code == 0
     planner.container.goal_consumer.drain()
-    plan_id = redis.hget(keys.goal_ids("ci-4711", tenant[1] if tenant else "default")[0], "plan_id")
+    plan_id = redis.hget(keys.goal_id("ci-4711", tenant[1] if tenant else "default"), "plan_id")
     assert isinstance(plan_id, bytes)
 
     with user(redis, "producer", redis_url) as url:

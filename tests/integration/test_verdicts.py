@@ -155,36 +155,6 @@ def test_the_name_of_a_tenant_is_percent_encoded(here: Container, redis: Redis) 
     assert key.decode() == "{planner:goals}:of:a%3Aid%3Ab%2F%C3%BC%2A:id:ci-1"
 
 
-def older(redis: Redis, tenant: str) -> None:
-    """Put a tenant's record where versions before this one have it."""
-    redis.rename(goal_id("ci-1", tenant), goal_id("ci-1"))
-
-
-def test_the_record_of_a_version_before_this_one_is_honoured(here: Container, redis: Redis) -> None:
-    goal = {**GOOD, "tenant": "acme"}
-    (plan_id,) = plan(here, redis, goal)
-    older(redis, "acme")
-
-    assert plan(here, redis, goal, {**goal, "goal": "Do something else"}) == [plan_id]
-    answer = queries.goal(redis, "ci-1", "acme")
-    assert answer
-    assert answer.plan_id == plan_id
-    (buried,) = dead(redis, keys.GOALS_DEAD)
-    assert buried["problem"]["code"] == "goal_conflict"
-    finish(here, redis)
-    assert record(redis)["state"] == "COMPLETED"
-
-
-def test_the_record_of_a_version_before_this_one_is_nobody_elses(here: Container, redis: Redis) -> None:
-    (first,) = plan(here, redis, {**GOOD, "tenant": "acme"})
-    older(redis, "acme")
-
-    made = plan(here, redis, {**GOOD, "tenant": "initech"})
-
-    assert record(redis)["plan_id"] == first
-    assert sorted((first, record(redis, tenant="initech")["plan_id"])) == sorted(made)
-
-
 # --- the end of a plan ---
 
 
@@ -199,7 +169,6 @@ def test_a_completed_plan_is_in_its_goals_record_which_goes_with_the_plan(here: 
     assert (found["state"], found["ended_at"], found["verdict"]) == ("COMPLETED", view.ended_at, "PLANNED")
     assert not {"halt_rule", "halt_reason"} & found.keys()
     assert abs(redis.ttl(key) - redis.ttl(P0.plan(plan_id).plan)) <= 2
-    assert queries.goal(redis, "ci-1", "acme") == queries.goal(redis, "ci-1", "acme", partitions=1)
 
 
 def test_a_halted_plan_says_in_the_record_which_rule_it_was(here: Container, redis: Redis) -> None:

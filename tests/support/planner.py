@@ -51,7 +51,7 @@ class Planner:
         entry: Any = self.client.xadd(keys.GOALS, {"data": codec.dumps(body)})
         self.container.goal_consumer.drain()
         whose = goal.get("tenant", keys.NO_TENANT)
-        answer = queries.goal(self.client, goal.get("goal_id", entry.decode()), whose, partitions=self.partitions)
+        answer = queries.goal(self.client, goal.get("goal_id", entry.decode()), whose)
         assert answer is not None
         return answer.plan_id
 

@@ -58,8 +58,7 @@ def _check(link: RedisPlanner, dead: Dead, data: bytes) -> Problem | None:
 def _conflict(link: RedisPlanner, entry: StreamEntry, goal: Goal, digest: str) -> Problem | None:
     """Find out whether the goal's id stands for another body already."""
     name = goal.goal_id or entry.field("id") or ""
-    key = goal_record.find(link.client, link.partitions, name, goal.tenant, digest)
-    known = goal_record.read(link.client, key)
+    known = goal_record.read(link.client, keys.goal_id(name, goal.tenant))
     if known is None or known[2] == digest:
         return None
     detail = f"The goal id {name} was used before, with another body: give this one a goal_id of its own."

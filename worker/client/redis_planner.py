@@ -63,7 +63,7 @@ class RedisPlanner:
     ) -> Sent:
         """Add a goal to the stream."""
         try:
-            return publishing.publish_goal(self.client, self.partitions, data, goal_id, tenant, digest, once=once)
+            return publishing.publish_goal(self.client, data, goal_id, tenant, digest, once=once)
         except GoalConflict as conflict:
             raise Trouble(conflict.problem) from conflict
 
@@ -73,7 +73,7 @@ class RedisPlanner:
         since = time.monotonic()
         while (waited := time.monotonic() - since) < timeout_s:
             try:
-                answer = publishing.verdict(self.client, self.partitions, sent)
+                answer = publishing.verdict(self.client, sent)
             except (GoalConflict, DeadGoal) as refused:
                 raise Trouble(refused.problem) from refused
             if answer:
@@ -84,7 +84,7 @@ class RedisPlanner:
     @_told
     def goal(self, goal_id: str, tenant: str = NO_TENANT) -> GoalAnswer | None:
         """Read the goal's record."""
-        return queries.goal(self.client, goal_id, tenant, partitions=self.partitions)
+        return queries.goal(self.client, goal_id, tenant)
 
     @_told
     def resolve(self, prefix: str, tenant: str = NO_TENANT) -> str:

@@ -153,7 +153,7 @@ class Session:
         return self.wait("the planner's answer to the goal", lambda: self._verdict(goal_id, goal.tenant))
 
     def _verdict(self, goal_id: str, tenant: str) -> GoalAnswer | None:
-        answer = queries.goal(self.client, goal_id, tenant, partitions=self.partitions)
+        answer = queries.goal(self.client, goal_id, tenant)
         return answer if answer and answer.verdict is not GoalVerdict.PENDING else None
 
     def answer(self, value: Any, reason: str) -> None:

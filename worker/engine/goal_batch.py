@@ -33,7 +33,7 @@ from worker.engine.plan_creation import PlanCreation
 from worker.store import file_claims, functions, goal_record, policies
 from worker.store.file_claims import ClaimsAsk
 from worker.store.functions import Talk
-from worker.store.keys import Partition, goal_ids
+from worker.store.keys import Partition, goal_id
 from worker.store.policies import PolicyUnreadable
 from worker.streams.decode import GOAL_ID, read_goal
 from worker.streams.inbox import Inbox, RedisCommand, StreamEntry
@@ -62,9 +62,9 @@ class NewGoal:
         return self.entry.size <= LARGE and not self.goal.retry_of
 
     @property
-    def places(self) -> tuple[str, ...]:
-        """Where its record may lie, the one that it would get first."""
-        return goal_ids(self.goal_id, self.goal.tenant)
+    def record(self) -> str:
+        """The key of its record."""
+        return goal_id(self.goal_id, self.goal.tenant)
 
     @property
     def claims_calls(self) -> list[RedisCommand]:
@@ -128,16 +128,15 @@ class GoalBatch:
 
     def _admit(self, found: Sequence[NewGoal]) -> list[tuple[NewGoal, PlanSeed]]:
         """Look at what surrounds the goals; returns those that there is room for, with what their plans begin as."""
-        first = {new.places: new for new in reversed(found)}  # another one of the same id comes after it
-        asked = [new for new in found if first[new.places] is new and new.is_small]
+        first = {new.record: new for new in reversed(found)}  # another one of the same id comes after it
+        asked = [new for new in found if first[new.record] is new and new.is_small]
         if not asked or not self.admission.memory.takes_goals:
             return []
         admission, calls = self.admission, list[RedisCommand]()
         for new in asked:
             calls += admission.seed_calls(new.partition, new.goal)
             calls += admission.live_calls(new.goal.tenant)
-            calls += [policies.current_call(new.goal.tenant), *(("EXISTS", place) for place in new.places[1:])]
-            calls += new.claims_calls
+            calls += [policies.current_call(new.goal.tenant), *new.claims_calls]
         replies = functions.ask(self.client, calls)
         admitted: list[tuple[NewGoal, PlanSeed]] = []
         for tenant, count in Counter(new.goal.tenant for new in found).items():
@@ -147,10 +146,9 @@ class GoalBatch:
             with suppress(PolicyUnreadable):
                 policy = self.creation.policies.in_force(replies[policies.current_call(tenant)])
                 for new in theirs:
-                    if not any(replies["EXISTS", place] for place in new.places[1:]):
-                        about = (new.partition, new.goal, new.goal_id, new.plan_id, replies, new.given)
-                        claims = next((file_claims.decode(replies[call]) for call in new.claims_calls), None)
-                        admitted.append((new, replace(admission.fresh_seed(*about), policy=policy, claims=claims)))
+                    about = (new.partition, new.goal, new.goal_id, new.plan_id, replies, new.given)
+                    claims = next((file_claims.decode(replies[call]) for call in new.claims_calls), None)
+                    admitted.append((new, replace(admission.fresh_seed(*about), policy=policy, claims=claims)))
         return admitted
 
     def _claim_and_write(self, admitted: Sequence[tuple[NewGoal, PlanSeed]]) -> list[NewGoal]:
@@ -162,7 +160,7 @@ class GoalBatch:
             return []
         kept_s, record = self.retention_s, goal_record.claim_call
         with Talk(self.client) as talk:
-            talk.send([record(new.places[0], new.plan_id, new.digest, kept_s) for new, _ in admitted])
+            talk.send([record(new.record, new.plan_id, new.digest, kept_s) for new, _ in admitted])
             prepared = self._prepare(admitted)
             claimed = talk.receive(len(admitted))
         ours = [

@@ -159,7 +159,7 @@ class GoalConsumer:
             self._dead_letter(entry, Problem.of("invalid_message", detail))
             return
         goal_id = goal.goal_id or beside or entry.entry_id.decode()
-        key = goal_record.find(self.client, self.admission.quota.partitions, goal_id, goal.tenant, digest)
+        key = keys.goal_id(goal_id, goal.tenant)
         if self._is_new(key) and (refusal := self.admission.refusal(goal)):  # it may be sent again
             self._dead_letter(entry, refusal)
             return
@@ -229,9 +229,8 @@ class GoalConsumer:
     def _refuse(self, entry: StreamEntry, problem: Problem) -> None:
         """Give a goal that cannot be read its verdict, where it can be said whose it is; it is dead in any case."""
         if named := read_goal_name(entry, self.max_bytes):
-            key = goal_record.find(self.client, self.admission.quota.partitions, *named)
             with suppress(OutOfMemoryError):  # the dead entry says it too
-                goal_record.refuse(self.client, key, short(problem), self.retention_s)
+                goal_record.refuse(self.client, keys.goal_id(*named), short(problem), self.retention_s)
         self._dead_letter(entry, problem)
 
     def _dead_letter(self, entry: StreamEntry, problem: Problem) -> None:

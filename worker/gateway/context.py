@@ -12,7 +12,6 @@ from redis import Redis
 from worker.gateway.claiming import ClaimDesk
 from worker.gateway.event_hub import EventHub
 from worker.settings.settings import Settings
-from worker.store.known_queues import KnownQueues
 from worker.webhooks.sources_file import SourcesFile
 
 
@@ -31,7 +30,6 @@ class Context:
     stopping: asyncio.Event = field(
         default_factory=asyncio.Event
     )  # set at the end: who waits is answered, streams close
-    queues: KnownQueues = field(default_factory=KnownQueues)
 
     @property
     def partitions(self) -> int:

@@ -128,7 +128,6 @@ class EventHub:
         self._outage = Outage("events")
         self._position: Position | None = None  # of what was handed out
         self._read: Position | None = None  # of what was read
-        self._plans: dict[str, bytes] = {}
 
     @asynccontextmanager
     async def subscribe(
@@ -268,7 +267,7 @@ class EventHub:
         events = []
         for stream, entries in found:
             number = numbers[stream]
-            for place, kind, raw in decoded(entries, client, number, self._plans):
+            for place, kind, raw in decoded(entries):
                 position = position.moved(number, place)
                 events.append(Event(number, place, kind, raw, position))
             position = position.moved(number, place_of(entries[-1][0]))

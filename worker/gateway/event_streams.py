@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +13,6 @@ from redis.exceptions import ResponseError
 
 from schemas import codec
 from schemas.event import EVENT_PREFIX, EVENT_SUFFIX
-from schemas.stored import PlanHead
 from worker.gateway.event_position import LARGEST, NO_EPOCH, START, Place, Position, entry_of, place_of
 from worker.store import deployment
 from worker.store.keys import NO_TENANT, Partition
@@ -98,8 +96,6 @@ class Ends(NamedTuple):
         return self.is_cut and self.start > place
 
 
-PLAN = re.compile(rb'"plan_id":"(plan_[0-9a-f]{2}-[0-9a-f]{32})"')
-KNOWN_PLANS = 2000  # whose tenant is remembered, of those whose events do not say it
 NOTHING = Ends(START, START, is_cut=False)
 
 
@@ -151,38 +147,15 @@ def ends_of(client: Redis, partitions: int) -> list[Ends]:
     return [_ends(found) for found in pipeline.execute(raise_on_error=False)]
 
 
-def decoded(entries: Any, client: Redis, partition: int, known: dict[str, bytes]) -> Iterator[tuple[Place, str, bytes]]:
-    """Yield place, type and data of entries; events of older workers are given what they do not say of their plan.
-
-    `known` is what was found out so before.
-    """
+def decoded(entries: Any) -> Iterator[tuple[Place, str, bytes]]:
+    """Yield place, type and data of entries."""
     for entry, fields in entries:
         kind, raw = fields.get(b"type"), fields.get(b"data")
-        if kind is None or raw is None:  # not written by a planner
-            continue
-        if b'"tenant":' not in raw and (found := PLAN.search(raw)):
-            plan_id = found[1].decode()
-            if plan_id not in known:
-                if len(known) >= KNOWN_PLANS:
-                    known.clear()
-                known[plan_id] = _about(client, Partition(partition).plan(plan_id).plan)
-            raw = known[plan_id] + raw[1:]
-        yield place_of(entry), kind.decode(), raw
+        if kind is not None and raw is not None:  # else not written by a planner
+            yield place_of(entry), kind.decode(), raw
 
 
-def _about(client: Redis, key: str) -> bytes:
-    """Begin the data of an event with what is stored of its plan; as it was where the plan is gone."""
-    raw: Any = client.hget(key, "head")
-    if raw is None:
-        return b"{"
-    head = PlanHead.decode(raw)
-    said = {"tenant": head.tenant, **({"repo": head.repo} if head.repo else {})}
-    return codec.dumps(said)[:-1] + b","
-
-
-def read_page(
-    client: Redis, partition: int, after: Place, until: Place | None, count: int, known: dict[str, bytes]
-) -> Page:
+def read_page(client: Redis, partition: int, after: Place, until: Place | None, count: int) -> Page:
     """Read the events of a partition behind `after`, up to `until`, with the ends of its stream at that moment."""
     stream = Partition(partition).events
     pipeline = client.pipeline(transaction=True)
@@ -191,7 +164,7 @@ def read_page(
     found, ends = pipeline.execute(raise_on_error=False)
     if isinstance(found, Exception):
         raise found
-    return Page(list(decoded(found, client, partition, known)), _ends(ends), len(found) == count)
+    return Page(list(decoded(found)), _ends(ends), len(found) == count)
 
 
 def _ends(found: Any) -> Ends:

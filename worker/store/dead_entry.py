@@ -97,8 +97,7 @@ class Dead:
     @property
     def whole(self) -> bool:
         """Whether all of it is kept."""
-        whole = self.record.get("whole")
-        return whole if isinstance(whole, bool) else self.size <= DEAD_DATA_BYTES
+        return self.record.get("whole") is True
 
     @property
     def replays(self) -> int:

@@ -24,7 +24,7 @@ from schemas.times import rfc3339
 from tasks.base.batches import batches
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.record.recorded_plan import ATTEMPT_NAMES, FORMAT, FORMAT_VERSION, JSON_FIELDS, STATUS_NAMES, name_columns
-from worker.store import dead, goal_record, history, keys, policies
+from worker.store import dead, history, keys, policies
 from worker.store.dead_entry import Dead, Filter
 from worker.store.keys import NO_TENANT, Partition, PlanKeys, partition_of
 
@@ -51,7 +51,7 @@ def export(
     left_over: Any = client.lrange(k.todo, 0, -1)
     goal_id = str(plan.get("goal_id", ""))
     tenant = str(plan.get("head", {}).get("tenant", NO_TENANT))
-    goal: Any = client.hgetall(goal_record.find(client, partitions, goal_id, tenant))
+    goal: Any = client.hgetall(keys.goal_id(goal_id, tenant))
     has_ended = plan.get("state") in PLAN_ENDS
     if not has_ended:
         plan.get("head", {}).pop("seed", None)

@@ -171,11 +171,6 @@ def _reads(consumer: dict[str, Any]) -> bool:
     return bool(consumer["pending"] or consumer["idle"] < RECENT_MS)
 
 
-def find_queues(client: Redis) -> frozenset[str]:
-    """Find the names of queues by a walk over all keys."""
-    return frozenset(queue for queue, _ in _found(client))
-
-
 def _found(client: Redis) -> list[tuple[str, str]]:
     """Find the streams of step specs among all keys: the queue and the key of each, those of one queue side by side."""
     names = (key.decode(errors="replace") for key in client.scan_iter("planner:{*}:steps:*", SCAN, "stream"))

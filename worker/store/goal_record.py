@@ -5,51 +5,25 @@ It lies in another slot than the goal's plan, so each is a call of its own.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any
 
 from redis import Redis
 from redis.client import Pipeline
-from redis.exceptions import NoPermissionError
 
 from schemas import codec
 from schemas.base import GoalVerdict
 from schemas.envelope import Problem
-from schemas.stored import PlanHead, PlanRecord
+from schemas.stored import PlanRecord
 from schemas.times import rfc3339
 from tasks.base.errors import Overtaken
 from worker.store import functions
 from worker.store.functions import FunctionsMissing
-from worker.store.keys import NO_TENANT, Partition, goal_ids, partition_of
+from worker.store.keys import Partition, goal_id
 
 OPEN = (GoalVerdict.PENDING, GoalVerdict.NEEDS_INPUT)
 LIVES_S = 366 * 86_400  # beyond the retention, while its plan has not ended: paused plans may wait for long
 FORGET_AFTER_S = 60  # as in commit.lua
 SHOWN_CHARS = 1000  # of the sentence that says why a plan ended
-
-
-def find(client: Redis, partitions: int, goal_id: str, tenant: str = NO_TENANT, digest: str = "") -> str:
-    """Find the key of the record of a tenant's goal, or the key that it would get.
-
-    Earlier versions kept the records of all tenants under one key. One of those counts where it is about the same
-    body, or where its plan is the tenant's.
-    """
-    own, *older = goal_ids(goal_id, tenant)
-    if not older:
-        return own
-    pipeline = client.pipeline(transaction=False)
-    for key in (own, *older):
-        pipeline.hmget(key, "digest", "plan_id")
-    head: Any = None
-    with suppress(NoPermissionError):  # of a producer that may read the records of one tenant
-        (at_own, _), (at_older, plan_id) = pipeline.execute()
-        if at_own or not at_older or not plan_id:
-            return own
-        if at_older.decode() == digest:
-            return older[0]
-        made = plan_id.decode()
-        head = client.hget(Partition(partition_of(made, partitions)).plan(made).plan, "head")
-    return older[0] if head and PlanHead.decode(head).tenant == tenant else own
 
 
 def read(client: Redis, key: str) -> tuple[str, str, str] | None:
@@ -134,9 +108,8 @@ def settle_call(
     goal: tuple[str, str], plan_id: str, verdict: str, reason: str, retention_s: int, *before: GoalVerdict
 ) -> tuple[Any, ...]:
     """Make the command of `settle`, which replies 1 where it has written."""
-    places = goal_ids(*goal)
     kept_s = retention_s + (LIVES_S if verdict in (GoalVerdict.PLANNED, GoalVerdict.NEEDS_INPUT) else 0)
-    return ("FCALL", functions.SETTLE, len(places), *places, plan_id, str(verdict), reason, kept_s, *map(str, before))
+    return ("FCALL", functions.SETTLE, 1, goal_id(*goal), plan_id, str(verdict), reason, kept_s, *map(str, before))
 
 
 def conclude(
@@ -154,9 +127,9 @@ def conclude(
         fields += ["halt_rule", str(halt["rule"]), "halt_reason", str(halt["reason"])[:SHOWN_CHARS]]
     for name, value in record.delivered.items():
         fields += [name, value[:SHOWN_CHARS] if name == "undelivered" else value]
-    places = goal_ids(record.head.goal_id, record.head.tenant)
+    key = goal_id(record.head.goal_id, record.head.tenant)
     forget = ended + 1000 * (retention_s + FORGET_AFTER_S)
     return [
-        ("FCALL", functions.CONCLUDE, len(places), *places, plan_id, left_s, *fields),
+        ("FCALL", functions.CONCLUDE, 1, key, plan_id, left_s, *fields),
         ("FCALL", functions.REMIND, 1, partition.timers, forget, 0, plan_id),
     ]

@@ -147,7 +147,7 @@ def _cause(facts: dict[str, Any] | None, said: dict[str, Any] | None, reason: st
 def find_command(client: Redis, k: PlanKeys, command_id: str) -> tuple[dict[str, Any], str | None] | None:
     """Find a command among the last that a plan was given, and why it was refused, if it was.
 
-    None where the plan was given none of this id lately. Lines of older workers do not tell refusals.
+    None where the plan was given none of this id lately.
     """
     raw: Any = client.hget(k.plan, "live")
     if raw is None or command_id not in codec.loads(raw).get("commands", ()):
@@ -165,13 +165,10 @@ def find_command(client: Redis, k: PlanKeys, command_id: str) -> tuple[dict[str,
 
 
 def read_lines(client: Redis, k: PlanKeys, first: int = 0, page_size: int = LOG_PAGE) -> Iterator[bytes]:
-    """Yield the lines of a plan's log as they are stored, from number `first` (0: the oldest), read page by page.
-
-    An older worker kept outcomes with the line ends that their controllers put between values: those become blanks.
-    """
+    """Yield the lines of a plan's log as they are stored, from number `first` (0: the oldest), read page by page."""
     for start in range(first, 10**9, page_size):
         page: Any = client.lrange(k.log, start, start + page_size - 1)
-        yield from map(codec.one_line, page)
+        yield from page
         if len(page) < page_size:
             return
 

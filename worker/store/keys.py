@@ -53,11 +53,6 @@ def goal_id(goal: str, tenant: str = NO_TENANT) -> str:
     return f"{{planner:goals}}:of:{quote(tenant, safe='')}:id:{goal}"
 
 
-def goal_ids(goal: str, tenant: str) -> tuple[str, ...]:
-    """Name where the record of a tenant's goal may lie: its own key, then that of versions without one per tenant."""
-    return tuple(dict.fromkeys((goal_id(goal, tenant), goal_id(goal))))
-
-
 def api_key(key_id: str = "") -> str:
     """Hash {key, secret, tenant, queues}: a key of the gateway, and the digest of its secret."""
     return f"planner:{{keys}}:key:{key_id}"

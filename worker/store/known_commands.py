@@ -22,16 +22,9 @@ BODY = ("command", "scope", "target", "value", "until")  # of a command that com
 
 
 def is_same(client: Redis, command: Command) -> bool | None:
-    """Tell whether the command that was obeyed under this id had the same body; None where there was none lately.
-
-    Workers of before wrote no digest, and one name for all scopes: their commands are the same by their id alone.
-    """
-    names = list(dict.fromkeys((_key(command), f"{keys.COMMANDS_KNOWN}:{command.command_id}")))
-    found: Any = client.mget(names)
-    name, _, digest = (found[0] or b"").decode().partition(" ")
-    if digest:
-        return digest == _digest(command)
-    return True if name or (found[-1] and b" " not in found[-1]) else None
+    """Return whether the command that was obeyed under this id had the same body; None where there was none lately."""
+    found: Any = client.get(_key(command))
+    return found.decode().partition(" ")[2] == _digest(command) if found else None
 
 
 def keep(client: Redis, command: Command) -> None:

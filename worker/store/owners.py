@@ -25,7 +25,7 @@ Act = Literal["look", "take", "give"]
 
 
 class WorkerThere(NamedTuple):
-    """A worker that is there, with its version; None of an older worker, which does not tell it."""
+    """A worker that is there, with its version; None where a full server did not keep that."""
 
     token: str
     version: str | None

@@ -34,7 +34,7 @@ def resolve(client: Redis, partitions: int, prefix: str, tenant: str = NO_TENANT
     def find(begin: str) -> list[str]:
         return [place.plan_id for place, fits in walk(client, partitions, PlanFilter(id_prefix=begin)) if fits]
 
-    return choose(prefix, queries.goal(client, prefix, tenant, partitions=partitions), find)
+    return choose(prefix, queries.goal(client, prefix, tenant), find)
 
 
 def choose(prefix: str, answer: GoalAnswer | None, find: Callable[[str], list[str]]) -> str:

@@ -53,7 +53,6 @@ class Sent:
 
 def publish_goal(
     client: Redis,
-    partitions: int,
     data: bytes,
     goal_id: str | None,
     tenant: str | None,
@@ -69,34 +68,34 @@ def publish_goal(
     owner, ours = tenant or NO_TENANT, None if once else digest
     if goal_id:
         known = Sent(None, goal_id, owner, ours)
-        check_same(client, partitions, known)
-        if once and _digest(client, partitions, known):
+        check_same(client, known)
+        if once and _digest(client, known):
             return known
     fields: dict[Any, Any] = {"data": data, **({"traceparent": traceparent} if traceparent else {})}
     entry: Any = client.xadd(keys.GOALS, fields)
     return Sent(entry.decode(), goal_id or entry.decode(), owner, ours if goal_id else None)
 
 
-def check_same(client: Redis, partitions: int, sent: Sent) -> None:
+def check_same(client: Redis, sent: Sent) -> None:
     """Raise GoalConflict where the record of a goal is about another body: the planner keeps the first."""
-    if sent.digest is None or (_digest(client, partitions, sent) or sent.digest) == sent.digest:
+    if sent.digest is None or (_digest(client, sent) or sent.digest) == sent.digest:
         return
-    answer = queries.goal(client, sent.goal_id, sent.tenant, partitions=partitions)
+    answer = queries.goal(client, sent.goal_id, sent.tenant)
     about = f" (plan {answer.plan_id}, {answer.state or answer.verdict})" if answer else ""
     detail = f"goal_conflict: {sent.goal_id} was already used for another goal{about}. Give this one another goal id."
     raise GoalConflict(detail)
 
 
-def verdict(client: Redis, partitions: int, sent: Sent) -> GoalAnswer | None:
+def verdict(client: Redis, sent: Sent) -> GoalAnswer | None:
     """Return what the planner says of a goal that was sent; None as long as it says nothing.
 
     Raises GoalConflict, and DeadGoal.
     """
     if not _is_taken(client, sent):
         return None
-    check_same(client, partitions, sent)
+    check_same(client, sent)
     _check_alive(client, sent)
-    answer = queries.goal(client, sent.goal_id, sent.tenant, partitions=partitions)
+    answer = queries.goal(client, sent.goal_id, sent.tenant)
     # One without a plan is about what was sent before under this id: this goal can be read.
     return answer if answer and answer.plan_id and answer.verdict is not GoalVerdict.PENDING else None
 
@@ -124,11 +123,10 @@ def _check_alive(client: Redis, sent: Sent) -> None:
             raise GoalConflict(dead.problem.detail) if dead.problem.code == CONFLICT else DeadGoal(dead.problem)
 
 
-def _digest(client: Redis, partitions: int, sent: Sent) -> str | None:
+def _digest(client: Redis, sent: Sent) -> str | None:
     """Return the digest of the body that a goal's record is about; None without one, or without the right to look."""
     try:
-        key = goal_record.find(client, partitions, sent.goal_id, sent.tenant, sent.digest or "")
-        known = goal_record.read(client, key)
+        known = goal_record.read(client, keys.goal_id(sent.goal_id, sent.tenant))
     except NoPermissionError:
         return None
     return known[2] if known else None

@@ -43,7 +43,7 @@ from tasks.policy.unverified import Planned, describe_unverified
 from tasks.rules.forecast import Expected, forecast
 from tasks.strategies.gap_report.outside import describe_outside
 from tasks.toolchain.catalogue import catalogue_of
-from worker.store import file_claims, goal_record, keys, open_breakers
+from worker.store import file_claims, keys, open_breakers
 from worker.store.keys import NO_TENANT, Partition, partition_of
 from worker.store.plan_lists import Place, PlanFilter, walk
 
@@ -211,13 +211,9 @@ def _log(live: bytes | None) -> LogView | None:
     return LogView(head=head.head, lines=head.lines) if head else None
 
 
-def goal(client: Redis, goal_id: str, tenant: str = NO_TENANT, *, partitions: int = 1) -> GoalAnswer | None:
-    """Tell what became of a tenant's goal.
-
-    None if the planner has not taken it yet, or has forgotten it. `partitions` matter for records of earlier versions.
-    """
-    key = goal_record.find(client, partitions, goal_id, tenant)
-    found: Any = client.hgetall(key)
+def goal(client: Redis, goal_id: str, tenant: str = NO_TENANT) -> GoalAnswer | None:
+    """Return what became of a tenant's goal; None if the planner has not taken it yet, or has forgotten it."""
+    found: Any = client.hgetall(keys.goal_id(goal_id, tenant))
     said = {name.decode(): value.decode(errors="replace") for name, value in found.items()}
     if "verdict" not in said:
         return None

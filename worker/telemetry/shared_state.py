@@ -1,7 +1,6 @@
 """Reads what all workers share out of Redis, for Prometheus: queues, plans, what waits, what is dead.
 
 It is read at most every FRESH_S however often somebody asks, from counts that the server keeps; no plan is looked at.
-Only the first look goes through the names of all keys, for queues that older workers have made.
 """
 
 from __future__ import annotations
@@ -21,10 +20,9 @@ from schemas.fleet import QueueView
 from schemas.times import DAY_MS
 from tasks.plan import lists
 from tasks.plan.lifecycle import PLAN_ENDS
-from worker.store import fleet, keys
+from worker.store import fleet, keys, known_queues
 from worker.store.dead import places
 from worker.store.keys import Partition
-from worker.store.known_queues import NEVER, KnownQueues
 from worker.store.memory import share_of
 from worker.telemetry import metrics
 from worker.telemetry.counting import MOST_NAMES, NAME, OTHER
@@ -50,7 +48,6 @@ class SharedState:
         self._lock = threading.Lock()
         self._read_at = float("-inf")
         self._values: Values = {}
-        self._known = KnownQueues(walk_s=NEVER)
 
     def collect(self) -> Iterator[Family]:
         """Tell the figures; only that there are none where the server does not answer."""
@@ -96,14 +93,14 @@ class SharedState:
         values: Values = {}
         for place, (state, kind, _) in enumerate(names):
             values[metrics.PLANS_NOW, (state, kind)] = sum(counts[place * size : (place + 1) * size])
-        for state in LIVE:  # plans that an older worker has moved are in no list of their kind
+        for state in LIVE:  # plans of a kind that a newer version has added are in no list of ours
             known = sum(values[metrics.PLANS_NOW, (state, kind)] for kind in KINDS)
             values[metrics.PLANS_NOW, (state, OTHER)] = max(0, values[metrics.PLANS_NOW, (state, OTHER)] - known)
         values[metrics.PLANS_WAITING, ()] = sum(counts[len(names) * size :])
         return values
 
     def _queues(self) -> Values:
-        named = self._known.read(self._client, len(self._parts))[:MOST_QUEUES]
+        named = known_queues.read(self._client, len(self._parts))[:MOST_QUEUES]
         views = fleet.queues(self._client, named, len(self._parts))
         shown = {queue for queue in named[:MOST_NAMES] if NAME.fullmatch(queue)}
         sums: defaultdict[tuple[Metric, tuple[str, ...]], float] = defaultdict(float)

@@ -21,7 +21,7 @@ from schemas import codec
 from schemas.base import GoalVerdict
 from schemas.command import Command, CommandName, Scope
 from schemas.envelope import Problem
-from worker.store import functions, goal_record, keys, webhook_events
+from worker.store import functions, keys, webhook_events
 from worker.store.functions import FunctionsMissing
 from worker.store.publishing import publish_command
 from worker.streams.inbox import Inbox, StreamEntry
@@ -156,8 +156,7 @@ class WebhookJobs:
     def _cancel(self, job: Mapping[str, Any]) -> None:
         """Cancel the plan of a goal that was overtaken; raises _Later while there may yet be one."""
         goal_id, tenant = job["cancels"], job["tenant"]
-        key = goal_record.find(self.client, self.partitions, goal_id, tenant)
-        found: Any = self.client.hmget(key, "plan_id", "verdict", "ended_at")
+        found: Any = self.client.hmget(keys.goal_id(goal_id, tenant), "plan_id", "verdict", "ended_at")
         plan_id, verdict, ended = (each and each.decode() for each in found)
         if verdict is None and not webhook_events.is_withdrawn(self.client, goal_id):
             return  # it was never sent

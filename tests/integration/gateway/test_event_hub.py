@@ -11,13 +11,11 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from schemas import codec
 from tests.support.event_reading import OTHER, PLAN, tell
 from tests.support.servers import Server
 from worker.gateway import event_hub
 from worker.gateway.event_hub import EventHub, Subscription
 from worker.gateway.event_streams import Event, Gap
-from worker.store.keys import Partition
 
 
 @asynccontextmanager
@@ -124,26 +122,6 @@ def test_the_end_wakes_who_waits(redis_url: str) -> None:
             return time.monotonic() - began
 
     assert asyncio.run(run()) < 5
-
-
-def test_events_of_older_workers_are_given_the_tenant_of_their_plan(redis: Redis, redis_url: str) -> None:
-    head = {"goal_id": "g-1", "kind": "task", "tenant": "acme", "repo": "acme/shop", "seed": "", "context": {}}
-    redis.hset(Partition(0).plan(PLAN).plan, "head", codec.dumps({**head, "limits": {}}))
-
-    async def run() -> None:
-        async with a_hub(redis_url) as hub, hub.subscribe() as mine:
-            for plan in (PLAN, OTHER):
-                data = codec.dumps({"plan_id": plan, "goal_id": "g-1", "at": "now"})
-                redis.xadd(Partition(0).events, {"type": "dev.planner.plan.ready.v1", "data": data})
-            known, gone = [await mine.next(10) for _ in range(2)]
-            assert isinstance(known, Event)
-            assert isinstance(gone, Event)
-            assert known.data == {
-                "plan_id": PLAN, "goal_id": "g-1", "at": "now", "tenant": "acme", "repo": "acme/shop"
-            }  # fmt: skip
-            assert gone.data == {"plan_id": OTHER, "goal_id": "g-1", "at": "now"}
-
-    asyncio.run(run())
 
 
 @pytest.mark.outages

@@ -19,10 +19,8 @@ from tests.support.event_reading import EventReader, tell
 from tests.support.gateway import Gateway, running_gateway
 from tests.support.planner import Planner
 from tests.support.shop import HOME, REPO, Shop
-from worker.store import fleet as fleet_of
 from worker.store import functions, owners
 from worker.store.keys import Partition
-from worker.store.known_queues import KnownQueues
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -135,13 +133,13 @@ def test_the_fleet_follows_commands_and_breakers_beside_steps_and_plans(gateway:
         assert [each.event for each in events.take(4)] == [f"dev.planner.{what}.v1" for what in happened]
 
 
-def test_however_often_the_fleet_is_looked_at_all_keys_are_walked_over_once_and_new_queues_are_shown(
+def test_however_often_the_fleet_is_looked_at_no_walk_over_all_keys_is_made_and_new_queues_are_shown(
     gateway: Gateway, planner: Planner
 ) -> None:
     viewer = gateway.client(Right.VIEWER)
     planner.submit()
-    assert "nobody reads it" in viewer.get("/fleet").text
     walks = calls(gateway, "scan")
+    assert "nobody reads it" in viewer.get("/fleet").text
 
     for queue in ("gpu", "tpu", "npu"):
         planner.submit(queue=queue)
@@ -149,20 +147,7 @@ def test_however_often_the_fleet_is_looked_at_all_keys_are_walked_over_once_and_
         assert f">{queue}<" in viewer.get("/fleet").text
         assert queue in [each["queue"] for each in viewer.get("/v1/queues").json()["items"]]
         assert [queue] in [each["queues"] for each in viewer.get("/v1/controllers").json()["items"]]
-    assert calls(gateway, "scan") == walks > 0
-
-
-def test_queues_that_older_workers_have_made_and_not_noted_are_found_now_and_then(redis: Redis) -> None:
-    known, seldom = KnownQueues(walk_s=0), KnownQueues(walk_s=600)
-    redis.hset(Partition(0).stats, "queue:noted", 3)
-    assert known.read(redis, 1) == seldom.read(redis, 1) == ["noted"]
-
-    redis.xadd(Partition(0).steps("older"), {"data": "{}"})
-
-    assert known.read(redis, 1) == ["noted", "older"]
-    assert seldom.read(redis, 1) == ["noted"]
-    shown = fleet_of.queues(redis, ["noted", "older"], 1)
-    assert [each.queue for each in shown] == ["older"]  # the other has no stream yet
+    assert calls(gateway, "scan") == walks
 
 
 def calls(gateway: Gateway, command: str) -> int:

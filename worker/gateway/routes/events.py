@@ -125,7 +125,6 @@ class _Stream:
         self._plan = plan
         self._partitions = partitions
         self._position = start
-        self._known: dict[str, bytes] = {}
         self._is_level = False  # nowhere ahead of what this process has read, as after reading at another gateway
 
     async def frames(self) -> AsyncIterator[bytes]:
@@ -163,7 +162,7 @@ class _Stream:
             limit, is_full = until.places[number] if until else None, True
             while is_full and not (limit and limit <= self._position.places[number]):
                 after = self._position.places[number]
-                page = await run_in_threadpool(read_page, self._doors.client, number, after, limit, PAGE, self._known)
+                page = await run_in_threadpool(read_page, self._doors.client, number, after, limit, PAGE)
                 frames = [Gap("cut", self._position).frame] if page.ends.lacks(after) else []
                 for place, kind, raw in page.events:
                     self._position = self._position.moved(number, place)

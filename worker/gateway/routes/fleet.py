@@ -17,7 +17,7 @@ from tasks.plan.snapshot import StandingCommand
 from worker.gateway.access import Access, having
 from worker.gateway.context import Context, Doors
 from worker.gateway.responses import Page, page
-from worker.store import day_budgets, fleet, open_breakers, queries
+from worker.store import day_budgets, fleet, known_queues, open_breakers, queries
 from worker.store.fleet import Stream
 
 router = APIRouter(tags=["fleet"])
@@ -68,7 +68,7 @@ def _seen_queues(doors: Context, caller: Access, streams: list[Stream]) -> list[
 def _names(doors: Context, caller: Access) -> list[str]:
     """Name the queues that a caller may see."""
     key = caller.key
-    return doors.queues.read(doors.client, doors.partitions) if key.sees_all else list(key.queues)
+    return known_queues.read(doors.client, doors.partitions) if key.sees_all else list(key.queues)
 
 
 @router.get("/v1/controllers", response_model=Page[ControllerView])

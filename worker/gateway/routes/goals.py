@@ -26,7 +26,7 @@ from worker.gateway.parameters import Wait
 from worker.gateway.problems import RETRY_S, Refusal
 from worker.gateway.responses import json
 from worker.gateway.waiting import wait_for
-from worker.store import goal_record, publishing, queries
+from worker.store import goal_record, keys, publishing, queries
 from worker.store.keys import NO_TENANT
 from worker.store.publishing import DeadGoal, GoalConflict, Sent
 from worker.streams.decode import read_goal
@@ -118,7 +118,7 @@ def find_goal(doors: Context, caller: Access, goal_id: str, tenant: str | None) 
     """Find out what became of a goal, and whose it is; raises Refusal 404 where it is not the caller's."""
     owner = caller.key.tenant or tenant or NO_TENANT
     is_ours = tenant in (None, owner)
-    answer = queries.goal(doors.client, goal_id, owner, partitions=doors.partitions) if is_ours else None
+    answer = queries.goal(doors.client, goal_id, owner) if is_ours else None
     if answer is None or not _may_see(doors, caller, answer):
         raise Refusal("no_such_goal", f"There is no goal {goal_id}, or the planner has not taken it yet.", 404)
     return answer, owner
@@ -146,7 +146,7 @@ def hand_in(doors: Context, caller: Access, raw: bytes, headers: Mapping[str, st
     try:
         if goal.goal_id:
             _claim(doors, Sent(None, goal.goal_id, tenant, digest), goal.context.repo)
-        told = (doors.client, doors.partitions, data, goal.goal_id, tenant, digest)
+        told = (doors.client, data, goal.goal_id, tenant, digest)
         sent = publishing.publish_goal(*told, traceparent=trace)
     except GoalConflict as conflict:
         raise _conflict(conflict, caller, has_own_id) from conflict
@@ -160,9 +160,9 @@ def _claim(doors: Context, sent: Sent, repo: str | None) -> None:
 
     The planner makes the plan that the record names. Raises GoalConflict.
     """
-    key = goal_record.find(doors.client, doors.partitions, sent.goal_id, sent.tenant, sent.digest or "")
+    key = keys.goal_id(sent.goal_id, sent.tenant)
     goal_record.claim(doors.client, key, fresh_plan_id(repo), sent.digest or "", doors.settings.retention_s)
-    publishing.check_same(doors.client, doors.partitions, sent)
+    publishing.check_same(doors.client, sent)
 
 
 def _unpack(raw: bytes, headers: Mapping[str, str], most_bytes: int) -> tuple[dict[str, Any], str | None, str]:
@@ -204,7 +204,7 @@ def _conflict(conflict: GoalConflict, caller: Access, has_own_id: bool) -> Refus
 def find_verdict(doors: Context, caller: Access, handed: Handed) -> GoalAnswer | None:
     """Look what the planner says of a goal; raises Refusal for one that it could not take."""
     try:
-        return publishing.verdict(doors.client, doors.partitions, handed.sent)
+        return publishing.verdict(doors.client, handed.sent)
     except GoalConflict as conflict:
         raise _conflict(conflict, caller, handed.has_own_id) from conflict
     except DeadGoal as dead:

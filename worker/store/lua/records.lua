@@ -164,19 +164,15 @@ local function refuse_goal(keys, args)
   return 1
 end
 
--- The first of `keys` with the record of the goal that this plan was made for. Somebody may have put another type there.
-local function record_of(keys, plan)
-  for _, key in ipairs(keys) do
-    if redis.pcall('HGET', key, 'plan_id') == plan then return key end
-  end
-end
+-- Whether the record is of the goal that this plan was made for. Somebody may have put another type there.
+local function is_of(record, plan) return redis.pcall('HGET', record, 'plan_id') == plan end
 
--- KEYS where a goal's record may lie | ARGV 1 plan, 2 verdict, 3 reason, 4 seconds until it is forgotten,
+-- KEYS 1 a goal's record | ARGV 1 plan, 2 verdict, 3 reason, 4 seconds until it is forgotten,
 -- 5.. the verdicts that it may take the place of
 -- One that has expired stays gone; one that tells the plan's end goes with the plan. Returns 1 if it is written, else 0
 local function settle_goal(keys, args)
-  local key = record_of(keys, args[1])
-  local stands = key and redis.call('HGET', key, 'verdict')
+  local key = keys[1]
+  local stands = is_of(key, args[1]) and redis.call('HGET', key, 'verdict')
   for i = 5, #args do
     if stands == args[i] then
       redis.call('HSET', key, 'verdict', args[2], 'reason', args[3])
@@ -187,13 +183,12 @@ local function settle_goal(keys, args)
   return 0
 end
 
--- KEYS where a goal's record may lie | ARGV 1 plan, 2 seconds until its keys go, 3.. fields and values about its end
+-- KEYS 1 a goal's record | ARGV 1 plan, 2 seconds until its keys go, 3.. fields and values about its end
 -- Returns 1 if there is such a record, else 0
 local function conclude_goal(keys, args)
-  local key = record_of(keys, args[1])
-  if not key then return 0 end
-  redis.call('HSET', key, unpack(args, 3))
-  redis.call('EXPIRE', key, args[2])
+  if not is_of(keys[1], args[1]) then return 0 end
+  redis.call('HSET', keys[1], unpack(args, 3))
+  redis.call('EXPIRE', keys[1], args[2])
   return 1
 end
 
