@@ -1,7 +1,7 @@
 """What is killed, a server that keeps what it has acknowledged and workers; and who kills them, by the seed.
 
-A worker that takes the place of another one is of this version or, where a run mixes them, the one before; one of this
-version runs on a host of a new name, as a container that is recreated on the same volume does.
+A worker that takes the place of another one is of this version or, where a run mixes them, of one to come. It runs on a
+host of a new name, as a container that is recreated on the same volume does.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from contextlib import nullcontext
 from pathlib import Path
 from random import Random
 
-from tests.support import faults, launch, versions
+from tests.support import faults, launch
 from tests.support.servers import DEBIAN, Server
 from worker.process.launch import stop_signals_wait
 
@@ -27,7 +26,6 @@ CONSTANTS = {
     "tasks.RUNNING_MARGIN_MS": 8000,
 }
 SILENT_S = CONSTANTS["tasks.SILENT_MS"] / 1000
-OF_OLDER = dict(CONSTANTS)  # those that the version before has as well
 POOLS = ("solo", "prefork")
 DIE = 60  # a process kills itself at one commit in so many, where it hurts most
 
@@ -39,25 +37,24 @@ def server(directory: Path) -> Server:
 
 
 class Workers:
-    """Two workers, one of each pool, with clocks that fit a test; `older_share` of them is of the version before."""
+    """Two workers, one of each pool, with clocks that fit a test; `newer_share` of them is of a version to come."""
 
-    def __init__(self, url: str, directory: Path, seed: int, tally: Counter[str], older_share: float) -> None:
+    def __init__(self, url: str, directory: Path, seed: int, tally: Counter[str], newer_share: float) -> None:
         self._url = url
-        self._older_share = older_share
-        self._older = versions.older_sources(directory / "older")
+        self._newer_share = newer_share
         self._rng = Random(f"{seed}|versions")
         self._tally = tally
+        self._hosts = 0
         self._logs = [directory / f"worker-{pool}.log" for pool in POOLS]
         self._processes = [self._spawn(place, DIE) for place in range(len(POOLS))]
 
     def _spawn(self, place: int, die: int) -> subprocess.Popen[bytes]:
-        older = self._older if die and self._rng.random() < self._older_share else None
-        self._tally["of the version before" if older else "of this version"] += 1
-        host = "" if older else f"host-{self._tally['of this version']}"
-        command = launch.command(OF_OLDER if older else CONSTANTS, pool=POOLS[place], die=die, host=host)
-        command, environment = versions.of(older, command)
-        with nullcontext() if older else stop_signals_wait():  # the version before does not hear of one that waits
-            return faults.spawn(command, self._url, self._logs[place], **environment, PLANNER_CLAIM_IDLE_S="2")
+        newer = bool(die) and self._rng.random() < self._newer_share
+        self._tally["of a version to come" if newer else "of this version"] += 1
+        self._hosts += 1
+        command = launch.command(CONSTANTS, pool=POOLS[place], die=die, newer=newer, host=f"host-{self._hosts}")
+        with stop_signals_wait():
+            return faults.spawn(command, self._url, self._logs[place], PLANNER_CLAIM_IDLE_S="2")
 
     def kill(self, place: int, die: int = DIE) -> None:
         """Kill a worker with all of its processes, and start another in its place."""

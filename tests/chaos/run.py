@@ -19,8 +19,7 @@ from tests.chaos import goals, machine
 from tests.chaos.controllers import Specs, fleet
 from tests.chaos.machine import Killer, Workers
 from tests.chaos.people import People
-from tests.conftest import connect, wait_until
-from tests.support import versions
+from tests.conftest import wait_until
 from tests.support.recount import ENDED, HOME, Recount, left_over, plans
 from tests.support.servers import Server
 from worker.store import keys
@@ -38,7 +37,7 @@ class Run:
     minutes: float
     tally: Counter[str]
     began: float
-    older_share: float
+    newer_share: float
     patience_s: int = PATIENCE_S
     specs: Specs = field(default_factory=dict)
 
@@ -57,10 +56,7 @@ class Run:
 def machines(directory: Path, run: Run) -> Iterator[tuple[Server, Workers]]:
     """Run a server and workers; nothing of them is left afterwards."""
     with machine.server(directory) as server:
-        if run.older_share:
-            with connect(server.url) as client:
-                versions.keep_layout(client)
-        workers = Workers(server.url, directory, run.seed, run.tally, run.older_share)
+        workers = Workers(server.url, directory, run.seed, run.tally, run.newer_share)
         try:
             yield server, workers
         finally:

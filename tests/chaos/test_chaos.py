@@ -17,16 +17,16 @@ from tests.chaos.run import Run, check, complaint, figures, live_through, machin
 from tests.conftest import connect
 from tests.support.recount import plans
 
-OLDER_SHARES = {"two versions": 0.4, "this version": 0.0}  # of the workers that take the place of others
+NEWER_SHARES = {"two versions": 0.4, "this version": 0.0}  # of the workers that take the place of others
 
 pytestmark = pytest.mark.chaos
 
 
-@pytest.fixture(params=list(OLDER_SHARES.values()), ids=list(OLDER_SHARES))
+@pytest.fixture(params=list(NEWER_SHARES.values()), ids=list(NEWER_SHARES))
 def run(request: pytest.FixtureRequest) -> Run:
     """Take the options of the command line, whose minutes the runs share; without a seed the time is one."""
     seed = request.config.getoption("--chaos-seed")
-    minutes = request.config.getoption("--chaos-minutes") / len(OLDER_SHARES)
+    minutes = request.config.getoption("--chaos-minutes") / len(NEWER_SHARES)
     return Run(int(time.time()) if seed is None else seed, minutes, Counter(), time.monotonic(), request.param)
 
 
@@ -42,7 +42,7 @@ def test_nothing_is_lost_and_nothing_happens_twice(
             with monkeypatch.context() as patch:
                 replayed = replays.replay_all(redis, plans(redis), run.specs, patch)
             assert replayed.wrong == []
-            assert run.older_share or replayed.results == {Result.EQUAL: run.count}
+            assert run.newer_share or replayed.results == {Result.EQUAL: run.count}
             assert workers.logged("data rolled back") == 0
             assert workers.logged("plan unreadable") == 0
         except BaseException:

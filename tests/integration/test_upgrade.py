@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -22,7 +21,7 @@ from schemas import codec
 from tests.chaos import controllers, goals
 from tests.chaos.people import People
 from tests.conftest import connect, wait_until
-from tests.support import faults, launch, planning_backend, versions
+from tests.support import faults, launch, planning_backend
 from tests.support.recount import ENDED, Recount, left_over, plans
 from tests.support.scripted import Says, Spec
 from tests.support.scripts import campaign, evolution, gap_report, reviewed_plan
@@ -148,14 +147,6 @@ def is_held(spec: Spec) -> bool:
 
 
 @dataclass
-class Version:
-    """Whose sources a worker runs, and what is changed in them."""
-
-    sources: Path | None = None
-    options: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass
 class Fleetless:
     """Worker processes and the log that all of them write."""
 
@@ -163,11 +154,11 @@ class Fleetless:
     log: Path
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
-    def start(self, version: Version) -> subprocess.Popen[bytes]:
-        """Start a worker; returns it once it consumes."""
+    def start(self, version: str) -> subprocess.Popen[bytes]:
+        """Start a worker of this version, or of one that is `newer`; returns it once it consumes."""
         before = self._consuming()
-        command, environment = versions.of(version.sources, launch.command(faults.HASTE, **version.options))
-        process = faults.spawn(command, self.url, self.log, **environment, PLANNER_CLAIM_IDLE_S="10")
+        command = launch.command(faults.HASTE, newer=version == "newer")
+        process = faults.spawn(command, self.url, self.log, PLANNER_CLAIM_IDLE_S="10")
         self.processes.append(process)
         wait_until(lambda: process.poll() is not None or self._consuming() > before, 90, "a worker consumes")
         assert process.poll() is None, self.log.read_text()[-3000:]
@@ -199,17 +190,14 @@ def machines(directory: Path) -> Iterator[tuple[Fleetless, Redis]]:
                 faults.kill(process)
 
 
-def live_through(directory: Path, before: Version, after: Version, told: str = "") -> None:
+def live_through(directory: Path, before: str, after: str, told: str = "") -> None:
     """Exchange two workers one after the other while 200 plans go on; each ends as it would have with any of them.
 
     What the first of them called `told` in the records that it wrote, stands in them to the end.
     """
     with machines(directory) as (workers, redis), Fleet(workers.url) as fleet:
-        if after.sources:  # there is no way back from a newer layout
-            versions.keep_layout(redis)
         first, second = workers.start(before), workers.start(before)
-        at_once = not (before.sources or after.sources)
-        people = People(workers.url, SEED, SUPPLIED, LONG_S / 4, Counter(), at_once=at_once)
+        people = People(workers.url, SEED, SUPPLIED, LONG_S / 4, Counter(), at_once=True)
         people.start()
         others = list(goals_of_other_kinds())
         publish(redis, others[: len(others) // 2])
@@ -291,38 +279,10 @@ def check(redis: Redis, workers: Fleetless, others: list[tuple[str, dict[str, An
     assert int(told.get(b"unknown", 0)) == 0
 
 
-@pytest.fixture(scope="module")
-def older(tmp_path_factory: pytest.TempPathFactory) -> Version:
-    """The version before this one; fails with a sentence where this clone does not have it."""
-    return Version(versions.older_sources(tmp_path_factory.mktemp("older")))
-
-
-def test_plans_go_on_when_workers_are_replaced_by_those_of_this_version(older: Version, tmp_path: Path) -> None:
-    live_through(tmp_path, older, Version())
+def test_workers_of_this_version_go_on_with_what_those_of_one_to_come_have_written(tmp_path: Path) -> None:
+    live_through(tmp_path, before="newer", after="", told="newer")
 
 
 @pytest.mark.long
-def test_plans_go_on_when_workers_are_set_back_to_the_version_before(older: Version, tmp_path: Path) -> None:
-    live_through(tmp_path, Version(), older)
-
-
-NEWER = Version(options={"newer": True})
-
-
-def test_workers_of_this_version_go_on_with_what_those_of_one_to_come_have_written(tmp_path: Path) -> None:
-    live_through(tmp_path, NEWER, Version(), told="newer")
-
-
-def test_the_workers_of_the_version_before_are_really_its_own(older: Version) -> None:
-    asked = [sys.executable, "-c", "import worker; print(worker.__file__)"]
-    said = subprocess.run(asked, cwd=older.sources, env={"PYTHONPATH": str(older.sources)}, capture_output=True)
-
-    assert said.stdout.decode().startswith(str(older.sources))
-
-
-def test_a_clone_without_the_history_is_told_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
-    monkeypatch.setattr(versions, "ROOT", tmp_path)
-
-    with pytest.raises(versions.NoHistory, match="git fetch --unshallow"):
-        versions.older_sources(tmp_path / "older")
+def test_plans_go_on_when_workers_are_replaced_by_those_of_a_version_to_come(tmp_path: Path) -> None:
+    live_through(tmp_path, before="", after="newer")

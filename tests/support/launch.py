@@ -152,8 +152,7 @@ def _die_at_one_in(commits: int) -> None:
         return or_die
 
     for name in ("commit", "commit_plain"):
-        if hasattr(PlanTalk, name):  # the version before has but the first
-            setattr(PlanTalk, name, dying(getattr(PlanTalk, name)))
+        setattr(PlanTalk, name, dying(getattr(PlanTalk, name)))
 
 
 def _write_more() -> None:
