@@ -23,13 +23,9 @@ HOME = Partition(0)
 
 
 class People(threading.Thread):
-    """Publishes `count` goals over `seconds`, and looks after their plans until told to end.
+    """Publishes `count` goals over `seconds`, every tenth twice, and looks after their plans until told to end."""
 
-    Every tenth goal is sent again: `at_once`, or when it was answered. Workers of the version before begin a plan anew
-    that another worker makes of the same goal at the same moment.
-    """
-
-    def __init__(self, url: str, seed: int, count: int, seconds: float, tally: Counter[str], *, at_once: bool) -> None:
+    def __init__(self, url: str, seed: int, count: int, seconds: float, tally: Counter[str]) -> None:
         super().__init__(name="people", daemon=True)
         self._url, self._seed, self._count, self._tally = url, seed, count, tally
         self._pace = seconds / count
@@ -39,8 +35,6 @@ class People(threading.Thread):
         self._said: Counter[str] = Counter()
         self._over = threading.Event()
         self._cared: list[str] = []
-        self._at_once = at_once
-        self._again: list[dict[str, Any]] = []  # sent once, and to be sent again
 
     def finish(self) -> None:
         """Ask the thread to end."""
@@ -68,16 +62,11 @@ class People(threading.Thread):
         due = min(self._count, int((time.monotonic() - self._began) / self._pace) + 1)
         while self._published < due:
             goal = goals.goal(self._published, self._seed)
-            client.xadd(keys.GOALS, {"data": codec.dumps(goal)})
-            if self._rng.random() < 0.1:
-                self._again.append(goal)
+            for _ in range(2 if self._rng.random() < 0.1 else 1):
+                client.xadd(keys.GOALS, {"data": codec.dumps(goal)})
             if goal["goal_id"].endswith(("approved", "paused", "halted")):
                 self._cared.append(goal["goal_id"])
             self._published += 1
-        for goal in list(self._again):
-            if self._at_once or client.hget(keys.goal_id(goal["goal_id"]), "verdict") not in (None, b"PENDING"):
-                client.xadd(keys.GOALS, {"data": codec.dumps(goal)})
-                self._again.remove(goal)
 
     def _look_after(self, client: Redis, goal_id: str) -> None:
         found: Any = client.hget(keys.goal_id(goal_id), "plan_id")

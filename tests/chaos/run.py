@@ -71,7 +71,7 @@ def say(capsys: pytest.CaptureFixture[str], text: str) -> None:
 
 def live_through(run: Run, server: Server, workers: Workers, redis: Redis) -> None:
     """Have faults for a time, then calm until every plan has ended and no stream holds anything."""
-    people = People(server.url, run.seed, run.count, 0.65 * run.faults_s, run.tally, at_once=False)
+    people = People(server.url, run.seed, run.count, 0.65 * run.faults_s, run.tally)
     killer = Killer(server, workers, run.seed, run.faults_s, run.tally)
 
     def over() -> bool:
@@ -185,7 +185,7 @@ def figures(run: Run, redis: Redis, workers: Workers, found: dict[str, Recount])
         "plans": f"{len(found)}: {', '.join(f'{count} {what}' for what, count in ended.most_common())}",
         "workers killed, stalled": f"{told['workers killed']}, {told['workers stalled']}",
         "workers of this version": told["of this version"],
-        "workers of the version before": told["of the version before"],
+        "workers of a version to come": told["of a version to come"],
         "killed within a commit": workers.logged("dies"),
         "Redis killed and restarted": told["Redis killed"],
         "controllers died, went silent": f"{told['dies']}, {told['silent'] + told['zombie'] + told['forgets']}",

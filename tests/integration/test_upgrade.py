@@ -197,7 +197,7 @@ def live_through(directory: Path, before: str, after: str, told: str = "") -> No
     """
     with machines(directory) as (workers, redis), Fleet(workers.url) as fleet:
         first, second = workers.start(before), workers.start(before)
-        people = People(workers.url, SEED, SUPPLIED, LONG_S / 4, Counter(), at_once=True)
+        people = People(workers.url, SEED, SUPPLIED, LONG_S / 4, Counter())
         people.start()
         others = list(goals_of_other_kinds())
         publish(redis, others[: len(others) // 2])

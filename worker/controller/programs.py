@@ -54,8 +54,7 @@ def verify(tools: Iterable[Tool], run: ToolRun, root: str = "", search: str | No
     finding: AttemptFailure | None = None
     failing = NONE
     for tool in tools:
-        # No planner of today sends a word that pytest, ruff, mypy or tsc take for a file of options; a plan that an
-        # older one made, and that is still under way, may hold one.
+        # No planner sends a word that pytest, ruff, mypy or tsc take for a file of options; whoever else writes specs may.
         if word := next((word for word in tool.argv if word.startswith("@")), None):
             return VerificationResult(
                 tuple(receipts), wire.advice(f"{tool.tool} would read options from {word!r}"), NOT_KNOWN

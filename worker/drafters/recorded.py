@@ -88,12 +88,10 @@ class RecordedDrafter:
 
     def _keep(self, key: str, number: int, answer: Drafted) -> Drafted:
         """Write the answer down unless there is one; returns the one that stands, for everybody the same."""
-        # An older release does not know `command` and `stderr`, which not every answer has.
-        record = {name: value for name, value in asdict(answer).items() if value or name not in ("command", "stderr")}
         for left in reversed(range(TRIES)):
             try:
                 pipeline = self._client.pipeline(transaction=True)
-                pipeline.hsetnx(key, f"{number}:answer", codec.dumps(record))
+                pipeline.hsetnx(key, f"{number}:answer", codec.dumps(asdict(answer)))
                 pipeline.expire(key, KEPT_S)
                 pipeline.hget(key, f"{number}:answer")
                 return _answer(pipeline.execute()[-1])

@@ -98,10 +98,7 @@ def explained_halt(view: PlanView) -> dict[str, Any] | None:
     """Say why a plan was halted, as JSON."""
     if view.halt is None:
         return None
-    halt = view.halt.model_dump(mode="json")
-    # Plans that ended before halts were explained lack these, and were of the first version.
-    known = {"policy_version": 1, "events": [], "unblock": ""}
-    return {**halt, "evidence": {**known, **halt["evidence"]}}
+    return view.halt.model_dump(mode="json")
 
 
 def explanation(view: PlanView, attempts: dict[str, list[dict[str, Any]]], only: str | None) -> dict[str, Any]:
