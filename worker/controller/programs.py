@@ -54,7 +54,7 @@ def verify(tools: Iterable[Tool], run: ToolRun, root: str = "", search: str | No
     finding: AttemptFailure | None = None
     failing = NONE
     for tool in tools:
-        # No planner sends a word that pytest, ruff, mypy or tsc take for a file of options; whoever else writes specs may.
+        # No planner sends a word that pytest, ruff, mypy or tsc take for a file of options; others who write specs may.
         if word := next((word for word in tool.argv if word.startswith("@")), None):
             return VerificationResult(
                 tuple(receipts), wire.advice(f"{tool.tool} would read options from {word!r}"), NOT_KNOWN
