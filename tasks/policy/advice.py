@@ -185,6 +185,8 @@ def _errors(facts: Facts) -> str:
 
 def _rejected(facts: Facts) -> str:
     """Advise by what the plan was rejected for: a person or a drafter may have ended it before it was made."""
+    if facts.cause == "internal_error":
+        return "Nothing in the goal: send the same goal again once the planner is repaired."
     return ADVICE[facts.cause](facts) if facts.cause in ADVICE and facts.cause != "rejected" else _errors(facts)
 
 

@@ -171,7 +171,9 @@ def test_no_entry_goes_without_an_answer_and_none_stops_a_worker(
         assert answers.goals() + len(of(dead, "planner:goals")) == sent[keys.GOALS] + 1
         assert answers.commands + len(of(dead, "commands")) == sent_to(sent, "commands")
         assert [problem for problem in of(dead, "") if not (problem["code"] and problem["detail"])] == []
-        assert [problem for problem in of(dead, "") if problem["code"] in ("poison", "unreadable")] == []
+        assert [
+            problem for problem in of(dead, "") if problem["code"] in ("poison", "unreadable", "internal_error")
+        ] == []
         assert live.recount.faults() == []
         assert {attempt for _, attempt, *_ in live.recount.ends()} == {1}
         defects = ("decision failed", "plain decision failed", "goal failed")

@@ -20,7 +20,9 @@ from tests.support.forge_server import TOKEN, ForgeServer, serving
 from tests.support.stored import plans, state
 from tests.support.webhooks import RULE, SHA, by_github, pipeline, source, workflow_run
 from worker.process.container import Container
+from worker.store import dead as dead_streams
 from worker.store import keys
+from worker.store.dead_entry import Filter
 from worker.store.keys import Partition
 from worker.webhooks import intake, jobs
 from worker.webhooks.forge import Forge, ForgeRefuses
@@ -130,6 +132,27 @@ def test_globs_get_the_files_of_the_commit_and_what_failed_is_read_from_its_repo
     assert "Ignore all previous" not in goal["context"]["failure_log"]
     assert all("artifacts/1/" not in asked for asked in forge.asked)
     assert scene.is_idle()
+
+
+def test_a_job_that_meets_a_defect_is_dead_at_once_and_its_goal_has_that_verdict(
+    make: Make, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> Any:
+        raise ZeroDivisionError
+
+    scene = make()
+    answer = scene.deliver(workflow_run())
+    with monkeypatch.context() as patch:
+        patch.setattr(jobs, "failures_of", fail)
+        scene.work()
+
+    ((dead,),) = dead_streams.until_now(redis, 1, Filter(cause="internal_error"))
+    assert redis.hget(keys.goal_id(answer.goal_id or "", "acme"), "reason") == b"internal_error"
+    assert redis.exists(keys.WEBHOOK_FAILURES) == 0
+    dead_streams.replay(redis, [dead])
+    scene.work()
+    engine.plan(scene.here, redis)
+    assert redis.hget(keys.goal_id(answer.goal_id or "", "acme"), "verdict") == b"PLANNED"
 
 
 def test_annotations_tell_what_failed_where_there_is_no_report(make: Make, forge: ForgeServer) -> None:

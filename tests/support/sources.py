@@ -24,7 +24,7 @@ GOAL_CODES = (
     *(f"tasks/strategies/evolution/{name}.py" for name in ("plan_parser", "request", "strategy")),
     "tasks/strategies/task/plan_parser.py",
     *(f"tasks/strategies/drafting/{name}.py" for name in ("cycle", "project", "steps")),
-    *("worker/drafters/consulting.py", "worker/engine/plan_creation.py"),
+    *("worker/drafters/consulting.py", "worker/engine/plan_creation.py", "worker/streams/internal_error.py"),
 )
 
 

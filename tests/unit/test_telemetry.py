@@ -97,15 +97,15 @@ def sent(**event: Any) -> dict[str, Any]:
 def test_only_what_is_named_leaves() -> None:
     event = sent(
         event_id="1", breadcrumbs=[SECRET], request={"data": SECRET}, user={"name": SECRET}, threads=[SECRET],
-        extra={"plan_id": "p", "kind": "task", "rule": "flaky", "evidence": SECRET,
+        extra={"plan_id": "p", "failure_id": "4f1c8e0b2a97", "kind": "task", "rule": "flaky", "evidence": SECRET,
                "celery-job": {"args": SECRET}, "sys.argv": [SECRET]},
         contexts={"runtime": {"name": "CPython"}, "task": {"args": SECRET}}, something_new=SECRET,
     )  # fmt: skip
 
     assert event == {
         "event_id": "1",
-        "extra": {"plan_id": "p", "kind": "task", "rule": "flaky"},
-        "tags": {"plan_id": "p", "kind": "task", "rule": "flaky"},
+        "extra": {"plan_id": "p", "failure_id": "4f1c8e0b2a97", "kind": "task", "rule": "flaky"},
+        "tags": {"plan_id": "p", "failure_id": "4f1c8e0b2a97", "kind": "task", "rule": "flaky"},
         "contexts": {"runtime": {"name": "CPython"}},
     }
 

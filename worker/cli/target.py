@@ -54,11 +54,14 @@ UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 def find(planner: Planner, prefix: str, tenant: str = NO_TENANT, *, activity: bool = False) -> PlanView:
     """Return the plan that `prefix` means, with `activity` what its steps do; raises Failure for none and several."""
+    from schemas.envelope import FieldError
+
     view = planner.plan(planner.resolve(prefix, tenant), activity=activity)
     if view is None:
         answer = planner.goal(prefix, tenant)
         why = f"{answer.verdict} {answer.reason}".strip() if answer else "it is being made, or was forgotten"
-        raise Failure.of("no_such_plan", f"{prefix} has no plan: {why}.", MISSING)
+        errors = [FieldError(**each) for each in answer.errors] if answer else []
+        raise Failure.of("no_such_plan", f"{prefix} has no plan: {why}.", MISSING, errors)
     return view
 
 

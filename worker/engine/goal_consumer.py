@@ -32,6 +32,7 @@ from worker.store.policies import PolicyUnreadable
 from worker.streams.decode import GOAL_ID, read_goal, read_goal_name
 from worker.streams.fair_inbox import FairInbox
 from worker.streams.inbox import StreamEntry, short
+from worker.streams.internal_error import is_passing, report_failure
 from worker.telemetry import metrics, tracing
 from worker.telemetry.counting import HERE
 from worker.telemetry.tracing import SpanKind
@@ -133,7 +134,7 @@ class GoalConsumer:
         except PolicyUnreadable as error:  # it may be replayed to a worker that can read the policy
             self._dead_letter(entry, Problem.of("policy_unreadable", str(error), status=503))
         except Exception:
-            log.exception("goal failed", extra={"entry": entry.entry_id.decode()})
+            log.exception("goal not planned yet", extra={"entry": entry.entry_id.decode()})
             self._each(self.inbox.count_failure(entry, keys.GOALS_FAILURES, self.max_failures))
 
     def _keep_at(self, entry: StreamEntry) -> None:
@@ -148,7 +149,7 @@ class GoalConsumer:
         if not entry.fields:  # deleted while it was pending
             self._each(self.inbox.drop((entry,)))
             return
-        found = read_goal(entry, self.max_bytes)
+        found = self._read(entry)
         if isinstance(found, Problem):
             self._refuse(entry, found)
             return
@@ -177,16 +178,31 @@ class GoalConsumer:
             if is_open and self.creation.find(plan_id) is None:  # a plan that is made only lacks its verdict here
                 self.put_aside(entry)
                 return
-        counted = self._plan(entry, traced, goal, goal_id, plan_id) if is_open else {"duplicate": 1}
-        self._each([*count_calls([counted]), *self.inbox.drop((entry,))])
+        if is_open:
+            self._plan(entry, traced, goal, goal_id, plan_id)
+        else:
+            self._each([*count_calls([{"duplicate": 1}]), *self.inbox.drop((entry,))])
 
-    def _plan(self, entry: StreamEntry, traced: ExitStack, goal: Goal, goal_id: str, plan_id: str) -> dict[str, int]:
-        """Create the plan and tell the verdict; returns what is to be counted."""
+    def _read(self, entry: StreamEntry) -> tuple[Goal, str] | Problem:
+        """Do as `read_goal`; a defect of ours is a problem of this goal alone."""
+        try:
+            return read_goal(entry, self.max_bytes)
+        except Exception as error:
+            return report_failure(error, entry.entry_id.decode())
+
+    def _plan(self, entry: StreamEntry, traced: ExitStack, goal: Goal, goal_id: str, plan_id: str) -> None:
+        """Create the plan and write the verdict; the entry of a goal that a defect kept from being planned is dead."""
         began = time.monotonic()
         given = read_traceparent(entry.field("traceparent")) or goal.traceparent
         if tracing.is_on() and not tracing.traceparent():  # at the first try
             self._trace(traced, entry, goal, goal_id, plan_id, given)
-        made = self.creation.create(goal, goal_id, plan_id, tracing.traceparent(given))
+        try:
+            made = self.creation.create(goal, goal_id, plan_id, tracing.traceparent(given))
+        except Exception as error:
+            if is_passing(error):
+                raise
+            problem = report_failure(error, entry.entry_id.decode(), goal_id, plan_id)
+            made = self.creation.reject(goal, goal_id, plan_id, problem)
         tracing.add({"planner.verdict": made.verdict.value})
         answer = GoalAnswer(goal, goal_id, plan_id, made.verdict, made.reason, made.planned)
         if goal.retry_of and made.verdict is not GoalVerdict.NOTHING_TO_DO:  # before the verdict, so that it is told
@@ -194,10 +210,18 @@ class GoalConsumer:
         answer.note(time.monotonic() - began, tracing.traceparent(given))
         # Where another verdict stands, its plan was answered before we were here.
         place = (goal_id, goal.tenant)
-        answered = (self.client, place, plan_id, made.verdict, made.reason, self.retention_s)
-        goal_record.settle(*answered, GoalVerdict.PENDING)
-        self._each([*made.beside, answer.event_call(self.admission.quota.partitions)])
-        return answer.counts()
+        if made.problem:
+            key = keys.goal_id(goal_id, goal.tenant)
+            goal_record.refuse(self.client, key, made.problem, self.retention_s, plan_id)
+        else:
+            answered = (self.client, place, plan_id, made.verdict, made.reason, self.retention_s)
+            goal_record.settle(*answered, GoalVerdict.PENDING)
+        counted = count_calls([answer.counts()])
+        self._each([*made.beside, answer.event_call(self.admission.quota.partitions), *counted])
+        if made.problem:
+            self._dead_letter(entry, made.problem)
+        else:
+            self._each(self.inbox.drop((entry,)))
 
     def _trace(
         self, traced: ExitStack, entry: StreamEntry, goal: Goal, goal_id: str, plan_id: str, given: str | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -12,7 +13,7 @@ from redis import Redis
 
 from schemas import codec
 from schemas.base import GoalKind, GoalVerdict, PlanState
-from schemas.envelope import FieldError
+from schemas.envelope import FieldError, Problem
 from schemas.goal import Goal
 from schemas.stored import HOT, PlanRecord, decode_plan
 from tasks.base.batches import batches
@@ -25,6 +26,7 @@ from tasks.plan.changeset import Changeset, kept_name, plan_history
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.policy.overlaps import patched_files
 from tasks.rules import budget
+from tasks.rules.goal_cleaning import clean_goal
 from tasks.rules.strategy import Answer, Consult, Draft, Drafted, NothingToDo, Rejected, Setting
 from tasks.rules.validation import reject
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue
@@ -40,10 +42,13 @@ from worker.store.file_claims import ClaimsAsk
 from worker.store.keys import Partition
 from worker.store.plans import PlanStore, Reconnected, RolledBack, Write, full_queue
 from worker.store.policies import Policies
+from worker.streams.internal_error import is_passing, problem_of
 from worker.telemetry import metrics, tracing
 from worker.telemetry.commit_counts import count_first_steps
 from worker.telemetry.counting import HERE
 from worker.telemetry.plan_status import lines_of, log_status
+
+log = logging.getLogger("planner.decompose")
 
 COMMITS_AT_ONCE = 16  # chunks of a large plan in one round trip
 MOST_QUESTIONS = 10  # to a drafter about one goal, whatever its strategy wants
@@ -68,11 +73,15 @@ class PartitionContext:
 
 
 class GoalResult(NamedTuple):
-    """What became of a goal, and why. Of a plan that has ended, `beside` tells the goal's record."""
+    """What became of a goal, and why.
+
+    Of a plan that has ended, `beside` writes that into the goal's record; `problem` is the defect that ended it.
+    """
 
     verdict: GoalVerdict
     reason: str = ""
     beside: Sequence[tuple[Any, ...]] = ()
+    problem: Problem | None = None
 
     @property
     def planned(self) -> bool:
@@ -106,7 +115,7 @@ class PlanCreation:
             now, retention_s = time.time_ns() // 1_000_000, context.store.retention_s
             beside = goal_record.conclude(context.partition, plan_id, record, now, retention_s)
         if record.state == PlanState.REJECTED:
-            return GoalResult(GoalVerdict.REJECTED, record.cause, beside)
+            return GoalResult(GoalVerdict.REJECTED, record.cause, beside, problem_of(record.halt))
         if record.state != PlanState.CREATED:
             return GoalResult(GoalVerdict.PLANNED, "", beside)
         asked = record.question
@@ -133,7 +142,10 @@ class PlanCreation:
         if isinstance(setting, Rejected):
             return False
         setting = replace(setting, policy=self.policies.current(goal.tenant))
-        return isinstance(goals.plan(goal, self.catalogue, setting), Consult)
+        try:
+            return isinstance(goals.plan(goal, self.catalogue, setting), Consult)
+        except Exception:  # `create` meets it again, and reports it
+            return False
 
     def create(self, goal: Goal, goal_id: str, plan_id: str, traceparent: str | None = None) -> GoalResult:
         """Create the plan unless it is there already, as part of the trace that is named.
@@ -183,6 +195,22 @@ class PlanCreation:
         name = kept_name(CACHE, asked.goal.tenant, asked.goal.context.repo)
         raw: Any = self.client.hget(partition.kept(name or ""), asked.field)
         return asked.answer(raw, now, self.cache_kept_s)
+
+    def reject(self, goal: Goal, goal_id: str, plan_id: str, problem: Problem) -> GoalResult:
+        """Keep a REJECTED plan of a goal that a defect kept from being planned, unless it has a plan."""
+        context = self.context_of(plan_id)
+        plan_seed = self.admission.plan_seed(context.partition, goal, goal_id, plan_id)
+        rejected = GoalResult(GoalVerdict.REJECTED, problem.code, problem=problem)
+        try:
+            if not self.find(plan_id):
+                answer = reject(problem.code, problem.errors)
+                self._write(context, [goals.refuse(plan_seed, clean_goal(goal).goal, answer)])
+            return self.find(plan_id) or rejected
+        except Exception as error:
+            if is_passing(error):
+                raise
+            log.warning("rejected plan not kept", extra={"plan_id": plan_id}, exc_info=error)
+            return rejected
 
     def prepare(self, plan_seed: PlanSeed, goal: Goal) -> Changeset | None:
         """Decide about a task that needs nothing but itself, without asking anybody.

@@ -23,6 +23,7 @@ from worker.drafters.consulting import setting_of
 from worker.settings import tools_file
 from worker.settings.settings import Settings
 from worker.store.queries import SPEC_FIELDS
+from worker.streams.internal_error import report_failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +46,12 @@ def preview(goal: Goal, settings: Settings, policy: Policy = BUILT_IN) -> Previe
     setting = setting_of(goal, settings)
     if isinstance(setting, Rejected):
         return _of(setting, catalogue)
-    answer = goals.plan(goal, catalogue, replace(setting, now=time.time_ns() // 1_000_000, policy=policy))
-    return replace(_of(answer, catalogue), notes=tuple(_unknown(goal, answer)))
+    try:
+        answer = goals.plan(goal, catalogue, replace(setting, now=time.time_ns() // 1_000_000, policy=policy))
+        return replace(_of(answer, catalogue), notes=tuple(_unknown(goal, answer)))
+    except Exception as error:
+        problem = report_failure(error, goal_id=goal.goal_id or "")
+        return _of(Rejected(problem.code, problem.errors), catalogue)
 
 
 def _of(answer: Answer, catalogue: Catalogue) -> Preview:

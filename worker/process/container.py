@@ -177,7 +177,13 @@ class Container:
         here = self.settings
         inbox = self._inbox(keys.WEBHOOK_JOBS, keys.GOALS_DEAD)
         return WebhookJobs(
-            self.client, inbox, here.partitions, here.webhooks_file, here.max_failures, here.claim_idle_s
+            self.client,
+            inbox,
+            here.partitions,
+            here.webhooks_file,
+            here.max_failures,
+            here.claim_idle_s,
+            here.retention_s,
         )
 
     def context(self, number: int) -> PartitionContext:

@@ -78,14 +78,15 @@ def hold(client: Redis, key: str, stream: str, entry_id: bytes) -> bool:
     return bool(client.transaction(write, key))
 
 
-def refuse(client: Redis, key: str, problem: Problem, retention_s: int) -> bool:
-    """Say of a goal that cannot be read why, unless there is a record of one.
+def refuse(client: Redis, key: str, problem: Problem, retention_s: int, plan_id: str = "") -> bool:
+    """Say of a goal that cannot be read, or cannot be planned, why.
 
-    There is no digest in it, so that the corrected goal takes its place. Returns whether it was written. A server whose
+    It is not said where there is a record, unless that waits for the plan `plan_id`. There is no digest in it, so that
+    the corrected goal, or the same one sent again, takes its place. Returns whether it was written. A server whose
     memory is full refuses it.
     """
     errors = codec.dumps([error.model_dump() for error in problem.errors])
-    return bool(functions.call(client, "FCALL", functions.REFUSE, 1, key, problem.code, errors, retention_s))
+    return bool(functions.call(client, "FCALL", functions.REFUSE, 1, key, problem.code, errors, retention_s, plan_id))
 
 
 def settle(

@@ -94,8 +94,8 @@ def verdict(client: Redis, sent: Sent) -> GoalAnswer | None:
     if not _is_taken(client, sent):
         return None
     check_same(client, sent)
-    _check_alive(client, sent)
     answer = queries.goal(client, sent.goal_id, sent.tenant)
+    _check_alive(client, sent, answer)
     # One without a plan is about what was sent before under this id: this goal can be read.
     return answer if answer and answer.plan_id and answer.verdict is not GoalVerdict.PENDING else None
 
@@ -108,8 +108,11 @@ def _is_taken(client: Redis, sent: Sent) -> bool:
         return True
 
 
-def _check_alive(client: Redis, sent: Sent) -> None:
-    """Look for the goal in the dead stream, which holds nothing of it from before it was sent."""
+def _check_alive(client: Redis, sent: Sent, answer: GoalAnswer | None) -> None:
+    """Look for the goal among the dead letters, which hold nothing of it from before it was sent.
+
+    A goal that could not be planned is among them as well, and its record has the verdict.
+    """
     if sent.entry is None:
         return
     try:
@@ -119,6 +122,7 @@ def _check_alive(client: Redis, sent: Sent) -> None:
     for _, fields in found:
         dead = DeadEntry.model_validate(codec.loads(fields[b"problem"]))
         is_known = dead.problem.code == CONFLICT and sent.digest is None  # the same goal, sent by two jobs at once
+        is_known = is_known or bool(answer and answer.plan_id and answer.reason == dead.problem.code)
         if dead.entry == sent.entry and not is_known:
             raise GoalConflict(dead.problem.detail) if dead.problem.code == CONFLICT else DeadGoal(dead.problem)
 

@@ -235,7 +235,7 @@ def goal(client: Redis, goal_id: str, tenant: str = NO_TENANT) -> GoalAnswer | N
 
 def errors_of(client: Redis, partitions: int, answer: GoalAnswer) -> list[dict[str, Any]]:
     """List what was wrong with a REJECTED goal; its plan keeps that."""
-    if not answer.plan_id:
+    if answer.errors or not answer.plan_id:
         return list(answer.errors)
     plan = summary(client, partitions, answer.plan_id)
     errors: list[dict[str, Any]] = plan.halt.evidence.get("errors", []) if plan and plan.halt else []

@@ -23,7 +23,7 @@ from schemas import codec
 from worker.host.printable import escape_json
 from worker.settings.settings import Settings
 
-IDS = ("goal_id", "plan_id", "step_id", "attempt", "message_id", "trace_id", "request_id")
+IDS = ("goal_id", "plan_id", "step_id", "attempt", "message_id", "trace_id", "request_id", "failure_id")
 PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 # Lines of wake-ups and requests say nothing of plans, but URLs and headers, which may hold secrets; what an agent was
 # refused has its words.
@@ -38,7 +38,7 @@ REPORTED = frozenset(
 )
 REPORTED_EXTRA = frozenset((*IDS, "stream", "entry", "code", "count", "verdict", "pid", "kind", "rule"))
 REPORTED_CONTEXTS = frozenset(("runtime", "trace"))
-TAGGED = ("goal_id", "plan_id", "step_id", "kind", "rule")  # what one searches by
+TAGGED = ("goal_id", "plan_id", "step_id", "kind", "rule", "failure_id")  # what one searches by
 TELLING = ("redis.", "kombu.", "worker.store.")  # errors whose text is a server's or ours, and quotes no message
 MAX_TEXT = 200
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,11 @@ from schemas import codec
 from schemas.base import GoalVerdict
 from schemas.command import Command, CommandName, Scope
 from schemas.envelope import Problem
-from worker.store import functions, keys, webhook_events
+from worker.store import functions, goal_record, keys, webhook_events
 from worker.store.functions import FunctionsMissing
 from worker.store.publishing import publish_command
 from worker.streams.inbox import Inbox, StreamEntry
+from worker.streams.internal_error import is_passing, report_failure
 from worker.webhooks.failures import failures_of
 from worker.webhooks.forge import Forge, ForgeAway, ForgeRefuses
 from worker.webhooks.listing import TooManyFiles, with_files
@@ -62,6 +64,7 @@ class WebhookJobs:
     file: Path | None
     max_failures: int
     claim_idle_s: float
+    retention_s: int
 
     def drain(self, share: float = 1.0) -> bool:
         """Do jobs until none is left, or for `share` of DRAIN_S; returns whether some may be left."""
@@ -83,7 +86,10 @@ class WebhookJobs:
             self._try(entries[0])
 
     def _try(self, entry: StreamEntry) -> None:
-        """Do one job; a failure of ours is counted against it, and one that fails too often is dead."""
+        """Do one job; a failure that may pass is counted against it, and one that fails too often is dead.
+
+        One that meets a defect of ours is dead at once, and the record of its goal says why.
+        """
         try:
             with self.inbox.renewal((entry,), min(RENEW_S, self.claim_idle_s / 3)):
                 self._take(entry)
@@ -92,9 +98,23 @@ class WebhookJobs:
             self._try(entry)
         except (NoConnection, TookTooLong):
             raise
-        except Exception:
-            log.exception("webhook job failed", extra={"entry": entry.entry_id.decode()})
-            self._each(self.inbox.count_failure(entry, keys.WEBHOOK_FAILURES, self.max_failures))
+        except Exception as error:
+            if is_passing(error):
+                log.warning("webhook job not done yet", extra={"entry": entry.entry_id.decode()}, exc_info=error)
+                self._each(self.inbox.count_failure(entry, keys.WEBHOOK_FAILURES, self.max_failures))
+            else:
+                self._fail(entry, error)
+
+    def _fail(self, entry: StreamEntry, error: Exception) -> None:
+        """Dead-letter a job that meets a defect of ours, and record why there is no plan of its goal."""
+        goal: dict[str, Any] = {}
+        with suppress(codec.DecodeError, KeyError, TypeError):
+            goal = codec.loads(entry.data or b"")["goal"]
+        goal_id, tenant = goal.get("goal_id", ""), goal.get("tenant", keys.NO_TENANT)
+        problem = report_failure(error, entry.entry_id.decode(), goal_id)
+        if goal_id:
+            goal_record.refuse(self.client, keys.goal_id(goal_id, tenant), problem, self.retention_s)
+        self._each(self.inbox.dead_letter(entry, problem))
 
     def _take(self, entry: StreamEntry) -> None:
         if not entry.data:

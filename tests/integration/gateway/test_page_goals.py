@@ -12,6 +12,7 @@ import pytest
 
 from schemas.api_key import Right
 from schemas.base import GoalKind
+from tasks.handlers import goals
 from tests.support.event_reading import reading, tell
 from tests.support.gateway import Gateway
 from tests.support.page import signed_in
@@ -105,6 +106,24 @@ def test_an_uploaded_report_is_read_in_its_encoding(encoding: str, gateway: Gate
 
     assert "1 failing test" in drawn.text
     assert "tests/test_a.py::test_straße" in drawn.text
+
+
+def test_a_goal_that_meets_a_defect_of_the_planner_is_told_so(
+    gateway: Gateway, planner: Planner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> Any:
+        raise ZeroDivisionError
+
+    client = signed_in(gateway, Right.PRODUCER)
+    monkeypatch.setattr(goals, "plan", fail)
+
+    drawn = send(client, "draw", **GOAL)
+    with deciding(planner):
+        sent = send(client, "send", **GOAL)
+
+    assert "This is a defect of the planner, not of the goal." in drawn.text
+    assert "This is a defect of the planner, not of the goal." in sent.text
+    assert (drawn.status_code, sent.status_code) == (200, 422)
 
 
 def test_a_goal_that_is_sent_twice_is_one(gateway: Gateway, planner: Planner) -> None:

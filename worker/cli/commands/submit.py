@@ -257,6 +257,8 @@ def tell(
 
 def _preview(body: dict[str, Any], sources: Sources, result: dict[str, Any], *, as_json: bool) -> int:
     """Tell what a worker with these settings would make of a goal."""
+    import logging
+
     from schemas import codec
     from schemas.goal import Goal
     from worker.cli import goal_options
@@ -267,6 +269,8 @@ def _preview(body: dict[str, Any], sources: Sources, result: dict[str, Any], *, 
     from worker.settings.tools_file import WrongTools
 
     settings = read_settings()
+    if settings.log_level != "DEBUG":  # a failure of the planner is a sentence, not a traceback
+        logging.getLogger("planner").addHandler(logging.NullHandler())
     goal_options.encode(body, settings.max_goal_bytes)
     body, _ = goal_options.named(body, sources)
     data, _ = goal_options.encode(body, settings.max_goal_bytes)

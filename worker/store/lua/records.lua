@@ -154,11 +154,15 @@ local function claim_goal(keys, args)
   return {args[1], 'PENDING', args[2]}
 end
 
--- KEYS 1 a goal's record | ARGV 1 reason, 2 errors, 3 seconds until it is forgotten
--- Says of a goal that could not be read why, unless there is a record. Returns 1 if it is written, else 0.
--- Refused by a server whose memory is full
+-- KEYS 1 a goal's record | ARGV 1 reason, 2 errors, 3 seconds until it is forgotten, 4 its plan ('' for none)
+-- Records why a goal could not be read, or not be planned: unless there is a record, or where that waits for this plan.
+-- Returns 1 if it is written, else 0. Refused by a server whose memory is full
 local function refuse_goal(keys, args)
-  if redis.call('EXISTS', keys[1]) == 1 then return 0 end
+  if redis.call('EXISTS', keys[1]) == 1 then
+    if redis.pcall('HGET', keys[1], 'plan_id') ~= args[4] then return 0 end
+    if redis.call('HGET', keys[1], 'verdict') ~= 'PENDING' then return 0 end
+    redis.call('HDEL', keys[1], 'digest')
+  end
   redis.call('HSET', keys[1], 'verdict', 'REJECTED', 'reason', args[1], 'errors', args[2])
   redis.call('EXPIRE', keys[1], args[3])
   return 1
