@@ -91,9 +91,11 @@ class HeldPlan:
 
     def window(self, step: str, number: int = 0) -> Sequence[str] | None:
         """Return a window of the dependents of a step; None where the step has none such."""
-        if (beside := self.steps.get(f">{step}:{number}")) is not None:
-            return beside.decode().split()
-        return window_of(spec) if number == 0 and (spec := self.steps.get(step)) else None
+        if number:
+            beside = self.steps.get(f">{step}:{number}")
+            return beside.decode().split() if beside else None
+        spec = None if step[0] == NOTE else self.steps.get(step)
+        return window_of(spec) if spec else None
 
     def _steps(self, part: Slice) -> dict[str, Step]:
         statuses = {name: StepStatus.decode(self.status[name]) for name in part.names if name in self.status}
