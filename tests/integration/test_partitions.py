@@ -13,7 +13,6 @@ from redis import Redis
 from typer.testing import CliRunner
 
 from schemas import codec
-from schemas.stored_step import LAYOUT
 from tests.bench import fleet
 from tests.conftest import connect, running_worker, wait_until
 from tests.support.engine import a_goal, container, create_group, plan
@@ -124,16 +123,6 @@ def test_a_worker_with_another_number_of_partitions_does_not_start(redis_url: st
         assert code == 1
         assert "PLANNER_PARTITIONS is 2 here, and this server has 3" in said
         assert redis.exists(Partition(0).outcomes) == 0
-
-
-def test_a_worker_that_cannot_read_what_newer_ones_write_does_not_start(redis_url: str, tmp_path: Path) -> None:
-    with connect(redis_url) as redis:
-        redis.hset(keys.DEPLOYMENT, mapping={"partitions": 1, "layout": LAYOUT + 1})
-
-        code, said = refused(redis_url, 1, tmp_path / "log")
-
-        assert code == 1
-        assert f"have layout {LAYOUT + 1}, and this version reads up to {LAYOUT}" in said
 
 
 @pytest.mark.outages
