@@ -139,7 +139,8 @@ def never_unblock(client: Redis, plan_id: str) -> None:
 
 
 def forget_dependents(client: Redis, plan_id: str) -> None:
-    client.hdel(P0.plan(plan_id).steps, ">fix-b:0")
+    spec: Any = client.hget(P0.plan(plan_id).steps, "fix-b")
+    client.hset(P0.plan(plan_id).steps, "fix-b", b'[""' + spec[spec.index(b'"', 2) + 1 :])
 
 
 def forget_wait(client: Redis, plan_id: str) -> None:
@@ -452,7 +453,7 @@ def test_missing_functions_are_found_and_loaded(planner: Planner, doctor: Callab
 
 
 def test_functions_of_another_version_are_told_and_left(planner: Planner, doctor: Callable[..., Result]) -> None:
-    code = "#!lua name=planner_heartbeat\nredis.register_function('planner_heartbeat', function() return 1 end)"
+    code = "#!lua name=planner_leases\nredis.register_function('planner_heartbeat', function() return 1 end)"
     planner.client.function_load(code, replace=True)
 
     assert checks(doctor("--json", "--fix")) == ["server.functions"]
