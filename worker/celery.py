@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 from typing import Any
 
@@ -20,6 +21,7 @@ from redis.exceptions import TimeoutError as TookTooLong
 
 from tasks.routes import GOALS, ROUTES, Route
 from worker.callbacks import sender
+from worker.host.stop_signals import heard
 from worker.process import draft_threads, jobs, shutdown, solo_pool
 from worker.process.lifecycle import Ingress
 from worker.process.wakeup import SHARE
@@ -111,6 +113,10 @@ def _logs(**_: Any) -> None:
 
 @signals.celeryd_init.connect
 def _before_anything_is_forked(**_: Any) -> None:
+    if signal.SIGINT not in heard(signal.SIGINT):  # Celery would end at it all the same, and has no setting for that
+        from celery.apps import worker
+
+        worker.install_worker_int_handler = lambda _: None
     if url := os.environ.get("CELERY_BROKER_URL"):  # the option --broker of celery itself
         app.conf.broker_url = url
     if settings.metrics_port is not None:

@@ -29,6 +29,7 @@ from worker.demo.session import Session
 from worker.demo.story import DemoFailed, Story, load_story
 from worker.host import embedded_server
 from worker.host.git import GitError
+from worker.host.stop_signals import heard
 from worker.host.terminal import Terminal, document
 from worker.settings.settings import Settings, load
 from worker.store import clients
@@ -164,8 +165,7 @@ def _interruptible() -> Iterator[None]:
             signal.signal(number, signal.SIG_IGN)
         raise KeyboardInterrupt
 
-    heard = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]  # nohup means it
-    before = {number: signal.signal(number, interrupt) for number in heard}
+    before = {number: signal.signal(number, interrupt) for number in heard(*SIGNALS)}
     try:
         yield
     finally:

@@ -18,6 +18,7 @@ from uvicorn import Config, Server
 
 from worker.gateway.connections import MOST_CONNECTIONS, Connection
 from worker.gateway.guard import OfRequest
+from worker.host.stop_signals import heard
 from worker.settings.settings import Settings
 from worker.telemetry.outage import SaidSeldom
 
@@ -42,7 +43,7 @@ class Gateway(Server):
         """End on SIGTERM and on Ctrl-C; uvicorn's own way would raise the signal again when all is done."""
         if threading.current_thread() is threading.main_thread():
             loop = asyncio.get_running_loop()
-            for number in (signal.SIGTERM, signal.SIGINT):
+            for number in heard(signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, self.handle_exit, number, None)
         yield
 

@@ -1,4 +1,4 @@
-"""Lets SIGTERM and SIGINT end what a program does."""
+"""Lets SIGTERM and SIGINT end what a program does, but a signal that our parent ignores stays ignored."""
 
 from __future__ import annotations
 
@@ -9,6 +9,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 NUMBERS = (signal.SIGTERM, signal.SIGINT)
+
+
+def heard(*numbers: signal.Signals) -> list[signal.Signals]:
+    """Return those of the signals that this process does not ignore.
+
+    A script starts a command in the background with SIGINT ignored, and nohup one with SIGHUP ignored: Ctrl-C, or the
+    end of the terminal, is not meant for that command.
+    """
+    return [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
 
 
 @contextmanager
@@ -26,7 +35,7 @@ def stop_on_signals(stop: threading.Event) -> Iterator[None]:
     os.set_blocking(writer, False)
     listener = threading.Thread(target=_listen, args=(reader, stop), name="stop-signals", daemon=True)
     listener.start()
-    before = {number: signal.signal(number, lambda *_: None) for number in NUMBERS}
+    before = {number: signal.signal(number, lambda *_: None) for number in heard(*NUMBERS)}
     descriptor = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     try:
         yield

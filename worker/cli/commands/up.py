@@ -24,6 +24,7 @@ import typer
 from worker.cli.commands.worker import check_drafters
 from worker.cli.console import FAILED, OK, USAGE, Failure, SecretsFd, command, read_settings, say
 from worker.host import nearby_server
+from worker.host.stop_signals import heard
 from worker.process import launch
 from worker.settings import credentials
 
@@ -284,7 +285,8 @@ def _alone_in(data_dir: Path) -> Iterator[None]:
 @contextmanager
 def _stopped_by_signals() -> Iterator[None]:
     """Let SIGTERM, and the end of the terminal, do what Ctrl-C does; before the worker runs they just end us."""
-    before = {number: signal.signal(number, signal.default_int_handler) for number in (signal.SIGTERM, signal.SIGHUP)}
+    ends = heard(signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, signal.default_int_handler) for number in ends}
     try:
         yield
     except KeyboardInterrupt:
