@@ -33,6 +33,8 @@ from worker.process.launch import worker_command
 from worker.settings import credentials
 from worker.telemetry.logs import JsonLines
 
+pytest_plugins = ("tests.support.left_behind", "tests.support.programs")
+
 T = TypeVar("T")
 PATIENCE_S = 30.0  # with a server whose disk is busy
 CLOCK_HZ = 100  # an idle server rounds each wait up to a period of its clock, which is by itself a tenth of a second
@@ -41,6 +43,10 @@ CLOCK_HZ = 100  # an idle server rounds each wait up to a period of its clock, w
 # Where the environment forbids to keep bytecode, each process of a test would compile all that it imports.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# A script ignores SIGINT for what it starts in the background, and a child of ours would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("any machine", deadline=None)  # a busy one takes its time
 settings.load_profile("any machine")

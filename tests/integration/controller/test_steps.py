@@ -24,6 +24,7 @@ from schemas import codec
 from tests.conftest import wait_until
 from tests.support.controlling import BRANCH, FILES, FIX, PLAN, PYTEST, STREAM, Planner, Repo, clone_with, evidence
 from tests.support.job_time import time_begins_when
+from tests.support.left_behind import is_alive
 from worker.controller import ControllerConfig, loop, programs, run
 
 ROOT = Path(__file__).parents[3]
@@ -680,14 +681,6 @@ def test_a_signal_ends_the_agent_and_leaves_the_attempt_to_its_lease(
     assert planner.pending() == 1
     assert repo.landed() == []
     assert not list((tmp_path / "trees").iterdir())
-
-
-def is_alive(pid: int) -> bool:
-    """A zombie whose parent is gone counts as dead."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def test_the_controller_is_a_client_of_the_wire_and_of_nothing_else_of_ours() -> None:

@@ -1,0 +1,139 @@
+"""A plugin of pytest: a process that a test leaves behind is killed, and the test fails unless it has failed anyway.
+
+Fixtures that live longer than a test keep their processes until they end. Without /proc nothing is found.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+VARIABLE = "STARTED_BY_TESTS_IN"  # what tests start inherits it, so that it is known even where its parent has ended
+ENDED = "ZX"  # states of a process: a zombie, and one that is gone
+GRACE_S = 10.0  # for what is about to end by itself
+
+_folder = ""  # of this pytest's temporary files; VARIABLE has it
+_before = set[int]()  # the test began
+_failures = 0  # before the test began
+_kept = dict[Any, set[int]]()  # processes of fixtures that live longer than a test
+_ended = set[int]()  # those whose fixture ended in this test
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _mark_of_this_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Mark what is started by a variable of the environment, which is its working folder's place too."""
+    global _folder
+    _folder = f"{tmp_path_factory.getbasetemp()}/"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(VARIABLE, _folder)
+        yield
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Remember what ran before the test."""
+    global _before, _failures
+    _before, _failures = _processes(), item.session.testsfailed
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> Iterator[None]:
+    """Remember what a fixture has started that lives longer than a test."""
+    before = _processes()
+    result = yield
+    if fixturedef.scope != "function":
+        _kept[fixturedef] = {pid for pid in _processes() - before if _is_ours(pid)}
+    return result
+
+
+def pytest_fixture_post_finalizer(fixturedef: pytest.FixtureDef[Any]) -> None:
+    """Let the test in which a fixture ends answer for what the fixture has left."""
+    _ended.update(_kept.pop(fixturedef, ()))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """Kill what is left; fail the test for it, unless it has failed."""
+    try:
+        yield
+    except BaseException:
+        _kill(_left())
+        raise
+    deadline = time.monotonic() + GRACE_S
+    while (left := _left()) and item.session.testsfailed == _failures and time.monotonic() < deadline:
+        time.sleep(0.01)
+    words = [_words(pid) for pid in left]
+    _kill(left)
+    _ended.clear()
+    if left and item.session.testsfailed == _failures:
+        pytest.fail("left behind: " + "; ".join(words), pytrace=False)
+
+
+def _processes() -> set[int]:
+    with suppress(OSError):
+        return {int(name) for name in os.listdir("/proc") if name.isdigit()}  # noqa: PTH208 - this is asked after every test
+    return set()
+
+
+def _left() -> list[int]:
+    kept = set[int]().union(*_kept.values())
+    return [pid for pid in (_processes() - _before - kept) | _ended if _is_ours(pid)]
+
+
+def _is_ours(pid: int) -> bool:
+    """Whether a process lives that this test has started, or one that it has started; not those of longer fixtures."""
+    if not is_alive(pid):
+        return False
+    kept, ours = set[int]().union(*_kept.values()), False
+    while pid > 1 and pid not in kept:
+        if pid == os.getpid():
+            return True
+        ours = ours or _is_marked(pid)
+        pid = _state(pid)[1]
+    return ours and pid not in kept
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; a zombie does not."""
+    return _state(pid)[0] not in ENDED
+
+
+def _state(pid: int) -> tuple[str, int]:
+    """Return the state of a process, and its parent."""
+    try:
+        state, parent, *_ = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:  # it has ended
+        return ENDED[-1], 0
+    return state, int(parent)
+
+
+def _is_marked(pid: int) -> bool:
+    """Whether a process has the variable, or works below the folder; some programs write over their environment."""
+    try:
+        variables, place = Path(f"/proc/{pid}/environ").read_bytes(), Path(f"/proc/{pid}/cwd").readlink()
+        return bool(_folder) and (_folder.encode() in variables or f"{place}/".startswith(_folder))
+    except OSError:
+        return False
+
+
+def _words(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+    except OSError:
+        return f"process {pid}"
+
+
+def _kill(pids: list[int]) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + GRACE_S
+    while any(is_alive(pid) for pid in pids) and time.monotonic() < deadline:
+        time.sleep(0.01)
