@@ -16,7 +16,7 @@ from pathlib import Path
 from random import Random
 
 from tests.support import faults, launch
-from tests.support.servers import DEBIAN, Server
+from tests.support.servers import Server
 from worker.process.launch import stop_signals_wait
 
 CONSTANTS = {
@@ -28,12 +28,6 @@ CONSTANTS = {
 SILENT_S = CONSTANTS["tasks.SILENT_MS"] / 1000
 POOLS = ("solo", "prefork")
 DIE = 60  # a process kills itself at one commit in so many, where it hurts most
-
-
-def server(directory: Path) -> Server:
-    """Make the server: Debian's where it is installed, else the embedded one, unless told otherwise."""
-    told = os.environ.get("PLANNER_TEST_REDIS_SERVER")
-    return Server(directory, binary=None if told or not DEBIAN.exists() else DEBIAN, fsync="always")
 
 
 class Workers:

@@ -22,13 +22,14 @@ from schemas import codec
 from tasks.plan.changeset import Changeset
 from tasks.record.recorded_plan import RecordedPlan
 from tasks.record.replay import Replay, Result, replay
-from tests.chaos import goals, machine
+from tests.chaos import goals
 from tests.chaos.controllers import Specs, fleet
 from tests.chaos.machine import CONSTANTS
 from tests.chaos.people import People
 from tests.conftest import connect, wait_until
 from tests.support import faults, launch
 from tests.support.recount import ENDED, HOME, plans
+from tests.support.servers import Server
 from worker.store import export, keys
 
 ADDED = codec.dumps(launch.ADDED)[1:-1]
@@ -87,7 +88,7 @@ def run_plans(directory: Path, pool: str, count: int, seed: int, patch: pytest.M
     """Have a worker of `pool` run `count` random plans to their ends, and replay them all."""
     tally: Counter[str] = Counter()
     specs: Specs = {}
-    with machine.server(directory) as server, connect(server.url) as redis:
+    with Server(directory, fsync="always") as server, connect(server.url) as redis:
         people = People(server.url, seed, count, count / 20, tally)
         worker = faults.spawn(launch.command(CONSTANTS, pool=pool), server.url, directory / "worker.log")
         try:

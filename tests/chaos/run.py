@@ -15,7 +15,7 @@ import pytest
 from redis import Redis
 from redis.exceptions import RedisError
 
-from tests.chaos import goals, machine
+from tests.chaos import goals
 from tests.chaos.controllers import Specs, fleet
 from tests.chaos.machine import Killer, Workers
 from tests.chaos.people import People
@@ -55,7 +55,7 @@ class Run:
 @contextmanager
 def machines(directory: Path, run: Run) -> Iterator[tuple[Server, Workers]]:
     """Run a server and workers; nothing of them is left afterwards."""
-    with machine.server(directory) as server:
+    with Server(directory, fsync="always") as server:
         workers = Workers(server.url, directory, run.seed, run.tally, run.newer_share)
         try:
             yield server, workers

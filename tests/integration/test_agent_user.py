@@ -17,7 +17,7 @@ from redis import Redis
 from tasks.rules.strategy import Consult
 from tests.support import no_landlock, ordinary
 from tests.support.controlling import AGENT, FIX, PYTEST, Planner, Repo
-from tests.support.programs import Running, running
+from tests.support.programs import Running, needs, running
 from worker.controller import snapshot
 from worker.controller.repository import Repository
 from worker.controller.worktree import Worktree, worktree
@@ -215,6 +215,7 @@ def test_a_user_who_cannot_enter_the_temporary_folder_is_refused(folder: Path, m
         User.find("1000")
 
 
+@needs("setsid")
 def test_a_run_that_is_stopped_ends_the_daemons_of_the_other_user(folder: Path) -> None:
     place = folder / "tree"
     place.mkdir()
@@ -261,7 +262,7 @@ def _marks(tree: Worktree) -> dict[str, tuple[int, int]]:
 
 
 def test_the_drafters_command_runs_as_that_user_too() -> None:
-    look = """grep -q object "$0" && id -u > id && printf '{"uid": %s, "groups": "%s"}' "$(cat id)" "$(id -G)" """
+    look = """case $(cat "$0") in *object*) printf '{"uid": %s, "groups": "%s"}' "$(id -u)" "$(id -G)" ;; esac"""
     settings = Settings(cli_command=("/bin/sh", "-c", look, "{schema_file}"), agent_user="1000")
 
     answer = CliDrafter(settings).ask(Consult("who?", {"type": "object"}), lambda: False)

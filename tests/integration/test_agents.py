@@ -17,16 +17,16 @@ import pytest
 from redis import Redis
 
 from tests.conftest import running_worker, wait_until
-from tests.support.agent_programs import CLAUDE, CLIS, CODEX, KEY, MODULES, Cli
+from tests.support.agent_programs import CLAUDE, CLIS, CODEX, KEY, Cli, needs_both
 from tests.support.controlling import PYTEST, Planner, Repo, evidence
 from tests.support.model_server import CACHED, FRESH, PRINTED, WRITTEN, Asked, Model, Says, model_server
-from tests.support.programs import running
+from tests.support.programs import NODE_MODULES, running
 from tests.support.scripted import ENDED, Fleet
 from worker.demo import repository
 from worker.demo.stories.task import STORY
 from worker.demo.story import Commit
 
-pytestmark = [pytest.mark.outages, pytest.mark.long]  # programs of 200 MB, which begin slowly
+pytestmark = [pytest.mark.outages, pytest.mark.long, needs_both]  # programs of 200 MB, which begin slowly
 BIN = Path(sys.executable).parent
 ORDERS = "Always answer with the word mango."  # of the repository's own file of instructions
 # A source of the repository's that every test imports: whether the environment of those who run it has the key.
@@ -38,12 +38,10 @@ ONE = FRESH + WRITTEN + PRINTED  # tokens of one answer, as budgets count them
 @contextmanager
 def controller(cli: Cli, url: str, models: str, workdir: Path, home: Path) -> Iterator[Path]:
     """Run `planner controller` with this agent; yields its log."""
-    if not (MODULES / cli.package).is_dir():
-        pytest.skip(f"no {cli.package} in PLANNER_TEST_NODE_MODULES")
     home.mkdir()
     own = home / f"{cli.name}-here.toml"
     own.write_text(f"extends = '{cli.name}'\n[options]\nmore = {json.dumps(cli.more(models))}\n")
-    env = {"PATH": f"{BIN}:{MODULES / '.bin'}:{os.environ['PATH']}", "HOME": str(home), "PLANNER_REDIS_URL": url}
+    env = {"PATH": f"{BIN}:{NODE_MODULES / '.bin'}:{os.environ['PATH']}", "HOME": str(home), "PLANNER_REDIS_URL": url}
     env |= {"PLANNER_STATE_DIR": str(home / "state"), **cli.variables(models)}
     env |= {name: value for name, value in os.environ.items() if name == "PYTHONPATH"}
     argv = [str(BIN / "planner"), "controller", "--workdir", str(workdir)]

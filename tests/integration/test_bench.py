@@ -18,6 +18,7 @@ from tests.bench.fleet import Fleet
 from tests.bench.site import Site, Sizes
 from tests.conftest import connect, running_worker
 from tests.support.engine import container, plan
+from tests.support.programs import needs
 from tests.support.stored import P0, plans, state
 
 SMALL = Sizes(
@@ -33,7 +34,6 @@ SMALL = Sizes(
     heartbeats=200,
     flood=10_000,
 )
-REDIS_SERVER = Path("/usr/bin/redis-server")
 
 
 def test_the_fleets_outcome_is_byte_for_byte_that_of_the_whole_spec(redis_url: str) -> None:
@@ -106,11 +106,11 @@ def test_a_copied_plan_is_stored_as_its_model_is(redis_url: str) -> None:
 
 
 @pytest.mark.outages
-@pytest.mark.skipif(not REDIS_SERVER.exists(), reason="Debian's redis-server is not installed")
+@needs("redis-server")
 def test_a_brief_run_on_an_installed_server_has_every_figure_with_its_spread(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    options = ["--brief", "--runs", "2", "--plans", "10", "--steps", "2", "--server", str(REDIS_SERVER), "--json"]
+    options = ["--brief", "--runs", "2", "--plans", "10", "--steps", "2", "--server", "redis-server", "--json"]
 
     code = main([*options, "--appendfsync", "always"])
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,12 +19,12 @@ from tests.support.documented import DOCS
 from tests.support.gateway import running_gateway
 from tests.support.github import Runner
 from tests.support.issuer import AUDIENCE, running_issuer
+from tests.support.programs import needs
 from tests.support.roles import COMPOSE, user
 from tests.support.servers import Fleet
 from tests.support.stored import P0
 
-pytestmark = pytest.mark.outages  # a run takes seconds
-needs_jq = pytest.mark.skipif(not shutil.which("jq"), reason="jq is not installed")
+pytestmark = [pytest.mark.outages, needs("bash")]  # a run takes seconds
 
 PAGE = DOCS / "ci.md"
 WORKFLOW: dict[str, Any] = yaml.safe_load(re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)[0])
@@ -119,7 +118,7 @@ def test_the_workflow_hands_its_report_over_and_learns_the_end(
         assert "step.done" in log
 
 
-@needs_jq
+@needs("jq")
 def test_the_action_gives_the_end_as_outputs(planner_worker: RunningWorker, checkout: Path) -> None:
     given = {name: each.get("default", "") for name, each in ACTION["inputs"].items()}
     with user(planner_worker.redis, "producer", planner_worker.url) as url, Fleet(planner_worker.url):
@@ -135,7 +134,7 @@ def test_the_action_gives_the_end_as_outputs(planner_worker: RunningWorker, chec
     assert named == machine.outputs.keys()
 
 
-@needs_jq
+@needs("jq")
 def test_a_goal_that_is_refused_is_red(planner_worker: RunningWorker, checkout: Path) -> None:
     given = {name: each.get("default", "") for name, each in ACTION["inputs"].items()}
     given |= {"redis-url": planner_worker.url, "files": "../etc/**\n", "deliver": "push"}
@@ -147,7 +146,7 @@ def test_a_goal_that_is_refused_is_red(planner_worker: RunningWorker, checkout: 
     assert len(machine.outputs) == len(ACTION["outputs"])
 
 
-@needs_jq
+@needs("jq")
 def test_what_comes_from_outside_begins_no_output(tmp_path: Path) -> None:
     (script,) = re.findall(r"jq -r '(.*?)'", ACTION["runs"]["steps"][-1]["run"], re.DOTALL)
     said = {"state": "COMPLETED", "pull_request": "https://forge.example\nstate=HALTED\r\nplan_id=x", "goal_id": None}

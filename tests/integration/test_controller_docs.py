@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,13 +16,13 @@ from redis import Redis
 from schemas import codec
 from schemas.outcome import Outcome
 from tests.conftest import wait_until
+from tests.support.programs import NODE_MODULES, needs
 from worker.store import functions
 
 ROOT = Path(__file__).parents[2]
 PLAN = "plan_3c-0199aaaabbbbccccddddeeeeffff0000"
 STREAM = "planner:{0}:steps:default"
 OUTCOMES = "planner:{0}:outcomes"
-NODE_MODULES = os.environ.get("PLANNER_TEST_NODE_MODULES", "")
 
 # Fails where the intent says so; otherwise tells of the file that it was allowed to touch.
 AGENT = """
@@ -34,7 +33,11 @@ if spec["intent"] == "wait": pathlib.Path("pid").write_text(str(os.getpid())); t
 print(json.dumps({"success": True, "touched_files": spec["allowed_files"], "metrics": {"tokens_used": 7}}))
 """
 
-LANGUAGES = {"python": [sys.executable], "js": ["node"], "sh": ["sh"]}
+LANGUAGES = [
+    pytest.param(("python", sys.executable), id="python"),
+    pytest.param(("js", "node"), id="js", marks=needs("node", "npm:ioredis")),
+    pytest.param(("sh", "sh"), id="sh", marks=needs("redis-cli")),
+]
 
 
 def printed(language: str) -> str:
@@ -48,30 +51,18 @@ def hasty(loop: str) -> str:
     return loop.replace("20000", "100").replace("timeout=20", "timeout=0.1").replace("sleep 20", "sleep 0.1")
 
 
-def missing(language: str) -> str | None:
-    """Say what this machine lacks for running the loop."""
-    if language == "js" and not shutil.which("node"):
-        return "node is not installed"
-    if language == "js" and not (Path(NODE_MODULES) / "ioredis").is_dir():
-        return "no ioredis in PLANNER_TEST_NODE_MODULES"
-    if language == "sh" and not shutil.which("redis-cli"):
-        return "redis-cli is not installed"
-    return None
-
-
 @pytest.fixture(params=LANGUAGES)
 def start(request: pytest.FixtureRequest, redis_url: str, tmp_path: Path) -> Iterator[Callable[[], None]]:
     """Start the loop of one language as a process; it is ended after the test, with its children."""
-    if reason := missing(request.param):
-        pytest.skip(reason)
-    (tmp_path / "loop").write_text(hasty(printed(request.param)))
+    language, program = request.param
+    (tmp_path / "loop").write_text(hasty(printed(language)))
     (tmp_path / "agent.py").write_text(AGENT)
     agent = f"{sys.executable} -IS {tmp_path / 'agent.py'}"
-    environment = os.environ | {"PLANNER_REDIS_URL": redis_url, "AGENT": agent, "NODE_PATH": NODE_MODULES}
+    environment = os.environ | {"PLANNER_REDIS_URL": redis_url, "AGENT": agent, "NODE_PATH": str(NODE_MODULES)}
     processes = []
 
     def begin() -> None:
-        argv = [*LANGUAGES[request.param], str(tmp_path / "loop")]
+        argv = [program, str(tmp_path / "loop")]
         processes.append(subprocess.Popen(argv, cwd=tmp_path, env=environment, start_new_session=True))
 
     yield begin

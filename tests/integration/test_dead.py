@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import shlex
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -310,12 +312,19 @@ def editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *lines: str) -> None
     monkeypatch.setenv("VISUAL", f"'{script}'")
 
 
+def replacing(old: str, new: str) -> str:
+    """Make a line of an editor that puts `new` in the place of `old`."""
+    code = "import pathlib, sys; *words, name = sys.argv[1:]; file = pathlib.Path(name); "
+    code += "file.write_text(file.read_text().replace(*words))"
+    return shlex.join([sys.executable, "-c", code, old, new]) + ' "$1"'
+
+
 def test_an_entry_is_edited_checked_and_sent(
     run: Callable[..., Result], planner: Planner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     send(planner, keys.GOALS, b'{"goal": 7, "goal_id": "ci-3", "allowed_files": ["b.py"]}')
     (name,) = names(planner)
-    editor(tmp_path, monkeypatch, f"cp \"$1\" '{tmp_path}/seen'", 'sed -i \'s/7/"Fix b"/\' "$1"')
+    editor(tmp_path, monkeypatch, f"cp \"$1\" '{tmp_path}/seen'", replacing("7", '"Fix b"'))
 
     result = run("replay", name, "--edit", "--json")
     take(planner)
@@ -332,7 +341,7 @@ def test_what_is_still_wrong_after_editing_is_not_sent(
 ) -> None:
     send(planner, keys.GOALS, b'{"goal": 7}')
     (name,) = names(planner)
-    editor(tmp_path, monkeypatch, "sed -i 's/7/8/' \"$1\"")
+    editor(tmp_path, monkeypatch, replacing("7", "8"))
 
     scripted, asked = run("replay", name, "--edit", "--json"), run("replay", name, "--edit", stdin="n\n")
 
@@ -349,7 +358,7 @@ def test_an_edited_goal_whose_id_stands_for_another_body_is_told_so(
     planner.submit(goal_id="ci-5")
     send(planner, keys.GOALS, b'{"goal": "Another", "goal_id": "ci-5"}')
     (name,) = names(planner)
-    editor(tmp_path, monkeypatch, "sed -i 's/Another/One more/' \"$1\"")
+    editor(tmp_path, monkeypatch, replacing("Another", "One more"))
 
     result = run("replay", name, "--edit", "--json")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,10 +16,10 @@ from schemas import codec
 from tests.conftest import wait_until
 from tests.support.planner import SHAPES, Planner, asking, completed, executing, halted, large, retried
 from tests.support.roles import user
+from tests.support.servers import Server
 from worker.cli.commands.app import app
 from worker.doctor.finding import Finding, Repair, Site, mend
 from worker.doctor.rounds import Rounds
-from worker.host.embedded_server import free_port
 from worker.store import keys, queries
 from worker.store.clients import connect
 from worker.store.keys import COMMANDS, CONTROLLERS, GROUP, Partition
@@ -463,18 +462,13 @@ def test_functions_of_another_version_are_told_and_left(planner: Planner, doctor
 def test_an_unsafe_server_is_told(
     doctor: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    port = free_port()
-    words = ["redis-server", "--port", str(port), "--dir", str(tmp_path), "--maxmemory-policy", "allkeys-lru"]
-    process = subprocess.Popen([*words, "--save", "", "--logfile", str(tmp_path / "log")])
-    try:
-        monkeypatch.setenv("PLANNER_REDIS_URL", f"redis://127.0.0.1:{port}/0")
-        wait_until(lambda: doctor("--json").output.count("server.") >= 2, what="server answers")
+    with Server(tmp_path, "--maxmemory-policy", "allkeys-lru", "--appendonly", "no") as unsafe:
+        monkeypatch.setenv("PLANNER_REDIS_URL", unsafe.url)
 
-        assert {"server.eviction", "server.aof"} <= set(checks(doctor("--json")))
-        assert "server.version" not in checks(doctor("--json"))
-    finally:
-        process.terminate()
-        process.wait(60)
+        found = checks(doctor("--json"))
+
+    assert {"server.eviction", "server.aof"} <= set(found)
+    assert "server.version" not in found
 
 
 @pytest.mark.parametrize(

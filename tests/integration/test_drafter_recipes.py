@@ -17,15 +17,16 @@ from schemas import codec
 from schemas.contract.messages import ANSWERS
 from schemas.contract.strict import strict_form
 from tests.conftest import connect
-from tests.support.agent_programs import CLAUDE, CLIS, CODEX, KEY, MODULES, Cli
+from tests.support.agent_programs import CLAUDE, CLIS, CODEX, KEY, Cli, needs_both
 from tests.support.controlling import Repo
 from tests.support.drafting import a_goal, drafting, passing, phases
 from tests.support.kinds import evolution
 from tests.support.model_server import FRESH, PRINTED, WRITTEN, Asked, Model, Says, model_server
+from tests.support.programs import NODE_MODULES
 from tests.support.scripted import Fleet
 
 ROOT = Path(__file__).parents[2]
-pytestmark = [pytest.mark.outages, pytest.mark.long]
+pytestmark = [pytest.mark.outages, pytest.mark.long, needs_both]
 TITLES = {CLAUDE.name: "Claude Code", CODEX.name: "Codex"}
 STEP = {
     "id": "round", "title": "Round once", "intent": "Round the sum", "actions": ["round at the end"],
@@ -84,13 +85,11 @@ def answering(cli: Cli, output: dict[str, Any]) -> Model:
 def test_the_recipe_drafts_a_plan_by_the_schema_of_its_kind(
     cli: Cli, kind: str, redis_url: str, tmp_path: Path
 ) -> None:
-    if not (MODULES / cli.package).is_dir():
-        pytest.skip(f"no {cli.package} in PLANNER_TEST_NODE_MODULES")
     goal, output = KINDS[kind]
     given = recipe(cli)
     with model_server(answering(cli, output)) as models, connect(redis_url) as client:
         given |= beside(cli, models.url, given)
-        given |= {"PATH": f"{MODULES / '.bin'}:{os.environ['PATH']}", "PLANNER_DRAFTERS": "cli"}
+        given |= {"PATH": f"{NODE_MODULES / '.bin'}:{os.environ['PATH']}", "PLANNER_DRAFTERS": "cli"}
         given |= {"PLANNER_CLI_WORKING_DIR": str(Repo(tmp_path / "shop").path)}
         fleet = Fleet(client)
         with drafting(redis_url, tmp_path, None, **given):

@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pydantic_ai", reason="the extra `llm` is not installed")
-
 from schemas import codec
 from tests.conftest import connect, wait_until
 from tests.support.drafting import PLAN, a_goal, drafting, environment, passing, phases

@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pydantic_ai", reason="the extra `llm` is not installed")
-
 from schemas import codec
 from schemas.contract.strict import strict_form
 from schemas.kinds.evolution import PLANNING_OUTPUT_SCHEMA

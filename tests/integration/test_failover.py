@@ -15,7 +15,7 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from tests.conftest import running_worker, wait_until
-from tests.support.servers import DEBIAN, Fleet, Server, all_done, ended, planned, publish
+from tests.support.servers import BINARY, Fleet, Server, all_done, ended, planned, publish
 from worker.host.embedded_server import free_port
 from worker.store import clients
 
@@ -28,10 +28,8 @@ DOWN_AFTER_MS = 4000  # a machine that stands still for less fails nothing over
 @pytest.fixture
 def servers(tmp_path: Path) -> Iterator[tuple[Server, Server]]:
     """A master and its replica."""
-    if not DEBIAN.exists():
-        pytest.skip(f"{DEBIAN} is not installed")
-    first = Server(tmp_path / "first", binary=DEBIAN)
-    second = Server(tmp_path / "second", "--replicaof", f"127.0.0.1 {first.port}", binary=DEBIAN)
+    first = Server(tmp_path / "first")
+    second = Server(tmp_path / "second", "--replicaof", f"127.0.0.1 {first.port}")
     with first, second:
         with second.client() as client:
             wait_until(lambda: client.info("replication")["master_link_status"] == "up", what="replica in sync")
@@ -58,7 +56,7 @@ def sentinel(port: int, master: int, directory: Path) -> subprocess.Popen[bytes]
         f"sentinel down-after-milliseconds {MASTER} {DOWN_AFTER_MS}\nsentinel failover-timeout {MASTER} 5000\n"
     )
     with (directory / "log").open("wb") as log:
-        return subprocess.Popen([DEBIAN, config, "--sentinel"], stdout=log, stderr=log)
+        return subprocess.Popen([BINARY, config, "--sentinel"], stdout=log, stderr=log)
 
 
 def knows_all(port: int) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -29,6 +28,7 @@ from tests.support.faults import kill, spawn
 from tests.support.gateway import running_gateway
 from tests.support.messages import publish_all
 from tests.support.planner import Planner
+from tests.support.programs import needs
 from worker.engine.plan_creation import source_of
 from worker.process.launch import worker_command
 from worker.store import keys, known_queues
@@ -42,10 +42,7 @@ Told = dict[tuple[str, tuple[str, ...]], float]
 
 
 def read(text: str) -> Told:
-    """What is told, by the name and the labels' values; it has to be what promtool takes, too."""
-    if promtool := shutil.which("promtool"):
-        said = subprocess.run([promtool, "check", "metrics"], input=text, text=True, capture_output=True, check=False)
-        assert not said.returncode, said.stdout + said.stderr
+    """What is told, by the name and the labels' values."""
     samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
     return {(each.name, tuple(each.labels.values())): each.value for each in samples}
 
@@ -67,7 +64,8 @@ def board(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Board:
     return made
 
 
-def test_commits_are_counted_by_what_they_did(redis_url: str, board: Board) -> None:
+def told_of_commits(redis_url: str, board: Board) -> str:
+    """Let two steps end, one of them twice; returns what is told of that."""
     planner = Planner(redis_url)
     steps = [
         {"step_id": f"s-{n}", "title": "t", "intent": "i", "allowed_files": [f"{n}.py"], "verify": "pytest"}
@@ -81,7 +79,11 @@ def test_commits_are_counted_by_what_they_did(redis_url: str, board: Board) -> N
     evidence = {"category": "TEST_REGRESSION", "top_failing_tests": ["tests/test_a.py::test_b"]}
     planner.report("s-1", plan_id, success=False, tests_passed=False, failure_evidence=evidence)
 
-    told = read(exposition(Counts(board).collect).decode())
+    return exposition(Counts(board).collect).decode()
+
+
+def test_commits_are_counted_by_what_they_did(redis_url: str, board: Board) -> None:
+    told = read(told_of_commits(redis_url, board))
 
     def of(name: str, *labels: str) -> float:
         return told.get((f"planner_{name}", labels), 0)
@@ -125,7 +127,8 @@ def test_two_gateways_tell_the_same_of_what_all_share(redis_url: str, redis: Red
         assert told["planner_state_up", ()] == 1
 
 
-def test_names_from_outside_spoil_nothing_and_are_few(redis_url: str, redis: Redis) -> None:
+def told_of_names_from_outside(redis_url: str, redis: Redis) -> str:
+    """Make many queues, and such as look like a metric; returns what is told of them."""
     evil = 'a"b\n# TYPE x counter\nx{y="} 1'
     with container(redis_url) as here:
         plan(here, redis, a_goal(1, tenant=evil.replace("\n", " ")))
@@ -133,12 +136,23 @@ def test_names_from_outside_spoil_nothing_and_are_few(redis_url: str, redis: Red
     redis.xadd(P0.steps(evil), {"data": "{}"})
     redis.hset(P0.stats, f"queue:{evil}", 10**6)
 
-    told = read(exposition(SharedState(redis, 1).collect).decode())
+    return exposition(SharedState(redis, 1).collect).decode()
+
+
+def test_names_from_outside_spoil_nothing_and_are_few(redis_url: str, redis: Redis) -> None:
+    told = read(told_of_names_from_outside(redis_url, redis))
 
     queues = {labels[0] for name, labels in told if name == "planner_queue_length"}
     assert len(queues - {OTHER}) <= MOST_NAMES
     assert all(name == OTHER or name == "default" or name.startswith("q") for name in queues)
     assert sum_of(told, "planner_queue_length") == MOST_NAMES + 10 + 2
+
+
+@needs("promtool")
+def test_promtool_takes_what_is_told(redis_url: str, redis: Redis, board: Board) -> None:
+    for text in (told_of_commits(redis_url, board), told_of_names_from_outside(redis_url, redis)):
+        said = subprocess.run(["promtool", "check", "metrics"], input=text, text=True, capture_output=True, check=False)
+        assert said.returncode == 0, said.stdout + said.stderr
 
 
 def test_queues_of_goals_that_have_no_plan_are_not_noted(redis_url: str, redis: Redis) -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from tests.conftest import wait_until
 from tests.support.observed import FAULTS, observed
-from tests.support.prometheus import SCRAPE_S, Prometheus, Series, alerts, needs_prometheus, queries, scraping
+from tests.support.programs import needs
+from tests.support.prometheus import SCRAPE_S, Prometheus, Series, alerts, queries, scraping
 
 PATIENCE_S = 30.0
 LAG_S = 60.0  # until clocks that nobody looks at are late enough
@@ -32,7 +33,7 @@ def without_answer(prometheus: Prometheus, began: float) -> list[tuple[str, str]
 
 @pytest.mark.long
 @pytest.mark.outages
-@needs_prometheus
+@needs("prometheus")
 def test_every_query_is_answered_and_every_fault_fires_its_alert(tmp_path: Path) -> None:
     began = time.time()
     with observed(tmp_path) as run, scraping(tmp_path / "prometheus", run.targets(), run.key()) as prometheus:

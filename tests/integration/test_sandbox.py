@@ -15,7 +15,8 @@ import pytest
 from schemas import codec
 from tests.conftest import wait_until
 from tests.support import ordinary
-from worker.sandbox import bubblewrap, landlock, paths, process
+from tests.support.programs import needs
+from worker.sandbox import landlock, paths, process
 from worker.sandbox.paths import PathGrant
 from worker.sandbox.process import Abandoned, Job
 from worker.sandbox.sandbox import Sandbox
@@ -154,7 +155,7 @@ def test_a_path_that_cannot_be_granted_is_refused_with_a_sentence(text: str, why
         PathGrant.parse(text)
 
 
-@pytest.mark.skipif(not bubblewrap.find(), reason="no bubblewrap that works here")
+@needs("bwrap")
 def test_in_bubblewrap_there_are_no_processes_and_no_files_of_others(tmp_path: Path) -> None:
     (tmp_path / "tree").mkdir()
     (tmp_path / "secret").write_text("secret")

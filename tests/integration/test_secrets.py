@@ -13,7 +13,7 @@ import pytest
 from schemas import codec
 from tests.conftest import connect, wait_until
 from tests.support import ordinary
-from tests.support.programs import Running, running
+from tests.support.programs import Running, needs, running
 from worker.host.embedded_server import valkey
 from worker.settings import credentials
 from worker.settings.settings import Settings, WrongSettings, load
@@ -212,6 +212,7 @@ os.waitpid(child, 0)
 """
 
 
+@needs("setpriv", "mount")
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root to become another user")
 @pytest.mark.parametrize(("how", "open_to_others"), [("protected", {"cmdline"}), ("bare", {*FACES, "fd"})])
 def test_a_protected_process_and_its_forks_are_closed_to_programs_of_their_user(

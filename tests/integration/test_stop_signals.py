@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -54,7 +55,7 @@ def test_a_command_in_the_background_of_a_script_ignores_ctrl_c_and_ends_at_sigt
     command: str, redis_url: str, tmp_path: Path
 ) -> None:
     port, log = free_port(), tmp_path / "log"
-    words, works = {
+    ways: dict[str, tuple[list[str], Callable[[], bool]]] = {
         "worker": (["--pool", "solo"], lambda: "ingress consumes" in log.read_text()),
         "controller": (
             ["--exec", "true", "--workdir", str(Repo(tmp_path / "repository").path)],
@@ -62,7 +63,8 @@ def test_a_command_in_the_background_of_a_script_ignores_ctrl_c_and_ends_at_sigt
         ),
         "gateway": (["--port", str(port)], lambda: answers(port)),
         "up": (["--port", str(free_port())], lambda: answers(port)),
-    }[command]
+    }
+    words, works = ways[command]
     known = {name: value for name, value in os.environ.items() if not name.startswith("PLANNER_")}
     known |= {"PLANNER_DATA_DIR": str(tmp_path / "data"), "PLANNER_GATEWAY_PORT": str(port)}
     environment = known if command == "up" else known | {"PLANNER_REDIS_URL": redis_url}

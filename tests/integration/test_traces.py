@@ -87,7 +87,6 @@ def plan_of(redis: Redis) -> str:
 def test_a_plan_is_one_trace_and_every_spans_parent_is_known(
     pool: str, redis_url: str, redis: Redis, collector: Collector, repository: Path, tmp_path: Path
 ) -> None:
-    pytest.importorskip("pydantic_ai", reason="the extra `llm` is not installed")
     variables = {"PLANNER_REDIS_URL": redis_url, **collector.environment}
     key = api_keys.add(redis, ApiKey(key_id="traced", rights=(Right.PRODUCER,)))
     with ExitStack() as stack:

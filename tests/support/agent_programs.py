@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
 from tests.support.model_server import Says
+from tests.support.programs import needs
 
-MODULES = Path(os.environ.get("PLANNER_TEST_NODE_MODULES", ""))
 KEY = "a-very-secret-key"
 
 
@@ -56,3 +54,4 @@ CLAUDE = Cli(
 )
 CODEX = Cli("codex", "@openai/codex", lambda _: {"OPENAI_API_KEY": KEY}, _codex_more, _codex_edit, _codex_run)
 CLIS = [pytest.param(cli, id=cli.name) for cli in (CLAUDE, CODEX)]
+needs_both = needs(f"npm:{CLAUDE.package}", f"npm:{CODEX.package}")

@@ -6,15 +6,14 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
-import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, sync_playwright
 
 from tests.support.gateway import Gateway
+from tests.support.programs import NODE_MODULES
 
-AXE = Path(os.environ.get("PLANNER_TEST_NODE_MODULES", "")) / "axe-core" / "axe.min.js"
+AXE = NODE_MODULES / "axe-core" / "axe.min.js"
 PATIENCE_MS = 30_000  # on a machine that runs many tests at once
 MOST_TABS = 150  # to reach anything on a page by the Tab key
 FITS = """document.documentElement.scrollWidth <= innerWidth
@@ -128,12 +127,10 @@ class Hand:
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """Start this machine's Chromium; skips where there is none."""
-    binary = shutil.which("chromium")
-    if binary is None:
-        pytest.skip("no chromium on this machine: apt-get install chromium")
+    """Start this machine's Chromium."""
     with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=binary, args=["--no-sandbox"] if os.getuid() == 0 else [])
+        options = ["--no-sandbox"] if os.getuid() == 0 else []
+        browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=options)
         expect.set_options(timeout=PATIENCE_MS)
         try:
             yield browser

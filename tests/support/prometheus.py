@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 import yaml
 
 from schemas import codec
@@ -21,8 +19,6 @@ FOLDER = Path(__file__).parents[2] / "docs" / "observability"
 DASHBOARD, RULES, CONFIG = FOLDER / "dashboard.json", FOLDER / "alerts.yml", FOLDER / "prometheus.yml"
 SCRAPE_S = 0.5
 RATE_WINDOW = "30s"  # what Grafana would put in the place of $__rate_interval
-needs_promtool = pytest.mark.skipif(not shutil.which("promtool"), reason="promtool is not installed")
-needs_prometheus = pytest.mark.skipif(not shutil.which("prometheus"), reason="prometheus is not installed")
 
 Series = dict[str, Any]
 

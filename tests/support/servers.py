@@ -26,7 +26,7 @@ from worker.host.embedded_server import CONFIG, free_port
 from worker.store import clients, keys
 from worker.store.keys import CONTROLLERS
 
-DEBIAN = Path("/usr/bin/redis-server")
+BINARY = Path(os.environ.get("PLANNER_TEST_REDIS_SERVER") or _binary.get_binary_path())
 RESEND_S = 1.0
 
 
@@ -37,14 +37,13 @@ class Server:
     would be shown by a machine that fails alone, and on a slow disk all commands wait for it.
     """
 
-    def __init__(self, directory: Path, *options: str, binary: Path | None = None, fsync: str = "no") -> None:
+    def __init__(self, directory: Path, *options: str, fsync: str = "no") -> None:
         directory.mkdir(exist_ok=True)
         self.port = free_port()
         self.url = f"redis://127.0.0.1:{self.port}/0"
-        self._binary = binary or Path(os.environ.get("PLANNER_TEST_REDIS_SERVER") or _binary.get_binary_path())
         self._log = directory / "server.log"
         config = {**CONFIG, "appendfsync": fsync, "port": self.port, "bind": "127.0.0.1", "dir": directory}
-        self._command = [str(self._binary), *(w for name, value in config.items() for w in (f"--{name}", str(value)))]
+        self._command = [str(BINARY), *(w for name, value in config.items() for w in (f"--{name}", str(value)))]
         self._command += options
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from tests.support.halts import EVERY_HALT
-from tests.support.prometheus import CONFIG, DASHBOARD, RULES, alerts, needs_promtool, panels, queries
+from tests.support.programs import needs
+from tests.support.prometheus import CONFIG, DASHBOARD, RULES, alerts, panels, queries
 from worker.telemetry.metrics import HALTS, TABLE, Kind
 from worker.telemetry.zeros import zeros
 
@@ -116,7 +117,7 @@ def test_each_alert_is_tested_quiet_and_firing() -> None:
     assert {case["alertname"] for case in cases if not case.get("exp_alerts")} == names_of_alerts
 
 
-@needs_promtool
+@needs("promtool")
 @pytest.mark.parametrize(
     ("words", "file"),
     [("check config --syntax-only", CONFIG), ("check rules", RULES), ("test rules", ALERT_TESTS)],  # the key is no file

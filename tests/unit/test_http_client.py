@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import ssl
-import subprocess
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 from pydantic import SecretStr
 
+from tests.support.certificate import write_certificate
 from worker.client import http_events
 from worker.client.http_link import GatewayLink
 from worker.client.http_planner import HttpPlanner
@@ -169,11 +169,8 @@ def test_what_is_refused_is_a_sentence_without_the_key_and_not_asked_again(
 
 
 def test_a_certificate_that_nobody_trusts_is_refused(tmp_path: Path) -> None:
-    words = "openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1"
-    files = ["-keyout", "key.pem", "-out", "cert.pem"]
-    subprocess.run([*words.split(), *files], cwd=tmp_path, check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
+    context.load_cert_chain(*write_certificate(tmp_path))
     server = HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
     server.socket = context.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.handle_request)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import signal
 import subprocess
 import time
@@ -19,6 +18,7 @@ from tests.integration.callbacks.conftest import ALLOWED, run, told
 from tests.support import faults, launch
 from tests.support.engine import a_goal
 from tests.support.messages import publish, work
+from tests.support.programs import needs
 from tests.support.receiver import Receiver
 from tests.support.servers import Server
 from tests.support.stored import P0
@@ -140,9 +140,8 @@ def test_the_python_of_the_page_knows_a_message_of_ours_and_no_other() -> None:
             names["verify"](*each)
 
 
+@needs("node")
 def test_the_javascript_of_the_page_knows_a_message_of_ours_and_no_other(tmp_path: Path) -> None:
-    if not (node := shutil.which("node")):
-        pytest.skip("node is not installed")
     secret, now = write_secret(b"s" * 32), int(time.time())
     headers = sign((write_secret(b"o" * 32), secret), "msg_1", now, b"{}")
     script = tmp_path / "verify.js"
@@ -150,6 +149,6 @@ def test_the_javascript_of_the_page_knows_a_message_of_ours_and_no_other(tmp_pat
     script.write_text(asked)
 
     def verified(body: str) -> int:
-        return subprocess.run([node, script, body], capture_output=True).returncode
+        return subprocess.run(["node", script, body], capture_output=True).returncode
 
     assert (verified("{}"), verified("{ }")) == (0, 1)

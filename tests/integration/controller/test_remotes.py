@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.certificate import write_certificate
 from tests.support.controlling import FIX, PLAN, PYTEST, Planner, Repo, bare
 from worker.controller.repositories_file import RepositoriesFile
 
@@ -79,10 +80,7 @@ def remote(repo: Repo) -> Repo:
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> Path:
-    words = "openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1"
-    place = tmp_path / "certificate"
-    subprocess.run([*words.split(), "-keyout", f"{place}.key", "-out", f"{place}.pem"], check=True, capture_output=True)
-    return Path(f"{place}.pem")
+    return write_certificate(tmp_path)[0]
 
 
 @pytest.fixture

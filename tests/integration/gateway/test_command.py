@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import ssl
 import subprocess
@@ -22,12 +21,13 @@ from redis import Redis
 
 from schemas.api_key import ApiKey, Right
 from tests.conftest import wait_until
+from tests.support.certificate import write_certificate
+from tests.support.programs import needs
 from worker.host.embedded_server import free_port
 from worker.store import api_keys, clients
 from worker.store.keys import GOALS
 
 COMMAND = [sys.executable, "-c", "from worker.start import planner; planner()", "gateway"]
-HAPROXY = shutil.which("haproxy") or "/usr/sbin/haproxy"
 SECRET = "hunter2"
 
 
@@ -82,20 +82,9 @@ def test_what_cannot_work_is_refused_at_the_start_with_a_sentence(redis_url: str
     assert refused(wrong, "--port", "0")[0] == 1
 
 
-def certificate(tmp_path: Path) -> tuple[Path, Path]:
-    """Make a certificate for localhost that is its own authority."""
-    made = tmp_path / "cert.pem", tmp_path / "key.pem"
-    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
-    words += ["-addext", "subjectAltName=DNS:localhost", "-out", str(made[0]), "-keyout", str(made[1])]
-    subprocess.run(words, check=True, capture_output=True, timeout=60)
-    return made
-
-
 @pytest.mark.outages
 def test_with_a_certificate_it_speaks_https_and_a_large_refusal_is_read(redis_url: str, tmp_path: Path) -> None:
-    if not shutil.which("openssl"):
-        pytest.skip("no openssl to make a certificate with")
-    cert, key = certificate(tmp_path)
+    cert, key = write_certificate(tmp_path)
     with serving(redis_url, "--certfile", str(cert), "--keyfile", str(key)) as (_, address):
         port = address.rpartition(":")[2]
         with httpx.Client(verify=ssl.create_default_context(cafile=str(cert)), timeout=30) as client:
@@ -110,8 +99,6 @@ def test_with_a_certificate_it_speaks_https_and_a_large_refusal_is_read(redis_ur
 @contextmanager
 def haproxy(directory: Path, *gateways: str) -> Iterator[str]:
     """Run Debian's haproxy before gateways; yields its URL."""
-    if not Path(HAPROXY).exists():
-        pytest.skip("no haproxy on this machine: apt-get install haproxy")
     port = free_port()
     servers = "\n".join(f"  server g{number} {each} check inter 200ms" for number, each in enumerate(gateways))
     (directory / "haproxy.cfg").write_text(f"""
@@ -131,7 +118,7 @@ backend gateways
   option httpchk GET /readyz
 {servers}
 """)
-    process = subprocess.Popen([HAPROXY, "-db", "-f", str(directory / "haproxy.cfg")], stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(["haproxy", "-db", "-f", str(directory / "haproxy.cfg")], stderr=subprocess.DEVNULL)
     try:
         url = f"http://127.0.0.1:{port}"
         wait_until(lambda: answers(url), what="the proxy answers")
@@ -147,6 +134,7 @@ def answers(url: str) -> bool:
     return False
 
 
+@needs("haproxy")
 @pytest.mark.outages
 def test_two_gateways_behind_haproxy_are_one_though_one_is_killed_and_one_is_restarted(
     redis: Redis, redis_url: str, tmp_path: Path

@@ -17,6 +17,7 @@ from tests.conftest import wait_until
 from tests.support.documented import DOCS
 from tests.support.engine import a_goal, at_work, plan
 from tests.support.gateway import running_gateway
+from tests.support.programs import needs
 from tests.support.stored import state
 from worker.process.container import Container
 
@@ -26,7 +27,10 @@ print(json.dumps({"success": True, "touched_files": json.load(sys.stdin)["allowe
 """
 
 
-@pytest.mark.parametrize(("language", "program"), [("python", sys.executable), ("bash", "bash")])
+@pytest.mark.parametrize(
+    ("language", "program"),
+    [("python", sys.executable), pytest.param("bash", "bash", marks=needs("bash", "curl", "jq"))],
+)
 def test_a_controller_by_hand_does_a_plan(
     language: str, program: str, here: Container, redis: Redis, redis_url: str, tmp_path: Path
 ) -> None:

@@ -11,12 +11,14 @@ from schemas.api_key import Right
 from tests.conftest import RunningWorker
 from tests.support.documented import DOCS
 from tests.support.gateway import running_gateway
+from tests.support.programs import needs
 
 # 28: the time that a command gives itself by --max-time is over, since what it reads has no end
 STRICT = 'set -euo pipefail\ncurl() { command curl --fail-with-body "$@" || [ $? = 28 ]; echo; }\n'
 BY_HAND = ("planner up", "export PLANNER_URL")  # how a reader comes to a gateway and a key
 
 
+@needs("bash", "curl", "jq")
 def test_every_curl_of_the_page_is_answered(planner_worker: RunningWorker, tmp_path: Path) -> None:
     blocks = re.findall(r"```sh\n(.*?)```", (DOCS / "http.md").read_text(), re.DOTALL)
     script = STRICT + "\n".join(block for block in blocks if not block.startswith(BY_HAND))

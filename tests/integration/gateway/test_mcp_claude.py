@@ -18,10 +18,10 @@ from redis import Redis
 from schemas.api_key import Right
 from tests.support.gateway import Gateway
 from tests.support.model_server import Asked, Says, model_server
+from tests.support.programs import NODE_MODULES, needs
 from worker.store.keys import GOALS
 
-pytestmark = [pytest.mark.outages, pytest.mark.long]
-MODULES = Path(os.environ.get("PLANNER_TEST_NODE_MODULES", ""))
+pytestmark = [pytest.mark.outages, pytest.mark.long, needs("npm:@anthropic-ai/claude-code")]
 TOOL = "mcp__planner__submit_goal"
 GOAL = {"goal": "Fix b", "allowed_files": ["b.py"], "goal_id": "from-claude", "wait_s": 0}
 
@@ -38,8 +38,6 @@ def configured(way: str, gateway: Gateway, key: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("way", ["http", "stdio"])
 def test_claude_code_hands_in_a_goal(way: str, gateway: Gateway, redis: Redis, tmp_path: Path) -> None:
-    if not (MODULES / "@anthropic-ai/claude-code").is_dir():
-        pytest.skip("no @anthropic-ai/claude-code in PLANNER_TEST_NODE_MODULES")
     key = gateway.key(Right.PRODUCER, Right.VIEWER)
     servers = {"planner": configured(way, gateway, key)}
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
@@ -52,7 +50,7 @@ def test_claude_code_hands_in_a_goal(way: str, gateway: Gateway, redis: Redis, t
 
     with model_server(model) as models:
         environment = {
-            "PATH": f"{MODULES / '.bin'}:{os.environ['PATH']}",
+            "PATH": f"{NODE_MODULES / '.bin'}:{os.environ['PATH']}",
             "HOME": str(tmp_path),
             "ANTHROPIC_BASE_URL": models.url,
             "ANTHROPIC_API_KEY": "a-key",

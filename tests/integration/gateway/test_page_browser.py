@@ -10,16 +10,17 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from schemas.api_key import Right
-from tests.support.browser import AXE, HOSTILE, NARROW, WIDE, Tab, tab
+from tests.support.browser import HOSTILE, NARROW, WIDE, Tab, tab
 from tests.support.gateway import Gateway, running_gateway
 from tests.support.page_views import views
 from tests.support.planner import Planner, asking, executing, halted, hostile, obeying
+from tests.support.programs import needs
 from worker.gateway.broadcast import MOST_OF_A_KEY
 from worker.gateway.page import fleet_view
 from worker.gateway.routes import events
 from worker.store.keys import Partition
 
-pytestmark = pytest.mark.outages
+pytestmark = [pytest.mark.outages, needs("chromium")]
 
 HIDE = """() => {
   Object.defineProperty(document, "hidden", {value: true, configurable: true});
@@ -27,6 +28,7 @@ HIDE = """() => {
 }"""
 
 
+@needs("npm:axe-core")
 @pytest.mark.parametrize(
     ("theme", "size"),
     [
@@ -39,8 +41,6 @@ HIDE = """() => {
 def test_nothing_keeps_anybody_from_reading_a_page_or_acting_on_it(
     browser: Browser, gateway: Gateway, planner: Planner, theme: str, size: dict[str, int]
 ) -> None:
-    if not AXE.is_file():
-        pytest.skip("no axe-core in PLANNER_TEST_NODE_MODULES")
     with tab(browser, gateway, color_scheme=theme, viewport=size) as opened:
         found = {}
 

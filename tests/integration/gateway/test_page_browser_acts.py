@@ -24,12 +24,13 @@ from tests.support.browser import HOSTILE, Hand, Tab, tab
 from tests.support.faults import kill, spawn
 from tests.support.gateway import Gateway, listen
 from tests.support.planner import Planner, asking, deciding, executing, halted, hostile, lost, paused, questioned
+from tests.support.programs import needs
 from tests.support.servers import publish
 from worker.process.launch import gateway_command, worker_command
 from worker.store import dead, keys
 from worker.store.dead_entry import Filter
 
-pytestmark = pytest.mark.outages
+pytestmark = [pytest.mark.outages, needs("chromium")]
 
 ROUNDS, PLANS, STEPS = 5, 10, 20
 WATCH_LIST = """() => {

@@ -17,8 +17,9 @@ from tests.support.browser import MOST_TABS, NARROW, WIDE, Tab, tab
 from tests.support.gateway import Gateway
 from tests.support.page_views import plan_views, views
 from tests.support.planner import RISKY, STEPS, Planner, asking, deciding, executing, lost
+from tests.support.programs import needs
 
-pytestmark = pytest.mark.outages
+pytestmark = [pytest.mark.outages, needs("chromium")]
 
 LARGE = {"width": 3840, "height": 2160}
 LONGEST = 75  # times its size, that a line of text may be; about 140 letters

@@ -15,8 +15,9 @@ from tests.support.browser import HOSTILE, NARROW, Tab, tab
 from tests.support.gateway import Gateway
 from tests.support.page_views import DOCUMENTS, plan_views, said_everywhere, with_document
 from tests.support.planner import Planner, executing, hostile, obeying, questioned, retried
+from tests.support.programs import needs
 
-pytestmark = pytest.mark.outages
+pytestmark = [pytest.mark.outages, needs("chromium")]
 
 SLOW_READS = """() => {
   const ask = window.fetch;

@@ -1,14 +1,11 @@
 """Every payload of `@octokit/webhooks-examples`, signed, through a gateway: each is answered, and none is our error.
 
-It is looked for in PLANNER_TEST_NODE_MODULES, else npm installs it into a temporary folder.
+It is looked for in PLANNER_TEST_NODE_MODULES.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -20,26 +17,19 @@ from schemas import codec
 from schemas.goal import Goal
 from tests.support import webhooks
 from tests.support.gateway import running_gateway
+from tests.support.programs import NODE_MODULES, needs
 from tests.support.webhooks import by_github, source
 from worker.store import keys
 
-pytestmark = pytest.mark.outages  # npm is asked
 PACKAGE = "@octokit/webhooks-examples"
+pytestmark = [pytest.mark.outages, needs(f"npm:{PACKAGE}")]
 COMMIT = "workflow_run.head_sha || check_run.head_sha || check_suite.head_sha || after || pull_request.head.sha"
 
 
 @pytest.fixture(scope="module")
-def examples(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, dict[str, Any]]]:
+def examples() -> list[tuple[str, dict[str, Any]]]:
     """The payloads with their events, of github.com and of its servers that companies run themselves."""
-    modules = Path(os.environ.get("PLANNER_TEST_NODE_MODULES", ""))
-    if not (modules / PACKAGE).is_dir():
-        if not shutil.which("npm"):
-            pytest.skip("npm is not installed")
-        folder = tmp_path_factory.mktemp("npm")
-        install = ["npm", "install", "--silent", "--no-fund", "--no-audit", "--prefix", str(folder), f"{PACKAGE}@7"]
-        subprocess.run(install, check=True, timeout=300, cwd=folder)
-        modules = folder / "node_modules"
-    files = sorted((modules / PACKAGE).glob("*/index.json"))
+    files = sorted((NODE_MODULES / PACKAGE).glob("*/index.json"))
     found = [event for file in files for event in json.loads(file.read_text())]
     return [(event["name"], payload) for event in found for payload in event["examples"]]
 
