@@ -33,11 +33,8 @@ if spec["intent"] == "wait": pathlib.Path("pid").write_text(str(os.getpid())); t
 print(json.dumps({"success": True, "touched_files": spec["allowed_files"], "metrics": {"tokens_used": 7}}))
 """
 
-LANGUAGES = [
-    pytest.param(("python", sys.executable), id="python"),
-    pytest.param(("js", "node"), id="js", marks=needs("node", "npm:ioredis")),
-    pytest.param(("sh", "sh"), id="sh", marks=needs("redis-cli")),
-]
+LANGUAGES = {"python": sys.executable, "js": "node", "sh": "sh"}
+NEEDS = {"js": needs("node", "npm:ioredis"), "sh": needs("redis-cli")}
 
 
 def printed(language: str) -> str:
@@ -51,18 +48,17 @@ def hasty(loop: str) -> str:
     return loop.replace("20000", "100").replace("timeout=20", "timeout=0.1").replace("sleep 20", "sleep 0.1")
 
 
-@pytest.fixture(params=LANGUAGES)
+@pytest.fixture(params=[pytest.param(each, marks=NEEDS.get(each, ())) for each in LANGUAGES])
 def start(request: pytest.FixtureRequest, redis_url: str, tmp_path: Path) -> Iterator[Callable[[], None]]:
     """Start the loop of one language as a process; it is ended after the test, with its children."""
-    language, program = request.param
-    (tmp_path / "loop").write_text(hasty(printed(language)))
+    (tmp_path / "loop").write_text(hasty(printed(request.param)))
     (tmp_path / "agent.py").write_text(AGENT)
     agent = f"{sys.executable} -IS {tmp_path / 'agent.py'}"
     environment = os.environ | {"PLANNER_REDIS_URL": redis_url, "AGENT": agent, "NODE_PATH": str(NODE_MODULES)}
     processes = []
 
     def begin() -> None:
-        argv = [program, str(tmp_path / "loop")]
+        argv = [LANGUAGES[request.param], str(tmp_path / "loop")]
         processes.append(subprocess.Popen(argv, cwd=tmp_path, env=environment, start_new_session=True))
 
     yield begin
@@ -102,7 +98,7 @@ def pending(redis: Redis) -> int:
 
 
 def test_the_printed_loop_claims_works_publishes_and_acknowledges(redis: Redis, start: Callable[[], None]) -> None:
-    redis.function_load(functions.source("planner_heartbeat"))
+    redis.function_load(functions.source("planner_leases"))
     redis.xgroup_create(STREAM, "controllers", "0", mkstream=True)
     start()
     lease_key = send(redis, "good")
@@ -141,7 +137,7 @@ def test_the_printed_loop_waits_for_its_stream_and_works_without_heartbeats(
 def test_the_printed_loop_gives_up_an_attempt_that_is_taken_back(
     redis: Redis, start: Callable[[], None], tmp_path: Path
 ) -> None:
-    redis.function_load(functions.source("planner_heartbeat"))
+    redis.function_load(functions.source("planner_leases"))
     redis.xgroup_create(STREAM, "controllers", "0", mkstream=True)
     start()
     lease_key = send(redis, "wait", intent="wait")

@@ -60,7 +60,7 @@ class Planner:
     @classmethod
     def ready(cls, redis: Redis) -> Planner:
         """Make one that hears heartbeats, and has controllers wait for its specs."""
-        redis.function_load(functions.source("planner_heartbeat"))
+        redis.function_load(functions.source("planner_leases"))
         planner = cls(redis)
         planner.listen()
         return planner
