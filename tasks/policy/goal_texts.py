@@ -45,8 +45,12 @@ def assign(steps: Iterable[PlannedStep], *, available: bool) -> tuple[PlannedSte
 
 
 def keep(unit: UnitOfWork, goal: Goal, steps: Sequence[PlannedStep], *, expands: bool) -> None:
-    """Keep the texts of `goal`, if one of its steps is given them or steps may come that are."""
-    if (expands or any(step.goal_texts for step in steps)) and (texts := texts_of(goal)):
+    """Keep the texts of `goal`, if one of its steps is given them or steps may come that are.
+
+    What a step is given is kept even if nothing is left of it, such as of a log that is invisible.
+    """
+    is_given = any(step.goal_texts for step in steps)
+    if (expands or is_given) and ((texts := texts_of(goal)) or is_given):
         unit.keep_note(NOTE, texts)
 
 

@@ -100,11 +100,11 @@ class Catalogue:
 
     def recipe(self, name: str, files: Sequence[str] = ()) -> tuple[VerifyTool, ...]:
         """List the verifications of a recipe, aimed at `files` where its parts take files."""
-        return self.run_parts(self.recipes[name], files)
+        return tuple(tool for part in self.recipes[name] for tool in self.run_part(part, files))
 
-    def run_parts(self, parts: Iterable[Part], files: Sequence[str] = ()) -> tuple[VerifyTool, ...]:
-        """List the verifications of `parts`; one that takes files, of which there are none, is left out."""
-        return tuple(tool for part in parts for tool in self._tools(part, files))
+    def run_part(self, part: Part, files: Sequence[str] = ()) -> tuple[VerifyTool, ...]:
+        """List the verifications of one command; empty where it takes files, and none of `files` is for it."""
+        return tuple(self._tools(part, files))
 
     def aimed(self, name: str, files: Sequence[str]) -> tuple[VerifyTool, ...]:
         """List the verifications of a recipe that look at some of `files`, and at nothing else."""

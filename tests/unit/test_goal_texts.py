@@ -113,6 +113,13 @@ def test_a_goal_without_them_costs_its_steps_nothing() -> None:
     assert told(change.dispatches[0].spec) == {}
 
 
+@pytest.mark.parametrize("log", ["\u200b", "\x00"])
+def test_a_log_of_which_nothing_is_left_is_given_to_nobody(log: str) -> None:
+    (change,) = goals.accept(a_plan_seed(), a_goal(log), Draft((of_type(StepType.READ),)))
+
+    assert told(change.dispatches[0].spec) == {}
+
+
 def test_every_attempt_is_given_them_however_late_its_step_starts() -> None:
     steps = [of_type(StepType.READ, "one"), *(of_type(StepType.READ, f"s-{n}", "one") for n in range(70))]
     plan = Running(*steps, context=CONTEXT, max_parallel=2)

@@ -103,6 +103,41 @@ def test_a_contract_with_an_id_of_ours_takes_its_place() -> None:
     assert made.match("pytest tests/test_a.py -x").tool == "pytest-focused"
 
 
+NARROW = """
+[tools.pip-check]
+spellings = ["python -m pip check"]
+example = "python -m pip check --disable-pip-version-check"
+category = "VALIDATE"
+timeout_s = 60
+required = ["--disable-pip-version-check"]
+
+[tools.mypy]
+spellings = ["mypy"]
+example = "mypy src"
+category = "TYPE_CHECK"
+timeout_s = 60
+positional = "path"
+"""
+
+
+@pytest.mark.parametrize("files", [["requirements.txt"], ["src/a.py"]])
+def test_a_check_that_an_operators_contract_refuses_is_left_out_of_the_plan(files: list[str]) -> None:
+    context = {"language": "python", "manifests": {"pyproject.toml": "[tool.mypy]"}}
+    goal = Goal.model_validate({"goal": "Bump the types of requests", "allowed_files": files, "context": context})
+
+    made = plan(goal, catalogue_with(NARROW))
+
+    assert isinstance(made, Draft), made
+    assert not any("follow-imports" in step.verify or "pip check" in step.verify for step in made.steps)
+    assert any("follow-imports" in step.verify or "pip check" in step.verify for step in plan(goal).steps)  # type: ignore[union-attr]
+
+
+def test_a_contract_that_takes_fewer_files_than_a_step_may_have_is_a_mistake() -> None:
+    narrow = NARROW + "most = 5\n"
+
+    assert any(each.startswith("recipes.") and "mypy" in each for each in sentences(narrow))
+
+
 def test_a_new_contract_is_tried_before_ours() -> None:
     assert catalogue_with(TOOL.replace("mine check", "cargo test")).match("cargo test").tool == "mine"
 

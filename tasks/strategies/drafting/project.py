@@ -28,6 +28,8 @@ from tasks.toolchain.files import Role, files_of, is_named_as_test
 from tasks.toolchain.language import Language
 from tasks.toolchain.languages import language_of, suffixes_of
 
+Aim = Callable[[Part, Sequence[str]], tuple[VerifyTool, ...]]
+
 _QUOTED = re.compile(r"`([^`]+)`")
 
 
@@ -111,10 +113,18 @@ class Project:
         added: list[str] = []
         for check in self.chosen_checks:
             if whole or not check.part.whole:
-                found = aim(check.part, files)
+                found = self._accepted(aim, check.part, files)
                 tools += found
                 added += [] if check.is_asked else [tool.tool for tool in found]
         return tuple(tools), tuple(added)
+
+    @staticmethod
+    def _accepted(aim: Aim, part: Part, files: tuple[str, ...]) -> tuple[VerifyTool, ...]:
+        """Aim `part` at `files`; empty if an operator's contract stands in the place of ours and refuses this."""
+        try:
+            return aim(part, files)
+        except UnknownCommand:
+            return ()
 
     def own_checks(
         self,
@@ -136,7 +146,9 @@ class Project:
         if tools[len(others) :] or any(not named.isdisjoint(tool.argv) for tool in others):
             usual: tuple[VerifyTool, ...] = ()
         elif self.language and len(files_of(files, Role.MANIFEST)) == len(files):
-            usual = self.catalogue.run_parts(self.language.dependencies, files) or self.tests
+            run = self.catalogue.run_part
+            usual = tuple(tool for part in self.language.dependencies for tool in self._accepted(run, part, files))
+            usual = usual or self.tests
         else:
             usual = self.check(Check.QUICK, files)
         return tuple({tool.argv: tool for tool in (*tools, *usual)}.values())
