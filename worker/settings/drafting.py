@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import AliasChoices, Field, SecretStr
-from pydantic_settings import BaseSettings
 
+from worker.settings.environment import FromEnvironment
 from worker.settings.types import Argv, CheckNames, DrafterName, DrafterNames, Grants, OutputName, Variables
 
 PLANNING = "planning_"
@@ -23,7 +23,7 @@ def _old(ours: str, theirs: str) -> AliasChoices:
     return AliasChoices(f"PLANNER_{ours}", f"WORKER_PLANNING_{theirs}")
 
 
-class DraftingSettings(BaseSettings):
+class DraftingSettings(FromEnvironment):
     """Who drafts, how long that may take, and what a draft must be like."""
 
     drafters: DrafterNames = Field(

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, SecretStr
-from pydantic_settings import BaseSettings
 
 from schemas.goal import MAX_GOAL_WITH_STEPS_BYTES
 from tasks.text.forbidden_paths import FORBIDDEN_NAMES
+from worker.settings.environment import FromEnvironment
 from worker.settings.types import Names, Networks, RedisUrl, Weights, Words
 
 
-class ServiceSettings(BaseSettings):
+class ServiceSettings(FromEnvironment):
     """Where plans are kept, what is allowed there, and who may come in."""
 
     redis_url: RedisUrl = Field(

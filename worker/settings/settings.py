@@ -9,18 +9,17 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from pydantic import AliasChoices, ValidationError
+from pydantic import ValidationError
 from pydantic_core import ErrorDetails
-from pydantic_settings import SettingsConfigDict
 
 from tasks.base.errors import PlannerError
 from tasks.text.forbidden_paths import Forbidden, forbid
 from worker.settings import credentials, drafting, oidc_file, telemetry, tools_file
 from worker.settings.drafting import DraftingSettings
+from worker.settings.environment import PREFIX
 from worker.settings.service import ServiceSettings
 from worker.settings.telemetry import TelemetrySettings
 
-PREFIX = "PLANNER_"
 ELSEWHERE = frozenset({"PLANNER_TEST_REDIS_SERVER", "PLANNER_TEST_NODE_MODULES", "PLANNER_TEST_MODEL_PYTHON"})
 URLS = frozenset({"PLANNER_REDIS_URL", "PLANNER_BROKER_URL"})  # shown without their passwords
 PASSWORD = re.compile("//.*@")
@@ -32,8 +31,6 @@ class WrongSettings(PlannerError):
 
 class Settings(TelemetrySettings, DraftingSettings, ServiceSettings):
     """What an operator can set; every field is the variable PLANNER_<NAME>."""
-
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid", populate_by_name=True)
 
     @property
     def broker(self) -> str:
@@ -120,8 +117,7 @@ def _secrets() -> dict[str, Any]:
 
 def variables(name: str) -> tuple[str, ...]:
     """Name the variables that set a field, its own first."""
-    alias = Settings.model_fields[name].validation_alias
-    return tuple(map(str, alias.choices)) if isinstance(alias, AliasChoices) else (PREFIX + name.upper(),)
+    return Settings.variables(name)
 
 
 def _sentence_of(error: ErrorDetails) -> str:

@@ -7,10 +7,11 @@ from importlib.util import find_spec
 from typing import Literal
 
 from pydantic import AliasChoices, Field
-from pydantic_settings import BaseSettings
+
+from worker.settings.environment import FromEnvironment
 
 
-class TelemetrySettings(BaseSettings):
+class TelemetrySettings(FromEnvironment):
     """Logs, metrics, traces, and reports of errors."""
 
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(default="INFO", description="least level logged")
@@ -27,7 +28,7 @@ class TelemetrySettings(BaseSettings):
     )
     sentry_dsn: str | None = Field(
         default=None,
-        validation_alias=AliasChoices("SENTRY_DSN", "sentry_dsn"),
+        validation_alias=AliasChoices("SENTRY_DSN"),
         description="where errors are reported; nothing is without it",
     )
 

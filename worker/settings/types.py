@@ -7,7 +7,6 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, StringConstraints
-from pydantic_settings import NoDecode
 
 from schemas import codec
 from tasks.text.forbidden_paths import wrong_name
@@ -76,14 +75,14 @@ RedisUrl = Annotated[
 ]
 OutputName = Literal["text", "claude", "codex"]  # readers of worker.agents.readers
 DrafterName = Literal["none", "queue", "http", "cli", "backend"]
-DrafterNames = Annotated[tuple[DrafterName, ...], NoDecode, BeforeValidator(_names)]
+DrafterNames = Annotated[tuple[DrafterName, ...], BeforeValidator(_names)]
 CheckName = Literal["ruff-check", "ruff-format", "black", "flake8", "mypy", "pyright", "compileall"]
-CheckNames = Annotated[tuple[CheckName, ...], NoDecode, BeforeValidator(_names)]
-Argv = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_argv)]
-Grants = Annotated[tuple[PathGrant, ...], NoDecode, BeforeValidator(grants)]
-Networks = Annotated[tuple[IPv4Network | IPv6Network, ...], NoDecode, BeforeValidator(_networks)]
-Names = Annotated[tuple[Annotated[str, AfterValidator(_forbiddable)], ...], NoDecode, BeforeValidator(_names)]
-Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_names)]
-Variables = Annotated[dict[str, SecretStr], NoDecode, BeforeValidator(_variables)]
+CheckNames = Annotated[tuple[CheckName, ...], BeforeValidator(_names)]
+Argv = Annotated[tuple[str, ...], BeforeValidator(_argv)]
+Grants = Annotated[tuple[PathGrant, ...], BeforeValidator(grants)]
+Networks = Annotated[tuple[IPv4Network | IPv6Network, ...], BeforeValidator(_networks)]
+Names = Annotated[tuple[Annotated[str, AfterValidator(_forbiddable)], ...], BeforeValidator(_names)]
+Words = Annotated[tuple[str, ...], BeforeValidator(_names)]
+Variables = Annotated[dict[str, SecretStr], BeforeValidator(_variables)]
 Weight = Annotated[float, Field(ge=0.01, le=100, allow_inf_nan=False)]
-Weights = Annotated[dict[str, Weight], NoDecode, BeforeValidator(_weights)]
+Weights = Annotated[dict[str, Weight], BeforeValidator(_weights)]
