@@ -6,7 +6,6 @@ import ssl
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from importlib.metadata import version
 from typing import Any
 
 import httpx
@@ -16,6 +15,7 @@ from schemas import codec
 from schemas.envelope import Problem
 from worker.client.http_key import GatewayKey
 from worker.client.troubles import Away, NoRight, NotFound, Refused, Trouble, WrongUse
+from worker.host.code_version import CODE_VERSION
 from worker.settings.settings import Settings
 
 TIMEOUT_S = 15.0  # beyond what a request asks the gateway to wait
@@ -34,7 +34,7 @@ class GatewayLink:
         self.url = str(settings.url).rstrip("/")
         self.key = GatewayKey(settings, self.url)
         self._patience_s = patience_s
-        about = {"User-Agent": f"planner/{version('planner-worker')}", "Accept": "application/json"}
+        about = {"User-Agent": f"planner/{CODE_VERSION}", "Accept": "application/json"}
         timeout = httpx.Timeout(TIMEOUT_S, connect=CONNECT_S)
         try:
             self._client = httpx.Client(headers=about, timeout=timeout, limits=httpx.Limits(keepalive_expiry=30))

@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from importlib.metadata import version
 
 from fastapi import FastAPI
 
@@ -51,6 +50,7 @@ from worker.gateway.routes import (
     tokens,
     webhooks,
 )
+from worker.host.code_version import CODE_VERSION
 from worker.settings import oidc_file
 from worker.settings.settings import Settings
 from worker.store.clients import connect
@@ -98,7 +98,7 @@ def create_app(settings: Settings) -> FastAPI:
         await asyncio.to_thread(desk.close)
         client.close()
 
-    app = FastAPI(title="Planner", version=version("planner-worker"), lifespan=lifespan, docs_url=None, redoc_url=None)
+    app = FastAPI(title="Planner", version=CODE_VERSION, lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.context = context
     app.state.broadcasts = Broadcasts(context)
     app.state.counts = tuple  # tells nothing until the gateway serves

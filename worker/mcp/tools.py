@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from importlib.metadata import version
 from typing import Annotated, Any, TypeAlias
 from urllib.parse import quote
 
@@ -16,6 +15,7 @@ from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from schemas import codec
+from worker.host.code_version import CODE_VERSION
 from worker.mcp.doors import Doors
 from worker.mcp.leases import Leases
 
@@ -53,7 +53,7 @@ def server_of(doors: Doors, leases: Leases | None = None, controller: str = "mcp
         "planner",
         title="Planner",
         instructions=INSTRUCTIONS,
-        version=version("planner-worker"),
+        version=CODE_VERSION,
         lifespan=_renewing(leases) if leases else None,
         subscriptions=False,
     )

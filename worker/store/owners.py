@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import cache
-from importlib.metadata import version
 from typing import Any, Literal, NamedTuple
 
 from redis import Redis
 from redis.exceptions import NoPermissionError, OutOfMemoryError, ResponseError
 
+from worker.host.code_version import CODE_VERSION
 from worker.store import functions
 from worker.store.functions import MISSING, FunctionsMissing
 from worker.store.keys import WORKERS, Partition, worker_version
@@ -42,13 +41,8 @@ def register(client: Redis, token: str, *, leaves: bool = False) -> frozenset[st
         client.delete(worker_version(token))
     else:
         with suppress(OutOfMemoryError):  # a full server: it is told again with the next look
-            client.set(worker_version(token), _our_version(), px=LEASE_MS)
+            client.set(worker_version(token), CODE_VERSION, px=LEASE_MS)
     return frozenset(each.decode() for each in found)
-
-
-@cache
-def _our_version() -> str:
-    return version("planner-worker")
 
 
 def workers(client: Redis) -> list[WorkerThere]:

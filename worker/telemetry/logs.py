@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache
-from importlib.metadata import version
 from typing import Any
 
 import sentry_sdk
 from sentry_sdk.integrations.celery import CeleryIntegration
 
 from schemas import codec
+from worker.host.code_version import CODE_VERSION
 from worker.host.printable import escape_json
 from worker.settings.settings import Settings
 
@@ -88,7 +88,7 @@ def set_up_sentry(settings: Settings) -> None:
 def _report(dsn: str, pid: int) -> None:
     sentry_sdk.init(
         dsn=dsn,
-        release=f"planner-worker@{version('planner-worker')}",
+        release=f"planner-worker@{CODE_VERSION}",
         integrations=[CeleryIntegration(propagate_traces=False)],
         auto_enabling_integrations=False,  # such as Redis's, which notes every command with its arguments
         auto_session_tracking=False,

@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from schemas import codec
 from tasks.base.errors import PlannerError
 from tasks.base.policy_version import POLICY_VERSION
 from worker.host import processes
+from worker.host.code_version import CODE_VERSION
 from worker.telemetry.averages import averages
 from worker.telemetry.counting import Board, Names
 from worker.telemetry.metrics import BUILD_INFO
@@ -88,7 +88,7 @@ def _bounded(key: str, known: Names) -> str:
 def build_info() -> Iterator[Family]:
     """Say what runs here."""
     family = Family(BUILD_INFO.name, BUILD_INFO.help, "gauge")
-    labels = {"version": version("planner-worker"), "policy_version": str(POLICY_VERSION)}
+    labels = {"version": CODE_VERSION, "policy_version": str(POLICY_VERSION)}
     family.add_sample(BUILD_INFO.name, labels, 1)
     yield family
 

@@ -11,7 +11,6 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import version
 
 from opentelemetry import trace
 from opentelemetry.context import Context
@@ -21,6 +20,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode, TraceFlags, Tracer
 
+from worker.host.code_version import CODE_VERSION
 from worker.telemetry.outage import SaidSeldom
 from worker.telemetry.tracing import Attributes
 
@@ -53,7 +53,7 @@ class _Process:
             with self.lock:
                 if self._tracer is None:
                     self.provider = _provider(self.service)
-                    self._tracer = self.provider.get_tracer("planner", version("planner-worker"))
+                    self._tracer = self.provider.get_tracer("planner", CODE_VERSION)
         return self._tracer
 
 
@@ -61,7 +61,7 @@ _here = _Process()
 
 
 def _provider(service: str) -> TracerProvider:
-    ours = Resource.create({"service.name": service, "service.version": version("planner-worker")})
+    ours = Resource.create({"service.name": service, "service.version": CODE_VERSION})
     provider = TracerProvider(resource=ours.merge(OTELResourceDetector().detect()), shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     return provider

@@ -5,7 +5,6 @@ Commands import what they need when they run, so that `planner --help` is quick.
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
@@ -44,6 +43,7 @@ from worker.cli.commands import (
     webhook,
     worker,
 )
+from worker.host.code_version import CODE_VERSION, commit
 from worker.host.terminal import line
 
 app = typer.Typer(
@@ -58,14 +58,15 @@ app = typer.Typer(
 
 def _version(asked: bool) -> None:
     if asked:
-        line(f"planner-worker {version('planner-worker')}")
+        line(f"planner-worker {CODE_VERSION} (commit {commit()})")
         raise typer.Exit
 
 
 @app.callback()
 def _planner(
     _: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print version and commit, and end."),
     ] = False,
 ) -> None:
     pass
