@@ -10,22 +10,24 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
+PLACE = "worker/host/commit.txt"
 DESCRIBE = ("git", "describe", "--always", "--dirty", "--exclude=*", "--abbrev=12")
 
 
 class CommitHook(BuildHookInterface[Any]):
-    """Adds `worker/host/commit.txt`, which an sdist hands on to its wheel; a checkout needs none, it has git."""
+    """Adds a file, which an sdist hands on to its wheel; a checkout needs none, it has git."""
 
     PLUGIN_NAME = "custom"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Name the commit by the variable SOURCE_COMMIT, else by git, else not at all."""
-        if version == "editable" or not (commit := os.environ.get("SOURCE_COMMIT") or self._described()):
-            return
-        self._folder = TemporaryDirectory()
-        file = Path(self._folder.name) / "commit.txt"
-        file.write_text(f"{commit}\n")
-        build_data["force_include"][str(file)] = "worker/host/commit.txt"
+        file = Path(self.root) / PLACE  # of an sdist
+        if commit := os.environ.get("SOURCE_COMMIT") or self._described():
+            self._folder = TemporaryDirectory()
+            file = Path(self._folder.name) / file.name
+            file.write_text(f"{commit}\n")
+        if file.exists() and version != "editable":
+            build_data["force_include"][str(file)] = PLACE
 
     def finalize(self, *_: object) -> None:
         """Remove the temporary file."""

@@ -70,10 +70,10 @@ def try_payload(
     The payload's signature is not looked at. What was delivered before is not known here, and no forge is asked: what a
     worker would ask for is named.
     """
+    sources = _read(file)
     from worker.webhooks import events, intake
     from worker.webhooks.sources_file import WrongSources
 
-    sources = _read(file)
     if not (about := sources.named(source)):
         names = ", ".join(each.name for each in sources.source)
         raise Failure.of("no_such_source", f"There is no source {source}; there are {names}.", MISSING)
