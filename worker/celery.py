@@ -30,7 +30,7 @@ from worker.settings import credentials, sentinel
 from worker.settings.settings import WrongSettings, load
 from worker.store import commits
 from worker.streams import release
-from worker.telemetry import logs, tracing
+from worker.telemetry import errors, logs, tracing
 from worker.telemetry.counting import HERE
 from worker.telemetry.outage import SaidSeldom
 
@@ -126,15 +126,16 @@ def _before_anything_is_forked(**_: Any) -> None:
             sys.exit(f"PLANNER_METRICS_PORT: there is no place for temporary files: {error}.")
     credentials.protect()
     try:
+        errors.start(settings)
         tracing.start(settings, "planner-worker")
-    except tracing.CannotTrace as error:
+    except (errors.CannotReport, tracing.CannotTrace) as error:
         sys.exit(str(error))
 
 
 @signals.worker_init.connect
 @signals.worker_process_init.connect
 def _in_the_worker_and_each_child(**_: Any) -> None:
-    logs.set_up_sentry(settings)
+    errors.start(settings)
 
 
 @signals.worker_process_shutdown.connect

@@ -10,7 +10,7 @@ import tarfile
 import time
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -134,7 +134,10 @@ class Environment:
             check(ended_by_itself is None and code == 0, f"planner {words[0]} ended with {code}")
         except (Broken, OSError, subprocess.TimeoutExpired) as error:
             raise Broken(f"{self.folder.name}: {error}\nplanner {words[0]} printed:\n{path.read_text()}") from error
-        finally:
+        finally:  # after a failure too its own processes end with it
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(PATIENCE_S)
             process.kill()
             process.wait()
 

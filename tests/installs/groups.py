@@ -52,6 +52,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "local": ("worker.host.embedded_server",),
     "demo": ("worker.demo",),
     "otel": ("worker.telemetry.spans",),
+    "sentry": ("worker.telemetry.sentry",),
     "sign": ("worker.record.signing",),
     "llm": ("worker.drafters.http",),
 }

@@ -21,6 +21,7 @@ HINTS: tuple[tuple[str, tuple[str, ...], dict[str, str]], ...] = (
     ("gateway", ("webhook", "test", "github", "payload.json"), {}),
     ("mcp", ("mcp",), {}),
     ("sign", ("sign", "log.jsonl", "--key", "key.pem"), {}),
+    ("sentry", ("worker",), {"SENTRY_DSN": "https://key@sentry.example/1"}),
     ("otel", ("plans",), {"PLANNER_TRACING": "1"}),
     ("llm", ("worker",), {"PLANNER_DRAFTERS": "http", "PLANNER_LLM_MODEL": "openai:gpt-5"}),
 )
@@ -65,7 +66,7 @@ def over_http(environment: Environment) -> str:
 def _wait_until_done(environment: Environment, plan: str, step: str, **variables: str) -> None:
     def states() -> dict[str, str]:
         shown = json.loads(environment.planner("show", plan, "--json", **variables))
-        return {each["step_id"]: each["status"] for each in shown["steps"]}
+        return {each["step_id"]: each["state"] for each in shown["steps"]}
 
     wait_for(lambda: states().get(step) == "DONE", f"planner show tells that {step} is done")
     check(step in environment.planner("show", plan, **variables), f"planner show prints {step}")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from worker.telemetry import logs
+from worker.telemetry import logs, sentry
 from worker.telemetry.logs import JsonLines
 
 SECRET = "hunter2"
@@ -90,7 +90,7 @@ def test_logs_of_every_logger_go_to_standard_error(
 
 def sent(**event: Any) -> dict[str, Any]:
     """What would leave of an event."""
-    found: dict[str, Any] = logs.without_evidence(event, {})
+    found: dict[str, Any] = sentry.without_evidence(event, {})
     return found
 
 

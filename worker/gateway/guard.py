@@ -18,10 +18,8 @@ from contextvars import ContextVar
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
-import sentry_sdk
 from redis import Redis
 from redis.exceptions import RedisError
-from sentry_sdk.integrations.logging import ignore_logger
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
@@ -43,14 +41,13 @@ from worker.gateway.bodies import (
 from worker.gateway.error_responses import HEALTH, MCP, POLLED, tell, tell_failure
 from worker.gateway.problems import RETRY_S, Refusal, refusal_of
 from worker.settings.settings import Settings
-from worker.telemetry import metrics, tracing
+from worker.telemetry import errors, metrics, tracing
 from worker.telemetry.counting import HERE
 from worker.telemetry.tracing import SpanKind
 from worker.webhooks.sources_file import SourcesFile
 
 log = logging.getLogger("planner.gateway")
 failures = logging.getLogger("planner.gateway.failures")
-ignore_logger(failures.name)  # Sentry is told of the exception itself
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 ERRORS = 400  # where the statuses of refusals and failures begin
@@ -299,7 +296,7 @@ def _report(error: Exception) -> None:
     """Log where the application failed, without the texts of exceptions: those may quote a body."""
     places = "".join(traceback.format_tb(error.__traceback__))
     failures.error("request failed", extra={"error": type(error).__name__, "places": places})
-    sentry_sdk.capture_exception(error, extras=dict(of_request.get()))
+    errors.report(error, of_request.get())
 
 
 def _span(scope: Scope, ids: dict[str, str]) -> AbstractContextManager[None]:

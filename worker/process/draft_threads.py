@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from tasks.routes import GOALS
-from worker.telemetry.logs import reported_as
+from worker.telemetry.errors import reported_as
 
 log = logging.getLogger("planner.drafters")
 

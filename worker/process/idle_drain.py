@@ -15,7 +15,7 @@ from tasks.routes import OUTCOMES
 from worker.process.partition_engines import consumer_of, engine_of
 from worker.store.keys import Partition
 from worker.streams.inbox import Inbox, StreamEntry
-from worker.telemetry.logs import reported_as
+from worker.telemetry.errors import reported_as
 
 MOST_AT_ONCE = 64  # outcomes of a read; where more wait the pool is asked
 BUSY_S = 0.03  # for which every read may find more than one outcome; then the pool is asked

@@ -27,7 +27,7 @@ from worker.process.watchdog import Beat
 from worker.store import clients
 from worker.store.keys import GOALS, GOALS_TURNS, GROUP
 from worker.streams.inbox import Inbox, worker_name
-from worker.telemetry.logs import reported_as
+from worker.telemetry.errors import reported_as
 from worker.telemetry.outage import Outage, pause
 
 log = logging.getLogger("planner.ingress")

@@ -19,7 +19,7 @@ from celery.worker import state
 
 from tasks.routes import GOALS, WEBHOOKS
 from worker.process.wakeup_ledger import Key
-from worker.telemetry.logs import reported_as
+from worker.telemetry.errors import reported_as
 
 log = logging.getLogger("planner.solo")
 

@@ -58,7 +58,7 @@ def gateway(
     try:
         from worker.gateway.app import create_app
         from worker.gateway.serving import serve, server_of
-        from worker.telemetry import logs, tracing
+        from worker.telemetry import errors, logs, tracing
         from worker.webhooks.sources_file import WrongSources
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("worker."):
@@ -70,11 +70,11 @@ def gateway(
         _look_at_redis(settings)
         credentials.protect()
         logs.set_up_logs(settings.log_level)
-        logs.set_up_sentry(settings)
         try:
+            errors.start(settings)
             tracing.start(settings, "planner-gateway")
             app = create_app(settings)
-        except tracing.CannotTrace as error:
+        except (errors.CannotReport, tracing.CannotTrace) as error:
             raise Failure.of("wrong_settings", str(error), USAGE) from error
         except WrongSources as error:
             raise Failure.of("wrong_settings", f"PLANNER_WEBHOOKS_FILE: {error}", USAGE) from error
