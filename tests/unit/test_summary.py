@@ -42,7 +42,11 @@ def page(plan: PlanView, attempts: dict[str, list[dict[str, Any]]] | None = None
 
 
 def test_a_page_has_state_steps_graph_budget_and_explanation() -> None:
-    halt = {"rule": "budget", "reason": "tokens are spent", "evidence": {"unblock": "top up"}}
+    halt = {
+        "rule": "budget",
+        "reason": "tokens are spent",
+        "evidence": {"policy_version": 1, "events": [], "unblock": "top up"},
+    }
     steps = (step("look"), step("fix", state="FAILED", depends_on=("look",), verified=False))
     text = page(view(*steps, halt=halt))
 
@@ -93,7 +97,7 @@ def test_hostile_words_about_a_plan_mean_nothing(field: str) -> None:
 
 
 def test_hostile_words_of_steps_questions_halts_and_evidence_mean_nothing() -> None:
-    halt = {"rule": "manual", "reason": HOSTILE, "evidence": {"events": [], "unblock": HOSTILE}}
+    halt = {"rule": "manual", "reason": HOSTILE, "evidence": {"policy_version": 1, "events": [], "unblock": HOSTILE}}
     waiting = {"kind": "approval", "questions": [HOSTILE]}
     steps = [step("fix", title=HOSTILE, verify=HOSTILE, allowed_files=(HOSTILE,))]
     attempt = {"at": "t", "attempt": 1, "result": "FAILED", "category": "UNKNOWN", "reason": f"{HOSTILE}\n````"}
@@ -120,7 +124,7 @@ def test_the_largest_page_is_smaller_than_what_a_job_may_write(letter: str) -> N
     steps = [step(name, **many, depends_on=before[:number]) for number, name in enumerate(before)]
     attempt = {"at": "t", "attempt": 1, "result": "FAILED", "category": "UNKNOWN", "reason": text}
     waiting = {"kind": "approval", "questions": [text] * 500}
-    halt = {"rule": text, "reason": text, "evidence": {"events": [], "unblock": text}}
+    halt = {"rule": text, "reason": text, "evidence": {"policy_version": 1, "events": [], "unblock": text}}
     plan = view(*steps, goal=text, halt=halt, waiting=waiting, paused_by=text, unverified=text)
 
     written = page(plan, {each.step_id: [attempt] * 20 for each in plan.steps})
