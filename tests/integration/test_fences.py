@@ -32,7 +32,7 @@ HOME = Partition(0)
 SILENT_MS = 1500
 
 ORDINARY = f"^FCALL {functions.COMMIT}"
-PLAIN = r"^FCALL planner_commit_plain"
+PLAIN = r"^FCALL planner_commits"
 WITH_OUTCOMES = {  # what is sent, and of how many steps the plan is
     "reading outcomes": (r"^XREADGROUP .* planner:\{0\}:outcomes >$", 3),
     "begin": (r"^FCALL planner_begin", 3),

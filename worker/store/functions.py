@@ -18,7 +18,7 @@ from tasks.base.errors import PlannerError
 
 BEGIN = "planner_begin"
 COMMIT = "planner_commit"
-PLAIN_COMMITS = "planner_commit_plain"
+PLAIN_COMMITS = "planner_commits"
 PREFETCH = "planner_prefetch"
 READ_CLAIMS = "planner_read_claims"
 FORGET = "planner_forget"

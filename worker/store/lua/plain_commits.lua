@@ -176,4 +176,4 @@ local function commit_all_plain(keys, args)
   return {now_ms(), results}
 end
 
-redis.register_function{function_name = 'planner_commit_plain', callback = commit_all_plain, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_commits', callback = commit_all_plain, flags = {'allow-oom'}}
