@@ -31,11 +31,11 @@ pytestmark = pytest.mark.outages
 HOME = Partition(0)
 SILENT_MS = 1500
 
-ORDINARY = f"^FCALL {functions.COMMIT}"
-PLAIN = r"^FCALL planner_commits"
+ORDINARY = f"^FCALL {functions.COMMIT} "
+PLAIN = f"^FCALL {functions.PLAIN_COMMITS} "
 WITH_OUTCOMES = {  # what is sent, and of how many steps the plan is
     "reading outcomes": (r"^XREADGROUP .* planner:\{0\}:outcomes >$", 3),
-    "begin": (r"^FCALL planner_begin", 3),
+    "begin": (f"^FCALL {functions.BEGIN} ", 3),
     "plain commit": (PLAIN, 3),
     "plain commit that ends the plan": (PLAIN, 1),
     "commit": (ORDINARY, 3),
