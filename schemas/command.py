@@ -11,7 +11,7 @@ from schemas.text_kinds import TextKind
 
 
 class CommandName(StrEnum):
-    """The eleven orders; an allowlist can only be tightened, a budget only topped up, rules only become newer."""
+    """The ten commands; an allowlist can only be tightened, a budget only topped up."""
 
     PAUSE = "pause"
     RESUME = "resume"
@@ -23,7 +23,6 @@ class CommandName(StrEnum):
     SKIP = "skip"
     TIGHTEN = "tighten"
     TOP_UP = "top_up"
-    MIGRATE = "migrate"
 
 
 class Scope(StrEnum):

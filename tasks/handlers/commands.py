@@ -19,7 +19,7 @@ from tasks.plan.changeset import Changeset
 from tasks.plan.lifecycle import NOT_RUNNING, PLAN_ENDS
 from tasks.plan.snapshot import Snapshot
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy import expansion, halt, migration, operator_changes
+from tasks.policy import expansion, halt, operator_changes
 from tasks.policy.schedule import advance
 from tasks.rules.budget import BUDGETS
 from tasks.rules.risk import RISK
@@ -50,7 +50,6 @@ SCOPES: Mapping[CommandName, frozenset[Scope]] = MappingProxyType(
         CommandName.SKIP: _STEP,
         CommandName.TIGHTEN: _PLAN | _STEP,
         CommandName.TOP_UP: _PLAN | {Scope.TENANT, Scope.REPOSITORY},
-        CommandName.MIGRATE: _PLAN,
     }
 )
 
@@ -82,9 +81,6 @@ def _obey(unit: UnitOfWork, command: Command) -> None:
         data["step_id"] = command.step_id
     if command.command_id in unit.plan.commands:
         unit.emit("command.known", data)
-        return
-    if command.command is CommandName.MIGRATE and (why := migration.unknown(command.value)):
-        unit.emit("command.refused", data, why)  # no line has it: a release that knows the version would obey
         return
     refusal = _untimely(unit, command) or _HANDLERS[command.command](unit, command)
     told = command.model_dump(mode="json", exclude_none=True)
@@ -196,10 +192,6 @@ def _tighten(unit: UnitOfWork, command: Command) -> Refusal:
     return refusal
 
 
-def _migrate(unit: UnitOfWork, command: Command) -> Refusal:
-    return migration.migrate(unit, command.value)
-
-
 def _are_words(value: Any) -> bool:
     return isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
 
@@ -241,5 +233,4 @@ _HANDLERS: Mapping[CommandName, Callable[[UnitOfWork, Command], Refusal]] = {
     CommandName.SKIP: _skip,
     CommandName.ANSWER: _answer,
     CommandName.TIGHTEN: _tighten,
-    CommandName.MIGRATE: _migrate,
 }

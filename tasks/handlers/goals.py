@@ -19,7 +19,7 @@ from schemas.times import DAY_MS
 from tasks.base.batches import batches
 from tasks.base.log_chain import LOG, LogHead, find_head
 from tasks.base.policy import BUILT_IN, Policy
-from tasks.base.policy_version import POLICY_VERSION, ChangedRule
+from tasks.base.policy_version import POLICY_VERSION
 from tasks.handlers.birth import tell_birth, tell_setting
 from tasks.memory.flaky_tests import NOTHING, Recalled
 from tasks.plan.changeset import Changeset, HistoryChange, plan_history
@@ -70,7 +70,7 @@ class PlanSeed:
     grants: Mapping[str, Grant] = field(default_factory=dict)
     full: frozenset[str] = frozenset()  # queues that have no room
     created: int = 0  # when the plan was first written, ms; 0 for now
-    policy_version: int = POLICY_VERSION  # of the rules that the plan goes on under
+    policy_version: int = field(default_factory=lambda: POLICY_VERSION)  # of the rules that the plan goes on under
     requires_receipts: bool = False
     delivery_wait_s: int = DAY_MS // 1000  # how long a delivery may go unclaimed
     answer_wait_s: int = budget.ANSWER_WAIT  # how long a question waits for its answer
@@ -171,8 +171,8 @@ def accept(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> Iterator[Changeset]
 
 def _with_claims(plan_seed: PlanSeed, draft: Draft, most: int) -> PlanSeed:
     """Keep of the claims that were read those on files of the first steps, of more than `most` only their number."""
-    if plan_seed.claims is None or plan_seed.policy_version < ChangedRule.FILES_ARE_CLAIMED.since:
-        return replace(plan_seed, claims=None) if plan_seed.claims else plan_seed
+    if plan_seed.claims is None:
+        return plan_seed
     claims = plan_seed.claims.cut(overlaps.patched_files(draft.steps), most)
     return replace(plan_seed, claims=claims if claims.files else None)
 
@@ -287,7 +287,7 @@ def _limits(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> dict[str, int | No
         limits[budget.FAILED_DIFFS] = 0
     if not plan_seed.remembers_flaky_tests:
         limits[budget.FLAKY_TESTS] = 0
-    if goal.context.repo and plan_seed.policy_version >= ChangedRule.FILES_ARE_CLAIMED.since:
+    if goal.context.repo:
         overlap = budget.overlap_of(goal, plan_seed.policy)
         limits |= {budget.OVERLAP: budget.OVERLAPS[overlap]} if overlap in budget.OVERLAPS else {}
     if excuses := baseline.excuses_of(goal, draft.document):

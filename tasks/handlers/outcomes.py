@@ -9,7 +9,6 @@ from schemas.base import StepState as S
 from schemas.base import Verdict
 from schemas.outcome import Outcome
 from schemas.stored import Attempt
-from tasks.base.policy_version import ChangedRule
 from tasks.plan.changeset import Changeset
 from tasks.plan.end_sum import book_cost
 from tasks.plan.lifecycle import PLAN_ENDS
@@ -64,10 +63,10 @@ def apply(snapshot: Snapshot, reports: Sequence[Report]) -> Changeset:
 
 def _take(unit: UnitOfWork, step: Step, report: Report) -> None:
     """Settle the attempt that `report` ends, and take its step on."""
-    outcome, wrong = outcome_verdict.within_range(unit.plan, report.outcome)
+    outcome, wrong = outcome_verdict.within_range(report.outcome)
     unit.inputs.append(["outcome", report.attempt, report.lease, codec.raw(report.raw)])
     attempt = unit.end_attempt(step)
-    if report.lease is None and ChangedRule.A_CLAIM_NEEDS_ITS_LEASE.holds(unit.plan):
+    if report.lease is None:
         # Nobody has claimed the attempt; whoever does before this is written has it decided anew.
         lease = unit.snapshot.leases.get(step.step_id)
         unit.change.guards[step.step_id] = lease.renewed if lease else 0
@@ -107,8 +106,7 @@ def _judge(unit: UnitOfWork, step: Step, outcome: Outcome, began: int) -> None:
     """Say whether what the attempt did, which `began` then (ms), holds; count it, and take its step on."""
     facts = step.facts
     unit.answers[step.step_id] = outcome
-    older = not ChangedRule.TEXTS_OF_TIMEOUTS.holds(unit.plan)
-    failure = outcome_verdict.failure_of(facts, outcome, older=older)
+    failure = outcome_verdict.failure_of(facts, outcome)
     excused = False
     doubt = None if failure or outcome_verdict.is_proved(facts, outcome) else _report_doubt(unit, step, outcome)
     if doubt and budget.requires_receipts(unit.plan.head):
@@ -161,8 +159,6 @@ def _succeed(
 
 def _report_doubt(unit: UnitOfWork, step: Step, outcome: Outcome) -> str | None:
     """Emit that nothing proves a success on a step with a verification; returns why it is in doubt, if it is."""
-    if not ChangedRule.DOUBT_IS_NOTED.holds(unit.plan):
-        return None
     doubt = outcome_verdict.doubt(step.facts, outcome, requires_receipts=budget.requires_receipts(unit.plan.head))
     if doubt:
         about = {"step_id": step.step_id, "attempt": step.status.attempt, "verified": False}

@@ -12,7 +12,6 @@ from schemas.base import FailureCategory
 from schemas.stored import Attempt
 from schemas.times import rfc3339
 from tasks.base.errors import NeedsSteps
-from tasks.base.policy_version import ChangedRule
 from tasks.plan.changeset import Changeset
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.snapshot import Clocks, Lease, Snapshot, Step
@@ -126,9 +125,8 @@ def _look_at_wall_clock(unit: UnitOfWork) -> None:
     else:
         limit, ready = unit.plan.limits["wall_clock_s"], unit.plan.times["ready"]
         took, back = unit.snapshot.now - ready, unit.plan.times.get("lost", 0)
-        values = {"value": took // 1000, "limit": limit, "limit_name": "wall_clock_s"}
-        if ChangedRule.ADVICE_BY_FACTS.holds(unit.plan):
-            values |= {"value": (took - back) // 1000, "given_back_s": back // 1000}
-        evidence = {**values, "limit_s": limit, "ready_at": rfc3339(ready), **handing_back.explain(unit)}
+        values = {"value": (took - back) // 1000, "limit": limit, "limit_name": "wall_clock_s"}
+        values |= {"given_back_s": back // 1000, "limit_s": limit, "ready_at": rfc3339(ready)}
+        evidence = {**values, **handing_back.explain(unit)}
         unit.inputs.append(["wall clock over", ends])
         halt.halt(unit, "wall_clock", f"the plan took longer than its {limit} s", evidence)

@@ -20,7 +20,6 @@ from schemas.goal import Goal
 from schemas.outcome import Outcome
 from schemas.step import PlannedStep
 from tasks.base.errors import NeedsSteps
-from tasks.base.policy_version import ChangedRule
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import failing, halt_rules, red_checks, revision
@@ -108,7 +107,7 @@ def awaits_base(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[st
     if not tests or all(_is_of(test, _goals_tests(unit)) for test in tests):
         return False
     known = unit.note(_name_of_base(unit, step))
-    if (known and not _is_of_another(unit, step, known)) or not has_room(unit.plan):
+    if (known and not _is_of_another(step, known)) or not has_room(unit.plan):
         return False
     was = PlannedStep.model_validate(step.facts)
     ran = tuple(was.verify_tools[at] for at in _run_at_base(unit, step.facts))
@@ -193,8 +192,8 @@ def _left(
 
 def _red_tests(unit: UnitOfWork, step: Step, outcome: Outcome, failure: Mapping[str, Any]) -> frozenset[str]:
     """List all tests that fail, if that is all that is wrong with the step, and it is known for certain."""
-    facts, plan = step.facts, unit.plan
-    if not ChangedRule.WHAT_WAS_RED_IS_EXCUSED.holds(plan) or plan.head.limits.get(budget.EXCUSES) != budget.EXCUSE_ALL:
+    facts = step.facts
+    if unit.plan.head.limits.get(budget.EXCUSES) != budget.EXCUSE_ALL:
         return frozenset()
     if facts["mode"] != Mode.TEST or facts["inserted_by"] or failure["category"] != C.TEST_REGRESSION:
         return frozenset()
@@ -248,22 +247,19 @@ def _last_word(name: str) -> str:
 
 
 def _catalogue(unit: UnitOfWork) -> Catalogue:
-    return catalogue_of(unit.plan.head.tools, unit.plan.head.policy_version)
+    return catalogue_of(unit.plan.head.tools)
 
 
 def _run_at_base(unit: UnitOfWork, facts: Mapping[str, Any]) -> list[int]:
-    """List which of its tools the baseline of a verification runs: the tests; in plans of before version 6 all."""
-    contracts, tools = _catalogue(unit).contracts, facts["verify_tools"]
-    if not ChangedRule.TESTS_ALONE_AT_BASE.holds(unit.plan):
-        return list(range(len(tools)))
-    known = (contracts.get(tool["tool"]) for tool in tools)
+    """List which of its tools the baseline of a verification runs: the tests."""
+    contracts = _catalogue(unit).contracts
+    known = (contracts.get(tool["tool"]) for tool in facts["verify_tools"])
     return [at for at, contract in enumerate(known) if contract and contract.category is ToolCategory.TEST]
 
 
-def _is_of_another(unit: UnitOfWork, step: Step, known: Mapping[str, Any]) -> bool:
+def _is_of_another(step: Step, known: Mapping[str, Any]) -> bool:
     """Whether the baseline of a verification is under way for another step."""
-    is_open = known["tests"] is None and known["by"] != step.step_id and "over" not in known
-    return is_open and ChangedRule.A_BASELINE_EACH.holds(unit.plan)
+    return known["tests"] is None and known["by"] != step.step_id and "over" not in known
 
 
 def _name_of_base(unit: UnitOfWork, step: Step) -> str:

@@ -18,7 +18,6 @@ from schemas.goal import Goal
 from schemas.outcome import Outcome
 from schemas.step import PreviousFailure
 from tasks.base.errors import NeedsSteps
-from tasks.base.policy_version import ChangedRule
 from tasks.plan.cached_draft import DRAFT_NOTE, PUT, may_keep
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.snapshot import Step
@@ -69,7 +68,7 @@ def on_steps_ended(unit: UnitOfWork) -> None:
             continue
         if step.spec is None:
             raise NeedsSteps(frozenset({step.step_id}))
-        if step.facts["inserted_by"] and not (ChangedRule.MENDS_ARE_HEARD.holds(unit.plan) and is_mend(step.facts)):
+        if step.facts["inserted_by"] and not is_mend(step.facts):
             continue
         said = unit.answers.get(step.step_id)
         end = End(
@@ -152,7 +151,7 @@ def answer(unit: UnitOfWork, value: Any, who: Mapping[str, Any]) -> str | None:
     if isinstance(found, str):
         return found
     unit.plan.question = None
-    if unit.plan.head.kind == GoalKind.REVIEWED_PLAN and ChangedRule.FAILED_WORK_IS_ASKED_ABOUT.holds(unit.plan):
+    if unit.plan.head.kind == GoalKind.REVIEWED_PLAN:
         unit.plan.counters["consecutive"] = 0
     unit.plan.dirty.add("live")
     _expand(unit, found, who)
@@ -233,7 +232,7 @@ def _add(unit: UnitOfWork, found: Expansion) -> None:
     if found.replaces:
         failed = plan.counts.get(S.FAILED.value, 0) + plan.counts.get(S.SKIPPED.value, 0)
         plan.counters["replaced"] = failed - plan.counters.get("skipped_by_operator", 0)
-        if plan.head.kind == GoalKind.GAP_REPORT and ChangedRule.CAUSES_ARE_LOOKED_FOR.holds(plan):
+        if plan.head.kind == GoalKind.GAP_REPORT:
             plan.counters["consecutive"] = 0
     total = sum(plan.counts.values())
     overlaps.claim_added(unit, found.steps)

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 from schemas.base import FailureCategory, Mode
 from schemas.outcome import Outcome
 from schemas.stored import PlanHead, PlanRecord
-from tasks.base.policy_version import ChangedRule
 from tasks.plan.changeset import KeptChange, kept_name
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
@@ -121,7 +120,7 @@ def _is_red(facts: Mapping[str, Any], outcome: Outcome) -> bool:
 
 
 def _remembers(plan: PlanRecord) -> bool:
-    return ChangedRule.FAILED_CHANGES_ARE_TOLD.holds(plan) and plan.limits.get(budget.FAILED_DIFFS) != 0
+    return plan.limits.get(budget.FAILED_DIFFS) != 0
 
 
 def _change(head: PlanHead, verification: str, digest: str, value: bytes) -> Iterable[KeptChange]:

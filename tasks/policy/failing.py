@@ -9,7 +9,6 @@ from typing import Any
 from schemas.base import GoalKind, Mode
 from schemas.base import StepState as S
 from schemas.outcome import Outcome
-from tasks.base.policy_version import ChangedRule
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import breaker, expansion, halt_rules, revision, waits
@@ -20,10 +19,10 @@ IN_A_ROW = "consecutive_failures"
 ASKED_ABOUT = frozenset({IN_A_ROW, halt_rules.IDENTICAL})
 KEPT = {"success", "failure_evidence", "error_message", "failing_tests", "created_files", "growth_kb", "step_id"}
 # Which halt rules end a step and not the plan, where its strategy goes on without that step.
-PLANNED_ANEW: Mapping[str, tuple[ChangedRule, frozenset[str]]] = MappingProxyType(
+PLANNED_ANEW: Mapping[str, frozenset[str]] = MappingProxyType(
     {
-        GoalKind.CAMPAIGN: (ChangedRule.PLANNED_ANEW_BEFORE_A_HALT, frozenset({halt_rules.IDENTICAL})),
-        GoalKind.GAP_REPORT: (ChangedRule.CAUSES_ARE_LOOKED_FOR, frozenset({halt_rules.IDENTICAL, IN_A_ROW})),
+        GoalKind.CAMPAIGN: frozenset({halt_rules.IDENTICAL}),
+        GoalKind.GAP_REPORT: frozenset({halt_rules.IDENTICAL, IN_A_ROW}),
     }
 )
 
@@ -84,14 +83,9 @@ def _is_asked_about(unit: UnitOfWork, step: Step, halt: FiredRule) -> bool:
         halt.rule in ASKED_ABOUT
         and unit.plan.head.kind == GoalKind.REVIEWED_PLAN
         and step.facts["mode"] != Mode.READ_ONLY
-        and ChangedRule.FAILED_WORK_IS_ASKED_ABOUT.holds(unit.plan)
     )
 
 
 def _is_planned_anew(unit: UnitOfWork, step: Step, halt: FiredRule) -> bool:
     """Whether a plan goes on without a step that would be tried in the same way again, instead of halting."""
-    row = PLANNED_ANEW.get(unit.plan.head.kind)
-    if row is None:
-        return False
-    changed, rules = row
-    return halt.rule in rules and changed.holds(unit.plan) and expansion.goes_on_without(unit, step)
+    return halt.rule in PLANNED_ANEW.get(unit.plan.head.kind, ()) and expansion.goes_on_without(unit, step)

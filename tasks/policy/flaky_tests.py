@@ -15,7 +15,6 @@ from schemas.base import FailureCategory as C
 from schemas.base import Mode
 from schemas.base import StepState as S
 from schemas.outcome import Outcome
-from tasks.base.policy_version import ChangedRule
 from tasks.memory.flaky_tests import Recalled, counter_of, counters_of
 from tasks.plan.changeset import HistoryChange
 from tasks.plan.snapshot import Step
@@ -46,7 +45,7 @@ def is_known(unit: UnitOfWork, step: Step, outcome: Outcome, failure: Mapping[st
     """Whether all that failed are tests that are known to be flaky, and this is known for certain."""
     context = unit.plan.head.context
     known = (context.get(MEMORY) or {}).get(FLAKY)
-    if failure is None or not known or not ChangedRule.FLAKY_TESTS_ARE_KNOWN.holds(unit.plan):
+    if failure is None or not known:
         return False
     if failure["category"] not in OF_TESTS or step.facts["inserted_by"] or not outcome.failing_tests_complete:
         return False

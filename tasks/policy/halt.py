@@ -11,7 +11,6 @@ from schemas.base import PlanState as P
 from schemas.base import StepState as S
 from schemas.times import rfc3339
 from tasks.base.errors import NeedsSteps
-from tasks.base.policy_version import ChangedRule
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy.advice import advise
@@ -39,11 +38,7 @@ def halt(unit: UnitOfWork, rule: str, reason: str, evidence: Mapping[str, Any], 
         unit.plan.dirty.add("live")
     if unit.plan.state == P.CREATED:  # it waited for an answer before it could be made
         unit.change.settles = GoalVerdict.REJECTED.value
-        if ChangedRule.ENDS_WHILE_ASKING.holds(unit.plan):
-            _reject(unit, rule, reason, _explain(unit, evidence, advise(unit, rule, evidence)), f"{rule}: {reason}")
-        else:
-            errors = evidence.get("errors") or [{"pointer": "", "code": rule, "message": reason}]
-            reject(unit, rule, {**evidence, "errors": errors}, f"{rule}: {reason}")
+        _reject(unit, rule, reason, _explain(unit, evidence, advise(unit, rule, evidence)), f"{rule}: {reason}")
         return
     unblock = advise(unit, rule, evidence)  # by what is in flight now
     if failed:

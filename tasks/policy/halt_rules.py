@@ -16,7 +16,6 @@ from schemas.base import Mode, StepState
 from schemas.outcome import Outcome
 from schemas.stored import PlanRecord
 from tasks.base.errors import NeedsSteps
-from tasks.base.policy_version import ChangedRule
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import failed_diffs
@@ -30,7 +29,6 @@ FAILED = StepState.FAILED.value
 IDENTICAL = "identical_failure"
 SHOWN = 12  # characters of a change's digest
 GREW = "FILES_CREATED"  # stands among them in the place of a category
-REMEMBERS_SINCE = "remembers_since"  # in `counters`, ms: what a plan remembers for advice begins there, not with it
 
 
 class Seen(NamedTuple):
@@ -149,8 +147,8 @@ def record(
     flips, repeated, turned = 0, "", False
     if failure is None:  # before a change that landed makes another tree
         failed_diffs.note_success(unit, step, outcome)
-    if not ChangedRule.FLAKY_ON_ONE_TREE.holds(unit.plan) or _is_comparable(unit, outcome, failure, began):
-        before = unit.plan.counters.get("flaky", {}).get(_verification(unit.plan, step), 0)
+    if _is_comparable(unit, outcome, failure, began):
+        before = counters.get("flaky", {}).get(_verification(unit.plan, step), 0)
         flips = _count_flip(unit.plan, step, passed=failure is None)
         turned = failure is None and flips > before >> 1
     created, growth_kb = len(outcome.created_files), outcome.growth_kb or 0
@@ -184,15 +182,12 @@ def _count_timeout(plan: PlanRecord, step: Step, category: str) -> bool:
     if category != Category.TEST_TIMEOUT or step.facts["mode"] != Mode.TEST:
         return False
     before = timeouts_of(plan, step)
-    if ChangedRule.HANGS_ARE_COUNTED.holds(plan):
-        plan.counters.setdefault("timeouts", {})[step.step_id] = before + 1
-    return not before and ChangedRule.A_HANG_IS_MENDED.holds(plan)
+    plan.counters.setdefault("timeouts", {})[step.step_id] = before + 1
+    return not before
 
 
 def timeouts_of(plan: PlanRecord, step: Step) -> int:
-    """Tell how often a step of mode `test` ran out of time; in plans of before version 5 how often it failed."""
-    if not ChangedRule.HANGS_ARE_COUNTED.holds(plan):
-        return step.status.failures
+    """Return how often a step of mode `test` ran out of time."""
     return int(plan.counters.get("timeouts", {}).get(step.step_id, 0))
 
 
@@ -205,9 +200,8 @@ def remember(unit: UnitOfWork, step: Step, category: str) -> None:
 
 def remember_revised(plan: PlanRecord, step: Step) -> None:
     """Keep that a step was revised, for the explanation of a dead end; the last ones are enough."""
-    if ChangedRule.ADVICE_BY_FACTS.holds(plan):
-        known = [each for each in plan.counters.get("revised", ()) if each != step.step_id]
-        plan.counters["revised"] = [*known, step.step_id][-MAX_REMEMBERED:]
+    known = [each for each in plan.counters.get("revised", ()) if each != step.step_id]
+    plan.counters["revised"] = [*known, step.step_id][-MAX_REMEMBERED:]
 
 
 def describe_dead_end(unit: UnitOfWork) -> tuple[str, dict[str, Any]]:
@@ -217,8 +211,6 @@ def describe_dead_end(unit: UnitOfWork) -> tuple[str, dict[str, Any]]:
     """
     plan, steps, counts = unit.plan, unit.snapshot.steps, unit.plan.counts
     values = {"value": counts.get(FAILED, 0), "limit": 0, "limit_name": "failed_steps", "counts": dict(counts)}
-    if not ChangedRule.ADVICE_BY_FACTS.holds(plan):
-        return "steps failed and no revision is left that could help", values
     last = [entry for entry in plan.counters.get("failed", ()) if entry[2] in frozenset(Category)]
     names = list(dict.fromkeys(entry[0] for entry in last))
     if missing := [name for name in names if name not in steps or steps[name].spec is None]:
@@ -232,7 +224,7 @@ def describe_dead_end(unit: UnitOfWork) -> tuple[str, dict[str, Any]]:
         return "steps were skipped and nothing else can run", evidence
     what = ", ".join(f"{each['step_id']} ({each['category']})" for each in told)
     what = f": {what}" if what else ""
-    if revised or REMEMBERS_SINCE in plan.counters:
+    if revised:
         return f"steps failed and no revision is left that could help{what}", evidence
     return f"steps failed, no revision was tried, and nothing else can run{what}", evidence
 

@@ -14,7 +14,6 @@ from schemas.outcome import Outcome
 from schemas.stored import Attempt, PlanRecord
 from schemas.times import rfc3339
 from tasks.base.errors import NeedsSteps
-from tasks.base.policy_version import ChangedRule
 from tasks.plan.snapshot import NOTE, Lease, Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import delivery, waits
@@ -47,7 +46,7 @@ def recognize(unit: UnitOfWork, step: Step, attempt: Attempt, outcome: Outcome) 
 
     It was not where it succeeded, left something on the plan's branch, or broke a rule that halts at once.
     """
-    if outcome.released is None or outcome.success or not ChangedRule.HANDED_BACK.holds(unit.plan):
+    if outcome.released is None or outcome.success:
         return None
     word = outcome.failure_evidence.category if outcome.failure_evidence else None
     if outcome.touched_files or outcome.created_files or outcome.growth_kb or category_of(word, "") in AT_ONCE:
@@ -95,7 +94,7 @@ def forget(unit: UnitOfWork, step: Step) -> None:
 
 def is_crowded(plan: PlanRecord) -> bool:
     """Whether so many steps wait for their next attempt that no other is started for now."""
-    return len(plan.backoffs) >= MAX_CROWD and ChangedRule.HANDED_BACK.holds(plan)
+    return len(plan.backoffs) >= MAX_CROWD
 
 
 def explain(unit: UnitOfWork) -> dict[str, Any]:

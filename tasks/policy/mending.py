@@ -16,7 +16,6 @@ from schemas.base import StepState as S
 from schemas.step import MAX_ANSWERS_FROM, ControllerTaskSpec, PlannedStep, StepEstimate, VerifyTool
 from schemas.stored import PlanRecord
 from tasks.base.errors import NeedsSteps, UnknownCommand
-from tasks.base.policy_version import ChangedRule
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy.halt_rules import timeouts_of
@@ -56,12 +55,11 @@ class Source(NamedTuple):
 def may_mend(unit: UnitOfWork, step: Step, category: str) -> bool:
     """Whether a failure of this category is mended by another step: the plan has to have room for one."""
     plan, facts = unit.plan, step.facts
-    if not ChangedRule.A_RED_CHECK_IS_MENDED.holds(plan) or plan.head.limits.get(budget.MENDS) == 0:
+    if plan.head.limits.get(budget.MENDS) == 0:
         return False
     if facts["mode"] != Mode.TEST or facts["inserted_by"] or not has_room(plan):
         return False
-    hangs = category == C.TEST_TIMEOUT and timeouts_of(plan, step) > 1 and ChangedRule.A_HANG_IS_MENDED.holds(plan)
-    return category in MENDED or hangs
+    return category in MENDED or (category == C.TEST_TIMEOUT and timeouts_of(plan, step) > 1)
 
 
 def has_room(plan: PlanRecord) -> bool:
@@ -79,11 +77,9 @@ def make_mend(
     snapshot lacks steps that went before.
     """
     sources = list(sources_of(unit, step))
-    subjects: frozenset[str] = frozenset()
-    if at_cause := ChangedRule.MENDED_AT_THE_CAUSE.holds(unit.plan):
-        failure = unit.snapshot.steps[step.step_id].status.previous or {}
-        blamed = files_of(_WORD.findall(failure.get("trace") or ""), Role.TEST)  # as a test that hangs, not in a list
-        subjects = frozenset(subject_of(test.partition("::")[0]) for test in (*tests, *blamed))
+    failure = unit.snapshot.steps[step.step_id].status.previous or {}
+    blamed = files_of(_WORD.findall(failure.get("trace") or ""), Role.TEST)  # as a test that hangs, not in a list
+    subjects = frozenset(subject_of(test.partition("::")[0]) for test in (*tests, *blamed))
     found = _files(sources, unit.plan.head.tightened, is_named, subjects)
     if found is None:
         return None
@@ -97,7 +93,7 @@ def make_mend(
         risk_level=risk,
         controller_task_spec=ControllerTaskSpec(type=StepType.PATCH),
         mode=MODE_OF_TYPE[StepType.PATCH],
-        success_criteria="What failed passes." if at_cause else "What failed passes, and what passed still does.",
+        success_criteria="What failed passes.",
         rollback_hint=ROLLBACK if RISK[risk].rollback_hint else None,
         retry_limit=RETRIES,
         queue=near[0]["queue"],
@@ -109,7 +105,7 @@ def make_mend(
         answers_from=tuple(dict.fromkeys(name for facts in near for name in facts["answers_from"]))[:MAX_ANSWERS_FROM],
         allow_empty=True,  # what failed may pass by itself, or by what another one landed
     )
-    if at_cause and not tests:  # such as those that could not be loaded
+    if not tests:  # such as those that could not be loaded
         tests = tuple(path for path in files if role_of(path) is Role.TEST and is_named(path))
     tools = _verification(mend, step, tests, catalogue)
     return mend.model_copy(update={"verify_tools": tools, "verify": render(tools)})
@@ -135,16 +131,15 @@ def sources_of(unit: UnitOfWork, step: PlannedStep) -> Iterator[Source]:
             landed = steps[name].status.state == S.DONE and facts["mode"] == Mode.PATCH
             if landed:
                 yield Source(facts, near)
-            shows = near and (not landed or _is_beside_code(unit.plan, facts))
+            shows = near and (not landed or _is_beside_code(facts))
             for each in facts["depends_on"]:
                 behind[each] = behind.get(each, False) or shows
         frontier = behind
 
 
-def _is_beside_code(plan: PlanRecord, facts: Mapping[str, Any]) -> bool:
+def _is_beside_code(facts: Mapping[str, Any]) -> bool:
     """Whether a step patched nothing but tests and documents: what is red may well be due to what went before it."""
-    files = facts["allowed_files"]
-    return ChangedRule.MENDED_AT_THE_CAUSE.holds(plan) and not files_of(files, Role.SOURCE, Role.MANIFEST)
+    return not files_of(facts["allowed_files"], Role.SOURCE, Role.MANIFEST)
 
 
 def _files(
@@ -188,10 +183,7 @@ def _verification(
 
 def _on_test(tool: VerifyTool, test: str, catalogue: Catalogue) -> VerifyTool | None:
     """Aim a tool at a test that failed; the tool itself where it runs nothing else."""
-    found = catalogue.focus(tool, (test,))
-    if found or catalogue.policy_version < ChangedRule.MENDED_AT_THE_CAUSE.since:
-        return found
-    return tool if operand(test) in tool.argv else None
+    return catalogue.focus(tool, (test,)) or (tool if operand(test) in tool.argv else None)
 
 
 def _on_files(tool: VerifyTool, files: Sequence[str], catalogue: Catalogue) -> VerifyTool | None:

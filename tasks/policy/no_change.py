@@ -13,7 +13,6 @@ from typing import Any
 from schemas.base import FailureCategory, Mode
 from schemas.outcome import Outcome
 from schemas.step import PreviousFailure
-from tasks.base.policy_version import ChangedRule
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 
@@ -27,7 +26,7 @@ def failure_of(unit: UnitOfWork, step: Step, outcome: Outcome, *, passed: bool) 
     `passed` is whether the verification of the step did. Raises NeedsSteps where the snapshot lacks the note.
     """
     facts = step.facts
-    if facts["mode"] != Mode.PATCH or not ChangedRule.NOTHING_DONE_IS_NO_SUCCESS.holds(unit.plan):
+    if facts["mode"] != Mode.PATCH:
         return None
     pieces = facts["piece_of"]
     if not is_empty(outcome):

@@ -11,7 +11,6 @@ from schemas.base import Mode, RiskLevel
 from schemas.base import StepState as S
 from schemas.step import PlannedStep
 from tasks.base.errors import EVERY_STEP, NeedsSteps
-from tasks.base.policy_version import ChangedRule
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import delivery, halt
@@ -42,8 +41,6 @@ def files_of_no_step(unit: UnitOfWork, files: Collection[str]) -> list[str]:
 
     A plan of more than MOST_READ steps is not looked through. Raises NeedsSteps where the snapshot lacks steps.
     """
-    if not ChangedRule.FILES_OF_STEPS.holds(unit.plan):
-        return []
     if unit.strategy_state:  # steps about whatever the goal allows may follow
         return sorted({*files}.difference(unit.strategy_state["goal"].get("allowed_files", files)))
     steps = [step for step in unit.snapshot.steps.values() if step.spec is not None]

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 from schemas.base import FailureCategory, Mode, StepState, Verdict
 from schemas.outcome import Outcome, VerifyReceipt
 from schemas.step import PreviousFailure
-from schemas.stored import PlanRecord, StepStatus
-from tasks.base.policy_version import ChangedRule
+from schemas.stored import StepStatus
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.snapshot import Snapshot, Step
 from tasks.text.fields import as_written, fit
@@ -51,29 +50,28 @@ def judge(snapshot: Snapshot, step_id: str, attempt: int | None, lease: str | No
 
 def lacks_lease(snapshot: Snapshot, step_id: str, lease: str | None) -> bool:
     """Whether an outcome has no lease although a controller has claimed the attempt, which only that one may end."""
-    if lease is not None or not ChangedRule.A_CLAIM_NEEDS_ITS_LEASE.holds(snapshot.record):
+    if lease is not None:
         return False
     live, known = snapshot.active.get(step_id), snapshot.leases.get(step_id)
     return bool(live and known and known.attempt == live.attempt and known.claimed)
 
 
-def failure_of(facts: dict[str, Any], outcome: Outcome, *, older: bool = False) -> dict[str, Any] | None:
+def failure_of(facts: dict[str, Any], outcome: Outcome) -> dict[str, Any] | None:
     """Say why the attempt failed, as its next attempt will read it; None for a success that holds.
 
     A success is not believed when it contradicts itself: failing tests on a step with a verification are a
     TEST_REGRESSION, as is an exit code by which its tool did not pass; a touched file outside the step's files, or any
-    in a step that does not patch, is an ALLOWLIST_VIOLATION. A tool that ended with STOPPED ran out of time. With
-    `older` failures are read as before policy version 4.
+    in a step that does not patch, is an ALLOWLIST_VIOLATION. A tool that ended with STOPPED ran out of time.
     """
     evidence, reason = outcome.failure_evidence, None
-    if finding := _finding(facts, outcome, older=older):
+    if finding := _finding(facts, outcome):
         category, reason = finding
     else:
         if outcome.success:
             return None
         text = (evidence and evidence.stack_trace_head) or outcome.error_message or ""
-        stopped = not older and any(_is_stopped(facts, receipt) for receipt in outcome.verify or ())
-        category = category_of(evidence.category if evidence else None, text, stopped=stopped, older=older)
+        stopped = any(_is_stopped(facts, receipt) for receipt in outcome.verify or ())
+        category = category_of(evidence.category if evidence else None, text, stopped=stopped)
     return PreviousFailure(
         category=category,
         failing_tests=tuple(fit_evidence(test) for test in evidence.top_failing_tests[:MAX_TESTS]) if evidence else (),
@@ -112,7 +110,7 @@ def doubt(facts: dict[str, Any], outcome: Outcome, *, requires_receipts: bool) -
 def note_doubt(step: Step) -> None:
     """Keep with a step that is done that nothing proved it, beside the result of a pre-step.
 
-    Workers of before read `codes` and `text` of every pre-step that left something.
+    `codes` and `text` are there for every pre-step that left something.
     """
     empty = {"codes": "", "text": ""} if step.facts["inserted_by"] else {}
     step.status.previous = {**empty, **(step.status.previous or {}), "verified": False}
@@ -143,7 +141,7 @@ def _is_stopped(facts: dict[str, Any], receipt: VerifyReceipt) -> bool:
     return receipt.exit_code == STOPPED and STOPPED not in _passing(facts, receipt)
 
 
-def _finding(facts: dict[str, Any], outcome: Outcome, *, older: bool) -> tuple[FailureCategory, str] | None:
+def _finding(facts: dict[str, Any], outcome: Outcome) -> tuple[FailureCategory, str] | None:
     touched = {*outcome.touched_files, *outcome.created_files}
     allowed = facts["allowed_files"] if facts["mode"] == Mode.PATCH else ()
     if outside := sorted(touched.difference(allowed)):
@@ -156,7 +154,7 @@ def _finding(facts: dict[str, Any], outcome: Outcome, *, older: bool) -> tuple[F
     for receipt in outcome.verify or ():
         if (codes := _passing(facts, receipt)) and receipt.exit_code not in codes:
             reason = f"success was reported although {receipt.tool} ended with exit code {receipt.exit_code}"
-            stopped = not older and receipt.exit_code == STOPPED
+            stopped = receipt.exit_code == STOPPED
             return (FailureCategory.TEST_TIMEOUT if stopped else FailureCategory.TEST_REGRESSION), reason
     return None
 
@@ -168,7 +166,7 @@ class Wrong(NamedTuple):
     counted: int
 
 
-def within_range(plan: PlanRecord, outcome: Outcome) -> tuple[Outcome, dict[str, Wrong]]:
+def within_range(outcome: Outcome) -> tuple[Outcome, dict[str, Wrong]]:
     """Return `outcome` with figures that can be counted, and those that were changed and are worth telling of."""
     wrong: dict[str, Wrong] = {}
     if metrics := outcome.metrics:
@@ -179,13 +177,11 @@ def within_range(plan: PlanRecord, outcome: Outcome) -> tuple[Outcome, dict[str,
         if wrong:
             counted = {name: each.counted for name, each in wrong.items()}
             outcome = outcome.model_copy(update={"metrics": metrics.model_copy(update=counted)})
-    if growth_kb := outcome.growth_kb:
-        least = 0 if ChangedRule.GROWTH_COUNTS_UP.holds(plan) else -MOST_GROWTH_KB
-        if not least <= growth_kb <= MOST_GROWTH_KB:
-            counted_kb = min(max(least, growth_kb), MOST_GROWTH_KB)
-            outcome = outcome.model_copy(update={"growth_kb": counted_kb})
-            if abs(growth_kb) > MOST_GROWTH_KB:
-                wrong["growth_kb"] = Wrong(growth_kb, counted_kb)
+    if (growth_kb := outcome.growth_kb) and not 0 <= growth_kb <= MOST_GROWTH_KB:
+        counted_kb = min(max(0, growth_kb), MOST_GROWTH_KB)
+        outcome = outcome.model_copy(update={"growth_kb": counted_kb})
+        if abs(growth_kb) > MOST_GROWTH_KB:
+            wrong["growth_kb"] = Wrong(growth_kb, counted_kb)
     return outcome, wrong
 
 

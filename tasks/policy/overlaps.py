@@ -17,7 +17,6 @@ from schemas.envelope import FieldError
 from schemas.step import PlannedStep
 from schemas.stored import FILE_WAITS, PlanHead, PlanRecord
 from tasks.base.errors import NeedsClaims, NeedsSteps
-from tasks.base.policy_version import ChangedRule
 from tasks.plan.changeset import FIRST, WHOLE, ClaimChange, claims_name
 from tasks.plan.file_claims import (
     COUNTER,
@@ -52,7 +51,7 @@ def patched_files(steps: Iterable[PlannedStep]) -> list[str]:
 
 def claims_files(plan: PlanRecord) -> bool:
     """Whether a plan claims files at all: there is a repository that they are of."""
-    return bool(plan.head.repo) and ChangedRule.FILES_ARE_CLAIMED.holds(plan)
+    return bool(plan.head.repo)
 
 
 def refusal(draft: Draft, claims: FileClaims, most: int) -> Rejected | None:

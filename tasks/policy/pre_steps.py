@@ -20,7 +20,6 @@ from schemas.goal import GoalContext
 from schemas.outcome import Outcome
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.base.errors import UnknownCommand
-from tasks.base.policy_version import ChangedRule
 from tasks.plan.snapshot import Step
 from tasks.policy.outcome_verdict import fit_evidence
 from tasks.rules.risk import RISK, estimate, is_below
@@ -106,10 +105,7 @@ def make_pre_step(
     tools, risk = [], RiskLevel.LOW
     for tool in found:
         contract = catalogue.contracts[tool.tool]
-        ran = contract.ran_codes
-        if contract.id == "ruff-fix" and catalogue.policy_version < ChangedRule.PREPARED_WHERE_THE_FIXER_RAN.since:
-            ran = contract.pass_codes
-        codes = tuple(sorted({*contract.pass_codes, *ran}))
+        codes = tuple(sorted({*contract.pass_codes, *contract.ran_codes}))
         tools.append(tool.model_copy(update={"pass_codes": codes}))
         risk = contract.min_risk if is_below(risk, contract.min_risk) else risk
     files = tuple(path for path in step.allowed_files if any(operand(path) in tool.argv for tool in tools))

@@ -18,7 +18,6 @@ from schemas.base import StepState as S
 from schemas.outcome import Outcome
 from schemas.step import PlannedStep, VerifyTool
 from tasks.base.errors import NeedsSteps
-from tasks.base.policy_version import ChangedRule
 from tasks.plan.snapshot import NOTE, Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import failing, halt_rules, revision
@@ -31,6 +30,7 @@ from tasks.toolchain.contract import operand
 _CREATED = "new of {}"
 UNTOLD = "untold"  # in a plan's `counters`: a patch landed that did not say what it created
 DROPPED = "drop_red_checks"  # the name of the revision
+DROPPED_IN = (Mode.PATCH, Mode.TEST)  # the modes of the steps whose checks may be dropped
 
 
 def awaits_base(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[str, Any]) -> bool:
@@ -42,7 +42,7 @@ def awaits_base(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[st
     if red is None:
         return False
     known = unit.note(_name(red))
-    if not _is_open(unit, step, known):
+    if not _is_open(step, known):
         if known["red"]:
             unit.move_step(step, S.ACTIVE.value, "retried", failure["category"])
             _drop(unit, step, failure["category"])
@@ -50,12 +50,10 @@ def awaits_base(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[st
     was = PlannedStep.model_validate(step.facts)
     if not has_room(unit.plan):
         return False
-    each_by_itself = ChangedRule.CHECKS_OF_A_WHOLE_ARE_DROPPED.holds(unit.plan)
     unknown = tuple(
         tool
         for tool in _added(was)
-        if _is_open(unit, step, unit.note(_name(tool)))
-        and (tool == red or not each_by_itself or _was_there(unit, step, outcome, tool))
+        if _is_open(step, unit.note(_name(tool))) and (tool == red or _was_there(unit, step, outcome, tool))
     )
     before = make_baseline(was, unknown, unit.plan.counters.get("taken", ()), _catalogue(unit))
     before = before.model_copy(update={"quick_checks": tuple(tool.tool for tool in unknown)})
@@ -74,7 +72,7 @@ def note_created(unit: UnitOfWork, step: Step, outcome: Outcome) -> None:
     Where a patch did not say what it created, that is noted of the plan.
     """
     if outcome.created_files:
-        if step.facts["quick_checks"] and ChangedRule.RED_CHECKS_ARE_DROPPED.holds(unit.plan):
+        if step.facts["quick_checks"]:
             unit.keep_note(_CREATED.format(step.step_id), list(outcome.created_files))
     elif unit.plan.head.limits.get(budget.EXCUSES) and step.facts["mode"] == Mode.PATCH:
         told = outcome.model_fields_set
@@ -113,10 +111,10 @@ def judge(unit: UnitOfWork, step: Step, kept: Mapping[str, Any]) -> None:
 
 def _red_check(unit: UnitOfWork, step: Step, outcome: Outcome, failure: Mapping[str, Any]) -> VerifyTool | None:
     """Find the added check that failed, if nothing else is known to be wrong with the attempt and others remain."""
-    plan, facts, receipts = unit.plan, step.facts, outcome.verify or ()
-    if not facts["quick_checks"] or facts["mode"] not in _modes(unit) or facts["inserted_by"] or not receipts:
+    facts, receipts = step.facts, outcome.verify or ()
+    if not facts["quick_checks"] or facts["mode"] not in DROPPED_IN or facts["inserted_by"] or not receipts:
         return None
-    if not ChangedRule.RED_CHECKS_ARE_DROPPED.holds(plan) or not plan.head.limits.get(budget.EXCUSES):
+    if not unit.plan.head.limits.get(budget.EXCUSES):
         return None
     tools, last = PlannedStep.model_validate(facts).verify_tools, receipts[-1]
     if failure["category"] in halt_rules.AT_ONCE or [each.tool for each in receipts] != [
@@ -140,25 +138,17 @@ def _was_there(unit: UnitOfWork, step: Step, outcome: Outcome, tool: VerifyTool)
     return not (named and _may_be_new(unit, step, outcome, named))
 
 
-def _modes(unit: UnitOfWork) -> tuple[Mode, ...]:
-    """List the modes of the steps whose checks may be dropped."""
-    return (Mode.PATCH, Mode.TEST) if ChangedRule.CHECKS_OF_A_WHOLE_ARE_DROPPED.holds(unit.plan) else (Mode.PATCH,)
-
-
-def _is_open(unit: UnitOfWork, step: Step, known: Mapping[str, Any] | None) -> bool:
+def _is_open(step: Step, known: Mapping[str, Any] | None) -> bool:
     """Whether a check has to be run before the plan for `step`: it never was, or it is for another step right now."""
-    if known is None:
-        return True
-    return known["red"] is None and known["by"] != step.step_id and ChangedRule.A_BASELINE_EACH.holds(unit.plan)
+    return known is None or (known["red"] is None and known["by"] != step.step_id)
 
 
 def _may_be_new(unit: UnitOfWork, step: Step, outcome: Outcome, files: Collection[str]) -> bool:
     """Whether the attempt or the plan may have created any of `files`: not where all is known that they created."""
     counters = unit.plan.counters
-    is_told = "created_files" in outcome.model_fields_set and UNTOLD not in counters
-    if not set(files).isdisjoint(map(operand, outcome.created_files)) or (
-        ChangedRule.CREATED_IS_TOLD.holds(unit.plan) and not is_told
-    ):
+    if "created_files" not in outcome.model_fields_set or UNTOLD in counters:
+        return True
+    if not set(files).isdisjoint(map(operand, outcome.created_files)):
         return True
     if not (count := counters.get("created", 0)):
         return False
@@ -193,7 +183,7 @@ def _added(step: PlannedStep) -> tuple[VerifyTool, ...]:
 
 
 def _catalogue(unit: UnitOfWork) -> Any:
-    return catalogue_of(unit.plan.head.tools, unit.plan.head.policy_version)
+    return catalogue_of(unit.plan.head.tools)
 
 
 def _name(tool: VerifyTool) -> str:

@@ -18,7 +18,6 @@ from schemas.base import PlanState as P
 from schemas.outcome import Outcome
 from schemas.step import PlannedStep
 from tasks.base.policy import BUILT_IN, Policy
-from tasks.base.policy_version import ChangedRule
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import advice, halt_rules, mending, waits
@@ -38,7 +37,6 @@ class Evidence(NamedTuple):
     category: C
     tests: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
-    shrinks: bool = False  # whether a step loses the files that are not named, as in plans of before version 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +99,6 @@ def narrow_files(step: PlannedStep, evidence: Evidence, _: Catalogue) -> Planned
         return step.model_copy(update={"allowed_files": others}) if others else step
     if not named or (not _beside_tests(named) and _beside_tests(others)):
         return step
-    if evidence.shrinks:
-        return step.model_copy(update={"allowed_files": named})
     if not others:
         return step
     return _advise(step.model_copy(update={"allowed_files": (*named, *others)}), f"{FIRST} {', '.join(named)}.")
@@ -145,11 +141,8 @@ def revise(unit: UnitOfWork, step: Step, failure: Mapping[str, Any], outcome: Ou
     The plan goes EXECUTING->REVISING->EXECUTING within one commit.
     """
     plan, category = unit.plan, failure["category"]
-    was, older = PlannedStep.model_validate(step.facts), not ChangedRule.TEXTS_OF_TIMEOUTS.holds(plan)
-    evidence = evidence_of(failure, outcome, older=older)
-    if not ChangedRule.FILES_ARE_KEPT.holds(plan):
-        evidence = evidence._replace(shrinks=True)
-    catalogue = catalogue_of(plan.head.tools, plan.head.policy_version)
+    was, evidence = PlannedStep.model_validate(step.facts), evidence_of(failure, outcome)
+    catalogue = catalogue_of(plan.head.tools)
     nth = step.status.failures
     if was.mode is Mode.TEST and evidence.category is C.TEST_TIMEOUT:
         nth = halt_rules.timeouts_of(plan, step)
@@ -159,7 +152,7 @@ def revise(unit: UnitOfWork, step: Step, failure: Mapping[str, Any], outcome: Ou
     if found is None:
         return False
     is_mended = found.strategies == (MEND,)
-    if is_mended and ChangedRule.A_MENDED_RED_IS_NO_FAILURE_IN_A_ROW.holds(plan):
+    if is_mended:
         plan.counters["consecutive"] -= 1
     carry_out(unit, step, found, category, failure if is_mended else None)
     return found.before is not None
@@ -246,11 +239,11 @@ def _mended(
     return Revision(was.model_copy(update={"depends_on": (*was.depends_on, mend.step_id)}), mend, (MEND,))
 
 
-def evidence_of(failure: Mapping[str, Any], outcome: Outcome, *, older: bool = False) -> Evidence:
+def evidence_of(failure: Mapping[str, Any], outcome: Outcome) -> Evidence:
     """Gather what an outcome says of its failure: the tests, and the files that it names."""
     evidence = outcome.failure_evidence
     text = (evidence and evidence.stack_trace_head) or outcome.error_message or ""
-    named = (*(evidence.affected_files if evidence else ()), *files_of(text, older=older))
+    named = (*(evidence.affected_files if evidence else ()), *files_of(text))
     return Evidence(C(failure["category"]), tuple(failure["failing_tests"]), tuple(dict.fromkeys(named)))
 
 

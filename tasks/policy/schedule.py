@@ -14,7 +14,6 @@ from schemas.base import PlanState as P
 from schemas.base import StepState as S
 from schemas.stored import FILE_WAITS, Attempt, PlanRecord
 from schemas.times import rfc3339
-from tasks.base.policy_version import ChangedRule
 from tasks.plan.changeset import MAX_DISPATCHES, MAX_STEP_CHANGES, Changeset, Dispatch
 from tasks.plan.lifecycle import NOT_RUNNING, PLAN_ENDS
 from tasks.plan.snapshot import Step
@@ -335,9 +334,7 @@ def _halt_if_exhausted(unit: UnitOfWork) -> None:
         "limit_name": name,
         "spent": plan.spent,
     }
-    knows_all = ChangedRule.ADVICE_BY_FACTS.holds(plan) and halt_rules.REMEMBERS_SINCE not in plan.counters
-    if name != "failing_outcomes" and knows_all:
-        evidence["spent_by"] = budget.spenders_of(plan, name)
     if name != "failing_outcomes":  # it was not failures that led to it, but all that was done since
+        evidence["spent_by"] = budget.spenders_of(plan, name)
         evidence["started_at"] = rfc3339(plan.times.get("started", plan.times["ready"]))
     halt.halt(unit, "budget", f"the budget of {name} is used up", evidence)

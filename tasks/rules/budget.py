@@ -18,13 +18,11 @@ from schemas.plain_outcome import PlainMetrics
 from schemas.stored import Attempt, PlanHead, PlanRecord
 from schemas.times import DAY_MS
 from tasks.base.policy import BUILT_IN, Policy
-from tasks.base.policy_version import ChangedRule
 from tasks.plan.unit_of_work import UnitOfWork
 
 Figures: TypeAlias = Metrics | PlainMetrics
 RECEIPTS = "unproven_successes"  # 0: none is taken. Only among the limits of plans made where receipts are required
-# Switches that stand among the limits, of the plans that need them alone: workers of the first version cannot read a
-# head with other keys than theirs.
+# Switches that stand among the limits, of the plans that need them alone.
 MENDS = "mends"  # 0: no red verification leads back to a patch
 FLAKY_TESTS = "flaky_tests"  # 0: those that the plan finds are left to no later one
 EXCUSES = "excuses"  # what does not count against a plan where it was red before: one of these two
@@ -120,19 +118,16 @@ def reserve(plan: PlanRecord, estimate: Mapping[str, int], most: int | None = No
 def settle(plan: PlanRecord, attempt: Attempt, metrics: Figures | None, estimate: Mapping[str, Any]) -> int:
     """Release what `attempt` held and book what it used; a figure that is missing counts as it was reserved.
 
-    In plans of before policy version 4 such a figure counts as estimated, which may be more than was left. Returns the
-    tokens booked.
+    Returns the tokens booked.
     """
-    used, tokens, cycles = metrics or NO_METRICS, estimate["tokens"], estimate["patch_cycles"]
-    if ChangedRule.AS_RESERVED.holds(plan):
-        if attempt.tokens < tokens and used.tokens_used is None:
-            _remember_cut(plan, "tokens", tokens - attempt.tokens)
-        if attempt.patch_cycles < cycles and used.patch_cycles is None:
-            _remember_cut(plan, "patch_cycles", cycles - attempt.patch_cycles)
-        tokens, cycles = attempt.tokens, attempt.patch_cycles
+    used = metrics or NO_METRICS
+    if attempt.tokens < estimate["tokens"] and used.tokens_used is None:
+        _remember_cut(plan, "tokens", estimate["tokens"] - attempt.tokens)
+    if attempt.patch_cycles < estimate["patch_cycles"] and used.patch_cycles is None:
+        _remember_cut(plan, "patch_cycles", estimate["patch_cycles"] - attempt.patch_cycles)
     release(plan, attempt)
-    tokens = book(plan, tokens if used.tokens_used is None else used.tokens_used)
-    plan.spent["patch_cycles"] += cycles if used.patch_cycles is None else used.patch_cycles
+    tokens = book(plan, attempt.tokens if used.tokens_used is None else used.tokens_used)
+    plan.spent["patch_cycles"] += attempt.patch_cycles if used.patch_cycles is None else used.patch_cycles
     plan.spent["tool_calls"] += used.tool_calls or 0
     return tokens
 
@@ -157,9 +152,9 @@ def book(plan: PlanRecord, tokens: int) -> int:
     """
     limit = plan.head.limits["tokens"]
     spent = plan.spent["tokens"]
-    if limit is not None and not 0 <= tokens <= limit - spent and ChangedRule.TOKENS_UP_TO_THE_LIMIT.holds(plan):
+    if limit is not None and not 0 <= tokens <= limit - spent:
         counted = max(0, min(tokens, limit - spent))
-        if tokens > counted and ChangedRule.ADVICE_BY_FACTS.holds(plan):  # a higher limit would have them booked
+        if tokens > counted:  # a higher limit would have them booked
             plan.counters["unbooked"] = plan.counters.get("unbooked", 0) + tokens - counted
         tokens = counted
     plan.spent["tokens"] = spent + tokens
@@ -191,8 +186,6 @@ def remember_spender(
         and SPENDER_SHARE * tool_calls < (limits["tool_calls"] or never)
     ):
         return  # as nearly always
-    if not ChangedRule.ADVICE_BY_FACTS.holds(plan):
-        return
     for name, amount in (("tokens", tokens), ("patch_cycles", patch_cycles), ("tool_calls", tool_calls)):
         limit = limits[name]
         if limit and amount * SPENDER_SHARE >= limit:

@@ -18,7 +18,6 @@ from schemas.goal import Goal
 from schemas.step import DELIVERIES, PlannedStep
 from tasks.base.batches import batches
 from tasks.base.errors import UnknownCommand
-from tasks.base.policy_version import ChangedRule
 from tasks.rules.budget import limits_of
 from tasks.rules.risk import RISK, assess_declared, is_below
 from tasks.rules.strategy import Rejected
@@ -156,7 +155,7 @@ def _identity(step: PlannedStep, around: Surroundings) -> Found:
         yield "/step_id", "duplicate_step_id", f"More than one step is called {step.step_id!r}."
     if not _QUEUE.fullmatch(step.queue):
         yield "/queue", "invalid_queue", "A queue's name is 1 to 64 lower-case letters, digits, `.`, `_` and `-`."
-    if step.queue == DELIVERIES and around.catalogue.policy_version >= ChangedRule.DELIVERIES_ARE_APART.since:
+    if step.queue == DELIVERIES:
         yield "/queue", "reserved_queue", f"The queue {DELIVERIES!r} is for DELIVER steps: their controllers may push."
 
 

@@ -20,7 +20,6 @@ from pydantic import TypeAdapter
 from schemas.goal import ToolCall, Verify
 from schemas.step import PlannedStep, VerifyTool
 from tasks.base.errors import UnknownCommand
-from tasks.base.policy_version import POLICY_VERSION, ChangedRule
 from tasks.toolchain.contract import MANY, Contract, Part, Reading, fits, operand
 from tasks.toolchain.files import Role, role_of
 from tasks.toolchain.languages import RECIPES, TOOLS, suffixes_of
@@ -38,7 +37,6 @@ class Catalogue:
 
     contracts: Mapping[str, Contract]
     recipes: Mapping[str, tuple[Part, ...]]
-    policy_version: int = POLICY_VERSION  # of the plan that is made or goes on with it
 
     @classmethod
     def of(cls, contracts: Iterable[Contract], recipes: Mapping[str, tuple[Part, ...]]) -> Catalogue:
@@ -135,10 +133,7 @@ class Catalogue:
         return tool.model_copy(update={"argv": contract.command(reading)}) if contract.end_of_options else tool
 
     def as_typed(self, tools: Iterable[VerifyTool]) -> str:
-        """Say what `tools` run as a person would type it, without `--`.
-
-        Planners before policy version 2 read that.
-        """
+        """Return what `tools` run as a person would type it, without `--`."""
         readings = (self._read(tool.argv)[1] for tool in tools)
         commands = ((*each.spelling, *each.options, *each.positionals, *each.tail) for each in readings)
         return AND.join(map(shlex.join, commands))
@@ -173,12 +168,11 @@ class Catalogue:
         """Aim `tool` at the first of `tests` that it runs, within what it runs now; None where that cannot be.
 
         The names come from evidence: one that is not well formed, or outside of what the tool runs, is passed over.
-        What is well formed is a rule of safety (no `@file`, no option), which holds at once for plans of every policy
-        version.
+        What is well formed is a rule of safety: no `@file`, no option.
         """
         contract = self.contracts.get(tool.tool)
         reading = contract.read(tool.argv) if contract else None
-        if contract is None or reading is None:  # an operator's, of a plan that was made before plans kept these
+        if contract is None or reading is None:  # this catalogue has no such tool
             return None
         places = () if contract.focus_option else [place.removeprefix("./") for place in reading.positionals]
         for test in (each for name in tests for each in _within(name.removeprefix("./"), places)):
@@ -312,25 +306,11 @@ def keep_contracts(catalogue: Catalogue, steps: Iterable[PlannedStep] | None) ->
     return tuple(_CONTRACTS.dump_python(kept, mode="json"))
 
 
-def catalogue_of(contracts: Sequence[dict[str, Any]], policy_version: int = POLICY_VERSION) -> Catalogue:
-    """Make the catalogue of a plan that keeps these contracts and began under this version."""
-    made = _extended(_CONTRACTS.validate_python(contracts)) if contracts else CATALOGUE
-    if policy_version < ChangedRule.END_OF_OPTIONS.since:
-        made = _without_end_of_options(made)
-    return made if policy_version == made.policy_version else _as_of(made, policy_version)
+def catalogue_of(contracts: Sequence[dict[str, Any]]) -> Catalogue:
+    """Make the catalogue of a plan that keeps these contracts."""
+    return _extended(_CONTRACTS.validate_python(contracts)) if contracts else CATALOGUE
 
 
 @lru_cache(maxsize=64)
 def _extended(contracts: tuple[Contract, ...]) -> Catalogue:
     return CATALOGUE.extend(contracts)
-
-
-@lru_cache(maxsize=64)
-def _as_of(catalogue: Catalogue, policy_version: int) -> Catalogue:
-    return replace(catalogue, policy_version=policy_version)
-
-
-@lru_cache(maxsize=64)
-def _without_end_of_options(catalogue: Catalogue) -> Catalogue:
-    contracts = (replace(each, end_of_options=False) for each in catalogue.contracts.values())
-    return Catalogue.of(contracts, catalogue.recipes)

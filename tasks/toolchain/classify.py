@@ -98,11 +98,9 @@ _PLAIN = tuple(OutputRule(rf"{word}(?:: |$)", word) for word in sorted(HALTS_AT_
 _STOPPED = OutputRule(
     r"(?i:.{0,200}?(?:(?<!\b0 )\btimed out\b|\bexit(?:ed)?(?: with)?(?: code| status)? 124\b))",
     Category.TEST_TIMEOUT,
-    recent=True,
 )
 _OF_TOOL = MappingProxyType({name: parser for each in TOOLCHAINS for name, parser in each.output.items()})
 _ANY = (*(rule for rank in Rank for each in TOOLCHAINS for rule in each.ranked.get(rank, ())), *_PLAIN, _STOPPED)
-_ANY_OLDER = tuple(rule for rule in _ANY if not rule.recent)
 _NOT_OURS = re.compile("|".join(("^/usr/", *filter(None, (each.foreign_files for each in TOOLCHAINS)))))
 
 
@@ -138,9 +136,9 @@ class _Hit:
         return "" if _NOT_OURS.search(self.get("file")) else self.get("line")
 
 
-def files_of(text: str, *, older: bool = False) -> tuple[str, ...]:
-    """List the files that `text`, which any tool printed, accuses; with `older` as before policy version 4."""
-    return _diagnose(text, _ANY_OLDER if older else _ANY).files
+def files_of(text: str) -> tuple[str, ...]:
+    """List the files that `text`, which any tool printed, accuses."""
+    return _diagnose(text, _ANY).files
 
 
 def classify(text: str, *, tool: str | None = None, timed_out: bool = False) -> Diagnosis:
@@ -167,17 +165,17 @@ def _diagnose(text: str, rules: OutputParser, *, timed_out: bool = False) -> Dia
     )
 
 
-def category_of(word: str | None, text: str, *, stopped: bool = False, older: bool = False) -> Category:
+def category_of(word: str | None, text: str, *, stopped: bool = False) -> Category:
     """Take a controller's `word` if it means a category, else what `text` says.
 
-    Case, spaces and hyphens of the word do not count. That a tool was `stopped` counts before the text. With `older`
-    the text is read as before policy version 4. Never raises: UNKNOWN is an answer.
+    Case, spaces and hyphens of the word do not count. That a tool was `stopped` counts before the text. Never
+    raises: UNKNOWN is an answer.
     """
     name = "_".join((word or "").upper().replace("-", " ").replace("_", " ").split())
     category = ALIASES.get(name) or Category.__members__.get(name)
     if stopped and category in (None, Category.UNKNOWN):
         return Category.TEST_TIMEOUT
-    return category if category in FROM_OUTSIDE else _diagnose(text, _ANY_OLDER if older else _ANY).category
+    return category if category in FROM_OUTSIDE else _diagnose(text, _ANY).category
 
 
 def _hits(text: str, rules: OutputParser) -> Iterator[_Hit]:

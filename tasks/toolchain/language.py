@@ -32,7 +32,7 @@ class OutputRule:
     A pattern describes one line from its first character, so words inside a test's name or a printed text count for
     nothing. Its groups are `test`, `file`, `line` and `code`. Repeats are bounded or cannot overlap, which keeps it
     linear in the line. `needs` is the `name` of a rule that must have matched above; a `telling` line is where the
-    trace begins. A `recent` rule is none for plans of before policy version 4.
+    trace begins.
     """
 
     pattern: str
@@ -40,7 +40,6 @@ class OutputRule:
     needs: str = ""
     name: str = ""
     telling: bool = False
-    recent: bool = False
     line: re.Pattern[str] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

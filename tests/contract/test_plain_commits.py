@@ -52,7 +52,7 @@ def report(real: Real, plan: str, step: str, attempt: int, lease: str) -> PlainR
     return PlainReport(found, raw, "digest", entry.decode())
 
 
-def check_out(talk: PlanTalk, plans: Sequence[str]) -> list[HotPlan]:
+def lend(talk: PlanTalk, plans: Sequence[str]) -> list[HotPlan]:
     asks = [Ask(plan) for plan in plans]
     talk.begin(asks)
     found = talk.snapshots(asks)
@@ -95,7 +95,7 @@ def test_a_plain_change_writes_what_an_ordinary_commit_writes(real: Real, shape:
         create(real, *steps, plan=plan_id(), **limits)
         real.client.xgroup_create(PARTITION.outcomes, GROUP, id="0", mkstream=True)
         with store_of(real).talk() as talk:
-            (plan,) = check_out(talk, [plan_id()])
+            (plan,) = lend(talk, [plan_id()])
             said = report(real, plan.plan_id, *first(plan))
             real.client.xreadgroup(GROUP, "reader", {PARTITION.outcomes: ">"})
             now = plan.record.times["created"] + 1000
@@ -132,8 +132,8 @@ def test_a_plan_that_was_changed_meanwhile_spoils_no_other_of_its_call(real: Rea
         create(real, a_step("a"), a_step("b", "a"), plan=plan)
     store = store_of(real)
     with store.talk() as talk:
-        plans_out = check_out(talk, plans)
-        changes = [decide(plan, report(real, plan.plan_id, *first(plan)), 10**12) for plan in plans_out]
+        lent = lend(talk, plans)
+        changes = [decide(plan, report(real, plan.plan_id, *first(plan)), 10**12) for plan in lent]
         real.client.hincrby(PARTITION.plan(plans[1]).plan, "version", 1)
         real.client.delete(PARTITION.plan(plans[2]).plan)
         before = real.everything()
@@ -144,19 +144,19 @@ def test_a_plan_that_was_changed_meanwhile_spoils_no_other_of_its_call(real: Rea
     after = real.everything()
     touched = {key for key in after if after[key] != before.get(key)}
     assert not any(plans[1] in key or plans[2] in key for key in touched)
-    assert [store.hot.check_out(plan) is not None for plan in plans] == [True, False, False, True]
+    assert [store.hot.lend(plan) is not None for plan in plans] == [True, False, False, True]
 
 
 def test_a_plan_that_is_completed_is_not_kept(real: Real) -> None:
     create(real, a_step("a"), plan=plan_id())
     store = store_of(real)
     with store.talk() as talk:
-        (plan,) = check_out(talk, [plan_id()])
+        (plan,) = lend(talk, [plan_id()])
         talk.commit_plain([decide(plan, report(real, plan.plan_id, *first(plan)), 10**12)])
 
         assert talk.verdicts() == ["ok"]
 
-    assert store.hot.check_out(plan_id()) is None
+    assert store.hot.lend(plan_id()) is None
     assert going(real) >= {*PARTITION.plan(plan_id())[:3], PARTITION.plan(plan_id()).log}
 
 
@@ -166,8 +166,8 @@ def test_a_queue_takes_no_more_plain_specs_than_it_has_room_for(real: Real) -> N
         create(real, a_step("a"), a_step("b", "a"), plan=plan)
     real.max_queue = real.client.xlen(QUEUE) + 1
     with store_of(real).talk() as talk:
-        plans_out = check_out(talk, plans)
-        talk.commit_plain([decide(plan, report(real, plan.plan_id, *first(plan)), 10**12) for plan in plans_out])
+        lent = lend(talk, plans)
+        talk.commit_plain([decide(plan, report(real, plan.plan_id, *first(plan)), 10**12) for plan in lent])
 
         assert talk.verdicts() == ["ok", f"full {QUEUE}", f"full {QUEUE}"]
 
@@ -175,7 +175,7 @@ def test_a_queue_takes_no_more_plain_specs_than_it_has_room_for(real: Real) -> N
 def test_an_order_that_was_given_meanwhile_makes_plain_changes_stale(real: Real) -> None:
     create(real, a_step("a"), a_step("b", "a"), plan=plan_id())
     with store_of(real).talk() as talk:
-        (plan,) = check_out(talk, [plan_id()])
+        (plan,) = lend(talk, [plan_id()])
         change = decide(plan, report(real, plan.plan_id, *first(plan)), 10**12)
         functions.call(real.client, "FCALL", functions.PAUSE_SCOPE, 1, PARTITION.scopes, 0, "pause all", PAUSE)
         talk.commit_plain([change])
@@ -189,8 +189,8 @@ def test_a_key_of_another_type_refuses_its_plan_alone(real: Real) -> None:
         create(real, a_step("a"), a_step("b", "a", queue=f"q{number}"), plan=plan)
     real.put(PARTITION.steps("q0"), "a text")
     with store_of(real).talk() as talk:
-        plans_out = check_out(talk, plans)
-        talk.commit_plain([decide(plan, report(real, plan.plan_id, *first(plan)), 10**12) for plan in plans_out])
+        lent = lend(talk, plans)
+        talk.commit_plain([decide(plan, report(real, plan.plan_id, *first(plan)), 10**12) for plan in lent])
         refused, made = talk.verdicts()
 
     assert "is not a stream" in str(refused)
@@ -202,7 +202,7 @@ def test_changes_of_one_plan_are_refused_with_the_first_of_them_though_the_versi
     """What another worker has committed meanwhile makes the version what the second change expects."""
     create(real, *some_steps(6), plan=plan_id(), max_parallel=3)
     with store_of(real).talk() as talk:
-        (plan,) = check_out(talk, [plan_id()])
+        (plan,) = lend(talk, [plan_id()])
         live = sorted(plan.active.items())[:2]
         said = [report(real, plan_id(), step, one.attempt, one.lease) for step, one in live]
         changes = [decide(plan, each, 10**12) for each in said]
@@ -219,13 +219,13 @@ def test_changes_of_one_plan_are_made_one_after_the_other(real: Real) -> None:
     create(real, *some_steps(6), plan=plan_id(), max_parallel=3)
     store = store_of(real)
     with store.talk() as talk:
-        (plan,) = check_out(talk, [plan_id()])
+        (plan,) = lend(talk, [plan_id()])
         live = sorted(plan.active.items())
         said = [report(real, plan_id(), step, one.attempt, one.lease) for step, one in live]
         talk.commit_plain([decide(plan, each, 10**12) for each in said])
 
         assert talk.verdicts() == ["ok"] * 3
 
-    kept = store.hot.check_out(plan_id())
+    kept = store.hot.lend(plan_id())
     assert kept is not None
     assert state_of(kept) == state_of(hot_plan(held_on(real.client, PARTITION, plan_id())))

@@ -23,7 +23,7 @@ def damage(here: Container, redis: Redis, plan_id: str, step_id: str) -> None:
     """Overwrite a step of a plan with what is no step, on the server and in the worker's copy."""
     redis.hset(P0.plan(plan_id).steps, step_id, UNREADABLE)
     hot = here.context(0).store.hot
-    if copy := hot.check_out(plan_id):
+    if copy := hot.lend(plan_id):
         copy.steps[step_id].spec = UNREADABLE
         copy.cards.clear()
         hot.keep(copy)
@@ -92,7 +92,7 @@ def test_what_a_failing_plain_decision_left_half_done_is_decided_anew_and_applie
     assert None not in asked
     assert calls[functions.COMMIT] == 2  # what gives the lock back, and the general decision
     assert stats(redis)["applied"] == len(made) * chains * (rounds_before + 1)
-    kept = here.context(0).store.hot.check_out(made[1])
+    kept = here.context(0).store.hot.lend(made[1])
     assert kept
     check_part(kept, held_on(redis, P0, made[1]))
     while told := specs(redis):

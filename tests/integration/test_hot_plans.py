@@ -157,7 +157,7 @@ def test_outcomes_in_the_middle_of_a_large_plan_do_not_read_it(here: Container, 
     hot, calls, most = here.context(0).store.hot, Counter[str](), 0
     while waiting_specs := specs(redis):
         calls += calls_of(redis, here, *[answer(spec) for spec in waiting_specs])
-        if state(redis, plan_id) != "COMPLETED" and (copy := hot.check_out(plan_id)):
+        if state(redis, plan_id) != "COMPLETED" and (copy := hot.lend(plan_id)):
             most = max(most, len(copy.steps))
             check_part(copy, held_on(redis, P0, plan_id))
             hot.keep(copy)
@@ -180,7 +180,7 @@ def test_the_copy_of_a_large_plan_stays_small_while_the_plan_runs_through(here: 
         for spec in waiting_specs:
             redis.xadd(P0.outcomes, answer(spec))  # type: ignore[arg-type]
         drain(here)
-        if copy := hot.check_out(plan_id):
+        if copy := hot.lend(plan_id):
             sizes.append((len(copy.steps), copy.size))
             hot.keep(copy)
 
@@ -227,7 +227,7 @@ def test_copies_are_bounded_in_number_and_in_bytes_and_the_least_used_go_first(h
     made = plan(here, redis, *[a_goal(4, goal_id=f"g-{number}") for number in range(8)])
     store = here.context(0).store
     drain_all(redis, here, 1)
-    size = sum(copy.size for copy in filter(None, map(store.hot.check_out, plans(redis)))) / len(made)
+    size = sum(copy.size for copy in filter(None, map(store.hot.lend, plans(redis)))) / len(made)
     few, small = HotPlans(most_plans=3), HotPlans(most_bytes=int(3.5 * size * DECODED))
     for hot in (few, small):
         object.__setattr__(store, "hot", hot)
@@ -236,7 +236,7 @@ def test_copies_are_bounded_in_number_and_in_bytes_and_the_least_used_go_first(h
             drain(here)
 
         assert len(hot) == 3
-        kept = [one for one in plans(redis) if hot.check_out(one)]
+        kept = [one for one in plans(redis) if hot.lend(one)]
         last = [spec["plan_id"] for spec in specs(redis)][-3:]
         assert set(kept) == set(last)
 

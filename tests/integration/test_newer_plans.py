@@ -8,10 +8,9 @@ import pytest
 from redis import Redis
 
 from schemas import codec
-from tasks.base import policy_version
-from tasks.base.policy_version import POLICY_VERSION
 from tests.support.engine import a_goal, container, drain, plan
-from tests.support.messages import work
+from tests.support.messages import answer, report, specs, work
+from tests.support.next_version import NEXT_VERSION, next_version
 from tests.support.stored import P0, state, stats
 from worker.doctor import plans as checks
 from worker.doctor.finding import Site
@@ -22,15 +21,8 @@ from worker.store.commits import Lost
 from worker.store.keys import GROUP
 
 
-def raise_version(redis: Redis, plan_id: str) -> dict[bytes, bytes]:
-    """Make the plan one of the next policy version; returns its hash, which nothing but the lock may change."""
-    key = P0.plan(plan_id).plan
-    head: Any = redis.hget(key, "head")
-    redis.hset(key, "head", codec.dumps({**codec.loads(head), "policy_version": POLICY_VERSION + 1}))
-    return hash_of(redis, plan_id)
-
-
 def hash_of(redis: Redis, plan_id: str) -> dict[bytes, bytes]:
+    """The plan's hash, without the lock."""
     found: Any = redis.hgetall(P0.plan(plan_id).plan)
     return {name: value for name, value in found.items() if name != b"lock"}
 
@@ -52,10 +44,11 @@ def make_due(redis: Redis, plan_id: str) -> None:
 
 @pytest.fixture
 def left(redis_url: str, redis: Redis) -> Any:
-    """A worker, and a plan of a newer version with an outcome, an order and a timer that has run out."""
+    """A worker, and a plan of the next version with an outcome, an order and a timer that has run out."""
     with container(redis_url) as here:
-        (plan_id,) = plan(here, redis, a_goal(2))
-        before = raise_version(redis, plan_id)
+        with next_version():
+            (plan_id,) = plan(here, redis, a_goal(2))
+        before = hash_of(redis, plan_id)
         work(redis)
         pause(redis, plan_id)
         make_due(redis, plan_id)
@@ -86,14 +79,11 @@ def test_a_worker_leaves_a_newer_plan_as_it_is_and_goes_on_with_others(left: Any
     assert stats(redis)["newer"] > 0
 
 
-def test_a_newer_worker_takes_over_what_was_left(
-    left: Any, redis: Redis, redis_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_newer_worker_takes_over_what_was_left(left: Any, redis: Redis, redis_url: str) -> None:
     here, plan_id, _ = left
     look(here)
 
-    monkeypatch.setattr(policy_version, "POLICY_VERSION", POLICY_VERSION + 1)
-    with container(redis_url) as newer:
+    with next_version(), container(redis_url) as newer:
         look(newer)
 
     assert (held(redis), held(redis, P0.commands)) == (0, 0)
@@ -101,16 +91,25 @@ def test_a_newer_worker_takes_over_what_was_left(
     assert codec.loads(hash_of(redis, plan_id)[b"live"])["paused"]
 
 
-def test_the_sweep_of_an_older_worker_keeps_nothing_from_a_newer_one(
-    left: Any, redis: Redis, redis_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_newer_worker_decides_each_plan_by_the_rules_that_it_began_with(redis: Redis, redis_url: str) -> None:
+    with container(redis_url) as here:
+        (before,) = plan(here, redis, a_goal(2, limits={"tokens": 1000}))
+        with next_version(), container(redis_url) as newer:
+            new = next(one for one in plan(newer, redis, a_goal(2, limits={"tokens": 1000})) if one != before)
+            for spec in specs(redis):
+                report(redis, answer(spec, metrics={"tokens_used": 950}))
+            drain(newer)
+
+    assert (state(redis, before), state(redis, new)) == ("EXECUTING", "HALTED")
+
+
+def test_the_sweep_of_an_older_worker_keeps_nothing_from_a_newer_one(left: Any, redis: Redis, redis_url: str) -> None:
     here, plan_id, _ = left
     here.context(0).engine.sweep(here.name)
 
     assert redis.zscore(P0.timers, plan_id) > 1  # type: ignore[operator]
     make_due(redis, plan_id)
-    monkeypatch.setattr(policy_version, "POLICY_VERSION", POLICY_VERSION + 1)
-    with container(redis_url) as newer:
+    with next_version(), container(redis_url) as newer:
         newer.context(0).engine.sweep(newer.name)
 
     assert int(redis.zscore(P0.timers, plan_id) or 0) > 1
@@ -134,4 +133,4 @@ def test_the_doctor_names_the_version(left: Any, redis: Redis) -> None:
 
     (told,) = [one for one in checks.examine(found, now=5, retention_s=100) if one.check == "plan.newer"]
 
-    assert f"policy version {POLICY_VERSION + 1}" in told.sentence
+    assert f"policy version {NEXT_VERSION}" in told.sentence

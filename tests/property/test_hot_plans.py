@@ -41,7 +41,7 @@ class KeepingStore(MemoryStore):
         super().__init__(PARTITION)
         self.ahead = ahead
         self.kept: dict[str, HotPlan] = {}
-        self.checked_out: dict[str, HotPlan] = {}
+        self.lent: dict[str, HotPlan] = {}
 
     def _begin(self, ask: Ask, token: str) -> Snapshot | NoSnapshot:
         read = super()._begin(ask, token)
@@ -51,11 +51,11 @@ class KeepingStore(MemoryStore):
         if plan is None and not self.ahead:
             plan = hot_plan(self.held(ask.plan_id))
         if plan is None or not plan.covers(ask.steps, ask.page):
-            self.checked_out.pop(ask.plan_id, None)
+            self.lent.pop(ask.plan_id, None)
             return read
         if plan.ahead:
             seen["decisions about parts"] += 1
-        self.checked_out[ask.plan_id] = plan
+        self.lent[ask.plan_id] = plan
         known = plan.snapshot(self.now, ask.steps, ask.page)
         for name in AROUND:
             setattr(known, name, getattr(read, name))
@@ -64,7 +64,7 @@ class KeepingStore(MemoryStore):
 
     def _commit(self, write: Write) -> str | ResponseError:
         verdict, change = super()._commit(write), write.changeset
-        plan = self.checked_out.pop(change.plan_id, None)
+        plan = self.lent.pop(change.plan_id, None)
         self.kept.pop(change.plan_id, None)
         if verdict != "ok" or not change.changed or change.ends:
             return verdict

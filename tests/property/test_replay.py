@@ -16,7 +16,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from schemas.step import PlannedStep
-from tasks.base.policy_version import POLICY_VERSION
 from tasks.memory.flaky_tests import Recalled
 from tasks.policy.failed_diffs import FailedDiff
 from tasks.policy.verification_name import name_verification
@@ -26,8 +25,8 @@ from tests.support.replay import fold_again, run
 from tests.support.surroundings import surrounded
 
 NAME = name_verification({"verify_tools": [{"argv": ["pytest"]}]})
-BORN = st.one_of(  # a plan goes on under the rules that it began with
-    st.fixed_dictionaries({"policy_version": st.integers(1, POLICY_VERSION)}),
+BORN = st.one_of(
+    st.just({}),
     st.just({"requires_receipts": True}),
     st.just({"delivery": {"push": True}, "delivery_wait_s": 7200}),
     st.just({"base_sha": "a" * 40, "failed_diffs": (FailedDiff(NAME, "0" * 32, 1),)}),
@@ -43,7 +42,7 @@ BORN = st.one_of(  # a plan goes on under the rules that it began with
     approvals=(),
     day_tokens=1000,
     doings=[("report", 0, {"success": True}, {})],
-    born={"policy_version": 1},
+    born={},
 )
 @example(
     steps=[a_step("s-0", tokens=0), a_step("s-1", tokens=0), a_step("s-2", tokens=0), a_step("s-3", tokens=2)],
@@ -57,7 +56,7 @@ BORN = st.one_of(  # a plan goes on under the rules that it began with
         ("report", 0, {"success": True}, {"tokens_used": 2499}),
         ("around", ("lift", "queue")),
     ],
-    born={"policy_version": POLICY_VERSION},
+    born={},
 )
 @example(
     steps=[a_step(f"s-{number}", tokens=0) for number in range(3)],
@@ -70,7 +69,7 @@ BORN = st.one_of(  # a plan goes on under the rules that it began with
         ("report", 0, {"success": True}, {}),
         ("around", ("lift", "queue")),
     ],
-    born={"policy_version": POLICY_VERSION},
+    born={},
 )
 @example(
     steps=[
@@ -89,7 +88,7 @@ BORN = st.one_of(  # a plan goes on under the rules that it began with
         ("report all", 3, {"success": True}, {}),
         ("around", ("lift", "queue")),
     ],
-    born={"policy_version": POLICY_VERSION},
+    born={},
 )
 @settings(max_examples=250, deadline=None)
 @given(steps=drafts(), limits=LIMITS, approvals=APPROVALS, day_tokens=DAY_TOKENS, doings=DOINGS, born=BORN)

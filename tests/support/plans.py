@@ -18,7 +18,6 @@ from schemas.stored import Attempt, PlanRecord, StepStatus
 from schemas.stored_step import TEXTS, read_texts
 from tasks.base.errors import EVERY_STEP, NeedsClaims, NeedsSteps
 from tasks.base.policy import BUILT_IN, Policy
-from tasks.base.policy_version import POLICY_VERSION
 from tasks.handlers import commands, goals, outcomes, upkeep
 from tasks.handlers.goals import PlanSeed
 from tasks.handlers.upkeep import NO_CLOCKS
@@ -176,7 +175,6 @@ class Running:
         tenant: Any = "default",
         repo: Any = None,
         budgets: Any = (),
-        policy_version: Any = POLICY_VERSION,
         policy: Any = BUILT_IN,
         requires_receipts: Any = False,
         delivery_wait_s: Any = 86_400,
@@ -197,7 +195,7 @@ class Running:
         now = self.store.now
         born = {"standing": self.store.standing(tenant, repo, now), "grants": self.store.grants(budgets)}
         born["paused_queues"] = self.store.paused_queues()
-        born |= {"policy_version": policy_version, "policy": policy, "requires_receipts": requires_receipts}
+        born |= {"policy": policy, "requires_receipts": requires_receipts}
         born |= {"delivery_wait_s": delivery_wait_s, "answer_wait_s": answer_wait_s}
         born |= {"failed_diffs": failed_diffs, "remembers_diffs": remembers_diffs}
         if repo:

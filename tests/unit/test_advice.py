@@ -249,16 +249,6 @@ def test_what_an_attempt_was_given_less_than_expected_is_part_of_what_is_advised
     assert drive(advised(halted)["tokens"]).state == "EXECUTING"
 
 
-def test_a_plan_of_an_older_version_is_explained_as_it_was() -> None:
-    plan = Running(a_step("a", retries=1), a_step("b", "a"), policy_version=2)
-    for trace in ("one", "other"):
-        fail(plan, "a", trace)
-
-    assert plan.halt["reason"] == "steps failed and no revision is left that could help"
-    assert "steps" not in plan.halt["evidence"]
-    assert {"revised", "spenders", "unbooked"}.isdisjoint(plan.record.counters)
-
-
 def fail_once_too_often(risk: RiskLevel, retries: int, times: int, **limits: int) -> Running:
     plan = Running(a_step("a", retries=retries, risk=risk, tools=(PYTEST,)), **limits)
     for _ in range(times):

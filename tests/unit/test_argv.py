@@ -130,18 +130,12 @@ def test_a_hostile_test_name_in_evidence_narrows_nothing(command: str, nth: int,
         assert "isolate" not in found.strategies
 
 
-def test_a_plan_that_began_under_the_first_policy_is_narrowed_as_it_always_was_but_for_hostile_names() -> None:
-    step = a_step("a", tools=(CATALOGUE.match("pytest -q"),), retries=3)
-    plans = Running(step, policy_version=1), Running(step)
+def test_a_verification_is_narrowed_to_the_first_test_whose_name_is_well_formed() -> None:
+    plan = Running(a_step("a", tools=(CATALOGUE.match("pytest -q"),), retries=3))
 
-    for each in plans:
-        fail_and_rest(each, "a", "FLAKY_TEST", top_failing_tests=["@conf/args.py::x", "tests/test_a.py::test_x"])
+    fail_and_rest(plan, "a", "FLAKY_TEST", top_failing_tests=["@conf/args.py::x", "tests/test_a.py::test_x"])
 
-    narrowed = [spec["verify"] for each in plans for spec in each.specs]
-    assert narrowed == [
-        "pytest -q tests/test_a.py::test_x && pytest -q",
-        "pytest -q -- tests/test_a.py::test_x && pytest -q",
-    ]
+    assert [spec["verify"] for spec in plan.specs] == ["pytest -q -- tests/test_a.py::test_x && pytest -q"]
 
 
 def test_a_verification_that_an_older_worker_narrowed_is_not_narrowed_to_the_same_test_again() -> None:

@@ -93,18 +93,16 @@ def test_the_second_red_is_judged_by_the_same_baseline() -> None:
     assert [step for step in plan.states if "baseline" in step] == ["t-baseline"]
 
 
-@pytest.mark.parametrize(("version", "tools"), [(5, ["ruff-check", "pytest"]), (6, ["pytest"])])
-def test_what_other_checks_find_at_the_base_does_not_hide_which_tests_were_red(version: int, tools: list[str]) -> None:
+def test_what_other_checks_find_at_the_base_does_not_hide_which_tests_were_red() -> None:
     checks = a_check("t", "a").model_copy(update={"verify_tools": (CATALOGUE.match("ruff check src/a.py"), PYTEST)})
-    plan = Running(a_step("a"), checks, base_sha=SHA, policy_version=version)
+    plan = Running(a_step("a"), checks, base_sha=SHA)
     plan.report(a_report("a"))
 
     plan.report(a_red(OLD, verify=[{"tool": "ruff-check", "exit_code": 0}, {"tool": "pytest", "exit_code": 1}]))
 
-    assert [tool["tool"] for tool in plan.specs[-1]["verify_tools"]] == tools
-    found = [{"tool": tool, "exit_code": 1} for tool in tools]  # ruff finds what the plan has mended since
-    plan.report(a_base(OLD, verify=found))
-    assert (plan.state == "COMPLETED") == (version == 6)
+    assert [tool["tool"] for tool in plan.specs[-1]["verify_tools"]] == ["pytest"]
+    plan.report(a_base(OLD))
+    assert plan.state == "COMPLETED"
 
 
 def test_steps_that_run_the_same_have_one_baseline() -> None:
@@ -117,20 +115,16 @@ def test_steps_that_run_the_same_have_one_baseline() -> None:
     assert plan.state == "COMPLETED"
 
 
-@pytest.mark.parametrize(("version", "counted"), [(4, 1), (5, 0)])
-def test_a_step_that_fails_while_the_same_is_asked_for_another_has_a_baseline_of_its_own(
-    version: int, counted: int
-) -> None:
-    plan = running(a_check("u", "a"), max_parallel=4, policy_version=version)
+def test_a_step_that_fails_while_the_same_is_asked_for_another_has_a_baseline_of_its_own() -> None:
+    plan = running(a_check("u", "a"), max_parallel=4)
 
     plan.report(a_red(OLD))
     plan.report(a_red(OLD, step="u"))
 
-    assert (plan.steps["t"].failures, plan.steps["u"].failures) == (0, counted)
-    if version == 5:
-        plan.report(a_base(OLD))
-        plan.report(a_base(OLD, step="u-baseline", code=2))  # which gives no answer: the other's holds
-        assert plan.state == "COMPLETED"
+    assert (plan.steps["t"].failures, plan.steps["u"].failures) == (0, 0)
+    plan.report(a_base(OLD))
+    plan.report(a_base(OLD, step="u-baseline", code=2))  # which gives no answer: the other's holds
+    assert plan.state == "COMPLETED"
 
 
 def test_a_verification_is_asked_for_no_more_once_a_baseline_has_ended_without_an_answer() -> None:
@@ -180,7 +174,6 @@ def test_nothing_is_excused_by_an_answer_that_cannot_be_relied_on(base: Any) -> 
     ("red", "more"),
     [
         (a_red(OLD), {"base_sha": None}),
-        (a_red(OLD), {"policy_version": 2}),
         (a_red(OLD), {"max_steps": 2}),
         (a_red(OLD, failing_tests_complete=False), {}),
         (a_red(), {}),

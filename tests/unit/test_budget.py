@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from schemas.goal import Goal
 from schemas.outcome import Metrics
 from schemas.stored import Attempt, PlanRecord
-from tasks.base.policy_version import POLICY_VERSION
 from tasks.rules import budget
 from tests.support.plans import Running, a_failure, a_report, a_step
 
@@ -76,19 +75,13 @@ def test_an_outcome_books_what_it_tells_and_what_was_reserved_for_what_it_does_n
 
 
 @pytest.mark.parametrize(
-    ("version", "metrics", "spent"),
-    [
-        (POLICY_VERSION, None, (300, 0)),
-        (POLICY_VERSION, Metrics(tokens_used=7), (7, 0)),
-        (POLICY_VERSION, Metrics(patch_cycles=2), (300, 2)),
-        (3, None, (1000, 1)),
-    ],
+    ("metrics", "spent"),
+    [(None, (300, 0)), (Metrics(tokens_used=7), (7, 0)), (Metrics(patch_cycles=2), (300, 2))],
 )
 def test_what_an_outcome_leaves_out_settles_at_what_was_reserved(
-    version: int, metrics: Metrics | None, spent: tuple[int, int]
+    metrics: Metrics | None, spent: tuple[int, int]
 ) -> None:
     plan = a_record(tokens=1000, patch_cycles=1)
-    plan.head.policy_version = version
     budget.reserve(plan, {"tokens": 700, "patch_cycles": 1})  # another attempt in flight
     held = budget.reserve(plan, ESTIMATE)
 

@@ -260,32 +260,28 @@ def test_a_run_that_was_stopped_is_a_timeout_and_keeps_what_it_showed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "category", "before"),
+    ("text", "category"),
     [
-        ("timed out", Category.TEST_TIMEOUT, Category.UNKNOWN),
-        ("Command 'pytest -q' timed out after 60 seconds", Category.TEST_TIMEOUT, Category.UNKNOWN),
-        ("Error: Process completed with exit code 124.", Category.TEST_TIMEOUT, Category.UNKNOWN),
-        ("the tests exited with 124", Category.TEST_TIMEOUT, Category.UNKNOWN),
-        ("3 passed, 0 timed out", Category.UNKNOWN, Category.UNKNOWN),
-        ("exit code 1240", Category.UNKNOWN, Category.UNKNOWN),
-        ("E   AssertionError: it timed out", Category.TEST_REGRESSION, Category.TEST_REGRESSION),
-        ("a.py:1: error: x  [attr]\nmypy timed out", Category.TYPE_ERROR, Category.TYPE_ERROR),
+        ("timed out", Category.TEST_TIMEOUT),
+        ("Command 'pytest -q' timed out after 60 seconds", Category.TEST_TIMEOUT),
+        ("Error: Process completed with exit code 124.", Category.TEST_TIMEOUT),
+        ("the tests exited with 124", Category.TEST_TIMEOUT),
+        ("3 passed, 0 timed out", Category.UNKNOWN),
+        ("exit code 1240", Category.UNKNOWN),
+        ("E   AssertionError: it timed out", Category.TEST_REGRESSION),
+        ("a.py:1: error: x  [attr]\nmypy timed out", Category.TYPE_ERROR),
         (
             "ImportError while importing test module '/w/tests/test_a.py'.\nE   ImportError: no name 'x' in 'y'",
             Category.IMPORT_ERROR,
-            Category.TEST_REGRESSION,
         ),
-        ("ERROR tests/test_a.py - ImportError: no name", Category.IMPORT_ERROR, Category.TEST_REGRESSION),
-        ("ERROR tests/test_a.py - ModuleNotFoundError: No module", Category.IMPORT_ERROR, Category.TEST_REGRESSION),
-        ("ERROR tests/test_a.py::test_x - ImportError: no", Category.TEST_REGRESSION, Category.TEST_REGRESSION),
+        ("ERROR tests/test_a.py - ImportError: no name", Category.IMPORT_ERROR),
+        ("ERROR tests/test_a.py - ModuleNotFoundError: No module", Category.IMPORT_ERROR),
+        ("ERROR tests/test_a.py::test_x - ImportError: no", Category.TEST_REGRESSION),
     ],
 )
-def test_what_timed_out_or_could_not_be_collected_since_policy_version_4(
-    text: str, category: Category, before: Category
-) -> None:
+def test_what_timed_out_or_could_not_be_collected(text: str, category: Category) -> None:
     assert classify(text).category is category
     assert category_of(None, text) is category
-    assert category_of(None, text, older=True) is before
 
 
 @pytest.mark.parametrize(

@@ -194,7 +194,6 @@ REACHES = {
     "skip": "step",
     "tighten": "plan step",
     "top_up": "plan tenant repository",
-    "migrate": "plan",
 }
 
 

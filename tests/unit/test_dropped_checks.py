@@ -187,7 +187,6 @@ def test_a_check_of_which_nobody_knows_that_it_was_red_counts(answer: Any) -> No
         (patch(), red(1, created_files=["src/a.py"]), {}),  # any check of it is red where it is not
         (patch(), untold(red(1)), {}),  # it may be new
         (patch(), red(1), {"base_sha": None}),
-        (patch(), red(1), {"policy_version": 3}),
         (patch(), red(1), {"max_steps": 1}),
         (patch(), red(1), {"sentence": "Fix the failing tests"}),  # it repairs what it does not name
     ],
@@ -222,7 +221,6 @@ def test_only_files_that_the_plan_created_are_not_compared(
     assert ("a-baseline" in plan.states) == dropped
 
 
-@pytest.mark.parametrize("version", [4, 5])
 @pytest.mark.parametrize(
     ("added", "said", "known"),
     [
@@ -234,22 +232,14 @@ def test_only_files_that_the_plan_created_are_not_compared(
     ],
 )
 def test_nothing_is_concluded_about_files_where_a_patch_did_not_say_what_it_created(
-    added: tuple[str, ...], said: dict[str, Any], known: bool, version: int
+    added: tuple[str, ...], said: dict[str, Any], known: bool
 ) -> None:
-    plan = running(patch("n", added=added), patch("a", "n"), policy_version=version)
+    plan = running(patch("n", added=added), patch("a", "n"))
     plan.report(a_report("n", **said))
 
     plan.report(red(1))
 
-    assert ("a-baseline" in plan.states) == (known or version == 4)
-
-
-def test_a_plan_of_before_takes_a_failure_without_created_files_for_one_that_created_none() -> None:
-    plan = running(policy_version=4)
-
-    plan.report(untold(red(1)))
-
-    assert list(plan.active) == ["a-baseline"]
+    assert ("a-baseline" in plan.states) == known
 
 
 def test_a_check_of_the_whole_project_needs_no_word_about_created_files() -> None:
@@ -311,15 +301,6 @@ def test_a_check_is_asked_for_no_more_once_a_baseline_has_ended_without_an_answe
 
     assert "b-baseline" not in plan.states
     assert plan.steps["b"].failures == 1
-
-
-def test_a_plan_of_before_counts_what_fails_while_the_same_is_asked_for_another() -> None:
-    plan = running(whole("a"), whole("b"), max_parallel=4, policy_version=4)
-
-    plan.report(red_whole("a"))
-    plan.report(red_whole("b"))
-
-    assert (plan.steps["a"].failures, plan.steps["b"].failures) == (0, 1)
 
 
 def test_a_baseline_that_violates_halts_all_the_same() -> None:

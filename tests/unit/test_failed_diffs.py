@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from schemas.step import PlannedStep
-from tasks.base.policy_version import POLICY_VERSION
 from tasks.policy.failed_diffs import (
     FAILED_DIFFS,
     MOST,
@@ -230,17 +229,6 @@ def test_a_plan_that_is_made_where_nothing_is_remembered_remembers_nothing() -> 
     fail(first)
 
     assert told(first) == kept(first) == []
-
-
-def test_a_plan_of_before_the_rule_goes_on_without_it() -> None:
-    """Its identical failures are told from others by their evidence, as ever."""
-    plan = a_plan(a_patch("a"), a_step("z", "a"), policy_version=POLICY_VERSION - 1)
-
-    fail(plan, trace="assert 1 == 2")
-    fail(plan, trace="TimeoutError: the database was slow")
-
-    assert plan.state == "EXECUTING"
-    assert told(plan) == kept(plan) == []
 
 
 def test_a_plan_keeps_the_newest() -> None:

@@ -296,15 +296,3 @@ def test_a_plan_that_grew_too_much_names_the_steps_that_made_it_grow() -> None:
         ("a", "FILES_CREATED"),
         ("b", "FILES_CREATED"),
     ]
-
-
-def test_a_plan_of_an_older_policy_goes_on_under_that_version() -> None:
-    plan = Running(a_step("a", tools=(PYTEST,), retries=3), a_step("z"))
-    head = codec.loads(plan.store.hash(plan.keys.plan)["head"])
-    plan.store.hash(plan.keys.plan)["head"] = codec.dumps({**head, "policy_version": 0})
-
-    fail(plan, "a")
-    fail(plan, "a", category="SANDBOX_VIOLATION")
-
-    (revised,) = [told for line in plan.log for told in line.get("revisions", ())]
-    assert (revised["policy_version"], plan.halt["evidence"]["policy_version"]) == (0, 0)

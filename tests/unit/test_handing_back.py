@@ -63,14 +63,6 @@ def test_a_row_of_failures_goes_on_over_it() -> None:
     assert plan.halt["rule"] == "consecutive_failures"
 
 
-def test_a_plan_that_began_before_takes_it_as_a_failure() -> None:
-    plan = Running(a_step("a"), policy_version=2)
-
-    hand_back(plan, "a", "ctl-1")
-
-    assert plan.steps["a"].failures == plan.record.spent["failing_outcomes"] == 1
-
-
 @pytest.mark.parametrize(
     "said",
     [

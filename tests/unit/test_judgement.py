@@ -107,13 +107,6 @@ def test_a_lease_of_an_attempt_before_is_no_claim() -> None:
     assert plan.report(a_report("a", 2, diff_hash="new")) == ["applied"]
 
 
-def test_a_plan_that_began_before_takes_an_outcome_without_a_lease() -> None:
-    plan = Running(a_step("a"), policy_version=1)
-    plan.store.claim(PLAN, "a")
-
-    assert plan.report(a_report("a")) == ["applied"]
-
-
 def test_who_claims_while_an_outcome_without_a_lease_is_decided_has_it_decided_anew() -> None:
     plan = Running(a_step("a"))
     view = plan.begin(Ask(PLAN, ["a"], leases=True))
@@ -202,18 +195,6 @@ def test_a_success_that_contradicts_itself_is_a_failure(
     found = failure_of(facts, Outcome.model_validate({"step_id": "a", **said}))
 
     assert (found and found["category"]) == category
-
-
-def test_the_exit_code_of_a_timeout_is_read_since_policy_version_4() -> None:
-    facts = a_step("a", tools=(PYTEST,)).model_dump(mode="json")
-    outcome = Outcome.model_validate(
-        {"step_id": "a", "success": True, "verify": [{"tool": "pytest", "exit_code": 124}]}
-    )
-
-    found = failure_of(facts, outcome, older=True)
-
-    assert found
-    assert found["category"] == "TEST_REGRESSION"
 
 
 @pytest.mark.parametrize("kind", [StepType.TEST, StepType.READ, StepType.REVIEW])

@@ -48,10 +48,10 @@ def test_it_ends_where_the_end_lies_before_the_first_line_that_is_wanted() -> No
 
 
 def test_a_command_that_was_refused_is_not_told_like_one_that_was_obeyed() -> None:
-    said = {"command": "migrate", "actor": "root"}
+    said = {"command": "skip", "actor": "root"}
     lines = [{"version": 2, "now": 2, "in": [["command", said, *more]], "moves": []} for more in ([], ["It is done."])]
 
     obeyed, refused = (tell_line(7, codec.dumps(line)) for line in lines)
 
-    assert obeyed.endswith("v2      migrate root")
-    assert refused.endswith("v2      migrate root; refused: It is done.")
+    assert obeyed.endswith("v2      skip root")
+    assert refused.endswith("v2      skip root; refused: It is done.")

@@ -136,57 +136,38 @@ def many(name: str, *after: str, count: int) -> PlannedStep:
 
 
 @pytest.mark.parametrize(
-    ("steps", "version", "risk", "files"),
+    ("steps", "risk", "files"),
     [
         # Tests alone do not hide what they test, nor its risk; a source does.
         (
             [a_step("a", risk=HIGH), a_step("b", "a", files=["tests/test_a.py"]), a_check("t", "b")],
-            4,
             HIGH,
             ["src/a.py", "tests/test_a.py"],
         ),
         (
-            [a_step("a", risk=HIGH), a_step("b", "a", files=["tests/test_a.py"]), a_check("t", "b")],
-            3,
-            LOW,
-            ["tests/test_a.py"],
-        ),
-        (
             [a_step("a", risk=HIGH), a_step("b", "a"), a_step("c", "b", files=["docs/b.md"]), a_check("t", "c")],
-            4,
             LOW,
             ["docs/b.md", "src/b.py"],
         ),
         # Where there are too many, those are taken that a failing test is named after.
         (
             [many("x", count=4), a_step("a", "x"), many("y", "a", count=5), a_check("t", "y")],
-            4,
             MED,
             [*(f"y/{number}.py" for number in range(4)), "src/a.py"],
         ),
-        (
-            [many("x", count=4), a_step("a", "x"), many("y", "a", count=5), a_check("t", "y")],
-            3,
-            MED,
-            [f"y/{number}.py" for number in range(5)],
-        ),
     ],
 )
-def test_a_mend_may_touch_what_tests_say_is_wrong(
-    steps: list[PlannedStep], version: int, risk: RiskLevel, files: list[str]
-) -> None:
-    plan = red(*steps, policy_version=version)
+def test_a_mend_may_touch_what_tests_say_is_wrong(steps: list[PlannedStep], risk: RiskLevel, files: list[str]) -> None:
+    plan = red(*steps)
 
     assert (spec_of(plan, "t-mend")["risk_level"], files_of(plan)) == (risk, files)
 
 
-@pytest.mark.parametrize(("version", "verify"), [(4, ["pytest -q -- tests/test_a.py::test_one"]), (3, [])])
-def test_a_test_that_was_run_alone_verifies_the_mend(version: int, verify: list[str]) -> None:
-    plan = red(
-        a_step("a"), a_check("t", "a", commands=("pytest -q -- tests/test_a.py::test_one",)), policy_version=version
-    )
+def test_a_test_that_was_run_alone_verifies_the_mend() -> None:
+    alone = "pytest -q -- tests/test_a.py::test_one"
+    plan = red(a_step("a"), a_check("t", "a", commands=(alone,)))
 
-    assert spec_of(plan, "t-mend")["verify"].split(" && ") == ["python -m py_compile src/a.py", *verify]
+    assert spec_of(plan, "t-mend")["verify"].split(" && ") == ["python -m py_compile src/a.py", alone]
 
 
 def test_a_check_that_hangs_has_more_time_and_then_a_mend() -> None:
@@ -202,10 +183,9 @@ def test_a_check_that_hangs_has_more_time_and_then_a_mend() -> None:
     assert (plan.state, plan.halt["rule"]) == ("HALTED", "identical_failure")
 
 
-@pytest.mark.parametrize("version", [4, 5])
 @pytest.mark.parametrize("before", ["FLAKY_TEST", "LEASE_EXPIRED", "TEST_REGRESSION"])
-def test_a_check_that_failed_for_another_reason_has_more_time_once_it_hangs(before: str, version: int) -> None:
-    plan = Running(a_step("a"), a_check("t", "a", retries=3), policy_version=version)
+def test_a_check_that_failed_for_another_reason_has_more_time_once_it_hangs(before: str) -> None:
+    plan = Running(a_step("a"), a_check("t", "a", retries=3))
     plan.report(a_report("a"))
     if before == "LEASE_EXPIRED":
         plan.store.claim(PLAN, "t")
@@ -219,15 +199,11 @@ def test_a_check_that_failed_for_another_reason_has_more_time_once_it_hangs(befo
 
     fail_and_rest(plan, "t", "TEST_TIMEOUT", top_failing_tests=TESTS)
 
-    first = (
-        [step for step in plan.states if "mend" in step] == mends,
-        spec_of(plan, "t")["verify_tools"][0]["timeout_s"],
-    )
-    assert first == ((True, 2 * usual) if version == 5 else (False, usual))
-    if version == 5:
-        fail_and_rest(plan, "t", "TEST_TIMEOUT", top_failing_tests=TESTS)
-        assert [step for step in plan.states if "mend" in step][len(mends) :]
-        assert spec_of(plan, "t")["verify_tools"][0]["timeout_s"] == 2 * usual
+    assert [step for step in plan.states if "mend" in step] == mends
+    assert spec_of(plan, "t")["verify_tools"][0]["timeout_s"] == 2 * usual
+    fail_and_rest(plan, "t", "TEST_TIMEOUT", top_failing_tests=TESTS)
+    assert [step for step in plan.states if "mend" in step][len(mends) :]
+    assert spec_of(plan, "t")["verify_tools"][0]["timeout_s"] == 2 * usual
 
 
 def test_a_step_that_has_ended_leaves_nothing_of_its_timeouts() -> None:
@@ -258,20 +234,15 @@ def test_a_patch_that_hangs_twice_halts_as_before() -> None:
     assert (plan.state, plan.halt["rule"]) == ("HALTED", "identical_failure")
 
 
-@pytest.mark.parametrize(("version", "mends"), [(4, 3), (3, 2)])
-def test_the_mends_count_for_failures_in_a_row_and_not_the_red_before_them(version: int, mends: int) -> None:
-    plan = red(a_step("a"), a_check("t", "a"), policy_version=version, consecutive_failures=3)
+def test_the_mends_count_for_failures_in_a_row_and_not_the_red_before_them() -> None:
+    plan = red(a_step("a"), a_check("t", "a"), consecutive_failures=3)
 
     tried = 0
     while plan.state == "EXECUTING":
         fail_and_rest(plan, "t-mend", "LINT_ERROR", stack_trace_head="x" * tried)
         tried += 1
 
-    assert (tried, plan.halt["rule"], plan.record.spent["failing_outcomes"]) == (
-        mends,
-        "consecutive_failures",
-        mends + 1,
-    )
+    assert (tried, plan.halt["rule"], plan.record.spent["failing_outcomes"]) == (3, "consecutive_failures", 4)
 
 
 def test_a_mend_of_high_files_waits_for_a_person() -> None:
@@ -321,7 +292,6 @@ def test_files_of_a_step_that_was_skipped_are_not_mended() -> None:
         ([a_step("a"), a_check("t")], {}),  # it rests on nothing
         ([a_step("a"), a_check("t", "a")], {"mend": False}),
         ([a_step("a"), a_check("t", "a")], {"max_steps": 2}),
-        ([a_step("a"), a_check("t", "a")], {"policy_version": 2}),
         ([a_step("a"), a_check("t", "a", retries=0)], {}),
         ([a_step("a"), a_step("t", "a", tools=(CATALOGUE.match("pytest"),))], {}),  # a patch mends itself
     ],

@@ -62,17 +62,6 @@ def test_a_success_that_changed_nothing(
     assert plan.states == ({"a": "DONE", "z": "ACTIVE"} if counts else {"a": "ACTIVE", "z": "BLOCKED"})
 
 
-@pytest.mark.parametrize(("said", "tools", "allows", "counts"), SAID)
-def test_plans_of_before_take_every_success(
-    said: dict[str, Any], tools: tuple[Any, ...], allows: bool, counts: bool
-) -> None:
-    plan = Running(a_patch("a", tools=tools, allow_empty=allows), a_step("z", "a"), policy_version=2)
-
-    plan.report(a_report("a", **said))
-
-    assert plan.states["a"] == "DONE"
-
-
 @pytest.mark.parametrize(("mode", "kind"), [(Mode.TEST, StepType.TEST), (Mode.READ_ONLY, StepType.READ)])
 def test_steps_that_do_not_patch_change_nothing(mode: Mode, kind: StepType) -> None:
     step = a_step("a").model_copy(update={"mode": mode, "controller_task_spec": ControllerTaskSpec(type=kind)})

@@ -343,13 +343,6 @@ def test_the_goal_says_what_an_overlap_means_else_its_policy(said: str | None, p
     assert budget.overlap_of(goal, read_policy(policy.encode())) == mode
 
 
-def test_plans_of_older_rules_claim_nothing(here: Neighbours) -> None:
-    plan = Running(a_step("a", files=[A]), store=here.store, repo="acme/shop", tenant="acme", policy_version=5)
-
-    assert here.left() == {}
-    assert budget.OVERLAP not in plan.record.limits
-
-
 def test_a_large_plan_waits_as_a_small_one_does(here: Neighbours) -> None:
     first = here.begin(a_step("a", files=[A]))
     second = here.begin(

@@ -86,18 +86,11 @@ def test_a_receipt_that_failed_contradicts_the_success_whatever_is_required() ->
         assert doubts(plan) == []
 
 
-def test_what_is_required_is_kept_in_the_plan_as_workers_of_before_can_read_it() -> None:
+def test_what_is_required_is_kept_among_the_limits_of_the_plan() -> None:
     kept = reported({}, (PYTEST,), requires_receipts=True).record
     free = reported({}, (PYTEST,)).record
 
     assert {name for name in kept.head.limits if name not in free.head.limits} == {"unproven_successes"}
-
-
-def test_a_plan_that_began_before_is_not_marked() -> None:
-    plan = reported({}, (PYTEST,), policy_version=1)
-
-    assert doubts(plan) == []
-    assert plan.steps["a"].previous is None
 
 
 def test_a_preparation_without_proof_hands_on_what_it_found_and_nothing_else() -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from schemas import codec
 from schemas.command import Command
-from tasks.base.policy_version import POLICY_VERSION
 from tasks.policy.waits import APPROVAL_MS
 from tasks.rules.strategy import MAX_EXPANSION, Phase, Question
 from tests.support.growing import Script, goes_on, growing
@@ -236,15 +235,6 @@ def test_a_question_that_nobody_answers_ends_the_plan(monkeypatch: pytest.Monkey
     assert plan.halt["evidence"]["questions"] == [*ASKED.questions]
 
 
-def test_a_plan_of_before_that_ends_while_it_asks_is_one_whose_goal_was_rejected(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    plan = growing(monkeypatch, Script(), question=ASKED, policy_version=5)
-    order(plan, "cancel")
-
-    assert (plan.halt["rule"], plan.halt["reason"]) == ("rejected", "manual")
-
-
 def test_the_operator_says_how_long_a_question_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = growing(monkeypatch, Script(), question=ASKED, answer_wait_s=3600)
 
@@ -284,20 +274,19 @@ def test_a_running_plan_asks_and_its_clock_stands_still(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(
-    ("version", "said", "heard"),
+    ("said", "heard"),
     [
-        (POLICY_VERSION, {"touched_files": ["src/a.py"]}, ("src/a.py",)),
-        (POLICY_VERSION, {}, ("src/a.py", "src/b.py")),  # who does not tell may have changed all
-        (POLICY_VERSION, {"touched_files": []}, ()),
-        (3, {"touched_files": ["src/a.py"]}, None),
+        ({"touched_files": ["src/a.py"]}, ("src/a.py",)),
+        ({}, ("src/a.py", "src/b.py")),  # who does not tell may have changed all
+        ({"touched_files": []}, ()),
     ],
 )
 def test_a_strategy_hears_how_a_mend_ended(
-    version: int, said: dict[str, Any], heard: tuple[str, ...] | None, monkeypatch: pytest.MonkeyPatch
+    said: dict[str, Any], heard: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = Script()
     steps = (a_step("a"), a_step("b"), a_check("t", "a", "b"))
-    plan = growing(monkeypatch, script, *steps, policy_version=version)
+    plan = growing(monkeypatch, script, *steps)
     for step in "ab":
         done(plan, step)
     plan.report(a_failure("t"))
@@ -305,7 +294,7 @@ def test_a_strategy_hears_how_a_mend_ended(
     plan.report(a_report("t-mend", **said))
 
     told = {end.step_id: end for end in script.ends}
-    assert told["t-mend"].touched_files == heard if heard is not None else "t-mend" not in told
+    assert told["t-mend"].touched_files == heard
     assert "t-baseline" not in told
 
 

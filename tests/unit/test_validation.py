@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -130,13 +129,8 @@ def test_a_plan_has_twenty_steps_unless_its_goal_allows_more() -> None:
     assert found(*steps, limits={"max_steps": 21}) == set()
 
 
-@pytest.mark.parametrize(("version", "expected"), [(4, []), (5, ["reserved_queue"])])
-def test_a_plan_that_began_with_the_queue_of_deliveries_unfolds_as_it_did_then(
-    version: int, expected: list[str]
-) -> None:
-    catalogue = replace(CATALOGUE, policy_version=version)
-
-    assert [error.code for error in validate(goal(), [a_step(queue="deliver")], catalogue)] == expected
+def test_the_queue_of_deliveries_is_for_those_alone() -> None:
+    assert found(a_step(queue="deliver")) == {("/steps/0/queue", "reserved_queue")}
 
 
 def test_a_dependency_named_twice_is_told() -> None:

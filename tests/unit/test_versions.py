@@ -1,63 +1,63 @@
-"""A plan goes on under the rules that it began with; a changed rule holds from a version on, as the docs tell."""
+"""A plan goes on under the rules that it began with: the next version decides both, and this one leaves its plans."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from tasks.base import policy_version
-from tasks.base.policy_text import read_policy
 from tasks.base.policy_version import POLICY_VERSION, ChangedRule, is_newer
+from tests.support.next_version import NEXT_VERSION, NextRule, next_version
 from tests.support.plans import Running, a_report, a_step
 
 DOCS = Path(__file__).parents[2] / "docs/deployment.md"
-FIRST = 1  # before any rule had changed
 
 
-def growing(policy_version: int) -> Running:
-    """A plan that may grow by 10 kB: an attempt makes it smaller by 8, the next larger by 12."""
-    plan = Running(a_step("a"), a_step("b"), a_step("c"), policy_version=policy_version, max_growth_kb=10)
-    plan.report(a_report("a", growth_kb=-8))
-    plan.report(a_report("b", growth_kb=12))
-    return plan
+def a_plan() -> Running:
+    return Running(a_step("a"), a_step("b", "a"), tokens=1000)
 
 
-def test_a_new_plan_has_the_newest_version() -> None:
-    assert Running(a_step("a")).record.head.policy_version == POLICY_VERSION
+def spend_most(plan: Running) -> None:
+    plan.report(a_report("a", metrics={"tokens_used": 950}))
 
 
-def test_a_plan_is_decided_by_the_rules_of_its_version() -> None:
-    assert growing(FIRST).state == "EXECUTING"
-    assert growing(POLICY_VERSION).halt["rule"] == "file_growth"
+def test_a_new_plan_has_the_version_of_its_worker() -> None:
+    with next_version():
+        newer = a_plan()
+
+    assert a_plan().record.head.policy_version == POLICY_VERSION
+    assert newer.record.head.policy_version == NEXT_VERSION
 
 
-@pytest.mark.parametrize("rule", ChangedRule)
-def test_every_changed_rule_holds_for_new_plans_and_not_for_the_first(rule: ChangedRule) -> None:
-    assert not rule.holds(Running(a_step("a"), policy_version=FIRST).record)
-    assert rule.holds(Running(a_step("a")).record)
+def test_a_worker_of_the_next_version_decides_each_plan_by_the_rules_that_it_began_with() -> None:
+    before = a_plan()
+    with next_version():
+        new = a_plan()
+        spend_most(before)
+        spend_most(new)
+
+    assert (before.state, before.record.head.policy_version) == ("EXECUTING", POLICY_VERSION)
+    assert (new.state, new.halt["rule"], new.halt["evidence"]["policy_version"]) == ("HALTED", "budget", NEXT_VERSION)
+
+
+def test_a_changed_rule_holds_from_its_version_on() -> None:
+    with next_version():
+        new = a_plan().record
+
+    assert NextRule.A_TENTH_IS_LEFT.holds(new)
+    assert not NextRule.A_TENTH_IS_LEFT.holds(a_plan().record)
 
 
 def test_only_plans_of_a_version_to_come_are_left_to_newer_workers() -> None:
-    known = [Running(a_step("a"), policy_version=version).record for version in range(FIRST, POLICY_VERSION + 1)]
+    known = a_plan().record
+    with next_version():
+        new = a_plan().record
+        assert not is_newer(known)
+        assert not is_newer(new)
 
-    assert not any(map(is_newer, known))
-    assert is_newer(Running(a_step("a"), policy_version=POLICY_VERSION + 1).record)
-
-
-def test_a_plan_under_a_policy_of_operators_is_left_alone_by_workers_that_know_none(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    plan = Running(a_step("a"), policy=read_policy(b"[most]\ntokens = 1000")).record
-    assert plan.head.policy
-    assert not is_newer(plan)
-
-    monkeypatch.setattr(policy_version, "POLICY_VERSION", ChangedRule.POLICIES_ARE_KEPT.since - 1)
-
-    assert is_newer(plan)
+    assert not is_newer(known)
+    assert is_newer(new)
 
 
-def test_the_docs_tell_every_changed_rule() -> None:
-    told = [tuple(cell.strip() for cell in line.split("|")[1:-1]) for line in DOCS.read_text().splitlines()]
+def test_the_docs_list_every_changed_rule() -> None:
+    rows = [tuple(cell.strip() for cell in line.split("|")[1:-1]) for line in DOCS.read_text().splitlines()]
 
-    assert {(str(rule.since), rule.says) for rule in ChangedRule} <= set(told)
+    assert {(str(rule.since), rule.sentence) for rule in ChangedRule} <= set(rows)

@@ -132,7 +132,7 @@ class BulkCommands:
         if command.command is CommandName.TOP_UP:
             refusal = self.quota.top_up(bulk_commands.scope_of(command), command, now)
             for part in [] if refusal else self.partitions:
-                self._pause_scope(part, [], {})
+                self._stand(part, [], {})
             return refusal
         if command.command is CommandName.RESUME:
             gone = [self._lift(part, command) for part in self.partitions]
@@ -141,19 +141,19 @@ class BulkCommands:
             return "`until` is over"
         for part in self.partitions:
             found: Any = self.client.hgetall(part.scopes)
-            self._pause_scope(part, bulk_commands.find_over(found, now), bulk_commands.record(command, now, found))
+            self._stand(part, bulk_commands.find_over(found, now), bulk_commands.record(command, now, found))
         return None
 
     def _lift(self, part: Partition, command: Command) -> int:
         """Lift what stands in the scope of a resume; breakers whose pauses that were find that out at once."""
         found: Any = self.client.hgetall(part.scopes)
         lifted = bulk_commands.lift(command, found)
-        count = self._pause_scope(part, lifted, {})
+        count = self._stand(part, lifted, {})
         for series in bulk_commands.breakers_among(lifted):
             self.client.zadd(part.breakers_due, {series: 0})
         return count
 
-    def _pause_scope(self, part: Partition, lifted: Sequence[str | bytes], kept: Mapping[str, bytes]) -> int:
+    def _stand(self, part: Partition, lifted: Sequence[str | bytes], kept: Mapping[str, bytes]) -> int:
         """Change what stands in a partition; returns how many records were lifted."""
         pairs = [each for pair in kept.items() for each in pair]
         call = ("FCALL", functions.PAUSE_SCOPE, 1, part.scopes, len(lifted), *lifted, *pairs)

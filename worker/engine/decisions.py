@@ -71,12 +71,12 @@ class Decisions:
         self, talk: PlanTalk, works: Sequence[tuple[str, Work]], *, tight: bool
     ) -> tuple[list[tuple[str, Work, Begun]], list[tuple[str, Work]]]:
         """Find the plans that can be decided about as they are known here, and those that have to be read."""
-        if tight or not talk.checks_out:
+        if tight or not talk.lends:
             return [], [*works]
         known: list[tuple[str, Work, Begun]] = []
         others: list[tuple[str, Work]] = []
         for plan_id, work in works:
-            if work.needs_no_reading and (plan := talk.check_out(plan_id, work.ask)):
+            if work.needs_no_reading and (plan := talk.lend(plan_id, work.ask)):
                 known.append((plan_id, work, plan))
             else:
                 others.append((plan_id, work))

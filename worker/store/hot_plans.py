@@ -1,7 +1,7 @@
 """The plans that a worker has decided about lately, and what it knows of what stands around them.
 
-One decision at a time checks out a plan, which comes back when that was committed: whatever else becomes of the
-decision, the copy is gone with it.
+A plan is lent to one decision at a time, and comes back when that was committed: whatever else becomes of the decision,
+the copy is gone with it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class HotPlans:
         age = time.monotonic() - self._read
         return age < FRESH_S and abs(time.time() - self._read_wall - age) < ASLEEP_S
 
-    def check_out(self, plan_id: str) -> HotPlan | None:
+    def lend(self, plan_id: str) -> HotPlan | None:
         """Give a plan to a decision; None where it is not here."""
         plan = self._plans.pop(plan_id, None)
         if plan:
@@ -58,7 +58,7 @@ class HotPlans:
     def keep(self, plan: HotPlan) -> None:
         """Keep a plan as it is stored; those that nobody asked for the longest go where there are too many."""
         if plan.plan_id in self._plans:
-            self.check_out(plan.plan_id)
+            self.lend(plan.plan_id)
         self._plans[plan.plan_id] = plan
         self._bytes += DECODED * plan.size
         while len(self._plans) > self._most_plans or self._bytes > self._most_bytes:

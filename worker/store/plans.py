@@ -118,7 +118,7 @@ class PlanTalk(functions.Talk):
         self._hot = store.hot
         self._scopes: Records | None = None
         self._commands_heard: int | str = ""  # that the partition had heard of when `_scopes` was read
-        self._checked_out: dict[str, HotPlan] = {}  # plans that are decided about, of which copies are kept
+        self._lent: dict[str, HotPlan] = {}  # plans that are decided about, of which copies are kept
         self._known: set[str] = set()  # those of them that were not read for this
         self._parts: set[str] = set()  # plans of which outcomes had a part read
         self._short: dict[str, int] = {}  # plans of which more is to be kept: how many steps ahead
@@ -134,28 +134,28 @@ class PlanTalk(functions.Talk):
         return self
 
     @property
-    def checks_out(self) -> bool:
+    def lends(self) -> bool:
         """Whether plans can be decided about as they are known here."""
         self._commands_heard = self._hot.heard
         return self._hot.is_usable
 
-    def check_out(self, plan_id: str, ask: Callable[[str], Ask]) -> HotPlan | None:
-        """Give a decision a plan that is known here, where `checks_out` says so; None where it has to be begun.
+    def lend(self, plan_id: str, ask: Callable[[str], Ask]) -> HotPlan | None:
+        """Give a decision a plan that is known here, where `lends` says so; None where it has to be begun.
 
         It comes back once its commits were made, and is forgotten else. `ask` says what of a large plan has to be here.
         """
-        plan = self._hot.check_out(plan_id)
+        plan = self._hot.lend(plan_id)
         if plan and plan.ahead:
             wanted = ask(plan_id)
             if not plan.covers(wanted.steps, wanted.page):
                 return None
         if plan:
-            self._checked_out[plan_id] = plan
+            self._lent[plan_id] = plan
             self._known.add(plan_id)
         return plan
 
     def now(self) -> int:
-        """Reckon the server's time, ms, for a plan that was checked out."""
+        """Reckon the server's time, ms, for a plan that was lent."""
         return self._hot.now()
 
     def begin(self, asks: Sequence[Ask]) -> None:
@@ -216,14 +216,14 @@ class PlanTalk(functions.Talk):
         now, *_, leases, grants = reply
         plan = read_whole(self._store.partition, ask.plan_id, reply)
         if not grants:  # what is left of a day budget is known to the server alone
-            self._checked_out[ask.plan_id] = plan
+            self._lent[ask.plan_id] = plan
             if not (leases or self._scopes or ask.claims):
                 return plan
-        return self._surround(plan.snapshot(now, ask.steps, ask.page), ask, leases, grants)
+        return self._stand(plan.snapshot(now, ask.steps, ask.page), ask, leases, grants)
 
     def view(self, plan: HotPlan, ask: Ask) -> Snapshot:
-        """Give the part of a checked-out plan which a decision can touch."""
-        return self._surround(plan.snapshot(self.now(), ask.steps, ask.page), ask, (), ())
+        """Give the part of a plan that was lent which a decision can touch."""
+        return self._stand(plan.snapshot(self.now(), ask.steps, ask.page), ask, (), ())
 
     def _part(self, ask: Ask, reply: Any) -> Snapshot:
         """Decode the part of a plan that was read; of a large one a part is kept once outcomes were applied to it."""
@@ -231,9 +231,9 @@ class PlanTalk(functions.Talk):
         if not (grants or ask.leases or self._scopes) and self._whole_steps(ask):
             self._parts.add(ask.plan_id)
         snapshot = read_snapshot(self._store.partition, ask.plan_id, ask.steps, reply)
-        return self._surround(snapshot, ask, leases, grants)
+        return self._stand(snapshot, ask, leases, grants)
 
-    def _surround(self, plan: Snapshot, ask: Ask, leases: Any, grants: Any) -> Snapshot:
+    def _stand(self, plan: Snapshot, ask: Ask, leases: Any, grants: Any) -> Snapshot:
         """Add what stands around a plan to its snapshot."""
         scopes, head, now = self._scopes or {}, plan.record.head, plan.now
         plan.code = CODE_VERSION
@@ -263,7 +263,7 @@ class PlanTalk(functions.Talk):
                 self._look_ahead(write.changeset)
 
     def commit_plain(self, changes: Sequence[PlainChange]) -> None:
-        """Apply plain changes of checked-out plans, in one call; `commit` says when.
+        """Apply plain changes of plans that were lent, in one call; `commit` says when.
 
         Those of one plan rest each on the one before, and have to come together.
         """
@@ -271,13 +271,13 @@ class PlanTalk(functions.Talk):
             self.send([plain_call(self._store, changes, self._commands_heard)])
             self._sent.append(((), changes))
             for change in changes:
-                plan = self._checked_out[change.plan_id]
+                plan = self._lent[change.plan_id]
                 if plan.ahead and not change.ends and plan.runs_short(start.step_id for start in change.starts):
                     self._short[change.plan_id] = plan.next_ahead
 
     def _look_ahead(self, change: Changeset) -> None:
         """Note that of a large plan more is to be kept for its next outcomes, or anything at all."""
-        plan = self._checked_out.get(change.plan_id)
+        plan = self._lent.get(change.plan_id)
         if not change.changed or change.ends:
             return
         if change.plan_id in self._parts:
@@ -356,7 +356,7 @@ class PlanTalk(functions.Talk):
         """Take in that a change was committed, and what is known of its plan then."""
         plan_id = change.plan_id
         self._store.commits.note(plan_id, number)
-        plan = self._checked_out.get(plan_id)
+        plan = self._lent.get(plan_id)
         if plan is None or change.ends:
             self._made.pop(plan_id, None)
             return OK

@@ -31,7 +31,6 @@ from schemas.stored_step import TEXTS, read_texts, unpack_step
 from schemas.times import rfc3339
 from tasks.base.batches import batches
 from tasks.base.log_chain import find_head
-from tasks.base.policy_version import ChangedRule
 from tasks.handlers.breaker import ACTOR as BREAKER
 from tasks.plan.cached_draft import HIT
 from tasks.plan.end_sum import cost_of
@@ -169,12 +168,11 @@ def plan(client: Redis, partitions: int, plan_id: str) -> PlanView | None:
     if line.waiting and (page := kept.get("page")):
         line = line.model_copy(update={"waiting": line.waiting.model_copy(update={"document": page})})
     about = codec.loads(head or b"{}")
-    version = about.get("policy_version", 1)
-    steps = sorted(_steps(client, k, noted=ChangedRule.DOUBT_IS_NOTED.since <= version), key=lambda each: each[0])
+    steps = sorted(_steps(client, k), key=lambda each: each[0])
     return PlanView(
         **dict(line),
         steps=tuple(view for _, view, _ in steps),
-        unverified=describe_unverified([each for _, _, each in steps], catalogue_of(about.get("tools", ()), version)),
+        unverified=describe_unverified([each for _, _, each in steps], catalogue_of(about.get("tools", ()))),
         outside=describe_outside(known),
         retry_of=retry_of.decode() if retry_of else None,
         retried_by=tuple((retried_by or b"").decode().split()),
@@ -319,10 +317,8 @@ def _budget(record: PlanRecord, now: int) -> Budget:
     )
 
 
-def _steps(client: Redis, k: keys.PlanKeys, *, noted: bool) -> Iterator[tuple[int, StepView, Planned]]:
+def _steps(client: Redis, k: keys.PlanKeys) -> Iterator[tuple[int, StepView, Planned]]:
     """Yield each step with its index, as people and as decisions see it.
-
-    Where that is `noted`, whether it was verified.
 
     The ids come with HKEYS, the records in pages, so that no reply is huge.
     """
@@ -338,7 +334,7 @@ def _steps(client: Redis, k: keys.PlanKeys, *, noted: bool) -> Iterator[tuple[in
         for name, status in zip(page, states, strict=True):
             if status and (facts := known.get(name)):
                 record = StepStatus.decode(status)
-                verified = is_verified(record, facts) if noted else None
+                verified = is_verified(record, facts)
                 view = StepView(
                     answer=answers.get(name),
                     verified=verified,

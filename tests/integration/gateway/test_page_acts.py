@@ -174,7 +174,7 @@ def test_nothing_is_done_without_the_right_the_plan_and_the_token(gateway: Gatew
         operator.post(f"/plans/{theirs}/acts/halt", data=fields),
         operator.post(f"/plans/{ours}/acts/halt", data={**fields, "csrf": csrf}),
         operator.post(f"/plans/{ours}/acts/halt", data=fields, headers={"Origin": "https://evil.example"}),
-        operator.post(f"/plans/{ours}/acts/migrate", data=fields),
+        operator.post(f"/plans/{ours}/acts/unknown", data=fields),
         operator.post(f"/plans/{ours}/acts/skip", data={**fields, "step_id": "none"}),
         viewer.post(f"/plans/{ours}/acts/halt", data={**fields, "csrf": csrf}),
         gateway.client(Right.ADMIN).post(f"/plans/{ours}/acts/halt", data=fields, headers={"Origin": gateway.url}),

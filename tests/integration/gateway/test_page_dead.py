@@ -31,7 +31,7 @@ def hidden(page: str) -> dict[str, str]:
     return dict(re.findall(r'<input type="hidden" name="(.*?)" value="(.*?)"', page.partition("<main")[2]))
 
 
-def dead_letter(planner: Planner, data: bytes) -> str:
+def bury(planner: Planner, data: bytes) -> str:
     """Have a goal die; returns the name of its entry."""
     planner.client.xadd(keys.GOALS, {"data": data})
     planner.container.goal_consumer.drain()
@@ -41,7 +41,7 @@ def dead_letter(planner: Planner, data: bytes) -> str:
 def test_dead_entries_are_listed_with_their_causes_and_what_they_said(gateway: Gateway, planner: Planner) -> None:
     client = signed_in(gateway, Right.OPERATOR)
     empty = client.get("/dead").text
-    name, other = dead_letter(planner, HOSTILE), dead_letter(planner, b'{"goal": "x", "limits": {"tokens": 1}}')
+    name, other = bury(planner, HOSTILE), bury(planner, b'{"goal": "x", "limits": {"tokens": 1}}')
 
     page = client.get("/dead").text
 
@@ -57,7 +57,7 @@ def test_dead_entries_are_listed_with_their_causes_and_what_they_said(gateway: G
 
 def test_entries_are_sent_back_once_it_was_said_which(gateway: Gateway, planner: Planner) -> None:
     client = signed_in(gateway, Right.OPERATOR)
-    name = dead_letter(planner, HOSTILE)
+    name = bury(planner, HOSTILE)
     before = gateway.redis.xlen(keys.GOALS)
 
     asked = client.get("/dead/replay", params={"entry": [name, "goals/1-1"]}).text
@@ -73,7 +73,7 @@ def test_entries_are_sent_back_once_it_was_said_which(gateway: Gateway, planner:
 
 
 def test_a_replay_of_nothing_says_that_none_was_chosen_on_the_list(gateway: Gateway, planner: Planner) -> None:
-    client, name = signed_in(gateway, Right.OPERATOR), dead_letter(planner, HOSTILE)
+    client, name = signed_in(gateway, Right.OPERATOR), bury(planner, HOSTILE)
 
     answer = client.get("/dead/replay", headers={"Accept": "text/html"})
 
@@ -85,7 +85,7 @@ def test_a_replay_of_nothing_says_that_none_was_chosen_on_the_list(gateway: Gate
 
 
 def test_dead_entries_of_others_and_without_the_right_are_not_there(gateway: Gateway, planner: Planner) -> None:
-    name = dead_letter(planner, b'{"goal": "x", "tenant": "initech", "limits": {"tokens": 1}}')
+    name = bury(planner, b'{"goal": "x", "tenant": "initech", "limits": {"tokens": 1}}')
     acme, viewer = signed_in(gateway, Right.OPERATOR, tenant="acme"), signed_in(gateway, Right.VIEWER)
     fields = hidden(acme.get("/dead/replay", params={"entry": name}).text)
     (csrf,) = re.findall('name="csrf" value="(.*?)"', acme.get("/dead").text)
