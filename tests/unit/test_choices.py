@@ -8,7 +8,7 @@ from schemas.kinds.campaign import CoherenceDecision, Relevance
 from schemas.kinds.reviewed_plan import PersonsDecision
 from schemas.plan import Waiting
 from tasks.strategies.campaign.question import OPTIONS, Coherence, Trigger, page_of
-from tasks.strategies.campaign.state import CandidateFile, Knowledge
+from tasks.strategies.campaign.state import CandidateFile, Choice, Knowledge
 from tasks.strategies.gap_report.pause import PAUSED, is_consent
 from tasks.strategies.reviewed_plan.decision import read_decision
 from worker.gateway.page.choices import answer_of, choices_of
@@ -17,7 +17,7 @@ from worker.gateway.page.choices import answer_of, choices_of
 @pytest.mark.parametrize("trigger", Trigger)
 def test_a_campaign_offers_the_letters_of_its_page(trigger: Trigger) -> None:
     files = tuple(CandidateFile(path=path, relevance=Relevance.HIGH) for path in ("a.py", "b.py"))
-    known = Knowledge(candidates=files)
+    known = Knowledge(candidates=files, choices=(Choice(sides=("a.py", "b.py")),))
     coherence = Coherence(CoherenceDecision.CLARIFY, (trigger,))
     page = page_of(coherence, known, "## Options\n- A: <script> → x", ["a.py", "b.py"])
 
