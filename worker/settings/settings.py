@@ -20,7 +20,7 @@ from worker.settings.environment import PREFIX
 from worker.settings.service import ServiceSettings
 from worker.settings.telemetry import TelemetrySettings
 
-ELSEWHERE = frozenset({"PLANNER_TEST_REDIS_SERVER", "PLANNER_TEST_NODE_MODULES", "PLANNER_TEST_MODEL_PYTHON"})
+ELSEWHERE = frozenset(f"PLANNER_TEST_{name}" for name in ("REDIS_SERVER", "NODE_MODULES", "MODEL_PYTHON", "PROGRAMS"))
 URLS = frozenset({"PLANNER_REDIS_URL", "PLANNER_BROKER_URL"})  # shown without their passwords
 PASSWORD = re.compile("//.*@")
 
