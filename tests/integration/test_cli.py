@@ -418,7 +418,7 @@ def test_up_obeys_while_a_goal_is_drafted(tmp_path: Path) -> None:
 @pytest.mark.outages
 def test_the_server_of_up_has_a_random_password_which_only_its_user_can_read(tmp_path: Path) -> None:
     data, port = tmp_path / "data", free_port()
-    data.mkdir(mode=0o755)  # as an older version made it
+    data.mkdir(mode=0o755)
     opened, browser = tmp_path / "opened", tmp_path / "browser"
     browser.write_text(f'#!/bin/sh\nprintf %s "$1" > {opened}\n')
     browser.chmod(0o755)

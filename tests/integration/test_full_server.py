@@ -386,7 +386,6 @@ def test_a_goal_for_which_there_was_room_until_it_was_claimed_is_dead_with_that_
 def test_a_worker_that_starts_on_a_full_server_makes_room_for_its_functions(
     server: Server, redis: Redis, tmp_path: Path
 ) -> None:
-    """As an upgrade finds a server that an older version let fill: 100 000 entries of 64 kB were allowed."""
     with suppress(OutOfMemoryError):
         while True:
             redis.xadd(P0.dead, {"data": GARBAGE})

@@ -36,7 +36,7 @@ def test_an_exit_code_that_passes_and_is_not_zero_tells_what_was_found(code: int
 
 @pytest.mark.parametrize("word", ["@conf/args.py", "@conf/args.py::x", "@"])
 def test_a_word_that_is_read_as_a_file_of_options_fails_before_anything_runs(word: str) -> None:
-    """A plan that an older planner made may still hold one."""
+    """The planner makes none; a controller takes specs of whatever fills its queue."""
     ran: list[object] = []
     tools = [
         Tool(tool="mypy", argv=("mypy", "src"), timeout_s=9),

@@ -13,7 +13,7 @@ FOUND = re.compile(r"redis://planner:[\w-]+@127\.0\.0\.1:\d+/0")
 
 
 def make_private(data_dir: Path) -> None:
-    """Make the directory, readable for its owner alone; also one that an older version made."""
+    """Make the directory, readable for its owner alone; also one that is there already."""
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     data_dir.chmod(0o700)
 
