@@ -1,6 +1,6 @@
 """Proves wheel, sdist, extras and image; ends with 1 if one of them does not work alone.
 
-uv run python -m tests.installs                  # all, about two minutes
+uv run python -m tests.installs                  # all, two to three minutes
 uv run python -m tests.installs local image      # some
 """
 
@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.installs import image, scenarios
+from tests.installs import image, licences, scenarios
 from tests.installs.environments import COMMIT, Broken, Environment, build, check
 from tests.installs.groups import BARE, LATE, RINGS, extras, imports_of, modules_of
 from worker.host.code_version import CODE_VERSION
@@ -30,12 +30,13 @@ SCENARIOS: dict[str, Callable[[Environment], str]] = {
 }
 
 
-def prove(name: str, wheel: Path, scratch: Path) -> list[str]:
+def prove(name: str, wheel: Path, scratch: Path, tool: Environment) -> list[str]:
     """Prove one installation; returns what was seen, raises Broken."""
     environment = Environment(scratch / name.replace(",", "+"))
     if name == "image":
         return [image.lay_out(environment), image.serve(environment)]
     extra = "" if name == BARE else name
+    by_uv = environment
     if name in BY_PIP:
         environment.install_by_pip(wheel, extra)
         by_uv = Environment(scratch / f"{name}-by-uv")
@@ -45,6 +46,7 @@ def prove(name: str, wheel: Path, scratch: Path) -> list[str]:
     else:
         environment.install(wheel, extra)
     seen = [f"{len(environment.installed())} packages{' by pip, the same by uv' if name in BY_PIP else ''}"]
+    seen.append(licences.write_list(tool, by_uv, name, is_all=name == ALL))
     groups = frozenset().union(*(GROUPS_OF[each] for each in name.split(",")))
     asked = {module: _others(module) for module in modules_of(groups)}
     seen.append(environment.python(Path(__file__).with_name("inside.py"), stdin=json.dumps(asked)).strip())
@@ -64,12 +66,12 @@ def main(chosen: list[str]) -> int:
     failed = 0
     with TemporaryDirectory(prefix="planner-installs-") as folder, ThreadPoolExecutor(2) as threads:
         scratch = Path(folder)
-        wheel = build(scratch)
+        wheel, tool = build(scratch), licences.tool_in(scratch / "cyclonedx")
 
         def timed(name: str) -> tuple[list[str], bool, float]:
             began = time.monotonic()
             try:
-                return prove(name, wheel, scratch), True, time.monotonic() - began
+                return prove(name, wheel, scratch, tool), True, time.monotonic() - began
             except Broken as broken:
                 return str(broken).splitlines(), False, time.monotonic() - began
 

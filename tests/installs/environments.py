@@ -73,7 +73,11 @@ class Environment:
 
     def install(self, wheel: Path, extra: str = "") -> None:
         """Install the wheel by uv, with the versions that were tested."""
-        _install("uv", "pip", "install", "--quiet", "--python", self.bin / "python", *_asked(wheel, extra))
+        self.add(*_asked(wheel, extra))
+
+    def add(self, *words: str) -> None:
+        """Install something by uv."""
+        _install("uv", "pip", "install", "--quiet", "--python", self.bin / "python", *words)
 
     def install_by_pip(self, wheel: Path, extra: str = "") -> None:
         """Install the wheel by the pip that comes with Python."""

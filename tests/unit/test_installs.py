@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from tests.installs import licences
 from tests.installs.groups import BARE, GROUPS, extras, group_of, imports_of, modules
 
 MODULES = modules()
@@ -40,3 +43,19 @@ def test_no_module_imports_one_of_an_extra_that_its_own_does_not_bring() -> None
         if name in known and group_of(name) not in brought[group_of(module)] and not each.is_guarded
     }
     assert foreign == LATE
+
+
+def test_a_licence_beside_those_of_the_list_is_named() -> None:
+    def component(name: str, *found: dict[str, Any]) -> dict[str, Any]:
+        return {"name": name, "licenses": list(found)}
+
+    components = [
+        component("free", {"license": {"id": "MIT"}}),
+        component("choice", {"expression": "MIT OR (Apache-2.0 AND BSD-3-Clause)"}),
+        component("excused", {"license": {"id": "MPL-2.0"}}),
+        component("copyleft", {"expression": "MIT AND GPL-3.0-only"}),
+        component("named", {"license": {"name": "License :: Other"}}),
+        component("silent"),
+    ]
+    wrong = licences.troubles(components, ["MIT", "Apache-2.0", "BSD-3-Clause"], {"excused": "a list of data"})
+    assert [sentence.split()[0] for sentence in wrong] == ["copyleft", "named", "silent"]
