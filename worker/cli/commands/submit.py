@@ -177,7 +177,8 @@ def submit(
     [b]planner submit --from-junit report.xml -f 'src/**' --dry-run[/b]
 
     With --dry-run nothing is sent and no server is needed: the plan is made by the settings of this machine, with every
-    error if it would be REJECTED. What a drafter or earlier plans have a say in is told.
+    error if it would be REJECTED. What a drafter or earlier plans have a say in is told. If the planner itself fails,
+    PLANNER_LOG_LEVEL=DEBUG prints the traceback.
 
     A goal of a report or of a CI job is named by its content, without --goal-id: the same failures of the same commit
     are one goal, however often the job is run again. With --goal-id and another body the goal is refused, exit code 1.
