@@ -9,9 +9,9 @@ from redis import Redis
 from typer.testing import CliRunner
 
 from schemas.stored_step import LAYOUT
-from tests.integration.test_server_before import all_of, run
 from tests.support import next_server
 from tests.support.planner import Planner
+from tests.support.refused import all_of, run
 from worker.cli.commands.app import app
 from worker.process.launch import worker_command
 from worker.store import deployment, functions

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +14,7 @@ from typer.testing import CliRunner
 
 from tests.conftest import connect
 from tests.support import server_before
+from tests.support.refused import all_of, run, url_of
 from worker.cli.commands.app import app
 from worker.host import embedded_server, nearby_server
 from worker.process.launch import worker_command
@@ -28,23 +27,6 @@ SENTENCE = "holds records or functions of a planner from before version 0.1.0, w
 def before(redis: Redis) -> Redis:
     server_before.load(redis)
     return redis
-
-
-def all_of(client: Redis) -> tuple[dict[bytes, bytes], Any]:
-    """Everything on a server: what is stored, and its function libraries."""
-    with connect(_url(client)) as raw:
-        return {key: raw.dump(key) for key in raw.scan_iter(count=1000)}, raw.function_list(withcode=True)
-
-
-def _url(client: Redis) -> str:
-    options = client.connection_pool.connection_kwargs
-    return f"redis://{options['host']}:{options['port']}/0"
-
-
-def run(command: Sequence[str], **environment: str) -> tuple[int, str]:
-    """Run a program of the planner's to its end; returns its exit code and what it wrote, on one line."""
-    done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, timeout=60, check=False)
-    return done.returncode, " ".join((done.stdout + done.stderr).decode().split())
 
 
 def planner(*words: str) -> list[str]:
@@ -80,7 +62,7 @@ def test_neither_a_gateway_nor_a_command_begins(
 
 @pytest.mark.parametrize("left", ["FLUSHDB", "FUNCTION FLUSH"])
 def test_it_is_refused_until_records_and_functions_are_gone(before: Redis, left: str) -> None:
-    with clients.connect(_url(before)) as client:
+    with clients.connect(url_of(before)) as client:
         client.execute_command(left)
         with pytest.raises(deployment.ServerOfBefore) as refused:
             deployment.join(client, 1)
@@ -94,7 +76,7 @@ def test_it_is_refused_until_records_and_functions_are_gone(before: Redis, left:
 
 
 def test_no_function_of_before_stands_for_one_of_today(before: Redis) -> None:
-    with clients.connect(_url(before)) as client:
+    with clients.connect(url_of(before)) as client:
         assert not functions.are_loaded(client)
         libraries: Any = client.function_list()
         there = {dict(zip(flat[::2], flat[1::2], strict=True))[b"library_name"].decode() for flat in libraries}
