@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-from schemas import codec
 from schemas.base import GoalKind
 from schemas.goal import Goal
-from schemas.step import OMITTED
 from tasks.strategies.campaign.exploration import EXPLORE
 from tasks.strategies.campaign.steps import DRAFT
 from tasks.strategies.drafting.project import Project, project_of
@@ -21,6 +19,7 @@ from tasks.strategies.task.templates import TEMPLATES, WRITE_TESTS, Template
 from tasks.toolchain.catalogue import CATALOGUE
 from tests.corpus import record
 from tests.corpus.goals import FAILING, goal
+from tests.support.stored_steps import facts_of
 
 READ_BY_STRATEGY = {  # how the names begin of steps that a strategy goes on from
     GoalKind.TASK: (DRAFT_ID,),
@@ -63,7 +62,7 @@ def test_every_step_of_the_recorded_plans_has_an_effect() -> None:
     for recorded in record.read():
         kind = GoalKind(recorded["scene"]["goal"].get("kind", "task"))
         (kept,) = (fields for key, fields in recorded["state"].items() if key.endswith(":steps"))
-        steps = [OMITTED | codec.loads(text) for name, text in kept.items() if name[0] not in "=>"]
+        steps = [*facts_of({name: text.encode() for name, text in kept.items()}).values()]
         idle |= {(kind, name) for name in idle_steps(steps, kind)}
         names |= {(kind, step["step_id"]) for step in steps}
 
