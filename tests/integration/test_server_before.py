@@ -40,12 +40,16 @@ def test_a_worker_does_not_start_and_changes_nothing(before: Redis, redis_url: s
 
     assert code == 1
     assert SENTENCE in said
+    assert "nothing handed back" not in said
     assert all_of(before) == stored
 
 
 @pytest.mark.parametrize(
     "words",
-    [("gateway", "--port", "0"), ("plans",), ("submit", "--goal", "Fix b"), ("partitions",), ("partitions", "2")],
+    [
+        *(("gateway", "--port", "0"), ("exporter", "--port", "0"), ("mcp",), ("up",)),
+        *(("plans",), ("submit", "--goal", "Fix b"), ("partitions",), ("partitions", "2")),
+    ],
 )
 def test_neither_a_gateway_nor_a_command_begins(
     before: Redis, redis_url: str, words: Sequence[str], monkeypatch: pytest.MonkeyPatch

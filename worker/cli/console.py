@@ -121,6 +121,30 @@ def check_redis(settings: Settings) -> None:
         raise Failure.of("needs_redis", detail, USAGE)
 
 
+def refuse_server(settings: Settings, *, writes: bool = True) -> None:
+    """Raise Failure if the server of PLANNER_REDIS_URL cannot be used; one that is away may come.
+
+    Whoever writes nothing may use a server that is not safe.
+    """
+    from redis.exceptions import RedisError
+
+    from worker.store import clients, deployment
+
+    try:
+        with clients.connect(settings.redis_url) as client:
+            clients.check_version(client)
+            deployment.check(client, settings.partitions)
+            if writes and not settings.allow_unsafe_redis:
+                clients.check_safe(client)
+    except deployment.WrongDeployment as error:
+        raise Failure.of(error.code, str(error), USAGE) from error
+    except ValueError as error:
+        raise Failure.of("wrong_settings", f"PLANNER_REDIS_URL: {error}", USAGE) from error
+    except (RedisError, clients.RefusedRedis) as error:
+        if why := clients.refusal(error, settings.redis_url):
+            raise Failure.of(why.code, str(why)) from error
+
+
 def planner_settings(secrets_fd: int | None = None) -> Settings:
     """Read the settings of whoever asks a planner; raises Failure where they name two: whose rights would count?
 

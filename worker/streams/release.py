@@ -39,8 +39,9 @@ def release_claims(settings: Settings, pids: Iterable[int]) -> None:
         with clients.connect(settings.redis_url, patience_s=PATIENCE_S) as client:
             for stream, prefix in places:
                 _release(client, stream, prefix)
-            for stream, prefix in places:
-                _tidy(client, stream, 0, prefix)
+            with suppress(functions.FunctionsMissing):  # of a server that we were not to begin on
+                for stream, prefix in places:
+                    _tidy(client, stream, 0, prefix)
     except (RedisError, PlannerError) as error:
         log.warning("nothing handed back", extra={"error": str(error)})
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from worker.cli.console import OK, Failure, SecretsFd, check_redis, command, read_settings
+from worker.cli.console import OK, Failure, SecretsFd, check_redis, command, read_settings, refuse_server
 
 PORT = 9465
 PATIENCE_S = 2.0  # with Redis: Prometheus waits ten seconds
@@ -30,10 +30,11 @@ def exporter(
     A gateway tells the same at /metrics, to whom it knows by a key; this needs none, so let nobody else reach its port.
     Any number of either may run. What workers count they tell themselves, see PLANNER_METRICS_PORT.
 
-    Ends on SIGTERM and Ctrl-C with 0; 1 where it cannot listen, 2 for a wrong option.
+    Ends on SIGTERM and Ctrl-C with 0; 1 where it cannot listen, 2 for a wrong option or setting.
     """
     settings = read_settings(secrets_fd)
     check_redis(settings)
+    refuse_server(settings, writes=False)
     from worker.host.stop_signals import stop_on_signals
     from worker.settings import credentials
     from worker.store.clients import connect

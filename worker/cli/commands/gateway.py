@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from worker.cli.console import FAILED, OK, USAGE, Failure, SecretsFd, check_redis, command, read_settings
+from worker.cli.console import FAILED, OK, USAGE, Failure, SecretsFd, check_redis, command, read_settings, refuse_server
 from worker.settings import credentials
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def gateway(
         raise Failure.of("not_installed", sentence) from error
     is_private = bool(certificate or behind_proxy)
     with socket.socket(fileno=listener_fd) if listener_fd else _listener(settings, is_private=is_private) as listener:
-        _look_at_redis(settings)
+        refuse_server(settings)
         credentials.protect()
         logs.set_up_logs(settings.log_level)
         try:
@@ -117,24 +117,3 @@ def _listener(settings: Settings, *, is_private: bool) -> socket.socket:
     except OSError as error:
         why = error.strerror or error
         raise Failure.of("cannot_listen", f"Cannot listen at {host}, port {port}: {why}.", FAILED) from error
-
-
-def _look_at_redis(settings: Settings) -> None:
-    """Raise Failure where Redis refuses us for good; one that is away may come."""
-    from redis.exceptions import RedisError
-
-    from worker.store import clients, deployment
-
-    try:
-        with clients.connect(settings.redis_url) as client:
-            clients.check_version(client)
-            if not settings.allow_unsafe_redis:
-                clients.check_safe(client)
-            deployment.check(client, settings.partitions)
-    except deployment.WrongDeployment as error:
-        raise Failure.of("wrong_settings", str(error), USAGE) from error
-    except ValueError as error:
-        raise Failure.of("wrong_settings", f"PLANNER_REDIS_URL: {error}", USAGE) from error
-    except (RedisError, clients.RefusedRedis) as error:
-        if why := clients.refusal(error, settings.redis_url):
-            raise Failure.of(why.code, str(why)) from error

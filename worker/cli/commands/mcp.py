@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from worker.cli.console import OK, USAGE, Failure, SecretsFd, command, read_settings
+from worker.cli.console import OK, USAGE, Failure, SecretsFd, command, read_settings, refuse_server
 
 
 @command
@@ -25,6 +25,8 @@ def mcp(
     and gives no consent. Claims of steps are renewed while the agent lives. docs/mcp.md has what to paste for agents.
     """
     settings = read_settings(secrets_fd)
+    if not settings.url:
+        refuse_server(settings)
     try:
         import anyio
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from worker.cli.commands.worker import check_drafters
-from worker.cli.console import FAILED, OK, USAGE, Failure, SecretsFd, command, read_settings, say
+from worker.cli.console import FAILED, OK, USAGE, Failure, SecretsFd, command, read_settings, refuse_server, say
 from worker.host import nearby_server
 from worker.host.stop_signals import heard
 from worker.process import launch
@@ -67,7 +67,7 @@ def up(
     credentials.protect()
     with _stopped_by_signals():
         if "redis_url" in settings.model_fields_set:
-            _check(settings.redis_url, settings)
+            refuse_server(settings)
             return _serve(settings.redis_url, concurrency, settings, opens=opens)
         with _valkey(settings.data_dir, port) as url:
             _check_data(url, settings.data_dir)
@@ -97,21 +97,6 @@ def _serve(url: str, concurrency: int, settings: Settings, *, opens: bool) -> in
     if code != STUCK:
         raise Failure.of(f"{what}_ended", f"The {what} ended by itself, with exit code {code}.", FAILED)
     return stopped
-
-
-def _check(url: str, settings: Settings) -> None:
-    """Raise a Failure where the server answers and cannot be used; one that is away is waited for by the worker."""
-    from redis.exceptions import RedisError
-
-    from worker.process.readiness import check
-    from worker.store import clients
-
-    try:
-        with clients.connect(url) as client:
-            check(client, settings)
-    except (RedisError, clients.RefusedRedis) as error:
-        if why := clients.refusal(error, url):
-            raise Failure.of(why.code, str(why)) from error
 
 
 def _check_data(url: str, data_dir: Path) -> None:
