@@ -132,7 +132,7 @@ def queue_of(stored: bytes) -> str:
 
 def depends_on(stored: bytes) -> list[str]:
     """List the steps that a step waits for, for whom the texts of its plan are not at hand."""
-    found: list[str] = read_step(stored, NO_MATTER).get("depends_on") or []
+    found: list[str] = read_step(stored, NO_MATTER)["depends_on"]
     return found
 
 

@@ -30,7 +30,7 @@ from tasks.policy import (
     red_checks,
     schedule,
 )
-from tasks.policy import halt as halting
+from tasks.policy.halt import halt as halt_plan
 from tasks.policy.halt_rules import FiredRule
 from tasks.policy.handing_back import HandedBack
 from tasks.policy.outcome_verdict import Wrong
@@ -154,7 +154,7 @@ def _succeed(
         expansion.on_steps_ended(unit)
     spared = unit.plan.state in PLAN_ENDS or (halt and halt.spares_completed and schedule.is_satisfied(unit.plan))
     if halt and not spared:
-        halting.halt(unit, halt.rule, halt.reason, halt.evidence)
+        halt_plan(unit, halt.rule, halt.reason, halt.evidence)
 
 
 def _report_doubt(unit: UnitOfWork, step: Step, outcome: Outcome) -> str | None:

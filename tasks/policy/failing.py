@@ -12,7 +12,7 @@ from schemas.outcome import Outcome
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import breaker, expansion, halt_rules, revision, waits
-from tasks.policy import halt as halting
+from tasks.policy.halt import halt as halt_plan
 from tasks.policy.halt_rules import FiredRule, Seen
 
 IN_A_ROW = "consecutive_failures"
@@ -67,7 +67,7 @@ def fail(unit: UnitOfWork, step: Step, failure: dict[str, Any], seen: Seen, outc
         elif _is_planned_anew(unit, step, halt):
             is_over |= outcome is not None
         else:
-            halting.halt(unit, halt.rule, halt.reason, halt.evidence, step)
+            halt_plan(unit, halt.rule, halt.reason, halt.evidence, step)
             return
     if is_over or status.failures > waits.retries(step.facts, failure["category"], unit.snapshot.policy):
         unit.end_step(step, S.FAILED.value, "failed", failure["category"])

@@ -17,7 +17,7 @@ from tasks.base.errors import NeedsSteps
 from tasks.plan.snapshot import NOTE, Lease, Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import delivery, waits
-from tasks.policy import halt as halting
+from tasks.policy.halt import halt as halt_plan
 from tasks.policy.halt_rules import AT_ONCE
 from tasks.rules import budget
 from tasks.text.fields import as_written, fit, flatten
@@ -81,7 +81,7 @@ def take(unit: UnitOfWork, step: Step, back: HandedBack) -> None:
         if unit.is_delivering:
             delivery.give_up(unit, step, reason, "failed")
         else:
-            halting.halt(unit, "nobody_can", f"{reason}: {flatten(back.reason)}", evidence, step)
+            halt_plan(unit, "nobody_can", f"{reason}: {flatten(back.reason)}", evidence, step)
         return
     unit.move_step(step, "ACTIVE", "released", back.reason)
     waits.pause_longer(unit, step, unit.plan.counters["released"][step.step_id])

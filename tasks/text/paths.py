@@ -83,7 +83,6 @@ def is_glob(path: str) -> bool:
 def expand_globs(
     patterns: Sequence[str],
     listing: Sequence[str],
-    pointer: str = "/allowed_files",
     forbidden: Forbidden = FORBIDDEN,
 ) -> Expanded:
     """Turn an allowlist into literal files; globs are expanded against `listing` (docs/wire.md).
@@ -99,7 +98,7 @@ def expand_globs(
             _pattern_fault(pattern, len(listing), globs, forbidden) if is_glob(pattern) else fault(pattern, forbidden)
         )
         if found:
-            errors.append(FieldError(pointer=f"{pointer}/{index}", code=found.code, message=found.message))
+            errors.append(FieldError(pointer=f"/allowed_files/{index}", code=found.code, message=found.message))
         elif is_glob(pattern):
             parts = _parts_of(pattern)
             for path in map(clean, listing):

@@ -1,4 +1,8 @@
-"""The next version: one rule has changed with it, and plans that it makes go on under policy version 2."""
+"""The next version, as this one meets it.
+
+One rule has changed with it, and plans that it makes go on under policy version 2. Its function libraries are newer,
+and its layout may be.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from redis import Redis
 
 from schemas.stored import PlanRecord
+from schemas.stored_step import LAYOUT
 from tasks.base.policy_version import POLICY_VERSION, ChangedRule
 from tasks.rules import budget
+from worker.store import functions
+from worker.store.keys import DEPLOYMENT
 
 NEXT_VERSION = POLICY_VERSION + 1
+NEWER_LAYOUT = LAYOUT + 1
+NEW_FUNCTION = "planner_of_the_next_version"
 _first_exhausted = budget.first_exhausted
 
 
@@ -40,3 +50,19 @@ def next_version() -> Iterator[None]:
                 patch.setattr(module, "POLICY_VERSION", NEXT_VERSION)
         patch.setattr(budget, "first_exhausted", first_exhausted)
         yield
+
+
+def load_libraries(client: Redis) -> None:
+    """Load every library as the next version has it: its version is higher, and one has a function more."""
+    for library in functions.LIBRARIES:
+        text = functions.source(library).replace(
+            f"-- version {functions.VERSION}", f"-- version {functions.VERSION + 1}"
+        )
+        if library == "planner_plans":
+            text += f"\nredis.register_function('{NEW_FUNCTION}', function() return 'new' end)\n"
+        client.function_load(text, replace=True)
+
+
+def raise_layout(client: Redis, partitions: int = 1) -> None:
+    """Have records of the next version's layout there."""
+    client.hset(DEPLOYMENT, mapping={"partitions": partitions, "layout": NEWER_LAYOUT})

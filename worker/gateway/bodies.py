@@ -70,9 +70,7 @@ def nests_deeply(body: bytes) -> bool:
 class Bodies:
     """The bodies that this process reads and holds."""
 
-    def __init__(self, most_bytes: int = MOST_HELD_BYTES, most_unfinished: int = MOST_UNFINISHED) -> None:
-        self._most_bytes = most_bytes
-        self._most_unfinished = most_unfinished
+    def __init__(self) -> None:
         self._held = 0
         self._unfinished: dict[asyncio.Timeout, None] = {}  # the oldest first
 
@@ -119,7 +117,7 @@ class Bodies:
 
     def _make_room(self, own: asyncio.Timeout) -> None:
         """End the reading of the oldest body where there are too many, or too large ones."""
-        if self._held <= self._most_bytes and len(self._unfinished) <= self._most_unfinished:
+        if self._held <= MOST_HELD_BYTES and len(self._unfinished) <= MOST_UNFINISHED:
             return
         oldest = next(iter(self._unfinished), own)
         if oldest is own:

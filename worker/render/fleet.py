@@ -27,9 +27,9 @@ def draw_queues(queues: Sequence[QueueView]) -> Table:
     return table
 
 
-def draw_controllers(controllers: Sequence[ControllerView], now: datetime | None = None) -> Table:
+def draw_controllers(controllers: Sequence[ControllerView]) -> Table:
     """Draw controllers, one a line, and one for each further step that a controller has in hand."""
-    now = now or datetime.now(UTC)
+    now = datetime.now(UTC)
     table = _table(
         "controller", "host", "version", "abilities", "queues", "step", "since", "heartbeat", "done", "failed"
     )
