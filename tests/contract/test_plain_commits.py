@@ -100,7 +100,7 @@ def test_a_plain_change_writes_what_an_ordinary_commit_writes(real: Real, shape:
             real.client.xreadgroup(GROUP, "reader", {PARTITION.outcomes: ">"})
             now = plan.record.times["created"] + 1000
             if is_plain:
-                talk.commit_plain([decide(plan, said, now)])
+                talk.commit([decide(plan, said, now)])
             else:
                 view = talk.view(plan, Ask(plan.plan_id, [said.step_id]))
                 view.now, view.code = now, CODE
@@ -137,7 +137,7 @@ def test_a_plan_that_was_changed_meanwhile_spoils_no_other_of_its_call(real: Rea
         real.client.hincrby(PARTITION.plan(plans[1]).plan, "version", 1)
         real.client.delete(PARTITION.plan(plans[2]).plan)
         before = real.everything()
-        talk.commit_plain(changes)
+        talk.commit(changes)
 
         assert talk.verdicts() == ["ok", "stale", "gone", "ok"]
 
@@ -152,7 +152,7 @@ def test_a_plan_that_is_completed_is_not_kept(real: Real) -> None:
     store = store_of(real)
     with store.talk() as talk:
         (plan,) = lend(talk, [plan_id()])
-        talk.commit_plain([decide(plan, report(real, plan.plan_id, *first(plan)), 10**12)])
+        talk.commit([decide(plan, report(real, plan.plan_id, *first(plan)), 10**12)])
 
         assert talk.verdicts() == ["ok"]
 
@@ -167,7 +167,7 @@ def test_a_queue_takes_no_more_plain_specs_than_it_has_room_for(real: Real) -> N
     real.max_queue = real.client.xlen(QUEUE) + 1
     with store_of(real).talk() as talk:
         lent = lend(talk, plans)
-        talk.commit_plain([decide(plan, report(real, plan.plan_id, *first(plan)), 10**12) for plan in lent])
+        talk.commit([decide(plan, report(real, plan.plan_id, *first(plan)), 10**12) for plan in lent])
 
         assert talk.verdicts() == ["ok", f"full {QUEUE}", f"full {QUEUE}"]
 
@@ -178,7 +178,7 @@ def test_an_order_that_was_given_meanwhile_makes_plain_changes_stale(real: Real)
         (plan,) = lend(talk, [plan_id()])
         change = decide(plan, report(real, plan.plan_id, *first(plan)), 10**12)
         functions.call(real.client, "FCALL", functions.PAUSE_SCOPE, 1, PARTITION.scopes, 0, "pause all", PAUSE)
-        talk.commit_plain([change])
+        talk.commit([change])
 
         assert talk.verdicts() == ["stale"]
 
@@ -190,7 +190,7 @@ def test_a_key_of_another_type_refuses_its_plan_alone(real: Real) -> None:
     real.put(PARTITION.steps("q0"), "a text")
     with store_of(real).talk() as talk:
         lent = lend(talk, plans)
-        talk.commit_plain([decide(plan, report(real, plan.plan_id, *first(plan)), 10**12) for plan in lent])
+        talk.commit([decide(plan, report(real, plan.plan_id, *first(plan)), 10**12) for plan in lent])
         refused, made = talk.verdicts()
 
     assert "is not a stream" in str(refused)
@@ -208,7 +208,7 @@ def test_changes_of_one_plan_are_refused_with_the_first_of_them_though_the_versi
         changes = [decide(plan, each, 10**12) for each in said]
         real.client.hincrby(PARTITION.plan(plan_id()).plan, "version", 1)
         before = real.everything()
-        talk.commit_plain(changes)
+        talk.commit(changes)
 
         assert talk.verdicts() == ["stale", "stale"]
 
@@ -222,7 +222,7 @@ def test_changes_of_one_plan_are_made_one_after_the_other(real: Real) -> None:
         (plan,) = lend(talk, [plan_id()])
         live = sorted(plan.active.items())
         said = [report(real, plan_id(), step, one.attempt, one.lease) for step, one in live]
-        talk.commit_plain([decide(plan, each, 10**12) for each in said])
+        talk.commit([decide(plan, each, 10**12) for each in said])
 
         assert talk.verdicts() == ["ok"] * 3
 

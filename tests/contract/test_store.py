@@ -36,7 +36,6 @@ from tests.support.plans import (
 )
 from tests.support.real_store import PAUSE, RETENTION_S, Real
 from worker.store import clients, flaky_memory, functions, keys
-from worker.store.commit_calls import SECTION_SIZES
 from worker.store.functions import FunctionsMissing
 from worker.store.hot_plans import WHOLE_STEPS
 from worker.store.keys import CONTROLLERS, GROUP
@@ -774,28 +773,6 @@ def test_an_attempt_ends_although_its_queue_is_no_stream_any_more(real: Real) ->
 
     assert verdict == "ok"
     assert real.fields(KEYS.plan)["state"] == b"COMPLETED"
-
-
-@pytest.mark.parametrize(
-    ("place", "value"),
-    [
-        ("starts", 2),  # a count that the arguments do not bear out
-        ("acks", 1),
-        ("queue", 99),  # a place beyond KEYS
-        ("queue", "x"),
-    ],
-)
-def test_a_commit_whose_arguments_do_not_fit_changes_nothing(real: Real, place: str, value: Any) -> None:
-    (change,) = a_plan(a_step("a"))
-    call = list(PlanStore(real.client, PARTITION, "me", RETENTION_S, real.commits).commit_call(Write(change)))
-    counts = 3 + call[2] + 14
-    start = counts + len(SECTION_SIZES) + 2 * sum(call[counts : counts + 4]) + call[counts + 4] + 5 * call[counts + 5]
-    call[{"starts": counts + 6, "acks": counts + 10, "queue": start + 1}[place]] = value
-
-    with pytest.raises(ResponseError, match="planner commit"):
-        functions.call(real.client, *call)
-
-    assert real.everything() == {}
 
 
 def test_an_expiry_is_not_committed_when_its_lease_was_renewed_meanwhile(real: Real) -> None:

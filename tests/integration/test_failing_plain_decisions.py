@@ -9,12 +9,11 @@ from redis import Redis
 
 from tasks.plan.hot_plan import HotPlan
 from tasks.policy import plain_success
-from tests.support.engine import a_goal, calls_of, drain, plan
+from tests.support.engine import ORDINARY, a_goal, calls_of, drain, plan
 from tests.support.messages import answer, report, specs
 from tests.support.plain import check_part, held_on
 from tests.support.stored import P0, state, stats, waiting
 from worker.process.container import Container
-from worker.store import functions
 
 UNREADABLE = b'["s-1","s-0"]'  # which is the text of a step of an unknown form
 
@@ -90,7 +89,7 @@ def test_what_a_failing_plain_decision_left_half_done_is_decided_anew_and_applie
     calls = calls_of(redis, here, *[answer(spec) for spec in specs(redis)])
 
     assert None not in asked
-    assert calls[functions.COMMIT] == 2  # what gives the lock back, and the general decision
+    assert calls[ORDINARY] == 2  # what gives the lock back, and the general decision
     assert stats(redis)["applied"] == len(made) * chains * (rounds_before + 1)
     kept = here.context(0).store.hot.lend(made[1])
     assert kept

@@ -31,24 +31,23 @@ pytestmark = pytest.mark.outages
 HOME = Partition(0)
 SILENT_MS = 1500
 
-ORDINARY = f"^FCALL {functions.COMMIT} "
-PLAIN = f"^FCALL {functions.PLAIN_COMMITS} "
-WITH_OUTCOMES = {  # what is sent, and of how many steps the plan is
-    "reading outcomes": (r"^XREADGROUP .* planner:\{0\}:outcomes >$", 3),
-    "begin": (f"^FCALL {functions.BEGIN} ", 3),
-    "plain commit": (PLAIN, 3),
-    "plain commit that ends the plan": (PLAIN, 1),
-    "commit": (ORDINARY, 3),
+COMMIT = f"^FCALL {functions.COMMIT} "
+WITH_OUTCOMES = {  # what is sent, of how many steps the plan is, and whether the outcome is plain
+    "reading outcomes": (r"^XREADGROUP .* planner:\{0\}:outcomes >$", 3, True),
+    "begin": (f"^FCALL {functions.BEGIN} ", 3, True),
+    "plain commit": (COMMIT, 3, True),
+    "plain commit that ends the plan": (COMMIT, 1, True),
+    "commit": (COMMIT, 3, False),
 }
 WITH_GOALS = {
     "reading a goal": r"^XREADGROUP .* planner:goals >$",
     "claiming a goal": r"^FCALL planner_claim_goal",
-    "creating a plan": ORDINARY,
+    "creating a plan": COMMIT,
     "answering a goal": r"^FCALL planner_settle_goal",
     "deleting a goal": r"^XDEL planner:goals ",
     "acknowledging a goal": r"^XACK planner:goals ",
 }
-on_outcomes = pytest.mark.parametrize(("point", "steps"), WITH_OUTCOMES.values(), ids=WITH_OUTCOMES.keys())
+on_outcomes = pytest.mark.parametrize(("point", "steps", "is_plain"), WITH_OUTCOMES.values(), ids=WITH_OUTCOMES.keys())
 on_goals = pytest.mark.parametrize("point", WITH_GOALS.values(), ids=WITH_GOALS.keys())
 on_either_side = pytest.mark.parametrize("when", When, ids=lambda when: when.name.lower())
 
@@ -170,12 +169,12 @@ def nothing() -> None:
 @on_outcomes
 @on_either_side
 def test_a_connection_lost_while_an_outcome_is_applied_applies_it_once(
-    site: Site, point: str, steps: int, when: When
+    site: Site, point: str, steps: int, is_plain: bool, when: When
 ) -> None:
     plan_id = site.planned(site.publish(steps))
     spec = site.spec()
 
-    strike(site, point, when, nothing, lambda: answer(site, spec, is_plain=point != ORDINARY))
+    strike(site, point, when, nothing, lambda: answer(site, spec, is_plain=is_plain))
 
     assert applied(site.finish(plan_id)) == once_each(steps)
 
@@ -196,12 +195,12 @@ def test_a_connection_lost_while_a_goal_is_planned_leaves_one_plan(site: Site, p
 @on_outcomes
 @on_either_side
 def test_a_worker_killed_while_an_outcome_is_applied_applies_it_once(
-    site: Site, point: str, steps: int, when: When
+    site: Site, point: str, steps: int, is_plain: bool, when: When
 ) -> None:
     plan_id = site.planned(site.publish(steps))
     spec = site.spec()
 
-    strike(site, point, when, lambda: kill_the_child(site), lambda: answer(site, spec, is_plain=point != ORDINARY))
+    strike(site, point, when, lambda: kill_the_child(site), lambda: answer(site, spec, is_plain=is_plain))
 
     assert applied(site.finish(plan_id)) == once_each(steps)
 

@@ -10,7 +10,7 @@ import pytest
 from redis import Redis
 
 from schemas import codec
-from tests.support.engine import a_goal, calls_of, chain, container, drain, plan
+from tests.support.engine import ORDINARY, PLAIN, a_goal, calls_of, chain, container, drain, plan
 from tests.support.messages import answer, specs
 from tests.support.plain import check_part, held_on
 from tests.support.stored import P0, QUEUE, plans, state, stats, waiting
@@ -28,8 +28,7 @@ def test_a_plan_is_read_with_its_first_outcome_and_not_with_the_next(here: Conta
         told.append(calls_of(redis, here, answer(spec)))
 
     assert [calls[functions.BEGIN] for calls in told] == [1, 0, 0, 0, 0]
-    assert [calls[functions.PLAIN_COMMITS] for calls in told] == [1, 1, 1, 1, 1]
-    assert sum(calls[functions.COMMIT] for calls in told) == 0
+    assert [(calls[functions.COMMIT], calls[PLAIN], calls[ORDINARY]) for calls in told] == [(1, 1, 0)] * 5
     assert state(redis, plan_id) == "COMPLETED"
 
 
@@ -43,7 +42,7 @@ def test_the_end_of_a_plan_is_told_whichever_way_it_was_decided(
 
     calls = calls_of(redis, here, answer(spec, **({} if is_plain else {"nothing_to_change": ""})))
 
-    assert (calls[functions.PLAIN_COMMITS], calls[functions.COMMIT]) == (is_plain, not is_plain)
+    assert (calls[PLAIN], calls[ORDINARY]) == (is_plain, not is_plain)
     assert redis.hget(goal_id("g-1"), "state") == b"COMPLETED"
     assert [(said.message, vars(said)["plan_id"]) for said in caplog.records] == [("plan ended", plan_id)]
     assert not redis.exists(P0.tenants)
@@ -56,7 +55,7 @@ def test_plain_outcomes_of_many_plans_are_written_sixteen_at_a_time(here: Contai
 
     calls = calls_of(redis, here, *[answer(spec) for spec in specs(redis)])
 
-    assert (calls[functions.BEGIN], calls[functions.PLAIN_COMMITS], calls[functions.COMMIT]) == (0, 3, 0)
+    assert (calls[functions.BEGIN], calls[functions.COMMIT], calls[ORDINARY]) == (0, 3, 0)
     assert stats(redis)["applied"] == 2 * len(made)
 
 
@@ -67,7 +66,7 @@ def test_a_failure_is_decided_about_without_reading_the_plan_again(here: Contain
 
     calls = calls_of(redis, here, answer(spec, success=False, failure_evidence={"category": "TYPE_ERROR"}))
 
-    assert (calls[functions.BEGIN], calls[functions.COMMIT]) == (0, 1)
+    assert (calls[functions.BEGIN], calls[ORDINARY]) == (0, 1)
 
 
 def drain_all(redis: Redis, here: Container, times: int) -> None:
@@ -166,7 +165,7 @@ def test_outcomes_in_the_middle_of_a_large_plan_do_not_read_it(here: Container, 
     assert stats(redis)["applied"] == len(edges)
     assert calls[functions.BEGIN] <= most_read
     assert calls[functions.PREFETCH] < len(edges) / 8
-    assert calls[functions.COMMIT] <= most_read + 2
+    assert calls[ORDINARY] <= most_read + 2
     assert 0 < most < len(edges)
 
 
@@ -200,7 +199,7 @@ def test_a_change_that_is_refused_takes_those_after_it_of_the_same_plan_along(he
 
     calls = calls_of(redis, here, *[answer(spec) for spec in specs(redis)])
 
-    assert calls[functions.PLAIN_COMMITS] == 1
+    assert (calls[functions.COMMIT], calls[PLAIN], calls[ORDINARY]) == (2, 4, 1)
     assert stats(redis)["applied"] == 8
     assert stats(redis)["queue_full"] >= 1
     object.__setattr__(store, "max_queue", 1000)

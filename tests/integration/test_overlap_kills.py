@@ -30,7 +30,7 @@ from worker.store import functions, keys
 pytestmark = pytest.mark.outages
 
 FILE = "src/f0.py"
-COMMIT, PLAIN = f"^FCALL {functions.COMMIT} ", f"^FCALL {functions.PLAIN_COMMITS} "
+COMMIT = f"^FCALL {functions.COMMIT} "
 DRAFT = {"summary": "As asked", "steps": [{"id": "do", "title": "Do it", "intent": "Do it", "files": [FILE]}]}
 ADDS = {"steps": None, "drafter": "queue", "kind": "task"}
 
@@ -111,7 +111,7 @@ def claims_for_steps_that_are_added(site: Site) -> tuple[str, Act]:
 def gives_back_at_a_plain_end(site: Site) -> tuple[str, Act]:
     spec = site.spec_of(site.plan())
     site.plan()
-    return PLAIN, lambda: site.answer(spec)
+    return f"{COMMIT}.*{spec['plan_id']}", lambda: site.answer(spec)
 
 
 def gives_back_at_an_ordinary_end(site: Site) -> tuple[str, Act]:

@@ -12,13 +12,13 @@ from typer.testing import CliRunner, Result
 
 from schemas import codec
 from tests.conftest import running_worker, wait_until
-from tests.support.engine import a_goal, calls_of, container, drain, plan
+from tests.support.engine import PLAIN, a_goal, calls_of, container, drain, plan
 from tests.support.messages import answer, publish, specs
 from tests.support.planner import Planner
 from tests.support.stored import P0, state
 from worker.cli.commands.app import app
 from worker.process.container import Container
-from worker.store import functions, keys
+from worker.store import keys
 
 SHOP: dict[str, Any] = {"context": {"repo": "acme/shop"}}
 
@@ -80,7 +80,7 @@ def test_the_plain_end_of_a_plan_gives_its_files_back_and_the_next_goes_on(here:
     for _ in range(2):
         (spec,) = specs(redis)
         calls.append(calls_of(redis, here, answer(spec)))
-    assert [each[functions.PLAIN_COMMITS] for each in calls] == [1, 1]
+    assert [each[PLAIN] for each in calls] == [1, 1]
     assert state(redis, first) == "COMPLETED"
 
     here.context(0).engine.sweep("test")

@@ -50,7 +50,7 @@ def orders_of(redis: Redis, work: Callable[[], Any]) -> list[str]:
         for said in monitor.listen():
             if said["command"] == "PING":
                 return seen
-            if said["command"].startswith(f"FCALL {functions.PLAIN_COMMITS}"):
+            if said["command"].startswith(f"FCALL {functions.COMMIT}"):
                 seen.append("commit")
             elif said["command"].endswith(f"STREAMS {P0.outcomes} >"):
                 seen.append("read")

@@ -5,21 +5,25 @@ from __future__ import annotations
 import re
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 from redis import Redis
 
+from tasks.policy.plain_writes import PlainChange
 from tests.support.messages import publish
 from tests.support.stored import P0, plans
 from worker.process.container import Container
 from worker.settings.settings import Settings
 from worker.store import functions
 from worker.store.keys import NO_TENANT, Partition, goal_id
+from worker.store.plans import PlanTalk, Write
 from worker.streams.inbox import Inbox
 
 CALL = re.compile(r"FCALL (planner_\w+)")
+PLAIN, ORDINARY = "plain changes", "ordinary changes"
 
 
 @contextmanager
@@ -77,13 +81,22 @@ def drain(here: Container) -> None:
 
 
 def calls_of(redis: Redis, here: Container, *answers: dict[str, bytes]) -> Counter[str]:
-    """Publish outcomes and have them applied; returns how often each function was called for that."""
+    """Publish outcomes and have them applied; returns how often each function was called for that.
+
+    Beside them are the changes that were committed: how many were PLAIN, and how many ORDINARY.
+    """
     for said in answers:
         redis.xadd(P0.outcomes, said)  # type: ignore[arg-type]
-    with redis.monitor() as monitor:
+    seen: Counter[str] = Counter()
+    commit = PlanTalk.commit
+
+    def counting(talk: PlanTalk, writes: Sequence[Write | PlainChange]) -> None:
+        seen.update([ORDINARY if isinstance(write, Write) else PLAIN for write in writes])
+        commit(talk, writes)
+
+    with patch.object(PlanTalk, "commit", counting), redis.monitor() as monitor:
         drain(here)
         redis.ping()
-        seen: Counter[str] = Counter()
         for said in monitor.listen():
             if said["command"] == "PING":
                 return seen

@@ -17,7 +17,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,9 +30,10 @@ from schemas import codec, step, stored_step
 from schemas.step import PlannedStep
 from schemas.stored import Attempt, PlanHead, PlanRecord, StepStatus
 from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy.plain_writes import PlainChange
 from worker.process.launch import worker_command
 from worker.start import end_well_when_stopped
-from worker.store.plans import PlanTalk
+from worker.store.plans import PlanTalk, Write
 
 log = logging.getLogger("planner.launch")
 
@@ -112,20 +113,14 @@ def _modules(home: str, name: str) -> Iterator[ModuleType]:
 
 def _stop_at(plan_id: str) -> None:
     """Have this process stop itself at the first commit that would change the plan; from it on it tells verdicts."""
-    commit, commit_plain, verdicts, plans = PlanTalk.commit, PlanTalk.commit_plain, PlanTalk.verdicts, {plan_id}
+    commit, verdicts, plans = PlanTalk.commit, PlanTalk.verdicts, {plan_id}
 
-    def stop_for(*changed: str) -> None:
-        if not plans.isdisjoint(changed):
+    def stopping(self: PlanTalk, writes: Sequence[Write | PlainChange]) -> None:
+        changes = [write.changeset if isinstance(write, Write) else write for write in writes]
+        if not plans.isdisjoint(one.plan_id for one in changes if isinstance(one, PlainChange) or one.changed):
             plans.clear()
             signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)  # sent to the process, it may stop too late
-
-    def stopping(self: PlanTalk, writes: Sequence[Any]) -> None:
-        stop_for(*[write.changeset.plan_id for write in writes if write.changeset.changed])
         commit(self, writes)
-
-    def stopping_plain(self: PlanTalk, changes: Sequence[Any]) -> None:
-        stop_for(*[change.plan_id for change in changes])
-        commit_plain(self, changes)
 
     def telling(self: PlanTalk) -> list[str | ResponseError]:
         found = verdicts(self)
@@ -133,26 +128,23 @@ def _stop_at(plan_id: str) -> None:
             log.info("verdicts", extra={"verdicts": list(map(str, found))})
         return found
 
-    PlanTalk.commit, PlanTalk.commit_plain = stopping, stopping_plain  # type: ignore[method-assign]
-    PlanTalk.verdicts = telling  # type: ignore[method-assign]
+    PlanTalk.commit, PlanTalk.verdicts = stopping, telling  # type: ignore[method-assign]
 
 
 def _die_at_one_in(commits: int) -> None:
     """Have whichever process commits kill itself now and then, on either side of what it sends."""
 
-    def dying(commit: Callable[[PlanTalk, Sequence[Any]], None]) -> Callable[[PlanTalk, Sequence[Any]], None]:
-        def or_die(self: PlanTalk, changes: Sequence[Any]) -> None:
-            chance = random.random() * commits if changes else commits
-            if chance < 0.5:
-                _die("before a commit")
-            commit(self, changes)
-            if chance < 1:
-                _die("after a commit")
+    commit = PlanTalk.commit
 
-        return or_die
+    def or_die(self: PlanTalk, writes: Sequence[Write | PlainChange]) -> None:
+        chance = random.random() * commits if writes else commits
+        if chance < 0.5:
+            _die("before a commit")
+        commit(self, writes)
+        if chance < 1:
+            _die("after a commit")
 
-    for name in ("commit", "commit_plain"):
-        setattr(PlanTalk, name, dying(getattr(PlanTalk, name)))
+    PlanTalk.commit = or_die  # type: ignore[method-assign]
 
 
 def _write_more() -> None:

@@ -83,11 +83,16 @@ class Decisions:
         return known, others
 
     def _decide_all(self, talk: PlanTalk, works: Sequence[tuple[str, Work, Begun]], *, tight: bool) -> list[Decided]:
-        """Decide about some plans, and send what is to be written; plain changes go in one call, before the others."""
+        """Decide about some plans, and send what is to be written."""
         since = time.perf_counter()
         now = 0 if tight or tracing.is_on() else talk.now()  # 0: nothing counts as plain
-        calls: list[list[Decided]] = [[]]  # the plain ones; those of one plan have to be in one call
-        ordinary: list[Decided] = []
+        calls: list[list[Decided]] = [[]]  # what is committed together; all of one plan has to be
+
+        def put(made: Sequence[Decided]) -> None:
+            if len(calls[-1]) + len(made) > DECIDE_AT_ONCE:
+                calls.append([])
+            calls[-1] += made
+
         for plan_id, work, plan in works:
             if isinstance(plan, HotPlan):
                 version = plan.record.version
@@ -96,21 +101,18 @@ class Decisions:
                 except (FunctionsMissing, RedisConnectionError, RedisTimeoutError):  # not the plan's fault
                     raise
                 except Exception:
-                    ordinary.append(self._leave_to_reading(plan_id, work, plan, version, now))
+                    put([self._leave_to_reading(plan_id, work, plan, version, now)])
                     continue
                 if made:
-                    if len(calls[-1]) + len(made) > DECIDE_AT_ONCE:
-                        calls.append([])
-                    calls[-1] += made
+                    put(made)
                     continue
                 plan = talk.view(plan, work.ask(plan_id))
             if one := self._decide(plan_id, work, plan, tight=tight):
-                ordinary.append(one)
+                put([one])
         self.results.batch.decide_s += time.perf_counter() - since
         for some in calls:
-            talk.commit_plain([one.plain for one in some if one.plain])
-        talk.commit([one.write for one in ordinary if one.write])
-        return [*chain.from_iterable(calls), *ordinary]
+            talk.commit([write for one in some if (write := one.plain or one.write)])
+        return [*chain.from_iterable(calls)]
 
     def _leave_to_reading(self, plan_id: str, work: Work, plan: HotPlan, version: int, now: int) -> Decided:
         """Have a plan about which a plain decision failed read anew, and decided about the general way.

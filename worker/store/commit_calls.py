@@ -1,25 +1,27 @@
-"""The calls that write decisions, laid out as `lua/commit.lua` and `lua/plain_commits.lua` read them."""
+"""The call that writes decisions, laid out as `lua/commit.lua` reads it: each plan as named parts (commit_parts.py)."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from itertools import chain, count
-from operator import floordiv
+from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
 from schemas import codec
+from schemas.event import event_type
 from tasks.base.series import series_name
 from tasks.plan.changeset import Changeset
 from tasks.policy.plain_writes import PlainChange
 from worker.store import functions
+from worker.store.commit_parts import NONE, PARTS
 from worker.store.commits import Commits
 from worker.store.keys import Partition, list_name
 
 EVENTS_CAP = 200_000  # of a partition; event_keeper.py cuts by age and bytes
 MAX_QUEUE = 10_000  # specs; more stay in their plans until a place is free
-SECTION_SIZES = (2, 2, 2, 2, 1, 5, 8, 1, 1, 2, 2, 2, 2, 3, 4, 1, 5, 2, 5, 2, 2)  # as SECTIONS in commit.lua
-NO_WAKE = "-"  # where the plan's timer stays
+STARTED, DONE, COMPLETED = map(event_type, ("step.started", "step.done", "plan.completed"))
+ENDED, START, ACK, TAKEN, RECALL, KEPT = (
+    PARTS[name].form for name in ("ended", "start", "ack", "taken", "recall", "kept")
+)
 
 
 class Write(NamedTuple):
@@ -30,15 +32,10 @@ class Write(NamedTuple):
 
 
 class Terms(Protocol):
-    """What the commits of a worker in a partition have in common.
-
-    `token` names the worker in locks; a queue takes `max_queue` specs.
-    """
+    """What the commits of a worker in a partition have in common; a queue takes `max_queue` specs."""
 
     @property
     def partition(self) -> Partition: ...  # noqa: D102
-    @property
-    def token(self) -> str: ...  # noqa: D102
     @property
     def retention_s(self) -> int: ...  # noqa: D102
     @property
@@ -47,115 +44,127 @@ class Terms(Protocol):
     def max_queue(self) -> int: ...  # noqa: D102
 
 
-def commit_call(terms: Terms, write: Write, commands_heard: int | str = "") -> tuple[Any, ...]:
-    """Lay out a changeset as commit.lua reads it.
+def commit_call(
+    terms: Terms, writes: Sequence[Write | PlainChange], commands_heard: int | str = "", *, wants_time: bool = False
+) -> tuple[Any, ...]:
+    """Lay out changes of several plans as commit.lua reads them.
 
-    KEYS come first, then counts, then SECTIONS in their order. `commands_heard` is how many standing commands the
-    partition had heard of when it was decided, if that matters.
+    `commands_heard` is how many standing commands the partition had heard of when they were decided, if that matters.
     """
-    changeset, partition = write.changeset, terms.partition
-    keys = [*partition.plan(changeset.plan_id), partition.timers, partition.events, partition.plans]
-    keys += (partition.grants, partition.commits, partition.tenants, partition.scopes)
-    place: dict[str, int] = defaultdict(count(len(keys) + 1).__next__)  # in KEYS, given when a key is first named
-    lease = partition.lease_prefix(changeset.plan_id)
-    ended: list[Any] = []
-    for step, attempt in changeset.ended.items():
-        queue = place[partition.steps(attempt.queue)]
-        ended += (step, queue, attempt.entry, place[lease + step], int(step in changeset.cancelled))
-    started: list[Any] = []
-    for step, attempt, spec in changeset.dispatches:
-        started += (step, place[partition.steps(attempt.queue)], place[lease + step], spec)
-        started += (attempt.attempt, attempt.lease, attempt.tokens, attempt.encode())
-    # What few outcomes have is looked at first: going through nothing would cost every other one.
-    sections: tuple[Sequence[Any], ...] = (
-        _flat(changeset.fields.items()),
-        _flat(changeset.statuses.items()),
-        _flat(changeset.specs.items()),
-        _flat(changeset.ready_add and [(index, step) for step, index in changeset.ready_add.items()]),
-        changeset.ready_remove,
-        ended,
-        started,
-        (changeset.todo_pop,) if changeset.todo_pop else (),
-        changeset.todo_push and [f"{step} {number}" for step, number in changeset.todo_push],
-        _flat(changeset.events),
-        _flat([(place[stream], entry) for stream, entry in write.acks]),
-        _flat(changeset.guards and [(place[lease + step], seen) for step, seen in changeset.guards.items()]),
-        _flat(changeset.actions and [(place[lease + step], action) for step, action in changeset.actions.items()]),
-        _flat(changeset.taken and [(s, used, changeset.rests_on.get(s, "")) for s, used in changeset.taken.items()]),
-        _flat(
-            changeset.history
-            and [(place[partition.recall(one.name)], one.field, one.seen, one.change) for one in changeset.history]
-        ),
-        changeset.lists and [list_name(name) for name in changeset.lists],
-        _flat(
-            changeset.kept
-            and [
-                (place[partition.kept(name)], field, value, of or most, kept_s)
-                for name, field, value, most, kept_s, of in changeset.kept
-            ]
-        ),
-        (series_name(changeset.sum.tenant, changeset.sum.repo), changeset.sum.added) if changeset.sum else (),
-        _flat(
-            changeset.claims and [(place[partition.claims_of(one.repository)], *one[1:]) for one in changeset.claims]
-        ),
-        _flat(changeset.failures and [(series, codec.dumps([*about])) for series, about in changeset.failures]),
-        (changeset.probe[0], codec.dumps([*changeset.probe[1]])) if changeset.probe else (),
-    )
-    return (
-        "FCALL",
-        functions.COMMIT,
-        len(keys) + len(place),
-        *keys,
-        *place,
-        changeset.plan_id,
-        changeset.expected,
-        terms.token,
-        int(changeset.changed),
-        changeset.now,
-        terms.retention_s if changeset.ends else 0,
-        EVENTS_CAP,
-        changeset.log,
-        "" if changeset.wake is None else changeset.wake,
-        terms.commits.field,
-        terms.commits.known,
-        terms.max_queue,
-        changeset.tenant,
-        commands_heard,
-        *map(floordiv, map(len, sections), SECTION_SIZES),
-        *chain.from_iterable(sections),
-    )
-
-
-def plain_call(terms: Terms, changes: Sequence[PlainChange], commands_heard: int | str) -> tuple[Any, ...]:
-    """Lay out plain changes of several plans as plain_commits.lua reads them."""
     p = terms.partition
-    keys = (p.commits, p.outcomes, p.events, p.timers, p.scopes, p.plans, p.tenants)
-    call: list[Any] = ["FCALL", functions.PLAIN_COMMITS, len(keys), *keys, terms.commits.field, terms.commits.known]
-    call += (commands_heard, EVENTS_CAP, terms.max_queue, terms.retention_s)
-    for change in changes:
-        ended, statuses, added = change.ended, change.statuses, change.ready_add
-        sizes = f"{len(change.starts)} {len(statuses)} {len(added)} {len(change.ready_remove)}"
-        about = f"{change.plan_id} {change.expected} {change.now} {change.entry} {change.step_id}"
-        wake = NO_WAKE if change.wake is None else change.wake
-        call += (
-            *(f"{about} {ended.queue} {ended.entry} {sizes} {wake}", change.live, change.log, change.status),
-            change.event,
-        )
-        for start in change.starts:
-            attempt = start.attempt
-            call += (
-                f"{start.step_id} {attempt.queue} {attempt.attempt} {attempt.lease} {attempt.tokens}",
-                *(start.status, start.spec, start.record, start.event),
-            )
-        if statuses:
-            call += _flat(statuses)
-        if added:
-            call += _flat([(index, step_id) for step_id, index in added])
-        call += change.ready_remove
-        if end := change.end:
-            tenant, repo, figures = end.sum
-            call += (tenant, end.event, " ".join(map(list_name, end.lists)), series_name(tenant, repo), figures)
-    return tuple(call)
+    sizes: list[int] = []
+    laid: list[Any] = []
+    for write in writes:
+        before = len(laid)
+        if isinstance(write, PlainChange):
+            change: Changeset | PlainChange = write
+            kind, parts = "end" if write.end else "change", _plain_parts(write)
+        else:
+            change = write.changeset
+            kind = "end" if change.ends else "change" if change.changed else "look"
+            parts = _parts(write, p)
+        laid.append("")
+        names = ""
+        for name, values in parts.items():
+            if values:
+                names += f" {name}:{len(values)}"
+                laid += values
+        laid[before] = f"{change.plan_id} {change.expected} {change.now} {kind}{names}"
+        sizes.append(len(laid) - before)
+    keys = (p.commits, p.events, p.timers, p.scopes, p.plans, p.tenants, p.grants)
+    return (
+        *("FCALL", functions.COMMIT, len(keys), *keys, terms.commits.field, terms.commits.known, commands_heard),
+        *(EVENTS_CAP, terms.max_queue, terms.retention_s, int(wants_time), " ".join(map(str, sizes)), *laid),
+    )
+
+
+def _plain_parts(change: PlainChange) -> dict[str, Sequence[Any]]:
+    step_id, ended = change.step_id, change.ended
+    statuses: list[Any] = [step_id, change.status]
+    starts: list[Any] = []
+    events: list[Any] = [DONE, change.event]
+    for start in change.starts:
+        attempt = start.attempt
+        statuses += (start.step_id, start.status)
+        about = START % (start.step_id, attempt.queue, attempt.attempt, attempt.lease, attempt.tokens)
+        starts += (about, start.spec, start.record)
+        events += (STARTED, start.event)
+    parts: dict[str, Sequence[Any]] = {
+        "field": ("live", change.live),
+        "status": statuses,
+        "ended": (ENDED % (step_id, ended.queue, ended.entry, 0),),
+        "start": starts,
+        "log": (change.log,),
+        "event": events,
+        "ack": (ACK % ("outcomes", change.entry),),
+    }
+    if change.statuses:
+        statuses += _flat(change.statuses)
+    if change.ready_add:
+        parts["ready"] = _flat([(index, step) for step, index in change.ready_add])
+    if change.ready_remove:
+        parts["unready"] = change.ready_remove
+    if end := change.end:
+        tenant, repo, figures = end.sum
+        events += (COMPLETED, end.event)
+        parts["field"] = ("live", change.live, "state", b"COMPLETED")
+        parts |= {"tenant": (tenant,), "list": [*map(list_name, end.lists)]}
+        parts["sum"] = (series_name(tenant, repo), figures)
+    elif change.wake is not None:
+        parts["wake"] = (change.wake,)
+    return parts
+
+
+def _parts(write: Write, partition: Partition) -> dict[str, Sequence[Any]]:
+    change = write.changeset
+    ended = [
+        ENDED % (step, one.queue, one.entry or NONE, step in change.cancelled) for step, one in change.ended.items()
+    ]
+    started = [
+        (START % (step, one.queue, one.attempt, one.lease, one.tokens), spec, one.encode())
+        for step, one, spec in change.dispatches
+    ]
+    acks = [ACK % (stream.removeprefix(partition.tag), entry.decode()) for stream, entry in write.acks]
+    # What few outcomes have is looked at first: going through nothing would cost every other one.
+    return {
+        "field": _flat(change.fields.items()),
+        "status": _flat(change.statuses.items()),
+        "spec": _flat(change.specs.items()),
+        "ready": _flat(change.ready_add and [(index, step) for step, index in change.ready_add.items()]),
+        "unready": change.ready_remove,
+        "ended": ended,
+        "start": _flat(started),
+        "undone": (change.todo_pop,) if change.todo_pop else (),
+        "todo": change.todo_push and [f"{step} {number}" for step, number in change.todo_push],
+        "log": (change.log,) if change.log else (),
+        "event": _flat(change.events),
+        "ack": acks,
+        "wake": () if change.wake is None else (change.wake,),
+        "tenant": (change.tenant,) if change.ends or change.expected == 0 else (),
+        "guard": [f"{step} {seen}" for step, seen in change.guards.items()],
+        "action": [f"{step} {action}" for step, action in change.actions.items()],
+        "taken": _flat(
+            change.taken
+            and [(TAKEN % (used, change.rests_on.get(scope, NONE)), scope) for scope, used in change.taken.items()]
+        ),
+        "recall": _flat(
+            change.history
+            and [(RECALL % (one.name, _maybe(one.seen), _maybe(one.change)), one.field) for one in change.history]
+        ),
+        "list": change.lists and [list_name(name) for name in change.lists],
+        "kept": _flat(
+            change.kept
+            and [(KEPT % (one.name, one.most, one.kept_s, one.of or NONE), one.field, one.value) for one in change.kept]
+        ),
+        "sum": (series_name(change.sum.tenant, change.sum.repo), change.sum.added) if change.sum else (),
+        "claim": _flat(change.claims),
+        "failure": _flat(change.failures and [(series, codec.dumps([*about])) for series, about in change.failures]),
+        "probe": (change.probe[0], codec.dumps([*change.probe[1]])) if change.probe else (),
+    }
+
+
+def _maybe(number: int | str) -> int | str:
+    return NONE if number == "" else number
 
 
 def _flat(rows: Collection[Iterable[Any]]) -> Sequence[Any]:

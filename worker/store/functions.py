@@ -15,10 +15,10 @@ from redis import Redis
 from redis.exceptions import NoPermissionError, ResponseError
 
 from tasks.base.errors import PlannerError
+from worker.store import commit_parts
 
 BEGIN = "planner_begin"
 COMMIT = "planner_commit"
-PLAIN_COMMITS = "planner_commits"
 PREFETCH = "planner_prefetch"
 READ_CLAIMS = "planner_read_claims"
 FORGET = "planner_forget"
@@ -64,12 +64,13 @@ HEARTBEAT = "planner_heartbeat"
 CHANGE_BREAKER = "planner_change_breaker"
 REGISTER = "planner_register"
 OWN = "planner_own"
+COMMIT_PARTS = "commit_parts"  # no file in `lua/`: commit_parts.py makes it
 # None has a name that a library of before 0.1.0 had: a server with those is refused (deployment.py).
 LIBRARIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "planner_plans": (
             *("clock", "shared", "lists", "sums", "claims_text", "file_claims", "failures", "begin"),
-            *("prefetch", "commit", "plain_commits", "breaker", "upkeep"),
+            *("prefetch", COMMIT_PARTS, "read_commit", "outbox", "commit", "breaker", "upkeep"),
         ),
         "planner_records": ("records", "turns"),
         "planner_webhook_jobs": ("webhooks",),
@@ -91,9 +92,12 @@ class FunctionsMissing(PlannerError):
 
 @cache
 def source(library: str) -> str:
-    """Put a library together from its parts in `lua/`."""
+    """Put a library together from its parts, which are in `lua/` but for one."""
     folder = resources.files("worker.store").joinpath("lua")
-    parts = [folder.joinpath(f"{part}.lua").read_text() for part in LIBRARIES[library]]
+    parts = [
+        commit_parts.source() if part == COMMIT_PARTS else folder.joinpath(f"{part}.lua").read_text()
+        for part in LIBRARIES[library]
+    ]
     return "\n".join([f"#!lua name={library}\n-- version {VERSION}", *parts])
 
 

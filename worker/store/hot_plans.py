@@ -17,6 +17,7 @@ MOST_PLANS = 10_000
 MOST_BYTES = 128 * 1024 * 1024  # of memory, of one partition
 DECODED = 16  # times as much memory as what is stored of a plan: its objects, and what plain decisions know of steps
 FRESH_S = 60.0  # for which the server's clock is reckoned from here
+READ_AGAIN_S = 0.5  # after which a commit reads it
 ASLEEP_S = 1.0  # by which the machine's clocks may part; where it slept one of them stood still
 SET_BACK_MS = 1000  # a reading that is further behind the reckoning is that of a clock that was set back
 STALE_TOGETHER = 4  # copies that were stale in one round: then another worker decides about these plans
@@ -76,6 +77,11 @@ class HotPlans:
         reckoned = self.now()
         self._now = now if reckoned - now > SET_BACK_MS else max(now, reckoned)
         self._read, self._read_wall = time.monotonic(), time.time()
+
+    @property
+    def wants_time(self) -> bool:
+        """Whether the server's time was last read a while ago."""
+        return time.monotonic() - self._read > READ_AGAIN_S
 
     def now(self) -> int:
         """Reckon the server's time, ms."""

@@ -22,7 +22,7 @@ from worker.store import file_claims, functions
 from worker.store.commit_calls import EVENTS_CAP as EVENTS_CAP
 from worker.store.commit_calls import MAX_QUEUE as MAX_QUEUE
 from worker.store.commit_calls import Write as Write
-from worker.store.commit_calls import commit_call, plain_call
+from worker.store.commit_calls import commit_call
 from worker.store.commits import Commits
 from worker.store.file_claims import ClaimsAsk
 from worker.store.hot_plans import STALE_TOGETHER, HotPlans
@@ -87,10 +87,6 @@ class PlanStore:
     max_queue: int = MAX_QUEUE
     hot: HotPlans = field(default_factory=HotPlans)
 
-    def commit_call(self, write: Write, commands_heard: int | str = "") -> tuple[Any, ...]:
-        """Lay out a changeset for the server; as commit_calls.py has it."""
-        return commit_call(self, write, commands_heard)
-
     def talk(self) -> PlanTalk:
         """Open a connection for rounds of begin and commit.
 
@@ -123,7 +119,7 @@ class PlanTalk(functions.Talk):
         self._parts: set[str] = set()  # plans of which outcomes had a part read
         self._short: dict[str, int] = {}  # plans of which more is to be kept: how many steps ahead
         self._made: dict[str, HotPlan] = {}  # plans that are kept, unless one of their changes was refused
-        self._sent: list[tuple[Sequence[Write], Sequence[PlainChange]]] = []  # in the order of their replies
+        self._sent: list[Sequence[Write | PlainChange]] = []  # in the order of their replies
         self._beside = 0
 
     def __enter__(self) -> Self:
@@ -251,29 +247,24 @@ class PlanTalk(functions.Talk):
             plan.grants = {scope.decode(): Grant(left, over == b"1") for scope, left, over in each(grants, 3)}
         return plan
 
-    def commit(self, writes: Sequence[Write]) -> None:
-        """Apply each changeset whose plan is still at its version.
+    def commit(self, writes: Sequence[Write | PlainChange]) -> None:
+        """Apply each change whose plan is still at its version, all in one call.
 
-        The standing commands must be those that were read, too.
+        The standing commands must be those that were read, too. Changes of one plan rest each on the one before, and
+        have to come together. Plain ones are of plans that are checked out.
         """
-        if writes:
-            self.send([self._store.commit_call(write, self._commands_heard) for write in writes])
-            self._sent.append((writes, ()))
-            for write in writes:
+        if not writes:
+            return
+        wants_time = self._hot.wants_time and any(isinstance(write, PlainChange) for write in writes)
+        self.send([commit_call(self._store, writes, self._commands_heard, wants_time=wants_time)])
+        self._sent.append(writes)
+        for write in writes:
+            if isinstance(write, Write):
                 self._look_ahead(write.changeset)
-
-    def commit_plain(self, changes: Sequence[PlainChange]) -> None:
-        """Apply plain changes of plans that were lent, in one call; `commit` says when.
-
-        Those of one plan rest each on the one before, and have to come together.
-        """
-        if changes:
-            self.send([plain_call(self._store, changes, self._commands_heard)])
-            self._sent.append(((), changes))
-            for change in changes:
-                plan = self._lent[change.plan_id]
-                if plan.ahead and not change.ends and plan.runs_short(start.step_id for start in change.starts):
-                    self._short[change.plan_id] = plan.next_ahead
+                continue
+            plan = self._lent[write.plan_id]
+            if plan.ahead and not write.ends and plan.runs_short(start.step_id for start in write.starts):
+                self._short[write.plan_id] = plan.next_ahead
 
     def _look_ahead(self, change: Changeset) -> None:
         """Note that of a large plan more is to be kept for its next outcomes, or anything at all."""
@@ -311,9 +302,9 @@ class PlanTalk(functions.Talk):
         verdicts: list[str | ResponseError] = []
         refused: set[str] = set()
         stale: set[str] = set()
-        for writes, changes in self._sent:
-            for change, reply in self._replies(changes) if changes else self._each_reply(writes):
-                verdict = self._verdict(change, *reply) if type(reply) is tuple else _refusal(reply)
+        for writes in self._sent:
+            for change, reply in self._replies(writes):
+                verdict = self._verdict(change, reply)
                 verdicts.append(verdict)
                 if verdict == "stale" and change.plan_id not in refused:  # else for want of the change before
                     stale.add(change.plan_id)
@@ -333,29 +324,27 @@ class PlanTalk(functions.Talk):
                 raise reply
         return verdicts
 
-    def _each_reply(self, writes: Sequence[Write]) -> Iterable[tuple[Changeset, Any]]:
-        """Read the reply to each commit: its number with the entries of its specs, else a word or the error."""
-        for write, reply in zip(writes, self.receive(len(writes)), strict=True):
-            number, *entries = reply if isinstance(reply, list) else (reply,)
-            made = isinstance(number, int)
-            yield write.changeset, (number, [entry.decode() for entry in entries]) if made else reply
-
-    def _replies(self, changes: Sequence[PlainChange]) -> Iterable[tuple[PlainChange, Any]]:
-        """Read the one reply to plain changes; for each as `_each_reply`."""
+    def _replies(self, writes: Sequence[Write | PlainChange]) -> Iterable[tuple[Changeset | PlainChange, Any]]:
+        """Read what commit.lua answered about each of the changes of one call."""
         (reply,) = self.receive(1)
+        changes = [write.changeset if isinstance(write, Write) else write for write in writes]
         if isinstance(reply, Exception):
-            yield from ((change, reply) for change in changes)
-            return
+            return [(change, reply) for change in changes]
         now, results = reply
-        self._hot.note_time(now)
-        for change, raw in zip(changes, results, strict=True):
-            number, *entries = raw.decode().split(" ")
-            yield change, (int(number), entries) if number.isdecimal() else raw
+        if now:
+            self._hot.note_time(now)
+        return zip(changes, map(bytes.decode, results), strict=True)
 
-    def _verdict(self, change: Changeset | PlainChange, number: int, entries: Sequence[str]) -> str:
-        """Take in that a change was committed, and what is known of its plan then."""
+    def _verdict(self, change: Changeset | PlainChange, result: Any) -> str | ResponseError:
+        """Take in the result of a change, and what is known of its plan then."""
+        if isinstance(result, ResponseError):
+            return result
+        text: str = result
+        number, *entries = text.split(" ")
+        if not number.isdecimal():
+            return ResponseError(text.removeprefix("error ")) if number == "error" else text
         plan_id = change.plan_id
-        self._store.commits.note(plan_id, number)
+        self._store.commits.note(plan_id, int(number))
         plan = self._lent.get(plan_id)
         if plan is None or change.ends:
             self._made.pop(plan_id, None)
@@ -363,7 +352,7 @@ class PlanTalk(functions.Talk):
         if isinstance(change, PlainChange):
             for start, entry in zip(change.starts, entries, strict=True):
                 start.attempt.entry = entry
-        elif not change.changed or (plan.ahead and change.specs):  # those may be of any steps
+        elif plan.ahead and change.specs:  # those may be of any steps
             return OK
         else:
             plan.take(change, entries)
@@ -381,14 +370,6 @@ class PlanTalk(functions.Talk):
         for plan_id, plan in made.items():
             if plan_id not in refused:
                 self._hot.keep(plan)
-
-
-def _refusal(reply: Any) -> str | ResponseError:
-    """Say why nothing was written."""
-    if isinstance(reply, ResponseError):
-        return reply
-    text: str = reply.decode()
-    return ResponseError(text.removeprefix("error ")) if text.startswith("error ") else text
 
 
 def full_queue(verdict: str | ResponseError) -> str | None:

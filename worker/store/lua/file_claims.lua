@@ -6,7 +6,6 @@
 --                                         waits for whom
 local FILES_AT_ONCE = 2000 -- arguments of one command
 local ENDS = {COMPLETED = true, HALTED = true, REJECTED = true}
-local OF_CLAIM = 5               -- fields of a claim in a commit
 local WHOLE, FIRST = '=', '^'    -- where a claim goes: instead of all on the file; where it is, before all others
 
 local function claims_beside(timers)
@@ -72,43 +71,39 @@ local function release_files(timers, id, now)
   return #files
 end
 
--- Whether others have claimed or given back a file since a decision that rests on who claims it. At from..upto of args are
--- rows of key, file, what of its claims the decision rests on, the plan's claim from now on, where it goes: before that of
--- the plan named, at the end for ''; or WHOLE: both are all claims on the file; or FIRST. The claims that are there take the
--- place of what was seen of them: to read many once more costs as much as all the rest.
-local function is_claimed(id, args, from, upto)
-  for i = from, upto, OF_CLAIM do
-    local value, seen, where = redis.call('HGET', args[i], args[i + 1]) or '', args[i + 2], args[i + 4]
+-- Whether others have claimed or given back a file since a decision that rests on who claims it. A claim is a file, what of
+-- its claims the decision rests on, the plan's claim from now on, and where that goes: before that of the plan named, at the
+-- end for ''; or WHOLE: both are all claims on the file; or FIRST. The claims that are there take the place of what was seen
+-- of them: to read many once more costs as much as all the rest.
+local function is_claimed(claims, id, changes)
+  for _, one in ipairs(changes) do
+    local value, where = redis.call('HGET', claims .. ':' .. one.name, one.file) or '', one.where
     if where == WHOLE then
-      if value ~= seen then return true end
+      if value ~= one.seen then return true end
     elseif where == FIRST then
       if claim_of(value, id) ~= 1 then return true end
-    elseif mark_of(value) ~= seen or (where ~= '' and not claim_of(value, where)) then
+    elseif mark_of(value) ~= one.seen or (where ~= '' and not claim_of(value, where)) then
       return true
     end
-    args[i + 2] = value
+    one.seen = value
   end
   return false
 end
 
--- Writes the claims of a plan, which stand as rows at from..upto of args, as `is_claimed` left them.
-local function claim_files(timers, id, now, args, from, upto)
-  if from > upto then return end
-  local claims = claims_beside(timers)
+-- Writes the claims of a plan, as `is_claimed` left them.
+local function claim_files(timers, claims, id, now, changes)
   local _, files, waits = files_of(claims, id)
   local known, written = {}, {}
   for _, file in ipairs(files) do known[file] = true end
-  for i = from, upto, OF_CLAIM do
-    local key, file, claim, value, ends = args[i], args[i + 1], args[i + 3], nil, nil
-    if args[i + 4] == WHOLE then
-      value = claim
-    else
-      value, ends = put_claim(written[file] or args[i + 2], id, claim, args[i + 4], known[file])
+  for _, one in ipairs(changes) do
+    local file, value, ends = one.file, one.claim, nil
+    if one.where ~= WHOLE then
+      value, ends = put_claim(written[file] or one.seen, id, one.claim, one.where, known[file])
     end
     written[file] = value
-    redis.call('HSET', key, file, value)
+    redis.call('HSET', claims .. ':' .. one.name, file, value)
     if ends then
-      waits[file] = string.sub(claim, 1, 1) == WAITS
+      waits[file] = string.sub(one.claim, 1, 1) == WAITS
       if not known[file] then
         known[file] = true
         files[#files + 1] = file
@@ -120,8 +115,7 @@ local function claim_files(timers, id, now, args, from, upto)
   for n, file in ipairs(files) do
     if waits[file] then files[n] = '\t' .. file end
   end
-  local name = string.sub(args[from], #claims + 2)
-  redis.call('HSET', claims, id, name .. '\n' .. table.concat(files, '\n'))
+  redis.call('HSET', claims, id, changes[1].name .. '\n' .. table.concat(files, '\n'))
 end
 
 -- KEYS 1 timers, 2 the repository's claims | ARGV 1 plan id ('' for one that is yet to be), 2 1 to read on from each plan

@@ -1,0 +1,117 @@
+"""The named parts of a commit: one table, from which Python lays a commit out and Lua reads it.
+
+A part has rows. A row is its words, spaced in one argument, and then its texts, an argument each. Lua checks each row
+when it reads it, before anything is written.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+MAX_DIGITS = 15  # of an integer: Lua's numbers are exact up to 2^53, which has 16
+KINDS = {  # of a word: how Python writes it, and the pattern by which Lua knows it
+    "word": ("%s", "(%S+)"),
+    "count": ("%d", "(%d+)"),
+    "integer": ("%d", "(%-?%d+)"),
+    "maybe": ("%s", "([%-%d]%d*)"),  # an integer, or NONE
+    "flag": ("%d", "([01])"),
+}
+NONE = "-"
+NUMBERS = {"count", "integer", "maybe"}
+
+
+class Part(NamedTuple):
+    """The columns of a part, by their names; `kinds` are those of the words.
+
+    Lua gives the rows of a part as tables; of a flat one its arguments, which go into a command as they are.
+    """
+
+    name: str
+    words: tuple[str, ...]
+    kinds: tuple[str, ...]
+    texts: tuple[str, ...]
+    is_flat: bool
+
+    @property
+    def size(self) -> int:
+        """How many arguments a row has."""
+        return bool(self.words) + len(self.texts)
+
+    @property
+    def form(self) -> str:
+        """The words of a row, to be filled in: `%d` for a number, so that nothing else is laid out for one."""
+        return " ".join(KINDS[kind][0] for kind in self.kinds)
+
+    @property
+    def lua(self) -> str:
+        """The entry of PARTS in Lua: `read` makes the row that begins at args[i], false where it is wrong."""
+        entry = f"  {self.name} = {{size = {self.size}, is_flat = {str(self.is_flat).lower()}"
+        if self.is_flat and not self.words:
+            return entry + "},"
+        typed = zip(self.words, self.kinds, strict=True)
+        wrong = [f"not {word}" for word in self.words[:1]]
+        wrong += [f"#{word} > {MAX_DIGITS}" for word, kind in typed if kind in NUMBERS]
+        lines = [entry + ", read = function(args, i)"]
+        if self.words:
+            pattern = " ".join(KINDS[kind][1] for kind in self.kinds)
+            lines.append(f"    local {', '.join(self.words)} = string.match(args[i], '^{pattern}$')")
+            lines.append(f"    if {' or '.join(wrong)} then return false end")
+        columns = [f"{word} = {word}" for word in self.words]
+        columns += [f"{text} = args[i + {place}]" for place, text in enumerate(self.texts, bool(self.words))]
+        lines.append(f"    return {'true' if self.is_flat else '{' + ', '.join(columns) + '}'}")
+        return "\n".join([*lines, "  end},"])
+
+
+def _part(name: str, words: str = "", texts: str = "", *, is_flat: bool = False) -> Part:
+    named = [word.partition(":") for word in words.split()]
+    kinds = tuple(kind or "word" for _, _, kind in named)
+    return Part(name, tuple(name for name, _, _ in named), kinds, tuple(texts.split()), is_flat)
+
+
+PARTS = {
+    part.name: part
+    for part in (
+        _part("field", "", "name value", is_flat=True),  # of the plan's hash
+        _part("status", "", "step record", is_flat=True),
+        _part("spec", "", "field value", is_flat=True),  # of the steps' hash
+        _part("ready", "index:count", "step", is_flat=True),  # added
+        _part("unready", "", "step", is_flat=True),
+        _part("ended", "step queue entry cancelled:flag"),  # an attempt, with the entry of its spec
+        _part("start", "step queue attempt:count lease tokens:count", "spec record"),
+        _part("undone", "items:count"),  # taken from the head of todo
+        _part("todo", "step window:count", is_flat=True),
+        _part("log", "", "line", is_flat=True),
+        _part("event", "", "type data"),
+        _part("ack", "stream entry"),
+        _part("wake", "due:count"),  # of the plan's timer; 0 for never. Without this it stays
+        _part("tenant", "", "name"),  # of a plan that begins or ends
+        _part("guard", "step renewed:count"),  # as it was read: an attempt that expires must still be silent
+        _part("action", "step action"),  # what planner_heartbeat answers from now on
+        _part("taken", "tokens:integer left:maybe", "scope"),  # and what was left when it was decided
+        _part("recall", "name seen:maybe change:maybe", "field"),  # what it was when it was decided; NONE drops it
+        _part("list", "", "name", is_flat=True),  # all lists that the plan is in from now on; without this as it was
+        _part("kept", "name most:count kept_s:count plan", "field value"),  # '' drops what that plan has put
+        _part("sum", "", "series figures"),  # of a plan that ends; see sums.lua
+        _part("claim", "name", "file seen claim where"),  # see file_claims.lua
+        _part("failure", "", "series failure"),  # what the breaker of a repository counts; see failures.lua
+        _part("probe", "", "series news"),  # what became of the step that it let through
+    )
+}
+
+
+def source() -> str:
+    """Write the table in Lua, and what makes a plan of a commit: false stands for each part that it does not have."""
+    fields = ["id = id", "version = version", "now = now", "kind = kind", "key = prefix .. 'plan:' .. id"]
+    fields += ["lease = prefix .. 'lease:' .. id .. ':'", *(f"{name} = false" for name in PARTS)]
+    return f"""\
+-- Made by worker/store/commit_parts.py
+local NONE = '{NONE}'
+local MAX_DIGITS = {MAX_DIGITS}
+local PARTS = {{
+{chr(10).join(part.lua for part in PARTS.values())}
+}}
+
+local function new_plan(prefix, id, version, now, kind)
+  return {{{", ".join(fields)}}}
+end
+"""
