@@ -52,67 +52,64 @@ def commit_call(
     `commands_heard` is how many standing commands the partition had heard of when they were decided, if that matters.
     """
     p = terms.partition
-    sizes: list[int] = []
+    sizes: list[str] = []
     laid: list[Any] = []
     for write in writes:
-        before = len(laid)
         if isinstance(write, PlainChange):
             change: Changeset | PlainChange = write
-            kind, parts = "end" if write.end else "change", _plain_parts(write)
+            kind = "end" if write.end else "change"
+            named, values = _lay_out_plain(write)
         else:
             change = write.changeset
             kind = "end" if change.ends else "change" if change.changed else "look"
             parts = _parts(write, p)
-        laid.append("")
-        names = ""
-        for name, values in parts.items():
-            if values:
-                names += f" {name}:{len(values)}"
-                laid += values
-        laid[before] = f"{change.plan_id} {change.expected} {change.now} {kind}{names}"
-        sizes.append(len(laid) - before)
+            named = " ".join([f"{name}:{len(rows)}" for name, rows in parts.items() if rows])
+            values = [*chain.from_iterable(parts.values())]
+        laid.append(f"{change.plan_id} {change.expected} {change.now} {kind} {named}")
+        laid += values
+        sizes.append(str(len(values) + 1))
     keys = (p.commits, p.events, p.timers, p.scopes, p.plans, p.tenants, p.grants)
     return (
         *("FCALL", functions.COMMIT, len(keys), *keys, terms.commits.field, terms.commits.known, commands_heard),
-        *(EVENTS_CAP, terms.max_queue, terms.retention_s, int(wants_time), " ".join(map(str, sizes)), *laid),
+        *(EVENTS_CAP, terms.max_queue, terms.retention_s, int(wants_time), " ".join(sizes), *laid),
     )
 
 
-def _plain_parts(change: PlainChange) -> dict[str, Sequence[Any]]:
-    step_id, ended = change.step_id, change.ended
+def _lay_out_plain(change: PlainChange) -> tuple[str, list[Any]]:
+    """Name the parts of a plain change, and give their arguments, without a look at those that none has."""
+    step_id, ended, end = change.step_id, change.ended, change.end
     statuses: list[Any] = [step_id, change.status]
     starts: list[Any] = []
     events: list[Any] = [DONE, change.event]
     for start in change.starts:
-        attempt = start.attempt
+        one = start.attempt
+        starts += (START % (start.step_id, one.queue, one.attempt, one.lease, one.tokens), start.spec, start.record)
         statuses += (start.step_id, start.status)
-        about = START % (start.step_id, attempt.queue, attempt.attempt, attempt.lease, attempt.tokens)
-        starts += (about, start.spec, start.record)
         events += (STARTED, start.event)
-    parts: dict[str, Sequence[Any]] = {
-        "field": ("live", change.live),
-        "status": statuses,
-        "ended": (ENDED % (step_id, ended.queue, ended.entry, 0),),
-        "start": starts,
-        "log": (change.log,),
-        "event": events,
-        "ack": (ACK % ("outcomes", change.entry),),
-    }
     if change.statuses:
         statuses += _flat(change.statuses)
-    if change.ready_add:
-        parts["ready"] = _flat([(index, step) for step, index in change.ready_add])
-    if change.ready_remove:
-        parts["unready"] = change.ready_remove
-    if end := change.end:
-        tenant, repo, figures = end.sum
+    if end:
         events += (COMPLETED, end.event)
-        parts["field"] = ("live", change.live, "state", b"COMPLETED")
-        parts |= {"tenant": (tenant,), "list": [*map(list_name, end.lists)]}
-        parts["sum"] = (series_name(tenant, repo), figures)
-    elif change.wake is not None:
-        parts["wake"] = (change.wake,)
-    return parts
+    named = f"status:{len(statuses)} start:{len(starts)} event:{len(events)} ended:1 ack:1 log:1"
+    values = [*statuses, *starts, *events, ENDED % (step_id, ended.queue, ended.entry, 0)]
+    values += (f"outcomes {change.entry}", change.log)
+    if change.ready_add:
+        named += f" ready:{2 * len(change.ready_add)}"
+        values += _flat([(index, step) for step, index in change.ready_add])
+    if change.ready_remove:
+        named += f" unready:{len(change.ready_remove)}"
+        values += change.ready_remove
+    if end:
+        tenant, repo, figures = end.sum
+        named += f" tenant:1 sum:2 list:{len(end.lists)} field:4"
+        values += (tenant, series_name(tenant, repo), figures, *map(list_name, end.lists), "state", b"COMPLETED")
+    else:
+        if change.wake is not None:
+            named += " wake:1"
+            values.append(change.wake)
+        named += " field:2"
+    values += ("live", change.live)
+    return named, values
 
 
 def _parts(write: Write, partition: Partition) -> dict[str, Sequence[Any]]:
