@@ -233,11 +233,8 @@ def test_a_damaged_part_refuses_its_plan_alone_before_anything_of_it_is_written(
 
 
 @pytest.mark.parametrize("place", range(4))
-@pytest.mark.parametrize("word", ["", "x y", "-1", str(2**53), "9" * 40])
+@pytest.mark.parametrize("word", ["", "-1 -1", str(2**53), "9" * 40])
 def test_a_damaged_head_refuses_its_plan_alone(real: Real, neighbours: Any, place: int, word: str) -> None:
-    if place == 0 and " " not in word and word:
-        pytest.skip("a word is an id, of a plan that is gone")
-
     def damage(plan: list[Any]) -> None:
         words = plan[0].split(" ")
         words[place] = word

@@ -126,6 +126,15 @@ def test_second_commit_of_the_same_version_is_stale_and_writes_nothing(store: St
     assert store.everything() == before
 
 
+def test_a_change_that_rests_on_one_that_was_refused_is_stale_though_the_version_is_its_own(store: Store) -> None:
+    create(store, a_step("a"), a_step("b", "a"))
+    first, second = Changeset(PLAN, 0, 0, changed=True, tenant="t"), done(store, "a")
+    before = store.everything()
+
+    assert store.commit([Write(first), Write(second)]) == ["stale", "stale"]
+    assert store.everything() == before
+
+
 def test_creating_a_plan_twice_is_stale(store: Store) -> None:
     create(store, a_step("a"))
     before = store.everything()

@@ -130,7 +130,14 @@ class MemoryStore:
         return [self._begin(ask, token) for ask in asks]
 
     def commit(self, writes: Sequence[Write]) -> list[str | ResponseError]:
-        return list(map(self._commit, writes))
+        verdicts: list[str | ResponseError] = []
+        refused: set[str] = set()  # what rests on a change that was not made is not made
+        for write in writes:
+            plan_id = write.changeset.plan_id
+            verdicts.append("stale" if plan_id in refused else self._commit(write))
+            if verdicts[-1] != "ok":
+                refused.add(plan_id)
+        return verdicts
 
     def _begin(self, ask: Ask, token: str) -> Snapshot | NoSnapshot:
         k = self.partition.plan(ask.plan_id)

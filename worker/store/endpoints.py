@@ -19,7 +19,7 @@ from worker.store.keys import ENDPOINTS, ENDPOINTS_OFF, Partition
 log = logging.getLogger("planner.callbacks")
 
 EndpointKind = Literal["webhook", "github", "gitlab"]  # the last two set the status of a commit
-EventName = Literal[  # as in commit.lua
+EventName = Literal[  # as in outbox.lua
     "plan.completed", "plan.halted", "plan.rejected", "plan.input_requested", "repository.paused"
 ]
 EVENTS: tuple[EventName, ...] = get_args(EventName)

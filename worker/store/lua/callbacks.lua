@@ -1,7 +1,7 @@
 -- Callbacks: a delivery for each endpoint that is to hear of an entry of the outbox, until it has. Every key of a call
 -- lies in one cluster slot; those of one endpoint or delivery are named by that of all, so they are no arguments.
 --
--- planner:{p}:outbox                   stream  type, plan, at, state, head, callback; see commit.lua
+-- planner:{p}:outbox                   stream  type, plan, at, state, head, callback; see outbox.lua
 -- planner:{p}:callbacks                zset    <endpoint> -> when its next delivery is due, ms
 -- planner:{p}:callbacks:due:<endpoint> zset    <delivery> -> when its next try is due, or until when a worker has it
 -- planner:{p}:callbacks:of:<endpoint>  zset    <delivery> -> when it was made, the newest MOST_SHOWN
