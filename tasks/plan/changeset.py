@@ -23,7 +23,7 @@ class Dispatch(NamedTuple):
 
 
 class HistoryChange(NamedTuple):
-    """A change of a counter that plans of one kind and repository leave to those after them (part `recall` of a commit).
+    """A change of a counter that plans of one kind and repository leave to those after them (part `recall`).
 
     Counters lie in the partition of the plan, which its repository chooses, so a plan's own commits write them.
     """
@@ -35,7 +35,7 @@ class HistoryChange(NamedTuple):
 
 
 class KeptChange(NamedTuple):
-    """A change of what the plans of a tenant's repository remember for each other (part `kept` of a commit).
+    """A change of what the plans of a tenant's repository remember for each other (part `kept`).
 
     The field that was first put goes first where there are more than `most`, all of them once nothing was put for
     `kept_s` seconds. They lie in the partition of the plan, which its repository chooses.
@@ -59,7 +59,7 @@ WHOLE, FIRST = "=", "^"  # where a claim goes: see ClaimChange
 
 
 class ClaimChange(NamedTuple):
-    """What becomes of the claims on a file (part `claim` of a commit): the plan's claim comes to their end.
+    """What becomes of the claims on a file (part `claim`): the plan's claim comes to their end.
 
     With `where` it goes before that of another plan; or it stays where it is, FIRST of all; or it is, WHOLE, all that
     stands there. The decision rests on `seen`: the mark of the claims, nothing for FIRST, all of them for WHOLE.
