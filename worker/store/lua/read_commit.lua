@@ -35,7 +35,7 @@ end
 
 -- A plan of the call, whose head stands at args[at]; of one that cannot be read its id and what is `wrong`.
 local function read_plan(batch, args, at, size)
-  local id, version, now, kind, text = string.match(args[at], '^(%S+) (%d+) (%d+) (%l+)(.*)$')
+  local id, version, now, kind, text = string.match(args[at], '^(plan_%x%x%-%x+) (%d+) (%d+) (%l+)(.*)$')
   local function wrong(why) return {id = string.match(args[at], '^%S*'), wrong = why} end
   if not id or #version > MAX_DIGITS or #now > MAX_DIGITS or not KINDS[kind] then return wrong('no head') end
   local layout = batch.layouts[text]
