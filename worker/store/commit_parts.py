@@ -81,7 +81,7 @@ PARTS = {
         _part("undone", "items:count"),  # taken from the head of todo
         _part("todo", "step window:count", is_flat=True),
         _part("log", "", "line", is_flat=True),
-        _part("event", "", "type data"),
+        _part("event", "", "type data", is_flat=True),
         _part("ack", "stream entry"),
         _part("wake", "due:count"),  # of the plan's timer; 0 for never. Without this it stays
         _part("tenant", "", "name"),  # of a plan that begins or ends
@@ -100,18 +100,8 @@ PARTS = {
 
 
 def source() -> str:
-    """Write the table in Lua, and what makes a plan of a commit: false stands for each part that it does not have."""
-    fields = ["id = id", "version = version", "now = now", "kind = kind", "key = prefix .. 'plan:' .. id"]
-    fields += ["lease = prefix .. 'lease:' .. id .. ':'", *(f"{name} = false" for name in PARTS)]
-    return f"""\
--- Made by worker/store/commit_parts.py
-local NONE = '{NONE}'
-local MAX_DIGITS = {MAX_DIGITS}
-local PARTS = {{
-{chr(10).join(part.lua for part in PARTS.values())}
-}}
-
-local function new_plan(prefix, id, version, now, kind)
-  return {{{", ".join(fields)}}}
-end
-"""
+    """Write the table in Lua."""
+    terms = f"local NONE, MAX_DIGITS = '{NONE}', {MAX_DIGITS}"
+    return "\n".join(
+        ["-- Made by worker/store/commit_parts.py", terms, "local PARTS = {", *(p.lua for p in PARTS.values()), "}"]
+    )

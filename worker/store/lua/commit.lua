@@ -21,9 +21,10 @@ local MAX_UNPACK = 4000     -- arguments of one command, below what Lua's stack 
 local RECALLED = 1000       -- fields of what plans of one kind and repository leave to the next
 local RECALL_KEPT = 180 * 86400 -- s without such a plan
 -- Runs `command key` on the arguments of a flat part, in pieces that Lua can unpack.
-local function many(command, key, args, rows)
-  for i = rows[1], rows[2], MAX_UNPACK do
-    redis.call(command, key, unpack(args, i, math.min(i + MAX_UNPACK - 1, rows[2])))
+local function many(command, key, args, p, part)
+  local upto = p.at + part.upto
+  for i = p.at + part.from, upto, MAX_UNPACK do
+    redis.call(command, key, unpack(args, i, math.min(i + MAX_UNPACK - 1, upto)))
   end
 end
 
@@ -134,19 +135,19 @@ end
 
 local function write_plan(batch, args, p, changed)
   local version, first, last = changed and p.version + 1 or p.version, 1, 0
-  if p.field then first, last = p.field[1], p.field[2] end
+  if p.field then first, last = p.at + p.field.from, p.at + p.field.upto end
   redis.call('HSET', p.key, 'version', version, 'lock', '', unpack(args, first, last))
   if p.version == '0' then
     redis.call('ZADD', batch.plans, p.now, p.id)
     redis.call('HINCRBY', batch.tenants, p.tenant[1].name, 1)
   end
-  if p.list then put_into_lists(batch.plans, p.id, {unpack(args, p.list[1], p.list[2])}) end
-  if p.status then many('HSET', p.key .. ':status', args, p.status) end
-  if p.spec then many('HSET', p.key .. ':steps', args, p.spec) end
-  if p.unready then many('ZREM', p.key .. ':ready', args, p.unready) end
-  if p.ready then many('ZADD', p.key .. ':ready', args, p.ready) end
+  if p.list then put_into_lists(batch.plans, p.id, {unpack(args, p.at + p.list.from, p.at + p.list.upto)}) end
+  if p.status then many('HSET', p.key .. ':status', args, p, p.status) end
+  if p.spec then many('HSET', p.key .. ':steps', args, p, p.spec) end
+  if p.unready then many('ZREM', p.key .. ':ready', args, p, p.unready) end
+  if p.ready then many('ZADD', p.key .. ':ready', args, p, p.ready) end
   if p.undone then redis.call('LTRIM', p.key .. ':todo', p.undone[1].items, -1) end
-  if p.todo then many('RPUSH', p.key .. ':todo', args, p.todo) end
+  if p.todo then many('RPUSH', p.key .. ':todo', args, p, p.todo) end
 end
 
 -- Takes attempts out of flight. Leases are others' too: what somebody put in their place holds nothing. What is left of
@@ -195,12 +196,11 @@ local function add_event(batch, kind, data)
   redis.call('XADD', batch.events, 'MAXLEN', '~', batch.cap, '*', 'type', kind, 'data', data)
 end
 
-local function tell_events(batch, p)
+local function tell_events(batch, args, p)
   local told
-  for n = 1, #p.event do
-    local one = p.event[n]
-    add_event(batch, one.type, one.data)
-    local what = TOLD_OUTSIDE[one.type]
+  for i = p.at + p.event.from, p.at + p.event.upto, 2 do
+    add_event(batch, args[i], args[i + 1])
+    local what = TOLD_OUTSIDE[args[i]]
     if what and what ~= told then
       told = what
       put_into_outbox(batch.events, p.key, p.id, p.now, what)
@@ -296,8 +296,8 @@ local function commit_plan(batch, args, p)
   if p.ended then end_attempts(batch, p) end
   if p.start then start_attempts(batch, p, entries) end
   if p.wake and p.kind ~= 'end' then set_timer(batch.timers, p) end
-  if p.log then many('RPUSH', p.key .. ':log', args, p.log) end
-  if p.event then tell_events(batch, p) end
+  if p.log then many('RPUSH', p.key .. ':log', args, p, p.log) end
+  if p.event then tell_events(batch, args, p) end
   write_beside(batch, p)
   for _, one in ipairs(p.ack or {}) do put_entry(batch.acks, batch.prefix .. one.stream, one.entry) end
   if not changed then return 'ok', true end

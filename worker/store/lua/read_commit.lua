@@ -20,50 +20,57 @@ local function read_layout(text)
   return layout
 end
 
--- The rows of a part at from..upto of args, of a flat one where it is; false where one of them is wrong.
-local function read_rows(part, args, from, upto)
-  local rows, read = {}, part.read
+-- The rows of a part of the plan whose head stands at args[at], of a flat one where they are behind it; false where one of
+-- them is wrong.
+local function read_rows(one, args, at)
+  local part = one.part
+  local rows, read = not part.is_flat and {}, part.read
   if read then
-    for i = from, upto, part.size do
+    for i = at + one.from, at + one.upto, part.size do
       local row = read(args, i)
       if not row then return false end
-      rows[#rows + 1] = row
+      if rows then rows[#rows + 1] = row end
     end
   end
-  return part.is_flat and {from, upto} or rows
+  return rows or one
 end
 
--- A plan of the call, whose head stands at args[at]; of one that cannot be read its id and what is `wrong`.
+-- A plan of the call, whose head stands at args[at]; else nil and what is wrong.
 local function read_plan(batch, args, at, size)
   local id, version, now, kind, text = string.match(args[at], '^(plan_%x%x%-%x+) (%d+) (%d+) (%l+)(.*)$')
-  local function wrong(why) return {id = string.match(args[at], '^%S*'), wrong = why} end
-  if not id or #version > MAX_DIGITS or #now > MAX_DIGITS or not KINDS[kind] then return wrong('no head') end
+  if not id or #version > MAX_DIGITS or #now > MAX_DIGITS or not KINDS[kind] then return nil, 'no head' end
   local layout = batch.layouts[text]
   if not layout then
     layout = read_layout(text)
     batch.layouts[text] = layout
   end
-  if layout.wrong then return wrong(layout.wrong) end
-  if layout.size ~= size then return wrong('its parts are ' .. layout.size .. ' arguments, and it has ' .. size) end
-  local p = new_plan(batch.prefix, id, version, now, kind)
+  if layout.wrong then return nil, layout.wrong end
+  if layout.size ~= size then return nil, 'its parts are ' .. layout.size .. ' arguments, and it has ' .. size end
+  local p = { -- with room for the parts that a plain success has
+    id = id, version = version, now = now, kind = kind, at = at, key = batch.prefix .. 'plan:' .. id,
+    lease = batch.prefix .. 'lease:' .. id .. ':', start = false, ended = false, ack = false, status = false,
+    event = false, log = false, field = false,
+  }
   for n = 1, #layout do
     local one = layout[n]
-    local rows = read_rows(one.part, args, at + one.from, at + one.upto)
-    if not rows then return wrong('a wrong ' .. one.name) end
+    local rows = read_rows(one, args, at)
+    if not rows then return nil, 'a wrong ' .. one.name end
     p[one.name] = rows
   end
-  if (kind == 'end' or version == '0') and not p.tenant then return wrong('no tenant') end
+  if (kind == 'end' or version == '0') and not p.tenant then return nil, 'no tenant' end
   if kind ~= 'look' then batch.changes = batch.changes + 1 end
   return p
 end
 
--- All plans of the call; nil where their sizes are not those of the arguments.
+-- All plans of the call, of one that cannot be read its id and what is `wrong`; nil where their sizes are not those of the
+-- arguments.
 local function read_plans(batch, args)
   local plans, at = {}, TERMS + 1
   for size in string.gmatch(args[TERMS], '%d+') do
     size = tonumber(size)
     if size < 1 or at + size > #args + 1 then return nil end
-    plans[#plans + 1] = read_plan(batch, args, at, size)
+    local p, wrong = read_plan(batch, args, at, size)
+    plans[#plans + 1] = p or {id = string.match(args[at], '^%S*'), wrong = wrong}
     at = at + size
   end
   return at == #args + 1 and plans
