@@ -34,11 +34,14 @@ from worker.telemetry import errors, logs, tracing
 from worker.telemetry.counting import HERE
 from worker.telemetry.outage import SaidSeldom
 
+WRONG_SETTINGS = 2  # exit code: no restart mends it
+
 log = logging.getLogger("planner.celery")
 try:
     settings = load()
 except WrongSettings as error:  # `celery -A worker` would show where it was raised, and the sentence last
-    sys.exit(str(error))
+    sys.stderr.write(f"{error}\n")
+    sys.exit(WRONG_SETTINGS)
 
 app = Celery("planner", broker=sentinel.broker_url(settings.broker))
 app.conf.update(
@@ -129,7 +132,8 @@ def _before_anything_is_forked(**_: Any) -> None:
         errors.start(settings)
         tracing.start(settings, "planner-worker")
     except (errors.CannotReport, tracing.CannotTrace) as error:
-        sys.exit(str(error))
+        sys.stderr.write(f"{error}\n")
+        sys.exit(WRONG_SETTINGS)
 
 
 @signals.worker_init.connect

@@ -33,7 +33,8 @@ def hints(environment: Environment) -> str:
         code, printed, errors = environment.run("planner", *words, **variables)
         hint = f"pip install 'planner-worker[{extra}]'"
         said = " ".join(f"{printed}{errors}".split())
-        check(code and hint in said and "Traceback" not in said, f"planner {' '.join(words)} ({code}): {said}")
+        is_refused = code == 2 if variables else code
+        check(is_refused and hint in said and "Traceback" not in said, f"planner {' '.join(words)} ({code}): {said}")
     return f"{len(HINTS)} commands name the extra that they need"
 
 
