@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,7 +31,7 @@ from worker.store.keys import Partition, partition_of
 from worker.store.policies import PolicyUnreadable
 from worker.streams.decode import GOAL_ID, read_goal, read_goal_name
 from worker.streams.fair_inbox import FairInbox
-from worker.streams.inbox import StreamEntry, short
+from worker.streams.inbox import LeftTooOften, StreamEntry, short
 from worker.streams.internal_error import is_passing, report_failure
 from worker.telemetry import metrics, tracing
 from worker.telemetry.counting import HERE
@@ -103,30 +103,35 @@ class GoalConsumer:
         taken = self.inbox.take_over(idle_ms)
         if taken:
             HERE.count(metrics.TAKEN_OVER, by=taken)
-            self.take_pending()
+            self.take_pending(are_left=True)
         return taken
 
-    def take_pending(self) -> None:
-        """Take what this worker has read and not finished.
+    def take_pending(self, *, are_left: bool = False) -> None:
+        """Take what this worker has read and not finished, or what others have left.
 
         One by one: what waits longer than the goal before it may have become another's.
         """
         last = "0"
         while entries := self.inbox.read(count=1, after=last):
             last = entries[0].entry_id.decode()
-            self._try(entries[0])
+            self._try(entries[0], is_left=are_left)
 
-    def _try(self, entry: StreamEntry, *waiting: StreamEntry) -> None:
+    def _try(self, entry: StreamEntry, *waiting: StreamEntry, is_left: bool = False) -> None:
         """Take one goal; a failure of ours is counted against it, and who fails too often is poison.
 
-        Those that are `waiting` behind it stay ours meanwhile.
+        So is a goal that kills workers: a try at one that another worker has left counts from its beginning. Those
+        that are `waiting` behind it stay ours meanwhile.
         """
+        bound = (entry, keys.GOALS_FAILURES, self.max_failures)
+        renewed = self.inbox.renewal((entry, *waiting), min(RENEW_S, self.claim_idle_s / 3))
         try:
-            with self.inbox.renewal((entry, *waiting), min(RENEW_S, self.claim_idle_s / 3)):
+            with renewed, self.inbox.counted_try(*bound) if is_left else nullcontext():
                 self._keep_at(entry)
         except FunctionsMissing:  # the server was emptied or replaced; nothing of the call happened
             functions.load(self.client)
-            self._try(entry, *waiting)
+            self._try(entry, *waiting, is_left=is_left)
+        except LeftTooOften as error:
+            self._dead_letter(entry, Problem.of("poison", str(error), status=500))
         except (RedisConnectionError, RedisTimeoutError):  # not the goal's fault
             raise
         except OutOfMemoryError:  # it became full since admission was asked
@@ -135,7 +140,7 @@ class GoalConsumer:
             self._dead_letter(entry, Problem.of("policy_unreadable", str(error), status=503))
         except Exception:
             log.exception("goal not planned yet", extra={"entry": entry.entry_id.decode()})
-            self._each(self.inbox.count_failure(entry, keys.GOALS_FAILURES, self.max_failures))
+            self._each(self.inbox.count_failure(*bound))
 
     def _keep_at(self, entry: StreamEntry) -> None:
         """Take one goal, again where another plan has taken of the same day budget meanwhile."""

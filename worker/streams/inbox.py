@@ -44,6 +44,10 @@ def worker_name() -> str:
     return f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
 
 
+class LeftTooOften(Exception):
+    """An entry is poison: workers were killed during too many tries at it."""
+
+
 class StreamEntry(Struct, frozen=True, gc=False):
     """An entry as it was read; `fields` is empty where it was deleted meanwhile."""
 
@@ -204,6 +208,24 @@ class Inbox:
             return []
         problem = Problem.of("poison", f"It failed {count} times; the worker's log says how.", status=500)
         return [*self.dead_letter(entry, problem), ("HDEL", failures, entry.entry_id)]
+
+    @contextmanager
+    def counted_try(self, entry: StreamEntry, failures: str, limit: int) -> Iterator[None]:
+        """Count a failure against `entry` in the hash `failures` until the block ends, even if that raises.
+
+        If the process is killed in the block, the failure stays counted. Raises LeftTooOften where `limit` failures are
+        counted already, and deletes the count.
+        """
+        count = functions.call(self.client, "FCALL", functions.COUNT, 1, failures, entry.entry_id, 1)
+        self.client.expire(failures, FAILURES_S)
+        if count > limit:
+            self.client.hdel(failures, entry.entry_id)
+            raise LeftTooOften(f"{limit} tries failed, or ended with their worker; the worker's log says how.")
+        try:
+            yield
+        finally:
+            if functions.call(self.client, "FCALL", functions.COUNT, 1, failures, entry.entry_id, -1) <= 0:
+                self.client.hdel(failures, entry.entry_id)
 
     def forward(self, entry: StreamEntry, target: str) -> list[RedisCommand]:
         """Add `entry` as it is to another stream, perhaps of another slot.

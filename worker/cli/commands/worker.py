@@ -53,8 +53,8 @@ def worker(
     [b]planner worker --queues planner.decompose[/b]   only turns goals into plans
 
     Ends on SIGTERM when the work in hand is done, after PLANNER_STOP_S at the latest; then others go on with the rest.
-    Exit code 0; 70 when it was stuck and ended itself (see PLANNER_WATCHDOG_S); 1 when it could not start, 2 for a wrong
-    setting or option.
+    Exit code 0; 70 when it was stuck and ended itself (see PLANNER_WATCHDOG_S); 1 when it could not start, 2 for
+    a wrong setting or option.
     """
     from tasks.routes import ROUTES
     from worker.settings import credentials
