@@ -37,7 +37,7 @@ class Scope(StrEnum):
 
 
 class Command(Inbound):
-    """One order; idempotent by `command_id`."""
+    """One command; idempotent by `command_id`."""
 
     command_id: GoalId
     command: CommandName
