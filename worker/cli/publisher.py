@@ -17,7 +17,8 @@ def command(planner: Planner, **fields: Any) -> dict[str, Any]:
     """Put a command where it is obeyed; returns the event that answers it, as JSON."""
     (event,) = commands(planner, [fields])
     if event is None:
-        raise Failure.of("no_answer", f"No worker took the command in {ANSWER_S:g} s. Is one running (`planner worker`)?")
+        detail = f"No worker took the command in {ANSWER_S:g} s. Is one running (`planner worker`)?"
+        raise Failure.of("no_answer", detail)
     return event
 
 
