@@ -114,6 +114,9 @@ def capture(client: Redis) -> Commit:
     entries = {QUEUE.encode(): (old.entry_id, OLD), HOME.outcomes.encode(): (outcome, OUTCOME)}  # they may be equal
     writes = []
     for write in _writes(client, lines, plan_id):
+        if write[2:3] == [b"MAXLEN"]:  # the first event of a call cuts their stream: here that is a command of its own
+            writes.append([b"XTRIM", write[1], *write[2:5]])
+            write = [*write[:2], *write[5:]]
         entry, name = entries.get(write[1], (new.entry_id, NEW))
         writes.append([word.replace(plan_id.encode(), PLAN_ID).replace(entry, name) for word in write])
     return Commit(writes)
