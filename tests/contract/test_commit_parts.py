@@ -26,7 +26,6 @@ from tests.support.memory_store import EPOCH_MS
 from tests.support.plans import PARTITION, a_plan, a_step, plan_id
 from tests.support.real_store import RETENTION_S, Real
 from worker.store import clients, functions
-from worker.store.commit_calls import commit_call
 from worker.store.commit_parts import MAX_DIGITS, NONE, PARTS, Part
 from worker.store.plans import PlanStore, Write
 
@@ -97,7 +96,7 @@ def lay_out(real: Real, *, damaged: bool = True) -> tuple[list[Any], Call]:
         changes.insert(DAMAGED, whole_change(PLANS[DAMAGED]))
         changes.append(whole_change(PLANS[DAMAGED], 2))
     store = PlanStore(real.client, PARTITION, "me", RETENTION_S, real.commits)
-    call = [*commit_call(store, [Write(change, [(PARTITION.outcomes, b"1-1")]) for change in changes])]
+    call = [*store.commit_call([Write(change, [(PARTITION.outcomes, b"1-1")]) for change in changes])]
     plans, at = [], TERMS
     for size in map(int, call[TERMS - 1].split()):
         plans.append(call[at : at + size])

@@ -16,7 +16,6 @@ from tests.support.open_memory import OpenMemory
 from tests.support.plans import PARTITION, a_plan, a_report, a_step, plan_id
 from tests.support.real_store import RETENTION_S, Real
 from worker.store import clients, file_claims, functions
-from worker.store.commit_calls import commit_call
 from worker.store.file_claims import ClaimsAsk
 from worker.store.plans import Ask, PlanStore, Write
 
@@ -246,7 +245,7 @@ def test_what_another_live_plan_of_a_file_costs_does_not_grow(real: RealClaims) 
         found = functions.call(real.client, *file_claims.read_call(PARTITION, ask))
         born = {"claims": file_claims.decode(found)}
         (change,) = a_plan(a_step("a", files=[A, B]), plan=plan, born=born, overlap="wait", **WHOSE)
-        sent = commit_call(PlanStore(real.client, PARTITION, "me", RETENTION_S, real.commits), [Write(change)])
+        sent = PlanStore(real.client, PARTITION, "me", RETENTION_S, real.commits).commit_call([Write(change)])
         assert real.commit([Write(change)]) == ["ok"]
         sizes.append((len(codec.dumps([*map(repr, found)])), len(repr(sent)), len(change.log)))
 

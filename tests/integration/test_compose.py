@@ -34,7 +34,6 @@ from tests.support.servers import BINARY
 from worker.callbacks.sealing import SecretBox
 from worker.host.embedded_server import free_port
 from worker.store import clients, functions
-from worker.store.commit_calls import commit_call
 from worker.store.commits import Commits
 from worker.store.keys import GOALS, POLICIES_CURRENT, POLICY_HISTORY, POLICY_TEXTS, Partition, goal_id
 from worker.store.plans import PlanStore, Write
@@ -340,7 +339,7 @@ def test_a_role_may_do_nothing_else(server: Deployment, role: str, command: str)
 def test_a_controller_cannot_commit_under_cover_of_keys_that_it_may_use(server: Deployment) -> None:
     with server.client("planner") as planner:
         store = PlanStore(planner, P, "token", 60, Commits(planner, P, None))
-    (verb, name, count, *rest) = commit_call(store, [Write(Changeset(PLAN_ID, 1, 0))])
+    (verb, name, count, *rest) = store.commit_call([Write(Changeset(PLAN_ID, 1, 0))])
     before = _plan(server)
 
     with server.client("controller") as controller:

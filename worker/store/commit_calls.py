@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from schemas import codec
 from schemas.event import event_type
 from tasks.base.series import series_name
 from tasks.plan.changeset import Changeset
 from tasks.policy.plain_writes import PlainChange
-from worker.store import functions
 from worker.store.commit_parts import NONE, PARTS
-from worker.store.commits import Commits
 from worker.store.keys import Partition, list_name
 
 EVENTS_CAP = 200_000  # of a partition; event_keeper.py cuts by age and bytes
@@ -31,29 +29,10 @@ class Write(NamedTuple):
     acks: Sequence[tuple[str, bytes]] = ()
 
 
-class Terms(Protocol):
-    """What the commits of a worker in a partition have in common; a queue takes `max_queue` specs."""
-
-    @property
-    def partition(self) -> Partition: ...  # noqa: D102
-    @property
-    def retention_s(self) -> int: ...  # noqa: D102
-    @property
-    def commits(self) -> Commits: ...  # noqa: D102
-    @property
-    def max_queue(self) -> int: ...  # noqa: D102
-
-
-def commit_call(
-    terms: Terms, writes: Sequence[Write | PlainChange], commands_heard: int | str = "", *, wants_time: bool = False
-) -> tuple[Any, ...]:
-    """Lay out changes of several plans as commit.lua reads them.
-
-    `commands_heard` is how many standing commands the partition had heard of when they were decided, if that matters.
-    """
-    p = terms.partition
+def lay_out(writes: Sequence[Write | PlainChange], partition: Partition) -> list[Any]:
+    """Lay out changes of several plans as commit.lua reads them, behind how many arguments each has."""
     sizes: list[str] = []
-    laid: list[Any] = []
+    laid: list[Any] = [""]
     for write in writes:
         if isinstance(write, PlainChange):
             change: Changeset | PlainChange = write
@@ -62,17 +41,14 @@ def commit_call(
         else:
             change = write.changeset
             kind = "end" if change.ends else "change" if change.changed else "look"
-            parts = _parts(write, p)
+            parts = _parts(write, partition)
             named = " ".join([f"{name}:{len(rows)}" for name, rows in parts.items() if rows])
             values = [*chain.from_iterable(parts.values())]
         laid.append(f"{change.plan_id} {change.expected} {change.now} {kind} {named}")
         laid += values
         sizes.append(str(len(values) + 1))
-    keys = (p.commits, p.events, p.timers, p.scopes, p.plans, p.tenants, p.grants)
-    return (
-        *("FCALL", functions.COMMIT, len(keys), *keys, terms.commits.field, terms.commits.known, commands_heard),
-        *(EVENTS_CAP, terms.max_queue, terms.retention_s, int(wants_time), " ".join(sizes), *laid),
-    )
+    laid[0] = " ".join(sizes)
+    return laid
 
 
 def _lay_out_plain(change: PlainChange) -> tuple[str, list[Any]]:
@@ -146,7 +122,10 @@ def _parts(write: Write, partition: Partition) -> dict[str, Sequence[Any]]:
         ),
         "recall": _flat(
             change.history
-            and [(RECALL % (one.name, _maybe(one.seen), _maybe(one.change)), one.field) for one in change.history]
+            and [
+                (RECALL % (one.name, str(one.seen) or NONE, str(one.change) or NONE), one.field)
+                for one in change.history
+            ]
         ),
         "list": change.lists and [list_name(name) for name in change.lists],
         "kept": _flat(
@@ -158,10 +137,6 @@ def _parts(write: Write, partition: Partition) -> dict[str, Sequence[Any]]:
         "failure": _flat(change.failures and [(series, codec.dumps([*about])) for series, about in change.failures]),
         "probe": (change.probe[0], codec.dumps([*change.probe[1]])) if change.probe else (),
     }
-
-
-def _maybe(number: int | str) -> int | str:
-    return NONE if number == "" else number
 
 
 def _flat(rows: Collection[Iterable[Any]]) -> Sequence[Any]:

@@ -22,7 +22,7 @@ from worker.store import file_claims, functions
 from worker.store.commit_calls import EVENTS_CAP as EVENTS_CAP
 from worker.store.commit_calls import MAX_QUEUE as MAX_QUEUE
 from worker.store.commit_calls import Write as Write
-from worker.store.commit_calls import commit_call
+from worker.store.commit_calls import lay_out
 from worker.store.commits import Commits
 from worker.store.file_claims import ClaimsAsk
 from worker.store.hot_plans import STALE_TOGETHER, HotPlans
@@ -86,6 +86,18 @@ class PlanStore:
     commits: Commits
     max_queue: int = MAX_QUEUE
     hot: HotPlans = field(default_factory=HotPlans)
+
+    def commit_call(
+        self, writes: Sequence[Write | PlainChange], commands_heard: int | str = "", *, wants_time: bool = False
+    ) -> tuple[Any, ...]:
+        """Lay out the call that commits changes of several plans; see commit.lua.
+
+        `commands_heard` is how many standing commands the partition had heard of then, if that matters.
+        """
+        p, commits = self.partition, self.commits
+        keys = (p.commits, p.events, p.timers, p.scopes, p.plans, p.tenants, p.grants)
+        terms = (commits.field, commits.known, commands_heard, EVENTS_CAP, self.max_queue, self.retention_s)
+        return ("FCALL", functions.COMMIT, len(keys), *keys, *terms, int(wants_time), *lay_out(writes, p))
 
     def talk(self) -> PlanTalk:
         """Open a connection for rounds of begin and commit.
@@ -256,7 +268,7 @@ class PlanTalk(functions.Talk):
         if not writes:
             return
         wants_time = self._hot.wants_time and any(isinstance(write, PlainChange) for write in writes)
-        self.send([commit_call(self._store, writes, self._commands_heard, wants_time=wants_time)])
+        self.send([self._store.commit_call(writes, self._commands_heard, wants_time=wants_time)])
         self._sent.append(writes)
         for write in writes:
             if isinstance(write, Write):

@@ -189,18 +189,18 @@ local function set_timer(timers, p)
   end
 end
 
--- The first event of a call keeps the stream of them below its cap.
-local function add_event(batch, kind, data)
-  if batch.is_trimmed then return redis.call('XADD', batch.events, '*', 'type', kind, 'data', data) end
-  batch.is_trimmed = true
-  redis.call('XADD', batch.events, 'MAXLEN', '~', batch.cap, '*', 'type', kind, 'data', data)
-end
-
+-- Tells what happened. The first event of a call keeps the stream of them below its cap.
 local function tell_events(batch, args, p)
   local told
   for i = p.at + p.event.from, p.at + p.event.upto, 2 do
-    add_event(batch, args[i], args[i + 1])
-    local what = TOLD_OUTSIDE[args[i]]
+    local kind, data = args[i], args[i + 1]
+    if batch.is_trimmed then
+      redis.call('XADD', batch.events, '*', 'type', kind, 'data', data)
+    else
+      redis.call('XADD', batch.events, 'MAXLEN', '~', batch.cap, '*', 'type', kind, 'data', data)
+      batch.is_trimmed = true
+    end
+    local what = TOLD_OUTSIDE[kind]
     if what and what ~= told then
       told = what
       put_into_outbox(batch.events, p.key, p.id, p.now, what)
