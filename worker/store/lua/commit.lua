@@ -14,12 +14,14 @@
 --      same of claims on files), 'gone', 'rolled back' (the data are older than this worker knows them),
 --      'full <queue>' or 'error <text>'
 local ENDINGS = {'', ':steps', ':status', ':ready', ':active', ':todo', ':log'} -- of the keys of a plan
+local NOTHING = {}           -- the rows of a part that a plan does not have
 local CANCEL_KEPT = 3600    -- s; longer than any controller waits between two heartbeats
 local FORGET_AFTER = 60     -- s after the keys of an ended plan have gone: then its place in plans goes too
 local CONFIRM_AFTER = 5000  -- ms after the end of a plan: by then its goal's record has been told, or is told again
 local MAX_UNPACK = 4000     -- arguments of one command, below what Lua's stack takes
 local RECALLED = 1000       -- fields of what plans of one kind and repository leave to the next
 local RECALL_KEPT = 180 * 86400 -- s without such a plan
+
 -- Runs `command key` on the arguments of a flat part, in pieces that Lua can unpack.
 local function many(command, key, args, p, part)
   local upto = p.at + part.upto
@@ -270,17 +272,15 @@ end
 
 -- Writes what few commits have.
 local function write_beside(batch, p)
-  if p.action then
-    for _, one in ipairs(p.action) do redis.pcall('HSET', p.lease .. one.step, 'action', one.action) end
-  end
+  for _, one in ipairs(p.action or NOTHING) do redis.pcall('HSET', p.lease .. one.step, 'action', one.action) end
   if p.claim then claim_files(batch.timers, batch.claims, p.id, p.now, p.claim) end
   if p.kind == 'end' then end_plan(batch, p) end
   if p.taken then take_grants(batch.grants, p) end
   if p.recall then remember(batch.prefix, p.recall) end
   if p.kept then keep_entries(batch.prefix, p.kept) end
   if p.sum then add_to_sums(batch.events, p.now, p.sum[1].series, p.sum[1].figures) end
-  for _, one in ipairs(p.failure or {}) do count_failure(batch.events, p.now, one.series, one.failure) end
-  for _, one in ipairs(p.probe or {}) do note_probe(batch.events, p.now, one.series, one.news) end
+  for _, one in ipairs(p.failure or NOTHING) do count_failure(batch.events, p.now, one.series, one.failure) end
+  for _, one in ipairs(p.probe or NOTHING) do note_probe(batch.events, p.now, one.series, one.news) end
 end
 
 -- Commits one plan. Returns its result, and whether it was made.
@@ -290,7 +290,7 @@ local function commit_plan(batch, args, p)
   local changed = p.kind ~= 'look'
   if changed and not batch.base then count_changes(batch) end
   if changed and batch.rolled_back then return 'rolled back', false end
-  local entries, odd = add_specs(batch.steps, p.start or {})
+  local entries, odd = add_specs(batch.steps, p.start or NOTHING)
   if not entries then return 'error ERR planner commit: ' .. odd .. ' is not a stream', false end
   write_plan(batch, args, p, changed)
   if p.ended then end_attempts(batch, p) end
@@ -299,7 +299,7 @@ local function commit_plan(batch, args, p)
   if p.log then many('RPUSH', p.key .. ':log', args, p, p.log) end
   if p.event then tell_events(batch, args, p) end
   write_beside(batch, p)
-  for _, one in ipairs(p.ack or {}) do put_entry(batch.acks, batch.prefix .. one.stream, one.entry) end
+  for _, one in ipairs(p.ack or NOTHING) do put_entry(batch.acks, batch.prefix .. one.stream, one.entry) end
   if not changed then return 'ok', true end
   batch.count = batch.count + 1
   local result = string.format('%d', batch.base + batch.count)
