@@ -159,7 +159,7 @@ def _asked(wheel: Path, extra: str) -> tuple[str, ...]:
 
 
 def _install(*words: str | Path) -> None:
-    """Run an installer, with the caches, registries and certificates of whoever runs this."""
+    """Run an installer, with the caches, registries and certificates of the developer who runs this."""
     done = subprocess.run(words, cwd="/", env=_ours(), capture_output=True, text=True)
     check(
         done.returncode == 0, f"{' '.join(map(str, words))} ended with {done.returncode}:\n{done.stdout}{done.stderr}"

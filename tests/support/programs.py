@@ -81,7 +81,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         session.config.pluginmanager.getplugin("terminalreporter"),
     )
     if most is not None and reporter and (count := _reasons(reporter).total()) > most:
-        reporter.line(f"\n{count} tests were skipped, of which --most-skips allows {most}.", red=True)
+        reporter.line(f"\n{count} tests were skipped; --most-skips allows {most}.", red=True)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 

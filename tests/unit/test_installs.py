@@ -8,7 +8,7 @@ from tests.installs import licences
 from tests.installs.groups import BARE, GROUPS, extras, group_of, imports_of, modules
 
 MODULES = modules()
-LATE = {  # a module, and an extra of which it imports modules once it knows that they can be used
+LATE = {  # a module, and an extra whose modules it imports once it knows that they can be used
     ("worker.cli.commands.demo", "demo"),
     ("worker.cli.commands.schemas", "gateway"),
     ("worker.cli.commands.up", "local"),

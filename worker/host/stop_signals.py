@@ -49,7 +49,7 @@ def stop_on_signals(stop: threading.Event) -> Iterator[None]:
 
 
 def _listen(reader: int, stop: threading.Event) -> None:
-    """Set `stop` for each signal that is told, until nobody can tell one."""
+    """Set `stop` for each signal that arrives, until the pipe is closed."""
     while told := os.read(reader, 1):
         if told[0] in NUMBERS:
             stop.set()

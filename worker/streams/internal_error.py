@@ -1,4 +1,4 @@
-"""A goal that cannot be planned because of a defect of the planner, told apart from a failure that passes."""
+"""A goal that cannot be planned because of a defect of the planner, as distinct from a failure that passes."""
 
 from __future__ import annotations
 
@@ -38,8 +38,7 @@ def report_failure(error: Exception, entry: str = "", goal_id: str = "", plan_id
     failure_id = secrets.token_hex(6)
     named = {"failure_id": failure_id, "entry": entry, "goal_id": goal_id, "plan_id": plan_id}
     log.error("goal failed", extra={name: value for name, value in named.items() if value}, exc_info=error)
-    told = field_error("", "internal_error", SENTENCE.format(failure_id))
-    return _problem(told)
+    return _problem(field_error("", "internal_error", SENTENCE.format(failure_id)))
 
 
 def problem_of(halt: Mapping[str, Any] | None) -> Problem | None:
