@@ -16,6 +16,7 @@ from schemas.stored import PlanHead
 from worker.callbacks.message import About
 from worker.callbacks.schedule import DISABLED
 from worker.store import functions
+from worker.store.clients import now_ms
 from worker.store.endpoints import Endpoint, read_all
 from worker.store.functions import FunctionsMissing, call
 from worker.store.keys import Partition
@@ -62,9 +63,7 @@ class Queue:
 
     def due(self) -> list[str]:
         """Name the endpoints for which something is due."""
-        seconds, micros = self.client.time()
-        now = seconds * 1000 + micros // 1000
-        found: Any = self.client.zrange(self.partition.callbacks, "-inf", now, byscore=True)
+        found: Any = self.client.zrange(self.partition.callbacks, "-inf", now_ms(self.client), byscore=True)
         return [name.decode() for name in found]
 
     def lease(self, endpoint_id: str) -> Delivery | None:

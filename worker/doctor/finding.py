@@ -84,11 +84,6 @@ class Site:
     retention_s: int
     claim_idle_ms: int
 
-    def now(self) -> int:
-        """Ask the server for the time, ms."""
-        seconds, microseconds = self.client.time()
-        return int(seconds) * 1000 + int(microseconds) // 1000
-
 
 def ask_together(client: Redis, commands: Sequence[RedisCommand], *, raise_on_error: bool = True) -> list[Any]:
     """Ask for all that `commands` read, as it stands at one moment.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from worker.doctor.finding import Finding, FindingSeverity, RedisCommand, Repair, Site, ask_together
+from worker.store.clients import now_ms
 from worker.store.keys import Partition, partition_of
 
 SCAN = 1000
@@ -87,7 +88,7 @@ def _leases(site: Site, met: Walk, matches: list[re.Match[str]]) -> Iterator[Fin
 
 def find_gone(site: Site, part: Partition, plan_ids: list[str]) -> Iterator[Finding]:
     """Find listed plans whose keys are gone and that nothing takes off the list."""
-    now = site.now()
+    now = now_ms(site.client)
     asked: list[RedisCommand] = []
     for plan_id in plan_ids:
         asked += [("HEXISTS", part.plan(plan_id).plan, "version"), ("ZSCORE", part.plans, plan_id)]

@@ -14,6 +14,7 @@ from worker.doctor import orphans, plans, server
 from worker.doctor.finding import Finding, Site
 from worker.doctor.stored import KeepsChanging, read
 from worker.store import open_breakers
+from worker.store.clients import now_ms
 from worker.store.keys import Partition, partition_of
 
 PAGE = 500
@@ -68,7 +69,7 @@ class Rounds:
             found = read(self.site, plan_id)
             if found is None:
                 return []
-            return list(plans.examine(found, self.site.now(), self.site.retention_s))
+            return list(plans.examine(found, now_ms(self.site.client), self.site.retention_s))
         except KeepsChanging:
             self.notes.append(f"{plan_id} changed in every look at it; it was left out.")
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, ResponseError) as error:

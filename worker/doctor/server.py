@@ -8,7 +8,7 @@ from typing import Any
 from schemas import codec
 from worker.doctor.finding import Finding, FindingSeverity, RedisCommand, Repair, Site, ask_together, many
 from worker.store import fleet, functions, keys
-from worker.store.clients import LEAST, version_of
+from worker.store.clients import LEAST, now_ms, version_of
 from worker.store.dead import places
 from worker.store.keys import CONTROLLERS, GROUP, Partition
 from worker.store.memory import STEPS_UP_TO, refused_at, share_of
@@ -192,7 +192,7 @@ def owners(site: Site) -> Iterator[Finding]:
         groups: Any = site.client.xinfo_groups(stream)
         read = next((each["last-delivered-id"] for each in groups if each["name"] == GROUP.encode()), b"0-0")
         unread: Any = site.client.xrange(stream, min=b"(" + read, count=1)
-        waits_ms = site.now() - int(unread[0][0].partition(b"-")[0]) if unread else 0
+        waits_ms = now_ms(site.client) - int(unread[0][0].partition(b"-")[0]) if unread else 0
         if waits_ms > UNOWNED_MS:
             sentence = f"Outcomes have waited for {waits_ms // 1000} s, and no worker owns the partition."
             do = "Start a worker that consumes planner.outcomes."
@@ -201,7 +201,7 @@ def owners(site: Site) -> Iterator[Finding]:
 
 def timers(site: Site) -> Iterator[Finding]:
     """Find timers that ran out long ago: nobody sweeps."""
-    late = site.now() - LATE_MS
+    late = now_ms(site.client) - LATE_MS
     for number in range(site.partitions):
         part = Partition(number)
         count = site.client.zcount(part.timers, "-inf", late)

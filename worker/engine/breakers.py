@@ -25,6 +25,7 @@ from tasks.handlers.breaker import Breaker, Failure, Next, Seen, Terms, What
 from tasks.plan.changeset import CountedFailure, ProbeNews
 from tasks.policy.overlaps import WHOLE_PLAN
 from worker.store import functions
+from worker.store.clients import now_ms
 from worker.store.commit_calls import EVENTS_CAP
 from worker.store.keys import Partition, list_name
 from worker.telemetry import metrics
@@ -76,17 +77,13 @@ class Breakers:
             self.client.zadd(self.partition.breakers_due, {series: now + breaker.LOOK_MS})
             return False
 
-    def _now(self) -> int:
-        seconds, microseconds = self.client.time()
-        return int(seconds) * 1000 + int(microseconds) // 1000
-
     def _settle(self, series: str) -> bool:
         """Decide about a repository until there is nothing but to wait; returns whether its pause has changed."""
         tenant, repo = map(unquote, series.split(" "))
         has_changed = False
         for _ in range(MOST_ROUNDS):
             read = self._read(series, tenant, repo)
-            found = breaker.decide(read.seen, (tenant, repo), self._now(), self.terms)
+            found = breaker.decide(read.seen, (tenant, repo), now_ms(self.client), self.terms)
             has_changed |= self._do(read, found)
             if found.what in (What.WAIT, What.NOTHING, What.GIVE):
                 break
@@ -126,8 +123,8 @@ class Breakers:
         """Have a plan start a step, if there is one."""
         live = self._live(known)
         if not live:
-            return self._do(read, breaker.close(known, breaker.NO_PLAN, self._now()))
-        given = breaker.give(known, self._able(live), self._now())
+            return self._do(read, breaker.close(known, breaker.NO_PLAN, now_ms(self.client)))
+        given = breaker.give(known, self._able(live), now_ms(self.client))
         if given is None:
             self._put(read, read.raw, look)
             return False
@@ -171,13 +168,13 @@ class Breakers:
         """Change a breaker as it was read, its pause with it where that is given; returns whether it was so still."""
         part = self.partition
         call = ("FCALL", functions.CHANGE_BREAKER, 2, part.scopes, part.events, read.series, read.raw, record)
-        about = (read.pause, "-" if pause is None else pause, look or read.was, int(forget), self._now(), told)
+        about = (read.pause, "-" if pause is None else pause, look or read.was, int(forget), now_ms(self.client), told)
         return bool(functions.call(self.client, *call, *about, EVENTS_CAP, *events))
 
     def _event(self, known: Breaker, why: str) -> bytes:
         """Write an event about a repository for people."""
         about = {"tenant": known.tenant, "repo": known.repo, "signature": known.signature, "command_id": known.id}
-        return codec.dumps({**about, "actor": breaker.ACTOR, "reason": why, "at": rfc3339(self._now())})
+        return codec.dumps({**about, "actor": breaker.ACTOR, "reason": why, "at": rfc3339(now_ms(self.client))})
 
     def _live(self, known: Breaker) -> list[str]:
         """Find the plans of a repository that have not ended, those that run first."""
@@ -225,7 +222,7 @@ class Breakers:
 
     def _remind(self, plans: Sequence[str]) -> None:
         for page in batches(plans, PLANS_AT_ONCE):
-            call = ("FCALL", functions.REMIND, 1, self.partition.timers, self._now(), 1, *page)
+            call = ("FCALL", functions.REMIND, 1, self.partition.timers, now_ms(self.client), 1, *page)
             functions.call(self.client, *call)
 
 

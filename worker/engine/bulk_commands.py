@@ -28,6 +28,7 @@ from tasks.handlers import bulk_commands
 from tasks.plan.lifecycle import PLAN_ENDS
 from worker.engine.quota import Quota
 from worker.store import functions, keys, known_commands
+from worker.store.clients import now_ms
 from worker.store.functions import FunctionsMissing
 from worker.store.keys import Partition, partition_of
 from worker.store.plans import EVENTS_CAP
@@ -116,8 +117,7 @@ class BulkCommands:
 
     def _obey(self, command: Command) -> None:
         self._hold()
-        seconds, microseconds = self.client.time()
-        now = seconds * 1000 + microseconds // 1000
+        now = now_ms(self.client)
         if (is_same := known_commands.is_same(self.client, command)) is not None:
             self._announce(command, "known" if is_same else "refused", None if is_same else REUSED, now)
             return

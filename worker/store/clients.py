@@ -27,6 +27,12 @@ LEAST = {"redis": (7, 0), "valkey": (7, 2)}  # functions, and selectors in ACLs
 LEAST_NAMES = "Redis from 7.0 or Valkey from 7.2"
 
 
+def now_ms(client: Redis) -> int:
+    """Ask the server for the time."""
+    seconds, microseconds = client.time()
+    return int(seconds) * 1000 + int(microseconds) // 1000
+
+
 class RefusedRedis(PlannerError):
     """This Redis answers and cannot be used; waiting does not change that.
 

@@ -25,6 +25,7 @@ from tasks.base.batches import batches
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.record.recorded_plan import ATTEMPT_NAMES, FORMAT, FORMAT_VERSION, JSON_FIELDS, STATUS_NAMES, name_columns
 from worker.store import dead, history, keys, policies
+from worker.store.clients import now_ms
 from worker.store.dead_entry import Dead, Filter
 from worker.store.keys import NO_TENANT, Partition, PlanKeys, partition_of
 
@@ -45,7 +46,7 @@ def export(
     """
     part = Partition(partition_of(plan_id, partitions))
     k = part.plan(plan_id)
-    seconds, microseconds = client.time()
+    at = now_ms(client)
     plan = _plan(client, k)
     ready: Any = client.zrange(k.ready, 0, -1)
     left_over: Any = client.lrange(k.todo, 0, -1)
@@ -60,7 +61,7 @@ def export(
     first = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
-        "exported_at": rfc3339(seconds * 1000 + microseconds // 1000),
+        "exported_at": rfc3339(at),
         "plan_id": plan_id,
         "partition": part.number,
         "left_out": LEFT_OUT if has_ended else (SEED, *LEFT_OUT),

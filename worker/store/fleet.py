@@ -20,6 +20,7 @@ from schemas.times import rfc3339
 from tasks.base.batches import batches
 from tasks.handlers.bulk_commands import find_paused_queues, list_standing
 from tasks.plan.snapshot import StandingCommand
+from worker.store.clients import now_ms
 from worker.store.keys import CONTROLLERS, GATEWAYS, Partition
 
 STEPS_KEY = re.compile(r"planner:\{\d+\}:steps:(.+)", re.DOTALL)
@@ -73,8 +74,7 @@ def streams(client: Redis, known: Iterable[str] | None, partitions: int) -> list
 
 def queues_of(client: Redis, found_streams: Iterable[Stream]) -> list[QueueView]:
     """Tell of every queue what its streams say, as `queues` does."""
-    clock: Any = client.time()
-    now = clock[0] * 1000 + clock[1] // 1000
+    now = now_ms(client)
     paused, found = paused_queues(client, now), []
     for name, group in groupby(found_streams, lambda stream: stream.queue):
         some = list(group)

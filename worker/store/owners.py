@@ -14,6 +14,7 @@ from redis.exceptions import NoPermissionError, OutOfMemoryError, ResponseError
 
 from worker.host.code_version import CODE_VERSION
 from worker.store import functions
+from worker.store.clients import now_ms
 from worker.store.functions import MISSING, FunctionsMissing
 from worker.store.keys import WORKERS, Partition, worker_version
 
@@ -47,10 +48,8 @@ def register(client: Redis, token: str, *, leaves: bool = False) -> frozenset[st
 
 def workers(client: Redis) -> list[WorkerThere]:
     """List the workers that are there; none to a user who may not know."""
-    clock: Any = client.time()
-    now = clock[0] * 1000 + clock[1] // 1000
     try:
-        found: Any = client.zrange(WORKERS, now - LEASE_MS, "+inf", byscore=True)
+        found: Any = client.zrange(WORKERS, now_ms(client) - LEASE_MS, "+inf", byscore=True)
         tokens = sorted(each.decode() for each in found)
         told: Any = client.mget([worker_version(token) for token in tokens]) if tokens else ()
     except NoPermissionError:

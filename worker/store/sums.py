@@ -15,6 +15,7 @@ from schemas.stats import StatsBy, StatsFigures, StatsRow, StatsView
 from schemas.times import DAY_MS, rfc3339
 from tasks.base.batches import batches
 from tasks.plan import end_sum
+from worker.store.clients import now_ms
 from worker.store.keys import Partition, list_name
 
 HOUR_MS = 3_600_000
@@ -58,8 +59,7 @@ def read(client: Redis, partitions: int, wanted: Wanted) -> StatsView:
 
 def read_all(client: Redis, partitions: int, wanted: Wanted, bys: Sequence[StatsBy]) -> list[StatsView]:
     """Read the sums that are asked for once, and add them up by each of `bys`."""
-    seconds, microseconds = client.time()
-    now = 1000 * seconds + microseconds // 1000
+    now = now_ms(client)
     until = min(now, wanted.until or now)
     since = max(wanted.since, now - KEPT_MS)
     period = _period(wanted.by, until - since)

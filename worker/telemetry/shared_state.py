@@ -21,6 +21,7 @@ from schemas.times import DAY_MS
 from tasks.plan import lists
 from tasks.plan.lifecycle import PLAN_ENDS
 from worker.store import fleet, keys, known_queues
+from worker.store.clients import now_ms
 from worker.store.dead import places
 from worker.store.keys import Partition
 from worker.store.memory import share_of
@@ -62,15 +63,14 @@ class SharedState:
         yield from _families(values)
 
     def _read(self) -> Values:
-        seconds: Any = self._client.time()
-        now_ms = seconds[0] * 1000 + seconds[1] // 1000
+        now = now_ms(self._client)
         return {
             **self._plans(),
             **self._queues(),
-            **self._inboxes(now_ms),
+            **self._inboxes(now),
             **self._dead(),
-            **self._clocks(now_ms),
-            **self._budgets(now_ms),
+            **self._clocks(now),
+            **self._budgets(now),
         }
 
     def _ask(self, asked: Iterable[Sequence[Any]]) -> list[Any]:
