@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
@@ -15,6 +14,7 @@ from redis.exceptions import RedisError
 
 from schemas.api_key import ApiKey, Right
 from worker.demo.fleet import Fleet
+from worker.host import nearby_server
 from worker.settings.settings import Settings
 from worker.store import api_keys
 
@@ -40,7 +40,7 @@ def missing() -> str | None:
 def serve(processes: Fleet, client: Redis, settings: Settings) -> Iterator[DemoPage]:
     """Start a gateway beside the demo's processes, at PLANNER_GATEWAY_PORT or another port where that is taken."""
     key = ApiKey(key_id=f"demo{token_hex(4)}", rights=(Right.ADMIN,))
-    with _listener(settings.gateway_port) as listener:  # browsers wait in it until the gateway takes them
+    with nearby_server.listen(settings.gateway_port) as listener:  # browsers wait in it until the gateway takes them
         token = api_keys.add(client, key)
         try:
             processes.start_gateway(listener)
@@ -55,10 +55,3 @@ def wait_for_interrupt() -> None:
     with suppress(KeyboardInterrupt):
         while True:
             signal.pause()
-
-
-def _listener(port: int) -> socket.socket:
-    try:
-        return socket.create_server(("127.0.0.1", port))
-    except OSError:
-        return socket.create_server(("127.0.0.1", 0))

@@ -108,11 +108,13 @@ class BulkCommands:
         elif found:
             partition = Partition(partition_of(str(found.plan_id), len(self.partitions)))
             self.inbox.forward(entry, partition.commands)
-        self._run(self.inbox.drop((entry,)))
+        functions.call_each(self.client, self.inbox.drop((entry,)))
 
     def _dead(self, entry: StreamEntry, code: str, removal: Sequence[Any]) -> None:
         log.warning("entry dead", extra={"stream": entry.stream, "entry": entry.entry_id.decode(), "code": code})
-        self._run([*removal, ("FCALL", functions.COUNT, 1, keys.COMMANDS_STATS, "dead", 1, f"dead:{code}", 1)])
+        functions.call_each(
+            self.client, [*removal, ("FCALL", functions.COUNT, 1, keys.COMMANDS_STATS, "dead", 1, f"dead:{code}", 1)]
+        )
         HERE.count(metrics.DEAD, code)
 
     def _obey(self, command: Command) -> None:
@@ -185,10 +187,6 @@ class BulkCommands:
         log.info("command", extra={"command": command.command.value, "scope": scope, "verdict": what})
         call = ("FCALL", functions.ADD, 1, self.partitions[0].events, EVENTS_CAP)
         functions.call(self.client, *call, "type", event_type(f"command.{what}"), "data", data)
-
-    def _run(self, commands: list[tuple[Any, ...]]) -> None:
-        for command in commands:
-            functions.call(self.client, *command)
 
 
 def _is_in(scope: str, state: bytes | None, head: bytes | None) -> bool:

@@ -140,7 +140,7 @@ class GoalConsumer:
             self._dead_letter(entry, Problem.of("policy_unreadable", str(error), status=503))
         except Exception:
             log.exception("goal not planned yet", extra={"entry": entry.entry_id.decode()})
-            self._each(self.inbox.count_failure(*bound))
+            functions.call_each(self.client, self.inbox.count_failure(*bound))
 
     def _keep_at(self, entry: StreamEntry) -> None:
         """Take one goal, again where another plan has taken of the same day budget meanwhile."""
@@ -152,7 +152,7 @@ class GoalConsumer:
 
     def _take(self, entry: StreamEntry, traced: ExitStack) -> None:
         if not entry.fields:  # deleted while it was pending
-            self._each(self.inbox.drop((entry,)))
+            functions.call_each(self.client, self.inbox.drop((entry,)))
             return
         found = self._read(entry)
         if isinstance(found, Problem):
@@ -186,7 +186,7 @@ class GoalConsumer:
         if is_open:
             self._plan(entry, traced, goal, goal_id, plan_id)
         else:
-            self._each([*count_calls([{"duplicate": 1}]), *self.inbox.drop((entry,))])
+            functions.call_each(self.client, [*count_calls([{"duplicate": 1}]), *self.inbox.drop((entry,))])
 
     def _read(self, entry: StreamEntry) -> tuple[Goal, str] | Problem:
         """Do as `read_goal`; a defect of ours is a problem of this goal alone."""
@@ -222,11 +222,11 @@ class GoalConsumer:
             answered = (self.client, place, plan_id, made.verdict, made.reason, self.retention_s)
             goal_record.settle(*answered, GoalVerdict.PENDING)
         counted = count_calls([answer.counts()])
-        self._each([*made.beside, answer.event_call(self.admission.quota.partitions), *counted])
+        functions.call_each(self.client, [*made.beside, answer.event_call(self.admission.quota.partitions), *counted])
         if made.problem:
             self._dead_letter(entry, made.problem)
         else:
-            self._each(self.inbox.drop((entry,)))
+            functions.call_each(self.client, self.inbox.drop((entry,)))
 
     def _trace(
         self, traced: ExitStack, entry: StreamEntry, goal: Goal, goal_id: str, plan_id: str, given: str | None
@@ -266,9 +266,4 @@ class GoalConsumer:
         log.warning("goal dead", extra={"entry": entry.entry_id.decode(), "code": problem.code})
         HERE.count(metrics.DEAD, problem.code)
         counted = ("FCALL", functions.COUNT, 1, keys.GOALS_STATS, "dead", 1, f"dead:{problem.code}", 1)
-        self._each([*self.inbox.dead_letter(entry, problem), counted])
-
-    def _each(self, commands: list[tuple[object, ...]]) -> None:
-        """Send commands one by one: a server that is full takes no function inside of a transaction, if any at all."""
-        for command in commands:
-            functions.call(self.client, *command)
+        functions.call_each(self.client, [*self.inbox.dead_letter(entry, problem), counted])

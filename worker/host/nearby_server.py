@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import socket
 from pathlib import Path
 
 URL, PASSWORD = "url", "password"
@@ -52,3 +53,11 @@ def _read(file: Path) -> str | None:
         return file.read_text().strip() if file.stat().st_uid in (os.geteuid(), 0) else None
     except OSError:
         return None
+
+
+def listen(port: int) -> socket.socket:
+    """Listen at a port of this machine alone; at another one where that is taken."""
+    try:
+        return socket.create_server(("127.0.0.1", port))
+    except OSError:
+        return socket.create_server(("127.0.0.1", 0))

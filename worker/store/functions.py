@@ -181,6 +181,12 @@ def call(client: Redis, *command: Any) -> Any:
     return reply
 
 
+def call_each(client: Redis, commands: Iterable[tuple[Any, ...]]) -> None:
+    """Call one by one: a server that is full takes no function inside of a transaction, if any at all."""
+    for command in commands:
+        call(client, *command)
+
+
 def ask(client: Redis, commands: Iterable[tuple[Any, ...]]) -> dict[tuple[Any, ...], Any]:
     """Send what only reads in one round trip, each command once; returns the reply to each.
 

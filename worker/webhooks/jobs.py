@@ -101,7 +101,9 @@ class WebhookJobs:
         except Exception as error:
             if is_passing(error):
                 log.warning("webhook job not done yet", extra={"entry": entry.entry_id.decode()}, exc_info=error)
-                self._each(self.inbox.count_failure(entry, keys.WEBHOOK_FAILURES, self.max_failures))
+                functions.call_each(
+                    self.client, self.inbox.count_failure(entry, keys.WEBHOOK_FAILURES, self.max_failures)
+                )
             else:
                 self._fail(entry, error)
 
@@ -114,17 +116,17 @@ class WebhookJobs:
         problem = report_failure(error, entry.entry_id.decode(), goal_id)
         if goal_id:
             goal_record.refuse(self.client, keys.goal_id(goal_id, tenant), problem, self.retention_s)
-        self._each(self.inbox.dead_letter(entry, problem))
+        functions.call_each(self.client, self.inbox.dead_letter(entry, problem))
 
     def _take(self, entry: StreamEntry) -> None:
         if not entry.data:
-            self._each(self.inbox.drop((entry,)))
+            functions.call_each(self.client, self.inbox.drop((entry,)))
             return
         job: dict[str, Any] = codec.loads(entry.data)
         try:
             if "cancels" in job:
                 self._cancel(job)
-                self._each(self.inbox.drop((entry,)))
+                functions.call_each(self.client, self.inbox.drop((entry,)))
             else:
                 self._complete(entry, job)
         except _Later as later:
@@ -135,7 +137,7 @@ class WebhookJobs:
         except _Hopeless as why:
             problem = Problem.of("forge_lookup_failed", str(why), status=502)
             log.warning("webhook job dead", extra={"reason": str(why), "source": job.get("source")})
-            self._each(self.inbox.dead_letter(entry, problem))
+            functions.call_each(self.client, self.inbox.dead_letter(entry, problem))
 
     def _complete(self, entry: StreamEntry, job: Mapping[str, Any]) -> None:
         """Ask the forge, and send the goal."""
@@ -199,10 +201,6 @@ class WebhookJobs:
             publish_command(self.client, self.partitions, command)
             log.info("webhook cancels", extra={"goal_id": goal_id, "plan_id": plan_id, "by": by})
         self.client.zrem(keys.WEBHOOK_WITHDRAWN, goal_id)
-
-    def _each(self, commands: list[tuple[Any, ...]]) -> None:
-        for command in commands:
-            functions.call(self.client, *command)
 
 
 def _later(tries: int, error: ForgeAway) -> Exception:

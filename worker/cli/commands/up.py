@@ -162,7 +162,7 @@ def _start_gateway(workers: dict[str, Worker], url: str, settings: Settings) -> 
     """Start a gateway, and leave a key for it; returns its URL, None without the extra."""
     if not (find_spec("fastapi") and find_spec("uvicorn")):
         return None
-    with _listener(settings.gateway_port) as listener:  # callers wait in it until the gateway takes them
+    with nearby_server.listen(settings.gateway_port) as listener:  # callers wait in it until the gateway takes them
         where = f"http://127.0.0.1:{listener.getsockname()[1]}"
         nearby_server.make_private(settings.data_dir)
         _leave_key(url, settings.data_dir / nearby_server.API_KEY)
@@ -170,14 +170,6 @@ def _start_gateway(workers: dict[str, Worker], url: str, settings: Settings) -> 
         number = listener.fileno()
         _start(workers, url, GATEWAY, launch.gateway_command(number), (number,))
     return where
-
-
-def _listener(port: int) -> socket.socket:
-    """Listen at a port of this machine alone; at another one where that is taken."""
-    try:
-        return socket.create_server(("127.0.0.1", port))
-    except OSError:
-        return socket.create_server(("127.0.0.1", 0))
 
 
 def _leave_key(url: str, file: Path) -> None:
