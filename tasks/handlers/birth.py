@@ -62,7 +62,7 @@ def tell_birth(unit: UnitOfWork, draft: Draft) -> Mapping[str, Any]:
     }
     if plan.times["down"]:
         told["down"] = plan.times["down"]
-    recalled = {FAILED_DIFFS: plan.counters.get(FAILED_DIFFS), MEMORY: plan.head.context.get(MEMORY)}
+    recalled = {FAILED_DIFFS: plan.failed_diffs.known, MEMORY: plan.head.context.get(MEMORY)}
     told |= {name: known for name, known in recalled.items() if known}
     if plan.head.cache:
         told["cache"] = plan.head.cache

@@ -14,10 +14,9 @@ from schemas.base import Overlap, UnknownFields
 from schemas.base import PlanState as P
 from schemas.base import StepState as S
 from schemas.goal import Goal
-from schemas.stored import USAGE_NAMES, PlanHead, PlanRecord
+from schemas.stored import NAMES, USAGE_NAMES, LogHead, PlanHead, PlanRecord
 from schemas.times import DAY_MS
 from tasks.base.batches import batches
-from tasks.base.log_chain import LOG, LogHead, find_head
 from tasks.base.policy import BUILT_IN, Policy
 from tasks.base.policy_version import POLICY_VERSION
 from tasks.handlers.birth import tell_birth, tell_setting
@@ -154,7 +153,7 @@ def accept(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> Iterator[Changeset]
         unit = _begin(plan_seed, goal, draft, announced=first)
         unit.plan.counts = counts
         if taken:
-            unit.plan.counters["taken"] = taken
+            unit.plan.structure.taken = taken
         unit.insert(steps, number * CHUNK, dependents)
         if last:
             _book(unit, draft)
@@ -166,7 +165,7 @@ def accept(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> Iterator[Changeset]
         unit.change.more = last  # the first steps came with earlier commits: the engine reads them from the ready queue
         yield unit.close()
         version = plan_seed.version + 1
-        plan_seed = replace(plan_seed, version=version, log_head=find_head(unit.plan.counters))
+        plan_seed = replace(plan_seed, version=version, log_head=unit.plan.log)
 
 
 def _with_claims(plan_seed: PlanSeed, draft: Draft, most: int) -> PlanSeed:
@@ -231,19 +230,16 @@ def _begin(plan_seed: PlanSeed, goal: Goal, draft: Draft, *, announced: bool = T
         traceparent=plan_seed.traceparent,
         cache=list(draft.cache) if draft.cache else None,
     )
-    counters: dict[str, Any] = {"consecutive": 0}
-    if plan_seed.log_head:
-        counters[LOG] = plan_seed.log_head._asdict()
     record = PlanRecord(
         version=plan_seed.version,
         state=P.CREATED.value,
         head=head,
         reserved=dict.fromkeys(USAGE_NAMES, 0),
         spent=dict.fromkeys(USAGE_NAMES, 0),
-        counters=counters,
         counts={},
         times={"created": plan_seed.created or plan_seed.now, "down": plan_seed.down},
         revision=1,
+        parts={NAMES[LogHead]: plan_seed.log_head.stored()} if plan_seed.log_head else {},
     )
     failed_diffs.begin(record, plan_seed.failed_diffs)
     snapshot = Snapshot(

@@ -82,8 +82,7 @@ def _take(unit: UnitOfWork, step: Step, report: Report) -> None:
     if back:
         handing_back.take(unit, step, back)
     else:
-        if "released" in unit.plan.counters:
-            handing_back.forget(unit, step)
+        handing_back.forget(unit, step)
         if unit.is_delivering:
             delivery.judge(unit, step, outcome)
         else:

@@ -110,7 +110,7 @@ def _expire(unit: UnitOfWork, step: Step, *, claimed: bool, reason: str) -> None
         delivery.expire(unit, step, failure, claimed=claimed)
         return
     if claimed:
-        unit.plan.counters["lease_deaths"] = unit.plan.counters.get("lease_deaths", 0) + 1
+        unit.plan.counters.lease_deaths += 1
         halt_rules.remember(unit, step, failure["category"])
     step.status.failures += claimed
     failing.fail(unit, step, failure, Seen(unit.plan, step))

@@ -9,11 +9,10 @@ from schemas.base import StepState
 from schemas.command import CommandName
 from schemas.stored import PlanRecord
 
-COST = "cost"  # among what is counted of a plan: what its attempts cost, as controllers say, in millionths of a dollar
 MICRO = 1_000_000
 MOST_USD = 10_000.0  # of one attempt; more is a mistake of its controller
 COMPLETED, REJECTED, CANCELLED, HALTED = "completed", "rejected", "cancelled", "halted:"  # halted:<rule>
-TOKENS, STEPS, FAILURES = "tokens", "steps", "failures"
+TOKENS, COST, STEPS, FAILURES = "tokens", "cost", "steps", "failures"
 _CANCEL = f"{CommandName.CANCEL.value} "  # what the reason of an end by this command begins with
 
 
@@ -33,7 +32,7 @@ def end_sum(plan: PlanRecord) -> EndSum:
     figures = {
         _end_of(plan): 1,
         TOKENS: plan.spent["tokens"],
-        COST: plan.counters.get(COST, 0),
+        COST: plan.spending.cost or 0,
         STEPS: plan.counts.get(StepState.DONE.value, 0),
         FAILURES: plan.spent["failing_outcomes"],
     }
@@ -44,12 +43,12 @@ def end_sum(plan: PlanRecord) -> EndSum:
 def book_cost(plan: PlanRecord, cost_usd: float | None) -> None:
     """Count what an attempt cost, if its controller said so; a cost only adds."""
     if cost_usd and cost_usd > 0:
-        plan.counters[COST] = plan.counters.get(COST, 0) + round(MICRO * min(cost_usd, MOST_USD))
+        plan.spending.cost = (plan.spending.cost or 0) + round(MICRO * min(cost_usd, MOST_USD))
 
 
 def cost_of(plan: PlanRecord) -> float | None:
     """Tell what a plan has cost so far in dollars; None where no controller said so."""
-    cost = plan.counters.get(COST)
+    cost = plan.spending.cost
     return None if cost is None else cost / MICRO
 
 

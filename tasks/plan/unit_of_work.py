@@ -15,12 +15,12 @@ from schemas.base import StepState as S
 from schemas.event import event_type
 from schemas.outcome import Outcome
 from schemas.step import PlannedStep
-from schemas.stored import DELIVERY, FILE_WAITS, Attempt, StepStatus
+from schemas.stored import Attempt, LogHead, StepStatus
 from schemas.stored_step import TEXTS, read_step, shared_texts, store_step, window_of
 from schemas.times import rfc3339
 from tasks.base.batches import batches
 from tasks.base.errors import NeedsSteps
-from tasks.base.log_chain import LOG, LogHead, digest_line, find_head
+from tasks.base.log_chain import digest_line
 from tasks.plan import lifecycle, lists
 from tasks.plan.cached_draft import DRAFT_NOTE, PUT, change_at_end
 from tasks.plan.changeset import Changeset, HistoryChange, plan_history
@@ -75,7 +75,7 @@ class UnitOfWork:
         self.strategy_state = codec.loads(self.plan.strategy_state) if self.plan.strategy_state else None
         self.extra: dict[str, bytes] = {}  # fields of the plan that are written once, at its creation
         self.was_paused = self.is_paused
-        self.is_delivering = DELIVERY in self.plan.counters  # whether all that is left of it is its delivery
+        self.is_delivering = self.plan.delivery.is_begun  # whether all that is left of it is its delivery
         self._listed = self.plan.state, lists.is_waiting(self.plan)
         self.lapsed = 0  # tokens that attempts of another day gave back: they went with that day
         self._tokens = self.plan.reserved["tokens"] + self.plan.spent["tokens"]
@@ -257,9 +257,7 @@ class UnitOfWork:
 
     def end_step(self, step: Step, after: str, what: str, reason: str | None = None) -> None:
         """Take a step to its end, which `ended_steps` keeps for those that depend on it."""
-        for name in ("narrowed", "timeouts", "released", FILE_WAITS):  # see halt_rules, handing_back, overlaps
-            if name in self.plan.counters:
-                self.plan.counters[name].pop(step.step_id, None)
+        self.plan.forget_step(step.step_id)
         self.move_step(step, after, what, reason)
         self.ended_steps.append((step.step_id, 0))
 
@@ -311,27 +309,25 @@ class UnitOfWork:
         change, plan = self.change, self.plan
         if not (self.inputs or self.moves or change.statuses or change.todo_pop or self.born):
             return
-        head = find_head(plan.counters)
-        change.log = self._line(head)
-        written = LogHead(digest_line(change.log), 1 + (head.lines if head else 0), self.snapshot.code)
-        plan.counters[LOG] = written._asdict()
+        change.log = self._line(plan.log)
+        plan.log.follow(digest_line(change.log), self.snapshot.code)
         plan.dirty.add("live")
         if change.ends:
-            self._tell_head(written)
+            self._tell_head()
 
-    def _tell_head(self, written: LogHead) -> None:
+    def _tell_head(self) -> None:
         """Add the head of the log to the event of the plan's end: whoever keeps that can verify the log by it."""
         ends = {event_type(f"plan.{after.lower()}") for after in lifecycle.PLAN_ENDS}
         place = max(place for place, (what, _) in enumerate(self.change.events) if what in ends)
         what, data = self.change.events[place]
-        self.change.events[place] = what, codec.extend(data, {"head": written.head, "lines": written.lines})
+        self.change.events[place] = what, codec.extend(data, {"head": self.plan.log.head, "lines": self.plan.log.lines})
 
-    def _line(self, before: LogHead | None) -> bytes:
+    def _line(self, before: LogHead) -> bytes:
         """Tell what came in and what moved; with the plan before it, that is enough to decide the same once more."""
         line: dict[str, Any] = {"version": self.change.expected + 1, "now": self.snapshot.now}
-        if before:
+        if before.lines:
             line["prev"] = before.head
-        if self.snapshot.code != (before.by if before else ""):
+        if self.snapshot.code != before.by:
             line["by"] = self.snapshot.code
         if self.born:
             line["born"] = self.born

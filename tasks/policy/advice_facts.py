@@ -61,7 +61,7 @@ class Facts:
     @property
     def failed(self) -> list[list[Any]]:
         """The failures that led to the end, oldest first: step, attempt, category, time."""
-        known = self.evidence.get("failed", self.plan.counters.get("failed", ()))
+        known = self.evidence.get("failed", self.plan.counters.failed)
         return [entry for entry in known if entry[2] in set(C)]
 
     @property

@@ -26,12 +26,12 @@ def advise_on_budget(facts: Facts) -> str:
         return f"{AGAIN[:1].upper()}{AGAIN[1:]} with a higher limit for what is used up."
     plan = facts.plan
     spent, counts = plan.spent[name], plan.counts
-    unbooked = plan.counters.get("unbooked", 0) if name == "tokens" else 0
+    unbooked = plan.spending.unbooked if name == "tokens" else 0
     over, left = sum(counts.get(state, 0) for state in OVER), sum(counts.get(state, 0) for state in OPEN)
     each = -(-(spent + unbooked) // over) if over else spent
     if name in ("tokens", "patch_cycles"):
         each = max([each, *(step.facts["estimate"][name] for step in facts.ready if step.spec is not None)])
-        spent += plan.counters.get("cut_short", {}).get(name, 0)
+        spent += plan.spending.cut_short.get(name, 0)
     wanted = spent + unbooked + max(1, 1 if name == "failing_outcomes" else each * left)
     least = spent + unbooked + 1
     told = raise_limit(facts, name, min(wanted, max(least, int(MOST[name]))))
@@ -100,7 +100,7 @@ def advise_on_wall_clock(facts: Facts) -> str:
         if not ((lease := facts.leases.get(name)) and lease.attempt == attempt.attempt and lease.claimed)
     }
     open_ = {*plan.backoffs, *facts.active, *(step.step_id for step in facts.ready)}
-    if open_ and untaken.keys() == facts.active.keys() and open_ <= plan.counters.get("released", {}).keys():
+    if open_ and untaken.keys() == facts.active.keys() and open_ <= (plan.releases.counts or {}).keys():
         return advise_on_hosts(facts)
     untaken = {name: ms for name, ms in untaken.items() if ms >= 500 * limit}
     if untaken and untaken.keys() == facts.active.keys():

@@ -111,7 +111,7 @@ def awaits_base(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[st
         return False
     was = PlannedStep.model_validate(step.facts)
     ran = tuple(was.verify_tools[at] for at in _run_at_base(unit, step.facts))
-    before = make_baseline(was, ran, unit.plan.counters.get("taken", ()), _catalogue(unit))
+    before = make_baseline(was, ran, unit.plan.structure.taken, _catalogue(unit))
     revised = was.model_copy(update={"depends_on": (*was.depends_on, before.step_id)})
     unit.keep_note(_name_of_base(unit, step), {"by": step.step_id, "tests": None})
     unit.keep_note(_name_of_red(step), {"outcome": failing.keep(outcome), "failure": failure, "tests": sorted(tests)})
@@ -160,7 +160,7 @@ def judge_waiting(unit: UnitOfWork, step: Step, ended: Step) -> None:
         raise NeedsSteps(frozenset({step.step_id}))
     kept = unit.note(_name_of_red(step))
     if ended.status.state == S.FAILED and not ended.status.skipped_by:
-        unit.plan.counters["replaced"] = unit.plan.counters.get("replaced", 0) + 1
+        unit.plan.structure.replaced += 1
     if "check" in kept:
         red_checks.judge(unit, step, kept)
         return

@@ -7,7 +7,7 @@ Which plan has the probe stands beside the pause; that it was used is kept by th
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from schemas.base import StepState
 from schemas.outcome import MAX_TRACE_CHARS
@@ -19,17 +19,7 @@ from tasks.policy import overlaps
 from tasks.text.fields import fit, flatten
 
 MAX_TOLD = 160  # characters of what went wrong
-PROBE = "probe"  # among what is counted of a plan: [token, step, attempt] of the probe in flight
-PROBED = "probed"  # the same: the token of the last probe that ended
 STARTED, DONE, FAILED = "started", "done", "failed"
-
-
-class Probe(NamedTuple):
-    """A probe in flight."""
-
-    token: str
-    step_id: str
-    attempt: int
 
 
 def count_failure(unit: UnitOfWork, step: Step, failure: dict[str, Any], signature: str) -> None:
@@ -52,7 +42,7 @@ def lets_through(unit: UnitOfWork) -> bool:
         return False
     if plan.paused or not plan.held.startswith(PAUSED) or snapshot.short_of_memory or overlaps.why_held(plan):
         return False
-    is_used = PROBE in plan.counters or plan.counters.get(PROBED) == token
+    is_used = plan.probe.token or plan.probe.ended == token
     return not is_used and not any(grant.exhausted and grant.left <= 0 for grant in snapshot.grants.values())
 
 
@@ -80,17 +70,17 @@ def find_unclaimed(unit: UnitOfWork) -> Step | None:
 
 def note_start(unit: UnitOfWork, step: Step) -> None:
     """Note that `step` is the probe."""
-    probe = Probe(unit.snapshot.probe, step.step_id, step.status.attempt)
-    unit.plan.counters[PROBE] = [*probe]
+    probe = unit.plan.probe
+    probe.token, probe.step_id, probe.attempt = unit.snapshot.probe, step.step_id, step.status.attempt
     unit.plan.dirty.add("live")
-    _tell(unit, probe, STARTED, verifies=False)
+    _tell(unit, STARTED, verifies=False)
 
 
 def pause_probe(unit: UnitOfWork) -> None:
     """Have the probe in flight pause while a person has paused its plan, too, and go on after that."""
-    if PROBE not in unit.plan.counters:
+    probe, standing = unit.plan.probe, unit.snapshot.standing
+    if not probe.token:
         return
-    probe, standing = Probe(*unit.plan.counters[PROBE]), unit.snapshot.standing
     if probe.step_id not in unit.snapshot.active or any(one.step_id == probe.step_id for one in unit.change.dispatches):
         return
     is_breakers = standing is not None and standing.command_id == probe.token.rpartition(".")[0]
@@ -100,19 +90,19 @@ def pause_probe(unit: UnitOfWork) -> None:
 
 def note_end(unit: UnitOfWork) -> None:
     """Tell what became of the probe, once it has ended; whatever is no success is a failure."""
-    if PROBE not in unit.plan.counters or (probe := Probe(*unit.plan.counters[PROBE])).step_id in unit.snapshot.active:
+    probe = unit.plan.probe
+    if not probe.token or probe.step_id in unit.snapshot.active:
         return
-    del unit.plan.counters[PROBE]
-    unit.plan.counters[PROBED] = probe.token
     unit.plan.dirty.add("live")
     step = unit.snapshot.steps.get(probe.step_id)
     is_done = step is not None and step.status.state == StepState.DONE
     verifies = bool(is_done and step and step.facts["verify_tools"])
-    _tell(unit, probe, DONE if is_done else FAILED, verifies=verifies)
+    _tell(unit, DONE if is_done else FAILED, verifies=verifies)
+    probe.end()
 
 
-def _tell(unit: UnitOfWork, probe: Probe, what: str, *, verifies: bool) -> None:
-    head = unit.plan.head
+def _tell(unit: UnitOfWork, what: str, *, verifies: bool) -> None:
+    head, probe = unit.plan.head, unit.plan.probe
     if head.repo:
         news = ProbeNews(probe.token, what, verifies, unit.snapshot.plan_id, probe.step_id, probe.attempt)
         unit.change.probe = series_name(head.tenant, head.repo), news

@@ -16,7 +16,6 @@ from schemas.base import StepState as S
 from schemas.goal import Goal
 from schemas.outcome import Outcome
 from schemas.step import DELIVERIES, ControllerTaskSpec, PlannedStep, PreviousFailure, StepEstimate
-from schemas.stored import DELIVERY
 from schemas.times import rfc3339
 from tasks.base.errors import NeedsSteps
 from tasks.plan.snapshot import NOTE, Step
@@ -27,8 +26,7 @@ from tasks.policy.pre_steps import DELIVER
 from tasks.rules import budget
 from tasks.text.fields import MAX_TITLE, fit, flatten, several_lines, whole_lines
 
-ACCEPTED = "accepted"  # the attempts whose changes count: the last of them, and how many pages are in notes
-CHECKED = "checked"  # the last steps of mode `test` that passed, for the text
+REQUEST = "delivery"  # the note of what the goal asks for
 PAGE = 8  # attempts in a note; fewer than that are written with every commit
 RETRIES = 2
 NOTHING_CHANGED = "no attempt was accepted that changed a file"
@@ -55,7 +53,7 @@ def keep_request(unit: UnitOfWork, goal: Goal) -> None:
     """Keep what the delivery will be told of `goal`."""
     sentence = fit(goal.goal, MAX_SENTENCE, several_lines)
     asks = bool(goal.delivery and goal.delivery.pull_request)
-    unit.keep_note(DELIVERY, {"title": fit(goal.goal, MAX_TITLE), "goal": sentence, "pull_request": asks})
+    unit.keep_note(REQUEST, {"title": fit(goal.goal, MAX_TITLE), "goal": sentence, "pull_request": asks})
 
 
 def note_done(unit: UnitOfWork, step: Step, outcome: Outcome, *, verified: bool) -> None:
@@ -63,20 +61,18 @@ def note_done(unit: UnitOfWork, step: Step, outcome: Outcome, *, verified: bool)
 
     A controller that does not tell which files it touched may have changed some.
     """
-    facts = step.facts
+    facts, kept = step.facts, unit.plan.delivery
     if facts["mode"] == Mode.TEST and verified and not facts["inserted_by"]:
-        known = unit.plan.counters.get(CHECKED, ())
-        unit.plan.counters[CHECKED] = [*known, [step.step_id, facts["verify"][:MAX_COMMAND]]][-MAX_CHECKS:]
+        kept.checked = [*kept.checked, [step.step_id, facts["verify"][:MAX_COMMAND]]][-MAX_CHECKS:]
     told = "touched_files" in outcome.model_fields_set
     if facts["mode"] != Mode.PATCH or (told and not (outcome.touched_files or outcome.created_files)):
         return
     digest = outcome.diff_hash if _DIGEST.fullmatch(outcome.diff_hash or "") else None
     tools = ", ".join(dict.fromkeys(tool["tool"] for tool in facts["verify_tools"])) if verified else ""
-    kept = unit.plan.counters.setdefault(ACCEPTED, {"pages": 0, "last": []})
-    kept["last"].append([step.step_id, step.status.attempt, digest, facts["title"], tools[:MAX_TOOLS]])
-    if len(kept["last"]) == PAGE:
-        unit.keep_note(_page(kept["pages"]), kept["last"])
-        kept["pages"], kept["last"] = kept["pages"] + 1, []
+    kept.accepted.append([step.step_id, step.status.attempt, digest, facts["title"], tools[:MAX_TOOLS]])
+    if len(kept.accepted) == PAGE:
+        unit.keep_note(_page(kept.pages), kept.accepted)
+        kept.pages, kept.accepted = kept.pages + 1, []
     unit.plan.dirty.add("live")
 
 
@@ -91,11 +87,12 @@ def begin(unit: UnitOfWork) -> bool:
         return False
     plan.dirty.add("live")
     unit.is_delivering = True
-    if ACCEPTED not in plan.counters:
-        plan.counters[DELIVERY] = {"undelivered": NOTHING_CHANGED}
+    found = plan.delivery
+    if not (found.pages or found.accepted):
+        found.undelivered = NOTHING_CHANGED
         return False
-    step = _make(plan.counters.get("taken", ()))
-    plan.counters[DELIVERY] = {"step": step.step_id, "until": now + 1000 * wait_s}
+    step = _make(plan.structure.taken)
+    found.step, found.until = step.step_id, now + 1000 * wait_s
     look(unit)
     plan.times.setdefault("still", now)
     why = "what was accepted is delivered"
@@ -107,37 +104,37 @@ def begin(unit: UnitOfWork) -> bool:
 
 def look(unit: UnitOfWork) -> None:
     """Stop the wait for a delivery while it may not start, and give up what is ready after its time."""
-    found, now = unit.plan.counters[DELIVERY], unit.snapshot.now
-    is_ready = found["step"] in unit.ready
+    found, now = unit.plan.delivery, unit.snapshot.now
+    is_ready = found.step in unit.ready
     is_held = is_ready and DELIVERIES in unit.snapshot.paused_queues
     if unit.is_stopped or is_held:
-        if "left" not in found:
-            found["left"] = max(0, found["until"] - now)
+        if found.left is None:
+            found.left = max(0, found.until - now)
             unit.plan.dirty.add("live")
             if is_held:
                 unit.inputs.append(["queue paused", [DELIVERIES]])
-    elif "left" in found:
-        found["until"] = now + found.pop("left")
+    elif found.left is not None:
+        found.until, found.left = now + found.left, None
         unit.plan.dirty.add("live")
-    elif now >= found["until"] and is_ready:
-        unit.inputs.append(["delivery over", found["until"]])
-        give_up(unit, unit.ready[found["step"]], _in_vain(unit), "skipped")
+    elif now >= found.until and is_ready:
+        unit.inputs.append(["delivery over", found.until])
+        give_up(unit, unit.ready[found.step], _in_vain(unit), "skipped")
 
 
 def due(unit: UnitOfWork) -> int | None:
     """Say until when a delivery may go unclaimed, ms; None while it may not start."""
-    found = unit.plan.counters[DELIVERY]
-    return None if "left" in found else int(found["until"])
+    found = unit.plan.delivery
+    return found.until if found.left is None else None
 
 
 def input_for(unit: UnitOfWork) -> dict[str, Any]:
     """Say what an attempt at the delivery is given. Raises NeedsSteps where the snapshot lacks notes."""
-    kept = unit.plan.counters[ACCEPTED]
-    names = [DELIVERY, *map(_page, range(kept["pages"]))]
+    kept = unit.plan.delivery
+    names = [REQUEST, *map(_page, range(kept.pages))]
     if missing := frozenset(NOTE + name for name in names if name not in unit.snapshot.notes):
         raise NeedsSteps(missing)
     asked, *pages = map(unit.note, names)
-    entries = [entry for page in (*pages, kept["last"]) for entry in page]
+    entries = [entry for page in (*pages, kept.accepted) for entry in page]
     return {
         "accepted": [{"step_id": name, "attempt": nth, "diff_hash": digest} for name, nth, digest, *_ in entries],
         "push": True,
@@ -149,19 +146,19 @@ def input_for(unit: UnitOfWork) -> dict[str, Any]:
 
 def judge(unit: UnitOfWork, step: Step, outcome: Outcome) -> None:
     """Take on the plan from what was reported of its delivery. Raises NeedsSteps where the snapshot lacks a note."""
-    asked = unit.note(DELIVERY)["pull_request"]
+    asked = unit.note(REQUEST)["pull_request"]
     failure = failure_of(step.facts, outcome)
     if failure is None and (fault := _fault(outcome.output)):
         failure = PreviousFailure(category=FailureCategory.OUTPUT_REFUSED, suggestion=fault).model_dump()
     if failure:
         fail(unit, step, failure)
         return
-    found = unit.plan.counters[DELIVERY]
-    found["branch"] = outcome.output["branch"]
+    found = unit.plan.delivery
+    found.branch = outcome.output["branch"]
     if url := outcome.output.get("pull_request"):
-        found["pull_request"] = url
+        found.pull_request = url
     elif asked:
-        found["undelivered"] = NO_REQUEST
+        found.undelivered = NO_REQUEST
     unit.end_step(step, S.DONE.value, "done")
 
 
@@ -188,24 +185,24 @@ def expire(unit: UnitOfWork, step: Step, failure: Mapping[str, Any], *, claimed:
 
 def note_obstacle(unit: UnitOfWork, why: str) -> None:
     """Keep what kept the last attempt from delivering."""
-    unit.plan.counters[DELIVERY]["obstacle"] = flatten(why)
+    unit.plan.delivery.obstacle = flatten(why)
     unit.plan.dirty.add("live")
 
 
 def give_up(unit: UnitOfWork, step: Step, why: str, what: str) -> None:
     """End the delivery undone: the plan does not fail for that."""
     plan = unit.plan
-    if obstacle := plan.counters[DELIVERY].get("obstacle"):
+    if obstacle := plan.delivery.obstacle:
         why = f"{why}, the last time: {obstacle}"
     note_undelivered(unit, why)
-    plan.counters["replaced"] = plan.counters.get("replaced", 0) + 1
+    plan.structure.replaced += 1
     unit.withdraw(step)
     unit.end_step(step, (S.FAILED if step.status.state == S.ACTIVE else S.SKIPPED).value, what, why)
 
 
 def note_undelivered(unit: UnitOfWork, why: str) -> None:
     """Keep why nothing was delivered."""
-    unit.plan.counters[DELIVERY]["undelivered"] = why
+    unit.plan.delivery.undelivered = why
     unit.plan.dirty.add("live")
 
 
@@ -229,11 +226,11 @@ def _make(taken: Sequence[str]) -> PlannedStep:
 
 
 def _page(number: int) -> str:
-    return f"{ACCEPTED} {number}"
+    return f"accepted {number}"
 
 
 def _in_vain(unit: UnitOfWork) -> str:
-    until = rfc3339(unit.plan.counters[DELIVERY]["until"])
+    until = rfc3339(unit.plan.delivery.until)
     return f"no controller of the queue {DELIVERIES!r} delivered it by {until}"
 
 
@@ -263,7 +260,7 @@ def _text(unit: UnitOfWork, sentence: str, entries: Sequence[Sequence[Any]]) -> 
         lines.append(f"- {_code(title)} ({step_id}{tried}{proof})")
     if len(entries) > MAX_LISTED:
         lines.append(f"- and {len(entries) - MAX_LISTED} more")
-    if checks := plan.counters.get(CHECKED):
+    if checks := plan.delivery.checked:
         lines += ["", "Passed:", "", *(f"- {_code(command)} ({step_id})" for step_id, command in checks)]
     goal, count = f"the goal {_code(plan.head.goal_id)} ({plan.head.kind})", len(entries)
     changes = f"{count} accepted change{'' if count == 1 else 's'}"

@@ -152,7 +152,7 @@ def answer(unit: UnitOfWork, value: Any, who: Mapping[str, Any]) -> str | None:
         return found
     unit.plan.question = None
     if unit.plan.head.kind == GoalKind.REVIEWED_PLAN:
-        unit.plan.counters["consecutive"] = 0
+        unit.plan.counters.consecutive = 0
     unit.plan.dirty.add("live")
     _expand(unit, found, who)
     return None
@@ -231,9 +231,9 @@ def _add(unit: UnitOfWork, found: Expansion) -> None:
     plan, ids = unit.plan, [step.step_id for step in found.steps]
     if found.replaces:
         failed = plan.counts.get(S.FAILED.value, 0) + plan.counts.get(S.SKIPPED.value, 0)
-        plan.counters["replaced"] = failed - plan.counters.get("skipped_by_operator", 0)
+        plan.structure.replaced = failed - plan.structure.skipped
         if plan.head.kind == GoalKind.GAP_REPORT:
-            plan.counters["consecutive"] = 0
+            plan.counters.consecutive = 0
     total = sum(plan.counts.values())
     overlaps.claim_added(unit, found.steps)
     if plan.state == P.CREATED:
@@ -245,6 +245,6 @@ def _add(unit: UnitOfWork, found: Expansion) -> None:
         unit.pass_revising(found.why)
     unit.keep_strategy_state(ids=[*(unit.strategy_state or {})["ids"], *ids])
     if taken := [step_id for step_id in ids if looks_inserted(step_id)]:
-        plan.counters["taken"] = [*plan.counters.get("taken", ()), *taken]
+        plan.structure.taken += taken
     unit.insert(goal_texts.assign_added(unit, found.steps), total, dependents_of(found.steps))
     unit.tell_added(ids, "unfolding", found.why)

@@ -9,7 +9,7 @@ remembered keeps nothing from being verified: where the change succeeds all the 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from schemas.base import FailureCategory, Mode
@@ -22,8 +22,7 @@ from tasks.policy.verification_name import name_verification
 from tasks.rules import budget
 from tasks.toolchain.classify import OWN
 
-FAILED_DIFFS = "failed_diffs"  # among what is counted of a plan: [verification, digest, since when (ms)] each
-LANDED = "landed"  # likewise: when a change landed last, after which the tree is another one
+FAILED_DIFFS = "failed_diffs"  # what is kept of a repository, and in the log what its plans begin with
 MOST = 16  # of a plan, the newest
 MOST_KEPT = 256  # of a tenant's repository, the newest
 KEPT_S = 30 * 86_400  # without another one
@@ -59,12 +58,12 @@ def read_kept(fields: Mapping[str, bytes], base_sha: str) -> tuple[FailedDiff, .
 def begin(plan: PlanRecord, known: Iterable[FailedDiff]) -> None:
     """Give a plan that begins what is remembered of its base; nothing where it does not remember."""
     if (told := [[*each] for each in known]) and _remembers(plan):
-        plan.counters[FAILED_DIFFS] = told
+        plan.failed_diffs.known = told
 
 
 def given_to(plan: PlanRecord, facts: Mapping[str, Any]) -> list[str]:
     """List the changes that an attempt of a step is told of, oldest first."""
-    known = plan.counters.get(FAILED_DIFFS)
+    known = plan.failed_diffs.known
     if not known or facts["mode"] != Mode.PATCH or not facts["verify_tools"]:
         return []
     name = name_verification(facts)
@@ -79,14 +78,14 @@ def note_failure(unit: UnitOfWork, step: Step, outcome: Outcome, failure: Mappin
     plan, digest = unit.plan, outcome.diff_hash or ""
     if not _is_of_change(plan, step, outcome) or failure["category"] in _UNTOLD:
         return ""
-    landed, name = int(plan.counters.get(LANDED, 0)), name_verification(step.facts)
+    landed, name = plan.streaks.landed, name_verification(step.facts)
     if began < landed:  # of a tree that is none any more
         return ""
-    known = [FailedDiff(*each) for each in plan.counters.get(FAILED_DIFFS, ())]
+    known = [FailedDiff(*each) for each in plan.failed_diffs.known]
     before = next((each for each in known if each[:2] == (name, digest)), None)
     others = [each for each in known if each is not before]
     told = [*others, FailedDiff(name, digest, before.at if before else unit.snapshot.now)][-MOST:]
-    plan.counters[FAILED_DIFFS] = [[*each] for each in told]
+    plan.failed_diffs.known = [[*each] for each in told]
     if not landed:
         unit.change.kept.extend(_change(plan.head, name, digest, b"%d" % unit.snapshot.now))
     return digest if before and before.at <= began else ""
@@ -95,13 +94,13 @@ def note_failure(unit: UnitOfWork, step: Step, outcome: Outcome, failure: Mappin
 def note_success(unit: UnitOfWork, step: Step, outcome: Outcome) -> None:
     """Forget the change of an attempt that succeeded, and with the tree all others where it landed."""
     plan = unit.plan
-    known: Sequence[Sequence[Any]] = plan.counters.get(FAILED_DIFFS, ())
-    if known and outcome.diff_hash and not plan.counters.get(LANDED):
+    known = plan.failed_diffs.known
+    if known and outcome.diff_hash and not plan.streaks.landed:
         name, digest = name_verification(step.facts), outcome.diff_hash
         if any(each[:2] == [name, digest] for each in known):
             unit.change.kept.extend(_change(plan.head, name, digest, b""))
     if known and (outcome.touched_files or outcome.created_files):
-        del plan.counters[FAILED_DIFFS]
+        plan.failed_diffs.known = []
 
 
 def _is_of_change(plan: PlanRecord, step: Step, outcome: Outcome) -> bool:

@@ -23,7 +23,6 @@ from tasks.policy import waits
 from tasks.rules import budget
 
 MEMORY, FLAKY = "memory", "flaky"  # of the context in a plan's head
-RUN_AGAIN = "run_again"  # in `counters`: the steps that were, each with when something landed last before
 MOST_RUN_AGAIN = 64
 OF_TESTS = (C.TEST_REGRESSION, C.FLAKY_TEST)
 
@@ -57,11 +56,10 @@ def run_again(unit: UnitOfWork, step: Step, failure: Mapping[str, Any], *, known
     """Run a step that only verifies once more, where all that failed is `known`; False where it has been already."""
     if not known:
         return False
-    counters = unit.plan.counters
-    done: dict[str, int] = counters.get(RUN_AGAIN, {})
+    done = unit.plan.reruns.landed
     if step.facts["mode"] != Mode.TEST or step.step_id in done or len(done) >= MOST_RUN_AGAIN:
         return False
-    counters[RUN_AGAIN] = {**done, step.step_id: counters.get("landed", 0)}
+    done[step.step_id] = unit.plan.streaks.landed
     step.status.previous = {**failure, "category": C.FLAKY_TEST.value}
     unit.move_step(step, S.ACTIVE.value, "retried", C.FLAKY_TEST.value)
     waits.back_off(unit, step, C.FLAKY_TEST.value)
@@ -73,9 +71,9 @@ def learn(unit: UnitOfWork, step: Step, *, turned: bool, excused: bool) -> None:
 
     `turned` says whether its verification failed last on the same tree, `excused` that it does so now.
     """
-    head, counters, previous = unit.plan.head, unit.plan.counters, step.status.previous or {}
-    again = counters.get(RUN_AGAIN, {}).get(step.step_id)
-    if excused or (not turned and (again is None or again != counters.get("landed", 0))):
+    head, previous = unit.plan.head, step.status.previous or {}
+    again = unit.plan.reruns.landed.get(step.step_id)
+    if excused or (not turned and (again is None or again != unit.plan.streaks.landed)):
         return
     if not head.repo or head.limits.get(budget.FLAKY_TESTS) == 0 or previous.get("category") not in OF_TESTS:
         return

@@ -116,7 +116,7 @@ def _events(unit: UnitOfWork, evidence: Mapping[str, Any]) -> list[dict[str, Any
         what = "step.released"
         return [{"at": each["at"], "what": what, "step_id": each["step_id"]} for each in evidence["released"]]
     if "errors" not in evidence:
-        known = (entry for entry in unit.plan.counters.get("failed", ()) if entry[2] in _FAILURES)
+        known = (entry for entry in unit.plan.counters.failed if entry[2] in _FAILURES)
         failures = [
             {"at": rfc3339(at), "step_id": step_id, "attempt": attempt, "category": category}
             for step_id, attempt, category, at in evidence.get("failed", known)

@@ -54,10 +54,6 @@ class FiredRule(NamedTuple):
     spares_completed: bool = False
 
 
-def _growth(counter: str) -> Callable[[Seen], int]:
-    return lambda seen: seen.plan.counters.get(counter, 0) + getattr(seen, counter)
-
-
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One halt condition: it fires when `value` reaches the limit of this name, or with `beyond` exceeds it."""
@@ -79,7 +75,7 @@ RULES = (
     Rule(
         "consecutive_failures",
         "consecutive_failures",
-        lambda seen: int(seen.plan.counters["consecutive"]),
+        lambda seen: seen.plan.counters.consecutive,
         "{value} outcomes in a row failed",
         only=_TOLD,
     ),
@@ -94,7 +90,7 @@ RULES = (
     Rule(
         "file_growth",
         "max_new_files",
-        _growth("created"),
+        lambda seen: seen.plan.growth.created + seen.created,
         "the plan created {value} files",
         beyond=True,
         only=frozenset({GREW}),
@@ -102,7 +98,7 @@ RULES = (
     Rule(
         "file_growth",
         "max_growth_kb",
-        _growth("growth_kb"),
+        lambda seen: seen.plan.growth.growth_kb + seen.growth_kb,
         "the plan added {value} kB",
         beyond=True,
         only=frozenset({GREW}),
@@ -118,7 +114,7 @@ RULES = (
     Rule(
         "lease_deaths",
         "lease_deaths",
-        lambda seen: seen.plan.counters.get("lease_deaths", 0),
+        lambda seen: seen.plan.counters.lease_deaths,
         "{value} controllers died over their attempts",
         only=_DIED,
     ),
@@ -143,12 +139,12 @@ def record(
 
     Its attempt `began` at that time, ms; 0 for one that ended before this decision, whenever it began.
     """
-    counters, status = unit.plan.counters, step.status
+    counters, growth, status = unit.plan.counters, unit.plan.growth, step.status
     flips, repeated, turned = 0, "", False
     if failure is None:  # before a change that landed makes another tree
         failed_diffs.note_success(unit, step, outcome)
     if _is_comparable(unit, outcome, failure, began):
-        before = counters.get("flaky", {}).get(_verification(unit.plan, step), 0)
+        before = unit.plan.streaks.flips.get(_verification(unit.plan, step), 0)
         flips = _count_flip(unit.plan, step, passed=failure is None)
         turned = failure is None and flips > before >> 1
     created, growth_kb = len(outcome.created_files), outcome.growth_kb or 0
@@ -156,7 +152,7 @@ def record(
         if known_flaky:
             remember(unit, step, failure["category"])
             return Seen(unit.plan, step, created, growth_kb, flips)
-        counters["consecutive"] += 1
+        counters.consecutive += 1
         same = signature(Category(failure["category"]), failure["failing_tests"], failure["trace"] or "")
         has_more_time = _count_timeout(unit.plan, step, failure["category"])
         repeated = failed_diffs.note_failure(unit, step, outcome, failure, began)
@@ -168,11 +164,11 @@ def record(
             status.signature = same
         remember(unit, step, failure["category"])
         return Seen(unit.plan, step, created, growth_kb, flips, same, repeated=repeated)
-    counters["consecutive"] = 0
+    counters.consecutive = 0
     status.signature, status.repeats = "", 0
     if created or growth_kb:
-        counters["created"] = counters.get("created", 0) + created
-        counters["growth_kb"] = counters.get("growth_kb", 0) + growth_kb
+        growth.created += created
+        growth.growth_kb += growth_kb
         remember(unit, step, GREW)
     return Seen(unit.plan, step, flips=flips, quiet=not (flips or created or growth_kb), turned=turned)
 
@@ -182,26 +178,26 @@ def _count_timeout(plan: PlanRecord, step: Step, category: str) -> bool:
     if category != Category.TEST_TIMEOUT or step.facts["mode"] != Mode.TEST:
         return False
     before = timeouts_of(plan, step)
-    plan.counters.setdefault("timeouts", {})[step.step_id] = before + 1
+    plan.counters.timeouts[step.step_id] = before + 1
     return not before
 
 
 def timeouts_of(plan: PlanRecord, step: Step) -> int:
     """Return how often a step of mode `test` ran out of time."""
-    return int(plan.counters.get("timeouts", {}).get(step.step_id, 0))
+    return plan.counters.timeouts.get(step.step_id, 0)
 
 
 def remember(unit: UnitOfWork, step: Step, category: str) -> None:
     """Keep what happened to a step among the last such things, for the explanation of a halt."""
     counters = unit.plan.counters
     entry = [step.step_id, step.status.attempt, category, unit.snapshot.now]
-    counters["failed"] = [*counters.get("failed", ()), entry][-MAX_REMEMBERED:]
+    counters.failed = [*counters.failed, entry][-MAX_REMEMBERED:]
 
 
 def remember_revised(plan: PlanRecord, step: Step) -> None:
     """Keep that a step was revised, for the explanation of a dead end; the last ones are enough."""
-    known = [each for each in plan.counters.get("revised", ()) if each != step.step_id]
-    plan.counters["revised"] = [*known, step.step_id][-MAX_REMEMBERED:]
+    known = [each for each in plan.counters.revised if each != step.step_id]
+    plan.counters.revised = [*known, step.step_id][-MAX_REMEMBERED:]
 
 
 def describe_dead_end(unit: UnitOfWork) -> tuple[str, dict[str, Any]]:
@@ -211,12 +207,12 @@ def describe_dead_end(unit: UnitOfWork) -> tuple[str, dict[str, Any]]:
     """
     plan, steps, counts = unit.plan, unit.snapshot.steps, unit.plan.counts
     values = {"value": counts.get(FAILED, 0), "limit": 0, "limit_name": "failed_steps", "counts": dict(counts)}
-    last = [entry for entry in plan.counters.get("failed", ()) if entry[2] in frozenset(Category)]
+    last = [entry for entry in plan.counters.failed if entry[2] in frozenset(Category)]
     names = list(dict.fromkeys(entry[0] for entry in last))
     if missing := [name for name in names if name not in steps or steps[name].spec is None]:
         raise NeedsSteps(frozenset(missing))
     failed = [steps[name] for name in names if steps[name].status.state == FAILED]
-    revised = set(plan.counters.get("revised", ()))
+    revised = set(plan.counters.revised)
     told = [{**retries_of(step, last, unit.snapshot.policy), "revised": step.step_id in revised} for step in failed]
     ids = {step.step_id for step in failed}
     evidence = {**values, "steps": told, "failed": [entry for entry in last if entry[0] in ids] or last}
@@ -238,7 +234,7 @@ def all_fired(seen: Seen, failure: dict[str, Any] | None) -> Iterator[FiredRule]
     """Name the rules that fire, one after the other: what halts at once, else those of the table."""
     if seen.quiet:
         return
-    step, last = seen.step, seen.plan.counters.get("failed", ())
+    step, last = seen.step, seen.plan.counters.failed
     if failure and (rule_name := AT_ONCE.get(failure["category"])):
         category = failure["category"]
         reason = f"an attempt of {step.step_id} ended with {category}, which halts at once"
@@ -267,11 +263,10 @@ def _is_comparable(unit: UnitOfWork, outcome: Outcome, failure: dict[str, Any] |
     The change of a failed attempt is discarded, so that its result is about nothing that is left. A change that landed
     makes another tree, also for what was in flight then. What the planner itself refused is no result at all.
     """
-    counters, touched = unit.plan.counters, bool(outcome.touched_files or outcome.created_files)
-    is_of_tree = began >= int(counters.get("landed", 0))
+    streaks, touched = unit.plan.streaks, bool(outcome.touched_files or outcome.created_files)
+    is_of_tree = began >= streaks.landed
     if touched and outcome.success:
-        counters.pop("flaky", None)
-        counters["landed"] = unit.snapshot.now
+        streaks.land(unit.snapshot.now)
     if failure is None:
         return is_of_tree
     return is_of_tree and not touched and failure["category"] not in OWN
@@ -282,7 +277,7 @@ def _count_flip(plan: PlanRecord, step: Step, *, passed: bool) -> int:
     facts = step.facts
     if not facts["verify_tools"] or facts["inserted_by"]:
         return 0
-    known: dict[str, int] = plan.counters.setdefault("flaky", {})
+    known = plan.streaks.flips
     key = _verification(plan, step)
     last = known.get(key)
     if last is None:
@@ -296,11 +291,9 @@ def _count_flip(plan: PlanRecord, step: Step, *, passed: bool) -> int:
 
 def keep_verification(unit: UnitOfWork, step: Step) -> None:
     """Go on counting the flips of `step` under the verification that it has now, before it is narrowed."""
-    unit.plan.counters.setdefault("narrowed", {}).setdefault(step.step_id, _verification(unit.plan, step))
+    unit.plan.streaks.narrowed.setdefault(step.step_id, _verification(unit.plan, step))
 
 
 def _verification(plan: PlanRecord, step: Step) -> str:
     """Name what a step was verified by at first, as short as 64 of them allow."""
-    if name := plan.counters.get("narrowed", {}).get(step.step_id):
-        return str(name)
-    return name_verification(step.facts)
+    return plan.streaks.narrowed.get(step.step_id) or name_verification(step.facts)

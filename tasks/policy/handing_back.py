@@ -84,12 +84,12 @@ def take(unit: UnitOfWork, step: Step, back: HandedBack) -> None:
             halt_plan(unit, "nobody_can", f"{reason}: {flatten(back.reason)}", evidence, step)
         return
     unit.move_step(step, "ACTIVE", "released", back.reason)
-    waits.pause_longer(unit, step, unit.plan.counters["released"][step.step_id])
+    waits.pause_longer(unit, step, unit.plan.releases.of(step.step_id))
 
 
 def forget(unit: UnitOfWork, step: Step) -> None:
     """Begin to count anew: an attempt of the step ended in another way."""
-    unit.plan.counters["released"].pop(step.step_id, None)
+    unit.plan.releases.forget_step(step.step_id)
 
 
 def is_crowded(plan: PlanRecord) -> bool:
@@ -99,7 +99,7 @@ def is_crowded(plan: PlanRecord) -> bool:
 
 def explain(unit: UnitOfWork) -> dict[str, Any]:
     """Tell the last attempts that were handed back, for the evidence of a halt; nothing where none was."""
-    if "released" not in unit.plan.counters:
+    if unit.plan.releases.counts is None:
         return {}
     return {"released": [_shown(*entry) for entry in unit.note(LAST)]}
 
@@ -109,10 +109,9 @@ def _count(unit: UnitOfWork, step: Step, back: HandedBack) -> dict[str, Any]:
     now, own = unit.snapshot.now, f"{LAST}:{step.step_id}"
     if missing := {NOTE + name for name in (own, LAST) if name not in unit.snapshot.notes}:
         raise NeedsSteps(frozenset(missing))
-    counts = unit.plan.counters.setdefault("released", {})
-    found = unit.note(own) if step.step_id in counts else None
+    found = unit.note(own) if unit.plan.releases.of(step.step_id) else None
     found = found or {"began": now, "count": 0, "by": {}}
-    counts[step.step_id] = counts.get(step.step_id, 0) + 1
+    unit.plan.releases.add(step.step_id)
     unit.plan.dirty.add("live")
     if back.controller:
         found["began"] = found["began"] if found["count"] else now

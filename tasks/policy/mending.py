@@ -86,7 +86,7 @@ def make_mend(
     files, risk = found
     near = [source.facts for source in sources if source.near]
     mend = PlannedStep(
-        step_id=name_of(MEND, step.step_id, {*unit.plan.counters.get("taken", ()), *step.depends_on}),
+        step_id=name_of(MEND, step.step_id, {*unit.plan.structure.taken, *step.depends_on}),
         title="Mend what a verification found",
         intent="Change these files so that what failed in context.previous_failure passes. Change nothing else.",
         allowed_files=files,

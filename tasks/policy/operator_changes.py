@@ -155,7 +155,7 @@ def end(unit: UnitOfWork, step: Step, reason: str) -> None:
     unit.withdraw(step)
     if unit.is_delivering:
         delivery.note_undelivered(unit, f"its delivery was skipped by {reason}")
-    unit.plan.counters["skipped_by_operator"] = unit.plan.counters.get("skipped_by_operator", 0) + 1
+    unit.plan.structure.skipped += 1
     unit.end_step(step, FAILED if step.status.state == ACTIVE else SKIPPED, "skipped", reason)
 
 

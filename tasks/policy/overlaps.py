@@ -15,7 +15,7 @@ from schemas.base import Mode, Overlap
 from schemas.base import PlanState as P
 from schemas.envelope import FieldError
 from schemas.step import PlannedStep
-from schemas.stored import FILE_WAITS, PlanHead, PlanRecord
+from schemas.stored import PlanHead, PlanRecord
 from tasks.base.errors import NeedsClaims, NeedsSteps
 from tasks.plan.changeset import FIRST, WHOLE, ClaimChange, claims_name
 from tasks.plan.file_claims import (
@@ -142,12 +142,12 @@ def _keep_back(unit: UnitOfWork, steps: Sequence[PlannedStep], ahead: Mapping[st
         if step.mode is Mode.PATCH and (file := next((path for path in step.allowed_files if path in ahead), ""))
     }
     if waiting:
-        _keep_waiting(unit, {**unit.plan.file_waits, **waiting})
+        _keep_waiting(unit, {**unit.plan.claims.waits, **waiting})
 
 
 def keeps_back(unit: UnitOfWork, step: Step) -> bool:
     """Take a ready step out of the queue if it waits for a file; it holds no slot then."""
-    if step.step_id not in unit.plan.file_waits:
+    if step.step_id not in unit.plan.claims.waits:
         return False
     del unit.ready[step.step_id]
     return True
@@ -158,7 +158,7 @@ def look(unit: UnitOfWork) -> None:
 
     Raises NeedsClaims, and NeedsSteps where the snapshot lacks steps that wait.
     """
-    waiting, me = unit.plan.file_waits, unit.snapshot.plan_id
+    waiting, me = unit.plan.claims.waits, unit.snapshot.plan_id
     if not waiting:
         return
     steps = unit.snapshot.steps
@@ -187,18 +187,17 @@ def look(unit: UnitOfWork) -> None:
 
 def _keep_waiting(unit: UnitOfWork, waiting: dict[str, list[str]]) -> None:
     """Keep what waits for files, and look at it again."""
-    if waiting != unit.plan.file_waits:
-        unit.plan.counters[FILE_WAITS] = waiting
+    if waiting != unit.plan.claims.waits:
+        unit.plan.claims.waits = waiting
         unit.plan.dirty.add("live")
     if waiting:
         unit.wake_at(unit.snapshot.now + LOOK_MS)
-    else:
-        unit.plan.counters.pop(FILE_WAITS, None)
 
 
 def why_held(plan: PlanRecord) -> str:
     """Say what the whole plan waits for; empty where it waits for no file."""
-    return tell_wait(*plan.file_waits[WHOLE_PLAN]) if WHOLE_PLAN in plan.file_waits else ""
+    waits = plan.claims.waits
+    return tell_wait(*waits[WHOLE_PLAN]) if WHOLE_PLAN in waits else ""
 
 
 def tell_wait(file: str, plan_id: str) -> str:

@@ -12,7 +12,7 @@ from schemas import codec
 from schemas.base import Mode
 from schemas.base import PlanState as P
 from schemas.step import SENT_OMITTED
-from schemas.stored import DELIVERY, FILE_WAITS
+from schemas.stored.features import Claims, Delivery, FailedDiffs, Probe, Releases, Reruns
 from schemas.stored_step import read_step
 from tasks.base.policy import BUILT_IN
 from tasks.base.policy_version import POLICY_VERSION
@@ -23,8 +23,8 @@ from tasks.policy.verification_name import name_verification
 from tasks.rules import budget
 
 EXECUTING = P.EXECUTING.value
-# Where one of these is counted of a plan, something is going on that is not plain.
-NOT_PLAIN = (DELIVERY, FILE_WAITS, "narrowed", "timeouts", "released", "run_again", "probe")
+# Where something is kept in one of these, something is going on that is not plain.
+NOT_PLAIN = (Delivery, Releases, Claims, FailedDiffs, Reruns)
 # What else makes a step one whose success, or whose start, is not plain.
 HEARD = frozenset({"inserted_by", "keeps_answer", "goal_texts"})
 NO_CODES: Mapping[str, tuple[int, ...]] = MappingProxyType({})
@@ -109,7 +109,8 @@ def _is_plain(plan: HotPlan) -> bool:
         and not (head.approvals or head.tightened is not None or "previous_failure" in head.context)
         and "still" not in record.times
         and budget.DELIVERY_WAIT_S not in head.limits
-        and record.counters.keys().isdisjoint(NOT_PLAIN)
+        and not any(record.keeps(part) for part in NOT_PLAIN)
+        and not (record.streaks.narrowed or record.counters.timeouts or (record.keeps(Probe) and record.probe.token))
     )
 
 

@@ -18,7 +18,6 @@ from tasks.plan.hot_plan import HotPlan
 from tasks.plan.report import PlainReport
 from tasks.plan.snapshot import READY_PAGE, WINDOW, Step
 from tasks.policy import halt_rules, plain_writes
-from tasks.policy.failed_diffs import FAILED_DIFFS
 from tasks.policy.plain_cards import PlanCard, StepCard, card_of, step_card
 from tasks.policy.plain_writes import PlainChange, Used
 from tasks.rules import budget
@@ -44,8 +43,6 @@ def decide(plan: HotPlan, report: PlainReport, now: int, code: str) -> PlainChan
     step = plan.steps[said.step_id]
     card = step_card(plan, step)
     if not card.ends_plain or step.status.state != ACTIVE or not _holds(record, card, said):
-        return None
-    if FAILED_DIFFS in record.counters:  # attempts are told of them, and this one may be one that is forgotten
         return None
     used = _used(card, attempt, said)
     freed = _dependents(plan, step)
@@ -116,10 +113,10 @@ def _used(card: StepCard, attempt: Attempt, said: PlainOutcome) -> Used | None:
 
 def _is_calm(plan: PlanRecord, card: StepCard, attempt: Attempt, said: PlainOutcome) -> bool:
     """Whether the verification of the step did not flip, and can be remembered."""
-    counted = plan.counters
-    if not card.codes or said.touched_files or attempt.at < counted.get("landed", 0):
+    streaks = plan.streaks
+    if not card.codes or said.touched_files or attempt.at < streaks.landed:
         return True
-    known = counted.get("flaky", {})
+    known = streaks.flips
     last = known.get(card.key)
     return len(known) < halt_rules.MAX_VERIFICATIONS if last is None else bool(last & 1)
 

@@ -13,13 +13,13 @@ from schemas.base import PlanState as P
 from schemas.base import StepState as S
 from schemas.stored import Attempt, PlanRecord
 from schemas.times import rfc3339
-from tasks.base.log_chain import LOG, digest_line
+from tasks.base.log_chain import digest_line
 from tasks.plan import lists
 from tasks.plan.end_sum import EndSum, book_cost, end_sum
 from tasks.plan.hot_plan import HotPlan
 from tasks.plan.report import PlainReport
 from tasks.plan.snapshot import Step
-from tasks.policy import red_checks, schedule
+from tasks.policy import schedule
 from tasks.policy.plain_cards import PlanCard, StepCard
 from tasks.rules import budget
 
@@ -112,7 +112,7 @@ def write(
     counts[ACTIVE] -= 1
     counts[DONE] = counts.get(DONE, 0) + 1
     if about.counts_untold and card.patches and said.created_files is UNSET:
-        record.counters[red_checks.UNTOLD] = 1
+        record.growth.untold = True
     event = (
         f'{about.about},"entry":"{report.entry}","step_id":"{step_id}","attempt":{status.attempt},'
         f'"from":"ACTIVE","to":"DONE","at":"{at}"}}'
@@ -173,14 +173,13 @@ def _book(record: PlanRecord, step_id: str, attempt: Attempt, used: Used) -> Non
 
 def _count(record: PlanRecord, card: StepCard, attempt: Attempt, now: int, *, touched: bool) -> None:
     """Count the success as the halt rules do."""
-    counters = record.counters
-    is_of_tree = attempt.at >= counters.get("landed", 0)
+    streaks = record.streaks
+    is_of_tree = attempt.at >= streaks.landed
     if touched:
-        counters.pop("flaky", None)
-        counters["landed"] = now
+        streaks.land(now)
     if is_of_tree and card.codes:
-        counters.setdefault("flaky", {}).setdefault(card.key, 1)
-    counters["consecutive"] = 0
+        streaks.flips.setdefault(card.key, 1)
+    record.counters.consecutive = 0
 
 
 def _start(plan: HotPlan, about: PlanCard, step: Step, card: StepCard, now: int, at: str) -> Start:
@@ -210,19 +209,16 @@ def _start(plan: HotPlan, about: PlanCard, step: Step, card: StepCard, now: int,
 
 def _end(record: PlanRecord, about: PlanCard, at: str) -> End:
     """Tell that the plan is completed, whose log has all of its lines."""
-    log = record.counters[LOG]
-    event = (
-        f'{about.about},"from":"EXECUTING","to":"{COMPLETED}","at":"{at}",'
-        f'"head":"{log["head"]}","lines":{log["lines"]}}}'
-    )
+    log = record.log
+    event = f'{about.about},"from":"EXECUTING","to":"{COMPLETED}","at":"{at}","head":"{log.head}","lines":{log.lines}}}'
     return End(end_sum(record), event.encode(), lists.lists_of(record))
 
 
 def _log(record: PlanRecord, report: PlainReport, moves: str, now: int, code: str, read: int) -> bytes:
     """Write the line of this commit; its digest is the new head of the log."""
-    before, version, said = record.counters[LOG], record.version + 1, report.said
-    told = f',"prev":"{before["head"]}"'
-    if code != before["by"]:
+    before, version, said = record.log, record.version + 1, report.said
+    told = f',"prev":"{before.head}"'
+    if code != before.by:
         told += f',"by":"{code}"'
     line = b"%b%b%b" % (
         f'{{"version":{version},"now":{now}{told},"in":[["outcome",{said.attempt},"{said.lease}",'.encode(),
@@ -230,5 +226,5 @@ def _log(record: PlanRecord, report: PlainReport, moves: str, now: int, code: st
         f']],"moves":[{moves}]'.encode(),
     )
     line += b',"read":%d}' % read if read else b"}"
-    record.counters[LOG] = {"head": digest_line(line), "lines": before["lines"] + 1, "by": code}
+    before.follow(digest_line(line), code)
     return line

@@ -28,7 +28,6 @@ from tasks.toolchain.catalogue import catalogue_of, render
 from tasks.toolchain.contract import operand
 
 _CREATED = "new of {}"
-UNTOLD = "untold"  # in a plan's `counters`: a patch landed that did not say what it created
 DROPPED = "drop_red_checks"  # the name of the revision
 DROPPED_IN = (Mode.PATCH, Mode.TEST)  # the modes of the steps whose checks may be dropped
 
@@ -55,7 +54,7 @@ def awaits_base(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[st
         for tool in _added(was)
         if _is_open(step, unit.note(_name(tool))) and (tool == red or _was_there(unit, step, outcome, tool))
     )
-    before = make_baseline(was, unknown, unit.plan.counters.get("taken", ()), _catalogue(unit))
+    before = make_baseline(was, unknown, unit.plan.structure.taken, _catalogue(unit))
     before = before.model_copy(update={"quick_checks": tuple(tool.tool for tool in unknown)})
     revised = was.model_copy(update={"depends_on": (*was.depends_on, before.step_id)})
     for tool in unknown:
@@ -77,7 +76,7 @@ def note_created(unit: UnitOfWork, step: Step, outcome: Outcome) -> None:
     elif unit.plan.head.limits.get(budget.EXCUSES) and step.facts["mode"] == Mode.PATCH:
         told = outcome.model_fields_set
         if "created_files" not in told and (outcome.touched_files or "touched_files" not in told):
-            unit.plan.counters[UNTOLD] = 1
+            unit.plan.growth.untold = True
 
 
 def keep_base(unit: UnitOfWork, step: Step, outcome: Outcome) -> None:
@@ -145,19 +144,19 @@ def _is_open(step: Step, known: Mapping[str, Any] | None) -> bool:
 
 def _may_be_new(unit: UnitOfWork, step: Step, outcome: Outcome, files: Collection[str]) -> bool:
     """Whether the attempt or the plan may have created any of `files`: not where all is known that they created."""
-    counters = unit.plan.counters
-    if "created_files" not in outcome.model_fields_set or UNTOLD in counters:
+    growth = unit.plan.growth
+    if "created_files" not in outcome.model_fields_set or growth.untold:
         return True
     if not set(files).isdisjoint(map(operand, outcome.created_files)):
         return True
-    if not (count := counters.get("created", 0)):
+    if not growth.created:
         return False
     sources = sources_of(unit, PlannedStep.model_validate(step.facts))
     names = [_CREATED.format(source.facts["step_id"]) for source in sources]
     if missing := frozenset(NOTE + name for name in names if name not in unit.snapshot.notes):
         raise NeedsSteps(missing)
     created = [path for name in names for path in unit.note(name) or ()]
-    return len(created) != count or not set(files).isdisjoint(map(operand, created))
+    return len(created) != growth.created or not set(files).isdisjoint(map(operand, created))
 
 
 def _drop(unit: UnitOfWork, step: Step, category: str) -> None:

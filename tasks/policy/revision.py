@@ -147,13 +147,13 @@ def revise(unit: UnitOfWork, step: Step, failure: Mapping[str, Any], outcome: Ou
     if was.mode is Mode.TEST and evidence.category is C.TEST_TIMEOUT:
         nth = halt_rules.timeouts_of(plan, step)
     found = _mended(unit, step, was, evidence, catalogue) or revision_of(
-        was, evidence, nth, plan.counters.get("taken", ()), catalogue, unit.snapshot.policy
+        was, evidence, nth, plan.structure.taken, catalogue, unit.snapshot.policy
     )
     if found is None:
         return False
     is_mended = found.strategies == (MEND,)
     if is_mended:
-        plan.counters["consecutive"] -= 1
+        plan.counters.consecutive -= 1
     carry_out(unit, step, found, category, failure if is_mended else None)
     return found.before is not None
 

@@ -12,7 +12,7 @@ from typing import Any
 from schemas import codec
 from schemas.base import PlanState as P
 from schemas.base import StepState as S
-from schemas.stored import FILE_WAITS, Attempt, PlanRecord
+from schemas.stored import Attempt, PlanRecord
 from schemas.times import rfc3339
 from tasks.plan.changeset import MAX_DISPATCHES, MAX_STEP_CHANGES, Changeset, Dispatch
 from tasks.plan.lifecycle import NOT_RUNNING, PLAN_ENDS
@@ -198,7 +198,7 @@ def _allowance(unit: UnitOfWork, facts: Mapping[str, Any]) -> int | None:
 
 def _may_start(unit: UnitOfWork, step: Step) -> bool:
     """Whether no file, no person and no queue that is paused or full keeps `step` back; a delivery was approved."""
-    if FILE_WAITS in unit.plan.counters and overlaps.keeps_back(unit, step):
+    if overlaps.keeps_back(unit, step):
         return False
     queue = step.facts["queue"]
     if queue in unit.snapshot.paused_queues:
@@ -289,8 +289,8 @@ def _spec(unit: UnitOfWork, step: Step, attempt: Attempt) -> bytes:
 
 def is_satisfied(plan: PlanRecord) -> bool:
     """Whether every step is done, was skipped by an operator, or failed and others were put in its place."""
-    done: int = plan.counts.get(DONE, 0) + plan.counters.get("skipped_by_operator", 0)
-    return done + int(plan.counters.get("replaced", 0)) == sum(plan.counts.values())
+    done: int = plan.counts.get(DONE, 0) + plan.structure.skipped
+    return done + plan.structure.replaced == sum(plan.counts.values())
 
 
 def finish(unit: UnitOfWork) -> None:
@@ -302,7 +302,7 @@ def finish(unit: UnitOfWork) -> None:
         if not (unit.is_stopped or unit.is_delivering):
             _halt_if_exhausted(unit)
         return
-    if plan.waits or plan.backoffs or plan.question or any(plan.file_waits):  # steps: a held plan may have none left
+    if plan.waits or plan.backoffs or plan.question or any(plan.claims.waits):  # steps: a held plan may have none left
         return
     if unit.snapshot.ready_beyond:  # what was read of the queue has ended, what is behind it has not
         unit.change.more = True
@@ -314,7 +314,7 @@ def finish(unit: UnitOfWork) -> None:
         if delivery.begin(unit):
             unit.change.more = True  # it starts in a next look
             return
-        told = plan.delivered
+        told = plan.delivery.outcome
         unit.move_plan(P.COMPLETED.value, "completed", told.pop("undelivered", None), told)
     elif unit.strategy_state and expansion.rescue(unit):
         unit.change.more = plan.state not in PLAN_ENDS  # its new steps start in a next look

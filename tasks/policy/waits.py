@@ -189,7 +189,7 @@ def keep_time(unit: UnitOfWork) -> None:
     """
     plan, times = unit.plan, unit.plan.times
     goes_on = unit.snapshot.active or unit.ready.keys() - unit.kept.keys() or plan.backoffs
-    waits = plan.waits or plan.question or unit.kept or plan.file_waits
+    waits = plan.waits or plan.question or unit.kept or plan.claims.waits
     still = unit.is_stopped or unit.is_delivering or bool(waits and not goes_on)
     if still and "still" not in times:
         if unit.kept:

@@ -11,9 +11,9 @@ from schemas.contract import streams
 from schemas.envelope import FieldError
 from schemas.goal import Goal
 from schemas.step import PlannedStep
+from schemas.stored import LogHead
 from schemas.stored_step import complete
 from tasks.base.errors import PlannerError
-from tasks.base.log_chain import LogHead
 from tasks.base.policy import BUILT_IN, Policy
 from tasks.base.policy_text import WrongPolicy, digest_of, read_policy
 from tasks.handlers import goals

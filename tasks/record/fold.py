@@ -11,7 +11,6 @@ from schemas.command import Command
 from schemas.outcome import Outcome
 from schemas.stored import PlanRecord
 from tasks.base.errors import EVERY_STEP, NeedsSteps
-from tasks.base.log_chain import find_head
 from tasks.handlers import commands, outcomes, upkeep
 from tasks.plan.changeset import Changeset
 from tasks.plan.report import Report
@@ -40,8 +39,7 @@ class Fold:
     def __init__(self, plan: HeldPlan, *, has_seed: bool = True) -> None:
         self.plan = plan
         self._has_seed = has_seed
-        head = find_head(plan.record.counters)
-        self._code = head.by if head else ""  # that decided the newest line
+        self._code = plan.record.log.by  # that decided the newest line
 
     @property
     def record(self) -> PlanRecord:

@@ -7,10 +7,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from schemas import codec
-from schemas.stored import Attempt, StepStatus
+from schemas.stored import Attempt, StepStatus, decided
 from tasks.base.errors import PlannerError
-from tasks.base.log_chain import LOG
-from tasks.plan.end_sum import COST
 from tasks.record.held_plan import HeldPlan
 from tasks.record.lines import Line, read_line, skip_blanks, spans
 
@@ -150,19 +148,12 @@ def _field(name: str, raw: bytes) -> Any:
 
 
 def _parts_of_plan(plan: Mapping[str, Any]) -> Item:
-    """Name each part of the plan's own record.
-
-    The timer hangs on leases, which are no inputs of the plan; the head of the log on its lines, which are compared.
-    What a plan cost is no part of a decision.
-    """
+    """Name each part of the plan's own record."""
     found: Item = {}
     for name, value in plan.items():
         if name in ("head", "live"):
-            found |= {f"{name}.{key}": each for key, each in value.items() if key not in ("seed", "wake")}
+            value = decided(value) if name == "live" else value
+            found |= {f"{name}.{key}": each for key, each in value.items() if key != "seed"}
         else:
             found[name] = value
-    if "live.counters" in found:
-        found["live.counters"] = {
-            name: each for name, each in found["live.counters"].items() if name not in (LOG, COST)
-        }
     return found

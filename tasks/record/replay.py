@@ -10,7 +10,6 @@ from typing import Any
 
 from schemas import codec
 from tasks.base.errors import PlannerError
-from tasks.base.log_chain import find_head
 from tasks.base.policy_version import POLICY_VERSION
 from tasks.plan.changeset import Changeset
 from tasks.record.creation import CannotReplay, create, places_of, policy_of
@@ -116,7 +115,7 @@ class _Again:
 
     def _begin(self, plan: HeldPlan, line: Line) -> deque[Changeset]:
         """Decide the commits of the plan's creation that begins with a line; each of them has one."""
-        before = find_head(plan.record.counters) if plan.fields else None
+        before = plan.record.log if plan.fields else None
         try:
             return deque(create(self.recorded, line, plan.policy, before))
         except CannotReplay:

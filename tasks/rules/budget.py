@@ -155,7 +155,7 @@ def book(plan: PlanRecord, tokens: int) -> int:
     if limit is not None and not 0 <= tokens <= limit - spent:
         counted = max(0, min(tokens, limit - spent))
         if tokens > counted:  # a higher limit would have them booked
-            plan.counters["unbooked"] = plan.counters.get("unbooked", 0) + tokens - counted
+            plan.spending.unbooked += tokens - counted
         tokens = counted
     plan.spent["tokens"] = spent + tokens
     return tokens
@@ -189,20 +189,20 @@ def remember_spender(
     for name, amount in (("tokens", tokens), ("patch_cycles", patch_cycles), ("tool_calls", tool_calls)):
         limit = limits[name]
         if limit and amount * SPENDER_SHARE >= limit:
-            spenders = plan.counters.setdefault("spenders", {})
+            spenders = plan.spending.spenders
             known = [*spenders.get(name, ()), [step_id, attempt, amount]]
             spenders[name] = sorted(known, key=lambda each: -each[2])[:SPENDER_SHARE]
 
 
 def spenders_of(plan: PlanRecord, name: str) -> list[dict[str, Any]]:
     """List the attempts that used much of the budget `name`, largest first."""
-    known = plan.counters.get("spenders", {}).get(name, ())
+    known = plan.spending.spenders.get(name, ())
     return [{"step_id": step_id, "attempt": attempt, "used": used} for step_id, attempt, used in known]
 
 
 def _remember_cut(plan: PlanRecord, name: str, missing: int) -> None:
     """Remember by how much an attempt was given less than expected: where more is left it books more (advice)."""
-    short = plan.counters.setdefault("cut_short", {})
+    short = plan.spending.cut_short
     short[name] = short.get(name, 0) + missing
 
 

@@ -10,7 +10,6 @@ from schemas import codec
 from schemas.command import Command
 from schemas.goal import Goal
 from schemas.outcome import Outcome
-from tasks.base.log_chain import find_head
 from tasks.handlers import goals
 from tasks.handlers.upkeep import NO_CLOCKS
 from tasks.plan.changeset import Changeset
@@ -91,7 +90,7 @@ class Player(Running):
             reply_to=PARTITION.outcomes,
             lease_prefix=PARTITION.lease_prefix(PLAN),
             version=version,
-            log_head=find_head(self.record.counters) if version else None,
+            log_head=self.record.log if version else None,
             standing=standing,
             grants=self.store.grants([*self.store.budgets]),
             created=self._born,

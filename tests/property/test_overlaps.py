@@ -57,11 +57,11 @@ class AnyNeighbours(RuleBasedStateMachine):
         plan = self.here.plans[data.draw(st.sampled_from(sorted(self.here.live)))]
         plan.obey(self.here.command(f"{name}", plan))
 
-    @precondition(lambda self: any(plan.record.file_waits.keys() - {""} for plan in self.here.live.values()))
+    @precondition(lambda self: any(plan.record.claims.waits.keys() - {""} for plan in self.here.live.values()))
     @rule()
     def a_step_that_waits_is_skipped(self) -> None:
-        plan = next(each for each in self.here.live.values() if each.record.file_waits.keys() - {""})
-        step = next(name for name in plan.record.file_waits if name)
+        plan = next(each for each in self.here.live.values() if each.record.claims.waits.keys() - {""})
+        step = next(name for name in plan.record.claims.waits if name)
         plan.obey(self.here.command("skip", plan, step))
 
     @rule()
@@ -106,9 +106,9 @@ class AnyNeighbours(RuleBasedStateMachine):
         self.here.sweep()
         claims = self.here.claims()
         for name, plan in self.here.live.items():
-            for file, plan_before in plan.record.file_waits.values():
+            for file, plan_before in plan.record.claims.waits.values():
                 assert before(claims.of(file), f"?{name}") == plan_before != ""
-            if "" in plan.record.file_waits:
+            if "" in plan.record.claims.waits:
                 assert not plan.active
                 assert plan.state == "READY"
 

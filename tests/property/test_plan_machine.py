@@ -104,7 +104,7 @@ class AnyPlan(RuleBasedStateMachine):
         assert self.send(self.report_of("deliver", DELIVERED, metrics)) == ["applied"]
 
         assert self.plan.state == "COMPLETED"
-        assert self.plan.record.delivered["branch"] == "fix"
+        assert self.plan.record.delivery.outcome["branch"] == "fix"
 
     @precondition(lambda self: len(self.plan.active) > 1)
     @rule(said=st.lists(SAID, min_size=2, max_size=4), metrics=METRICS)
@@ -315,7 +315,7 @@ class AnyPlan(RuleBasedStateMachine):
             assert self.state != "HALTED" or self.plan.halt["rule"] == "manual"
             assert "still" in self.plan.record.times
         if self.state == "COMPLETED":
-            assert bool(self.plan.record.delivered) == self.delivers
+            assert bool(self.plan.record.delivery.outcome) == self.delivers
 
     def teardown(self) -> None:
         """Answer every attempt and every question: the plan must come to its end."""

@@ -9,7 +9,7 @@ from typing import Any
 from redis import Redis
 
 from schemas import codec
-from schemas.stored import StepStatus
+from schemas.stored import Counters, StepStatus, read_part
 from tests.support.stored_steps import facts_in
 from worker.store import keys
 from worker.store.keys import CONTROLLERS, GROUP, Partition
@@ -121,8 +121,9 @@ class Recount:
         if self.live["spent"]["tokens"] < min(told, told if limit is None else limit):
             yield f"tokens: {self.live['spent']['tokens']} spent, and {told} were reported"
         deaths = sum(1 for *_, outcome, claimed in self.ends() if outcome is None and claimed)
-        if self.live["counters"].get("lease_deaths", 0) != deaths:
-            yield f"lease deaths: {self.live['counters'].get('lease_deaths', 0)}, and {deaths} by the log"
+        counted = read_part(self.live, Counters).lease_deaths
+        if counted != deaths:
+            yield f"lease deaths: {counted}, and {deaths} by the log"
 
     def _at_the_end(self) -> Iterator[str]:
         if self.state not in ENDED:

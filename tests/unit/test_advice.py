@@ -109,7 +109,7 @@ def test_a_plan_whose_attempts_use_little_each_keeps_nothing_of_them() -> None:
     for number in range(19):
         plan.report(a_report(f"s-{number}", metrics={"tokens_used": 4000, "patch_cycles": 1}))
 
-    assert "spenders" not in plan.record.counters
+    assert plan.record.spending.spenders == {}
 
 
 def wait_claimed(plan: Running, ms: int) -> None:

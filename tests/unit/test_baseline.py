@@ -45,7 +45,7 @@ def test_the_first_wide_red_waits_for_a_baseline_and_is_not_counted_yet() -> Non
 
     assert (plan.state, plan.states["t"], list(plan.active)) == ("EXECUTING", "ACTIVE", ["t-baseline"])
     assert (plan.steps["t"].failures, plan.record.spent["failing_outcomes"]) == (0, 0)
-    assert plan.record.counters["consecutive"] == 0
+    assert plan.record.counters.consecutive == 0
     (spec,) = [each for each in plan.specs if each["step_id"] == "t-baseline"]
     assert (spec["context"]["at"], spec["context"]["base_sha"], spec["mode"]) == ("base", SHA, "test")
     assert [(tool["argv"], tool["pass_codes"]) for tool in spec["verify_tools"]] == [(["pytest"], [0, 1])]
@@ -59,7 +59,7 @@ def test_what_was_red_before_is_excused_without_a_third_run() -> None:
     plan.report(a_base(OLD, OLDER, NEW))
 
     assert plan.states == {"a": "DONE", "t": "DONE", "t-baseline": "DONE"}
-    assert (plan.state, plan.steps["t"].attempt, plan.record.counters["consecutive"]) == ("COMPLETED", 1, 0)
+    assert (plan.state, plan.steps["t"].attempt, plan.record.counters.consecutive) == ("COMPLETED", 1, 0)
     done = [
         codec.loads(fields[b"data"])
         for fields in plan.store.stream(PARTITION.events).entries.values()

@@ -71,9 +71,9 @@ def undelivered(plan: Running) -> str:
     """Why nothing was delivered, of a plan that is COMPLETED all the same and tells that at its end."""
     assert plan.state == "COMPLETED"
     assert plan.active == {}
-    assert plan.record.delivered.keys() == {"undelivered"}
-    assert told_at_the_end(plan)["reason"] == plan.record.delivered["undelivered"]
-    return plan.record.delivered["undelivered"]
+    assert plan.record.delivery.outcome.keys() == {"undelivered"}
+    assert told_at_the_end(plan)["reason"] == plan.record.delivery.outcome["undelivered"]
+    return plan.record.delivery.outcome["undelivered"]
 
 
 def test_it_comes_behind_all_others_with_what_was_accepted_in_that_order() -> None:
@@ -94,7 +94,7 @@ def test_it_comes_behind_all_others_with_what_was_accepted_in_that_order() -> No
     assert "- `pytest` (all)" in asked["text"]
     assert plan.record.revision == 2
     patched(plan, "deliver", output=DONE, touched_files=[])
-    assert (plan.state, plan.states["deliver"], plan.record.delivered) == ("COMPLETED", "DONE", DONE)
+    assert (plan.state, plan.states["deliver"], plan.record.delivery.outcome) == ("COMPLETED", "DONE", DONE)
     end = told_at_the_end(plan)
     assert (end["branch"], end["pull_request"], "reason" in end) == (*DONE.values(), False)
 
@@ -115,7 +115,7 @@ def test_a_pull_request_is_of_a_branch_that_is_pushed(asked: Any, wanted: bool |
 
     if wanted is None:
         assert plan.state == "COMPLETED"
-        assert plan.record.delivered == {}
+        assert plan.record.delivery.outcome == {}
     else:
         assert (given(plan)["push"], given(plan)["pull_request"]) == (True, wanted)
 
@@ -166,7 +166,7 @@ def test_a_plan_that_halts_delivers_nothing() -> None:
     plan.report(a_failure("b"))
 
     assert (plan.state, plan.halt["rule"], plan.waiting("deliver")) == ("HALTED", "cannot_revise", [])
-    assert plan.record.delivered == {}
+    assert plan.record.delivery.outcome == {}
 
 
 def test_nobody_takes_it_for_a_day_and_no_clock_of_the_plan_runs() -> None:
@@ -241,7 +241,7 @@ def test_the_next_attempt_is_told_what_went_wrong_after_a_pause() -> None:
     (spec,) = plan.waiting("deliver")
     assert spec["context"]["previous_failure"]["trace"] == "no route to git.example"
     patched(plan, "deliver", output=DONE, touched_files=[])
-    assert plan.record.delivered == DONE
+    assert plan.record.delivery.outcome == DONE
 
 
 @pytest.mark.parametrize(
@@ -265,7 +265,7 @@ def test_an_answer_that_names_no_branch_or_no_url_is_a_failure(output: Any) -> N
     previous = plan.steps["deliver"].previous or {}
     assert previous["category"] == FailureCategory.OUTPUT_REFUSED
     assert previous["suggestion"].startswith("`output")
-    assert plan.record.delivered == {}
+    assert plan.record.delivery.outcome == {}
 
 
 def test_files_that_it_touched_are_a_failure_and_no_halt() -> None:
@@ -282,7 +282,7 @@ def test_a_branch_without_the_pull_request_that_was_asked_for_is_told() -> None:
 
     plan.report(a_report("deliver", output={"branch": "fix"}))
 
-    assert (plan.state, plan.record.delivered) == ("COMPLETED", {"branch": "fix", "undelivered": NO_REQUEST})
+    assert (plan.state, plan.record.delivery.outcome) == ("COMPLETED", {"branch": "fix", "undelivered": NO_REQUEST})
 
 
 def test_three_controllers_that_hand_it_back_end_it() -> None:
@@ -425,7 +425,7 @@ def test_what_is_asked_for_has_no_part_in_other_plans() -> None:
     plan = patched(Running(a_step("a")), "a")
 
     assert plan.state == "COMPLETED"
-    assert "accepted" not in plan.record.counters
+    assert plan.record.delivery.accepted == []
     assert a_goal().delivery is None
 
 
@@ -447,5 +447,5 @@ def test_plans_of_every_kind_end_with_it(scene: str) -> None:
     assert patches
     assert set(patches) <= others.keys()
     player.report(a_report("deliver", output=DONE))
-    assert (player.state, player.record.delivered) == ("COMPLETED", DONE)
+    assert (player.state, player.record.delivery.outcome) == ("COMPLETED", DONE)
     assert player.states.keys() == {*others, "deliver"}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from schemas.stored import PlanHead, PlanRecord
-from tasks.plan.end_sum import COST, book_cost, cost_of, end_sum
+from tasks.plan.end_sum import book_cost, cost_of, end_sum
 
 SPENT = {"tokens": 700, "patch_cycles": 2, "tool_calls": 9, "failing_outcomes": 1}
 
@@ -16,7 +16,7 @@ SPENT = {"tokens": 700, "patch_cycles": 2, "tool_calls": 9, "failing_outcomes": 
 def a_record(state: str, halt: dict[str, Any] | None = None, spent: Any = MappingProxyType(SPENT)) -> PlanRecord:
     head = PlanHead("g-1", "task", "acme", "acme/shop", "seed", {}, {})
     counts = {"DONE": 3, "FAILED": 1}
-    return PlanRecord(7, state, head, {}, dict(spent), {}, counts, {}, 0, halt=halt)
+    return PlanRecord(7, state, head, {}, dict(spent), counts, {}, 0, halt=halt)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_costs_add_up_in_millionths_of_a_dollar() -> None:
     for usd in (0.1, 0.2, None, 0.0, -5.0):
         book_cost(plan, usd)
 
-    assert plan.counters[COST] == 300_000
+    assert plan.spending.cost == 300_000
     assert cost_of(plan) == 0.3
     assert "cost=300000" in end_sum(plan).added.split()
 

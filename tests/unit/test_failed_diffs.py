@@ -80,7 +80,7 @@ def test_a_first_attempt_of_which_nothing_is_known_is_told_nothing() -> None:
     plan = a_plan(a_patch("a"))
 
     assert "failed_diffs" not in plan.specs[0]["context"]
-    assert FAILED_DIFFS not in plan.record.counters
+    assert plan.record.failed_diffs.known == []
 
 
 def test_the_next_attempt_is_told_of_the_change_that_failed() -> None:
@@ -237,7 +237,7 @@ def test_a_plan_keeps_the_newest() -> None:
 
     fail(plan)
 
-    assert [each[1] for each in plan.record.counters[FAILED_DIFFS]] == [*(each.digest for each in known[1:]), DIFF]
+    assert [each[1] for each in plan.record.failed_diffs.known] == [*(each.digest for each in known[1:]), DIFF]
 
 
 @pytest.mark.parametrize("remembers", [True, False])

@@ -58,7 +58,7 @@ def test_whatever_the_figures_are_an_outcome_is_read_and_applied_within_the_limi
     record = plan.record
     assert 0 <= record.spent["tokens"] <= 5000
     assert all(0 <= record.spent[name] <= MOST + 1 for name in ("patch_cycles", "tool_calls"))  # and the other step
-    assert 0 <= record.counters.get("growth_kb", 0) <= MOST_GROWTH_KB
+    assert 0 <= record.growth.growth_kb <= MOST_GROWTH_KB
     assert codec.loads(plan.store.items(plan.keys.log)[-1])["in"]  # the log stays readable
 
 

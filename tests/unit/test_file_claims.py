@@ -118,7 +118,7 @@ def test_what_steps_leave_that_are_added_does_not_grow_with_the_plans_that_wait(
             here.begin(a_step("a", files=[A]))
         plan = here.begin(a_step("x", files=[B]))
         here.succeed(plan, "x", [a_step("y", files=[A])])
-        assert plan.record.file_waits
+        assert plan.record.claims.waits
         sizes.append(len(codec.dumps(claims_in(plan)[-1])))
         here.cancel(plan)
 

@@ -39,7 +39,7 @@ def land(plan: Running, step: str) -> None:
 
 
 def flips(plan: Running) -> int:
-    return max((each >> 1 for each in plan.record.counters.get("flaky", {}).values()), default=0)
+    return max((each >> 1 for each in plan.record.streaks.flips.values()), default=0)
 
 
 def test_ordinary_red_green_work_is_not_flaky() -> None:

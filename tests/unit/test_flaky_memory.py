@@ -119,7 +119,7 @@ def test_what_fails_again_after_that_is_judged_as_any_failure() -> None:
     fail(plan, "tests", FLAKY, SOUND)
 
     assert plan.record.spent["failing_outcomes"] == 1
-    assert plan.record.counters["consecutive"] == 1
+    assert plan.record.counters.consecutive == 1
 
 
 @pytest.mark.parametrize("tests", [(FLAKY, SOUND), (SOUND,), ()])
@@ -143,7 +143,7 @@ def test_flaky_failures_of_a_patch_are_none_of_those_in_a_row_or_alike() -> None
         fail(plan, "fix", FLAKY, touched_files=["src/fix.py"])
 
     assert plan.states == {"fix": "ACTIVE"}
-    assert plan.record.counters["consecutive"] == 0
+    assert plan.record.counters.consecutive == 0
     assert plan.record.spent["failing_outcomes"] == 2  # they are failures all the same
 
 

@@ -44,7 +44,7 @@ def test_it_is_no_failure() -> None:
     hand_back(plan, "a", "ctl-1")
 
     assert (plan.state, plan.states["a"]) == ("EXECUTING", "ACTIVE")
-    assert plan.steps["a"].failures == plan.record.spent["failing_outcomes"] == plan.record.counters["consecutive"] == 0
+    assert plan.steps["a"].failures == plan.record.spent["failing_outcomes"] == plan.record.counters.consecutive == 0
     assert plan.steps["a"].previous is None
     assert plan.events[-1] == "dev.planner.step.released.v1"
     plan.rest()
@@ -166,7 +166,7 @@ def test_somebody_who_could_begin_has_it_counted_anew() -> None:
     in_turn(plan, "z", "x")
 
     assert plan.state == "EXECUTING"
-    assert plan.record.counters["released"] == {"a": 2}
+    assert plan.record.releases.counts == {"a": 2}
 
 
 def test_each_step_is_counted_by_itself_and_forgotten_at_its_end() -> None:
@@ -177,7 +177,7 @@ def test_each_step_is_counted_by_itself_and_forgotten_at_its_end() -> None:
     plan.report(*[a_report(step, one.attempt) for step, one in plan.active.items()])
 
     assert plan.state == "COMPLETED"
-    assert plan.record.counters["released"] == {}
+    assert plan.record.releases.counts == {}
 
 
 def test_a_dead_controller_does_not_have_it_counted_anew() -> None:

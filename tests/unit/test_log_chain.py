@@ -6,8 +6,9 @@ import dataclasses
 
 from schemas import codec
 from schemas.step import PlannedStep, pack_step
+from schemas.stored import LogHead, read_part
 from schemas.stored_step import complete
-from tasks.base.log_chain import LOG, LogHead, digest_line, find_head
+from tasks.base.log_chain import digest_line
 from tasks.handlers.birth import tell_setting
 from tasks.handlers.goals import CHUNK
 from tasks.plan.snapshot import Clocks, StandingCommand
@@ -21,8 +22,8 @@ from tests.support.surroundings import TENANT
 from worker.store.plans import Ask, Write
 
 
-def head_of(plan: Running) -> LogHead | None:
-    return find_head(plan.record.counters)
+def head_of(plan: Running) -> LogHead:
+    return plan.record.log
 
 
 def chained(plan: Running) -> list[bool]:
@@ -58,7 +59,6 @@ def test_a_commit_without_a_line_leaves_the_head_as_it_is() -> None:
 
     plan.store.commit([Write(unit.close())])
 
-    assert before is not None
     assert head_of(plan) == before
     assert len(plan.log) == before.lines
 
@@ -80,7 +80,7 @@ def test_a_creation_goes_on_in_the_chain_of_the_one_that_was_cut_short() -> None
 
     line = codec.loads(change.log)
     assert (line["version"], line["prev"], "by" in line) == (4, "x" * 32, False)
-    assert codec.loads(change.fields["live"])["counters"][LOG]["lines"] == 4
+    assert read_part(codec.loads(change.fields["live"]), LogHead).lines == 4
 
 
 def test_the_line_of_a_creation_says_what_it_read_and_what_it_began_with() -> None:

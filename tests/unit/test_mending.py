@@ -208,11 +208,11 @@ def test_a_check_that_failed_for_another_reason_has_more_time_once_it_hangs(befo
 
 def test_a_step_that_has_ended_leaves_nothing_of_its_timeouts() -> None:
     plan = red(a_step("a"), a_check("t", "a"), a_step("z", "t"), category="TEST_TIMEOUT")
-    known = plan.record.counters["timeouts"]
+    known = plan.record.counters.timeouts
 
     plan.report(a_report("t"))
 
-    assert (known, plan.record.counters["timeouts"]) == ({"t": 1}, {})
+    assert (known, plan.record.counters.timeouts) == ({"t": 1}, {})
 
 
 def test_a_source_is_mended_whose_test_is_named_in_the_trace_alone() -> None:

@@ -13,7 +13,7 @@ from schemas.kinds.evolution import PlanningAgentResponse
 from schemas.kinds.gap_report import IterationPlan
 from schemas.kinds.reviewed_plan import ReviewDocument, ReviewState
 from schemas.step import PlannedStep
-from schemas.stored import Attempt, PlanHead, StepStatus, decode_plan
+from schemas.stored import PARTS, Attempt, PlanHead, StepStatus, decode_plan
 from schemas.stored_step import store_step, unpack_step
 from tasks.handlers import bulk_commands
 from tasks.strategies.campaign.state import CampaignState
@@ -35,7 +35,6 @@ HEAD = {
 LIVE: dict[str, Any] = {
     "reserved": {"tokens": 0},
     "spent": {"tokens": 0},
-    "counters": {},
     "counts": {},
     "times": {"created": 1},
     "revision": 0,
@@ -79,6 +78,33 @@ def test_keys_beside_those_of_a_head_and_of_the_changing_part_are_written_again(
     assert codec.loads(record.encode("live")) == {**LIVE, **NEWER, "paused": "ada", "revision": 5}
     assert codec.loads(record.encode("head")).items() >= {**HEAD, **NEWER}.items()
     assert decode_plan([b"7", b"EXECUTING", record.encode("head"), record.encode("live"), b""]) == record
+
+
+@pytest.mark.parametrize("part", [part for part in PARTS if part != "log"])
+def test_keys_of_a_part_of_a_plan_are_written_again_whether_it_was_read_or_not(part: str) -> None:
+    live = {**LIVE, part: NEWER}
+
+    record = decode_plan([b"7", b"EXECUTING", codec.dumps(HEAD), codec.dumps(live), b""])
+
+    assert codec.loads(record.encode("live")) == live
+    assert getattr(record, part).unknown == NEWER
+    assert codec.loads(record.encode("live")) == live
+
+
+def test_a_part_of_which_nothing_is_kept_is_not_stored() -> None:
+    record = decode_plan([b"7", b"EXECUTING", codec.dumps(HEAD), codec.dumps(LIVE), b""])
+
+    for part in PARTS:
+        assert getattr(record, part).stored() in ({}, ())
+    assert codec.loads(record.encode("live")) == LIVE
+
+
+def test_elements_behind_those_of_the_head_of_a_log_stay_with_the_log() -> None:
+    record = decode_plan([b"7", b"EXECUTING", codec.dumps(HEAD), codec.dumps({**LIVE, "log": ["x", 3, "1.0", 7]}), b""])
+
+    record.log.follow("y", "1.1")
+
+    assert codec.loads(record.encode("live"))["log"] == ["y", 4, "1.1", 7]
 
 
 def test_a_record_that_lacks_what_it_needs_is_still_refused() -> None:

@@ -197,10 +197,10 @@ def test_a_success_makes_the_row_of_failures_begin_anew() -> None:
     plan = Running(a_step("a"), a_step("b"), a_step("c"))
 
     plan.report(a_failure("a"), a_failure("b"))
-    in_a_row = plan.record.counters["consecutive"]
+    in_a_row = plan.record.counters.consecutive
     plan.report(a_report("c"))
 
-    assert (in_a_row, plan.record.counters["consecutive"]) == (2, 0)
+    assert (in_a_row, plan.record.counters.consecutive) == (2, 0)
 
 
 def test_every_applied_outcome_stands_in_the_log_as_it_came() -> None:

@@ -33,7 +33,7 @@ def events(plan: Running, what: str) -> list[dict[str, Any]]:
 
 
 def waits(plan: Running) -> dict[str, list[str]]:
-    return plan.record.file_waits
+    return plan.record.claims.waits
 
 
 def test_a_plan_claims_what_its_steps_may_patch_until_it_ends(here: Neighbours) -> None:
@@ -370,4 +370,4 @@ def test_logs_of_plans_that_waited_fold_again(here: Neighbours) -> None:
         assert here.plans[name].state == "COMPLETED"
         here.fold_again(name)
     record: PlanRecord = third.record
-    assert record.file_waits == {}
+    assert record.claims.waits == {}

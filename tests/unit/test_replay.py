@@ -13,7 +13,6 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from schemas import codec
-from tasks.base.log_chain import find_head
 from tasks.base.policy import BUILT_IN
 from tasks.base.policy_version import POLICY_VERSION
 from tasks.handlers import commands, outcomes
@@ -171,7 +170,7 @@ def begun_anew(*made: int, refused: bool = False) -> HeldPlan:
     """A plan of 160 steps, of which some creations were overtaken after so many of their three commits."""
     plan, now = HeldPlan(PLAN, PARTITION.outcomes, PARTITION.lease_prefix(PLAN)), EPOCH_MS
     for number in (*made, 3):
-        born = {"created": EPOCH_MS, "log_head": find_head(plan.record.counters) if plan.fields else None}
+        born = {"created": EPOCH_MS, "log_head": plan.record.log if plan.fields else None}
         for change in a_plan(*some_steps(160), version=plan.version, now=now, born=born)[:number]:
             plan.commit(change)
         if refused and number < 3:

@@ -467,7 +467,7 @@ def test_flips_are_counted_by_the_verification_before_it_was_narrowed() -> None:
     plan.report(a_report("b"))
 
     assert (before, plan.state, plan.halt["rule"]) == ("EXECUTING", "HALTED", "flaky")
-    assert plan.record.counters["narrowed"] == {}
+    assert plan.record.streaks.narrowed == {}
 
 
 def test_a_preparation_is_inserted_once() -> None:

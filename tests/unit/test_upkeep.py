@@ -58,7 +58,7 @@ def test_an_attempt_that_nobody_claimed_is_not_used_up_and_costs_nothing() -> No
     assert plan.steps["a"].failures == 0
     assert plan.active["a"].attempt == 4
     assert plan.record.spent["tokens"] == 0
-    assert "lease_deaths" not in plan.record.counters
+    assert plan.record.counters.lease_deaths == 0
 
 
 def test_a_controller_that_goes_silent_loses_its_attempt_which_is_booked_in_full() -> None:
@@ -69,8 +69,8 @@ def test_a_controller_that_goes_silent_loses_its_attempt_which_is_booked_in_full
 
     assert (plan.active["a"].attempt, plan.steps["a"].failures) == (2, 1)
     assert plan.record.spent["tokens"] == 1000
-    assert plan.record.counters["lease_deaths"] == 1
-    assert plan.record.counters["consecutive"] == 0
+    assert plan.record.counters.lease_deaths == 1
+    assert plan.record.counters.consecutive == 0
     assert "silent" in (plan.steps["a"].previous or {})["trace"]
 
 

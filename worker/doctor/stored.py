@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from schemas import codec
 from schemas.base import PlanState
-from schemas.stored import StepStatus
+from schemas.stored import PARTS, StepStatus
 from schemas.stored_step import TEXTS, depends_on, window_of
 from tasks.base.errors import PlannerError
 from tasks.plan.snapshot import NOTE
@@ -19,7 +19,7 @@ from worker.store.policies import Policies
 PAGE = 500
 LOOKS = 5
 ENDS = frozenset({PlanState.COMPLETED.value, PlanState.HALTED.value, PlanState.REJECTED.value})
-NO_WAITS = frozenset({"reserved", "spent", "counters", "counts", "times", "commands", "warned", "question"})
+NO_WAITS = frozenset({"reserved", "spent", "counts", "times", "commands", "warned", "question", *PARTS})
 
 
 class KeepsChanging(PlannerError):

@@ -14,8 +14,8 @@ from schemas import codec
 from schemas.base import name_unknown_fields
 from schemas.envelope import Problem
 from schemas.goal import Goal
+from schemas.stored import LogHead, read_part
 from schemas.times import DAY_MS
-from tasks.base.log_chain import find_head
 from tasks.handlers.bulk_commands import Records, find_paused_queues, find_standing
 from tasks.handlers.goals import PlanSeed
 from tasks.memory.flaky_tests import NOTHING, Recalled, counters_of, recall
@@ -84,7 +84,7 @@ class Admission:
         return replace(  # a creation that was cut short, or waits for a drafter
             plan_seed,
             version=int(version),
-            log_head=find_head(known["counters"]),
+            log_head=read_part(known, LogHead),
             created=known["times"]["created"],
             standing=self._standing(partition, goal, known["times"]["created"], plan_seed.now, replies),
         )

@@ -17,7 +17,7 @@ from redis import Redis
 from schemas import codec
 from schemas.base import PlanState
 from schemas.event import event_type
-from schemas.stored import FILE_WAITS, PlanHead
+from schemas.stored import Claims, PlanHead, read_part
 from schemas.times import rfc3339
 from tasks.base.batches import batches
 from tasks.handlers import breaker, bulk_commands
@@ -228,7 +228,7 @@ class Breakers:
 
 def _is_kept_back(live: Mapping[str, Any]) -> bool:
     """Whether a person paused the plan or it waits for files of others, so that the breaker's pause is not all."""
-    return bool(live.get("paused")) or WHOLE_PLAN in live.get("counters", {}).get(FILE_WAITS, {})
+    return bool(live.get("paused")) or WHOLE_PLAN in read_part(live, Claims).waits
 
 
 def _read_probe(raw: bytes | None) -> tuple[int, ProbeNews] | None:

@@ -26,11 +26,10 @@ from schemas.plan import (
     StepView,
     Waiting,
 )
-from schemas.stored import HOT, PlanHead, PlanRecord, StepStatus, decode_plan
+from schemas.stored import HOT, LogHead, PlanHead, PlanRecord, StepStatus, decode_plan, read_part
 from schemas.stored_step import TEXTS, read_texts, unpack_step
 from schemas.times import rfc3339
 from tasks.base.batches import batches
-from tasks.base.log_chain import find_head
 from tasks.handlers.breaker import ACTOR as BREAKER
 from tasks.plan.cached_draft import HIT
 from tasks.plan.end_sum import cost_of
@@ -205,8 +204,8 @@ def _drafted_from(cache: Any) -> str | None:
 
 
 def _log(live: bytes | None) -> LogView | None:
-    head = find_head(codec.loads(live)["counters"]) if live else None
-    return LogView(head=head.head, lines=head.lines) if head else None
+    head = read_part(codec.loads(live or b"{}"), LogHead)
+    return LogView(head=head.head, lines=head.lines) if head.lines else None
 
 
 def goal(client: Redis, goal_id: str, tenant: str = NO_TENANT) -> GoalAnswer | None:
@@ -277,7 +276,7 @@ def _summary(plan_id: str, raw: list[bytes | None], now: int) -> PlanSummary | N
         created_at=rfc3339(record.times["created"]),
         ended_at=rfc3339(ended) if ended else None,
         cost_usd=cost_of(record),
-        **record.delivered,
+        **record.delivery.outcome,
     )
 
 

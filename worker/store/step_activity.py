@@ -10,7 +10,7 @@ from redis.exceptions import NoPermissionError, ResponseError
 from schemas import codec
 from schemas.base import StepState
 from schemas.plan import PlanView, StepActivity
-from schemas.stored import FILE_WAITS, Attempt
+from schemas.stored import Attempt, Claims, read_part
 from schemas.times import rfc3339
 from tasks.policy.overlaps import tell_wait
 from worker.store import fleet
@@ -57,7 +57,7 @@ def _activities(client: Redis, partitions: int, plan_id: str) -> tuple[dict[str,
     pipeline.time()
     flying, live, (seconds, microseconds) = pipeline.execute()
     kept = codec.loads(live or b"{}")
-    backoffs, waits = kept.get("backoffs", {}), kept.get("counters", {}).get(FILE_WAITS, {})
+    backoffs, waits = kept.get("backoffs", {}), read_part(kept, Claims).waits
     found = {step: StepActivity(kind="held", reason=tell_wait(*wait)) for step, wait in waits.items() if step}
     found |= {step: StepActivity(kind="backoff", until=rfc3339(until)) for step, until in backoffs.items()}
     attempts = {step.decode(): Attempt.decode(raw) for step, raw in flying.items()}

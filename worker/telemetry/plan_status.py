@@ -56,7 +56,7 @@ def log_status(plan_id: str, record: PlanRecord, lines: Iterable[str], now: int,
         if head.traceparent:
             extra["trace_id"] = trace_id_of(head.traceparent)
         if ends:
-            extra |= record.delivered
+            extra |= record.delivery.outcome
             _count_end(record, extra["duration_ms"])
         log.info(event, extra=extra)
 

@@ -145,7 +145,7 @@ def test_three_failures_in_a_row_have_the_cause_looked_for_once_and_whoever_look
 
     failing(plan, "action-1", 3)
 
-    assert (plan.state, plan.record.counters["consecutive"]) == ("EXECUTING", 0)
+    assert (plan.state, plan.record.counters.consecutive) == ("EXECUTING", 0)
     plan.report(a_report("explore-scope", touched_files=[], output="I do not know."))
     plan.rest()
     plan.report(a_report("explore-scope", 2, touched_files=[], output={"files": ["shop/m5.py"]}))

@@ -1,115 +1,20 @@
-"""What is kept of a plan in Redis beside the static specs: small records, each read and written whole.
-
-Every value that a script hands over costs the server time, so what changes together is one field.
-Workers of two versions may share a server. What a newer one adds, behind the known elements of an array or as another
-key of an object, is kept as it was read in `unknown` and written again.
-"""
+"""A plan as it is stored: what outcomes never change of it, and what they do."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from schemas import codec
+from schemas.stored.counters import Counters, Growth, LogHead, Streaks, Structure
+from schemas.stored.features import Claims, Delivery, FailedDiffs, Probe, Releases, Reruns
+from schemas.stored.part import Part, split
+from schemas.stored.spending import Spending, Usage
 
-Usage = dict[str, int]
-
-DELIVERY = "delivery"  # among what is counted of a plan: how its delivery stands
-FILE_WAITS = "file_waits"  # as well: step, "" for the whole plan -> the file that it waits for, and the plan before it
-
-USAGE_NAMES = ("tokens", "patch_cycles", "tool_calls", "failing_outcomes")
-
-
-@dataclass(slots=True)
-class StepStatus:
-    """The changing part of a step: an array of its fields, with `unmet` first because begin reads it in Lua."""
-
-    unmet: int
-    state: str
-    index: int
-    attempt: int = 0
-    failures: int = 0
-    digest: str = ""
-    signature: str = ""
-    repeats: int = 0
-    skipped_by: str = ""
-    previous: dict[str, Any] | None = None
-    approval: str = ""  # "", "asked" or who gave it
-    unknown: tuple[Any, ...] = field(default=(), init=False)
-
-    @classmethod
-    def decode(cls, raw: bytes) -> StepStatus:
-        """Read what `encode` of this version or a newer one wrote."""
-        record = codec.loads(raw)
-        if len(record) <= STATUS_SIZE:  # nearly always
-            return cls(*record)
-        found = cls(*record[:STATUS_SIZE])
-        found.unknown = tuple(record[STATUS_SIZE:])
-        return found
-
-    @property
-    def columns(self) -> tuple[Any, ...]:
-        """The fields in their order, behind them what a newer version added."""
-        known = (
-            *(self.unmet, self.state, self.index, self.attempt, self.failures, self.digest),
-            *(self.signature, self.repeats, self.skipped_by, self.previous, self.approval),
-        )
-        return known + self.unknown
-
-    def encode(self) -> bytes:
-        """Write the record as a JSON array in the order of the fields, without most of the last that are empty."""
-        if self.signature or self.repeats or self.skipped_by or self.previous or self.approval or self.unknown:
-            return codec.dumps(self.columns)
-        if self.attempt or self.failures or self.digest:
-            return codec.dumps((self.unmet, self.state, self.index, self.attempt, self.failures, self.digest))
-        return codec.dumps((self.unmet, self.state, self.index))
-
-
-STATUS_SIZE = len(fields(StepStatus)) - 1  # elements that this version knows
-
-
-@dataclass(slots=True)
-class Attempt:
-    """An attempt in flight, as an array of its fields but the last: what it holds until something ends it."""
-
-    attempt: int
-    lease: str
-    queue: str
-    files: list[str]
-    tokens: int
-    patch_cycles: int
-    at: int
-    deadline: int
-    lost: int = 0  # ms that its plan had stood still when it began
-    entry: str = ""  # the spec's stream entry id; commit writes it in front of the record
-
-    @classmethod
-    def decode(cls, raw: bytes) -> Attempt:
-        """Read `<entry> <json array>`; an attempt is written once, so what a newer version added is not needed."""
-        entry, _, record = raw.partition(b" ")
-        found = cls(*codec.loads(record)[:ATTEMPT_SIZE])
-        found.entry = entry.decode()
-        return found
-
-    def encode(self) -> bytes:
-        """Write the record without its entry, which only the server knows."""
-        return codec.dumps(
-            (
-                self.attempt,
-                self.lease,
-                self.queue,
-                self.files,
-                self.tokens,
-                self.patch_cycles,
-                self.at,
-                self.deadline,
-                self.lost,
-            )
-        )
-
-
-ATTEMPT_SIZE = len(fields(Attempt)) - 1
+P = TypeVar("P", bound=Part)
 
 
 @dataclass(slots=True)
@@ -143,7 +48,7 @@ class PlanHead:
         try:
             return cls(**record)  # nearly always; to compare the names first would cost each outcome
         except TypeError:
-            known, unknown = _split(record, HEAD_FIELDS)
+            known, unknown = split(record, HEAD_FIELDS)
             found = cls(**known)
             found.unknown = unknown
             return found
@@ -170,7 +75,6 @@ class PlanRecord:
     head: PlanHead
     reserved: Usage
     spent: Usage
-    counters: dict[str, Any]
     counts: dict[str, int]
     times: dict[str, int]
     revision: int
@@ -185,25 +89,42 @@ class PlanRecord:
     question: dict[str, Any] | None = None  # what a person is asked: kind, questions, asked and until in ms
     strategy_state: bytes = b""  # what the strategy of a plan that unfolds keeps, as JSON; read by those plans alone
     halt: dict[str, Any] | None = None
+    parts: dict[str, Any] = field(default_factory=dict)  # name -> what is stored of it, or the part once it was read
     unknown: dict[str, Any] | None = field(default=None, init=False)  # keys of `live`
     dirty: set[str] = field(default_factory=set, init=False)  # of the hash fields below
+
+    # Its parts, by the names that they have in `live`. One that was not asked for yet is no attribute (`__getattr__`).
+    log: LogHead = field(init=False, repr=False, compare=False)
+    counters: Counters = field(init=False, repr=False, compare=False)
+    streaks: Streaks = field(init=False, repr=False, compare=False)
+    growth: Growth = field(init=False, repr=False, compare=False)
+    structure: Structure = field(init=False, repr=False, compare=False)
+    spending: Spending = field(init=False, repr=False, compare=False)
+    delivery: Delivery = field(init=False, repr=False, compare=False)
+    releases: Releases = field(init=False, repr=False, compare=False)
+    claims: Claims = field(init=False, repr=False, compare=False)
+    failed_diffs: FailedDiffs = field(init=False, repr=False, compare=False)
+    reruns: Reruns = field(init=False, repr=False, compare=False)
+    probe: Probe = field(init=False, repr=False, compare=False)
+
+    if not TYPE_CHECKING:  # else any name would be one of its attributes
+
+        def __getattr__(self, name: str) -> Part:
+            """Read a part that is asked for the first time; it is empty where nothing is stored of it."""
+            if name not in PARTS:
+                raise AttributeError(name)
+            part = self.parts.get(name)
+            if not isinstance(part, Part):
+                part = PARTS[name].read(part) if part else PARTS[name]()
+                found = {**self.parts, name: part}
+                self.parts = {name: found[name] for name in PARTS if name in found}
+            setattr(self, name, part)
+            return part
 
     @property
     def limits(self) -> dict[str, int | None]:
         """What the plan may use up."""
         return self.head.limits
-
-    @property
-    def delivered(self) -> dict[str, str]:
-        """What was delivered of the plan's changes, and why not all that its goal asks for."""
-        found = self.counters.get(DELIVERY, {})
-        return {name: found[name] for name in ("branch", "pull_request", "undelivered") if name in found}
-
-    @property
-    def file_waits(self) -> dict[str, list[str]]:
-        """What waits for files that other plans claim: step, "" for the whole plan -> file and plan."""
-        found: dict[str, list[str]] = self.counters.get(FILE_WAITS, {})
-        return found
 
     @property
     def cause(self) -> str:
@@ -218,12 +139,14 @@ class PlanRecord:
             live: dict[str, Any] = {
                 "reserved": self.reserved,
                 "spent": self.spent,
-                "counters": self.counters,
                 "counts": self.counts,
                 "times": self.times,
                 "revision": self.revision,
                 "wake": self.wake,
             }
+            for name, part in self.parts.items():
+                if stored := part.stored() if isinstance(part, Part) else part:
+                    live[name] = stored
             if any(seldom := _seldom_of(self)):
                 live |= {name: value for name, value in zip(SELDOM, seldom, strict=True) if value}
             if self.unknown:
@@ -235,12 +158,40 @@ class PlanRecord:
             return self.strategy_state
         return codec.dumps(self.halt) if name == "halt" else self.state.encode()
 
+    def keeps(self, kind: type[Part]) -> bool:
+        """Whether anything is stored of this kind of part."""
+        part = self.parts.get(NAMES[kind])
+        return bool(part.stored() if isinstance(part, Part) else part)
+
+    def forget_step(self, step_id: str) -> None:
+        """Forget what its parts keep of a step only until it ends."""
+        for name in [*self.parts]:
+            part: Part = getattr(self, name)
+            part.forget_step(step_id)
+
 
 HOT = ("version", "state", "head", "live", "strategy_state")
 # Keys of `live`: those that always stand there, and those that are stored where there is any.
-ALWAYS = ("reserved", "spent", "counters", "counts", "times", "revision", "wake")
+ALWAYS = ("reserved", "spent", "counts", "times", "revision", "wake")
 SELDOM = ("paused", "paused_until", "held", "waits", "backoffs", "commands", "warned", "question")
 _seldom_of = attrgetter(*SELDOM)
+PARTS: Mapping[str, type[Part]] = MappingProxyType(
+    {
+        "log": LogHead,
+        "counters": Counters,
+        "streaks": Streaks,
+        "growth": Growth,
+        "structure": Structure,
+        "spending": Spending,
+        "delivery": Delivery,
+        "releases": Releases,
+        "claims": Claims,
+        "failed_diffs": FailedDiffs,
+        "reruns": Reruns,
+        "probe": Probe,
+    }
+)
+NAMES: Mapping[type[Part], str] = MappingProxyType({kind: name for name, kind in PARTS.items()})
 
 
 def decode_plan(raw: list[bytes | None]) -> PlanRecord:
@@ -252,16 +203,29 @@ def decode_plan(raw: list[bytes | None]) -> PlanRecord:
 def decode_live(version: int, state: str, head: PlanHead, live: bytes, strategy_state: bytes) -> PlanRecord:
     """Read the field `live` of a plan whose other fields are known."""
     record = codec.loads(live)
+    parts = {name: record.pop(name) for name in PARTS if name in record}
     try:
-        return PlanRecord(version, state, head, strategy_state=strategy_state, **record)
+        return PlanRecord(version, state, head, strategy_state=strategy_state, parts=parts, **record)
     except TypeError:
-        known, unknown = _split(record, ALWAYS + SELDOM)
-        found = PlanRecord(version, state, head, strategy_state=strategy_state, **known)
+        known, unknown = split(record, ALWAYS + SELDOM)
+        found = PlanRecord(version, state, head, strategy_state=strategy_state, parts=parts, **known)
         found.unknown = unknown
         return found
 
 
-def _split(record: dict[str, Any], names: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Split a record into the keys of `names` and the keys that a newer version has added."""
-    known = {name: value for name, value in record.items() if name in names}
-    return known, {name: value for name, value in record.items() if name not in names}
+def read_part(live: Mapping[str, Any], kind: type[P]) -> P:
+    """Read a part from a field `live` of which nothing else is needed."""
+    found = live.get(NAMES[kind])
+    return kind.read(found) if found else kind()
+
+
+def decided(live: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is compared of a field `live` where it is decided again.
+
+    The timer hangs on leases, which are no inputs of the plan; the head of the log on its lines, which are compared.
+    What a plan cost is no part of a decision.
+    """
+    spending = read_part(live, Spending)
+    spending.cost = None
+    found = {**live, NAMES[Spending]: spending.stored()}
+    return {name: value for name, value in found.items() if name not in ("wake", NAMES[LogHead])}

@@ -1,0 +1,99 @@
+"""What is counted of a plan: for its halt rules, of its verifications, of what it has grown by, and of its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self, TypeAlias
+
+from schemas.stored.part import Part
+
+Remembered: TypeAlias = list[Any]  # step, attempt, category and when (ms) of something that may lead to a halt
+
+
+@dataclass(slots=True)
+class Counters(Part):
+    """What the halt rules count of a plan, and remember to explain a halt (tasks/policy/halt_rules.py)."""
+
+    consecutive: int = 0  # outcomes in a row that failed
+    lease_deaths: int = 0
+    timeouts: dict[str, int] = field(default_factory=dict)  # step of mode `test` -> how often it ran out of time
+    failed: list[Remembered] = field(default_factory=list)  # the last ones
+    revised: list[str] = field(default_factory=list)  # the steps that were revised last
+
+    def stored(self) -> Any:
+        """As of any part, in less time: every outcome stores it."""
+        if self.consecutive or self.lease_deaths or self.timeouts or self.failed or self.revised or self.unknown:
+            return super(Counters, self).stored()
+        return {}
+
+    def forget_step(self, step_id: str) -> None:
+        """Forget how often a step ran out of time."""
+        self.timeouts.pop(step_id, None)
+
+
+@dataclass(slots=True)
+class Streaks(Part):
+    """How verifications came out on the tree of a plan (tasks/policy/halt_rules.py)."""
+
+    landed: int = 0  # when a change landed last, ms, after which the tree is another one
+    flips: dict[str, int] = field(default_factory=dict)  # verification -> 2 * flips + whether it passed last
+    narrowed: dict[str, str] = field(default_factory=dict)  # step -> the verification that it had at first
+
+    def land(self, now: int) -> None:
+        """Begin anew: a change landed, which makes another tree."""
+        self.landed, self.flips = now, {}
+
+    def stored(self) -> Any:
+        """As of any part, in less time: every outcome stores it."""
+        if not self.landed or self.narrowed or self.unknown:
+            return super(Streaks, self).stored()
+        return {"landed": self.landed, "flips": self.flips} if self.flips else {"landed": self.landed}
+
+    def forget_step(self, step_id: str) -> None:
+        """Forget what a step was verified by at first."""
+        self.narrowed.pop(step_id, None)
+
+
+@dataclass(slots=True)
+class Growth(Part):
+    """By how much the accepted attempts have made the project grow (tasks/policy/halt_rules.py, red_checks.py)."""
+
+    created: int = 0  # files
+    growth_kb: int = 0
+    untold: bool = False  # a patch landed that did not say what it created
+
+
+@dataclass(slots=True)
+class Structure(Part):
+    """How steps without success count, and which names are in use (tasks/policy/schedule.py, pre_steps.py)."""
+
+    replaced: int = 0  # steps that failed, and others were put in their place
+    skipped: int = 0  # by an operator
+    taken: list[str] = field(default_factory=list)  # names of steps that look as if they had been inserted
+
+
+@dataclass(slots=True)
+class LogHead(Part):
+    """The newest line of a plan's log (tasks/base/log_chain.py); `lines` is 0 before the first."""
+
+    head: str = ""  # its digest
+    lines: int = 0  # of the log
+    by: str = ""  # the version of the code that wrote it
+    more: tuple[Any, ...] = field(default=(), init=False)  # what a newer version added
+
+    @classmethod
+    def read(cls, stored: Sequence[Any]) -> Self:
+        """Read an array of the fields."""
+        head, lines, by, *more = stored
+        found = cls(head, lines, by)
+        found.more = tuple(more)
+        return found
+
+    def stored(self) -> Sequence[Any]:
+        """Return an array of the fields, as every plan has it."""
+        return [self.head, self.lines, self.by, *self.more] if self.lines else ()
+
+    def follow(self, digest: str, by: str) -> None:
+        """Go on to a line that was added to the log."""
+        self.head, self.lines, self.by = digest, self.lines + 1, by

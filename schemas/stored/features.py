@@ -1,0 +1,97 @@
+"""What single features keep of a plan, each in a part of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from schemas.stored.part import Part
+
+Accepted: TypeAlias = list[Any]  # step, attempt, digest of its change, title and the tools that verified it
+
+
+@dataclass(slots=True)
+class Delivery(Part):
+    """What a plan has to deliver, and how its delivery stands (tasks/policy/delivery.py)."""
+
+    pages: int = 0  # of accepted attempts, each of which is a note
+    accepted: list[Accepted] = field(default_factory=list)  # the attempts after those of the pages
+    checked: list[list[str]] = field(default_factory=list)  # steps of mode `test` that passed last, and their commands
+    step: str = ""
+    until: int = 0  # when its wait is over, ms
+    left: int | None = None  # ms of that wait, while it stands still
+    obstacle: str = ""  # what kept the last attempt from delivering
+    branch: str = ""
+    pull_request: str = ""
+    undelivered: str = ""  # why not all that the goal asks for was delivered
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether all that is left of the plan is its delivery."""
+        return bool(self.step or self.undelivered)
+
+    @property
+    def outcome(self) -> dict[str, str]:
+        """What was delivered, and why not all that the goal asks for."""
+        found = {"branch": self.branch, "pull_request": self.pull_request, "undelivered": self.undelivered}
+        return {name: value for name, value in found.items() if value}
+
+
+@dataclass(slots=True)
+class Releases(Part):
+    """How often each step was handed back in a row; None where none ever was (tasks/policy/handing_back.py)."""
+
+    counts: dict[str, int] | None = None
+
+    def of(self, step_id: str) -> int:
+        """Return how often a step was handed back in a row."""
+        return (self.counts or {}).get(step_id, 0)
+
+    def add(self, step_id: str) -> None:
+        """Count that a step was handed back."""
+        self.counts = self.counts or {}
+        self.counts[step_id] = self.of(step_id) + 1
+
+    def forget_step(self, step_id: str) -> None:
+        """Forget how often a step was handed back."""
+        if self.counts:
+            self.counts.pop(step_id, None)
+
+
+@dataclass(slots=True)
+class Claims(Part):
+    """What waits for files that other plans claim (tasks/policy/overlaps.py)."""
+
+    waits: dict[str, list[str]] = field(default_factory=dict)  # step, "" for the whole plan -> file, plan before it
+
+    def forget_step(self, step_id: str) -> None:
+        """Forget what a step waited for."""
+        self.waits.pop(step_id, None)
+
+
+@dataclass(slots=True)
+class FailedDiffs(Part):
+    """Changes that failed their verification on the tree of the plan (tasks/policy/failed_diffs.py)."""
+
+    known: list[list[Any]] = field(default_factory=list)  # verification, digest and since when, ms; oldest first
+
+
+@dataclass(slots=True)
+class Reruns(Part):
+    """The steps that were run again because of flaky tests (tasks/policy/flaky_tests.py)."""
+
+    landed: dict[str, int] = field(default_factory=dict)  # step -> when a change had landed last before, ms
+
+
+@dataclass(slots=True)
+class Probe(Part):
+    """The step that a breaker lets through (tasks/policy/breaker.py)."""
+
+    token: str = ""  # of the probe in flight, empty where there is none
+    step_id: str = ""
+    attempt: int = 0
+    ended: str = ""  # the token of the last probe that ended
+
+    def end(self) -> None:
+        """Keep of the probe in flight that it was used."""
+        self.token, self.step_id, self.attempt, self.ended = "", "", 0, self.token
