@@ -12,7 +12,7 @@ Accepted: TypeAlias = list[Any]  # step, attempt, digest of its change, title an
 
 @dataclass(slots=True)
 class Delivery(Part):
-    """What a plan has to deliver, and how its delivery stands (tasks/policy/delivery.py)."""
+    """What a plan has to deliver, and how its delivery stands (tasks/features/delivery.py)."""
 
     pages: int = 0  # of accepted attempts, each of which is a note
     accepted: list[Accepted] = field(default_factory=list)  # the attempts after those of the pages
@@ -31,6 +31,11 @@ class Delivery(Part):
         return bool(self.step or self.undelivered)
 
     @property
+    def due(self) -> int | None:
+        """Until when it may go unclaimed, ms; None while it may not start."""
+        return self.until if self.left is None else None
+
+    @property
     def outcome(self) -> dict[str, str]:
         """What was delivered, and why not all that the goal asks for."""
         found = {"branch": self.branch, "pull_request": self.pull_request, "undelivered": self.undelivered}
@@ -39,7 +44,7 @@ class Delivery(Part):
 
 @dataclass(slots=True)
 class Releases(Part):
-    """How often each step was handed back in a row; None where none ever was (tasks/policy/handing_back.py)."""
+    """How often each step was handed back in a row; None where none ever was (tasks/features/handing_back.py)."""
 
     counts: dict[str, int] | None = None
 
@@ -60,7 +65,7 @@ class Releases(Part):
 
 @dataclass(slots=True)
 class Claims(Part):
-    """What waits for files that other plans claim (tasks/policy/overlaps.py)."""
+    """What waits for files that other plans claim (tasks/features/overlaps.py)."""
 
     waits: dict[str, list[str]] = field(default_factory=dict)  # step, "" for the whole plan -> file, plan before it
 
@@ -71,21 +76,21 @@ class Claims(Part):
 
 @dataclass(slots=True)
 class FailedDiffs(Part):
-    """Changes that failed their verification on the tree of the plan (tasks/policy/failed_diffs.py)."""
+    """Changes that failed their verification on the tree of the plan (tasks/features/failed_changes.py)."""
 
     known: list[list[Any]] = field(default_factory=list)  # verification, digest and since when, ms; oldest first
 
 
 @dataclass(slots=True)
 class Reruns(Part):
-    """The steps that were run again because of flaky tests (tasks/policy/flaky_tests.py)."""
+    """The steps that were run again because of flaky tests (tasks/features/flaky_tests.py)."""
 
     landed: dict[str, int] = field(default_factory=dict)  # step -> when a change had landed last before, ms
 
 
 @dataclass(slots=True)
 class Probe(Part):
-    """The step that a breaker lets through (tasks/policy/breaker.py)."""
+    """The step that a breaker lets through (tasks/features/breakers.py)."""
 
     token: str = ""  # of the probe in flight, empty where there is none
     step_id: str = ""

@@ -10,9 +10,9 @@ from schemas.base import GoalKind
 from schemas.goal import Goal
 from schemas.step import pack_step
 from tasks.base.log_chain import digest_line
+from tasks.features.failed_changes import FAILED_DIFFS
+from tasks.features.flaky_tests import MEMORY
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy.failed_diffs import FAILED_DIFFS
-from tasks.policy.flaky_tests import MEMORY
 from tasks.rules.strategy import Draft, Drafted, Setting
 from tasks.text.forbidden_paths import FORBIDDEN
 from tasks.toolchain.catalogue import Catalogue, keep_contracts

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from schemas import codec
 from tasks.base.series import series_name
+from tasks.features.breakers import DONE, STARTED
 from tasks.plan.changeset import CountedFailure, ProbeNews
-from tasks.policy.breaker import DONE, STARTED
 
 ACTOR = "breaker"
 GRACE_MS = 60_000  # for the plan that was chosen to start its step; then another one is chosen

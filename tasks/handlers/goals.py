@@ -19,14 +19,16 @@ from schemas.times import DAY_MS
 from tasks.base.batches import batches
 from tasks.base.policy import BUILT_IN, Policy
 from tasks.base.policy_version import POLICY_VERSION
+from tasks.features import delivery, failed_changes, flaky_tests, goal_texts, overlaps
+from tasks.features.baseline import excuses
+from tasks.features.failed_changes import FailedDiff
 from tasks.handlers.birth import tell_birth, tell_setting
 from tasks.memory.flaky_tests import NOTHING, Recalled
 from tasks.plan.changeset import Changeset, HistoryChange, plan_history
 from tasks.plan.file_claims import FileClaims
 from tasks.plan.snapshot import Grant, Snapshot, StandingCommand
 from tasks.plan.unit_of_work import UnitOfWork, dependents_of
-from tasks.policy import baseline, delivery, expansion, failed_diffs, flaky_tests, goal_texts, halt, overlaps, waits
-from tasks.policy.failed_diffs import FailedDiff
+from tasks.policy import expansion, halt, waits
 from tasks.policy.pre_steps import looks_inserted
 from tasks.policy.schedule import advance
 from tasks.rules import budget
@@ -241,7 +243,7 @@ def _begin(plan_seed: PlanSeed, goal: Goal, draft: Draft, *, announced: bool = T
         revision=1,
         parts={NAMES[LogHead]: plan_seed.log_head.stored()} if plan_seed.log_head else {},
     )
-    failed_diffs.begin(record, plan_seed.failed_diffs)
+    failed_changes.begin(record, plan_seed.failed_diffs)
     snapshot = Snapshot(
         plan_id=plan_seed.plan_id,
         now=plan_seed.now,
@@ -286,8 +288,8 @@ def _limits(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> dict[str, int | No
     if goal.context.repo:
         overlap = budget.overlap_of(goal, plan_seed.policy)
         limits |= {budget.OVERLAP: budget.OVERLAPS[overlap]} if overlap in budget.OVERLAPS else {}
-    if excuses := baseline.excuses_of(goal, draft.document):
-        limits[budget.EXCUSES] = excuses
+    if excused := excuses.excuses_of(goal, draft.document):
+        limits[budget.EXCUSES] = excused
     if delivery.is_wanted(goal):
         limits[budget.DELIVERY_WAIT_S] = plan_seed.delivery_wait_s
     if plan_seed.answer_wait_s != budget.ANSWER_WAIT:
@@ -323,7 +325,7 @@ def _announce(unit: UnitOfWork, goal: Goal, draft: Draft) -> None:
     if goal.callback:
         unit.extra["callback"] = goal.callback.encode()
     if plan.head.limits.get(budget.EXCUSES):
-        baseline.keep_goals_tests(unit, goal)
+        excuses.keep_goals_tests(unit, goal)
     if budget.DELIVERY_WAIT_S in plan.head.limits:
         delivery.keep_request(unit, goal)
     goal_texts.keep(unit, goal, draft.steps, expands=draft.state is not None)

@@ -16,7 +16,7 @@ from tasks.plan.changeset import Changeset
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.snapshot import Clocks, Lease, Snapshot, Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy import delivery, failing, halt, halt_rules, handing_back, overlaps, waits
+from tasks.policy import failing, halt, halt_rules, pipeline, waits
 from tasks.policy.halt_rules import Seen
 from tasks.policy.schedule import LONGEST_SILENT_MS, RUNNING_MARGIN_MS, SILENT_MS, advance
 from tasks.rules import budget
@@ -42,7 +42,8 @@ def apply(snapshot: Snapshot, clocks: Clocks = NO_CLOCKS) -> Changeset:
     if unit.plan.state not in PLAN_ENDS:
         unit.plan.dirty.add("live")  # even where no clock runs any more, the old time must be forgotten
         waits.look_at_backoffs(unit)
-        overlaps.look(unit)
+        for look in pipeline.ON_TIMER:
+            look(unit)
         for step_id in list(snapshot.active):
             if step_id in snapshot.active:  # a halt ends them all
                 _look_at_attempt(unit, snapshot.steps[step_id], clocks)
@@ -73,7 +74,7 @@ def _look_at_attempt(unit: UnitOfWork, step: Step, clocks: Clocks) -> None:
 def _due(unit: UnitOfWork, step: Step, live: Attempt, lease: Lease, clocks: Clocks) -> tuple[int, str]:
     """Say when the attempt has run out of time without another sign of it, and which clock that is."""
     now = unit.snapshot.now
-    delivered_by = delivery.due(unit) if unit.is_delivering else None
+    delivered_by = unit.plan.delivery.due if unit.is_delivering else None
     if not lease.claimed:
         until = (delivered_by or now + SILENT_MS) if unit.is_delivering else live.deadline
         return until, f"no controller had claimed it by {rfc3339(until)}"
@@ -106,8 +107,7 @@ def _expire(unit: UnitOfWork, step: Step, *, claimed: bool, reason: str) -> None
     }
     unit.inputs.append(["expired", step.step_id, attempt.attempt, claimed, reason])
     budget.settle_without_outcome(unit, step.step_id, attempt, claimed=claimed)
-    if unit.is_delivering:
-        delivery.expire(unit, step, failure, claimed=claimed)
+    if any(expire(unit, step, failure, claimed) for expire in pipeline.EXPIRED):
         return
     if claimed:
         unit.plan.counters.lease_deaths += 1
@@ -127,6 +127,8 @@ def _look_at_wall_clock(unit: UnitOfWork) -> None:
         took, back = unit.snapshot.now - ready, unit.plan.times.get("lost", 0)
         values = {"value": (took - back) // 1000, "limit": limit, "limit_name": "wall_clock_s"}
         values |= {"given_back_s": back // 1000, "limit_s": limit, "ready_at": rfc3339(ready)}
-        evidence = {**values, **handing_back.explain(unit)}
+        evidence = dict(values)
+        for explain in pipeline.AT_WALL_CLOCK:
+            evidence |= explain(unit)
         unit.inputs.append(["wall clock over", ends])
         halt.halt(unit, "wall_clock", f"the plan took longer than its {limit} s", evidence)

@@ -22,8 +22,10 @@ from tasks.plan.cached_draft import DRAFT_NOTE, PUT, may_keep
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork, dependents_of
-from tasks.policy import goal_texts, halt, overlaps, waits
+from tasks.policy import halt, waits
+from tasks.policy.halt_rules import AT_ONCE
 from tasks.policy.outcome_verdict import fit_evidence
+from tasks.policy.pipeline import ADDED, INPUT, JUDGES, REFUSALS, REFUSE_ADDED, Failure, Feature, Judgement
 from tasks.policy.pre_steps import is_mend, looks_inserted
 from tasks.rules.budget import bind
 from tasks.rules.strategy import MAX_EXPANSION, Blocked, Draft, End, Expansion, LivePlan, Phase, Strategy
@@ -97,9 +99,10 @@ def _touched(step: Step, said: Outcome | None) -> tuple[str, ...]:
     return tuple(step.facts["allowed_files"])
 
 
-def refusal(unit: UnitOfWork, step: Step, outcome: Outcome) -> dict[str, Any] | None:
-    """Say why an attempt that succeeded failed all the same: what it answered is no use to the strategy."""
-    if step.facts["inserted_by"]:
+def refuse(unit: UnitOfWork, seen: Judgement) -> Failure | None:
+    """Return why an attempt that succeeded failed all the same: what it answered is no use to the strategy."""
+    step, outcome = seen.step, seen.outcome
+    if not unit.strategy_state or step.facts["inserted_by"]:
         return None
     strategy, live, _ = _strategy(unit)
     why = strategy.refusal(live, step.facts, outcome.output)
@@ -109,8 +112,11 @@ def refusal(unit: UnitOfWork, step: Step, outcome: Outcome) -> dict[str, Any] | 
     return PreviousFailure(category=FailureCategory.OUTPUT_REFUSED.value, suggestion=fit_evidence(why)).model_dump()
 
 
-def block(unit: UnitOfWork, step: Step, outcome: Outcome) -> bool:
+def block(unit: UnitOfWork, seen: Judgement) -> bool:
     """End a step whose controller reports that it cannot go on; False where it does not, or where nobody listens."""
+    step, outcome, failure = seen.step, seen.outcome, seen.failure
+    if not unit.strategy_state or (failure and failure["category"] in AT_ONCE):
+        return False
     if step.facts["inserted_by"] or blocked_report(outcome.output) is None:
         return False
     strategy, live, _ = _strategy(unit)
@@ -168,7 +174,9 @@ def rescue(unit: UnitOfWork) -> bool:
 
 
 def input_for(unit: UnitOfWork, step: Step) -> Mapping[str, Any] | None:
-    """Say what an attempt of `step` is given beside its spec."""
+    """Return what an attempt of `step` is given beside its spec."""
+    if not unit.strategy_state or unit.is_delivering:
+        return None
     strategy, live, _ = _strategy(unit)
     return strategy.input_for(live, step.facts)
 
@@ -194,10 +202,7 @@ def _expand(unit: UnitOfWork, found: Expansion, who: Mapping[str, Any] = NOBODY)
     elif errors := _errors(unit, found):
         evidence = {"errors": [error.model_dump() for error in errors], **who}
         halt.halt(unit, "invalid_unfolding", f"{errors[0].message} ({found.why})", evidence)
-    elif overlap := overlaps.refused(unit, found.steps):
-        reason, evidence = overlap
-        halt.halt(unit, "overlap", f"{reason} ({found.why})", {**evidence, **who})
-    else:
+    elif not any(refuse_added(unit, found.steps, found.why, who) for refuse_added in REFUSE_ADDED):
         if found.steps:
             _add(unit, found)
         if found.question:
@@ -235,7 +240,9 @@ def _add(unit: UnitOfWork, found: Expansion) -> None:
         if plan.head.kind == GoalKind.GAP_REPORT:
             plan.counters.consecutive = 0
     total = sum(plan.counts.values())
-    overlaps.claim_added(unit, found.steps)
+    steps = found.steps
+    for add in ADDED:
+        steps = add(unit, steps)
     if plan.state == P.CREATED:
         waited = {"rested": plan.times["created"], "went_on": unit.snapshot.now}
         plan.times.update(lost=0, outages=0, **waited)  # outages while it waited lengthen no wall clock
@@ -246,5 +253,12 @@ def _add(unit: UnitOfWork, found: Expansion) -> None:
     unit.keep_strategy_state(ids=[*(unit.strategy_state or {})["ids"], *ids])
     if taken := [step_id for step_id in ids if looks_inserted(step_id)]:
         plan.structure.taken += taken
-    unit.insert(goal_texts.assign_added(unit, found.steps), total, dependents_of(found.steps))
+    unit.insert(steps, total, dependents_of(steps))
     unit.tell_added(ids, "unfolding", found.why)
+
+
+FEATURE = Feature(
+    "expansion",
+    (JUDGES.row(block), REFUSALS.row(refuse), INPUT.row(input_for)),
+    events=("plan.phase",),
+)

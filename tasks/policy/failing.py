@@ -11,9 +11,10 @@ from schemas.base import StepState as S
 from schemas.outcome import Outcome
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy import breaker, expansion, halt_rules, revision, waits
+from tasks.policy import expansion, halt_rules, revision, waits
 from tasks.policy.halt import halt as halt_plan
 from tasks.policy.halt_rules import FiredRule, Seen
+from tasks.policy.pipeline import AFTER_FAILURE
 
 IN_A_ROW = "consecutive_failures"
 ASKED_ABOUT = frozenset({IN_A_ROW, halt_rules.IDENTICAL})
@@ -46,7 +47,8 @@ def count_failure(
     With `known_flaky` nothing failed but tests that are known to be, so that it is none of those in a row or alike.
     """
     seen = halt_rules.record(unit, step, outcome, failure, began, known_flaky=known_flaky)
-    breaker.count_failure(unit, step, failure, seen.signature)
+    for tell in AFTER_FAILURE:
+        tell(unit, step, failure, seen.signature)
     unit.plan.spent["failing_outcomes"] += 1
     step.status.failures += 1
     fail(unit, step, failure, seen, outcome)

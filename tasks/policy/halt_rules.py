@@ -18,8 +18,8 @@ from schemas.stored import PlanRecord
 from tasks.base.errors import NeedsSteps
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy import failed_diffs
 from tasks.policy.advice_facts import retries_of
+from tasks.policy.pipeline import AT_FAILURE, AT_SUCCESS
 from tasks.policy.verification_name import name_verification
 from tasks.toolchain.classify import FAMILY, HALTS_AT_ONCE, OWN, Family, signature
 
@@ -142,7 +142,8 @@ def record(
     counters, growth, status = unit.plan.counters, unit.plan.growth, step.status
     flips, repeated, turned = 0, "", False
     if failure is None:  # before a change that landed makes another tree
-        failed_diffs.note_success(unit, step, outcome)
+        for note in AT_SUCCESS:
+            note(unit, step, outcome)
     if _is_comparable(unit, outcome, failure, began):
         before = unit.plan.streaks.flips.get(_verification(unit.plan, step), 0)
         flips = _count_flip(unit.plan, step, passed=failure is None)
@@ -155,7 +156,8 @@ def record(
         counters.consecutive += 1
         same = signature(Category(failure["category"]), failure["failing_tests"], failure["trace"] or "")
         has_more_time = _count_timeout(unit.plan, step, failure["category"])
-        repeated = failed_diffs.note_failure(unit, step, outcome, failure, began)
+        for note_failure in AT_FAILURE:
+            repeated = note_failure(unit, step, outcome, failure, began) or repeated
         if repeated:  # the same again, whatever the evidence looks like, and whoever made it before
             status.repeats = max(status.repeats, 1) + 1
             status.signature = same or status.signature

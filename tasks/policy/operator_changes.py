@@ -9,11 +9,13 @@ from collections.abc import Collection
 
 from schemas.base import Mode, RiskLevel
 from schemas.base import StepState as S
+from schemas.command import CommandName
 from schemas.step import PlannedStep
 from tasks.base.errors import EVERY_STEP, NeedsSteps
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy import delivery, halt
+from tasks.policy import halt
+from tasks.policy.pipeline import ON_COMMAND
 from tasks.rules.risk import RISK, ROLLBACK, is_below
 
 BLOCKED, PENDING, ACTIVE = S.BLOCKED.value, S.PENDING.value, S.ACTIVE.value
@@ -153,8 +155,8 @@ def _is_unclaimed(unit: UnitOfWork, step: Step) -> bool:
 def end(unit: UnitOfWork, step: Step, reason: str) -> None:
     """Take a step that an operator skips to its end."""
     unit.withdraw(step)
-    if unit.is_delivering:
-        delivery.note_undelivered(unit, f"its delivery was skipped by {reason}")
+    for obey in ON_COMMAND[CommandName.SKIP]:
+        obey(unit, step, reason)
     unit.plan.structure.skipped += 1
     unit.end_step(step, FAILED if step.status.state == ACTIVE else SKIPPED, "skipped", reason)
 

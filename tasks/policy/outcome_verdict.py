@@ -6,15 +6,13 @@ figure below 0 counts as 0: nobody gives back what an attempt used. `growth_kb` 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from schemas.base import FailureCategory, Mode, StepState, Verdict
+from schemas.base import FailureCategory, Mode, Verdict
 from schemas.outcome import Outcome, VerifyReceipt
 from schemas.step import PreviousFailure
-from schemas.stored import StepStatus
 from tasks.plan.lifecycle import PLAN_ENDS
-from tasks.plan.snapshot import Snapshot, Step
+from tasks.plan.snapshot import Snapshot
 from tasks.text.fields import as_written, fit
 from tasks.toolchain.classify import category_of
 
@@ -83,53 +81,6 @@ def failure_of(facts: dict[str, Any], outcome: Outcome) -> dict[str, Any] | None
 def fit_evidence(text: str) -> str:
     """Make evidence fit for the prompt of the next attempt: without attacks, and cut."""
     return fit(text[:MAX_TRACE], MAX_TRACE, as_written)
-
-
-def is_proved(facts: dict[str, Any], outcome: Outcome) -> bool:
-    """Whether there is a receipt of every tool that verifies the step, if any does."""
-    return {tool["tool"] for tool in facts["verify_tools"]} <= {receipt.tool for receipt in outcome.verify or ()}
-
-
-def doubt(facts: dict[str, Any], outcome: Outcome, *, requires_receipts: bool) -> str | None:
-    """Say why a success that contradicts nothing is not verified; None where it is, or where nothing verifies the step.
-
-    A receipt of every tool of the step verifies it. Unless receipts are required so does the controller's word
-    (`tests_passed`), but not beside receipts of tools that are not the step's.
-    """
-    if is_proved(facts, outcome):
-        return None
-    wanted, shown = {tool["tool"] for tool in facts["verify_tools"]}, {each.tool for each in outcome.verify or ()}
-    if other := sorted(shown - wanted):
-        return f"there are receipts of {fit_evidence(', '.join(other))}, and not of {', '.join(sorted(wanted - shown))}"
-    if outcome.tests_passed and not requires_receipts:
-        return None
-    word = "" if outcome.tests_passed else " and no word that the tests passed"
-    return f"there is no receipt of {', '.join(sorted(wanted - shown))}{word}"
-
-
-def note_doubt(step: Step) -> None:
-    """Keep with a step that is done that nothing proved it, beside the result of a pre-step.
-
-    `codes` and `text` are there for every pre-step that left something.
-    """
-    empty = {"codes": "", "text": ""} if step.facts["inserted_by"] else {}
-    step.status.previous = {**empty, **(step.status.previous or {}), "verified": False}
-
-
-def is_verified(status: StepStatus, facts: Mapping[str, Any]) -> bool | None:
-    """Tell whether a step that is done was proved; None where it is not done, or nothing verifies it."""
-    if status.state != StepState.DONE or not facts["verify_tools"]:
-        return None
-    return bool((status.previous or {}).get("verified", True))
-
-
-def failure_without_proof(doubt: str) -> dict[str, Any]:
-    """Make the failure of a success that is not taken without proof.
-
-    It is UNKNOWN: nobody knows what the verification would have said, so no strategy could mend what it found.
-    """
-    suggestion = f"Success was reported, and {doubt}: run verify_tools, and report each in `verify`."
-    return PreviousFailure(category=FailureCategory.UNKNOWN, suggestion=fit_evidence(suggestion)).model_dump()
 
 
 def _passing(facts: dict[str, Any], receipt: VerifyReceipt) -> list[int]:

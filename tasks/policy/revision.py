@@ -17,10 +17,12 @@ from schemas.base import Mode
 from schemas.base import PlanState as P
 from schemas.outcome import Outcome
 from schemas.step import PlannedStep
+from schemas.stored import PlanRecord
 from tasks.base.policy import BUILT_IN, Policy
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy import advice, halt_rules, mending, waits
+from tasks.policy import advice, halt_rules, waits
+from tasks.policy.pipeline import REVISE
 from tasks.policy.pre_steps import MEND, PRE_STEPS, PreStep, make_pre_step
 from tasks.rules.validation import STEP_CHECKS, Surroundings, injections
 from tasks.text.fields import MAX_GUIDANCE
@@ -93,7 +95,7 @@ def narrow_files(step: PlannedStep, evidence: Evidence, _: Catalogue) -> Planned
     What changed in the others went with the failed attempt, so that the next one needs them again. Only files that a
     violation is about are taken away.
     """
-    named = tuple(path for path in step.allowed_files if any(_same(path, each) for each in evidence.files))
+    named = tuple(path for path in step.allowed_files if any(names_file(path, each) for each in evidence.files))
     others = tuple(path for path in step.allowed_files if path not in named)
     if evidence.category in TREE[Family.SANDBOX]:
         return step.model_copy(update={"allowed_files": others}) if others else step
@@ -146,7 +148,7 @@ def revise(unit: UnitOfWork, step: Step, failure: Mapping[str, Any], outcome: Ou
     nth = step.status.failures
     if was.mode is Mode.TEST and evidence.category is C.TEST_TIMEOUT:
         nth = halt_rules.timeouts_of(plan, step)
-    found = _mended(unit, step, was, evidence, catalogue) or revision_of(
+    found = next((made for revises in REVISE if (made := revises(unit, step, was, evidence))), None) or revision_of(
         was, evidence, nth, plan.structure.taken, catalogue, unit.snapshot.policy
     )
     if found is None:
@@ -225,18 +227,10 @@ def revision_of(
     return Revision(revised, before, tuple(done)) if done else None
 
 
-def _mended(
-    unit: UnitOfWork, step: Step, was: PlannedStep, evidence: Evidence, catalogue: Catalogue
-) -> Revision | None:
-    """Put a step before the next attempt that mends what the last one found; None where no such step can be made."""
-    if not mending.may_mend(unit, step, evidence.category):
-        return None
-    mend = mending.make_mend(
-        unit, was, evidence.tests, lambda path: any(_same(path, named) for named in evidence.files), catalogue
-    )
-    if mend is None or _faults(mend, mend, catalogue):
-        return None
-    return Revision(was.model_copy(update={"depends_on": (*was.depends_on, mend.step_id)}), mend, (MEND,))
+def has_room(plan: PlanRecord) -> bool:
+    """Whether the plan may have another step."""
+    most = plan.limits["max_steps"]
+    return most is None or sum(plan.counts.values()) < most
 
 
 def evidence_of(failure: Mapping[str, Any], outcome: Outcome) -> Evidence:
@@ -247,7 +241,7 @@ def evidence_of(failure: Mapping[str, Any], outcome: Outcome) -> Evidence:
     return Evidence(C(failure["category"]), tuple(failure["failing_tests"]), tuple(dict.fromkeys(named)))
 
 
-def _same(path: str, named: str) -> bool:
+def names_file(path: str, named: str) -> bool:
     """Whether `named`, perhaps with the folder of a checkout before it or without its own, is `path`."""
     named = named.removeprefix("./")
     return path == named or named.endswith("/" + path) or path.endswith("/" + named)
@@ -255,11 +249,12 @@ def _same(path: str, named: str) -> bool:
 
 def _is_sound(made: PlannedStep, origin: PlannedStep, catalogue: Catalogue) -> bool:
     """Whether the validator finds nothing that it does not find in `origin`, and no file was added."""
-    faults, known = (_faults(step, origin, catalogue) for step in (made, origin))
+    faults, known = (faults_of(step, origin, catalogue) for step in (made, origin))
     return faults <= known and set(made.allowed_files) <= set(origin.allowed_files)
 
 
-def _faults(step: PlannedStep, origin: PlannedStep, catalogue: Catalogue) -> set[tuple[str, str]]:
+def faults_of(step: PlannedStep, origin: PlannedStep, catalogue: Catalogue) -> set[tuple[str, str]]:
+    """List what the validator finds in `step`, where it may touch the files of `origin`: pointers and codes."""
     ids = Counter({step.step_id, *step.depends_on})
     around = Surroundings(frozenset(origin.allowed_files), ids, catalogue)
     found = {(pointer, code) for check in STEP_CHECKS for pointer, code, _ in check(step, around)}

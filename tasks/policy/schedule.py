@@ -18,22 +18,7 @@ from tasks.plan.changeset import MAX_DISPATCHES, MAX_STEP_CHANGES, Changeset, Di
 from tasks.plan.lifecycle import NOT_RUNNING, PLAN_ENDS
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy import (
-    answers,
-    baseline,
-    breaker,
-    delivery,
-    expansion,
-    failed_diffs,
-    goal_texts,
-    halt,
-    halt_rules,
-    handing_back,
-    operator_changes,
-    overlaps,
-    pre_steps,
-    waits,
-)
+from tasks.policy import expansion, halt, halt_rules, operator_changes, pipeline, pre_steps, waits
 from tasks.rules import budget
 
 QUEUED_MS = 3_600_000  # from dispatch: an attempt that no controller ever claims
@@ -41,8 +26,6 @@ SILENT_MS = 60_000  # from the claim or the last renewal
 LONGEST_SILENT_MS = 900_000  # the same where its controller asked for more when it claimed
 RUNNING_MARGIN_MS = 900_000  # from the claim, beside the timeouts of the verification
 FULL_MS = 1000  # until a step is looked at again whose queue is full
-
-AT_BASE = {"at": "base"}
 
 BLOCKED, PENDING, ACTIVE = S.BLOCKED.value, S.PENDING.value, S.ACTIVE.value
 DONE, FAILED, SKIPPED = S.DONE.value, S.FAILED.value, S.SKIPPED.value
@@ -55,8 +38,8 @@ def advance(unit: UnitOfWork) -> Changeset:
     if plan.state not in NOT_RUNNING or plan.question:
         waits.look_at_holds(unit)
     if plan.state not in NOT_RUNNING:
-        if unit.is_delivering:
-            delivery.look(unit)
+        for look in pipeline.BEFORE_LOOK:
+            look(unit)
         if plan.head.tightened is not None:
             operator_changes.narrow_ready(unit)
         propagate(unit)
@@ -64,10 +47,10 @@ def advance(unit: UnitOfWork) -> Changeset:
             expansion.on_steps_ended(unit)
         dispatch(unit)
         waits.keep_time(unit)
-        breaker.pause_probe(unit)
         budget.warn(unit)
         finish(unit)
-    breaker.note_end(unit)
+    for close in pipeline.AT_CLOSE:
+        close(unit)
     return unit.close()
 
 
@@ -119,8 +102,7 @@ def _on_dependency_ended(unit: UnitOfWork, step: Step, ended: Step) -> None:
 
 def _on_pre_step_ended(unit: UnitOfWork, step: Step, ended: Step, *, satisfied: bool) -> None:
     """Let a step that waits for its next attempt have it, or fail with what should have gone before it."""
-    if baseline.is_named_baseline(ended.step_id):
-        baseline.judge_waiting(unit, step, ended)
+    if any(judge(unit, step, ended) for judge in pipeline.PRE_STEP_ENDED):
         return
     if not satisfied:
         unit.end_step(step, FAILED, "failed", f"its preparation {ended.step_id} did not succeed")
@@ -134,11 +116,11 @@ def _on_pre_step_ended(unit: UnitOfWork, step: Step, ended: Step, *, satisfied: 
 def dispatch(unit: UnitOfWork) -> None:
     """Start ready steps in order while slots, files and budgets allow; an attempt holds its files until it ends."""
     plan, snapshot = unit.plan, unit.snapshot
-    if plan.state not in (READY, EXECUTING) or (plan.backoffs and handing_back.is_crowded(plan)):
+    if plan.state not in (READY, EXECUTING) or (plan.backoffs and waits.is_crowded(plan)):
         return
     if unit.is_stopped:
-        if breaker.lets_through(unit):
-            _let_through(unit)
+        for choose in pipeline.WHILE_STOPPED:
+            _start_steps(unit, choose(unit), 1)
         return
     if not unit.ready:
         return
@@ -147,19 +129,6 @@ def dispatch(unit: UnitOfWork) -> None:
     if len(snapshot.active) < slots and (snapshot.ready_beyond or len(started) >= MAX_DISPATCHES):
         unit.change.more |= bool(started)  # the rest of the queue is read in a next look
         unit.change.wider = not started
-
-
-def _let_through(unit: UnitOfWork) -> None:
-    """Start one step although the plan is paused, or have a controller claim one that was handed out before."""
-    if step := breaker.find_unclaimed(unit):
-        unit.inputs.append(["let through", step.step_id, step.status.attempt])
-        unit.around["leases"] = {name: [*lease] for name, lease in unit.snapshot.leases.items()}
-        unit.change.actions[step.step_id] = "continue"
-        breaker.note_start(unit, step)
-        return
-    _start_steps(unit, breaker.first_choice(unit.ready.values()), 1)
-    for one in unit.change.dispatches:
-        breaker.note_start(unit, unit.snapshot.steps[one.step_id])
 
 
 def _start_steps(unit: UnitOfWork, steps: Sequence[Step], most: int) -> None:
@@ -198,7 +167,7 @@ def _allowance(unit: UnitOfWork, facts: Mapping[str, Any]) -> int | None:
 
 def _may_start(unit: UnitOfWork, step: Step) -> bool:
     """Whether no file, no person and no queue that is paused or full keeps `step` back; a delivery was approved."""
-    if overlaps.keeps_back(unit, step):
+    if any(keeps_back(unit, step) for keeps_back in pipeline.BEFORE_START):
         return False
     queue = step.facts["queue"]
     if queue in unit.snapshot.paused_queues:
@@ -229,7 +198,7 @@ def _start(unit: UnitOfWork, step: Step, most: int) -> None:
         unit.emit("step.restarted", {"step_id": step.step_id, "attempt": status.attempt})
     tokens, patch_cycles = budget.reserve(plan, facts["estimate"], most)
     running = RUNNING_MARGIN_MS + 1000 * sum([tool["timeout_s"] for tool in facts["verify_tools"]])
-    until = delivery.due(unit) if unit.is_delivering else None
+    until = plan.delivery.due if unit.is_delivering else None
     # The token is made from the plan's secret seed: not guessable, yet the same from the same log.
     lease = hashlib.blake2b(f"{plan.head.seed}|{step.step_id}|{status.attempt}".encode(), digest_size=12).hexdigest()
     attempt = Attempt(
@@ -251,19 +220,9 @@ def _start(unit: UnitOfWork, step: Step, most: int) -> None:
 def _spec(unit: UnitOfWork, step: Step, attempt: Attempt) -> bytes:
     snapshot, facts = unit.snapshot, step.facts
     context = {**unit.plan.head.context, "previous_failure": step.status.previous}
-    if facts["inserted_by"] and baseline.is_baseline(facts):
-        context |= AT_BASE
-    if facts["answers_from"] and (answered := answers.given_to(unit, step)):
-        context["answers"] = answered
-    if facts["goal_texts"]:
-        context |= goal_texts.given_to(unit)
-    if failed := failed_diffs.given_to(unit.plan, facts):
-        context["failed_diffs"] = failed
-    given: Mapping[str, Any] | None = None
-    if unit.is_delivering:
-        given = delivery.input_for(unit)
-    elif unit.strategy_state:
-        given = expansion.input_for(unit, step)
+    for give in pipeline.SPEC_FIELDS:
+        context |= give(unit, step) or {}
+    given = next((found for give in pipeline.INPUT if (found := give(unit, step))), None)
     return codec.extend(
         step.sent,
         {
@@ -311,7 +270,7 @@ def finish(unit: UnitOfWork) -> None:
         plan.times["started"] = unit.snapshot.now
         unit.move_plan(EXECUTING, "executing")
     if is_satisfied(plan):
-        if delivery.begin(unit):
+        if any(goes_on(unit) for goes_on in pipeline.SATISFIED):
             unit.change.more = True  # it starts in a next look
             return
         told = plan.delivery.outcome

@@ -17,7 +17,8 @@ from tasks.base.errors import NeedsSteps
 from tasks.base.policy import BACKOFF_MS, HANDED_BACK, HANDED_BACK_MS, Policy
 from tasks.plan.snapshot import Clocks, Step
 from tasks.plan.unit_of_work import PAUSED, UnitOfWork
-from tasks.policy import halt, overlaps
+from tasks.policy import halt
+from tasks.policy.pipeline import HOLDS
 from tasks.rules import budget
 from tasks.rules.strategy import Question
 
@@ -25,6 +26,7 @@ MEMORY_MS = 5000  # until a plan is looked at again that was held because the se
 APPROVAL_MS = 7 * DAY_MS  # each wait for a person has its own deadline
 DRAFT = "draft"  # the kind of a question that a drafter is asked
 MAX_BACKOFF_MS = 60_000
+MAX_CROWD = 64  # steps that wait at once: all of them are written with every commit
 
 
 def look_at_holds(unit: UnitOfWork) -> None:
@@ -61,7 +63,7 @@ def _hold(unit: UnitOfWork) -> tuple[str, int]:
             return f"the day budget of {scope} is used up", (now // DAY_MS + 1) * DAY_MS
     if unit.snapshot.short_of_memory:
         return "the server's memory is nearly full", now + MEMORY_MS
-    return overlaps.why_held(unit.plan), 0
+    return next((why for hold in HOLDS if (why := hold(unit.plan))), ""), 0
 
 
 def await_approval(unit: UnitOfWork, step: Step) -> bool:
@@ -178,6 +180,11 @@ def look_at_backoffs(unit: UnitOfWork) -> None:
         unit.make_ready(unit.snapshot.steps[step_id])
     for until in plan.backoffs.values():
         unit.wake_at(until)
+
+
+def is_crowded(plan: PlanRecord) -> bool:
+    """Whether so many steps wait for their next attempt that no other is started for now."""
+    return len(plan.backoffs) >= MAX_CROWD
 
 
 def keep_time(unit: UnitOfWork) -> None:

@@ -16,12 +16,12 @@ from schemas.stored_step import complete
 from tasks.base.errors import PlannerError
 from tasks.base.policy import BUILT_IN, Policy
 from tasks.base.policy_text import WrongPolicy, digest_of, read_policy
+from tasks.features.failed_changes import FAILED_DIFFS, FailedDiff
+from tasks.features.flaky_tests import FLAKY, MEMORY
 from tasks.handlers import goals
 from tasks.handlers.goals import PlanSeed
 from tasks.memory.flaky_tests import Recalled
 from tasks.plan.changeset import Changeset
-from tasks.policy.failed_diffs import FAILED_DIFFS, FailedDiff
-from tasks.policy.flaky_tests import FLAKY, MEMORY
 from tasks.record.lines import Line, read_line
 from tasks.record.recorded_plan import RecordedPlan
 from tasks.record.surroundings import claims_of, grants_of, paused_queues_of, standing_of

@@ -10,7 +10,7 @@ from redis import Redis
 from typer.testing import CliRunner
 
 from schemas import codec
-from tasks.policy.failed_diffs import KEPT_S, MOST, MOST_KEPT, name_of
+from tasks.features.failed_changes import KEPT_S, MOST, MOST_KEPT, name_of
 from tasks.record.recorded_plan import RecordedPlan
 from tasks.record.replay import Result, replay
 from tests.support.engine import a_goal, chain, container, drain, plan

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from schemas.base import Mode, StepType
 from schemas.step import ControllerTaskSpec, PlannedStep
-from tasks.policy.answers import MAX_ANSWER, MAX_ANSWERS
+from tasks.features.answers import MAX_ANSWER, MAX_ANSWERS
 from tasks.strategies.drafting.answers import connect_answers
 from tasks.text.sanitize import Treatment, sanitize
 from tests.support.attacks import TEXTS

@@ -9,13 +9,13 @@ from typing import Any
 from schemas import codec
 from schemas.command import Command
 from schemas.step import PlannedStep
+from tasks.features.overlaps import NOTE
 from tasks.handlers import breaker
 from tasks.handlers.breaker import Terms
 from tasks.handlers.bulk_commands import breaker_pause
 from tasks.plan.changeset import CountedFailure
 from tasks.plan.file_claims import FileClaims
 from tasks.plan.lifecycle import PLAN_ENDS
-from tasks.policy.overlaps import NOTE
 from tasks.record.fold import Fold
 from tasks.record.held_plan import HeldPlan
 from tasks.rules.strategy import End, Expansion, LivePlan

@@ -18,6 +18,7 @@ from schemas.stored import Attempt, PlanRecord, StepStatus
 from schemas.stored_step import TEXTS, read_texts
 from tasks.base.errors import EVERY_STEP, NeedsClaims, NeedsSteps
 from tasks.base.policy import BUILT_IN, Policy
+from tasks.features.overlaps import patched_files
 from tasks.handlers import commands, goals, outcomes, upkeep
 from tasks.handlers.goals import PlanSeed
 from tasks.handlers.upkeep import NO_CLOCKS
@@ -26,7 +27,6 @@ from tasks.plan.changeset import Changeset
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.report import Report
 from tasks.plan.snapshot import READY_PAGE, Clocks, Snapshot
-from tasks.policy.overlaps import patched_files
 from tasks.rules.strategy import Draft
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, keep_contracts, render
 from tests.support import plain

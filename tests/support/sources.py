@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from schemas.base import Verdict
+from tasks.policy.pipeline import Feature
 
 ROOT = Path(__file__).parents[2]
 RULE_CODES = ("tasks/rules/validation.py", "tasks/text/paths.py")  # of the validator
 GOAL_CODES = (
     *(
         "tasks/handlers/goals.py",
-        "tasks/policy/overlaps.py",
+        "tasks/features/overlaps.py",
         "tasks/rules/goal_cleaning.py",
         "tasks/strategies/task/strategy.py",
         "tasks/strategies/task/supplied.py",
@@ -33,12 +34,19 @@ def codes(*names: str) -> set[str]:
     return {code for name in names for node in _nodes(ROOT / name) for code in _codes(node)}
 
 
-def events() -> set[str]:
-    """The types of events that are told, such as step.done."""
-    paths = [*(ROOT / "tasks").rglob("*.py"), *(ROOT / "worker/engine").rglob("*.py")]
-    found = {event for path in paths for node in _nodes(path) for event in _events(node)}
-    outcomes = {f"outcome.{verdict}" for verdict in Verdict if verdict is not Verdict.APPLIED}
-    return {event for event in found if not event.endswith(".")} | outcomes
+def events(*paths: Path) -> set[str]:
+    """The types of events that these modules emit, such as step.done; all modules unless any are given."""
+    every = [*(ROOT / "tasks").rglob("*.py"), *(ROOT / "worker/engine").rglob("*.py")]
+    found = {event for path in paths or every for node in _nodes(path) for event in _events(node)}
+    verdicts = () if paths else (each for each in Verdict if each is not Verdict.APPLIED)
+    return {event for event in found if not event.endswith(".")} | {f"outcome.{verdict}" for verdict in verdicts}
+
+
+def modules_of(feature: Feature) -> list[Path]:
+    """The modules of a feature, by its name; those of the policy where it is no feature's."""
+    folder = ROOT / "tasks/features" / feature.name
+    found = [*folder.rglob("*.py")] or [folder.with_suffix(".py")]
+    return found if found[0].exists() else [ROOT / "tasks/policy" / f"{feature.name}.py"]
 
 
 def halts() -> set[str]:

@@ -10,8 +10,8 @@ from schemas import codec
 from schemas.base import Mode, StepType
 from schemas.step import ControllerTaskSpec, PlannedStep, StepSpec, pack_step
 from tasks.base.errors import NeedsSteps
+from tasks.features.answers import MAX_ANSWER, MAX_ANSWERS
 from tasks.handlers import outcomes
-from tasks.policy.answers import MAX_ANSWER, MAX_ANSWERS
 from tasks.strategies.drafting.answers import connect_answers, connect_supplied
 from tests.support.plans import PLAN, Running, a_check, a_failure, a_report, a_step, fail_and_rest
 from worker.store.plans import Ask

@@ -8,7 +8,7 @@ import pytest
 
 from schemas import codec
 from schemas.outcome import Outcome
-from tasks.policy.baseline import excuses_of
+from tasks.features.baseline.excuses import excuses_of
 from tasks.toolchain.catalogue import CATALOGUE
 from tests.support.commands import order
 from tests.support.plans import PARTITION, PYTEST, Running, a_check, a_failure, a_goal, a_report, a_step

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from schemas import codec
+from tasks.features.baseline.red_checks import DROPPED
 from tasks.policy.pre_steps import BASELINE, MEND
-from tasks.policy.red_checks import DROPPED
 from tasks.policy.revision import STRATEGIES
 from tests.corpus.record import read
 from worker.render.decisions import CAME_IN, REVISED, TITLES, decisions_of

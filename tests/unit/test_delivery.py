@@ -10,8 +10,8 @@ import pytest
 from schemas import codec
 from schemas.base import FailureCategory
 from schemas.times import DAY_MS
+from tasks.features.delivery import MAX_LISTED, MAX_TEXT, NO_REQUEST, NOTHING_CHANGED, PAGE
 from tasks.handlers.bulk_commands import record
-from tasks.policy.delivery import MAX_LISTED, MAX_TEXT, NO_REQUEST, NOTHING_CHANGED, PAGE
 from tasks.policy.schedule import RUNNING_MARGIN_MS
 from tests.corpus.fleet import CREWS, Fleet
 from tests.corpus.goals import SCENES

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from schemas.step import PlannedStep
-from tasks.policy.failed_diffs import (
+from tasks.features.failed_changes import (
     FAILED_DIFFS,
     MOST,
     MOST_KEPT,

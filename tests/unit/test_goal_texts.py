@@ -13,8 +13,8 @@ from schemas.base import MODE_OF_TYPE, StepType
 from schemas.goal import Goal
 from schemas.step import ControllerTaskSpec, PlannedStep
 from schemas.stored_step import store_step
+from tasks.features.goal_texts import MAX_TEXTS, texts_of
 from tasks.handlers import goals
-from tasks.policy.goal_texts import MAX_TEXTS, texts_of
 from tasks.rules.strategy import Draft, Setting
 from tasks.text.sanitize import TOKEN, Treatment, sanitize
 from tests.corpus.goals import SCENES

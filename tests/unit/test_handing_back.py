@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from schemas import codec
+from tasks.features.handing_back import MAX_LAST
 from tasks.handlers import outcomes
-from tasks.policy.handing_back import MAX_CROWD, MAX_LAST
+from tasks.policy.waits import MAX_CROWD
 from tests.support.halts import die, hand_back
 from tests.support.plans import PARTITION, PLAN, PYTEST, Running, a_report, a_step, some_steps
 from worker.store.plans import Ask, Write

@@ -11,7 +11,20 @@ from tests.support.imports import imports_of
 
 ROOT = Path(__file__).parents[2]
 FLOORS = {  # each folder imports itself and those before it; "" are the modules at the root of the ring
-    "tasks": ("base", "text", "toolchain", "memory", "plan", "rules", "strategies", "policy", "handlers", "record", ""),
+    "tasks": (
+        "base",
+        "text",
+        "toolchain",
+        "memory",
+        "plan",
+        "rules",
+        "strategies",
+        "policy",
+        "features",
+        "handlers",
+        "record",
+        "",
+    ),
     "worker": (
         *(
             "host",
@@ -32,6 +45,9 @@ FLOORS = {  # each folder imports itself and those before it; "" are the modules
         *("doctor", "render", "client", "record", "controller", "demo", "mcp", "gateway", "cli"),
     ),
 }
+FEATURES = ROOT / "tasks/features"
+FEATURE_FILES = sorted({*FEATURES.rglob("*.py")} - {FEATURES / "__init__.py"})
+WALKERS = ("outcomes", "commands", "upkeep")  # handlers that meet features in their tables alone
 KINDS = ("task", "campaign", "gap_report", "reviewed_plan", "evolution")
 
 
@@ -74,6 +90,31 @@ def test_nothing_but_the_command_line_and_the_demo_imports_the_controller() -> N
 
 def test_the_root_of_the_worker_has_few_modules() -> None:
     assert len(list((ROOT / "worker").glob("*.py"))) <= 8
+
+
+def test_a_feature_imports_no_other_and_never_schedules() -> None:
+    owner = {path: path.relative_to(FEATURES).parts[0] for path in FEATURE_FILES}
+    found = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path, own in owner.items()
+        for name in imports_of(path)
+        if name.startswith(("tasks.features.", "tasks.policy.schedule", "tasks.policy.plain"))
+        and name.split(".")[2] != own.removesuffix(".py")
+    ]
+
+    assert len(owner) > 10
+    assert found == []
+
+
+def test_the_policy_knows_no_feature_by_its_name() -> None:
+    found = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in (*(ROOT / "tasks/policy").glob("*.py"), *(ROOT / f"tasks/handlers/{each}.py" for each in WALKERS))
+        for name in imports_of(path)
+        if name.startswith("tasks.features")
+    ]
+
+    assert found == []
 
 
 def test_a_kind_of_goal_imports_no_other_kind() -> None:

@@ -10,8 +10,8 @@ from schemas import codec
 from schemas.goal import Goal
 from schemas.stored import PlanRecord
 from tasks.base.policy_text import read_policy
+from tasks.features.overlaps import LOOK_MS
 from tasks.policy import expansion
-from tasks.policy.overlaps import LOOK_MS
 from tasks.rules import budget
 from tests.support.overlapping import FILES, Neighbours
 from tests.support.plans import Running, a_check, a_goal, a_plan, a_report, a_step, plan_id

@@ -8,7 +8,7 @@ import pytest
 
 from schemas import codec
 from schemas.event import EventData
-from tasks.policy.outcome_verdict import is_verified
+from tasks.features.unverified import is_verified
 from tests.support.plans import PARTITION, PYTEST, Running, a_failure, a_report, a_step
 from worker.store.history import story_of
 

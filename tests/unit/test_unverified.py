@@ -8,7 +8,7 @@ import pytest
 
 from schemas.base import Mode
 from schemas.step import PlannedStep
-from tasks.policy.unverified import Planned, describe_unverified
+from tasks.features.unverified import Planned, describe_unverified
 from tasks.rules.strategy import Draft, Setting
 from tasks.strategies.task import draft
 from tasks.toolchain.catalogue import CATALOGUE

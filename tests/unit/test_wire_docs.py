@@ -9,10 +9,12 @@ import pytest
 
 from schemas.event import EventData
 from schemas.step import StepSpec
+from tasks.features import FEATURES
 from tasks.policy.advice import ADVICE
 from tasks.policy.halt_rules import AT_ONCE, RULES
+from tasks.policy.pipeline import Feature
 from tests.support.halts import EVERY_HALT
-from tests.support.sources import GOAL_CODES, RULE_CODES, codes, events, halts
+from tests.support.sources import GOAL_CODES, RULE_CODES, codes, events, halts, modules_of
 
 DOCS = Path(__file__).parents[2] / "docs/wire.md"
 
@@ -36,6 +38,14 @@ def test_every_field_of_a_step_spec_is_there() -> None:
 
 def test_every_event_is_there() -> None:
     assert rows("Events").keys() == events()
+
+
+@pytest.mark.parametrize("feature", FEATURES, ids=lambda each: each.name)
+def test_a_feature_lists_the_events_that_it_emits_and_that_are_there(feature: Feature) -> None:
+    emitted = events(*modules_of(feature))
+
+    assert set(feature.events) == {event for event in emitted if not event.startswith("step.")}
+    assert emitted <= rows("Events").keys()
 
 
 def test_every_field_of_an_event_has_its_place() -> None:

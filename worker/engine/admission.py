@@ -16,12 +16,12 @@ from schemas.envelope import Problem
 from schemas.goal import Goal
 from schemas.stored import LogHead, read_part
 from schemas.times import DAY_MS
+from tasks.features import failed_changes
+from tasks.features.failed_changes import FailedDiff
 from tasks.handlers.bulk_commands import Records, find_paused_queues, find_standing
 from tasks.handlers.goals import PlanSeed
 from tasks.memory.flaky_tests import NOTHING, Recalled, counters_of, recall
 from tasks.plan.snapshot import StandingCommand
-from tasks.policy import failed_diffs
-from tasks.policy.failed_diffs import FailedDiff
 from tasks.rules.budget import ANSWER_WAIT
 from worker.engine.quota import Quota
 from worker.host.code_version import CODE_VERSION
@@ -139,7 +139,7 @@ class Admission:
 
     def _failed_diffs_call(self, partition: Partition, goal: Goal) -> RedisCommand | None:
         """Make the command that reads which changes failed on the goal's base commit."""
-        name = failed_diffs.name_of(goal.tenant, goal.context.repo, goal.context.base_sha)
+        name = failed_changes.name_of(goal.tenant, goal.context.repo, goal.context.base_sha)
         return ("HGETALL", partition.kept(name)) if name and self.remembers_diffs else None
 
     def _failed_diffs(self, partition: Partition, goal: Goal, replies: Replies) -> tuple[FailedDiff, ...]:
@@ -147,7 +147,7 @@ class Admission:
         flat = replies[call] if call else ()
         fields = zip(flat[::2], flat[1::2], strict=True)
         known = {name.decode(errors="replace"): value for name, value in fields}
-        return failed_diffs.read_kept(known, goal.context.base_sha or "")
+        return failed_changes.read_kept(known, goal.context.base_sha or "")
 
     def _flaky_tests_call(self, partition: Partition, goal: Goal) -> RedisCommand | None:
         """Make the command that reads which tests of the goal's repository were flaky."""

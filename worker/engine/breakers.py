@@ -20,10 +20,10 @@ from schemas.event import event_type
 from schemas.stored import Claims, PlanHead, read_part
 from schemas.times import rfc3339
 from tasks.base.batches import batches
+from tasks.features.overlaps import WHOLE_PLAN
 from tasks.handlers import breaker, bulk_commands
 from tasks.handlers.breaker import Breaker, Failure, Next, Seen, Terms, What
 from tasks.plan.changeset import CountedFailure, ProbeNews
-from tasks.policy.overlaps import WHOLE_PLAN
 from worker.store import functions
 from worker.store.clients import now_ms
 from worker.store.commit_calls import EVENTS_CAP

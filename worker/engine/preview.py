@@ -12,10 +12,10 @@ from schemas.goal import Goal
 from schemas.plan import StepView
 from schemas.stored_step import store_step, unpack_step
 from tasks.base.policy import BUILT_IN, Policy
+from tasks.features import delivery
+from tasks.features.unverified import Planned, describe_unverified
 from tasks.handlers import goals
 from tasks.plan.changeset import plan_history
-from tasks.policy import delivery
-from tasks.policy.unverified import Planned, describe_unverified
 from tasks.rules.strategy import Answer, Consult, Draft, NothingToDo, Rejected
 from tasks.strategies.gap_report.outside import describe_outside
 from tasks.toolchain.catalogue import Catalogue

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from schemas.plan import BreakerView, OverlapView, PlanView
-from tasks.policy.red_checks import DROPPED
+from tasks.features.baseline.red_checks import DROPPED
 from worker.render.plan import DELIVERED, UNVERIFIED, plain, told_overlaps, told_probe, told_state
 
 HAPPENED = frozenset({"commands", "errors", "category"})  # of these nothing is counted but that there were some

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from schemas import codec
 from schemas.plan import OverlapView
+from tasks.features import overlaps
 from tasks.plan.changeset import claims_name
 from tasks.plan.file_claims import FileClaims
 from tasks.plan.snapshot import NOTE
-from tasks.policy import overlaps
 from worker.store import functions
 from worker.store.keys import Partition
 

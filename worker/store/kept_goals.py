@@ -10,8 +10,8 @@ from schemas import codec
 from schemas.stored import StepStatus
 from schemas.stored_step import TEXTS, read_texts, unpack_step
 from tasks.base.batches import batches
+from tasks.features import goal_texts
 from tasks.plan.snapshot import NOTE
-from tasks.policy import goal_texts
 from tasks.record.creation import planned_steps
 from tasks.strategies.task.supplied import supply
 from worker.store import history

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from redis import Redis
 
+from tasks.features.failed_changes import FAILED_DIFFS
 from tasks.plan.cached_draft import CACHE, CachedDraft, read_draft
 from tasks.plan.changeset import kept_name
-from tasks.policy.failed_diffs import FAILED_DIFFS
 from worker.store.keys import Partition, bucket, partition_of
 
 CHANGES, DRAFTS = FAILED_DIFFS, CACHE

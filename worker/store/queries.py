@@ -30,14 +30,13 @@ from schemas.stored import HOT, LogHead, PlanHead, PlanRecord, StepStatus, decod
 from schemas.stored_step import TEXTS, read_texts, unpack_step
 from schemas.times import rfc3339
 from tasks.base.batches import batches
+from tasks.features.answers import note_of
+from tasks.features.flaky_tests import FLAKY, MEMORY
+from tasks.features.unverified import Planned, describe_unverified, is_verified
 from tasks.handlers.breaker import ACTOR as BREAKER
 from tasks.plan.cached_draft import HIT
 from tasks.plan.end_sum import cost_of
 from tasks.plan.snapshot import NOTE
-from tasks.policy.answers import note_of
-from tasks.policy.flaky_tests import FLAKY, MEMORY
-from tasks.policy.outcome_verdict import is_verified
-from tasks.policy.unverified import Planned, describe_unverified
 from tasks.rules.forecast import Expected, forecast
 from tasks.strategies.gap_report.outside import describe_outside
 from tasks.toolchain.catalogue import catalogue_of

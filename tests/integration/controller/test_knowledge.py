@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from schemas.goal import MAX_GOAL_BYTES
-from tasks.policy.goal_texts import MAX_TEXTS
+from tasks.features.goal_texts import MAX_TEXTS
 from tasks.text.sanitize import TOKEN
 from tests.conftest import RunningWorker, running_worker, wait_until
 from tests.support.messages import publish, verdict_of

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from schemas import codec
 from schemas.goal import Goal
+from tasks.features import failed_changes
 from tasks.handlers import plan_cache
 from tasks.handlers.goals import PlanSeed
 from tasks.memory.flaky_tests import counters_of, recall
 from tasks.plan.cached_draft import may_keep, read_draft
-from tasks.policy import failed_diffs
 from tasks.rules.strategy import Consult, Drafted, Setting
 from tasks.strategies.drafting.recipes import Milestone
 from tasks.toolchain.catalogue import CATALOGUE
@@ -80,8 +80,8 @@ class FailedChanges(Part):
 
     def begin(self, goal: Goal, plan_seed: PlanSeed, store: MemoryStore) -> PlanSeed:
         base = goal.context.base_sha or ""
-        name = failed_diffs.name_of(goal.tenant, goal.context.repo, base)
-        known = failed_diffs.read_kept(store.hash(PARTITION.kept(name)), base) if name else ()
+        name = failed_changes.name_of(goal.tenant, goal.context.repo, base)
+        known = failed_changes.read_kept(store.hash(PARTITION.kept(name)), base) if name else ()
         return replace(plan_seed, remembers_diffs=True, failed_diffs=known)
 
 

@@ -13,7 +13,9 @@ from typing import Any
 from schemas.base import StepType
 from schemas.goal import Goal
 from schemas.step import PlannedStep
+from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy.pipeline import ADDED, SPEC_FIELDS, Feature
 from tasks.text.fields import fit, last_lines, whole_lines
 from tasks.text.paths import clean, fault
 from tasks.toolchain.files import name_of
@@ -59,9 +61,9 @@ def assign_added(unit: UnitOfWork, steps: tuple[PlannedStep, ...]) -> tuple[Plan
     return assign(steps, available=bool(unit.note(NOTE))) if any(map(_wants, steps)) else steps
 
 
-def given_to(unit: UnitOfWork) -> Mapping[str, Any]:
+def given_to(unit: UnitOfWork, step: Step) -> Mapping[str, Any] | None:
     """Give the texts to a step that starts, as fields of its context. Raises NeedsSteps where the note is lacking."""
-    return unit.note(NOTE) or {}
+    return unit.note(NOTE) if step.facts["goal_texts"] else None
 
 
 def texts_of(goal: Goal) -> dict[str, Any]:
@@ -115,3 +117,9 @@ def _relevance(goal: Goal, log: str) -> Callable[[str], int]:
         return 1 if path.rpartition("/")[0] in folders else 2
 
     return rank
+
+
+FEATURE = Feature(
+    "goal_texts",
+    (SPEC_FIELDS.row(given_to), ADDED.row(assign_added)),
+)

@@ -6,7 +6,7 @@ Which plan has the probe stands beside the pause; that it was used is kept by th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from schemas.base import StepState
@@ -15,7 +15,7 @@ from tasks.base.series import series_name
 from tasks.plan.changeset import CountedFailure, ProbeNews
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import PAUSED, UnitOfWork
-from tasks.policy import overlaps
+from tasks.policy.pipeline import AFTER_FAILURE, AT_CLOSE, HOLDS, WHILE_STOPPED, Feature
 from tasks.text.fields import fit, flatten
 
 MAX_TOLD = 160  # characters of what went wrong
@@ -34,19 +34,19 @@ def count_failure(unit: UnitOfWork, step: Step, failure: dict[str, Any], signatu
     unit.change.failures.append((series_name(head.tenant, head.repo), found))
 
 
-def lets_through(unit: UnitOfWork) -> bool:
+def _lets_through(unit: UnitOfWork) -> bool:
     """Whether one step of this plan may start although the breaker has paused its repository."""
     snapshot, plan = unit.snapshot, unit.plan
     standing, token = snapshot.standing, snapshot.probe
     if not token or standing is None or standing.command_id != token.rpartition(".")[0]:
         return False
-    if plan.paused or not plan.held.startswith(PAUSED) or snapshot.short_of_memory or overlaps.why_held(plan):
+    if plan.paused or not plan.held.startswith(PAUSED) or snapshot.short_of_memory or any(hold(plan) for hold in HOLDS):
         return False
     is_used = plan.probe.token or plan.probe.ended == token
     return not is_used and not any(grant.exhausted and grant.left <= 0 for grant in snapshot.grants.values())
 
 
-def first_choice(steps: Iterable[Step]) -> list[Step]:
+def _first_choice(steps: Iterable[Step]) -> list[Step]:
     """Put steps in the order in which they are let through: those that failed, those with a verification, others."""
     known = [step for step in steps if step.spec is not None]
     return sorted(
@@ -54,7 +54,7 @@ def first_choice(steps: Iterable[Step]) -> list[Step]:
     )
 
 
-def find_unclaimed(unit: UnitOfWork) -> Step | None:
+def _find_unclaimed(unit: UnitOfWork) -> Step | None:
     """Find an attempt to let through that waits for a controller, which may not claim it while the plan is paused.
 
     None where a controller works on the plan, or it is not the plan's timer that has run out.
@@ -65,10 +65,23 @@ def find_unclaimed(unit: UnitOfWork) -> Step | None:
     leases = [snapshot.leases.get(step_id) for step_id in snapshot.active]
     if any(lease is None or lease.claimed for lease in leases):
         return None
-    return next(iter(first_choice([snapshot.steps[name] for name in snapshot.active if name in snapshot.steps])), None)
+    return next(iter(_first_choice([snapshot.steps[name] for name in snapshot.active if name in snapshot.steps])), None)
 
 
-def note_start(unit: UnitOfWork, step: Step) -> None:
+def choose(unit: UnitOfWork) -> Sequence[Step]:
+    """Choose the step of a stopped plan that may start; or have a controller claim one that was handed out before."""
+    if not _lets_through(unit):
+        return ()
+    if step := _find_unclaimed(unit):
+        unit.inputs.append(["let through", step.step_id, step.status.attempt])
+        unit.around["leases"] = {name: [*lease] for name, lease in unit.snapshot.leases.items()}
+        unit.change.actions[step.step_id] = "continue"
+        _note_start(unit, step)
+        return ()
+    return _first_choice(unit.ready.values())
+
+
+def _note_start(unit: UnitOfWork, step: Step) -> None:
     """Note that `step` is the probe."""
     probe = unit.plan.probe
     probe.token, probe.step_id, probe.attempt = unit.snapshot.probe, step.step_id, step.status.attempt
@@ -76,23 +89,28 @@ def note_start(unit: UnitOfWork, step: Step) -> None:
     _tell(unit, STARTED, verifies=False)
 
 
-def pause_probe(unit: UnitOfWork) -> None:
+def close(unit: UnitOfWork) -> None:
+    """Note the step that was let through, have the probe in flight pause or go on, or tell what became of it."""
+    probe = unit.plan.probe
+    if unit.is_stopped and unit.change.dispatches:
+        _note_start(unit, unit.snapshot.steps[unit.change.dispatches[0].step_id])
+    elif probe.token and probe.step_id in unit.snapshot.active:
+        _pause_probe(unit)
+    elif probe.token:
+        _note_end(unit)
+
+
+def _pause_probe(unit: UnitOfWork) -> None:
     """Have the probe in flight pause while a person has paused its plan, too, and go on after that."""
     probe, standing = unit.plan.probe, unit.snapshot.standing
-    if not probe.token:
-        return
-    if probe.step_id not in unit.snapshot.active or any(one.step_id == probe.step_id for one in unit.change.dispatches):
-        return
     is_breakers = standing is not None and standing.command_id == probe.token.rpartition(".")[0]
     goes_on = not unit.is_paused or (is_breakers and not unit.plan.paused)
     unit.change.actions[probe.step_id] = "continue" if goes_on else "pause"
 
 
-def note_end(unit: UnitOfWork) -> None:
-    """Tell what became of the probe, once it has ended; whatever is no success is a failure."""
+def _note_end(unit: UnitOfWork) -> None:
+    """Tell what became of the probe; whatever is no success is a failure."""
     probe = unit.plan.probe
-    if not probe.token or probe.step_id in unit.snapshot.active:
-        return
     unit.plan.dirty.add("live")
     step = unit.snapshot.steps.get(probe.step_id)
     is_done = step is not None and step.status.state == StepState.DONE
@@ -106,3 +124,9 @@ def _tell(unit: UnitOfWork, what: str, *, verifies: bool) -> None:
     if head.repo:
         news = ProbeNews(probe.token, what, verifies, unit.snapshot.plan_id, probe.step_id, probe.attempt)
         unit.change.probe = series_name(head.tenant, head.repo), news
+
+
+FEATURE = Feature(
+    "breakers",
+    (AFTER_FAILURE.row(count_failure), WHILE_STOPPED.row(choose), AT_CLOSE.row(close)),
+)

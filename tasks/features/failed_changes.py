@@ -18,6 +18,7 @@ from schemas.stored import PlanHead, PlanRecord
 from tasks.plan.changeset import KeptChange, kept_name
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy.pipeline import AT_FAILURE, AT_SUCCESS, SPEC_FIELDS, Feature
 from tasks.policy.verification_name import name_verification
 from tasks.rules import budget
 from tasks.toolchain.classify import OWN
@@ -61,13 +62,14 @@ def begin(plan: PlanRecord, known: Iterable[FailedDiff]) -> None:
         plan.failed_diffs.known = told
 
 
-def given_to(plan: PlanRecord, facts: Mapping[str, Any]) -> list[str]:
+def given_to(unit: UnitOfWork, step: Step) -> Mapping[str, Any] | None:
     """List the changes that an attempt of a step is told of, oldest first."""
-    known = plan.failed_diffs.known
+    facts, known = step.facts, unit.plan.failed_diffs.known
     if not known or facts["mode"] != Mode.PATCH or not facts["verify_tools"]:
-        return []
+        return None
     name = name_verification(facts)
-    return [digest for verification, digest, _ in known if verification == name]
+    told = [digest for verification, digest, _ in known if verification == name]
+    return {"failed_diffs": told} if told else None
 
 
 def note_failure(unit: UnitOfWork, step: Step, outcome: Outcome, failure: Mapping[str, Any], began: int) -> str:
@@ -127,3 +129,9 @@ def _change(head: PlanHead, verification: str, digest: str, value: bytes) -> Ite
     base = head.context.get("base_sha")
     if name := name_of(head.tenant, head.repo, base):
         yield KeptChange(name, f"{base} {verification} {digest}", value, MOST_KEPT, KEPT_S)
+
+
+FEATURE = Feature(
+    "failed_changes",
+    (AT_SUCCESS.row(note_success), AT_FAILURE.row(note_failure), SPEC_FIELDS.row(given_to)),
+)

@@ -7,28 +7,27 @@ may touch what the steps before it patched, and no more; it is as risky as these
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Sequence
 
 from schemas.base import MODE_OF_TYPE, Mode, RiskLevel, StepType
 from schemas.base import FailureCategory as C
-from schemas.base import StepState as S
 from schemas.step import MAX_ANSWERS_FROM, ControllerTaskSpec, PlannedStep, StepEstimate, VerifyTool
-from schemas.stored import PlanRecord
-from tasks.base.errors import NeedsSteps, UnknownCommand
+from tasks.base.errors import UnknownCommand
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy.halt_rules import timeouts_of
+from tasks.policy.pipeline import REVISE, Feature
 from tasks.policy.pre_steps import MEND, SYNTAX_CHECK, name_of, tools_by_language
+from tasks.policy.revision import Evidence, Revision, faults_of, has_room, names_file
+from tasks.policy.sources import Source, sources_of
 from tasks.rules import budget
 from tasks.rules.risk import RISK, ROLLBACK, is_below
-from tasks.toolchain.catalogue import Catalogue, render
+from tasks.toolchain.catalogue import Catalogue, catalogue_of, render
 from tasks.toolchain.contract import Contract, ToolCategory, operand
 from tasks.toolchain.files import Role, files_of, role_of, stem_of, subject_of
 from tasks.toolchain.languages import LANGUAGES
 
 MENDED = frozenset({C.TEST_REGRESSION, C.COMPILATION_ERROR, C.TYPE_ERROR, C.LINT_ERROR, C.IMPORT_ERROR})
-MAX_READ = 64  # steps before the red one that are looked at
 MAX_TOOLS = 20
 RETRIES = 2
 
@@ -36,23 +35,7 @@ _WORD = re.compile(r"[\w./-]+")
 _BY_FILE = (ToolCategory.LINT, ToolCategory.TYPE_CHECK)  # what a tool finds in one file is about that file
 
 
-class Source(NamedTuple):
-    """A step that patched; `near` unless there is another one between it and the red step."""
-
-    facts: Mapping[str, Any]
-    near: bool
-
-    @property
-    def risk(self) -> RiskLevel:
-        """How risky its files are."""
-        return RiskLevel(self.facts["risk_level"])
-
-    def files(self, tightened: Collection[str] | None) -> list[str]:
-        """List its files, as far as an operator left them to the plan."""
-        return [path for path in self.facts["allowed_files"] if tightened is None or path in tightened]
-
-
-def may_mend(unit: UnitOfWork, step: Step, category: str) -> bool:
+def _may_mend(unit: UnitOfWork, step: Step, category: str) -> bool:
     """Whether a failure of this category is mended by another step: the plan has to have room for one."""
     plan, facts = unit.plan, step.facts
     if plan.head.limits.get(budget.MENDS) == 0:
@@ -62,13 +45,20 @@ def may_mend(unit: UnitOfWork, step: Step, category: str) -> bool:
     return category in MENDED or (category == C.TEST_TIMEOUT and timeouts_of(plan, step) > 1)
 
 
-def has_room(plan: PlanRecord) -> bool:
-    """Whether the plan may have another step."""
-    most = plan.limits["max_steps"]
-    return most is None or sum(plan.counts.values()) < most
+def revise(unit: UnitOfWork, step: Step, was: PlannedStep, evidence: Evidence) -> Revision | None:
+    """Put a step before the next attempt that mends what the last one found; None where no such step can be made."""
+    if not _may_mend(unit, step, evidence.category):
+        return None
+    catalogue = catalogue_of(unit.plan.head.tools)
+    mend = _make_mend(
+        unit, was, evidence.tests, lambda path: any(names_file(path, named) for named in evidence.files), catalogue
+    )
+    if mend is None or faults_of(mend, mend, catalogue):
+        return None
+    return Revision(was.model_copy(update={"depends_on": (*was.depends_on, mend.step_id)}), mend, (MEND,))
 
 
-def make_mend(
+def _make_mend(
     unit: UnitOfWork, step: PlannedStep, tests: Sequence[str], is_named: Callable[[str], bool], catalogue: Catalogue
 ) -> PlannedStep | None:
     """Make the step that mends what `step` found; None where no step before it patched what may still be patched.
@@ -109,37 +99,6 @@ def make_mend(
         tests = tuple(path for path in files if role_of(path) is Role.TEST and is_named(path))
     tools = _verification(mend, step, tests, catalogue)
     return mend.model_copy(update={"verify_tools": tools, "verify": render(tools)})
-
-
-def sources_of(unit: UnitOfWork, step: PlannedStep) -> Iterator[Source]:
-    """Yield the steps before `step` whose patch landed, nearest first.
-
-    Raises NeedsSteps with every step of a distance that the snapshot lacks.
-    """
-    seen = {step.step_id}
-    frontier = dict.fromkeys(step.depends_on, True)
-    while names := [name for name in frontier if name not in seen][: MAX_READ + 1 - len(seen)]:
-        seen.update(names)
-        steps = unit.snapshot.steps
-        if missing := frozenset(name for name in names if name not in steps or steps[name].spec is None):
-            raise NeedsSteps(missing)
-        behind: dict[str, bool] = {}
-        for name in names:
-            facts, near = steps[name].facts, frontier[name]
-            if facts["inserted_by"]:  # its files are those of a step that is found itself
-                continue
-            landed = steps[name].status.state == S.DONE and facts["mode"] == Mode.PATCH
-            if landed:
-                yield Source(facts, near)
-            shows = near and (not landed or _is_beside_code(facts))
-            for each in facts["depends_on"]:
-                behind[each] = behind.get(each, False) or shows
-        frontier = behind
-
-
-def _is_beside_code(facts: Mapping[str, Any]) -> bool:
-    """Whether a step patched nothing but tests and documents: what is red may well be due to what went before it."""
-    return not files_of(facts["allowed_files"], Role.SOURCE, Role.MANIFEST)
 
 
 def _files(
@@ -198,3 +157,9 @@ def _on_files(tool: VerifyTool, files: Sequence[str], catalogue: Catalogue) -> V
         return catalogue.aim((*reading.spelling, *reading.options), fitting)
     except UnknownCommand:  # the name of a file is none that the tool takes
         return None
+
+
+FEATURE = Feature(
+    "mending",
+    (REVISE.row(revise),),
+)

@@ -8,17 +8,16 @@ ended in another way: somebody could begin.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
-from schemas.outcome import Outcome
-from schemas.stored import Attempt, PlanRecord
 from schemas.times import rfc3339
 from tasks.base.errors import NeedsSteps
 from tasks.plan.snapshot import NOTE, Lease, Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy import delivery, waits
+from tasks.policy import waits
 from tasks.policy.halt import halt as halt_plan
 from tasks.policy.halt_rules import AT_ONCE
+from tasks.policy.pipeline import AT_WALL_CLOCK, GIVE_UP, JUDGES, SETTLE, Feature, HandedBack, Judgement
 from tasks.rules import budget
 from tasks.text.fields import as_written, fit, flatten
 from tasks.toolchain.classify import category_of
@@ -27,25 +26,29 @@ CLAIMANTS = 3  # who handed the same step back: then nobody can do it
 RELEASES, PAIR, SPREAD_MS = 10, 2, 600_000  # so many by two of them, over so long, say the same
 HELD_MS = 60_000  # an attempt that was held for longer may have used all that it reserved
 MAX_LAST = 8  # of those handed back last, for the explanation of a plan that ran out of time
-MAX_CROWD = 64  # steps that wait at once: all of them are written with every commit
 MAX_NAME, MAX_REASON = 80, 200
 LAST = "released"  # the note of the last ones; with a step behind it, that of the step
 
 
-class HandedBack(NamedTuple):
-    """An attempt that counts as handed back: why, by whom (empty where nobody had claimed it), and held since when."""
+def settle(unit: UnitOfWork, seen: Judgement) -> int | None:
+    """Book what it reports, and what it held if that is more and it was held for longer than a minute.
 
-    attempt: Attempt
-    reason: str
-    controller: str
-    since: int
+    Returns the tokens booked; None where the attempt was not handed back, and the step begins to count anew.
+    """
+    back = seen.handed_back = _recognize(unit, seen)
+    if back is None:
+        unit.plan.releases.forget_step(seen.step.step_id)
+        return None
+    held = unit.snapshot.now - back.since > HELD_MS
+    return budget.settle_handed_back(unit.plan, seen.attempt, seen.outcome.metrics, held=held)
 
 
-def recognize(unit: UnitOfWork, step: Step, attempt: Attempt, outcome: Outcome) -> HandedBack | None:
+def _recognize(unit: UnitOfWork, seen: Judgement) -> HandedBack | None:
     """Say how an attempt was handed back, if it was.
 
     It was not where it succeeded, left something on the plan's branch, or broke a rule that halts at once.
     """
+    step, attempt, outcome = seen.step, seen.attempt, seen.outcome
     if outcome.released is None or outcome.success:
         return None
     word = outcome.failure_evidence.category if outcome.failure_evidence else None
@@ -59,42 +62,23 @@ def recognize(unit: UnitOfWork, step: Step, attempt: Attempt, outcome: Outcome) 
     since = lease.claimed if attempt.at <= lease.claimed <= unit.snapshot.now else attempt.at
     name = fit(lease.controller, MAX_NAME) if lease.claimed else ""
     unit.inputs.append(["handed back", step.step_id, attempt.attempt, name, lease.claimed])
-    return HandedBack(attempt, fit(outcome.released.reason, MAX_REASON, as_written), name, since)
+    return HandedBack(fit(outcome.released.reason, MAX_REASON, as_written), name, since)
 
 
-def settle(unit: UnitOfWork, back: HandedBack, outcome: Outcome) -> int:
-    """Book what it reports, and what it held if that is more and it was held for longer than a minute.
-
-    Returns the tokens booked.
-    """
-    held = unit.snapshot.now - back.since > HELD_MS
-    return budget.settle_handed_back(unit.plan, back.attempt, outcome.metrics, held=held)
-
-
-def take(unit: UnitOfWork, step: Step, back: HandedBack) -> None:
-    """Have the step tried again after a pause, unless that is what halts the plan, or ends its delivery."""
-    found = _count(unit, step, back)
-    if unit.is_delivering:
-        delivery.note_obstacle(unit, back.reason)
+def judge(unit: UnitOfWork, seen: Judgement) -> bool:
+    """Have a step that was handed back tried again after a pause, unless nobody can do it: that halts the plan."""
+    step, back = seen.step, seen.handed_back
+    if back is None:
+        return False
+    found = _count(unit, step, seen.attempt.attempt, back)
     if halted := _nobody_can(unit, step, found):
         reason, evidence = halted
-        if unit.is_delivering:
-            delivery.give_up(unit, step, reason, "failed")
-        else:
+        if not any(give_up(unit, step, reason) for give_up in GIVE_UP):
             halt_plan(unit, "nobody_can", f"{reason}: {flatten(back.reason)}", evidence, step)
-        return
+        return True
     unit.move_step(step, "ACTIVE", "released", back.reason)
     waits.pause_longer(unit, step, unit.plan.releases.of(step.step_id))
-
-
-def forget(unit: UnitOfWork, step: Step) -> None:
-    """Begin to count anew: an attempt of the step ended in another way."""
-    unit.plan.releases.forget_step(step.step_id)
-
-
-def is_crowded(plan: PlanRecord) -> bool:
-    """Whether so many steps wait for their next attempt that no other is started for now."""
-    return len(plan.backoffs) >= MAX_CROWD
+    return True
 
 
 def explain(unit: UnitOfWork) -> dict[str, Any]:
@@ -104,7 +88,7 @@ def explain(unit: UnitOfWork) -> dict[str, Any]:
     return {"released": [_shown(*entry) for entry in unit.note(LAST)]}
 
 
-def _count(unit: UnitOfWork, step: Step, back: HandedBack) -> dict[str, Any]:
+def _count(unit: UnitOfWork, step: Step, attempt: int, back: HandedBack) -> dict[str, Any]:
     """Count it with its step and with its plan; returns what is counted of the step."""
     now, own = unit.snapshot.now, f"{LAST}:{step.step_id}"
     if missing := {NOTE + name for name in (own, LAST) if name not in unit.snapshot.notes}:
@@ -116,9 +100,9 @@ def _count(unit: UnitOfWork, step: Step, back: HandedBack) -> dict[str, Any]:
     if back.controller:
         found["began"] = found["began"] if found["count"] else now
         found["count"] += 1
-        found["by"][back.controller] = [step.step_id, back.attempt.attempt, back.controller, back.reason, now]
+        found["by"][back.controller] = [step.step_id, attempt, back.controller, back.reason, now]
     unit.keep_note(own, found)
-    last = [*(unit.note(LAST) or ()), [step.step_id, back.attempt.attempt, back.controller, back.reason, now]]
+    last = [*(unit.note(LAST) or ()), [step.step_id, attempt, back.controller, back.reason, now]]
     unit.keep_note(LAST, last[-MAX_LAST:])
     return found
 
@@ -140,3 +124,9 @@ def _nobody_can(unit: UnitOfWork, step: Step, found: dict[str, Any]) -> tuple[st
 
 def _shown(step_id: str, attempt: int, controller: str, reason: str, at: int) -> dict[str, Any]:
     return {"at": rfc3339(at), "step_id": step_id, "attempt": attempt, "controller": controller, "reason": reason}
+
+
+FEATURE = Feature(
+    "handing_back",
+    (SETTLE.row(settle), JUDGES.row(judge), AT_WALL_CLOCK.row(explain)),
+)

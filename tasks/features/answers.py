@@ -6,12 +6,14 @@ It lies in a note of the plan, which only the start of a step that names it read
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from schemas import codec
 from tasks.base.errors import NeedsSteps
 from tasks.plan.snapshot import NOTE, Step
 from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy.pipeline import AFTER_END, SPEC_FIELDS, Feature, Judgement
 from tasks.text.fields import fit, whole_lines
 from tasks.text.sanitize import sanitize
 
@@ -26,8 +28,9 @@ def note_of(step_id: str) -> str:
     return f"answer-{step_id}"
 
 
-def keep(unit: UnitOfWork, step: Step, output: Any) -> None:
+def keep(unit: UnitOfWork, seen: Judgement) -> None:
     """Keep what a step that is done answered, if another step will be given that."""
+    step, output = seen.step, seen.outcome.output
     if not step.facts["keeps_answer"]:
         return
     said = output if isinstance(output, str) else "" if output is None else codec.dumps(output).decode()
@@ -36,11 +39,13 @@ def keep(unit: UnitOfWork, step: Step, output: Any) -> None:
         unit.keep_note(note_of(step.step_id), {"title": step.facts["title"], "output": kept, "cut": cut})
 
 
-def given_to(unit: UnitOfWork, step: Step) -> list[dict[str, Any]]:
+def given_to(unit: UnitOfWork, step: Step) -> Mapping[str, Any] | None:
     """List the answers of the steps that `step` names and that are done, nearest first, MAX_ANSWERS bytes in all.
 
     Raises NeedsSteps where the snapshot lacks one, with what the other ready steps will ask for.
     """
+    if not step.facts["answers_from"]:
+        return None
     if missing := _lacking(unit, step):
         raise NeedsSteps(missing.union(*(_lacking(unit, each) for each in unit.ready.values() if each.spec)))
     found: list[dict[str, Any]] = []
@@ -53,7 +58,7 @@ def given_to(unit: UnitOfWork, step: Step) -> list[dict[str, Any]]:
         output, cut = (note["output"], False) if size <= room else _within(note["output"], room)
         found.append({"step_id": step_id, "title": note["title"], "output": output, "cut": cut or note["cut"]})
         room -= size
-    return found
+    return {"answers": found} if found else None
 
 
 def _lacking(unit: UnitOfWork, step: Step) -> frozenset[str]:
@@ -66,3 +71,9 @@ def _within(text: str, size: int) -> tuple[str, bool]:
     clean = sanitize(text[:MAX_READ]).text
     kept = fit(clean, size, whole_lines)
     return kept, kept != clean or len(text) > MAX_READ
+
+
+FEATURE = Feature(
+    "answers",
+    (AFTER_END.row(keep), SPEC_FIELDS.row(given_to)),
+)

@@ -20,6 +20,7 @@ from tasks.plan.changeset import HistoryChange
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import waits
+from tasks.policy.pipeline import AFTER_END, JUDGES, Feature, Judgement
 from tasks.rules import budget
 
 MEMORY, FLAKY = "memory", "flaky"  # of the context in a plan's head
@@ -40,7 +41,13 @@ def drop_old(unit: UnitOfWork, recalled: Recalled) -> None:
         unit.change.history += [HistoryChange(name, counter, "", "") for counter in recalled.old]
 
 
-def is_known(unit: UnitOfWork, step: Step, outcome: Outcome, failure: Mapping[str, Any] | None) -> bool:
+def judge(unit: UnitOfWork, seen: Judgement) -> bool:
+    """Run a step that only verifies once more, where nothing failed but tests that are known to be flaky."""
+    seen.known_flaky = _is_known(unit, seen.step, seen.outcome, seen.failure)
+    return seen.failure is not None and seen.known_flaky and _run_again(unit, seen.step, seen.failure)
+
+
+def _is_known(unit: UnitOfWork, step: Step, outcome: Outcome, failure: Mapping[str, Any] | None) -> bool:
     """Whether all that failed are tests that are known to be flaky, and this is known for certain."""
     context = unit.plan.head.context
     known = (context.get(MEMORY) or {}).get(FLAKY)
@@ -52,10 +59,8 @@ def is_known(unit: UnitOfWork, step: Step, outcome: Outcome, failure: Mapping[st
     return bool(red) and red <= frozenset(known) and red.isdisjoint(context.get("failing_tests") or ())
 
 
-def run_again(unit: UnitOfWork, step: Step, failure: Mapping[str, Any], *, known: bool) -> bool:
-    """Run a step that only verifies once more, where all that failed is `known`; False where it has been already."""
-    if not known:
-        return False
+def _run_again(unit: UnitOfWork, step: Step, failure: Mapping[str, Any]) -> bool:
+    """Run a step that only verifies once more; False where it has been already."""
     done = unit.plan.reruns.landed
     if step.facts["mode"] != Mode.TEST or step.step_id in done or len(done) >= MOST_RUN_AGAIN:
         return False
@@ -66,14 +71,11 @@ def run_again(unit: UnitOfWork, step: Step, failure: Mapping[str, Any], *, known
     return True
 
 
-def learn(unit: UnitOfWork, step: Step, *, turned: bool, excused: bool) -> None:
-    """Count the tests that failed before a success of `step`, where nothing was changed meanwhile.
-
-    `turned` says whether its verification failed last on the same tree, `excused` that it does so now.
-    """
-    head, previous = unit.plan.head, step.status.previous or {}
-    again = unit.plan.reruns.landed.get(step.step_id)
-    if excused or (not turned and (again is None or again != unit.plan.streaks.landed)):
+def learn(unit: UnitOfWork, seen: Judgement) -> None:
+    """Count the tests that failed before a success of a step, where nothing was changed meanwhile."""
+    head, previous = unit.plan.head, seen.previous
+    again = unit.plan.reruns.landed.get(seen.step.step_id)
+    if seen.is_excused or (not seen.turned and (again is None or again != unit.plan.streaks.landed)):
         return
     if not head.repo or head.limits.get(budget.FLAKY_TESTS) == 0 or previous.get("category") not in OF_TESTS:
         return
@@ -81,3 +83,9 @@ def learn(unit: UnitOfWork, step: Step, *, turned: bool, excused: bool) -> None:
     if flaky:
         name = counters_of(head.tenant, head.repo)
         unit.change.history += [HistoryChange(name, counter, "", 1) for counter in dict.fromkeys(flaky)]
+
+
+FEATURE = Feature(
+    "flaky_tests",
+    (JUDGES.row(judge), AFTER_END.row(learn)),
+)

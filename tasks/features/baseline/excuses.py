@@ -20,12 +20,14 @@ from schemas.goal import Goal
 from schemas.outcome import Outcome
 from schemas.step import PlannedStep
 from tasks.base.errors import NeedsSteps
+from tasks.features.baseline import red_checks
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy import failing, halt_rules, red_checks, revision
-from tasks.policy.mending import has_room
+from tasks.policy import failing, halt_rules, revision
 from tasks.policy.outcome_verdict import MAX_TESTS, fit_evidence
+from tasks.policy.pipeline import Judgement
 from tasks.policy.pre_steps import BASELINE, make_baseline
+from tasks.policy.revision import has_room
 from tasks.rules import budget
 from tasks.strategies.gap_report.checks import command_of_tool
 from tasks.strategies.gap_report.evidence import mentions, runs_tests, tool_of
@@ -34,6 +36,7 @@ from tasks.toolchain.catalogue import CATALOGUE, Catalogue, catalogue_of
 from tasks.toolchain.contract import ToolCategory
 from tasks.toolchain.files import Role, files_of
 
+AT_BASE: Mapping[str, Any] = {"at": "base"}
 GOALS_TESTS = "goal's tests"  # a note: all of them, where the plan's head has not
 IN_HEAD = 20
 _NAME = re.compile(rf".*-{BASELINE}(?:-\d+)?")
@@ -86,17 +89,32 @@ def keep_goals_tests(unit: UnitOfWork, goal: Goal) -> None:
         unit.keep_note(GOALS_TESTS, list(goal.context.failing_tests))
 
 
-def is_baseline(facts: Mapping[str, Any]) -> bool:
+def judge(unit: UnitOfWork, seen: Judgement) -> bool:
+    """Keep what a baseline found, and hold a failure against what was red before the plan."""
+    step, outcome = seen.step, seen.outcome
+    if _is_baseline(step.facts) and _end_baseline(unit, step, outcome, seen.failure):
+        return True
+    if seen.failure is None:
+        return False
+    if _awaits_base(unit, step, outcome, seen.failure):
+        return True
+    if tests := _red_tests(unit, step, outcome, seen.failure):
+        seen.failure, seen.is_excused = _left(unit, step, tests, seen.failure)
+        seen.reason = BASELINE if seen.is_excused else None
+    return False
+
+
+def _is_baseline(facts: Mapping[str, Any]) -> bool:
     """Whether this step runs a verification at the commit that the plan began with."""
-    return bool(facts["inserted_by"]) and is_named_baseline(facts["step_id"])
+    return bool(facts["inserted_by"]) and _NAME.fullmatch(facts["step_id"]) is not None
 
 
-def is_named_baseline(step_id: str) -> bool:
-    """Whether an inserted step of this name is a baseline."""
-    return _NAME.fullmatch(step_id) is not None
+def given_to(_: UnitOfWork, step: Step) -> Mapping[str, Any] | None:
+    """Have a baseline run at the commit that the plan began with."""
+    return AT_BASE if _is_baseline(step.facts) else None
 
 
-def awaits_base(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[str, Any]) -> bool:
+def _awaits_base(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[str, Any]) -> bool:
     """Put the baseline of its verification before the next attempt of a step, if it has had none; tells whether.
 
     Nothing of this failure is counted before the baseline has ended.
@@ -120,7 +138,7 @@ def awaits_base(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[st
     return True
 
 
-def end_baseline(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[str, Any] | None) -> bool:
+def _end_baseline(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[str, Any] | None) -> bool:
     """Keep what a baseline found, if that can be relied on; one that failed has ended, and counts as no failure.
 
     Tells whether the step has ended by that. What halts a plan at once still does.
@@ -143,19 +161,13 @@ def end_baseline(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[s
     return True
 
 
-def excuse(
-    unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[str, Any]
-) -> tuple[dict[str, Any] | None, bool]:
-    """Take out of a failure what was red before the plan; returns what is left, and whether all was excused."""
-    tests = _red_tests(unit, step, outcome, failure)
-    return _left(unit, step, tests, failure) if tests else (failure, False)
-
-
-def judge_waiting(unit: UnitOfWork, step: Step, ended: Step) -> None:
+def judge_waiting(unit: UnitOfWork, step: Step, ended: Step) -> bool:
     """Judge the step that waited for its baseline by what it had found. Raises NeedsSteps where the snapshot lacks it.
 
     However the baseline ended, the plan does not fail for that.
     """
+    if not _NAME.fullmatch(ended.step_id):
+        return False
     if step.spec is None:
         raise NeedsSteps(frozenset({step.step_id}))
     kept = unit.note(_name_of_red(step))
@@ -163,7 +175,7 @@ def judge_waiting(unit: UnitOfWork, step: Step, ended: Step) -> None:
         unit.plan.structure.replaced += 1
     if "check" in kept:
         red_checks.judge(unit, step, kept)
-        return
+        return True
     base = unit.note(_name_of_base(unit, step))
     if base and base["tests"] is None and base["by"] == step.step_id:  # nobody knows, and nobody is asked any more
         unit.keep_note(_name_of_base(unit, step), {**base, "over": True})
@@ -175,11 +187,13 @@ def judge_waiting(unit: UnitOfWork, step: Step, ended: Step) -> None:
         unit.end_step(step, S.DONE.value, "done", BASELINE)
     else:
         failing.count_failure(unit, step, failure, outcome)
+    return True
 
 
 def _left(
     unit: UnitOfWork, step: Step, tests: Collection[str], failure: dict[str, Any]
 ) -> tuple[dict[str, Any] | None, bool]:
+    """Take out of a failure what was red before the plan; returns what is left, and whether all was excused."""
     base = unit.note(_name_of_base(unit, step))
     if not base or base["tests"] is None:
         return failure, False

@@ -15,12 +15,24 @@ from schemas.outcome import Outcome
 from schemas.step import PreviousFailure
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy.pipeline import REFUSALS, Failure, Feature, Judgement
 
 NOTHING_TO_CHANGE = "nothing_to_change"  # the reason of a step that is done so
 _CHANGED = "changed "  # before the first of the pieces: the name of the note that one of them changed a file
 
 
-def failure_of(unit: UnitOfWork, step: Step, outcome: Outcome, *, passed: bool) -> dict[str, Any] | None:
+def refuse(unit: UnitOfWork, seen: Judgement) -> Failure | None:
+    """Refuse a success that did nothing; one that counts all the same may be the reason for which its step is done."""
+    step, outcome, passed = seen.step, seen.outcome, seen.doubt is None
+    if outcome.touched_files and not step.facts["piece_of"]:
+        return None
+    failure = _failure_of(unit, step, outcome, passed=passed)
+    if failure is None:
+        seen.reason = seen.reason or _reason_of(step.facts, outcome, passed=passed)
+    return failure
+
+
+def _failure_of(unit: UnitOfWork, step: Step, outcome: Outcome, *, passed: bool) -> Failure | None:
     """Say why a success is none that did nothing, and note where it did something; None where it counts.
 
     `passed` is whether the verification of the step did. Raises NeedsSteps where the snapshot lacks the note.
@@ -29,11 +41,11 @@ def failure_of(unit: UnitOfWork, step: Step, outcome: Outcome, *, passed: bool) 
     if facts["mode"] != Mode.PATCH:
         return None
     pieces = facts["piece_of"]
-    if not is_empty(outcome):
+    if not _is_empty(outcome):
         if pieces:
             unit.keep_note(_CHANGED + pieces, value=True)
         return None
-    if facts["allow_empty"] or facts["inserted_by"] or says_why(facts, outcome, passed=passed):
+    if facts["allow_empty"] or facts["inserted_by"] or _says_why(facts, outcome, passed=passed):
         return None
     if pieces and unit.note(_CHANGED + pieces):
         return None
@@ -41,25 +53,31 @@ def failure_of(unit: UnitOfWork, step: Step, outcome: Outcome, *, passed: bool) 
     return PreviousFailure(category=FailureCategory.NO_CHANGE.value, suggestion=_suggestion(outcome)).model_dump()
 
 
-def is_empty(outcome: Outcome) -> bool:
+def _is_empty(outcome: Outcome) -> bool:
     """Whether the controller told which files it touched, and that is none."""
     return "touched_files" in outcome.model_fields_set and not (outcome.touched_files or outcome.created_files)
 
 
-def says_why(facts: Mapping[str, Any], outcome: Outcome, *, passed: bool) -> bool:
+def _says_why(facts: Mapping[str, Any], outcome: Outcome, *, passed: bool) -> bool:
     """Whether the controller says why there is nothing to change, and a verification that passed stands for it."""
     said = bool(outcome.nothing_to_change and outcome.nothing_to_change.strip())
     return said and passed and bool(facts["verify_tools"])
 
 
-def reason_of(facts: Mapping[str, Any], outcome: Outcome, *, passed: bool) -> str | None:
+def _reason_of(facts: Mapping[str, Any], outcome: Outcome, *, passed: bool) -> str | None:
     """Name the reason for which a step is done that changed nothing, None for any other."""
     if facts["mode"] != Mode.PATCH or outcome.touched_files or outcome.created_files:
         return None
-    return NOTHING_TO_CHANGE if says_why(facts, outcome, passed=passed) else None
+    return NOTHING_TO_CHANGE if _says_why(facts, outcome, passed=passed) else None
 
 
 def _suggestion(outcome: Outcome) -> str:
     if outcome.nothing_to_change:
         return "Nothing was changed, and no verification that passed shows that nothing has to be: change what is asked"
     return "Nothing was changed: change what is asked, or say in nothing_to_change why nothing has to be."
+
+
+FEATURE = Feature(
+    "nothing_done",
+    (REFUSALS.row(refuse),),
+)

@@ -13,15 +13,28 @@ from typing import Any
 
 from schemas.base import MODE_OF_TYPE, FailureCategory, Mode, StepType
 from schemas.base import StepState as S
+from schemas.command import CommandName
 from schemas.goal import Goal
-from schemas.outcome import Outcome
 from schemas.step import DELIVERIES, ControllerTaskSpec, PlannedStep, PreviousFailure, StepEstimate
 from schemas.times import rfc3339
 from tasks.base.errors import NeedsSteps
 from tasks.plan.snapshot import NOTE, Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import waits
-from tasks.policy.outcome_verdict import failure_of, fit_evidence
+from tasks.policy.outcome_verdict import fit_evidence
+from tasks.policy.pipeline import (
+    AFTER_END,
+    BEFORE_LOOK,
+    EXPIRED,
+    GIVE_UP,
+    INPUT,
+    JUDGES,
+    ON_COMMAND,
+    SATISFIED,
+    Failure,
+    Feature,
+    Judgement,
+)
 from tasks.policy.pre_steps import DELIVER
 from tasks.rules import budget
 from tasks.text.fields import MAX_TITLE, fit, flatten, several_lines, whole_lines
@@ -56,11 +69,14 @@ def keep_request(unit: UnitOfWork, goal: Goal) -> None:
     unit.keep_note(REQUEST, {"title": fit(goal.goal, MAX_TITLE), "goal": sentence, "pull_request": asks})
 
 
-def note_done(unit: UnitOfWork, step: Step, outcome: Outcome, *, verified: bool) -> None:
+def note_done(unit: UnitOfWork, seen: Judgement) -> None:
     """Note an attempt whose change was accepted, or a check that passed, for the delivery of a plan that ends with one.
 
     A controller that does not tell which files it touched may have changed some.
     """
+    if budget.DELIVERY_WAIT_S not in unit.plan.limits:
+        return
+    step, outcome, verified = seen.step, seen.outcome, seen.doubt is None and not seen.is_excused
     facts, kept = step.facts, unit.plan.delivery
     if facts["mode"] == Mode.TEST and verified and not facts["inserted_by"]:
         kept.checked = [*kept.checked, [step.step_id, facts["verify"][:MAX_COMMAND]]][-MAX_CHECKS:]
@@ -104,6 +120,8 @@ def begin(unit: UnitOfWork) -> bool:
 
 def look(unit: UnitOfWork) -> None:
     """Stop the wait for a delivery while it may not start, and give up what is ready after its time."""
+    if not unit.is_delivering:
+        return
     found, now = unit.plan.delivery, unit.snapshot.now
     is_ready = found.step in unit.ready
     is_held = is_ready and DELIVERIES in unit.snapshot.paused_queues
@@ -118,17 +136,13 @@ def look(unit: UnitOfWork) -> None:
         unit.plan.dirty.add("live")
     elif now >= found.until and is_ready:
         unit.inputs.append(["delivery over", found.until])
-        give_up(unit, unit.ready[found.step], _in_vain(unit), "skipped")
+        _give_up(unit, unit.ready[found.step], _in_vain(unit), "skipped")
 
 
-def due(unit: UnitOfWork) -> int | None:
-    """Say until when a delivery may go unclaimed, ms; None while it may not start."""
-    found = unit.plan.delivery
-    return found.until if found.left is None else None
-
-
-def input_for(unit: UnitOfWork) -> dict[str, Any]:
-    """Say what an attempt at the delivery is given. Raises NeedsSteps where the snapshot lacks notes."""
+def input_for(unit: UnitOfWork, _: Step) -> dict[str, Any] | None:
+    """Return what an attempt at the delivery is given. Raises NeedsSteps where the snapshot lacks notes."""
+    if not unit.is_delivering:
+        return None
     kept = unit.plan.delivery
     names = [REQUEST, *map(_page, range(kept.pages))]
     if missing := frozenset(NOTE + name for name in names if name not in unit.snapshot.notes):
@@ -144,15 +158,20 @@ def input_for(unit: UnitOfWork) -> dict[str, Any]:
     }
 
 
-def judge(unit: UnitOfWork, step: Step, outcome: Outcome) -> None:
+def judge(unit: UnitOfWork, seen: Judgement) -> bool:
     """Take on the plan from what was reported of its delivery. Raises NeedsSteps where the snapshot lacks a note."""
+    if not unit.is_delivering:
+        return False
+    if seen.handed_back:
+        _note_obstacle(unit, seen.handed_back.reason)
+        return False
+    step, outcome, failure = seen.step, seen.outcome, seen.failure
     asked = unit.note(REQUEST)["pull_request"]
-    failure = failure_of(step.facts, outcome)
     if failure is None and (fault := _fault(outcome.output)):
         failure = PreviousFailure(category=FailureCategory.OUTPUT_REFUSED, suggestion=fault).model_dump()
     if failure:
-        fail(unit, step, failure)
-        return
+        _fail(unit, step, failure)
+        return True
     found = unit.plan.delivery
     found.branch = outcome.output["branch"]
     if url := outcome.output.get("pull_request"):
@@ -160,47 +179,62 @@ def judge(unit: UnitOfWork, step: Step, outcome: Outcome) -> None:
     elif asked:
         found.undelivered = NO_REQUEST
     unit.end_step(step, S.DONE.value, "done")
+    return True
 
 
-def fail(unit: UnitOfWork, step: Step, failure: Mapping[str, Any]) -> None:
+def _fail(unit: UnitOfWork, step: Step, failure: Mapping[str, Any]) -> None:
     """Have a delivery that failed tried again after a pause, unless it was tried often enough."""
     status = step.status
     status.failures += 1
     status.previous = dict(failure)
-    note_obstacle(unit, failure["trace"] or failure["suggestion"] or failure["category"])
+    _note_obstacle(unit, failure["trace"] or failure["suggestion"] or failure["category"])
     if status.failures > step.facts["retry_limit"]:
-        give_up(unit, step, f"the delivery failed {status.failures} times", "failed")
+        _give_up(unit, step, f"the delivery failed {status.failures} times", "failed")
     else:
         unit.move_step(step, S.ACTIVE.value, "retried", failure["category"])
         waits.pause_longer(unit, step, status.failures)
 
 
-def expire(unit: UnitOfWork, step: Step, failure: Mapping[str, Any], *, claimed: bool) -> None:
+def expire(unit: UnitOfWork, step: Step, failure: Failure, claimed: bool) -> bool:
     """Go on from an attempt whose controller went silent, or that no controller has claimed in time."""
-    if claimed:
-        fail(unit, step, failure)
-    else:
-        give_up(unit, step, _in_vain(unit), "skipped")
+    if unit.is_delivering and claimed:
+        _fail(unit, step, failure)
+    elif unit.is_delivering:
+        _give_up(unit, step, _in_vain(unit), "skipped")
+    return unit.is_delivering
 
 
-def note_obstacle(unit: UnitOfWork, why: str) -> None:
+def _note_obstacle(unit: UnitOfWork, why: str) -> None:
     """Keep what kept the last attempt from delivering."""
     unit.plan.delivery.obstacle = flatten(why)
     unit.plan.dirty.add("live")
 
 
-def give_up(unit: UnitOfWork, step: Step, why: str, what: str) -> None:
+def give_up(unit: UnitOfWork, step: Step, why: str) -> bool:
+    """End a delivery that nobody can do."""
+    if unit.is_delivering:
+        _give_up(unit, step, why, "failed")
+    return unit.is_delivering
+
+
+def _give_up(unit: UnitOfWork, step: Step, why: str, what: str) -> None:
     """End the delivery undone: the plan does not fail for that."""
     plan = unit.plan
     if obstacle := plan.delivery.obstacle:
         why = f"{why}, the last time: {obstacle}"
-    note_undelivered(unit, why)
+    _note_undelivered(unit, why)
     plan.structure.replaced += 1
     unit.withdraw(step)
     unit.end_step(step, (S.FAILED if step.status.state == S.ACTIVE else S.SKIPPED).value, what, why)
 
 
-def note_undelivered(unit: UnitOfWork, why: str) -> None:
+def note_skipped(unit: UnitOfWork, _: Step, reason: str) -> None:
+    """Keep that an operator skipped the delivery."""
+    if unit.is_delivering:
+        _note_undelivered(unit, f"its delivery was skipped by {reason}")
+
+
+def _note_undelivered(unit: UnitOfWork, why: str) -> None:
     """Keep why nothing was delivered."""
     unit.plan.delivery.undelivered = why
     unit.plan.dirty.add("live")
@@ -270,3 +304,18 @@ def _text(unit: UnitOfWork, sentence: str, entries: Sequence[Sequence[Any]]) -> 
 
 def _code(words: str) -> str:
     return f"`{fit_evidence(flatten(words)).replace('`', chr(39))}`"
+
+
+FEATURE = Feature(
+    "delivery",
+    (
+        JUDGES.row(judge),
+        AFTER_END.row(note_done),
+        GIVE_UP.row(give_up),
+        EXPIRED.row(expire),
+        BEFORE_LOOK.row(look),
+        INPUT.row(input_for),
+        SATISFIED.row(begin),
+        ON_COMMAND[CommandName.SKIP].row(note_skipped),
+    ),
+)

@@ -30,6 +30,8 @@ from tasks.plan.file_claims import (
 )
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy import halt
+from tasks.policy.pipeline import ADDED, BEFORE_START, HOLDS, ON_TIMER, REFUSE_ADDED, Feature
 from tasks.rules import budget
 from tasks.rules.strategy import Draft, Rejected
 
@@ -83,36 +85,35 @@ def claim(unit: UnitOfWork, steps: Sequence[PlannedStep]) -> None:
         unit.keep_note(NOTE, _tell(unit, found, ()))
 
 
-def refused(unit: UnitOfWork, steps: Sequence[PlannedStep]) -> tuple[str, dict[str, Any]] | None:
-    """Say why a plan that refuses overlaps ends, instead of having `steps`: a reason, and the evidence.
-
-    Raises NeedsClaims.
-    """
+def refuse_added(unit: UnitOfWork, steps: Sequence[PlannedStep], why: str, who: Mapping[str, Any]) -> bool:
+    """Halt a plan that refuses overlaps instead of giving it `steps`; returns whether it has. Raises NeedsClaims."""
     if _mode(unit.plan.head) is not Overlap.REFUSE or not claims_files(unit.plan):
-        return None
+        return False
     files = patched_files(steps)
     found = _others(files, _read(unit, files, deep=False), unit.snapshot.plan_id) if files else {}
     if not found:
-        return None
+        return False
     file, others = next(iter(found.items()))
     overlaps = _listed(found, ())
-    evidence = {"value": len(found), "limit": 0, "limit_name": "overlaps", "overlaps": overlaps}
+    evidence = {"value": len(found), "limit": 0, "limit_name": "overlaps", "overlaps": overlaps, **who}
     unit.emit("plan.overlaps", {"overlap": Overlap.REFUSE.value, "count": len(found), "overlaps": overlaps})
-    return f"steps that were to be added may patch {file}, which is claimed by {_named(others)}", evidence
+    reason = f"steps that were to be added may patch {file}, which is claimed by {_named(others)}"
+    halt.halt(unit, "overlap", f"{reason} ({why})", evidence)
+    return True
 
 
-def claim_added(unit: UnitOfWork, steps: Sequence[PlannedStep]) -> None:
+def claim_added(unit: UnitOfWork, steps: tuple[PlannedStep, ...]) -> tuple[PlannedStep, ...]:
     """Claim the files of steps that are added to a plan; those that have to wait for another plan are kept back.
 
     Raises NeedsClaims, and NeedsSteps for the note of what was told before.
     """
     files = patched_files(steps) if claims_files(unit.plan) else []
     if not files:
-        return
+        return steps
     if unit.plan.state == P.CREATED:
         _read(unit, files, deep=False)
         claim(unit, steps)
-        return
+        return steps
     waits = _mode(unit.plan.head) is Overlap.WAIT
     claims, me = _read(unit, files, deep=waits), unit.snapshot.plan_id
     found, behind = _others(files, claims, me), claims.behind if waits else {}
@@ -132,6 +133,7 @@ def claim_added(unit: UnitOfWork, steps: Sequence[PlannedStep]) -> None:
         _put(unit, COUNTER, seen, str(int(seen or 0) + 1), WHOLE)
     if waits:  # also for files that the plan has claimed before, and waits for
         _keep_back(unit, steps, {file: plan for file, plan in ahead.items() if plan})
+    return steps
 
 
 def _keep_back(unit: UnitOfWork, steps: Sequence[PlannedStep], ahead: Mapping[str, str]) -> None:
@@ -267,3 +269,16 @@ def _named(others: str) -> str:
     """Name the plans that claim a file."""
     beyond = count_claims(others) - MOST_PLANS
     return ", ".join(plans_of(others)[:MOST_PLANS]) + (f" and {beyond} more" if beyond > 0 else "")
+
+
+FEATURE = Feature(
+    "overlaps",
+    (
+        BEFORE_START.row(keeps_back),
+        HOLDS.row(why_held),
+        ON_TIMER.row(look),
+        REFUSE_ADDED.row(refuse_added),
+        ADDED.row(claim_added),
+    ),
+    events=("plan.overlaps",),
+)

@@ -21,8 +21,10 @@ from tasks.base.errors import NeedsSteps
 from tasks.plan.snapshot import NOTE, Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import failing, halt_rules, revision
-from tasks.policy.mending import has_room, sources_of
+from tasks.policy.pipeline import Judgement
 from tasks.policy.pre_steps import BASELINE, make_baseline
+from tasks.policy.revision import has_room
+from tasks.policy.sources import sources_of
 from tasks.rules import budget
 from tasks.toolchain.catalogue import catalogue_of, render
 from tasks.toolchain.contract import operand
@@ -65,11 +67,12 @@ def awaits_base(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[st
     return True
 
 
-def note_created(unit: UnitOfWork, step: Step, outcome: Outcome) -> None:
+def note_created(unit: UnitOfWork, seen: Judgement) -> None:
     """Note the files that a step has created, where checks were added to it: they may be added to later ones, too.
 
     Where a patch did not say what it created, that is noted of the plan.
     """
+    step, outcome = seen.step, seen.outcome
     if outcome.created_files:
         if step.facts["quick_checks"]:
             unit.keep_note(_CREATED.format(step.step_id), list(outcome.created_files))

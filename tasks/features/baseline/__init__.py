@@ -1,0 +1,16 @@
+"""What was red at the commit that a plan began with: tests are excused, and checks that nobody asked for dropped."""
+
+from __future__ import annotations
+
+from tasks.features.baseline import excuses, red_checks
+from tasks.policy.pipeline import AFTER_END, JUDGES, PRE_STEP_ENDED, SPEC_FIELDS, Feature
+
+FEATURE = Feature(
+    "baseline",
+    (
+        JUDGES.row(excuses.judge),
+        AFTER_END.row(red_checks.note_created),
+        PRE_STEP_ENDED.row(excuses.judge_waiting),
+        SPEC_FIELDS.row(excuses.given_to),
+    ),
+)

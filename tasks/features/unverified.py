@@ -1,0 +1,154 @@
+"""What nothing verifies: a success without receipts; in a plan, files that no tool looks at, and that no tests run.
+
+The latter is computed from the steps as they are planned and how they ended, for the explanation of a plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from schemas.base import FailureCategory, Mode
+from schemas.base import StepState as S
+from schemas.outcome import Outcome
+from schemas.step import PreviousFailure
+from schemas.stored import StepStatus
+from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy.outcome_verdict import fit_evidence
+from tasks.policy.pipeline import AFTER_END, JUDGES, Feature, Judgement
+from tasks.rules import budget
+from tasks.toolchain.catalogue import Catalogue
+from tasks.toolchain.contract import ToolCategory, operand
+from tasks.toolchain.files import Role, role_of
+
+MOST_NAMED = 5
+
+
+def judge(unit: UnitOfWork, seen: Judgement) -> bool:
+    """Emit that nothing proves a success on a step with a verification, which fails where receipts are required."""
+    requires = budget.requires_receipts(unit.plan.head)
+    if seen.failure is None and (found := doubt(seen.step.facts, seen.outcome, requires_receipts=requires)):
+        about = {"step_id": seen.step.step_id, "attempt": seen.attempt.attempt, "verified": False}
+        unit.emit("outcome.unverified", about, found)
+        seen.doubt, seen.failure = found, failure_without_proof(found) if requires else None
+    return False
+
+
+def is_proved(facts: dict[str, Any], outcome: Outcome) -> bool:
+    """Whether there is a receipt of every tool that verifies the step, if any does."""
+    return {tool["tool"] for tool in facts["verify_tools"]} <= {receipt.tool for receipt in outcome.verify or ()}
+
+
+def doubt(facts: dict[str, Any], outcome: Outcome, *, requires_receipts: bool) -> str | None:
+    """Say why a success that contradicts nothing is not verified; None where it is, or where nothing verifies the step.
+
+    A receipt of every tool of the step verifies it. Unless receipts are required so does the controller's word
+    (`tests_passed`), but not beside receipts of tools that are not the step's.
+    """
+    if is_proved(facts, outcome):
+        return None
+    wanted, shown = {tool["tool"] for tool in facts["verify_tools"]}, {each.tool for each in outcome.verify or ()}
+    if other := sorted(shown - wanted):
+        return f"there are receipts of {fit_evidence(', '.join(other))}, and not of {', '.join(sorted(wanted - shown))}"
+    if outcome.tests_passed and not requires_receipts:
+        return None
+    word = "" if outcome.tests_passed else " and no word that the tests passed"
+    return f"there is no receipt of {', '.join(sorted(wanted - shown))}{word}"
+
+
+def note_doubt(_: UnitOfWork, seen: Judgement) -> None:
+    """Keep with a step that is done that nothing proved it, beside the result of a pre-step.
+
+    `codes` and `text` are there for every pre-step that left something.
+    """
+    status = seen.step.status
+    if seen.doubt:
+        empty = {"codes": "", "text": ""} if seen.step.facts["inserted_by"] else {}
+        status.previous = {**empty, **(status.previous or {}), "verified": False}
+
+
+def is_verified(status: StepStatus, facts: Mapping[str, Any]) -> bool | None:
+    """Tell whether a step that is done was proved; None where it is not done, or nothing verifies it."""
+    if status.state != S.DONE or not facts["verify_tools"]:
+        return None
+    return bool((status.previous or {}).get("verified", True))
+
+
+def failure_without_proof(doubt: str) -> dict[str, Any]:
+    """Make the failure of a success that is not taken without proof.
+
+    It is UNKNOWN: nobody knows what the verification would have said, so no strategy could mend what it found.
+    """
+    suggestion = f"Success was reported, and {doubt}: run verify_tools, and report each in `verify`."
+    return PreviousFailure(category=FailureCategory.UNKNOWN, suggestion=fit_evidence(suggestion)).model_dump()
+
+
+class Planned(NamedTuple):
+    """A step, and what became of it; `verified` is false where it is done and nothing proved that."""
+
+    facts: Mapping[str, Any]
+    state: str
+    verified: bool | None = None
+
+    @property
+    def tools(self) -> list[Mapping[str, Any]]:
+        """List what verifies the plan here: not what a step runs that did not succeed, nor what only prepares one."""
+        left_out = self.state in (S.FAILED, S.SKIPPED, S.HALTED) or self.verified is False
+        prepares = self.facts["inserted_by"] and self.facts["mode"] == Mode.TEST
+        return [] if left_out or prepares else self.facts["verify_tools"]
+
+
+def describe_unverified(steps: Sequence[Planned], catalogue: Catalogue) -> str | None:
+    """Say what nothing verifies, as a sentence or two; None where every file that may change is verified by something.
+
+    A test verifies what the steps before it changed, but for documents.
+    """
+    if not any(step.facts["mode"] == Mode.PATCH for step in steps):
+        return None
+    tested = _before_tests(steps)
+    files = dict.fromkeys(path for step in steps for path in _open_files(step, tested=step.facts["step_id"] in tested))
+    told = []
+    if files:
+        named, more = ", ".join(list(files)[:MOST_NAMED]), len(files) - MOST_NAMED
+        told.append(f"No step verifies {named}{f' and {more} more' if more > 0 else ''}.")
+    if not any(_is_test(tool, catalogue) for step in steps for tool in step.tools):
+        told.append("No step runs tests.")
+    return " ".join(told) or None
+
+
+def _open_files(step: Planned, *, tested: bool) -> Iterator[str]:
+    """Yield the files that `step` may change and nothing verifies."""
+    if step.facts["mode"] != Mode.PATCH or step.state in (S.FAILED, S.SKIPPED):
+        return
+    files, commands = step.facts["allowed_files"], [tool["argv"] for tool in step.tools]
+    named = {path for path in files if any(operand(path) in command for command in commands)}
+    wide = any(not any(operand(path) in command for path in files) for command in commands)
+    for path in files:
+        if path not in named and (role_of(path) is Role.DOCUMENT or not (tested or wide)):
+            yield path
+
+
+def _before_tests(steps: Sequence[Planned]) -> set[str]:
+    """Name the steps that a step of mode `test` waits for, directly or not."""
+    by_id = {step.facts["step_id"]: step for step in steps}
+    found: set[str] = set()
+    checks = (step for step in steps if step.facts["mode"] == Mode.TEST and step.tools)
+    waiting = [name for step in checks for name in step.facts["depends_on"]]
+    while waiting:
+        name = waiting.pop()
+        if name in by_id and name not in found:
+            found.add(name)
+            waiting += by_id[name].facts["depends_on"]
+    return found
+
+
+def _is_test(tool: Mapping[str, Any], catalogue: Catalogue) -> bool:
+    contract = catalogue.contracts.get(tool["tool"])
+    return contract is not None and contract.category is ToolCategory.TEST
+
+
+FEATURE = Feature(
+    "unverified",
+    (JUDGES.row(judge), AFTER_END.row(note_doubt)),
+    events=("outcome.unverified",),
+)

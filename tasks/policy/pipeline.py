@@ -1,0 +1,108 @@
+"""The tables that the core loop walks: what features judge, give to a spec and do, each table in one order.
+
+The tables are filled from the list of features in `tasks/features/__init__.py`. This module has their words, and knows
+no feature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+
+from schemas.command import CommandName
+from schemas.outcome import Outcome
+from schemas.step import PlannedStep
+from schemas.stored import Attempt, PlanRecord
+from tasks.plan.snapshot import Step
+from tasks.plan.unit_of_work import UnitOfWork
+
+if TYPE_CHECKING:
+    from tasks.policy.revision import Evidence, Revision
+
+Failure: TypeAlias = dict[str, Any]  # as the next attempt reads it: schemas.step.PreviousFailure
+
+
+class HandedBack(NamedTuple):
+    """An attempt that counts as handed back: why, by whom (empty where nobody had claimed it), and held since when."""
+
+    reason: str
+    controller: str
+    since: int
+
+
+@dataclass(slots=True)
+class Judgement:
+    """What is known so far of an attempt that has ended; judges change it."""
+
+    step: Step
+    outcome: Outcome
+    attempt: Attempt
+    handed_back: HandedBack | None = None
+    failure: Failure | None = None
+    doubt: str | None = None  # why a success is not proved
+    is_excused: bool = False  # whether all that failed was red before the plan
+    known_flaky: bool = False  # whether nothing failed but tests that are known to be flaky
+    reason: str | None = None  # for which the step is done
+    turned: bool = False  # whether its verification failed last, on the same tree, and passes now
+    previous: Failure = field(init=False)  # of the attempt before
+
+    def __post_init__(self) -> None:
+        """Keep what the step's end overwrites."""
+        self.previous = self.step.status.previous or {}
+
+
+H = TypeVar("H", bound=Callable[..., Any])
+
+
+class Table(list[H]):
+    """What features do at one point of the loop, in their order."""
+
+    def row(self, function: H) -> Callable[[], None]:
+        """Make a row of this table, which a feature lists; the row puts itself in place."""
+        return lambda: self.append(function)
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """A feature: its rows of the tables, and the events that it emits itself."""
+
+    name: str
+    rows: tuple[Callable[[], None], ...]
+    events: tuple[str, ...] = ()
+
+
+def build(features: Iterable[Feature]) -> None:
+    """Fill the tables from `features`, in their order."""
+    for feature in features:
+        for put in feature.rows:
+            put()
+
+
+# What an attempt's end comes to, in this order.
+SETTLE = Table[Callable[[UnitOfWork, Judgement], int | None]]()  # books it in place of the budget; the tokens booked
+JUDGES = Table[Callable[[UnitOfWork, Judgement], bool]]()  # true: the step has been taken on, and nothing else judges
+REFUSALS = Table[Callable[[UnitOfWork, Judgement], Failure | None]]()  # why a success is none
+AT_SUCCESS = Table[Callable[[UnitOfWork, Step, Outcome], None]]()  # before it is counted
+AT_FAILURE = Table[Callable[[UnitOfWork, Step, Outcome, Failure, int], str]]()  # digest of a change that was made again
+AFTER_FAILURE = Table[Callable[[UnitOfWork, Step, Failure, str], None]]()  # with its signature
+REVISE = Table[Callable[[UnitOfWork, Step, PlannedStep, "Evidence"], "Revision | None"]]()  # before the policy's rows
+AFTER_END = Table[Callable[[UnitOfWork, Judgement], None]]()  # of a step that is done
+GIVE_UP = Table[Callable[[UnitOfWork, Step, str], bool]]()  # nobody can do the step; true: that halts no plan
+EXPIRED = Table[Callable[[UnitOfWork, Step, Failure, bool], bool]]()  # true: the step has been taken on
+PRE_STEP_ENDED = Table[Callable[[UnitOfWork, Step, Step], bool]]()  # true: the step that waited has been taken on
+
+# How a plan goes on.
+ON_TIMER = Table[Callable[[UnitOfWork], None]]()
+HOLDS = Table[Callable[[PlanRecord], str]]()  # why the whole plan may start nothing
+BEFORE_LOOK = Table[Callable[[UnitOfWork], None]]()  # before the steps of a plan that runs are looked at
+BEFORE_START = Table[Callable[[UnitOfWork, Step], bool]]()  # true: the step is kept back
+WHILE_STOPPED = Table[Callable[[UnitOfWork], Sequence[Step]]]()  # of which one may start although the plan is stopped
+SPEC_FIELDS = Table[Callable[[UnitOfWork, Step], Mapping[str, Any] | None]]()  # of the context of a spec
+INPUT = Table[Callable[[UnitOfWork, Step], Mapping[str, Any] | None]]()  # of a spec; the first that there is
+REFUSE_ADDED = Table[Callable[[UnitOfWork, Sequence[PlannedStep], str, Mapping[str, Any]], bool]]()  # true: it halted
+ADDED = Table[Callable[[UnitOfWork, tuple[PlannedStep, ...]], tuple[PlannedStep, ...]]]()  # steps as they are added
+SATISFIED = Table[Callable[[UnitOfWork], bool]]()  # every step is done; true: the plan goes on all the same
+AT_CLOSE = Table[Callable[[UnitOfWork], None]]()  # of every decision
+AT_WALL_CLOCK = Table[Callable[[UnitOfWork], Mapping[str, Any]]]()  # evidence of a plan that ran out of time
+ON_COMMAND = {CommandName.SKIP: Table[Callable[[UnitOfWork, Step, str], None]]()}  # what else it does to the step

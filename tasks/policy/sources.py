@@ -1,0 +1,62 @@
+"""The steps before a red one whose patch landed: what it found may be due to these."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from schemas.base import Mode, RiskLevel
+from schemas.base import StepState as S
+from schemas.step import PlannedStep
+from tasks.base.errors import NeedsSteps
+from tasks.plan.unit_of_work import UnitOfWork
+from tasks.toolchain.files import Role, files_of
+
+MAX_READ = 64  # steps before the red one that are looked at
+
+
+class Source(NamedTuple):
+    """A step that patched; `near` unless there is another one between it and the red step."""
+
+    facts: Mapping[str, Any]
+    near: bool
+
+    @property
+    def risk(self) -> RiskLevel:
+        """How risky its files are."""
+        return RiskLevel(self.facts["risk_level"])
+
+    def files(self, tightened: Collection[str] | None) -> list[str]:
+        """List its files, as far as an operator left them to the plan."""
+        return [path for path in self.facts["allowed_files"] if tightened is None or path in tightened]
+
+
+def sources_of(unit: UnitOfWork, step: PlannedStep) -> Iterator[Source]:
+    """Yield the steps before `step` whose patch landed, nearest first.
+
+    Raises NeedsSteps with every step of a distance that the snapshot lacks.
+    """
+    seen = {step.step_id}
+    frontier = dict.fromkeys(step.depends_on, True)
+    while names := [name for name in frontier if name not in seen][: MAX_READ + 1 - len(seen)]:
+        seen.update(names)
+        steps = unit.snapshot.steps
+        if missing := frozenset(name for name in names if name not in steps or steps[name].spec is None):
+            raise NeedsSteps(missing)
+        behind: dict[str, bool] = {}
+        for name in names:
+            facts, near = steps[name].facts, frontier[name]
+            if facts["inserted_by"]:  # its files are those of a step that is found itself
+                continue
+            landed = steps[name].status.state == S.DONE and facts["mode"] == Mode.PATCH
+            if landed:
+                yield Source(facts, near)
+            shows = near and (not landed or _is_beside_code(facts))
+            for each in facts["depends_on"]:
+                behind[each] = behind.get(each, False) or shows
+        frontier = behind
+
+
+def _is_beside_code(facts: Mapping[str, Any]) -> bool:
+    """Whether a step patched nothing but tests and documents: what is red may well be due to what went before it."""
+    return not files_of(facts["allowed_files"], Role.SOURCE, Role.MANIFEST)
