@@ -17,22 +17,14 @@ from tasks.features import (
     unverified,
 )
 from tasks.policy import expansion
-from tasks.policy.pipeline import build
+from tasks.policy.pipeline import Feature, build
 
-FEATURES = (
-    answers.FEATURE,
-    delivery.FEATURE,
-    handing_back.FEATURE,
-    unverified.FEATURE,
-    expansion.FEATURE,
-    flaky_tests.FEATURE,
-    baseline.FEATURE,
-    nothing_done.FEATURE,
-    goal_texts.FEATURE,
-    failed_changes.FEATURE,
-    mending.FEATURE,
-    overlaps.FEATURE,
-    breakers.FEATURE,
+FEATURES: tuple[Feature, ...] = tuple(
+    each.FEATURE
+    for each in (
+        *(answers, delivery, handing_back, unverified, expansion, flaky_tests, baseline, nothing_done, goal_texts),
+        *(failed_changes, mending, overlaps, breakers),
+    )
 )
 
 build(FEATURES)

@@ -13,7 +13,7 @@ from schemas import codec
 from tasks.base.errors import NeedsSteps
 from tasks.plan.snapshot import NOTE, Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy.pipeline import AFTER_END, SPEC_FIELDS, Feature, Judgement
+from tasks.policy.pipeline import AFTER_END, SPEC_FIELDS, Feature, Judgement, always
 from tasks.text.fields import fit, whole_lines
 from tasks.text.sanitize import sanitize
 
@@ -76,4 +76,7 @@ def _within(text: str, size: int) -> tuple[str, bool]:
 FEATURE = Feature(
     "answers",
     (AFTER_END.row(keep), SPEC_FIELDS.row(given_to)),
+    is_idle=always,
+    end_fields=("keeps_answer",),
+    start_fields=("keeps_answer", "answers_from"),
 )

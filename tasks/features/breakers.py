@@ -11,6 +11,7 @@ from typing import Any
 
 from schemas.base import StepState
 from schemas.outcome import MAX_TRACE_CHARS
+from schemas.stored.features import Probe
 from tasks.base.series import series_name
 from tasks.plan.changeset import CountedFailure, ProbeNews
 from tasks.plan.snapshot import Step
@@ -129,4 +130,5 @@ def _tell(unit: UnitOfWork, what: str, *, verifies: bool) -> None:
 FEATURE = Feature(
     "breakers",
     (AFTER_FAILURE.row(count_failure), WHILE_STOPPED.row(choose), AT_CLOSE.row(close)),
+    is_idle=lambda plan: not (plan.keeps(Probe) and plan.probe.token),
 )

@@ -16,6 +16,7 @@ from schemas.base import StepState as S
 from schemas.command import CommandName
 from schemas.goal import Goal
 from schemas.step import DELIVERIES, ControllerTaskSpec, PlannedStep, PreviousFailure, StepEstimate
+from schemas.stored.features import Delivery
 from schemas.times import rfc3339
 from tasks.base.errors import NeedsSteps
 from tasks.plan.snapshot import NOTE, Step
@@ -318,4 +319,5 @@ FEATURE = Feature(
         SATISFIED.row(begin),
         ON_COMMAND[CommandName.SKIP].row(note_skipped),
     ),
+    is_idle=lambda plan: budget.DELIVERY_WAIT_S not in plan.limits and not plan.keeps(Delivery),
 )

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from schemas.base import FailureCategory, Mode
 from schemas.outcome import Outcome
 from schemas.stored import PlanHead, PlanRecord
+from schemas.stored.features import FailedDiffs
 from tasks.plan.changeset import KeptChange, kept_name
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
@@ -134,4 +135,5 @@ def _change(head: PlanHead, verification: str, digest: str, value: bytes) -> Ite
 FEATURE = Feature(
     "failed_changes",
     (AT_SUCCESS.row(note_success), AT_FAILURE.row(note_failure), SPEC_FIELDS.row(given_to)),
+    is_idle=lambda plan: not plan.keeps(FailedDiffs),
 )

@@ -15,6 +15,7 @@ from schemas.base import FailureCategory as C
 from schemas.base import Mode
 from schemas.base import StepState as S
 from schemas.outcome import Outcome
+from schemas.stored.features import Reruns
 from tasks.memory.flaky_tests import Recalled, counter_of, counters_of
 from tasks.plan.changeset import HistoryChange
 from tasks.plan.snapshot import Step
@@ -85,7 +86,4 @@ def learn(unit: UnitOfWork, seen: Judgement) -> None:
         unit.change.history += [HistoryChange(name, counter, "", 1) for counter in dict.fromkeys(flaky)]
 
 
-FEATURE = Feature(
-    "flaky_tests",
-    (JUDGES.row(judge), AFTER_END.row(learn)),
-)
+FEATURE = Feature("flaky_tests", (JUDGES.row(judge), AFTER_END.row(learn)), is_idle=lambda plan: not plan.keeps(Reruns))

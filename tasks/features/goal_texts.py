@@ -15,7 +15,7 @@ from schemas.goal import Goal
 from schemas.step import PlannedStep
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy.pipeline import ADDED, SPEC_FIELDS, Feature
+from tasks.policy.pipeline import ADDED, SPEC_FIELDS, Feature, always
 from tasks.text.fields import fit, last_lines, whole_lines
 from tasks.text.paths import clean, fault
 from tasks.toolchain.files import name_of
@@ -122,4 +122,7 @@ def _relevance(goal: Goal, log: str) -> Callable[[str], int]:
 FEATURE = Feature(
     "goal_texts",
     (SPEC_FIELDS.row(given_to), ADDED.row(assign_added)),
+    is_idle=always,
+    end_fields=("goal_texts",),
+    start_fields=("goal_texts",),
 )

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from schemas.stored.features import Releases
 from schemas.times import rfc3339
 from tasks.base.errors import NeedsSteps
 from tasks.plan.snapshot import NOTE, Lease, Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy import waits
-from tasks.policy.halt import halt as halt_plan
+from tasks.policy import halt, waits
 from tasks.policy.halt_rules import AT_ONCE
 from tasks.policy.pipeline import AT_WALL_CLOCK, GIVE_UP, JUDGES, SETTLE, Feature, HandedBack, Judgement
 from tasks.rules import budget
@@ -74,7 +74,7 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
     if halted := _nobody_can(unit, step, found):
         reason, evidence = halted
         if not any(give_up(unit, step, reason) for give_up in GIVE_UP):
-            halt_plan(unit, "nobody_can", f"{reason}: {flatten(back.reason)}", evidence, step)
+            halt.halt(unit, "nobody_can", f"{reason}: {flatten(back.reason)}", evidence, step)
         return True
     unit.move_step(step, "ACTIVE", "released", back.reason)
     waits.pause_longer(unit, step, unit.plan.releases.of(step.step_id))
@@ -129,4 +129,5 @@ def _shown(step_id: str, attempt: int, controller: str, reason: str, at: int) ->
 FEATURE = Feature(
     "handing_back",
     (SETTLE.row(settle), JUDGES.row(judge), AT_WALL_CLOCK.row(explain)),
+    is_idle=lambda plan: not plan.keeps(Releases),
 )

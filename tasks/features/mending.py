@@ -16,7 +16,7 @@ from tasks.base.errors import UnknownCommand
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy.halt_rules import timeouts_of
-from tasks.policy.pipeline import REVISE, Feature
+from tasks.policy.pipeline import REVISE, Feature, always
 from tasks.policy.pre_steps import MEND, SYNTAX_CHECK, name_of, tools_by_language
 from tasks.policy.revision import Evidence, Revision, faults_of, has_room, names_file
 from tasks.policy.sources import Source, sources_of
@@ -159,7 +159,4 @@ def _on_files(tool: VerifyTool, files: Sequence[str], catalogue: Catalogue) -> V
         return None
 
 
-FEATURE = Feature(
-    "mending",
-    (REVISE.row(revise),),
-)
+FEATURE = Feature("mending", (REVISE.row(revise),), is_idle=always)

@@ -15,7 +15,7 @@ from schemas.outcome import Outcome
 from schemas.step import PreviousFailure
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy.pipeline import REFUSALS, Failure, Feature, Judgement
+from tasks.policy.pipeline import REFUSALS, Failure, Feature, Judgement, always
 
 NOTHING_TO_CHANGE = "nothing_to_change"  # the reason of a step that is done so
 _CHANGED = "changed "  # before the first of the pieces: the name of the note that one of them changed a file
@@ -77,7 +77,4 @@ def _suggestion(outcome: Outcome) -> str:
     return "Nothing was changed: change what is asked, or say in nothing_to_change why nothing has to be."
 
 
-FEATURE = Feature(
-    "nothing_done",
-    (REFUSALS.row(refuse),),
-)
+FEATURE = Feature("nothing_done", (REFUSALS.row(refuse),), is_idle=always, end_fields=("piece_of",))

@@ -15,7 +15,7 @@ from schemas.base import Mode, Overlap
 from schemas.base import PlanState as P
 from schemas.envelope import FieldError
 from schemas.step import PlannedStep
-from schemas.stored import PlanHead, PlanRecord
+from schemas.stored import Claims, PlanHead, PlanRecord
 from tasks.base.errors import NeedsClaims, NeedsSteps
 from tasks.plan.changeset import FIRST, WHOLE, ClaimChange, claims_name
 from tasks.plan.file_claims import (
@@ -281,4 +281,5 @@ FEATURE = Feature(
         ADDED.row(claim_added),
     ),
     events=("plan.overlaps",),
+    is_idle=lambda plan: not plan.keeps(Claims),
 )

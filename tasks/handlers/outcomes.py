@@ -13,8 +13,7 @@ from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.report import Report
 from tasks.plan.snapshot import Snapshot, Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy import expansion, failing, halt_rules, outcome_verdict, pipeline, pre_steps, schedule
-from tasks.policy.halt import halt as halt_plan
+from tasks.policy import expansion, failing, halt, halt_rules, outcome_verdict, pipeline, pre_steps, schedule
 from tasks.policy.outcome_verdict import Wrong
 from tasks.policy.pipeline import Judgement
 from tasks.rules import budget
@@ -97,7 +96,7 @@ def _succeed(unit: UnitOfWork, seen: Judgement) -> None:
         expansion.on_steps_ended(unit)
     spared = unit.plan.state in PLAN_ENDS or (fired and fired.spares_completed and schedule.is_satisfied(unit.plan))
     if fired and not spared:
-        halt_plan(unit, fired.rule, fired.reason, fired.evidence)
+        halt.halt(unit, fired.rule, fired.reason, fired.evidence)
 
 
 def _report_figures(unit: UnitOfWork, step: Step, report: Report, used: int, wrong: dict[str, Wrong]) -> None:

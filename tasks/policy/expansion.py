@@ -261,4 +261,5 @@ FEATURE = Feature(
     "expansion",
     (JUDGES.row(block), REFUSALS.row(refuse), INPUT.row(input_for)),
     events=("plan.phase",),
+    is_idle=lambda plan: not plan.strategy_state,
 )

@@ -63,13 +63,29 @@ class Table(list[H]):
         return lambda: self.append(function)
 
 
+def never(_: PlanRecord) -> bool:
+    """Take a feature that does not declare when it is idle for one that never is."""
+    return False
+
+
+def always(_: PlanRecord) -> bool:
+    """Leave it to a step's fields whether a feature is idle about a plain success."""
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """A feature: its rows of the tables, and the events that it emits itself."""
+    """A feature: its rows of the tables, the events that it emits itself, and when it is idle about a plain success.
+
+    It is where `is_idle` is true of a plan, at the end and the start of a step that is stored without these fields.
+    """
 
     name: str
     rows: tuple[Callable[[], None], ...]
     events: tuple[str, ...] = ()
+    is_idle: Callable[[PlanRecord], bool] = never
+    end_fields: tuple[str, ...] = ()
+    start_fields: tuple[str, ...] = ()
 
 
 def build(features: Iterable[Feature]) -> None:
@@ -77,6 +93,14 @@ def build(features: Iterable[Feature]) -> None:
     for feature in features:
         for put in feature.rows:
             put()
+        IDLE.append(feature.is_idle)
+        END_FIELDS.update(feature.end_fields)
+        START_FIELDS.update(feature.start_fields)
+
+
+def are_idle(plan: PlanRecord) -> bool:
+    """Whether every feature is idle about a plain success of this plan."""
+    return bool(IDLE) and all(is_idle(plan) for is_idle in IDLE)
 
 
 # What an attempt's end comes to, in this order.
@@ -106,3 +130,9 @@ SATISFIED = Table[Callable[[UnitOfWork], bool]]()  # every step is done; true: t
 AT_CLOSE = Table[Callable[[UnitOfWork], None]]()  # of every decision
 AT_WALL_CLOCK = Table[Callable[[UnitOfWork], Mapping[str, Any]]]()  # evidence of a plan that ran out of time
 ON_COMMAND = {CommandName.SKIP: Table[Callable[[UnitOfWork, Step, str], None]]()}  # what else it does to the step
+
+
+# About which plans, and steps by their fields, features are idle.
+IDLE = Table[Callable[[PlanRecord], bool]]()
+END_FIELDS: set[str] = set()
+START_FIELDS: set[str] = set()

@@ -12,21 +12,17 @@ from schemas import codec
 from schemas.base import Mode
 from schemas.base import PlanState as P
 from schemas.step import SENT_OMITTED
-from schemas.stored.features import Claims, Delivery, FailedDiffs, Probe, Releases, Reruns
 from schemas.stored_step import read_step
 from tasks.base.policy import BUILT_IN
 from tasks.base.policy_version import POLICY_VERSION
 from tasks.plan.hot_plan import HotPlan
 from tasks.plan.snapshot import Step
 from tasks.policy import schedule
+from tasks.policy.pipeline import END_FIELDS, START_FIELDS, are_idle
 from tasks.policy.verification_name import name_verification
 from tasks.rules import budget
 
 EXECUTING = P.EXECUTING.value
-# Where something is kept in one of these, something is going on that is not plain.
-NOT_PLAIN = (Delivery, Releases, Claims, FailedDiffs, Reruns)
-# What else makes a step one whose success, or whose start, is not plain.
-HEARD = frozenset({"inserted_by", "keeps_answer", "goal_texts"})
 NO_CODES: Mapping[str, tuple[int, ...]] = MappingProxyType({})
 PATCH = Mode.PATCH.value
 
@@ -105,12 +101,11 @@ def _is_plain(plan: HotPlan) -> bool:
         record.state == EXECUTING
         and head.policy_version == POLICY_VERSION
         and not (record.paused or record.paused_until or record.held or record.question)
-        and not (record.waits or record.backoffs or record.strategy_state or plan.todo)
+        and not (record.waits or record.backoffs or plan.todo)
         and not (head.approvals or head.tightened is not None or "previous_failure" in head.context)
         and "still" not in record.times
-        and budget.DELIVERY_WAIT_S not in head.limits
-        and not any(record.keeps(part) for part in NOT_PLAIN)
-        and not (record.streaks.narrowed or record.counters.timeouts or (record.keeps(Probe) and record.probe.token))
+        and not (record.streaks.narrowed or record.counters.timeouts)
+        and are_idle(record)
     )
 
 
@@ -119,7 +114,6 @@ def _look_at(plan: HotPlan, step: Step) -> StepCard:
     stored = read_step(spec, step.texts)
     tools, files, estimate = stored["verify_tools"], stored["allowed_files"], stored["estimate"]
     rules = (plan.policy or BUILT_IN).attempts[stored["risk_level"]]
-    is_heard = step.spec is None or not HEARD.isdisjoint(stored)  # what a step has not is not stored
     codes, lasts = NO_CODES, schedule.QUEUED_MS
     if tools:
         codes, seconds = {}, 0
@@ -129,8 +123,8 @@ def _look_at(plan: HotPlan, step: Step) -> StepCard:
         lasts = max(lasts, schedule.RUNNING_MARGIN_MS + 1000 * seconds)
     patches, most = stored["mode"] == PATCH, estimate["tokens"]
     return StepCard(
-        not (is_heard or stored.get("piece_of")),
-        not (is_heard or stored.get("answers_from")),
+        step.spec is not None and END_FIELDS.isdisjoint(stored),  # what a step has not is not stored
+        step.spec is not None and START_FIELDS.isdisjoint(stored),
         patches,
         files,
         frozenset(files if patches else ()),

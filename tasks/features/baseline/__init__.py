@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tasks.features.baseline import excuses, red_checks
-from tasks.policy.pipeline import AFTER_END, JUDGES, PRE_STEP_ENDED, SPEC_FIELDS, Feature
+from tasks.policy.pipeline import AFTER_END, JUDGES, PRE_STEP_ENDED, SPEC_FIELDS, Feature, always
 
 FEATURE = Feature(
     "baseline",
@@ -13,4 +13,7 @@ FEATURE = Feature(
         PRE_STEP_ENDED.row(excuses.judge_waiting),
         SPEC_FIELDS.row(excuses.given_to),
     ),
+    is_idle=always,
+    end_fields=("inserted_by",),
+    start_fields=("inserted_by",),
 )
