@@ -10,7 +10,6 @@ from schemas.stored.counters import Counters as Counters
 from schemas.stored.counters import LogHead as LogHead
 from schemas.stored.features import Claims as Claims
 from schemas.stored.plan import HOT as HOT
-from schemas.stored.plan import NAMES as NAMES
 from schemas.stored.plan import PARTS as PARTS
 from schemas.stored.plan import PlanHead as PlanHead
 from schemas.stored.plan import PlanRecord as PlanRecord

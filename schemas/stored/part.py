@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar, overload
+
+if TYPE_CHECKING:
+    from schemas.stored.plan import PlanRecord
 
 
 @dataclass(slots=True)
@@ -64,6 +67,35 @@ def _shape_of(kind: type[Part]) -> Shape:
         values_of = attrgetter(*names, "unknown")
         _shapes[kind] = Shape(names, values_of(kind()), values_of)
     return _shapes[kind]
+
+
+P = TypeVar("P", bound=Part)
+
+
+class PartOf(Generic[P]):
+    """A part among the attributes of a record, by the name that it has among the record's `parts`."""
+
+    def __init__(self, kind: type[P]) -> None:
+        self.kind = kind
+        self.name = ""
+
+    def __set_name__(self, _: type, name: str) -> None:
+        """Take the name that the record has for it."""
+        self.name = name
+
+    @overload
+    def __get__(self, plan: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, plan: PlanRecord, owner: type) -> P: ...
+    def __get__(self, plan: PlanRecord | None, owner: type) -> Self | P:
+        """Read the part if it is asked for the first time; it is empty where nothing is stored of it."""
+        if plan is None:
+            return self
+        found = plan.parts.get(self.name)
+        if not isinstance(found, self.kind):
+            found = self.kind.read(found) if found else self.kind()
+            plan.keep(self.name, found)
+        return found
 
 
 def split(record: Mapping[str, Any], names: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from schemas import codec
 from schemas.stored.counters import Counters, Growth, LogHead, Streaks, Structure
 from schemas.stored.features import Claims, Delivery, FailedDiffs, Probe, Releases, Reruns
-from schemas.stored.part import Part, split
+from schemas.stored.part import Part, PartOf, split
 from schemas.stored.spending import Spending, Usage
 
 P = TypeVar("P", bound=Part)
@@ -89,37 +89,23 @@ class PlanRecord:
     question: dict[str, Any] | None = None  # what a person is asked: kind, questions, asked and until in ms
     strategy_state: bytes = b""  # what the strategy of a plan that unfolds keeps, as JSON; read by those plans alone
     halt: dict[str, Any] | None = None
-    parts: dict[str, Any] = field(default_factory=dict)  # name -> what is stored of it, or the part once it was read
+    # What every outcome changes is read at once; `parts` has the others, as stored until one is asked for.
+    log: LogHead = field(default_factory=LogHead)
+    counters: Counters = field(default_factory=Counters)
+    streaks: Streaks = field(default_factory=Streaks)
+    parts: dict[str, Any] = field(default_factory=dict)
     unknown: dict[str, Any] | None = field(default=None, init=False)  # keys of `live`
     dirty: set[str] = field(default_factory=set, init=False)  # of the hash fields below
 
-    # Its parts, by the names that they have in `live`. One that was not asked for yet is no attribute (`__getattr__`).
-    log: LogHead = field(init=False, repr=False, compare=False)
-    counters: Counters = field(init=False, repr=False, compare=False)
-    streaks: Streaks = field(init=False, repr=False, compare=False)
-    growth: Growth = field(init=False, repr=False, compare=False)
-    structure: Structure = field(init=False, repr=False, compare=False)
-    spending: Spending = field(init=False, repr=False, compare=False)
-    delivery: Delivery = field(init=False, repr=False, compare=False)
-    releases: Releases = field(init=False, repr=False, compare=False)
-    claims: Claims = field(init=False, repr=False, compare=False)
-    failed_diffs: FailedDiffs = field(init=False, repr=False, compare=False)
-    reruns: Reruns = field(init=False, repr=False, compare=False)
-    probe: Probe = field(init=False, repr=False, compare=False)
-
-    if not TYPE_CHECKING:  # else any name would be one of its attributes
-
-        def __getattr__(self, name: str) -> Part:
-            """Read a part that is asked for the first time; it is empty where nothing is stored of it."""
-            if name not in PARTS:
-                raise AttributeError(name)
-            part = self.parts.get(name)
-            if not isinstance(part, Part):
-                part = PARTS[name].read(part) if part else PARTS[name]()
-                found = {**self.parts, name: part}
-                self.parts = {name: found[name] for name in PARTS if name in found}
-            setattr(self, name, part)
-            return part
+    growth = PartOf(Growth)
+    structure = PartOf(Structure)
+    spending = PartOf(Spending)
+    delivery = PartOf(Delivery)
+    releases = PartOf(Releases)
+    claims = PartOf(Claims)
+    failed_diffs = PartOf(FailedDiffs)
+    reruns = PartOf(Reruns)
+    probe = PartOf(Probe)
 
     @property
     def limits(self) -> dict[str, int | None]:
@@ -136,36 +122,51 @@ class PlanRecord:
     def encode(self, name: str) -> bytes:
         """Write one field of the plan's hash."""
         if name == "live":
-            live: dict[str, Any] = {
-                "reserved": self.reserved,
-                "spent": self.spent,
-                "counts": self.counts,
-                "times": self.times,
-                "revision": self.revision,
-                "wake": self.wake,
-            }
-            for name, part in self.parts.items():
-                if stored := part.stored() if isinstance(part, Part) else part:
-                    live[name] = stored
-            if any(seldom := _seldom_of(self)):
-                live |= {name: value for name, value in zip(SELDOM, seldom, strict=True) if value}
-            if self.unknown:
-                live |= self.unknown
-            return codec.dumps(live)
+            return self._encode_live()
         if name == "head":
             return self.head.encode()
         if name == "strategy_state":
             return self.strategy_state
         return codec.dumps(self.halt) if name == "halt" else self.state.encode()
 
+    def _encode_live(self) -> bytes:
+        live: dict[str, Any] = {
+            "reserved": self.reserved,
+            "spent": self.spent,
+            "counts": self.counts,
+            "times": self.times,
+            "revision": self.revision,
+            "wake": self.wake,
+        }
+        if log := self.log.stored():
+            live["log"] = log
+        if counters := self.counters.stored():
+            live["counters"] = counters
+        if streaks := self.streaks.stored():
+            live["streaks"] = streaks
+        for name, part in self.parts.items():
+            if stored := part.stored() if isinstance(part, Part) else part:
+                live[name] = stored
+        if any(seldom := _seldom_of(self)):
+            live |= {name: value for name, value in zip(SELDOM, seldom, strict=True) if value}
+        if self.unknown:
+            live |= self.unknown
+        return codec.dumps(live)
+
+    def keep(self, name: str, part: Part) -> None:
+        """Keep a part in its place among the others, so that equal records have equal bytes."""
+        found = {**self.parts, name: part}
+        self.parts = {name: found[name] for name in PARTS if name in found}
+
     def keeps(self, kind: type[Part]) -> bool:
         """Whether anything is stored of this kind of part."""
-        part = self.parts.get(NAMES[kind])
+        name = NAMES[kind]
+        part = getattr(self, name) if name in OFTEN else self.parts.get(name)
         return bool(part.stored() if isinstance(part, Part) else part)
 
     def forget_step(self, step_id: str) -> None:
         """Forget what its parts keep of a step only until it ends."""
-        for name in [*self.parts]:
+        for name in (*OFTEN, *self.parts):
             part: Part = getattr(self, name)
             part.forget_step(step_id)
 
@@ -175,21 +176,9 @@ HOT = ("version", "state", "head", "live", "strategy_state")
 ALWAYS = ("reserved", "spent", "counts", "times", "revision", "wake")
 SELDOM = ("paused", "paused_until", "held", "waits", "backoffs", "commands", "warned", "question")
 _seldom_of = attrgetter(*SELDOM)
+OFTEN: Mapping[str, type[Part]] = MappingProxyType({"log": LogHead, "counters": Counters, "streaks": Streaks})
 PARTS: Mapping[str, type[Part]] = MappingProxyType(
-    {
-        "log": LogHead,
-        "counters": Counters,
-        "streaks": Streaks,
-        "growth": Growth,
-        "structure": Structure,
-        "spending": Spending,
-        "delivery": Delivery,
-        "releases": Releases,
-        "claims": Claims,
-        "failed_diffs": FailedDiffs,
-        "reruns": Reruns,
-        "probe": Probe,
-    }
+    {**OFTEN, **{name: value.kind for name, value in vars(PlanRecord).items() if isinstance(value, PartOf)}}
 )
 NAMES: Mapping[type[Part], str] = MappingProxyType({kind: name for name, kind in PARTS.items()})
 
@@ -204,11 +193,12 @@ def decode_live(version: int, state: str, head: PlanHead, live: bytes, strategy_
     """Read the field `live` of a plan whose other fields are known."""
     record = codec.loads(live)
     parts = {name: record.pop(name) for name in PARTS if name in record}
+    often: dict[str, Any] = {name: kind.read(parts.pop(name)) for name, kind in OFTEN.items() if name in parts}
     try:
-        return PlanRecord(version, state, head, strategy_state=strategy_state, parts=parts, **record)
+        return PlanRecord(version, state, head, strategy_state=strategy_state, parts=parts, **often, **record)
     except TypeError:
         known, unknown = split(record, ALWAYS + SELDOM)
-        found = PlanRecord(version, state, head, strategy_state=strategy_state, parts=parts, **known)
+        found = PlanRecord(version, state, head, strategy_state=strategy_state, parts=parts, **often, **known)
         found.unknown = unknown
         return found
 

@@ -6,6 +6,7 @@ A plan under creation is invisible until its last commit.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from schemas.base import Overlap, UnknownFields
 from schemas.base import PlanState as P
 from schemas.base import StepState as S
 from schemas.goal import Goal
-from schemas.stored import NAMES, USAGE_NAMES, LogHead, PlanHead, PlanRecord
+from schemas.stored import USAGE_NAMES, LogHead, PlanHead, PlanRecord
 from schemas.times import DAY_MS
 from tasks.base.batches import batches
 from tasks.base.policy import BUILT_IN, Policy
@@ -241,7 +242,7 @@ def _begin(plan_seed: PlanSeed, goal: Goal, draft: Draft, *, announced: bool = T
         counts={},
         times={"created": plan_seed.created or plan_seed.now, "down": plan_seed.down},
         revision=1,
-        parts={NAMES[LogHead]: plan_seed.log_head.stored()} if plan_seed.log_head else {},
+        log=copy(plan_seed.log_head) if plan_seed.log_head else LogHead(),
     )
     failed_changes.begin(record, plan_seed.failed_diffs)
     snapshot = Snapshot(
