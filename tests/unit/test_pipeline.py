@@ -1,0 +1,40 @@
+"""The tables of features: which there are once handlers can be imported, and when features are idle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tasks.features import FEATURES
+from tasks.policy import pipeline
+from tasks.policy.pipeline import Feature, Table, are_idle
+from tests.support.plans import Running, a_step
+
+
+def tables() -> dict[str, list[Any]]:
+    found: dict[str, Any] = {name: value for name, value in vars(pipeline).items() if isinstance(value, Table)}
+    return found | {command.value: table for command, table in pipeline.ON_COMMAND.items()}
+
+
+def test_no_table_is_empty_and_no_row_is_lost() -> None:
+    lengths = {name: len(rows) for name, rows in tables().items() if name != "IDLE"}
+
+    assert min(lengths.values()) > 0
+    assert sum(lengths.values()) == sum(len(feature.rows) for feature in FEATURES)
+
+
+def test_features_are_idle_about_a_plan_of_which_they_keep_nothing() -> None:
+    assert are_idle(Running(a_step("a")).record)
+
+
+def test_a_feature_that_does_not_declare_when_it_is_idle_never_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "IDLE", [*pipeline.IDLE, Feature("new", ()).is_idle])
+
+    assert not are_idle(Running(a_step("a")).record)
+
+
+def test_no_feature_is_idle_before_features_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "IDLE", [])
+
+    assert not are_idle(Running(a_step("a")).record)
