@@ -11,7 +11,7 @@ import logging
 import os
 import signal
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 from billiard import pool as process_pool
 from celery import Celery, signals
@@ -21,6 +21,7 @@ from redis.exceptions import TimeoutError as TookTooLong
 
 from tasks.routes import GOALS, ROUTES, Route
 from worker.callbacks import sender
+from worker.host import terminal
 from worker.host.stop_signals import heard
 from worker.process import draft_threads, jobs, shutdown, solo_pool
 from worker.process.lifecycle import Ingress
@@ -37,11 +38,17 @@ from worker.telemetry.outage import SaidSeldom
 WRONG_SETTINGS = 2  # exit code: no restart mends it
 
 log = logging.getLogger("planner.celery")
+
+
+def _refuse(error: Exception) -> NoReturn:
+    terminal.line(str(error), err=True)
+    sys.exit(WRONG_SETTINGS)
+
+
 try:
     settings = load()
 except WrongSettings as error:  # `celery -A worker` would show where it was raised, and the sentence last
-    sys.stderr.write(f"{error}\n")
-    sys.exit(WRONG_SETTINGS)
+    _refuse(error)
 
 app = Celery("planner", broker=sentinel.broker_url(settings.broker))
 app.conf.update(
@@ -132,8 +139,7 @@ def _before_anything_is_forked(**_: Any) -> None:
         errors.start(settings)
         tracing.start(settings, "planner-worker")
     except (errors.CannotReport, tracing.CannotTrace) as error:
-        sys.stderr.write(f"{error}\n")
-        sys.exit(WRONG_SETTINGS)
+        _refuse(error)
 
 
 @signals.worker_init.connect

@@ -58,7 +58,7 @@ import sys
 if "gateway" in sys.orig_argv:
     from worker.store import publishing
 
-    def fail(client, partitions, data, *_, **__):
+    def fail(client, data, *_, **__):
         local = data.decode()
         raise ValueError(f"cannot publish {local}")
 

@@ -8,6 +8,7 @@ records or libraries from before 0.1.0, under names that nothing has any more, i
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from redis import Redis
@@ -51,6 +52,8 @@ def join(client: Redis, partitions: int) -> None:
     """
     there, layout = _read(client)
     if there is None:
+        if client.function_list(LIBRARY_OF_BEFORE):
+            raise ServerOfBefore
         _check_plans(client, partitions)
         try:
             client.hsetnx(DEPLOYMENT, "partitions", partitions)
@@ -65,7 +68,7 @@ def check(client: Redis, partitions: int | None) -> None:
     """Compare the numbers of the server with ours, without that of partitions for None; writes nothing.
 
     Raises WrongDeployment with a sentence. A server without them, and one that does not let this user read them, agrees
-    with everybody.
+    with everybody. Only a worker, which may list functions, looks for libraries of before.
     """
     _agree(*_read(client), partitions)
 
@@ -114,17 +117,11 @@ def _agree(there: int | None, layout: int | None, partitions: int | None) -> Non
 
 def _read(client: Redis) -> tuple[int | None, int | None]:
     """Read partitions and layout, None for what is not there or may not be read; raises ServerOfBefore."""
-    pipeline = client.pipeline(transaction=False)
-    pipeline.hmget(DEPLOYMENT, "partitions", "layout")
-    pipeline.exists(RECORD_OF_BEFORE)
-    pipeline.function_list(LIBRARY_OF_BEFORE)
-    replies = pipeline.execute(raise_on_error=False)
-    for reply in replies:
-        if isinstance(reply, Exception) and not isinstance(reply, NoPermissionError):
-            raise reply
-    numbers, *of_before = [None if isinstance(reply, Exception) else reply for reply in replies]
-    if any(of_before):
-        raise ServerOfBefore
+    numbers: Any = None
+    with suppress(NoPermissionError):
+        numbers = client.hmget(DEPLOYMENT, "partitions", "layout")
+        if not numbers[0] and client.exists(RECORD_OF_BEFORE):
+            raise ServerOfBefore
     partitions, layout = (int(value) if value else None for value in numbers or (None, None))
     return partitions, layout
 
