@@ -50,7 +50,9 @@ IN_THE_BACKGROUND = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh"]  # as a scrip
 PLANNER = [sys.executable, "-c", "from worker.start import planner; planner()"]
 
 
-@pytest.mark.parametrize("command", ["worker", "controller", "gateway", pytest.param("up", marks=pytest.mark.outages)])
+@pytest.mark.parametrize(
+    "command", ["controller", *(pytest.param(name, marks=pytest.mark.outages) for name in ("worker", "gateway", "up"))]
+)
 def test_a_command_in_the_background_of_a_script_ignores_ctrl_c_and_ends_at_sigterm(
     command: str, redis_url: str, tmp_path: Path
 ) -> None:

@@ -16,6 +16,7 @@ from tasks.rules.validation import validate
 from tasks.text.paths import expand_globs, fault, is_glob
 from tasks.toolchain.catalogue import CATALOGUE, render
 from tests.support.any_goal import COMMANDS, GOALS, PATHS, PROJECTS
+from tests.support.examples import few_and_many
 
 
 def goal_of(raw: dict[str, Any]) -> Goal | None:
@@ -47,12 +48,14 @@ def test_any_goal_gives_a_plan_that_validates_or_a_rejection_with_reasons(raw: d
         assert all(error.code and error.message for error in answer.errors)
 
 
-@given(PROJECTS)
-@settings(max_examples=1000, deadline=None)
-def test_a_plan_is_made_of_any_files_of_a_project(raw: dict[str, Any]) -> None:
+@few_and_many(250, 2500, PROJECTS)
+def any_project(raw: dict[str, Any]) -> None:
     goal = goal_of(raw)
 
     assert goal is None or isinstance(plan(goal), Draft | Rejected)
+
+
+test_a_plan_is_made_of_any_files_of_a_project, test_a_plan_is_made_of_any_files_of_a_project_at_length = any_project
 
 
 @given(COMMANDS)
