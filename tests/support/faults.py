@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.conftest import RunningWorker, connect, wait_until
@@ -51,9 +51,10 @@ def consumes(worker: RunningWorker) -> bool:
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process and all of its children, at once."""
+    """Kill a process and all of its children, at once; two threads may do so at the same time."""
     if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # `poll` returns None while another thread waits for the process
+            os.killpg(process.pid, signal.SIGKILL)
     process.wait(60)
 
 
