@@ -226,7 +226,7 @@ def command(function: Callable[..., int | None]) -> Callable[..., None]:
             code = INTERRUPTED
         except NotInstalled as missing:
             show_failure(Failure.of("not_installed", str(missing)), as_json=bool(options.get("as_json")))
-            code = FAILED
+            code = USAGE
         raise typer.Exit(code or OK)
 
     return run

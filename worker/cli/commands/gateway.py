@@ -48,7 +48,7 @@ def gateway(
     than this machine's own names, and those of PLANNER_GATEWAY_HOSTS, are refused.
 
     Ends on SIGTERM and Ctrl-C with 0 when those who wait are answered, after PLANNER_STOP_S at the latest; 1 when it
-    could not start, 2 for a wrong option.
+    could not start, 2 for a wrong option or setting, or a missing extra.
     """
     given = {"gateway_host": host, "gateway_port": port}
     settings = read_settings(secrets_fd)
@@ -64,7 +64,7 @@ def gateway(
         if (error.name or "").startswith("worker."):
             raise
         sentence = f"The gateway comes with the extra: pip install 'planner-worker[gateway]' ({error.name} is missing)."
-        raise Failure.of("not_installed", sentence) from error
+        raise Failure.of("not_installed", sentence, USAGE) from error
     is_private = bool(certificate or behind_proxy)
     with socket.socket(fileno=listener_fd) if listener_fd else _listener(settings, is_private=is_private) as listener:
         refuse_server(settings)

@@ -35,7 +35,7 @@ def mcp(
         if (error.name or "").startswith("worker."):
             raise
         sentence = f"MCP comes with the extra: pip install 'planner-worker[mcp]' ({error.name} is missing)."
-        raise Failure.of("not_installed", sentence) from error
+        raise Failure.of("not_installed", sentence, USAGE) from error
     from worker.client.troubles import Trouble
     from worker.telemetry import logs
 

@@ -94,7 +94,7 @@ def _read(file: Path | None) -> SourcesFile:
         from worker.webhooks.checking import read_checked
     except ModuleNotFoundError as missing:
         detail = f"{missing.name} is not installed. It comes with the extra: pip install 'planner-worker[gateway]'."
-        raise Failure.of("not_installed", detail) from missing
+        raise Failure.of("not_installed", detail, USAGE) from missing
     from worker.webhooks.sources_file import WrongSources
 
     path = file or read_settings().webhooks_file
