@@ -105,8 +105,12 @@ def test_a_step_is_claimed_in_the_name_of_key_and_controller_and_its_claim_is_re
     key_id = controller.headers["Authorization"].split("_")[1]
     assert lease[b"controller"] == f"{key_id}/ctl-7".encode()
     assert (lease[b"ttl"], codec.loads(lease[b"info"])) == (b"300000", {"version": "1"})
-    pending: Any = redis.xpending_range(QUEUE, CONTROLLERS, "-", "+", 10)
-    assert [each["consumer"] for each in pending] == [f"{key_id}/ctl-7".encode()]
+
+    def pends_with_its_controller() -> bool:
+        pending: Any = redis.xpending_range(QUEUE, CONTROLLERS, "-", "+", 10)
+        return [each["consumer"] for each in pending] == [f"{key_id}/ctl-7".encode()]
+
+    wait_until(pends_with_its_controller, what="the entry moves, which it does after the reply")
     assert [(each.name, len(each.steps)) for each in fleet.controllers(redis)] == [(f"{key_id}/ctl-7", 1)]
     assert claim(controller) == []
     left = spec["limits"]["tokens"]
