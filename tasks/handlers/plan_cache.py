@@ -19,7 +19,7 @@ from tasks.plan.cached_draft import DRAFT_NOTE, HIT, PUT, may_keep, read_draft
 from tasks.rules.goal_cleaning import clean_goal
 from tasks.rules.strategy import Answer, Consult, Draft, Drafted, Phase, Setting
 from tasks.strategies.drafting.cycle import QUEUE
-from tasks.text.paths import expand_globs
+from tasks.text.patterns import expand_globs
 from tasks.text.sanitize import TOKEN
 from tasks.toolchain.catalogue import Catalogue, keep_contracts
 

@@ -33,7 +33,7 @@ from tasks.rules.validation import max_steps, validate
 from tasks.strategies.registry import strategy_of
 from tasks.text.blocked_report import blocked_report
 from tasks.text.forbidden_paths import JUDGED
-from tasks.text.paths import expand_globs
+from tasks.text.patterns import expand_globs
 from tasks.toolchain.catalogue import Catalogue, catalogue_of
 
 BLOCKED = "BLOCKED"  # begins the reason of a step that its controller could not go on with

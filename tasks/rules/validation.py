@@ -23,7 +23,8 @@ from tasks.rules.risk import RISK, assess_declared, is_below
 from tasks.rules.strategy import Rejected
 from tasks.text.fields import MAX_INTENT, MAX_TITLE
 from tasks.text.forbidden_paths import FORBIDDEN, JUDGED, Forbidden
-from tasks.text.paths import expand_globs, fault, meant_by_globs
+from tasks.text.paths import fault
+from tasks.text.patterns import expand_globs, meant_by_globs
 from tasks.text.sanitize import Treatment, is_plain, sanitize
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, render
 

@@ -105,6 +105,17 @@ TOOLCHAIN = Toolchain(
     languages=(_LANGUAGE,),
     tools=_TOOLS,
     checks=_CHECKS,
+    configuration=(
+        "CMakeLists.txt",
+        "CMakePresets.json",
+        "CMakeUserPresets.json",
+        "CTestConfig.cmake",
+        "CTestCustom.cmake",
+        "conanfile.txt",
+        "conanfile.py",
+        "conan.lock",
+        "vcpkg.json",
+    ),
     output={"cmake": CC + CMAKE, "ctest": CTEST + CC},
     ranked={Rank.TEST: CTEST, Rank.CHECK: CC + CMAKE},
     signs=LogSigns(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from functools import lru_cache
 
+from tasks.text.patterns import matches
 from tasks.toolchain.languages import MANIFESTS, TOOLCHAINS
 
 _REQUIREMENTS = re.compile(r"requirements[\w.-]*\.(?:txt|in)")
@@ -16,6 +18,23 @@ _TEST_NAMES = (r".*[._-](?:test|tests|spec)\.\w+", r".*Tests?\.\w+", *(each.test
 _TEST_NAME = re.compile("|".join(filter(None, _TEST_NAMES)))
 _OF_TESTS = re.compile(r"^tests?_|[_-]?(?:tests?|spec)$")
 _DOCUMENT = re.compile(r".*\.(?:md|rst|txt|adoc)|(?:README|CHANGELOG|CONTRIBUTING|LICENSE|NOTICE|AUTHORS)", re.I)
+
+_CONFIGURATION = tuple(
+    f"**/{each.casefold()}"
+    for each in (
+        *("Makefile", "GNUmakefile", ".gitattributes", ".gitmodules", ".pre-commit-config.yaml"),
+        *(
+            ".github/workflows/**",
+            ".github/actions/**",
+            ".gitlab-ci.yml",
+            ".gitlab/**",
+            ".circleci/**",
+            ".buildkite/**",
+        ),
+        *(".travis.yml", "appveyor.yml", "bitbucket-pipelines.yml", "azure-pipelines*", "Jenkinsfile*", ".drone.yml"),
+        *(each for toolchain in TOOLCHAINS for each in toolchain.configuration),
+    )
+)
 
 
 class Role(StrEnum):
@@ -59,6 +78,13 @@ def is_named_as_test(path: str) -> bool:
     *folders, name = path.split("/")
     is_named = _TEST_NAME.fullmatch(name) is not None and name not in _BESIDE_TESTS
     return is_named or _RUN_WHOLE in folders
+
+
+@lru_cache(maxsize=16384)
+def configures_verification(path: str) -> bool:
+    """Tell whether a file says what a verification runs, in any folder and any case; only its own name allows it."""
+    folded = path.casefold()
+    return any(matches(each, folded) for each in _CONFIGURATION)
 
 
 def files_of(files: Iterable[str], *roles: Role) -> tuple[str, ...]:

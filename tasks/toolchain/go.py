@@ -139,6 +139,13 @@ TOOLCHAIN = Toolchain(
     tools=_TOOLS,
     recipes=_RECIPES,
     checks=_CHECKS,
+    configuration=(
+        "go.mod",
+        "go.sum",
+        "go.work",
+        "go.work.sum",
+        ".golangci.*",
+    ),
     output={"go": GO, "go-vet": GO_VET + GO, "gofmt": GO + GOFMT, "golangci": GO_VET + GO},
     ranked={Rank.TEST: GO},
     signs=LogSigns(

@@ -125,8 +125,9 @@ class Toolchain:
     """The tools that several languages may share, and how their output is read.
 
     `output` has the parser of a contract by its id, or by the id's first word: `pytest-focused` needs no row of its
-    own. `ranked` are the same rules for output whose tool is not known. Where two contracts read the same words, the
-    narrower one stands first; `scripts` run what a project names for itself, and come after the tools of every
+    own. `ranked` are the same rules for output whose tool is not known. `configuration` are patterns of the files that
+    say what a verification runs, from any folder. Where two contracts read the same words, the narrower one stands
+    first; `scripts` run what a project names for itself, and come after the tools of every
     language. `checks` are the recipes that its languages name, and that only they need.
     """
 
@@ -139,6 +140,7 @@ class Toolchain:
     foreign_files: str = ""  # a regular expression: files in traces that are not the repository's
     recipes: Mapping[str, tuple[Part, ...]] = field(default_factory=dict)
     scripts: tuple[Contract, ...] = ()
+    configuration: tuple[str, ...] = ()
     test_names: str = ""  # a regular expression of whole names, where the usual ones do not do
 
     def __post_init__(self) -> None:

@@ -140,6 +140,15 @@ TOOLCHAIN = Toolchain(
     tools=_TOOLS,
     recipes=_RECIPES,
     checks=_CHECKS,
+    configuration=(
+        "build.rs",
+        "Cargo.toml",
+        "Cargo.lock",
+        ".cargo/**",
+        "rust-toolchain*",
+        "clippy.toml",
+        ".clippy.toml",
+    ),
     output={"cargo": RUST},
     ranked={Rank.RUNNER: RUST},
     signs=LogSigns(

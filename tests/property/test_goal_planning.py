@@ -13,7 +13,8 @@ from tasks.base.errors import UnknownCommand
 from tasks.handlers.goals import plan
 from tasks.rules.strategy import Draft, Rejected
 from tasks.rules.validation import validate
-from tasks.text.paths import expand_globs, fault, is_glob
+from tasks.text.paths import fault, is_glob
+from tasks.text.patterns import expand_globs
 from tasks.toolchain.catalogue import CATALOGUE, render
 from tests.support.any_goal import COMMANDS, GOALS, PATHS, PROJECTS
 from tests.support.examples import few_and_many

@@ -10,7 +10,7 @@ from schemas.base import Verdict
 from tasks.policy.pipeline import Feature
 
 ROOT = Path(__file__).parents[2]
-RULE_CODES = ("tasks/rules/validation.py", "tasks/text/paths.py")  # of the validator
+RULE_CODES = ("tasks/rules/validation.py", "tasks/text/paths.py", "tasks/text/patterns.py")  # of the validator
 GOAL_CODES = (
     *(
         "tasks/handlers/goals.py",

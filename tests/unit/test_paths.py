@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tasks.text.forbidden_paths import FORBIDDEN_NAMES, forbid, wrong_name
-from tasks.text.paths import MAX_GLOB_WORK, TABOO, clean, expand_globs, fault
+from tasks.text.paths import TABOO, clean, fault
+from tasks.text.patterns import MAX_GLOB_WORK, expand_globs
 
 LISTING = (
     "src/a.py",

@@ -11,7 +11,7 @@ from schemas.base import Mode, RiskLevel, StepType
 from schemas.goal import Goal
 from schemas.step import ControllerTaskSpec, PlannedStep, StepEstimate, VerifyTool
 from tasks.rules.validation import MAX_ERRORS, cycles, name_cycle, validate
-from tasks.text.paths import MAX_GLOB_WORK, expand_globs
+from tasks.text.patterns import MAX_GLOB_WORK, expand_globs
 from tasks.toolchain.catalogue import CATALOGUE, render
 from tests.support.sources import RULE_CODES, codes
 
@@ -186,6 +186,7 @@ def test_every_code_that_the_validator_can_tell_is_provoked() -> None:
         validate(goal(), [a_step(), a_step("two", depends_on=("one", "one"))]),
         validate(goal(), [a_step(depends_on=("two",)), a_step("two", depends_on=("one",))]),
         validate(goal(), [a_step(f"s-{n}", title="") for n in range(MAX_ERRORS + 1)]),
+        expand_globs(["a*" * 2049], ()).errors,
         *(expand_globs([glob], listing).errors for glob, listing in (("**", ()), ("src/*", ()), ("src/*", MANY_FILES))),
     ]
 

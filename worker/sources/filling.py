@@ -23,7 +23,8 @@ from tasks.base.errors import UnknownCommand
 from tasks.strategies.gap_report.analysis import category_of, wish
 from tasks.strategies.gap_report.checks import CHECKS, command_of, title_of
 from tasks.strategies.gap_report.places import Places
-from tasks.text.paths import clean, expand_globs, is_glob, meant_by_globs
+from tasks.text.paths import clean, is_glob
+from tasks.text.patterns import expand_globs, meant_by_globs
 from tasks.toolchain.catalogue import CATALOGUE
 from tasks.toolchain.files import name_of
 from tasks.toolchain.languages import LANGUAGES, MANIFESTS, language_of

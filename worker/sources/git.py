@@ -12,7 +12,7 @@ from subprocess import SubprocessError
 from typing import Any
 
 from tasks.strategies.gap_report.places import MODULE_DOCUMENTS
-from tasks.text.paths import expand_globs
+from tasks.text.patterns import expand_globs
 from tasks.toolchain.files import name_of
 from worker.host.git import Git, GitError
 from worker.host.regular_files import read_below

@@ -18,7 +18,7 @@ from tasks.base.errors import PlannerError
 from tasks.strategies.gap_report import analysis
 from tasks.strategies.gap_report.tally import first_lines, sum_up_findings, sum_up_tests
 from tasks.text.fields import one_line
-from tasks.text.paths import expand_globs
+from tasks.text.patterns import expand_globs
 from tasks.toolchain.classify import signature
 from worker.sources.git import with_checkout
 from worker.sources.junit import FailedTest, JUnitReport

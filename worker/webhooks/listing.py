@@ -9,7 +9,8 @@ from typing import Any
 from schemas import codec
 from schemas.goal import MAX_GOAL_BYTES
 from tasks.base.errors import PlannerError
-from tasks.text.paths import MAX_GLOB_WORK, expand_globs, is_glob
+from tasks.text.paths import is_glob
+from tasks.text.patterns import MAX_GLOB_WORK, expand_globs
 from worker.host.regular_files import read_setting
 from worker.sources.checkout import as_path
 from worker.sources.filling import MAX_FILES, MAX_FILES_UNASKED, RESERVED, mentioned, within

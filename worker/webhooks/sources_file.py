@@ -31,7 +31,8 @@ from schemas import goal as wire
 from schemas.base import CommandLine, EndpointId, Name, QueueName, RiskLevel
 from schemas.base import Path as FilePath
 from tasks.base.errors import PlannerError
-from tasks.text.paths import expand_globs, is_glob
+from tasks.text.paths import is_glob
+from tasks.text.patterns import expand_globs
 from worker.host.regular_files import read_setting
 
 MAX_BYTES = 1024 * 1024

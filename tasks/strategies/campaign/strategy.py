@@ -53,7 +53,7 @@ from tasks.strategies.campaign.verification import read_command
 from tasks.strategies.drafting.cycle import NONE, QUEUE
 from tasks.strategies.drafting.project import read_test_command
 from tasks.text.fields import fit, several_lines
-from tasks.text.paths import expand_globs
+from tasks.text.patterns import expand_globs
 from tasks.toolchain.catalogue import Catalogue
 
 BARE = Setting()

@@ -21,7 +21,7 @@ from tasks.base.errors import UnknownCommand
 from tasks.rules.risk import is_below
 from tasks.rules.validation import MAX_TOOLS
 from tasks.text.forbidden_paths import JUDGED, Forbidden
-from tasks.text.paths import expand_globs
+from tasks.text.patterns import expand_globs
 from tasks.toolchain.catalogue import Catalogue
 from tasks.toolchain.contract import Part, operand
 from tasks.toolchain.files import Role, files_of, is_named_as_test

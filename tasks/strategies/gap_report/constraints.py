@@ -18,7 +18,8 @@ from schemas.kinds.gap_report import Gap, InboxItem, PlannedAction
 from tasks.strategies.gap_report.analysis import wish
 from tasks.strategies.gap_report.places import LAYERS, Places
 from tasks.text.forbidden_paths import Forbidden
-from tasks.text.paths import glob_matches, is_glob, meant_by_parts, parts_of_globs
+from tasks.text.paths import is_glob
+from tasks.text.patterns import matches, meant_by_globs
 
 _CHANGE = r"\b(?:touch|chang|modif|edit|alter|rewrit|delet|remov|mov)\w*"
 _FORBIDS = re.compile(
@@ -106,20 +107,23 @@ class Protection:
     """Paths and globs that are taken, with everything below them."""
 
     paths: frozenset[str]
-    globs: tuple[tuple[str, ...], ...]
+    globs: tuple[str, ...]
 
     @classmethod
     def of(cls, paths: Iterable[str]) -> Protection:
         """Normalise `paths`; one that means the whole repository protects nothing."""
-        listed = [normalise(path) for path in paths]
-        globs = dict.fromkeys((*path.replace("[", "[[]").split("/"), "**") for path in listed if is_glob(path))
-        return cls(frozenset(path for path in listed if path and not is_glob(path)), tuple(globs))
+        listed = dict.fromkeys(normalise(path).removesuffix("/**") for path in paths)
+        globs = tuple(path for path in listed if is_glob(path))
+        return cls(frozenset(path for path in listed if path and not is_glob(path)), globs)
 
     def covers(self, path: str) -> bool:
         """Tell whether `path`, or a folder that it is in, is protected."""
-        parts = normalise(path).split("/")
+        plain = normalise(path)
+        parts = plain.split("/")
         above = ("/".join(parts[:size]) for size in range(1, len(parts) + 1))
-        return any(each in self.paths for each in above) or any(glob_matches(glob, parts) for glob in self.globs)
+        return any(each in self.paths for each in above) or any(
+            matches(glob, plain) or matches(f"{glob}/**", plain) for glob in self.globs
+        )
 
     def without(self, paths: Iterable[str]) -> tuple[str, ...]:
         """Keep the paths that are free."""
@@ -145,16 +149,12 @@ class Shield:
         """What is known of paths; the globs are asked once about each that is not listed."""
         return dict.fromkeys(self.allowed, True)
 
-    @cached_property
-    def _globs(self) -> tuple[tuple[str, ...], ...]:
-        return parts_of_globs(self.globs)
-
     def reach(self, actions: Iterable[PlannedAction]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Tell the files of `actions` that the goal allows from those that it does not."""
         named = dict.fromkeys(path for action in actions for path in action.target_files)
         for path in named:
             if path not in self._is_allowed:
-                self._is_allowed[path] = bool(meant_by_parts(self._globs, (path,), self.forbidden))
+                self._is_allowed[path] = bool(meant_by_globs(self.globs, (path,), self.forbidden))
         allowed = self._is_allowed
         return tuple(path for path in named if allowed[path]), tuple(path for path in named if not allowed[path])
 

@@ -12,7 +12,7 @@ from tasks.strategies.gap_report.constraints import Protection
 from tasks.strategies.gap_report.places import PROTECTED
 from tasks.strategies.gap_report.verification import aim_tests
 from tasks.text.forbidden_paths import JUDGED
-from tasks.text.paths import expand_globs
+from tasks.text.patterns import expand_globs
 from tasks.toolchain.catalogue import Catalogue
 
 

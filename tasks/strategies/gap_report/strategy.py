@@ -42,7 +42,8 @@ from tasks.strategies.gap_report.steps import (
 )
 from tasks.strategies.gap_report.verification import aim_tests
 from tasks.text.fields import fit
-from tasks.text.paths import MAX_GLOB_WORK, clean, expand_globs, is_glob
+from tasks.text.paths import clean, is_glob
+from tasks.text.patterns import MAX_GLOB_WORK, expand_globs
 from tasks.toolchain.catalogue import Catalogue
 from tasks.toolchain.files import Role, files_of
 

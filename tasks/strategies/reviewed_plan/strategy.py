@@ -37,7 +37,7 @@ from tasks.strategies.reviewed_plan.state import Turn, begin_state, project_in, 
 from tasks.strategies.reviewed_plan.workflow import PARTS, ROWS, go
 from tasks.text.fields import fit
 from tasks.text.json_in_prose import find_object
-from tasks.text.paths import expand_globs
+from tasks.text.patterns import expand_globs
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, catalogue_of
 
 FAILED, SKIPPED, DONE = StepState.FAILED.value, StepState.SKIPPED.value, StepState.DONE.value

@@ -26,7 +26,7 @@ from tasks.strategies.task.steps import DRAFT_ID, draft_step, template_steps
 from tasks.strategies.task.templates import TEMPLATES, WRITE_TESTS
 from tasks.text.fields import fit
 from tasks.text.forbidden_paths import Forbidden
-from tasks.text.paths import Expanded, expand_globs
+from tasks.text.patterns import Expanded, expand_globs
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, catalogue_of
 from tasks.toolchain.files import Role, role_of
 

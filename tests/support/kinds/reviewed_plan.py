@@ -13,7 +13,7 @@ from tasks.policy.expansion import DROPPED
 from tasks.rules.strategy import MAX_EXPANSION, Answer, Draft, End, Expansion, LivePlan, Question, Setting
 from tasks.rules.validation import validate
 from tasks.strategies import reviewed_plan
-from tasks.text.paths import expand_globs
+from tasks.text.patterns import expand_globs
 from tasks.toolchain.catalogue import CATALOGUE
 
 NOW = 1_790_000_000_000

@@ -8,7 +8,7 @@ import pytest
 
 from tasks.strategies.gap_report.constraints import Protection
 from tasks.strategies.gap_report.places import PROTECTED
-from tasks.text.paths import MAX_GLOB_WORK
+from tasks.text.patterns import MAX_GLOB_WORK
 from tests.support.kinds.gap_report import a_gap, a_goal, answered, codes, planned, targets
 
 SEED = Protection.of(PROTECTED)

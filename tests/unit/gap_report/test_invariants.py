@@ -14,7 +14,7 @@ from tasks.rules.risk import RISK
 from tasks.rules.strategy import Draft, End, Expansion, LivePlan, Setting
 from tasks.rules.validation import validate
 from tasks.strategies import gap_report
-from tasks.text.paths import expand_globs
+from tasks.text.patterns import expand_globs
 from tasks.toolchain.catalogue import CATALOGUE
 from tests.support.kinds.gap_report import NOW
 

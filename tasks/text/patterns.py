@@ -1,0 +1,185 @@
+"""Which paths a pattern of an allowlist means: `*` and `?` within a folder, `**` whole parts, nothing else is special.
+
+Brackets are literal, since file names of web frameworks have them; leading dots match; upper and lower case differ. A
+pattern also means what is not there yet. `docs/schemas/patterns.json` has cases for other languages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from schemas.envelope import FieldError
+from tasks.text.forbidden_paths import FORBIDDEN, Forbidden
+from tasks.text.paths import Fault, clean, fault, is_glob
+
+MAX_BYTES = 4096
+MAX_GLOB_WORK = 250_000  # globs times files of the listing
+
+_LONG = 256  # characters; the time that a regular expression takes grows with pattern times path
+
+
+def matches(pattern: str, path: str) -> bool:
+    """Tell whether `pattern` means `path`, whose form is not judged.
+
+    A `**` at the end stands for at least one part, others for none as well.
+    """
+    return _matcher(pattern)(path)
+
+
+def literal_folder(pattern: str) -> str:
+    """Take the folder that all paths of `pattern` lie in, without its last `/`; empty for that of the repository."""
+    before = re.split(r"[*?]", clean(pattern), maxsplit=1)[0]
+    return before.rpartition("/")[0]
+
+
+def are_apart(first: str, second: str) -> bool:
+    """Tell whether no path lies in both folders, as `literal_folder` writes them."""
+    return not (_is_within(first, second) or _is_within(second, first))
+
+
+def pattern_fault(pattern: str, forbidden: Forbidden = FORBIDDEN) -> Fault | None:
+    """Say why `pattern` may not stand in an allowlist; None where it may. A literal path is judged as such."""
+    if len(pattern.encode(errors="replace")) > MAX_BYTES:
+        return Fault("pattern_too_long", f"A pattern has at most {MAX_BYTES} bytes.")
+    plain = clean(pattern)
+    if plain.endswith("/") and plain.strip("/*?"):
+        return Fault("directory", f"A folder is no file: write {plain.rstrip('/')}/** for all that is below it.")
+    if not is_glob(pattern):
+        return fault(pattern, forbidden)
+    if all(set(part) <= {"*", "?"} for part in plain.split("/") if part):
+        return Fault("root_wide_glob", "A glob must name a folder or a kind of file, not the whole repository.")
+    return fault(re.sub(r"[*?]+", "x", pattern), forbidden)
+
+
+@dataclass(frozen=True, slots=True)
+class Expanded:
+    """The literal files of an allowlist in order, and what was wrong with its patterns."""
+
+    files: tuple[str, ...]
+    errors: tuple[FieldError, ...]
+
+
+def expand_globs(patterns: Sequence[str], listing: Sequence[str], forbidden: Forbidden = FORBIDDEN) -> Expanded:
+    """Turn an allowlist into literal files; globs are expanded against `listing` (docs/wire.md).
+
+    What is wrong is said for each pattern; a glob never reaches a forbidden file.
+    """
+    files: dict[str, None] = {}
+    errors: list[FieldError] = []
+    globs = sum(map(is_glob, patterns))
+    for index, pattern in enumerate(patterns):
+        found = pattern_fault(pattern, forbidden) or (_listing_fault(len(listing), globs) if is_glob(pattern) else None)
+        if found:
+            errors.append(FieldError(pointer=f"/allowed_files/{index}", code=found.code, message=found.message))
+        elif is_glob(pattern):
+            meant = meant_by_globs((pattern,), map(clean, listing), forbidden)
+            files.update(dict.fromkeys(path for path in meant if not is_glob(path)))
+        else:
+            files[clean(pattern)] = None
+    return Expanded(tuple(files), tuple(errors))
+
+
+def meant_by_globs(patterns: Sequence[str], paths: Iterable[str], forbidden: Forbidden = FORBIDDEN) -> tuple[str, ...]:
+    """Keep the paths that a glob among `patterns` means, whether or not there are such files; none is forbidden."""
+    asked = [_matcher(pattern) for pattern in patterns if is_glob(pattern)]
+    return tuple(path for path in paths if any(each(path) for each in asked) and fault(path, forbidden) is None)
+
+
+def _listing_fault(listed: int, globs: int) -> Fault | None:
+    if not listed:
+        return Fault("glob_without_listing", "A glob needs context.files to be expanded against; or name the files.")
+    if listed * globs > MAX_GLOB_WORK:
+        return Fault("too_many_globs", "There are too many globs for so long a context.files; name the files.")
+    return None
+
+
+def _is_within(folder: str, other: str) -> bool:
+    return not other or folder == other or folder.startswith(f"{other}/")
+
+
+@lru_cache(maxsize=4096)
+def _matcher(pattern: str) -> Callable[[str], bool]:
+    plain = clean(pattern)
+    if len(plain) > _LONG:
+        return _Automaton.of(plain).accepts
+    whole = re.compile(_regex(plain), re.DOTALL).fullmatch
+    return lambda path: whole(path) is not None
+
+
+def _regex(pattern: str) -> str:
+    """Write a pattern as an expression that goes back nowhere.
+
+    What stands between two wildcards is as good as anywhere where it is found first.
+    """
+    blocks: list[list[str]] = [[]]
+    for part in pattern.split("/"):
+        if part == "**":
+            blocks.append([])
+        else:
+            blocks[-1].append(_part(part))
+    first, *rest = ("/".join(block) for block in blocks)
+    if not rest:
+        return first
+    *between, last = rest
+    begin = f"{first}/" if first else ""
+    found = "".join(f"(?>(?:[^/]*+/)*?{block}/)" for block in between if block)
+    return f"{begin}{found}(?:[^/]*+/)*?{last}" if last else f"{begin}{found}.+"
+
+
+def _part(part: str) -> str:
+    first, *rest = ("".join("[^/]" if each == "?" else re.escape(each) for each in words) for words in part.split("*"))
+    if not rest:
+        return first
+    *between, last = rest
+    return f"{first}{''.join(f'(?>[^/]*?{words})' for words in between if words)}[^/]*{last}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Automaton:
+    """All places that a pattern can be at, as the bits of a number, so that no path of 4 kB takes more than moments."""
+
+    moves: dict[str, int]  # by character: the places that it leads to
+    anything: int  # the places that any character but `/` leads to
+    stars: int  # the places that such a character leads back to
+    deep: int  # the places that the beginning of any further part leads back to
+    end: int
+    is_open: bool  # whether anything may follow
+
+    @classmethod
+    def of(cls, pattern: str) -> _Automaton:
+        moves: dict[str, int] = {}
+        anything = stars = deep = 0
+        place = 1
+        *parts, last = pattern.split("/")
+        is_open = last == "**"
+        for part in [f"{each}/" for each in parts] + ([] if is_open else [last]):
+            if part == "**/":
+                deep |= place
+                continue
+            for each in part:
+                if each == "*":
+                    stars |= place
+                    continue
+                place <<= 1
+                if each == "?":
+                    anything |= place
+                else:
+                    moves[each] = moves.get(each, 0) | place
+        return cls(moves, anything, stars, deep, place, is_open)
+
+    def accepts(self, path: str) -> bool:
+        here, kept = 1, 1 & self.deep
+        for each in path:
+            if self.is_open and (here & self.end):
+                return True
+            onward = here << 1
+            if each == "/":
+                here = onward & self.moves.get(each, 0)
+                kept |= here & self.deep
+                here |= kept
+            else:
+                here = onward & (self.moves.get(each, 0) | self.anything) | here & self.stars
+        return not self.is_open and bool(here & self.end)
