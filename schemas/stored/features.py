@@ -90,7 +90,7 @@ class Reruns(Part):
 
 @dataclass(slots=True)
 class Probe(Part):
-    """The step that a breaker lets through (tasks/features/breakers.py)."""
+    """The step that a breaker lets through (tasks/features/breakers)."""
 
     token: str = ""  # of the probe in flight, empty where there is none
     step_id: str = ""

@@ -17,7 +17,7 @@ from schemas.command import CommandName
 from schemas.goal import Goal
 from schemas.step import DELIVERIES, ControllerTaskSpec, PlannedStep, PreviousFailure, StepEstimate
 from schemas.stored.features import Delivery
-from schemas.times import rfc3339
+from schemas.times import DAY_MS, rfc3339
 from tasks.base.errors import NeedsSteps
 from tasks.plan.snapshot import NOTE, Step
 from tasks.plan.unit_of_work import UnitOfWork
@@ -25,21 +25,26 @@ from tasks.policy import waits
 from tasks.policy.outcome_verdict import fit_evidence
 from tasks.policy.pipeline import (
     AFTER_END,
+    AT_BIRTH,
     BEFORE_LOOK,
     EXPIRED,
     GIVE_UP,
     INPUT,
     JUDGES,
+    LIMITS,
     ON_COMMAND,
     SATISFIED,
     Failure,
     Feature,
     Judgement,
 )
+from tasks.policy.plan_seed import PlanSeed
 from tasks.policy.pre_steps import DELIVER
-from tasks.rules import budget
+from tasks.rules.strategy import Draft
 from tasks.text.fields import MAX_TITLE, fit, flatten, several_lines, whole_lines
 
+WAIT = "delivery_wait_s"  # among limits: the plan ends with a delivery, which may go unclaimed for so long
+WAIT_S = DAY_MS // 1000
 REQUEST = "delivery"  # the note of what the goal asks for
 PAGE = 8  # attempts in a note; fewer than that are written with every commit
 RETRIES = 2
@@ -63,8 +68,15 @@ def is_wanted(goal: Goal) -> bool:
     return goal.delivery is not None and (goal.delivery.push or goal.delivery.pull_request)
 
 
-def keep_request(unit: UnitOfWork, goal: Goal) -> None:
+def limits_of(plan_seed: PlanSeed, goal: Goal, _: Draft) -> Mapping[str, int]:
+    """Have a plan end with a delivery if its goal asks for one."""
+    return {WAIT: plan_seed.switches.get(WAIT, WAIT_S)} if is_wanted(goal) else {}
+
+
+def keep_request(unit: UnitOfWork, _: PlanSeed, goal: Goal, __: Draft) -> None:
     """Keep what the delivery will be told of `goal`."""
+    if not is_wanted(goal):
+        return
     sentence = fit(goal.goal, MAX_SENTENCE, several_lines)
     asks = bool(goal.delivery and goal.delivery.pull_request)
     unit.keep_note(REQUEST, {"title": fit(goal.goal, MAX_TITLE), "goal": sentence, "pull_request": asks})
@@ -75,7 +87,7 @@ def note_done(unit: UnitOfWork, seen: Judgement) -> None:
 
     A controller that does not tell which files it touched may have changed some.
     """
-    if budget.DELIVERY_WAIT_S not in unit.plan.limits:
+    if WAIT not in unit.plan.limits:
         return
     step, outcome, verified = seen.step, seen.outcome, seen.doubt is None and not seen.is_excused
     facts, kept = step.facts, unit.plan.delivery
@@ -99,7 +111,7 @@ def begin(unit: UnitOfWork) -> bool:
     The wall clock stands still from now on.
     """
     plan, now = unit.plan, unit.snapshot.now
-    wait_s = plan.limits.get(budget.DELIVERY_WAIT_S)
+    wait_s = plan.limits.get(WAIT)
     if wait_s is None or unit.is_delivering:
         return False
     plan.dirty.add("live")
@@ -310,6 +322,8 @@ def _code(words: str) -> str:
 FEATURE = Feature(
     "delivery",
     (
+        LIMITS.row(limits_of),
+        AT_BIRTH.row(keep_request),
         JUDGES.row(judge),
         AFTER_END.row(note_done),
         GIVE_UP.row(give_up),
@@ -319,5 +333,5 @@ FEATURE = Feature(
         SATISFIED.row(begin),
         ON_COMMAND[CommandName.SKIP].row(note_skipped),
     ),
-    is_idle=lambda plan: budget.DELIVERY_WAIT_S not in plan.limits and not plan.keeps(Delivery),
+    is_idle=lambda plan: WAIT not in plan.limits and not plan.keeps(Delivery),
 )

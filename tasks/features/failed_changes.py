@@ -9,7 +9,7 @@ remembered keeps nothing from being verified: where the change succeeds all the 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from schemas.base import FailureCategory, Mode
@@ -19,12 +19,12 @@ from schemas.stored.features import FailedDiffs
 from tasks.plan.changeset import KeptChange, kept_name
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy.pipeline import AT_FAILURE, AT_SUCCESS, SPEC_FIELDS, Feature
+from tasks.policy.pipeline import AT_FAILURE, AT_SUCCESS, LIMITS, RECALLS, SPEC_FIELDS, Feature, Recall, switched
 from tasks.policy.verification_name import name_verification
-from tasks.rules import budget
 from tasks.toolchain.classify import OWN
 
-FAILED_DIFFS = "failed_diffs"  # what is kept of a repository, and in the log what its plans begin with
+# What is kept of a repository, and in the log what its plans begin with; among limits, 0: nothing is remembered.
+FAILED_DIFFS = "failed_diffs"
 MOST = 16  # of a plan, the newest
 MOST_KEPT = 256  # of a tenant's repository, the newest
 KEPT_S = 30 * 86_400  # without another one
@@ -57,10 +57,10 @@ def read_kept(fields: Mapping[str, bytes], base_sha: str) -> tuple[FailedDiff, .
     return tuple(sorted(found, key=lambda each: (each.at, each))[-MOST:])
 
 
-def begin(plan: PlanRecord, known: Iterable[FailedDiff]) -> None:
+def begin(plan: PlanRecord, known: Iterable[Sequence[Any]]) -> None:
     """Give a plan that begins what is remembered of its base; nothing where it does not remember."""
-    if (told := [[*each] for each in known]) and _remembers(plan):
-        plan.failed_diffs.known = told
+    if _remembers(plan):
+        plan.failed_diffs.known = [[*each] for each in known]
 
 
 def given_to(unit: UnitOfWork, step: Step) -> Mapping[str, Any] | None:
@@ -122,7 +122,7 @@ def _is_red(facts: Mapping[str, Any], outcome: Outcome) -> bool:
 
 
 def _remembers(plan: PlanRecord) -> bool:
-    return plan.limits.get(budget.FAILED_DIFFS) != 0
+    return plan.limits.get(FAILED_DIFFS) != 0
 
 
 def _change(head: PlanHead, verification: str, digest: str, value: bytes) -> Iterable[KeptChange]:
@@ -134,6 +134,22 @@ def _change(head: PlanHead, verification: str, digest: str, value: bytes) -> Ite
 
 FEATURE = Feature(
     "failed_changes",
-    (AT_SUCCESS.row(note_success), AT_FAILURE.row(note_failure), SPEC_FIELDS.row(given_to)),
+    (
+        LIMITS.row(switched(FAILED_DIFFS)),
+        RECALLS.row(
+            Recall(
+                FAILED_DIFFS,
+                FAILED_DIFFS,
+                counts=False,
+                where=lambda goal: name_of(goal.tenant, goal.context.repo, goal.context.base_sha),
+                read=lambda fields, goal, _: read_kept(fields, goal.context.base_sha or ""),
+                begin=begin,
+                known=lambda plan: plan.failed_diffs.known,
+            )
+        ),
+        AT_SUCCESS.row(note_success),
+        AT_FAILURE.row(note_failure),
+        SPEC_FIELDS.row(given_to),
+    ),
     is_idle=lambda plan: not plan.keeps(FailedDiffs),
 )

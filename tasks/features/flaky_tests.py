@@ -14,32 +14,48 @@ from typing import Any
 from schemas.base import FailureCategory as C
 from schemas.base import Mode
 from schemas.base import StepState as S
+from schemas.goal import Goal
 from schemas.outcome import Outcome
+from schemas.stored import PlanRecord
 from schemas.stored.features import Reruns
-from tasks.memory.flaky_tests import Recalled, counter_of, counters_of
+from tasks.memory.flaky_tests import counter_of, counters_of, recall
 from tasks.plan.changeset import HistoryChange
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import waits
-from tasks.policy.pipeline import AFTER_END, JUDGES, Feature, Judgement
-from tasks.rules import budget
+from tasks.policy.pipeline import AFTER_END, AT_BIRTH, JUDGES, LIMITS, RECALLS, Feature, Judgement, Recall, switched
+from tasks.policy.plan_seed import PlanSeed
+from tasks.rules.strategy import Draft
 
 MEMORY, FLAKY = "memory", "flaky"  # of the context in a plan's head
+SWITCH = "flaky_tests"  # among limits, 0: those that the plan finds are left to no later one
 MOST_RUN_AGAIN = 64
 OF_TESTS = (C.TEST_REGRESSION, C.FLAKY_TEST)
 
 
-def context_of(recalled: Recalled) -> dict[str, Any]:
-    """Make what the context of a plan's specs tells of what was recalled, if that is anything."""
-    return {MEMORY: {FLAKY: list(recalled.flaky)}} if recalled.flaky else {}
+def where(goal: Goal) -> str | None:
+    """Name the counters of the goal's repository."""
+    return counters_of(goal.tenant, goal.context.repo) if goal.context.repo else None
 
 
-def drop_old(unit: UnitOfWork, recalled: Recalled) -> None:
+def read(fields: Mapping[str, bytes], goal: Goal, now: int) -> dict[str, Any]:
+    """Read which tests the counters call flaky, and which of the counters are too old."""
+    counters = {name: int(count) for name, count in fields.items() if count.isdigit()}
+    return recall(counters, now, goal.context.failing_tests)._asdict()
+
+
+def begin(plan: PlanRecord, recalled: Mapping[str, Any]) -> None:
+    """Have the specs of a plan tell which tests are known to be flaky."""
+    if recalled[FLAKY]:
+        plan.head.context[MEMORY] = {FLAKY: list(recalled[FLAKY])}
+
+
+def drop_old(unit: UnitOfWork, plan_seed: PlanSeed, _: Goal, __: Draft) -> None:
     """Have counters go that are too old, with the commit that begins a plan of their repository."""
     head = unit.plan.head
-    if recalled.old and head.repo:
+    if head.repo and (old := plan_seed.recalled.get(MEMORY, {}).get("old")):
         name = counters_of(head.tenant, head.repo)
-        unit.change.history += [HistoryChange(name, counter, "", "") for counter in recalled.old]
+        unit.change.history += [HistoryChange(name, counter, "", "") for counter in old]
 
 
 def judge(unit: UnitOfWork, seen: Judgement) -> bool:
@@ -78,7 +94,7 @@ def learn(unit: UnitOfWork, seen: Judgement) -> None:
     again = unit.plan.reruns.landed.get(seen.step.step_id)
     if seen.is_excused or (not seen.turned and (again is None or again != unit.plan.streaks.landed)):
         return
-    if not head.repo or head.limits.get(budget.FLAKY_TESTS) == 0 or previous.get("category") not in OF_TESTS:
+    if not head.repo or head.limits.get(SWITCH) == 0 or previous.get("category") not in OF_TESTS:
         return
     flaky = [found for test in previous["failing_tests"] if (found := counter_of(test, unit.snapshot.now))]
     if flaky:
@@ -86,4 +102,14 @@ def learn(unit: UnitOfWork, seen: Judgement) -> None:
         unit.change.history += [HistoryChange(name, counter, "", 1) for counter in dict.fromkeys(flaky)]
 
 
-FEATURE = Feature("flaky_tests", (JUDGES.row(judge), AFTER_END.row(learn)), is_idle=lambda plan: not plan.keeps(Reruns))
+FEATURE = Feature(
+    "flaky_tests",
+    (
+        LIMITS.row(switched(SWITCH)),
+        RECALLS.row(Recall(MEMORY, SWITCH, True, where, read, begin, lambda plan: plan.head.context.get(MEMORY))),
+        AT_BIRTH.row(drop_old),
+        JUDGES.row(judge),
+        AFTER_END.row(learn),
+    ),
+    is_idle=lambda plan: not plan.keeps(Reruns),
+)

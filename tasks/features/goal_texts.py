@@ -6,7 +6,7 @@ in one note of the plan, however many of its steps are given them; only the star
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Any
 
@@ -15,7 +15,9 @@ from schemas.goal import Goal
 from schemas.step import PlannedStep
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy.pipeline import ADDED, SPEC_FIELDS, Feature, always
+from tasks.policy.pipeline import ADDED, AT_BIRTH, DRAFTED, SPEC_FIELDS, Feature, always
+from tasks.policy.plan_seed import PlanSeed
+from tasks.rules.strategy import Draft
 from tasks.text.fields import fit, last_lines, whole_lines
 from tasks.text.paths import clean, fault
 from tasks.toolchain.files import name_of
@@ -36,6 +38,11 @@ def are_in(goal: Goal) -> bool:
     return bool((goal.context.failure_log or "").strip() or _documents(goal))
 
 
+def assign_first(goal: Goal, steps: tuple[PlannedStep, ...]) -> tuple[PlannedStep, ...]:
+    """Settle the same for the first steps of a plan."""
+    return assign(steps, available=are_in(goal))
+
+
 def assign(steps: Iterable[PlannedStep], *, available: bool) -> tuple[PlannedStep, ...]:
     """Settle which of `steps` are given the texts: those that analyse or locate, and those whose strategy says so."""
 
@@ -46,13 +53,13 @@ def assign(steps: Iterable[PlannedStep], *, available: bool) -> tuple[PlannedSte
     return tuple(map(settled, steps))
 
 
-def keep(unit: UnitOfWork, goal: Goal, steps: Sequence[PlannedStep], *, expands: bool) -> None:
+def keep(unit: UnitOfWork, _: PlanSeed, goal: Goal, draft: Draft) -> None:
     """Keep the texts of `goal`, if one of its steps is given them or steps may come that are.
 
     What a step is given is kept even if nothing is left of it, such as of a log that is invisible.
     """
-    is_given = any(step.goal_texts for step in steps)
-    if (expands or is_given) and ((texts := texts_of(goal)) or is_given):
+    is_given = any(step.goal_texts for step in draft.steps)
+    if (draft.state is not None or is_given) and ((texts := texts_of(goal)) or is_given):
         unit.keep_note(NOTE, texts)
 
 
@@ -121,7 +128,7 @@ def _relevance(goal: Goal, log: str) -> Callable[[str], int]:
 
 FEATURE = Feature(
     "goal_texts",
-    (SPEC_FIELDS.row(given_to), ADDED.row(assign_added)),
+    (DRAFTED.row(assign_first), AT_BIRTH.row(keep), SPEC_FIELDS.row(given_to), ADDED.row(assign_added)),
     is_idle=always,
     end_fields=("goal_texts",),
     start_fields=("goal_texts",),

@@ -7,27 +7,30 @@ may touch what the steps before it patched, and no more; it is as risky as these
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from schemas.base import MODE_OF_TYPE, Mode, RiskLevel, StepType
 from schemas.base import FailureCategory as C
+from schemas.goal import Goal
 from schemas.step import MAX_ANSWERS_FROM, ControllerTaskSpec, PlannedStep, StepEstimate, VerifyTool
 from tasks.base.errors import UnknownCommand
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy.halt_rules import timeouts_of
-from tasks.policy.pipeline import REVISE, Feature, always
+from tasks.policy.pipeline import LIMITS, REVISE, Feature, always
+from tasks.policy.plan_seed import PlanSeed
 from tasks.policy.pre_steps import MEND, SYNTAX_CHECK, name_of, tools_by_language
 from tasks.policy.revision import Evidence, Revision, faults_of, has_room, names_file
 from tasks.policy.sources import Source, sources_of
-from tasks.rules import budget
 from tasks.rules.risk import RISK, ROLLBACK, is_below
+from tasks.rules.strategy import Draft
 from tasks.toolchain.catalogue import Catalogue, catalogue_of, render
 from tasks.toolchain.contract import Contract, ToolCategory, operand
 from tasks.toolchain.files import Role, files_of, role_of, stem_of, subject_of
 from tasks.toolchain.languages import LANGUAGES
 
 MENDED = frozenset({C.TEST_REGRESSION, C.COMPILATION_ERROR, C.TYPE_ERROR, C.LINT_ERROR, C.IMPORT_ERROR})
+MENDS = "mends"  # among limits, 0: no red verification leads back to a patch
 MAX_TOOLS = 20
 RETRIES = 2
 
@@ -35,10 +38,15 @@ _WORD = re.compile(r"[\w./-]+")
 _BY_FILE = (ToolCategory.LINT, ToolCategory.TYPE_CHECK)  # what a tool finds in one file is about that file
 
 
+def limits_of(_: PlanSeed, goal: Goal, __: Draft) -> Mapping[str, int]:
+    """Switch the feature off for a plan whose goal wants no such steps."""
+    return {} if goal.mend else {MENDS: 0}
+
+
 def _may_mend(unit: UnitOfWork, step: Step, category: str) -> bool:
     """Whether a failure of this category is mended by another step: the plan has to have room for one."""
     plan, facts = unit.plan, step.facts
-    if plan.head.limits.get(budget.MENDS) == 0:
+    if plan.head.limits.get(MENDS) == 0:
         return False
     if facts["mode"] != Mode.TEST or facts["inserted_by"] or not has_room(plan):
         return False
@@ -159,4 +167,4 @@ def _on_files(tool: VerifyTool, files: Sequence[str], catalogue: Catalogue) -> V
         return None
 
 
-FEATURE = Feature("mending", (REVISE.row(revise),), is_idle=always)
+FEATURE = Feature("mending", (LIMITS.row(limits_of), REVISE.row(revise)), is_idle=always)

@@ -9,14 +9,18 @@ goes before those of plans that wait for its own plan; where one of these runs a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from schemas.base import Mode, Overlap
 from schemas.base import PlanState as P
 from schemas.envelope import FieldError
+from schemas.goal import Goal
 from schemas.step import PlannedStep
 from schemas.stored import Claims, PlanHead, PlanRecord
 from tasks.base.errors import NeedsClaims, NeedsSteps
+from tasks.base.policy import Policy
 from tasks.plan.changeset import FIRST, WHOLE, ClaimChange, claims_name
 from tasks.plan.file_claims import (
     COUNTER,
@@ -31,10 +35,25 @@ from tasks.plan.file_claims import (
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import halt
-from tasks.policy.pipeline import ADDED, BEFORE_START, HOLDS, ON_TIMER, REFUSE_ADDED, Feature
-from tasks.rules import budget
+from tasks.policy.pipeline import (
+    ADDED,
+    AT_BIRTH,
+    BEFORE_START,
+    HOLDS,
+    LIMITS,
+    ON_TIMER,
+    OPENED,
+    REFUSE_ADDED,
+    REFUSE_DRAFT,
+    SEED,
+    Feature,
+)
+from tasks.policy.plan_seed import PlanSeed
 from tasks.rules.strategy import Draft, Rejected
+from tasks.rules.validation import MAX_ERRORS
 
+MODE = "overlap"  # among limits: what the plan does about files of live plans, where that is not to go on
+NUMBERS = MappingProxyType({Overlap.WAIT: 1, Overlap.REFUSE: 2})
 NOTE = "overlaps"  # what was told of a plan, for people
 LOOK_MS = 60_000  # between two looks at a plan that waits; the end of the plan before it brings the next one forward
 WHOLE_PLAN = ""  # among what waits
@@ -56,14 +75,43 @@ def claims_files(plan: PlanRecord) -> bool:
     return bool(plan.head.repo)
 
 
-def refusal(draft: Draft, claims: FileClaims, most: int) -> Rejected | None:
-    """Refuse a draft whose files live plans claim; names `most` of them at most."""
-    found = _others(patched_files(draft.steps), claims, "")
-    if not found:
+def limits_of(plan_seed: PlanSeed, goal: Goal, _: Draft) -> Mapping[str, int]:
+    """Say among a plan's limits what it does about an overlap, where that is not to go on."""
+    mode = asked_of(goal, plan_seed.policy) if goal.context.repo else Overlap.ALLOW
+    return {} if mode is Overlap.ALLOW else {MODE: NUMBERS[mode]}
+
+
+def asked_of(goal: Goal, policy: Policy) -> Overlap:
+    """Return what a goal's plan does about files of live plans: its own choice, else the last row of its policy."""
+    chosen = [each.overlap for each in policy.rules_of(goal.kind, goal.tenant, goal.context.repo) if each.overlap]
+    return goal.overlap or (chosen[-1] if chosen else Overlap.ALLOW)
+
+
+def keep_read(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> PlanSeed:
+    """Keep of the claims that were read those on files of the first steps, of more than are told only their number."""
+    if plan_seed.claims is None:
+        return plan_seed
+    most = MAX_ERRORS if asked_of(goal, plan_seed.policy) is Overlap.REFUSE else MOST_TOLD
+    claims = plan_seed.claims.cut(patched_files(draft.steps), most)
+    return replace(plan_seed, claims=claims if claims.files else None)
+
+
+def note_read(unit: UnitOfWork, plan_seed: PlanSeed, _: Goal, __: Draft) -> None:
+    """Note for the log what a plan's beginning read of claims."""
+    if plan_seed.claims:
+        unit.around["claims"] = plan_seed.claims.tell()
+
+
+def refuse_draft(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> Rejected | None:
+    """Refuse a draft whose files live plans claim."""
+    claims = plan_seed.claims
+    if not claims or asked_of(goal, plan_seed.policy) is not Overlap.REFUSE:
+        return None
+    if not (found := _others(patched_files(draft.steps), claims, "")):
         return None
     errors = tuple(
         FieldError(pointer="/allowed_files", code="overlap", message=f"{file} is claimed by {_named(others)}.")
-        for file, others in [*found.items()][:most]
+        for file, others in [*found.items()][:MAX_ERRORS]
     )
     return Rejected("overlap", errors, findings=draft.findings, tokens=draft.tokens, read=draft.read)
 
@@ -209,8 +257,8 @@ def tell_wait(file: str, plan_id: str) -> str:
 
 def _mode(head: PlanHead) -> Overlap:
     """Say what the plan does about an overlap."""
-    kept = head.limits.get(budget.OVERLAP)
-    return next((mode for mode, number in budget.OVERLAPS.items() if number == kept), Overlap.ALLOW)
+    kept = head.limits.get(MODE)
+    return next((mode for mode, number in NUMBERS.items() if number == kept), Overlap.ALLOW)
 
 
 def _read(unit: UnitOfWork, files: Iterable[str], *, deep: bool) -> FileClaims:
@@ -274,6 +322,11 @@ def _named(others: str) -> str:
 FEATURE = Feature(
     "overlaps",
     (
+        LIMITS.row(limits_of),
+        SEED.row(keep_read),
+        REFUSE_DRAFT.row(refuse_draft),
+        AT_BIRTH.row(note_read),
+        OPENED.row(claim),
         BEFORE_START.row(keeps_back),
         HOLDS.row(why_held),
         ON_TIMER.row(look),

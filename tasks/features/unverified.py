@@ -15,7 +15,7 @@ from schemas.step import PreviousFailure
 from schemas.stored import StepStatus
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy.outcome_verdict import fit_evidence
-from tasks.policy.pipeline import AFTER_END, JUDGES, Feature, Judgement, always
+from tasks.policy.pipeline import AFTER_END, JUDGES, LIMITS, Feature, Judgement, always, switched
 from tasks.rules import budget
 from tasks.toolchain.catalogue import Catalogue
 from tasks.toolchain.contract import ToolCategory, operand
@@ -148,5 +148,8 @@ def _is_test(tool: Mapping[str, Any], catalogue: Catalogue) -> bool:
 
 
 FEATURE = Feature(
-    "unverified", (JUDGES.row(judge), AFTER_END.row(note_doubt)), events=("outcome.unverified",), is_idle=always
+    "unverified",
+    (LIMITS.row(switched(budget.RECEIPTS)), JUDGES.row(judge), AFTER_END.row(note_doubt)),
+    events=("outcome.unverified",),
+    is_idle=always,
 )

@@ -10,9 +10,8 @@ from schemas.base import GoalKind
 from schemas.goal import Goal
 from schemas.step import pack_step
 from tasks.base.log_chain import digest_line
-from tasks.features.failed_changes import FAILED_DIFFS
-from tasks.features.flaky_tests import MEMORY
 from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy.pipeline import RECALLS
 from tasks.rules.strategy import Draft, Drafted, Setting
 from tasks.text.forbidden_paths import FORBIDDEN
 from tasks.toolchain.catalogue import Catalogue, keep_contracts
@@ -62,8 +61,7 @@ def tell_birth(unit: UnitOfWork, draft: Draft) -> Mapping[str, Any]:
     }
     if plan.times["down"]:
         told["down"] = plan.times["down"]
-    recalled = {FAILED_DIFFS: plan.failed_diffs.known, MEMORY: plan.head.context.get(MEMORY)}
-    told |= {name: known for name, known in recalled.items() if known}
+    told |= {recall.name: known for recall in RECALLS if (known := recall.known(plan))}
     if plan.head.cache:
         told["cache"] = plan.head.cache
     if draft.read:

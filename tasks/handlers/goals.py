@@ -5,37 +5,29 @@ A plan under creation is invisible until its last commit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from schemas import codec
-from schemas.base import Overlap, UnknownFields
 from schemas.base import PlanState as P
 from schemas.base import StepState as S
 from schemas.goal import Goal
 from schemas.stored import USAGE_NAMES, LogHead, PlanHead, PlanRecord
-from schemas.times import DAY_MS
 from tasks.base.batches import batches
-from tasks.base.policy import BUILT_IN, Policy
-from tasks.base.policy_version import POLICY_VERSION
-from tasks.features import delivery, failed_changes, flaky_tests, goal_texts, overlaps
-from tasks.features.baseline import excuses
-from tasks.features.failed_changes import FailedDiff
 from tasks.handlers.birth import tell_birth, tell_setting
-from tasks.memory.flaky_tests import NOTHING, Recalled
 from tasks.plan.changeset import Changeset, HistoryChange, plan_history
-from tasks.plan.file_claims import FileClaims
-from tasks.plan.snapshot import Grant, Snapshot, StandingCommand
+from tasks.plan.snapshot import Snapshot
 from tasks.plan.unit_of_work import UnitOfWork, dependents_of
-from tasks.policy import expansion, halt, waits
+from tasks.policy import expansion, halt, pipeline, waits
+from tasks.policy.plan_seed import PlanSeed
 from tasks.policy.pre_steps import looks_inserted
 from tasks.policy.schedule import advance
 from tasks.rules import budget
 from tasks.rules.goal_cleaning import clean_goal
-from tasks.rules.strategy import Answer, Consult, Draft, NothingToDo, Rejected, Setting
-from tasks.rules.validation import MAX_ERRORS, reject, validate
+from tasks.rules.strategy import Answer, Consult, Draft, NothingToDo, Question, Rejected, Setting
+from tasks.rules.validation import reject, validate
 from tasks.strategies.registry import strategy_of
 from tasks.text.fields import as_written, fit
 from tasks.text.forbidden_paths import Forbidden
@@ -43,7 +35,6 @@ from tasks.text.paths import TABOO, fault, is_glob
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, keep_contracts
 
 NO_SETTING = Setting()
-NOTHING_UNKNOWN = UnknownFields()
 SHOWN_CHARS = 200  # of the goal's sentence, for lists of plans
 # Of the goal: what the plan's own steps say, and texts from outside that nothing reads once the plan is made.
 UNKEPT: dict[str, Any] = {
@@ -53,39 +44,6 @@ UNKEPT: dict[str, Any] = {
     "evolution": {"commit_cards", "chunk_summaries"},
 }
 CHUNK = 64  # steps a commit: their specs, windows, states and places in the queue stay below 1000 arguments
-
-
-@dataclass(frozen=True, slots=True)
-class PlanSeed:
-    """Who the plan will be; ids, time and the seed of its leases are arguments, never made here."""
-
-    plan_id: str
-    goal_id: str
-    now: int
-    seed: str
-    reply_to: str
-    lease_prefix: str
-    version: int = 0  # what the store holds under this id: 0, or a creation that was cut short
-    down: int = 0  # as in Clocks
-    standing: StandingCommand | None = None
-    paused_queues: Mapping[str, StandingCommand] = field(default_factory=dict)
-    grants: Mapping[str, Grant] = field(default_factory=dict)
-    full: frozenset[str] = frozenset()  # queues that have no room
-    created: int = 0  # when the plan was first written, ms; 0 for now
-    policy_version: int = field(default_factory=lambda: POLICY_VERSION)  # of the rules that the plan goes on under
-    requires_receipts: bool = False
-    delivery_wait_s: int = DAY_MS // 1000  # how long a delivery may go unclaimed
-    answer_wait_s: int = budget.ANSWER_WAIT  # how long a question waits for its answer
-    unknown: UnknownFields = NOTHING_UNKNOWN  # of the goal as it came
-    traceparent: str | None = None  # of the trace that the plan belongs to
-    policy: Policy = BUILT_IN  # that it is made under, and goes on under
-    log_head: LogHead | None = None  # of a creation that was cut short, or waited for a drafter
-    code: str = ""  # as in Snapshot
-    failed_diffs: tuple[FailedDiff, ...] = ()  # that other plans of its repository remember of its base
-    remembers_diffs: bool = True  # whether changes that failed are
-    claims: FileClaims | None = None  # on files of its first steps, as far as that was read; the others are free
-    flaky_tests: Recalled = NOTHING  # that earlier plans of its repository found
-    remembers_flaky_tests: bool = True  # whether it leaves those that it finds to later ones
 
 
 def plan(goal: Goal, catalogue: Catalogue = CATALOGUE, setting: Setting = NO_SETTING) -> Answer:
@@ -135,19 +93,15 @@ def accept(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> Iterator[Changeset]
     """
     goal = draft.goal or goal
     if draft.question:
-        unit = _begin(plan_seed, goal, draft)
-        _book(unit, draft)
-        waits.ask(unit, draft.question)
-        yield advance(unit)
+        yield _ask(plan_seed, goal, draft, draft.question)
         return
-    refuses = budget.overlap_of(goal, plan_seed.policy) is Overlap.REFUSE
-    plan_seed = _with_claims(plan_seed, draft, MAX_ERRORS if refuses else overlaps.MOST_TOLD)
-    if plan_seed.claims and refuses:
-        refused = overlaps.refusal(draft, plan_seed.claims, MAX_ERRORS)
-        if refused:
-            yield refuse(plan_seed, goal, refused)
-            return
-    draft = replace(draft, steps=goal_texts.assign(draft.steps, available=goal_texts.are_in(goal)))
+    for look_at in pipeline.SEED:
+        plan_seed = look_at(plan_seed, goal, draft)
+    if refused := next(filter(None, (judge(plan_seed, goal, draft) for judge in pipeline.REFUSE_DRAFT)), None):
+        yield refuse(plan_seed, goal, refused)
+        return
+    for settle in pipeline.DRAFTED:
+        draft = replace(draft, steps=settle(goal, draft.steps))
     total, dependents = len(draft.steps), dependents_of(draft.steps)
     taken = [step.step_id for step in draft.steps if looks_inserted(step.step_id)]
     counts = {S.PENDING.value: 0, S.BLOCKED.value: 0}
@@ -161,7 +115,8 @@ def accept(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> Iterator[Changeset]
         if last:
             _book(unit, draft)
             unit.open_plan()
-            overlaps.claim(unit, draft.steps)
+            for open_with in pipeline.OPENED:
+                open_with(unit, draft.steps)
         if first and last:  # it fits one commit, and starts its first steps at once
             yield advance(unit)
             return
@@ -171,12 +126,11 @@ def accept(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> Iterator[Changeset]
         plan_seed = replace(plan_seed, version=version, log_head=unit.plan.log)
 
 
-def _with_claims(plan_seed: PlanSeed, draft: Draft, most: int) -> PlanSeed:
-    """Keep of the claims that were read those on files of the first steps, of more than `most` only their number."""
-    if plan_seed.claims is None:
-        return plan_seed
-    claims = plan_seed.claims.cut(overlaps.patched_files(draft.steps), most)
-    return replace(plan_seed, claims=claims if claims.files else None)
+def _ask(plan_seed: PlanSeed, goal: Goal, draft: Draft, question: Question) -> Changeset:
+    unit = _begin(plan_seed, goal, draft)
+    _book(unit, draft)
+    waits.ask(unit, question)
+    return advance(unit)
 
 
 def await_draft(plan_seed: PlanSeed, goal: Goal, patience_ms: int) -> Changeset:
@@ -222,7 +176,6 @@ def _begin(plan_seed: PlanSeed, goal: Goal, draft: Draft, *, announced: bool = T
             "repo": context.repo,
             "base_sha": context.base_sha,
             "failing_tests": context.failing_tests[:20],
-            **flaky_tests.context_of(plan_seed.flaky_tests),
         },
         limits=_limits(plan_seed, goal, draft),
         approvals=[level.value for level in budget.approvals_of(goal, plan_seed.policy)],
@@ -244,7 +197,9 @@ def _begin(plan_seed: PlanSeed, goal: Goal, draft: Draft, *, announced: bool = T
         revision=1,
         log=copy(plan_seed.log_head) if plan_seed.log_head else LogHead(),
     )
-    failed_changes.begin(record, plan_seed.failed_diffs)
+    for recall in pipeline.RECALLS:
+        if found := plan_seed.recalled.get(recall.name):
+            recall.begin(record, found)
     snapshot = Snapshot(
         plan_id=plan_seed.plan_id,
         now=plan_seed.now,
@@ -265,11 +220,8 @@ def _begin(plan_seed: PlanSeed, goal: Goal, draft: Draft, *, announced: bool = T
         claims=plan_seed.claims,
     )
     unit = UnitOfWork(snapshot)
-    if plan_seed.claims and announced:
-        unit.around["claims"] = plan_seed.claims.tell()
     if announced:
-        flaky_tests.drop_old(unit, plan_seed.flaky_tests)
-        _announce(unit, goal, draft)
+        _announce(unit, plan_seed, goal, draft)
         if plan_seed.unknown.pointers and plan_seed.version == 0:
             unit.emit("goal.unknown_fields", plan_seed.unknown._asdict())
     return unit
@@ -278,23 +230,8 @@ def _begin(plan_seed: PlanSeed, goal: Goal, draft: Draft, *, announced: bool = T
 def _limits(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> dict[str, int | None]:
     """Fill the limits of a plan, among which its switches stand."""
     limits = budget.limits_of(goal, plan_seed.policy)
-    if plan_seed.requires_receipts:
-        limits[budget.RECEIPTS] = 0
-    if not goal.mend:
-        limits[budget.MENDS] = 0
-    if not plan_seed.remembers_diffs:
-        limits[budget.FAILED_DIFFS] = 0
-    if not plan_seed.remembers_flaky_tests:
-        limits[budget.FLAKY_TESTS] = 0
-    if goal.context.repo:
-        overlap = budget.overlap_of(goal, plan_seed.policy)
-        limits |= {budget.OVERLAP: budget.OVERLAPS[overlap]} if overlap in budget.OVERLAPS else {}
-    if excused := excuses.excuses_of(goal, draft.document):
-        limits[budget.EXCUSES] = excused
-    if delivery.is_wanted(goal):
-        limits[budget.DELIVERY_WAIT_S] = plan_seed.delivery_wait_s
-    if plan_seed.answer_wait_s != budget.ANSWER_WAIT:
-        limits[budget.ANSWER_WAIT_S] = plan_seed.answer_wait_s
+    for limits_of in pipeline.LIMITS:
+        limits |= limits_of(plan_seed, goal, draft)
     return limits
 
 
@@ -309,7 +246,7 @@ def _left_out(part: Any, unkept: Any, pointer: str = "") -> Iterator[str]:
                 yield from _left_out(value, below, f"{pointer}/{name}")
 
 
-def _announce(unit: UnitOfWork, goal: Goal, draft: Draft) -> None:
+def _announce(unit: UnitOfWork, plan_seed: PlanSeed, goal: Goal, draft: Draft) -> None:
     plan = unit.plan
     plan.dirty.update(("state", "head", "live"))
     body = goal.model_dump(mode="json", exclude={**UNKEPT, "traceparent": True}, exclude_defaults=True)
@@ -325,11 +262,8 @@ def _announce(unit: UnitOfWork, goal: Goal, draft: Draft) -> None:
         unit.extra["retry_of"] = goal.retry_of.encode()
     if goal.callback:
         unit.extra["callback"] = goal.callback.encode()
-    if plan.head.limits.get(budget.EXCUSES):
-        excuses.keep_goals_tests(unit, goal)
-    if budget.DELIVERY_WAIT_S in plan.head.limits:
-        delivery.keep_request(unit, goal)
-    goal_texts.keep(unit, goal, draft.steps, expands=draft.state is not None)
+    for begin in pipeline.AT_BIRTH:
+        begin(unit, plan_seed, goal, draft)
     unit.keep_notes(draft.notes)
     if draft.state is None:
         unit.extra["document"] = codec.dumps(draft.document)

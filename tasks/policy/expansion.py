@@ -25,7 +25,18 @@ from tasks.plan.unit_of_work import UnitOfWork, dependents_of
 from tasks.policy import halt, waits
 from tasks.policy.halt_rules import AT_ONCE
 from tasks.policy.outcome_verdict import fit_evidence
-from tasks.policy.pipeline import ADDED, INPUT, JUDGES, REFUSALS, REFUSE_ADDED, Failure, Feature, Judgement
+from tasks.policy.pipeline import (
+    ADDED,
+    INPUT,
+    JUDGES,
+    LIMITS,
+    REFUSALS,
+    REFUSE_ADDED,
+    Failure,
+    Feature,
+    Judgement,
+    switched,
+)
 from tasks.policy.pre_steps import is_mend, looks_inserted
 from tasks.rules.budget import bind
 from tasks.rules.strategy import MAX_EXPANSION, Blocked, Draft, End, Expansion, LivePlan, Phase, Strategy
@@ -259,7 +270,7 @@ def _add(unit: UnitOfWork, found: Expansion) -> None:
 
 FEATURE = Feature(
     "expansion",
-    (JUDGES.row(block), REFUSALS.row(refuse), INPUT.row(input_for)),
+    (LIMITS.row(switched(waits.ANSWER_WAIT)), JUDGES.row(block), REFUSALS.row(refuse), INPUT.row(input_for)),
     events=("plan.phase",),
     is_idle=lambda plan: not plan.strategy_state,
 )

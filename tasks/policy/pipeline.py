@@ -11,11 +11,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from schemas.command import CommandName
+from schemas.goal import Goal
 from schemas.outcome import Outcome
 from schemas.step import PlannedStep
 from schemas.stored import Attempt, PlanRecord
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy.plan_seed import PlanSeed
+from tasks.rules.strategy import Draft, Rejected
 
 if TYPE_CHECKING:
     from tasks.policy.revision import Evidence, Revision
@@ -52,7 +55,23 @@ class Judgement:
         self.previous = self.step.status.previous or {}
 
 
-H = TypeVar("H", bound=Callable[..., Any])
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """What plans of a repository leave to later ones: in which hash, and how a new plan reads and keeps it.
+
+    What is read is JSON, which the plan's first line has under `name` as far as `known` returns it.
+    """
+
+    name: str
+    switch: str  # of PlanSeed: 0 where nothing is read
+    counts: bool  # whether the fields of the hash are counters
+    where: Callable[[Goal], str | None]  # the name of the hash
+    read: Callable[[Mapping[str, bytes], Goal, int], Any]  # its fields, at a time in ms
+    begin: Callable[[PlanRecord, Any], None]
+    known: Callable[[PlanRecord], Any]
+
+
+H = TypeVar("H", bound=Callable[..., Any] | Recall)
 
 
 class Table(list[H]):
@@ -61,6 +80,11 @@ class Table(list[H]):
     def row(self, function: H) -> Callable[[], None]:
         """Make a row of this table, which a feature lists; the row puts itself in place."""
         return lambda: self.append(function)
+
+
+def switched(name: str) -> Callable[[PlanSeed, Goal, Draft], Mapping[str, int]]:
+    """Have a limit stand among a plan's as the operator's settings have it, where these say anything."""
+    return lambda plan_seed, _, __: {name: plan_seed.switches[name]} if name in plan_seed.switches else {}
 
 
 def never(_: PlanRecord) -> bool:
@@ -115,6 +139,15 @@ AFTER_END = Table[Callable[[UnitOfWork, Judgement], None]]()  # of a step that i
 GIVE_UP = Table[Callable[[UnitOfWork, Step, str], bool]]()  # nobody can do the step; true: that halts no plan
 EXPIRED = Table[Callable[[UnitOfWork, Step, Failure, bool], bool]]()  # true: the step has been taken on
 PRE_STEP_ENDED = Table[Callable[[UnitOfWork, Step, Step], bool]]()  # true: the step that waited has been taken on
+
+# How a plan begins.
+RECALLS = Table[Recall]()
+LIMITS = Table[Callable[[PlanSeed, Goal, Draft], Mapping[str, int]]]()  # beside those that every goal has
+SEED = Table[Callable[[PlanSeed, Goal, Draft], PlanSeed]]()  # as far as it matters to the draft
+REFUSE_DRAFT = Table[Callable[[PlanSeed, Goal, Draft], Rejected | None]]()
+DRAFTED = Table[Callable[[Goal, tuple[PlannedStep, ...]], tuple[PlannedStep, ...]]]()  # steps as they are planned
+AT_BIRTH = Table[Callable[[UnitOfWork, PlanSeed, Goal, Draft], None]]()  # in the first commit
+OPENED = Table[Callable[[UnitOfWork, Sequence[PlannedStep]], None]]()  # with its first steps, before any starts
 
 # How a plan goes on.
 ON_TIMER = Table[Callable[[UnitOfWork], None]]()

@@ -19,10 +19,11 @@ from tasks.plan.snapshot import Clocks, Step
 from tasks.plan.unit_of_work import PAUSED, UnitOfWork
 from tasks.policy import halt
 from tasks.policy.pipeline import HOLDS
-from tasks.rules import budget
 from tasks.rules.strategy import Question
 
 MEMORY_MS = 5000  # until a plan is looked at again that was held because the server is full
+ANSWER_WAIT = "answer_wait_s"  # among limits: how long a question waits for its answer, where that is not as usual
+ANSWER_WAIT_S = 7 * DAY_MS // 1000
 APPROVAL_MS = 7 * DAY_MS  # each wait for a person has its own deadline
 DRAFT = "draft"  # the kind of a question that a drafter is asked
 MAX_BACKOFF_MS = 60_000
@@ -102,7 +103,7 @@ def look_at_approvals(unit: UnitOfWork) -> None:
 
 def ask(unit: UnitOfWork, question: Question) -> None:
     """Put `question` in the place of any before it; what is ready or in flight goes on."""
-    until = unit.snapshot.now + 1000 * (unit.plan.limits.get(budget.ANSWER_WAIT_S) or budget.ANSWER_WAIT)
+    until = unit.snapshot.now + 1000 * (unit.plan.limits.get(ANSWER_WAIT) or ANSWER_WAIT_S)
     data = {"kind": question.kind, "questions": list(question.questions), "until": until}
     _await_answer(unit, data)
     unit.keep_strategy_state(page=question.document)

@@ -9,19 +9,17 @@ from typing import Any
 from schemas import codec
 from schemas.contract import streams
 from schemas.envelope import FieldError
-from schemas.goal import Goal
+from schemas.goal import Goal, Limits
 from schemas.step import PlannedStep
 from schemas.stored import LogHead
 from schemas.stored_step import complete
 from tasks.base.errors import PlannerError
 from tasks.base.policy import BUILT_IN, Policy
 from tasks.base.policy_text import WrongPolicy, digest_of, read_policy
-from tasks.features.failed_changes import FAILED_DIFFS, FailedDiff
-from tasks.features.flaky_tests import FLAKY, MEMORY
 from tasks.handlers import goals
-from tasks.handlers.goals import PlanSeed
-from tasks.memory.flaky_tests import Recalled
 from tasks.plan.changeset import Changeset
+from tasks.policy.pipeline import RECALLS
+from tasks.policy.plan_seed import PlanSeed
 from tasks.record.lines import Line, read_line
 from tasks.record.recorded_plan import RecordedPlan
 from tasks.record.surroundings import claims_of, grants_of, paused_queues_of, standing_of
@@ -120,9 +118,7 @@ def _seed(recorded: RecordedPlan, line: Line, before: LogHead | None) -> PlanSee
         down=born.get("down", 0),
         created=born["created"],
         policy_version=born["policy_version"],
-        requires_receipts=budget.RECEIPTS in head["limits"],
-        delivery_wait_s=head["limits"].get(budget.DELIVERY_WAIT_S, 0),
-        answer_wait_s=head["limits"].get(budget.ANSWER_WAIT_S, budget.ANSWER_WAIT),
+        switches={name: value for name, value in head["limits"].items() if name not in Limits.model_fields},
         grants=grants_of(line),
         standing=standing_of(line),
         paused_queues=paused_queues_of(line),
@@ -130,11 +126,8 @@ def _seed(recorded: RecordedPlan, line: Line, before: LogHead | None) -> PlanSee
         traceparent=head.get("traceparent"),
         log_head=before,
         code=line.get("by", before.by if before else ""),
-        failed_diffs=tuple(FailedDiff(*each) for each in born.get(FAILED_DIFFS, ())),
-        remembers_diffs=budget.FAILED_DIFFS not in head["limits"],
+        recalled={recall.name: born[recall.name] for recall in RECALLS if recall.name in born},
         claims=claims_of(line),
-        flaky_tests=Recalled(tuple(born.get(MEMORY, {}).get(FLAKY, ()))),
-        remembers_flaky_tests=budget.FLAKY_TESTS not in head["limits"],
     )
 
 

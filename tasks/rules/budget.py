@@ -8,10 +8,9 @@ looked at again.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from schemas.base import Overlap, RiskLevel
+from schemas.base import RiskLevel
 from schemas.goal import Goal
 from schemas.outcome import Metrics
 from schemas.plain_outcome import PlainMetrics
@@ -22,20 +21,9 @@ from tasks.plan.unit_of_work import UnitOfWork
 
 Figures: TypeAlias = Metrics | PlainMetrics
 RECEIPTS = "unproven_successes"  # 0: none is taken. Only among the limits of plans made where receipts are required
-# Switches that stand among the limits, of the plans that need them alone.
-MENDS = "mends"  # 0: no red verification leads back to a patch
-FLAKY_TESTS = "flaky_tests"  # 0: those that the plan finds are left to no later one
 EXCUSES = "excuses"  # what does not count against a plan where it was red before: one of these two
 EXCUSE_ALL = 1  # tests, and checks that nobody asked for
 EXCUSE_CHECKS = 2
-DELIVERY_WAIT_S = "delivery_wait_s"  # the plan ends with a delivery, which may go unclaimed for so long
-FAILED_DIFFS = "failed_diffs"  # 0: changes that failed are not remembered
-OVERLAP = "overlap"  # what the plan does about files of live plans, where that is not to go on: one of these two
-OVERLAP_WAITS = 1
-OVERLAP_REFUSED = 2
-OVERLAPS = MappingProxyType({Overlap.WAIT: OVERLAP_WAITS, Overlap.REFUSE: OVERLAP_REFUSED})
-ANSWER_WAIT_S = "answer_wait_s"  # how long a question of the plan waits for its answer, where that is not seven days
-ANSWER_WAIT = 7 * DAY_MS // 1000
 PER_SUPPLIED_STEP = {"tokens": 10_000, "patch_cycles": 2, "failing_outcomes": 1, "wall_clock_s": 300}
 NO_METRICS = PlainMetrics()
 SPENDER_SHARE = 10  # an attempt that uses a tenth of a budget, or more, is remembered for the explanation of a halt
@@ -69,12 +57,6 @@ def approvals_of(goal: Goal, policy: Policy) -> tuple[RiskLevel, ...]:
     for each in policy.rules_of(goal.kind, goal.tenant, goal.context.repo):
         asked |= dict.fromkeys(each.approvals)
     return tuple(asked)
-
-
-def overlap_of(goal: Goal, policy: Policy) -> Overlap:
-    """Say what a goal's plan does about files of live plans: as the goal says, else the last row of its policy."""
-    said = [each.overlap for each in policy.rules_of(goal.kind, goal.tenant, goal.context.repo) if each.overlap]
-    return goal.overlap or (said[-1] if said else Overlap.ALLOW)
 
 
 def bind(goal: Goal, policy: Policy) -> Goal:

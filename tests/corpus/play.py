@@ -15,6 +15,7 @@ from tasks.handlers.upkeep import NO_CLOCKS
 from tasks.plan.changeset import Changeset
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.report import Report
+from tasks.policy.plan_seed import PlanSeed
 from tasks.rules.strategy import Answer, Consult, Draft, Drafted, NothingToDo, Rejected, Setting
 from tasks.toolchain.catalogue import CATALOGUE
 from tests.support.memory_store import MemoryStore
@@ -72,7 +73,7 @@ class Player(Running):
         """Return what surrounds the planning of a goal."""
         return setting
 
-    def begin_as(self, _: Goal, plan_seed: goals.PlanSeed) -> goals.PlanSeed:
+    def begin_as(self, _: Goal, plan_seed: PlanSeed) -> PlanSeed:
         """Return what the plan of a goal begins as."""
         return plan_seed
 
@@ -82,7 +83,7 @@ class Player(Running):
 
     def _keep(self, goal: Goal, answer: Draft | Rejected, version: int) -> None:
         standing = self.store.standing(goal.tenant, goal.context.repo, self.store.now)
-        plan_seed = goals.PlanSeed(
+        plan_seed = PlanSeed(
             plan_id=PLAN,
             goal_id="goal-1",
             now=self.store.now,

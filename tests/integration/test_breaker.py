@@ -12,7 +12,7 @@ import pytest
 
 from schemas import codec
 from schemas.command import Command
-from tasks.handlers.breaker import Terms
+from tasks.features.breakers.breaker import Terms
 from tasks.record import replay as replays
 from tasks.record.recorded_plan import RecordedPlan
 from tests.conftest import wait_until

@@ -16,7 +16,7 @@ from schemas import codec
 from schemas.goal import MAX_GOAL_BYTES
 from schemas.outcome import MAX_OUTPUT_BYTES
 from tasks.handlers import goals
-from tasks.handlers.goals import PlanSeed
+from tasks.policy.plan_seed import PlanSeed
 from tasks.rules.strategy import Draft
 from tests.conftest import wait_until
 from tests.support.engine import a_goal, chain, container, drain, plan

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from schemas import codec
 from schemas.times import rfc3339
-from tasks.handlers.breaker import Breaker
+from tasks.features.breakers.breaker import Breaker
 from tests.support.roles import user
 from tests.support.shop import HOME, PROBE_S, REPO, Shop
 from worker.cli.commands.app import app

@@ -15,7 +15,8 @@ from typing import Any
 from schemas import codec
 from schemas.base import StepState, Verdict
 from schemas.goal import Goal
-from tasks.handlers.goals import PlanSeed
+from tasks.features.failed_changes import FAILED_DIFFS
+from tasks.policy.plan_seed import PlanSeed
 from tests.corpus.play import Player
 from tests.simulation.agent import Spec
 from tests.simulation.goals import Mission
@@ -76,7 +77,7 @@ class Forgetful(Player):
     """A plan without anything that plans remember: what that is worth is measured apart (`habits`)."""
 
     def begin_as(self, _: Goal, plan_seed: PlanSeed) -> PlanSeed:
-        return replace(plan_seed, remembers_diffs=False)
+        return replace(plan_seed, switches={FAILED_DIFFS: 0})
 
 
 @dataclass(slots=True)

@@ -9,9 +9,9 @@ from typing import Any
 from schemas import codec
 from schemas.command import Command
 from schemas.step import PlannedStep
+from tasks.features.breakers import breaker
+from tasks.features.breakers.breaker import Terms
 from tasks.features.overlaps import NOTE
-from tasks.handlers import breaker
-from tasks.handlers.breaker import Terms
 from tasks.handlers.bulk_commands import breaker_pause
 from tasks.plan.changeset import CountedFailure
 from tasks.plan.file_claims import FileClaims

@@ -18,15 +18,17 @@ from schemas.stored import Attempt, PlanRecord, StepStatus
 from schemas.stored_step import TEXTS, read_texts
 from tasks.base.errors import EVERY_STEP, NeedsClaims, NeedsSteps
 from tasks.base.policy import BUILT_IN, Policy
+from tasks.features.failed_changes import FAILED_DIFFS
+from tasks.features.flaky_tests import MEMORY
 from tasks.features.overlaps import patched_files
 from tasks.handlers import commands, goals, outcomes, upkeep
-from tasks.handlers.goals import PlanSeed
 from tasks.handlers.upkeep import NO_CLOCKS
 from tasks.memory.flaky_tests import NOTHING
 from tasks.plan.changeset import Changeset
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.report import Report
 from tasks.plan.snapshot import READY_PAGE, Clocks, Snapshot
+from tasks.policy.plan_seed import PlanSeed
 from tasks.rules.strategy import Draft
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, keep_contracts, render
 from tests.support import plain
@@ -177,8 +179,8 @@ class Running:
         budgets: Any = (),
         policy: Any = BUILT_IN,
         requires_receipts: Any = False,
-        delivery_wait_s: Any = 86_400,
-        answer_wait_s: Any = 604_800,
+        delivery_wait_s: Any = None,
+        answer_wait_s: Any = None,
         failed_diffs: Any = (),
         remembers_diffs: Any = True,
         draft: Any = MappingProxyType({}),
@@ -195,12 +197,14 @@ class Running:
         now = self.store.now
         born = {"standing": self.store.standing(tenant, repo, now), "grants": self.store.grants(budgets)}
         born["paused_queues"] = self.store.paused_queues()
-        born |= {"policy": policy, "requires_receipts": requires_receipts}
-        born |= {"delivery_wait_s": delivery_wait_s, "answer_wait_s": answer_wait_s}
-        born |= {"failed_diffs": failed_diffs, "remembers_diffs": remembers_diffs}
+        switches = {"delivery_wait_s": delivery_wait_s, "answer_wait_s": answer_wait_s}
+        off = {"unproven_successes": requires_receipts, "failed_diffs": not remembers_diffs}
+        off["flaky_tests"] = not remembers_flaky_tests
+        switches = {name: value for name, value in switches.items() if value is not None}
+        born |= {"policy": policy, "switches": switches | {name: 0 for name, is_off in off.items() if is_off}}
+        born["recalled"] = {FAILED_DIFFS: failed_diffs, MEMORY: flaky_tests._asdict()}
         if repo:
             born["claims"] = self.store.claims(ClaimsAsk(tenant, repo, patched_files(steps)))
-        born |= {"flaky_tests": flaky_tests, "remembers_flaky_tests": remembers_flaky_tests}
         changes = a_plan(*steps, plan=plan, now=now, born=born, draft=draft, tenant=tenant, repo=repo, **limits)
         assert self.store.commit([Write(change) for change in changes]) == ["ok"] * len(changes)
         self.changes: list[Changeset] = changes

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from schemas import codec
+from tasks.features.breakers.breaker import Breaker
 from tasks.handlers import bulk_commands
-from tasks.handlers.breaker import Breaker
 from tests.conftest import wait_until
 from tests.support.planner import Planner
 from worker.store.functions import HEARTBEAT

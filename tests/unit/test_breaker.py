@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.handlers import breaker
-from tasks.handlers.breaker import GRACE_MS, Breaker, Failure, Seen, Terms, What
+from tasks.features.breakers import breaker
+from tasks.features.breakers.breaker import GRACE_MS, Breaker, Failure, Seen, Terms, What
 from tasks.plan.changeset import CountedFailure, ProbeNews
 
 NOW = 1_800_000_000_000

@@ -10,9 +10,8 @@ from schemas import codec
 from schemas.goal import Goal
 from schemas.stored import PlanRecord
 from tasks.base.policy_text import read_policy
-from tasks.features.overlaps import LOOK_MS
+from tasks.features.overlaps import LOOK_MS, asked_of
 from tasks.policy import expansion
-from tasks.rules import budget
 from tests.support.overlapping import FILES, Neighbours
 from tests.support.plans import Running, a_check, a_goal, a_plan, a_report, a_step, plan_id
 from worker.store.plans import Write
@@ -340,7 +339,7 @@ def test_claims_of_a_plan_that_is_not_there_any_more_are_given_back_where_they_a
 def test_the_goal_says_what_an_overlap_means_else_its_policy(said: str | None, policy: str, mode: str) -> None:
     goal: Goal = a_goal(repo="acme/shop", overlap=said)
 
-    assert budget.overlap_of(goal, read_policy(policy.encode())) == mode
+    assert asked_of(goal, read_policy(policy.encode())) == mode
 
 
 def test_a_large_plan_waits_as_a_small_one_does(here: Neighbours) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from redis import Redis
@@ -15,14 +15,10 @@ from schemas.base import name_unknown_fields
 from schemas.envelope import Problem
 from schemas.goal import Goal
 from schemas.stored import LogHead, read_part
-from schemas.times import DAY_MS
-from tasks.features import failed_changes
-from tasks.features.failed_changes import FailedDiff
 from tasks.handlers.bulk_commands import Records, find_paused_queues, find_standing
-from tasks.handlers.goals import PlanSeed
-from tasks.memory.flaky_tests import NOTHING, Recalled, counters_of, recall
 from tasks.plan.snapshot import StandingCommand
-from tasks.rules.budget import ANSWER_WAIT
+from tasks.policy.pipeline import RECALLS
+from tasks.policy.plan_seed import PlanSeed
 from worker.engine.quota import Quota
 from worker.host.code_version import CODE_VERSION
 from worker.store import functions
@@ -41,11 +37,7 @@ class Admission:
     memory: ServerMemory
     quota: Quota
     max_plans: int
-    requires_receipts: bool = False
-    delivery_wait_s: int = DAY_MS // 1000
-    answer_wait_s: int = ANSWER_WAIT
-    remembers_diffs: bool = True
-    remembers_flaky_tests: bool = True
+    switches: Mapping[str, int] = field(default_factory=dict)  # as in PlanSeed
 
     def refusal(self, goal: Goal) -> Problem | None:
         """Say why no plan is made of `goal` now; it may be sent again later."""
@@ -94,11 +86,7 @@ class Admission:
         calls: list[RedisCommand] = [("TIME",), ("HGETALL", partition.scopes), ("HGET", partition.sweep, "down")]
         if scopes := self.quota.of(goal.tenant, goal.context.repo):
             calls.append(("HMGET", partition.grants, *scopes))
-        if failed := self._failed_diffs_call(partition, goal):
-            calls.append(failed)
-        if flaky := self._flaky_tests_call(partition, goal):
-            calls.append(flaky)
-        return calls
+        return [*calls, *self._recall_calls(partition, goal).values()]
 
     def fresh_seed(
         self,
@@ -125,45 +113,30 @@ class Admission:
             down=int(replies["HGET", partition.sweep, "down"] or 0),
             standing=self._standing(partition, goal, now, now, replies),
             paused_queues=find_paused_queues(_records(partition, replies), now),
-            requires_receipts=self.requires_receipts,
-            delivery_wait_s=self.delivery_wait_s,
-            answer_wait_s=self.answer_wait_s,
             unknown=name_unknown_fields(goal),
             grants=self.quota.grants(scopes, replies["HMGET", partition.grants, *scopes], now) if scopes else {},
             traceparent=traceparent,
-            failed_diffs=self._failed_diffs(partition, goal, replies),
-            remembers_diffs=self.remembers_diffs,
-            flaky_tests=self._flaky_tests(partition, goal, replies, now),
-            remembers_flaky_tests=self.remembers_flaky_tests,
+            switches=self.switches,
+            recalled=self._recalled(partition, goal, replies, now),
         )
 
-    def _failed_diffs_call(self, partition: Partition, goal: Goal) -> RedisCommand | None:
-        """Make the command that reads which changes failed on the goal's base commit."""
-        name = failed_changes.name_of(goal.tenant, goal.context.repo, goal.context.base_sha)
-        return ("HGETALL", partition.kept(name)) if name and self.remembers_diffs else None
+    def _recall_calls(self, partition: Partition, goal: Goal) -> dict[str, RedisCommand]:
+        """Make the commands that read what earlier plans of the goal's repository left, by what it is."""
+        return {
+            each.name: ("HGETALL", partition.recall(name) if each.counts else partition.kept(name))
+            for each in RECALLS
+            if self.switches.get(each.switch) != 0 and (name := each.where(goal))
+        }
 
-    def _failed_diffs(self, partition: Partition, goal: Goal, replies: Replies) -> tuple[FailedDiff, ...]:
-        call = self._failed_diffs_call(partition, goal)
-        flat = replies[call] if call else ()
-        fields = zip(flat[::2], flat[1::2], strict=True)
-        known = {name.decode(errors="replace"): value for name, value in fields}
-        return failed_changes.read_kept(known, goal.context.base_sha or "")
-
-    def _flaky_tests_call(self, partition: Partition, goal: Goal) -> RedisCommand | None:
-        """Make the command that reads which tests of the goal's repository were flaky."""
-        repo = goal.context.repo
-        if not repo or not self.remembers_flaky_tests:
-            return None
-        return ("HGETALL", partition.recall(counters_of(goal.tenant, repo)))
-
-    def _flaky_tests(self, partition: Partition, goal: Goal, replies: Replies, now: int) -> Recalled:
-        call = self._flaky_tests_call(partition, goal)
-        flat = replies[call] if call else ()
-        if not flat:
-            return NOTHING
-        fields = zip(flat[::2], flat[1::2], strict=True)
-        known = {name.decode(errors="replace"): int(count) for name, count in fields if count.isdigit()}
-        return recall(known, now, goal.context.failing_tests)
+    def _recalled(self, partition: Partition, goal: Goal, replies: Replies, now: int) -> dict[str, Any]:
+        calls, found = self._recall_calls(partition, goal), dict[str, Any]()
+        for each in RECALLS:
+            if each.name in calls and (flat := replies[calls[each.name]]):
+                fields = {
+                    name.decode(errors="replace"): value for name, value in zip(flat[::2], flat[1::2], strict=True)
+                }
+                found[each.name] = each.read(fields, goal, now)
+        return found
 
     def _standing(
         self, partition: Partition, goal: Goal, created: int, now: int, replies: Replies

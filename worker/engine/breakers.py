@@ -1,4 +1,4 @@
-"""Trips, probes and closes the breakers of a partition's repositories, as tasks/handlers/breaker.py decides.
+"""Trips, probes and closes the breakers of a partition's repositories, as tasks/features/breakers/breaker.py decides.
 
 A breaker and its pause are changed by one call, and only as they were read: a worker that dies has done a thing or has
 not, and of two one does it. What comes behind, reminding plans, is done again until it is noted as done.
@@ -20,9 +20,10 @@ from schemas.event import event_type
 from schemas.stored import Claims, PlanHead, read_part
 from schemas.times import rfc3339
 from tasks.base.batches import batches
+from tasks.features.breakers import breaker
+from tasks.features.breakers.breaker import Breaker, Failure, Next, Seen, Terms, What
 from tasks.features.overlaps import WHOLE_PLAN
-from tasks.handlers import breaker, bulk_commands
-from tasks.handlers.breaker import Breaker, Failure, Next, Seen, Terms, What
+from tasks.handlers import bulk_commands
 from tasks.plan.changeset import CountedFailure, ProbeNews
 from worker.store import functions
 from worker.store.clients import now_ms

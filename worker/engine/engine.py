@@ -10,7 +10,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from tasks.base.batches import batches
 from tasks.base.errors import Overtaken
-from tasks.handlers.breaker import Terms
+from tasks.features.breakers.breaker import Terms
 from tasks.handlers.commands import needs_reconcile
 from tasks.plan.snapshot import Clocks
 from worker.engine.breakers import Breakers

@@ -24,9 +24,9 @@ from schemas.base import GoalVerdict
 from schemas.envelope import Problem
 from schemas.goal import Goal
 from schemas.traceparent import read_traceparent
-from tasks.handlers.goals import PlanSeed
 from tasks.plan.changeset import Changeset, claims_name
 from tasks.plan.snapshot import Grant
+from tasks.policy.plan_seed import PlanSeed
 from worker.engine.admission import Admission, fresh_plan_id
 from worker.engine.goal_answer import GoalAnswer, count_calls
 from worker.engine.plan_creation import PlanCreation

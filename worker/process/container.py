@@ -15,7 +15,7 @@ from typing import Any
 
 from redis import Redis
 
-from tasks.handlers.breaker import Terms
+from tasks.features.breakers.breaker import Terms
 from worker.drafters.consulting import Consulting
 from worker.engine.admission import Admission
 from worker.engine.bulk_commands import BulkCommands
@@ -121,11 +121,7 @@ class Container:
             self.memory,
             self.quota,
             here.max_tenant_plans,
-            requires_receipts=here.require_receipts,
-            delivery_wait_s=here.delivery_wait_s,
-            answer_wait_s=here.answer_wait_s,
-            remembers_diffs=here.remember_failed_diffs,
-            remembers_flaky_tests=here.remember_flaky_tests,
+            here.switches,
         )
 
     @cached_property

@@ -12,6 +12,8 @@ from tasks.text.forbidden_paths import FORBIDDEN_NAMES
 from worker.settings.environment import FromEnvironment
 from worker.settings.types import Names, Networks, RedisUrl, Weights, Words
 
+LIMIT = "limit"  # of new plans, which a setting sets where it is not as usual; a feature has it among its rows
+
 
 class ServiceSettings(FromEnvironment):
     """Where plans are kept, what is allowed there, and who may come in."""
@@ -50,26 +52,31 @@ class ServiceSettings(FromEnvironment):
     require_receipts: bool = Field(
         default=False,
         description="new plans take no success on a step with a verification without a receipt of every tool of it",
+        json_schema_extra={LIMIT: "unproven_successes"},
     )
     remember_failed_diffs: bool = Field(
         default=True,
         description="attempts of new plans are told of changes that failed their verification on the same tree",
+        json_schema_extra={LIMIT: "failed_diffs"},
     )
     remember_flaky_tests: bool = Field(
         default=True,
         description="new plans know which tests were flaky in earlier ones of the repository, and leave what they find",
+        json_schema_extra={LIMIT: "flaky_tests"},
     )
     delivery_wait_s: int = Field(
         default=86_400,
         ge=1,
         le=30 * 86_400,
         description="seconds that the delivery of a new plan may go unclaimed; then the plan is completed without it",
+        json_schema_extra={LIMIT: "delivery_wait_s"},
     )
     answer_wait_s: int = Field(
         default=7 * 86_400,
         ge=60,
         le=366 * 86_400,
         description="seconds that a question of a new plan waits for a person's answer; then the plan ends",
+        json_schema_extra={LIMIT: "answer_wait_s"},
     )
     tenant_weights: Weights = Field(
         default={},
@@ -155,3 +162,13 @@ class ServiceSettings(FromEnvironment):
         pattern=r"^(https?://[^\s/]\S*)?$",
         description="where people reach the gateway, such as https://planner.example.com: the links of callbacks",
     )
+
+    @property
+    def switches(self) -> dict[str, int]:
+        """The limits of new plans that settings set; a setting that is no number switches something off."""
+        found: dict[str, int] = {}
+        for name, field in type(self).model_fields.items():
+            extra, value = field.json_schema_extra, getattr(self, name)
+            if isinstance(extra, dict) and LIMIT in extra and value != field.default:
+                found[str(extra[LIMIT])] = 0 if isinstance(value, bool) else value
+        return found

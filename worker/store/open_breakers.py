@@ -10,7 +10,7 @@ from redis.exceptions import NoPermissionError
 from schemas.plan import BreakerView
 from schemas.times import rfc3339
 from tasks.base.series import series_name
-from tasks.handlers.breaker import Breaker, next_probe
+from tasks.features.breakers.breaker import Breaker, next_probe
 from worker.store.keys import Partition
 
 

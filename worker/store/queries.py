@@ -31,9 +31,9 @@ from schemas.stored_step import TEXTS, read_texts, unpack_step
 from schemas.times import rfc3339
 from tasks.base.batches import batches
 from tasks.features.answers import note_of
+from tasks.features.breakers.breaker import ACTOR as BREAKER
 from tasks.features.flaky_tests import FLAKY, MEMORY
 from tasks.features.unverified import Planned, describe_unverified, is_verified
-from tasks.handlers.breaker import ACTOR as BREAKER
 from tasks.plan.cached_draft import HIT
 from tasks.plan.end_sum import cost_of
 from tasks.plan.snapshot import NOTE

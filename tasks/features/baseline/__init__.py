@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from tasks.features.baseline import excuses, red_checks
-from tasks.policy.pipeline import AFTER_END, JUDGES, PRE_STEP_ENDED, SPEC_FIELDS, Feature, always
+from tasks.policy.pipeline import AFTER_END, AT_BIRTH, JUDGES, LIMITS, PRE_STEP_ENDED, SPEC_FIELDS, Feature, always
 
 FEATURE = Feature(
     "baseline",
     (
+        LIMITS.row(excuses.limits_of),
+        AT_BIRTH.row(excuses.keep_goals_tests),
         JUDGES.row(excuses.judge),
         AFTER_END.row(red_checks.note_created),
         PRE_STEP_ENDED.row(excuses.judge_waiting),

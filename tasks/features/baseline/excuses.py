@@ -26,9 +26,11 @@ from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import failing, halt_rules, revision
 from tasks.policy.outcome_verdict import MAX_TESTS, fit_evidence
 from tasks.policy.pipeline import Judgement
+from tasks.policy.plan_seed import PlanSeed
 from tasks.policy.pre_steps import BASELINE, make_baseline
 from tasks.policy.revision import has_room
 from tasks.rules import budget
+from tasks.rules.strategy import Draft
 from tasks.strategies.gap_report.checks import command_of_tool
 from tasks.strategies.gap_report.evidence import mentions, runs_tests, tool_of
 from tasks.strategies.task.goal_type import is_about_failure
@@ -43,6 +45,12 @@ _NAME = re.compile(rf".*-{BASELINE}(?:-\d+)?")
 _RED_TEST = re.compile(r"^(?:FAILED|ERROR) ", re.MULTILINE)
 _LAST_WORD = re.compile(r"[\w$-]+$")
 _SUFFIX = re.compile(r"\.\w{1,5}$")
+
+
+def limits_of(_: PlanSeed, goal: Goal, draft: Draft) -> Mapping[str, int]:
+    """Say among a plan's limits what may be excused, if anything."""
+    excused = excuses_of(goal, draft.document)
+    return {budget.EXCUSES: excused} if excused else {}
 
 
 def excuses_of(goal: Goal, document: Mapping[str, Any] | None) -> int | None:
@@ -83,9 +91,9 @@ def _is_about_failure(goal: Goal, told: Iterable[str]) -> bool:
     return any(is_about_failure(goal.model_copy(update={"goal": each, "context": unnamed})) for each in told if each)
 
 
-def keep_goals_tests(unit: UnitOfWork, goal: Goal) -> None:
+def keep_goals_tests(unit: UnitOfWork, _: PlanSeed, goal: Goal, __: Draft) -> None:
     """Keep the goal's failing tests, where there are more than the plan's head has."""
-    if len(goal.context.failing_tests) > IN_HEAD:
+    if unit.plan.limits.get(budget.EXCUSES) and len(goal.context.failing_tests) > IN_HEAD:
         unit.keep_note(GOALS_TESTS, list(goal.context.failing_tests))
 
 

@@ -14,7 +14,7 @@ from redis import Redis
 
 from schemas.api_key import Right
 from schemas.times import rfc3339
-from tasks.handlers.breaker import Breaker
+from tasks.features.breakers.breaker import Breaker
 from tests.support.event_reading import EventReader, tell
 from tests.support.gateway import Gateway, running_gateway
 from tests.support.planner import Planner

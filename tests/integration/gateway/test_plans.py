@@ -9,7 +9,7 @@ import pytest
 from schemas import codec
 from schemas.api_key import Right
 from schemas.times import rfc3339
-from tasks.handlers.breaker import Breaker
+from tasks.features.breakers.breaker import Breaker
 from tests.support.gateway import Gateway
 from tests.support.planner import Planner, asking, executing, halted, large
 from tests.support.shop import HOME, REPO, Shop

@@ -9,8 +9,9 @@ from typing import Any
 
 from schemas.base import GoalKind
 from schemas.goal import Goal
-from tasks.handlers.goals import PlanSeed
+from tasks.features.failed_changes import FAILED_DIFFS
 from tasks.plan.changeset import plan_history
+from tasks.policy.plan_seed import PlanSeed
 from tasks.rules.strategy import Consult, Drafted, Setting
 from tests.corpus.play import Player, Scene
 from tests.simulation.agent import Spec
@@ -49,7 +50,7 @@ class HabitPlayer(Player):
         return setting
 
     def begin_as(self, goal: Goal, plan_seed: PlanSeed) -> PlanSeed:
-        plan_seed = replace(plan_seed, remembers_diffs=False)
+        plan_seed = replace(plan_seed, switches={FAILED_DIFFS: 0})
         for part in self.parts:
             plan_seed = part.begin(goal, plan_seed, self.store)
         return plan_seed

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from schemas import codec
 from schemas.goal import Goal
 from tasks.features import failed_changes
+from tasks.features.failed_changes import FAILED_DIFFS
+from tasks.features.flaky_tests import MEMORY
 from tasks.handlers import plan_cache
-from tasks.handlers.goals import PlanSeed
 from tasks.memory.flaky_tests import counters_of, recall
 from tasks.plan.cached_draft import may_keep, read_draft
+from tasks.policy.plan_seed import PlanSeed
 from tasks.rules.strategy import Consult, Drafted, Setting
 from tasks.strategies.drafting.recipes import Milestone
 from tasks.toolchain.catalogue import CATALOGUE
@@ -82,7 +84,7 @@ class FailedChanges(Part):
         base = goal.context.base_sha or ""
         name = failed_changes.name_of(goal.tenant, goal.context.repo, base)
         known = failed_changes.read_kept(store.hash(PARTITION.kept(name)), base) if name else ()
-        return replace(plan_seed, remembers_diffs=True, failed_diffs=known)
+        return replace(plan_seed, switches={}, recalled={**plan_seed.recalled, FAILED_DIFFS: known})
 
 
 class PlanCache(Part):
@@ -130,7 +132,8 @@ class FlakyTests(Part):
 
     def begin(self, goal: Goal, plan_seed: PlanSeed, store: MemoryStore) -> PlanSeed:
         name, own = counters_of(goal.tenant, goal.context.repo or ""), goal.context.failing_tests
-        return replace(plan_seed, flaky_tests=recall(store.hash(PARTITION.recall(name)), plan_seed.now, own))
+        known = recall(store.hash(PARTITION.recall(name)), plan_seed.now, own)._asdict()
+        return replace(plan_seed, recalled={**plan_seed.recalled, MEMORY: known})
 
 
 class Recipes(Part):
