@@ -6,14 +6,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from schemas import codec
 from tasks.base.errors import PlannerError
 from tasks.base.policy_version import POLICY_VERSION
 from tasks.plan.changeset import Changeset
 from tasks.record.creation import CannotReplay, create, places_of, policy_of
-from tasks.record.difference import Part, differing_parts
 from tasks.record.fold import Fold
 from tasks.record.held_plan import HeldPlan
 from tasks.record.lines import Line
@@ -24,6 +23,8 @@ NO_SEED = (
     "taken from the lines."
 )
 NOT_WHOLE = "The plan changed while it was exported: what is kept of it is not compared."
+LEAD = 80  # characters that are shown before that place
+MOST = 400
 
 
 class Result(StrEnum):
@@ -182,3 +183,33 @@ def told(replay: Replay) -> Mapping[str, Any]:
         **({"line": replay.line, "differs": [part._asdict() for part in replay.parts]} if replay.parts else {}),
         **({"why": replay.why} if replay.why else {}),
     }
+
+
+class Part(NamedTuple):
+    """One part of what differs: how it was, and how it is now; empty where it is not there."""
+
+    name: str
+    was: str
+    now: str
+
+
+def differing_parts(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[Part]:
+    """Yield each part that is not in both as it is in the other, byte for byte."""
+    for name in {**was, **now}:
+        left, right = _text(was, name), _text(now, name)
+        if left != right:
+            start = next((at for at, (one, other) in enumerate(zip(left, right, strict=False)) if one != other), 0)
+            start = max(0, start - LEAD)
+            yield Part(name, cut(left[start:]), cut(right[start:]))
+
+
+def _text(parts: Mapping[str, Any], name: str) -> str:
+    if name not in parts:
+        return ""
+    value = parts[name]
+    return value if isinstance(value, str) else codec.dumps(value).decode()
+
+
+def cut(text: str) -> str:
+    """Leave at most MOST characters."""
+    return text if len(text) <= MOST else text[:MOST] + " ..."

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from schemas import codec
-from tasks.record.difference import cut, differing_parts
 from tasks.record.held_plan import HeldPlan
+from tasks.record.replay import cut, differing_parts
 from tests.corpus.fleet import CREWS, Crew, Fleet
 from tests.corpus.goals import SCENES
 from tests.corpus.play import Input, Player, Scene, play

@@ -30,10 +30,11 @@ from tests.support.servers import Fleet, Server, all_done, ended, publish
 from tests.support.stored import P0, applied, plans
 from worker.cli.commands.app import app
 from worker.engine.engine import Engine
+from worker.gateway.page import fleet_view
 from worker.process.idle_drain import BUSY_S, MOST_AT_ONCE, IdleDrain
 from worker.process.ownership import Owner, Ownership
 from worker.settings.settings import Settings
-from worker.store import backlog, clients, deployment, functions, keys, owners
+from worker.store import clients, deployment, functions, keys, owners
 from worker.store.keys import GROUP, Partition
 from worker.store.owners import LEASE_MS
 
@@ -118,7 +119,7 @@ def test_who_may_not_know_the_workers_is_told_of_none(store: Redis, redis_url: s
     owners.register(store, "a")
     with user(store, "controller", redis_url) as url, clients.connect(url) as client:
         assert owners.workers(client) == []
-        assert backlog.read(client, 1) == [None]
+        assert fleet_view.read_backlog(client, 1) == [None]
 
 
 # --- shares ---

@@ -13,9 +13,8 @@ from standardwebhooks import Webhook, WebhookVerificationError
 from schemas import codec
 from worker.callbacks import message
 from worker.callbacks.addresses import BadUrl, may_call, parse_url
-from worker.callbacks.message import About
+from worker.callbacks.message import About, sign, write_secret
 from worker.callbacks.schedule import DELIVERED, FAILED, HOUR, MINUTE, WAITS_S, Answer, Next, follow
-from worker.callbacks.signature import sign, write_secret
 from worker.store.endpoints import EVENTS, Endpoint, EndpointKind, Secret
 
 NOW = 1_800_000_000

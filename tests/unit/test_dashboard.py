@@ -13,8 +13,8 @@ import yaml
 from tests.support.halts import EVERY_HALT
 from tests.support.programs import needs
 from tests.support.prometheus import CONFIG, DASHBOARD, RULES, alerts, panels, queries
+from worker.process.lifecycle import zeros
 from worker.telemetry.metrics import HALTS, TABLE, Kind
-from worker.telemetry.zeros import zeros
 
 ROOT = Path(__file__).parents[2]
 ALERT_TESTS = ROOT / "tests/fixtures/observability/alerts_test.yml"

@@ -21,9 +21,9 @@ from worker import drafters
 from worker.cli.commands import submit
 from worker.cli.commands.app import app
 from worker.cli.console import USAGE
+from worker.drafters import DROPPED
 from worker.drafters.base import WrongDrafter
 from worker.drafters.consulting import Consulting, choose, schema_mode
-from worker.settings.drafters import DROPPED
 from worker.settings.settings import Settings, WrongSettings, load
 from worker.store.publishing import Sent
 

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.base.shares import Moves, share
+from worker.process.ownership import Moves, share
 
 WORKERS = [f"worker-{number}" for number in range(5)]
 

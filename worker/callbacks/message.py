@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hmac
 import re
-from collections.abc import Sequence
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 from urllib.parse import quote
 
@@ -12,7 +15,6 @@ from schemas import codec
 from schemas.base import PlanState
 from schemas.times import rfc3339
 from tasks.plan.lifecycle import PLAN_ENDS
-from worker.callbacks.signature import sign
 from worker.store.endpoints import Endpoint
 
 CONTEXT = "planner"  # what the status of a commit is called
@@ -27,6 +29,8 @@ STATUSES = {  # of a commit: at GitHub, at GitLab, and in words
 NO_COMMIT = "the plan has no full base_sha, to which a status could be given"
 NO_STATUS = "it is about no commit"
 OVERTAKEN = "the plan has ended meanwhile"
+PREFIX = "whsec_"
+SECRET_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,3 +109,21 @@ def _status(endpoint: Endpoint, about: About, token: str, link: str | None) -> P
 
 def _headers() -> dict[str, str]:
     return {"content-type": "application/json", "user-agent": AGENT, "accept-encoding": "identity"}
+
+
+def write_secret(random: bytes) -> str:
+    """Write a secret as endpoints are given it."""
+    return PREFIX + b64encode(random).decode()
+
+
+def sign(secrets: Iterable[str], message_id: str, timestamp: int, body: bytes) -> dict[str, str]:
+    """Make the headers of a message; each secret makes a signature, so that a receiver may know one of two."""
+    content = b"%s.%d." % (message_id.encode(), timestamp) + body
+    made = [
+        b64encode(hmac.digest(b64decode(secret.removeprefix(PREFIX)), content, sha256)).decode() for secret in secrets
+    ]
+    return {
+        "webhook-id": message_id,
+        "webhook-timestamp": str(timestamp),
+        "webhook-signature": " ".join(f"v1,{each}" for each in made),
+    }

@@ -13,9 +13,9 @@ from redis import Redis
 from schemas.times import rfc3339
 from tasks.base.errors import PlannerError
 from worker.callbacks.addresses import Network, literal, may_call, parse_url
+from worker.callbacks.message import SECRET_BYTES, write_secret
 from worker.callbacks.queue import Delivery
 from worker.callbacks.sealing import SecretBox
-from worker.callbacks.signature import SECRET_BYTES, write_secret
 from worker.store import endpoints
 from worker.store.endpoints import EVENTS, Endpoint, EndpointKind, EventName, Secret
 

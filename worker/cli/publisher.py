@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+import os
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -30,3 +32,11 @@ def commands(planner: Planner, wanted: Sequence[Mapping[str, Any]]) -> list[dict
         wrong = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
         raise Failure.of("wrong_order", f"That is no order: {wrong}.", USAGE) from error
     return planner.command(made)
+
+
+def own_name() -> str:
+    """Name the account that runs this; one without a name, as containers may have, by its number."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}"

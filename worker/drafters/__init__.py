@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from worker.drafters.base import FOLDERS, Drafter, WrongDrafter
 from worker.host import temporary
 from worker.sandbox.user import User
-from worker.settings.drafters import unread_settings
 
 if TYPE_CHECKING:
     from worker.settings.settings import Settings
 
 log = logging.getLogger("planner.drafters")
+SUMMARIES = "summaries come with the goal, as chunk_summaries"
+COMMAND = "write it as words of PLANNER_CLI_COMMAND"
 
 
 def drafter_of(settings: Settings, name: str) -> Drafter | None:
@@ -66,3 +68,23 @@ def warn() -> None:
     """Log the `WORKER_*` settings that are set and that nobody reads."""
     for sentence in unread_settings(os.environ):
         log.warning(sentence)
+
+
+DROPPED = {  # `WORKER_*` settings that nothing here reads, and what to do instead
+    "WORKER_PLANNING_CODEX_BIN": COMMAND,
+    "WORKER_PLANNING_CODEX_PROFILE": COMMAND,
+    "WORKER_CURSOR_MODEL": COMMAND,
+    "WORKER_CURSOR_FORCE": COMMAND,
+    "WORKER_PLANNING_SCHEMA_PATH": "{schema_file} in PLANNER_CLI_COMMAND stands for the file of the kind's schema",
+    "WORKER_PLANNING_TRAJECTORY_SUMMARY_TEMPERATURE": SUMMARIES,
+    "WORKER_PLANNING_TRAJECTORY_SUMMARY_MAX_OUTPUT_TOKENS": SUMMARIES,
+    "WORKER_PLANNING_TRAJECTORY_SUMMARY_MAX_RETRIES": SUMMARIES,
+    "WORKER_PLANNING_TRAJECTORY_SUMMARY_RETRY_BACKOFF_SECONDS": SUMMARIES,
+    "OPENAI_API_SPEC": "begin PLANNER_LLM_MODEL with openai: (responses) or openai-chat:",
+    "LOGS_BASE_DIR": "set PLANNER_PLANNING_DEBUG_DIR",
+}
+
+
+def unread_settings(environment: Mapping[str, str]) -> list[str]:
+    """Say which `WORKER_*` settings are set and read by nobody: a sentence each."""
+    return [f"{name} is not read here: {instead}." for name, instead in DROPPED.items() if environment.get(name)]

@@ -21,7 +21,6 @@ from worker.gateway.oidc import Verifier
 from worker.gateway.page import (
     acts,
     dead_view,
-    document_view,
     fleet_view,
     goal_view,
     new_goal,
@@ -30,8 +29,6 @@ from worker.gateway.page import (
     session,
     spend_view,
     static_files,
-    step_view,
-    time_line_view,
     wide_acts,
 )
 from worker.gateway.queue_watch import BLOCK_S
@@ -43,7 +40,6 @@ from worker.gateway.routes import (
     fleet,
     goals,
     health,
-    metrics,
     outcomes,
     plans,
     stats,
@@ -64,10 +60,10 @@ log = logging.getLogger("planner.gateway")
 PATIENCE_S = 2.0  # of a door with Redis: its caller is told to come again, and others wait for the thread
 ROUTERS = (
     *(health.router, tokens.router, goals.router, plans.router, plans.of_plan),
-    *(commands.router, dead.router, fleet.router, stats.router, metrics.router, events.router),
+    *(commands.router, dead.router, fleet.router, stats.router, events.router),
     *(webhooks.router, claims.router, outcomes.router),
     *(session.router, static_files.router, plan_list.router, plan_view.router, acts.router),
-    *(fleet_view.router, document_view.router, time_line_view.router, step_view.router, spend_view.router),
+    *(fleet_view.router, spend_view.router),
     *(new_goal.router, goal_view.router, wide_acts.router, dead_view.router),
 )
 

@@ -16,6 +16,7 @@ from celery.worker import state
 
 from tasks import routes
 from tasks.base.errors import PlannerError
+from tasks.policy.advice import ADVICE
 from tasks.routes import OUTCOMES, ROUTES
 from worker import drafters
 from worker.process import shutdown, solo_pool
@@ -29,7 +30,8 @@ from worker.process.watchdog import Beat, Watchdog, WorkerPool
 from worker.settings.settings import Settings, load
 from worker.store.keys import Partition
 from worker.streams.inbox import worker_name
-from worker.telemetry.counting import HERE
+from worker.telemetry.counting import HERE, Tally
+from worker.telemetry.metrics import CALLBACKS, HALTS, TABLE, Kind, Teller
 from worker.telemetry.outage import Outage
 from worker.webhooks.sources_file import SourcesFile
 
@@ -39,6 +41,7 @@ CANNOT_START = 1  # exit code
 JOIN_S = 5.0  # for a poller that works by itself or hangs
 EVERYWHERE = Partition(0)  # of routes without partitions
 TERMINATE_S = 10.0  # from the warm shutdown of a worker that is stuck to its hard end
+GIVEN_UP = ("failed", "disabled")
 
 
 class Ingress(bootsteps.StartStopStep):
@@ -115,7 +118,6 @@ def _serve_metrics(settings: Settings) -> None:
     """Tell Prometheus what this worker counts, if it does; raises CannotServe."""
     if settings.metrics_port is not None and HERE.board:
         from worker.telemetry.metrics_server import Counts, MetricsServer
-        from worker.telemetry.zeros import zeros
 
         HERE.board.take(zeros())
         MetricsServer(settings.metrics_host, settings.metrics_port, counts=Counts(HERE.board)).start()
@@ -166,3 +168,18 @@ def make_pollers(
                 options |= {"ownership": ownership, "drain": IdleDrain(partition) if sweeper else None}
             found.append(poller(partition.stream(stream), route.task, sweeper, **options))
     return found
+
+
+def zeros() -> Tally:
+    """Make the tally of a worker that has done nothing yet."""
+    made = Tally()
+    unlabelled = [
+        each for each in TABLE if each.kind is Kind.COUNTER and each.teller is Teller.WORKER and not each.labels
+    ]
+    for metric, labels in (
+        *((metric, ()) for metric in unlabelled),
+        *((HALTS, (rule,)) for rule in ADVICE),
+        *((CALLBACKS, (result,)) for result in GIVEN_UP),
+    ):
+        made.counts[metric, labels] = 0.0
+    return made

@@ -22,7 +22,7 @@ from tests.support.programs import needs
 from tests.support.receiver import Receiver
 from tests.support.servers import Server
 from tests.support.stored import P0
-from worker.callbacks.signature import sign, write_secret
+from worker.callbacks.message import sign, write_secret
 
 PAGE = Path(__file__).parents[3] / "docs" / "callbacks.md"
 

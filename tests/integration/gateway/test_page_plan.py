@@ -17,7 +17,7 @@ from tests.support.gateway import Gateway
 from tests.support.page import HOSTILE, Markup, signed_in
 from tests.support.page_views import DOCUMENTS, plan_views, said_everywhere, with_document
 from tests.support.planner import Planner, asking, completed, executing, halted, hostile, large, obeying, retried
-from worker.gateway.page import plan_story, time_line_view
+from worker.gateway.page import plan_story, plan_view
 from worker.store import flaky_memory
 from worker.store.keys import Partition
 
@@ -123,7 +123,7 @@ def test_the_time_line_of_many_attempts_is_drawn_by_controller(gateway: Gateway,
 def test_a_page_of_the_time_line_tells_the_figures_of_each_controller(
     gateway: Gateway, planner: Planner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(time_line_view, "MOST_LANES", 2)
+    monkeypatch.setattr(plan_view, "MOST_TIME_LINE_LANES", 2)
     steps = [{"step_id": f"s-{number}", "title": "t", "intent": "i", "verify": "pytest"} for number in range(6)]
     plan_id = planner.submit(steps=steps, limits={"max_steps": 10, "max_parallel": 6})
     for number in range(6):

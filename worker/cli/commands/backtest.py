@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from worker.cli import plan_filter
+from worker.cli.commands.policy import read_policy_file
 from worker.cli.console import FAILED, OK, USAGE, Failure, Json, command, say, say_json
 from worker.cli.plan_filter import OfKind, OfTenant, Repo, Rule, Since, State, Until
-from worker.cli.policy_file import read_policy_file
 from worker.cli.recordings import HELP, read_recordings
 from worker.render.progress import ProgressLine
 from worker.store.keys import NO_TENANT

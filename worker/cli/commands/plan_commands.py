@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from worker.cli import plan_filter, target
-from worker.cli.actor import own_name
 from worker.cli.console import (
     FAILED,
     MISSING,
@@ -23,6 +22,7 @@ from worker.cli.console import (
     say_json,
 )
 from worker.cli.plan_filter import OfKind, Repo, Rule, Since, State, Waiting
+from worker.cli.publisher import own_name
 from worker.cli.target import (
     AnyPlan,
     Everyone,

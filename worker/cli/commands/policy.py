@@ -6,9 +6,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from worker.cli.actor import own_name
-from worker.cli.console import FAILED, MISSING, OK, Failure, Json, command, family, open_link, say, say_json
-from worker.cli.policy_file import read_policy_file
+from worker.cli.console import (
+    FAILED,
+    MISSING,
+    OK,
+    USAGE,
+    Failure,
+    Json,
+    command,
+    family,
+    open_link,
+    read_source,
+    say,
+    say_json,
+)
+from worker.cli.publisher import own_name
 from worker.cli.target import complete_plan
 from worker.host.regular_files import is_file
 from worker.host.terminal import content, line
@@ -16,6 +28,8 @@ from worker.store.keys import NO_TENANT
 
 if TYPE_CHECKING:
     from redis import Redis
+
+    from tasks.base.policy import Policy
 
 app = family("policy", "Apply, show and compare the rules of operators that plans are made under.")
 
@@ -201,3 +215,19 @@ def _flat(name: str) -> dict[str, Any]:
 
 def _word(value: Any) -> str:
     return "(not said)" if value is None else str(value)
+
+
+def read_policy_file(source: str) -> tuple[bytes, Policy]:
+    """Read the text and the rules of a policy, from stdin for `-`; raises Failure with every mistake."""
+    from schemas.envelope import FieldError
+    from tasks.base.policy_text import MAX_BYTES, WrongPolicy, read_policy
+
+    text = read_source(source, MAX_BYTES)
+    try:
+        return text, read_policy(text)
+    except WrongPolicy as error:
+        errors = [
+            FieldError(pointer=each.key, code="wrong_policy", message=str(each._replace(key="")))
+            for each in error.mistakes
+        ]
+        raise Failure.of("wrong_policy", f"{source} is no policy.", USAGE, errors) from error

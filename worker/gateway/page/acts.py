@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from hashlib import blake2b
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -17,14 +18,14 @@ from schemas import codec
 from schemas.api_key import ApiKey, Right
 from schemas.base import PlanState, RiskLevel, StepState
 from schemas.command import CommandName
-from schemas.plan import PlanSummary, PlanView, StepView
+from schemas.plan import PlanSummary, PlanView, StepView, Waiting
 from schemas.step import DELIVERIES
 from schemas.times import rfc3339
 from tasks.rules.risk import is_below
 from worker.gateway.access import Access, having
 from worker.gateway.bodies import MAX_DEPTH, nests_deeply
 from worker.gateway.context import Context, Doors
-from worker.gateway.page import question_digest, retry
+from worker.gateway.page import retry
 from worker.gateway.page.choices import answer_of, choices_of
 from worker.gateway.page.forms import Fields, Signed
 from worker.gateway.page.plan_story import keys_of
@@ -52,6 +53,8 @@ AMOUNTS = {
     "failing_outcomes": "More failing outcomes",
     "wall_clock_s": "More seconds",
 }
+BYTES = 16
+OF_STEP = {"step_id", "title", "type", "mode", "risk_level", "attempt", "allowed_files", "verify"}  # what a form shows
 
 
 class Act(StrEnum):
@@ -215,7 +218,8 @@ def _demand_same(doors: Context, plan: PlanSummary, act: Act, fields: Fields) ->
     is_same = fields.get("asked") == _asked(doors, view, act, _step(view, fields.get("step_id", "")))
     keys = keys_of(doors, plan.plan_id)
     if not is_same and history.find_command(doors.client, keys, fields.get("command_id", "")) is None:
-        raise question_digest.changed()
+        detail = "The question has changed since this page was opened. Read it again."
+        raise Refusal("question_changed", detail, CONFLICT)
 
 
 def _asked(doors: Context, view: PlanView, act: Act, step: StepView | None) -> str:
@@ -223,7 +227,7 @@ def _asked(doors: Context, view: PlanView, act: Act, step: StepView | None) -> s
     if act not in ASKED:
         return ""
     until = approval_ends(doors.client, doors.partitions, view.plan_id, step.step_id) if step else None
-    return question_digest.digest_of(view.waiting if act is Act.ANSWER else None, step, until)
+    return digest_of(view.waiting if act is Act.ANSWER else None, step, until)
 
 
 def _without_answer(fields: Fields) -> Fields:
@@ -344,3 +348,13 @@ VALUES: dict[Act, Callable[[Fields], Any]] = {Act.TOP_UP: _amounts, Act.TIGHTEN:
 def offered(caller: Access, plan: PlanView, steps: tuple[StepView, ...]) -> dict[str, list[Act]]:
     """List what a caller may do about a plan (under an empty name), and about each of these steps."""
     return {"": of_plan(plan, caller.key), **{step.step_id: of_step(plan, step, caller.key) for step in steps}}
+
+
+def digest_of(waiting: Waiting | None, step: StepView | None, until: int | None) -> str:
+    """Return the digest of what a plan asks, and of a step that waits for its approval until a time in ms.
+
+    Each time that something is asked it has another end, which tells two questions apart that say the same.
+    """
+    question = waiting.model_dump(mode="json") if waiting else None
+    told = step.model_dump(mode="json", include=OF_STEP) if step else None
+    return blake2b(codec.canonical([question, told, until]), digest_size=BYTES).hexdigest()

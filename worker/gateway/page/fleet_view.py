@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Request, Response
+from redis import Redis
+from redis.exceptions import NoPermissionError
 
 from schemas.api_key import Right
 from worker.gateway.context import Context, Doors
@@ -18,8 +20,8 @@ from worker.gateway.routes.fleet import (
     find_fleet,
     find_standing,
 )
-from worker.store import backlog, owners
-from worker.store.backlog import Backlog
+from worker.store import owners
+from worker.store.keys import Partition
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -65,7 +67,7 @@ def fleet(request: Request, caller: FleetReader, doors: Doors) -> Response:
 
 def _partitions(doors: Context) -> list[PartitionLine]:
     owned = owners.owners(doors.client, doors.partitions)
-    waiting = backlog.read(doors.client, doors.partitions)
+    waiting = read_backlog(doors.client, doors.partitions)
     return [PartitionLine(number, owned[number], waits) for number, waits in enumerate(waiting)]
 
 
@@ -73,3 +75,31 @@ def _workers(doors: Context, partitions: list[PartitionLine]) -> list[WorkerLine
     owns = Counter(each.owner for each in partitions if each.owner)
     told = {each.token: each.version for each in owners.workers(doors.client)}
     return [WorkerLine(token, told.get(token), owns[token]) for token in sorted(told.keys() | owns.keys())]
+
+
+class Backlog(NamedTuple):
+    """What waits in a partition: how many outcomes, and the age of the oldest."""
+
+    waiting: int
+    oldest_ms: int | None
+
+
+def read_backlog(client: Redis, partitions: int) -> list[Backlog | None]:
+    """Tell what waits in each partition; None where this user may not know."""
+    pipeline = client.pipeline(transaction=False)
+    pipeline.time()
+    for number in range(partitions):
+        pipeline.xlen(Partition(number).outcomes)
+        pipeline.xrange(Partition(number).outcomes, count=1)
+    (seconds, microseconds), *found = pipeline.execute(raise_on_error=False)
+    now = seconds * 1000 + microseconds // 1000
+    return [_backlog(length, first, now) for length, first in zip(found[::2], found[1::2], strict=True)]
+
+
+def _backlog(length: Any, first: Any, now: int) -> Backlog | None:
+    for error in (length, first):
+        if isinstance(error, NoPermissionError):
+            return None
+        if isinstance(error, Exception):
+            raise error
+    return Backlog(length, max(0, now - int(first[0][0].partition(b"-")[0])) if first else None)

@@ -1,4 +1,4 @@
-"""`/plans/{plan_id}`: a plan as people look at it, with its graph, budgets, attempts, log, and why it ended."""
+"""`/plans/{plan_id}` and the pages below: a plan with graph, budgets and attempts, its document, steps, time line."""
 
 from __future__ import annotations
 
@@ -7,17 +7,29 @@ from typing import Annotated, NamedTuple
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
+from schemas import codec
 from schemas.plan import BudgetLine, ForecastLine, PlanView, StepView
-from worker.gateway.context import Doors
+from worker.gateway.context import Context, Doors
 from worker.gateway.page import acts, gantt, graph
-from worker.gateway.page.command_result import became_of
+from worker.gateway.page.acts import TELL, Act
 from worker.gateway.page.documents import sections_of
-from worker.gateway.page.plan_story import MOST_TOLD, NOTHING_TOLD, keys_of, newest_lines, pre_steps_of, read_if_short
+from worker.gateway.page.plan_story import (
+    MOST_TOLD,
+    NOTHING_TOLD,
+    keys_of,
+    newest_lines,
+    pre_steps_of,
+    read_if_short,
+    read_told,
+)
 from worker.gateway.page.rendering import render
 from worker.gateway.page.route import PageRoute, note_position
+from worker.gateway.problems import Refusal
 from worker.gateway.visible import Plan, PlanReader, view_of
 from worker.render.explanation import counted, explained_halt
 from worker.render.summary import ADDRESS
+from worker.store import history
+from worker.store.keys import PlanKeys
 from worker.store.step_activity import with_activity
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=[Depends(note_position)])
@@ -33,6 +45,13 @@ BUDGETS = {
 }
 
 Number = Annotated[int, Query(ge=0, le=1_000_000)]
+UNKNOWN = (
+    "The planner has not said yet what becomes of this command. If it was sent a while ago, it is not among the newest "
+    "commands of this plan any more."
+)
+MOST_RAW = 500_000  # characters of the document as JSON
+MOST_ANSWER = 65_536  # characters
+MOST_TIME_LINE_LANES = 200  # on one page
 
 
 class Funds(NamedTuple):
@@ -123,3 +142,99 @@ def _outlook(line: BudgetLine, expected: int | None, likely: int | None) -> str:
     if (likely if expected is None else expected) <= left:  # type: ignore[operator]
         return "enough"
     return "tight" if expected is not None and likely is not None and likely <= left else "short"
+
+
+class Became(NamedTuple):
+    """A sentence, and the colour of what it means."""
+
+    text: str
+    tone: str
+
+
+def became_of(doors: Context, keys: PlanKeys, command_id: str | None) -> Became | None:
+    """Say what the log of a plan knows of a command; None where none is asked about."""
+    if not command_id:
+        return None
+    found = history.find_command(doors.client, keys, command_id)
+    if found is None:
+        return Became(UNKNOWN, "amber")
+    said, refusal = found
+    title = TELL[Act(said["command"])].title if said.get("command") in set(Act) else str(said.get("command"))
+    return Became(f"{title}: refused, {refusal}.", "red") if refusal else Became(f"{title}: done.", "green")
+
+
+@router.get("/plans/{plan_id}/document")
+def document(request: Request, plan: Plan, doors: Doors) -> Response:
+    """Show the document of a plan, each kind in its own way, and as JSON below."""
+    view = view_of(doors, plan.plan_id)
+    raw = codec.pretty(view.document).decode() if view.document else ""
+    return render(
+        request,
+        "document.html",
+        plan=view,
+        sections=sections_of(view.kind, view.document),
+        raw=raw[:MOST_RAW],
+        raw_is_cut=len(raw) > MOST_RAW,
+        lay_out=graph.lay_out,
+        node_width=graph.WIDTH,
+        node_height=graph.HEIGHT,
+    )
+
+
+@router.get("/plans/{plan_id}/steps/{step_id}")
+def step(request: Request, plan: Plan, caller: PlanReader, doors: Doors, step_id: str) -> Response:
+    """Show a step of a plan."""
+    view = view_of(doors, plan.plan_id)
+    if all(each.step_id != step_id for each in view.steps):
+        raise Refusal("no_such_step", f"The plan has no step {step_id[:64]!r}.", 404)
+    put_before = pre_steps_of(view.steps).get(step_id, [])
+    states = {each.step_id: each for each in view.steps}
+    only = {step_id, *states[step_id].depends_on, *put_before}
+    alone = view.model_copy(update={"steps": (states[step_id],)})
+    (shown,) = with_activity(doors.client, doors.partitions, alone).steps
+    told, unread = read_if_short(doors, view, (shown,), only)
+    attempts = [each for each in told.attempts if each.step_id == step_id]
+    (facts,) = history.read_facts(doors.client, keys_of(doors, view.plan_id), [step_id]).values() or ({},)
+    return render(
+        request,
+        "step.html",
+        plan=view,
+        step=shown,
+        facts=facts,
+        states=states,
+        put_before=put_before,
+        attempts=attempts,
+        unread=unread,
+        story={each["attempt"]: each for each in told.story.get(step_id, [])},
+        decisions=[each for each in told.decisions if each.step_id == step_id],
+        gantt=gantt.lay_out(attempts, told.now),
+        now=told.now,
+        length=gantt.length,
+        offered=acts.of_step(view, shown, caller.key),
+        tell=acts.TELL,
+        most_answer=MOST_ANSWER,
+    )
+
+
+@router.get("/plans/{plan_id}/timeline")
+def time_line(
+    request: Request,
+    plan: Plan,
+    doors: Doors,
+    controller: Annotated[str | None, Query(max_length=300)] = None,
+    first: Number = 0,
+) -> Response:
+    """Show the attempts of a plan from number `first` on, of one controller where it is named."""
+    view = view_of(doors, plan.plan_id)
+    told = read_told(doors, view, with_activity(doors.client, doors.partitions, view).steps)
+    attempts = [each for each in told.attempts if controller in (None, gantt.name_of(each))]
+    return render(
+        request,
+        "time_line.html",
+        plan=view,
+        gantt=gantt.lay_out(attempts, told.now, first=first, most=MOST_TIME_LINE_LANES),
+        now=told.now,
+        length=gantt.length,
+        controller=controller,
+        most=MOST_TIME_LINE_LANES,
+    )
