@@ -27,7 +27,7 @@ from worker.process import draft_threads, jobs, shutdown, solo_pool
 from worker.process.lifecycle import Ingress
 from worker.process.wakeup import SHARE
 from worker.process.wakeup_ledger import Key
-from worker.settings import credentials, sentinel
+from worker.settings import broker, credentials
 from worker.settings.settings import WrongSettings, load
 from worker.store import commits
 from worker.streams import release
@@ -50,7 +50,7 @@ try:
 except WrongSettings as error:  # `celery -A worker` would show where it was raised, and the sentence last
     _refuse(error)
 
-app = Celery("planner", broker=sentinel.broker_url(settings.broker))
+app = Celery("planner")
 app.conf.update(
     # Exchange and key are named, or every queue would be bound to the default one and get every wake-up.
     task_queues=[Queue(route.task, Exchange(route.task), routing_key=route.task) for route in ROUTES],
@@ -70,15 +70,7 @@ app.conf.update(
     broker_connection_retry_on_startup=True,
     broker_connection_max_retries=None,
     broker_channel_error_retry=True,  # a full broker refuses; that is no reason to end
-    broker_transport_options={
-        "socket_timeout": 5,
-        "socket_connect_timeout": 5,
-        "socket_keepalive": True,
-        "health_check_interval": 25,
-        "visibility_timeout": 3600,
-        "max_retries": 0,  # of one publish; the consumer's connection is tried for ever
-        **sentinel.broker_options(settings.broker),
-    },
+    **broker.celery_settings(settings.broker),
 )
 app.steps["worker"].add(Ingress)
 
@@ -128,7 +120,10 @@ def _before_anything_is_forked(**_: Any) -> None:
 
         worker.install_worker_int_handler = lambda _: None
     if url := os.environ.get("CELERY_BROKER_URL"):  # the option --broker of celery itself
-        app.conf.broker_url = url
+        try:
+            app.conf.update(broker.celery_settings(settings.with_tls(url)))
+        except ValueError as error:
+            _refuse(error)
     if settings.metrics_port is not None:
         try:
             HERE.start()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from redis.connection import SSLConnection
 
-from worker.settings import sentinel
+from worker.settings import redis_tls, sentinel
+from worker.settings.broker import celery_settings
 from worker.settings.sentinel import SentinelUrl, broker_options, broker_url, parse
 
 
@@ -53,3 +55,28 @@ def test_the_broker_is_told_in_the_words_of_kombu() -> None:
 def test_any_other_url_stays_as_it_is() -> None:
     assert broker_url("redis://a:1/0") == "redis://a:1/0"
     assert broker_options("redis://a:1/0") == {}
+
+
+def test_sentinels_with_tls_are_asked_and_followed_with_it() -> None:
+    url = redis_tls.with_tls("rediss+sentinel://a:1/m/3", None, None, None)
+
+    assert parse(url).master == "m"
+    assert broker_options(url)["sentinel_kwargs"]["ssl"] is True
+    assert broker_options(url)["sentinel_kwargs"]["ssl_cert_reqs"] == "required"
+    assert celery_settings(url)["broker_use_ssl"] == {"ssl_cert_reqs": "required"}
+    with sentinel.connect(url) as client:
+        assert issubclass(client.connection_pool.connection_class, SSLConnection)
+
+
+@pytest.mark.parametrize(
+    ("query", "why"),
+    [
+        ("ssl_cert_reqs=optional", "ssl_cert_reqs is `required`, or `none`"),
+        ("ssl_ciphers=NULL", "ssl_ciphers is none of"),
+        ("ssl_ca_certs=/nowhere/ca.pem", "holds no certificates of authorities"),
+        ("ssl_keyfile=/nowhere/key.pem", "needs its certificate"),
+    ],
+)
+def test_options_of_tls_that_cannot_be_used_are_refused_in_a_sentence(query: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        redis_tls.with_tls(f"rediss://a/0?{query}", None, None, None)

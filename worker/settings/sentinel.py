@@ -1,6 +1,6 @@
 """URLs of servers that Sentinel watches over: `redis+sentinel://[user:password@]host:port,host:port/master-name[/db]`.
 
-User and password are those of the servers; the sentinels are asked without.
+User and password are those of the servers; the sentinels are asked without. With `rediss+sentinel://` both speak TLS.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from redis.connection import parse_url
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
-SCHEME = "redis+sentinel://"
+from worker.settings import redis_tls
+
+SCHEMES = ("redis+sentinel://", "rediss+sentinel://")
 PORT = 26379
 URL = re.compile(
-    r"redis\+sentinel://(?:(?P<user>[^:@/]*)(?::(?P<password>[^@/]*))?@)?"
-    r"(?P<hosts>[^@/?#]+)/(?P<master>[^/?#]+)(?:/(?P<db>\d+))?/?"
+    r"rediss?\+sentinel://(?:(?P<user>[^:@/]*)(?::(?P<password>[^@/]*))?@)?"
+    r"(?P<hosts>[^@/?#]+)/(?P<master>[^/?#]+)(?:/(?P<db>\d+))?/?(?:\?ssl_[^#]*)?"
 )
 HOST = re.compile(r"(?P<host>\[[0-9a-fA-F:]+\]|[^:\[\]]+)(?::(?P<port>\d{1,5}))?")
 
@@ -36,7 +38,7 @@ class SentinelUrl(NamedTuple):
 
 def is_watched(url: str) -> bool:
     """Whether `url` names sentinels instead of a server."""
-    return url.startswith(SCHEME)
+    return url.startswith(SCHEMES)
 
 
 def parse(url: str) -> SentinelUrl:
@@ -61,9 +63,10 @@ def connect(url: str, **options: Any) -> Redis:
     """
     place = parse(url)
     asking = {name: value for name, value in options.items() if name.startswith("socket_")}
-    sentinel = Sentinel(place.sentinels, sentinel_kwargs={**asking, "retry": Retry(NoBackoff(), 0)})
+    tls = _tls(url)
+    sentinel = Sentinel(place.sentinels, sentinel_kwargs={**asking, **tls, "retry": Retry(NoBackoff(), 0)})
     login = {"db": place.db, "username": place.username, "password": place.password}
-    client: Redis = sentinel.master_for(place.master, **login, **options)
+    client: Redis = sentinel.master_for(place.master, **login, **tls, **options)
     return client
 
 
@@ -84,8 +87,12 @@ def broker_options(url: str) -> dict[str, Any]:
     """Make the transport options that kombu wants beside the URL."""
     if not is_watched(url):
         return {}
-    limits = {"socket_timeout": 2, "socket_connect_timeout": 2, "retry": Retry(NoBackoff(), 0)}
+    limits = {**_tls(url), "socket_timeout": 2, "socket_connect_timeout": 2, "retry": Retry(NoBackoff(), 0)}
     return {"master_name": parse(url).master, "sentinel_kwargs": limits}
+
+
+def _tls(url: str) -> dict[str, Any]:
+    return {"ssl": True, **redis_tls.options(url)} if redis_tls.is_secure(url) else {}
 
 
 def _login(username: str | None, password: str | None) -> str:

@@ -5,22 +5,31 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, ValidationInfo, field_validator
 
 from schemas.goal import MAX_GOAL_WITH_STEPS_BYTES
 from tasks.text.forbidden_paths import FORBIDDEN_NAMES
+from worker.settings import redis_tls
 from worker.settings.environment import FromEnvironment
 from worker.settings.types import Names, Networks, RedisUrl, Weights, Words
 
 LIMIT = "limit"  # of new plans, which a setting sets where it is not as usual; a feature has it among its rows
+LOCAL_REDIS = "redis://localhost:6379/0"
 
 
 class ServiceSettings(FromEnvironment):
     """Where plans are kept, what is allowed there, and who may come in."""
 
-    redis_url: RedisUrl = Field(
-        default="redis://localhost:6379/0", description="Redis or Valkey that keeps plans and streams"
+    redis_ca_file: Path | None = Field(
+        default=None,
+        description="certificates of the authorities that may have signed the server's, in PEM, beside those of the"
+        " system: for `rediss://`, of the broker too",
     )
+    redis_cert_file: Path | None = Field(
+        default=None, description="certificate that is shown to a server which asks clients for one"
+    )
+    redis_key_file: Path | None = Field(default=None, description="its key, unless that stands in the same file")
+    redis_url: RedisUrl = Field(default=LOCAL_REDIS, description="Redis or Valkey that keeps plans and streams")
     url: str | None = Field(
         default=None,
         pattern=r"^https?://[^\s/?#@]+(/[^\s?#@]*)?$",
@@ -172,3 +181,16 @@ class ServiceSettings(FromEnvironment):
             if isinstance(extra, dict) and LIMIT in extra and value != field.default:
                 found[str(extra[LIMIT])] = 0 if isinstance(value, bool) else value
         return found
+
+    @field_validator("redis_url", "broker_url")
+    @classmethod
+    def _with_tls(cls, url: str | None, info: ValidationInfo) -> str | None:
+        """Write the options of TLS into the URL, which is all that clients are made of."""
+        files = [info.data.get(name) for name in ("redis_ca_file", "redis_cert_file", "redis_key_file")]
+        if any(files) and url and url.startswith(("redis://", "redis+")) and url != LOCAL_REDIS:
+            raise ValueError("asks for no TLS, and PLANNER_REDIS_*_FILE is set: write rediss://")
+        return url and redis_tls.with_tls(url, *files)
+
+    def with_tls(self, url: str) -> str:
+        """Write the options of TLS into a URL of Redis; raises ValueError where they cannot be used."""
+        return redis_tls.with_tls(url, self.redis_ca_file, self.redis_cert_file, self.redis_key_file)

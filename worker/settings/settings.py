@@ -52,7 +52,14 @@ class Settings(TelemetrySettings, DraftingSettings, ServiceSettings):
         What is there is the planner's alone. These are the folders of state, of the embedded server and of kept drafts,
         and the files of secrets.
         """
-        kept = (self.state, self.data_dir, self.planning_debug_dir, self.secret_file, self.webhooks_file)
+        kept = (
+            self.state,
+            self.data_dir,
+            self.planning_debug_dir,
+            self.secret_file,
+            self.webhooks_file,
+            self.redis_key_file,
+        )
         return (*(path.absolute() for path in kept if path), *credentials.files())
 
     @property
@@ -125,4 +132,4 @@ def _sentence_of(error: ErrorDetails) -> str:
     place = str(error["loc"][0])
     variable = place if place.isupper() else PREFIX + place.upper()
     shown = "" if variable in credentials.NAMES - URLS else f", not {PASSWORD.sub('//', str(error['input']))!r}"
-    return f"{variable}: {error['msg']}{shown}."
+    return f"{variable}: {error['msg'].removeprefix('Value error, ')}{shown}."

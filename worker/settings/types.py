@@ -71,7 +71,7 @@ def _networks(value: Any) -> Any:
 
 
 RedisUrl = Annotated[
-    str, StringConstraints(pattern=r"^(redis|rediss|unix|redis\+sentinel)://."), AfterValidator(_readable)
+    str, StringConstraints(pattern=r"^(rediss?|unix|rediss?\+sentinel)://."), AfterValidator(_readable)
 ]
 OutputName = Literal["text", "claude", "codex"]  # readers of worker.agents.readers
 DrafterName = Literal["none", "queue", "http", "cli", "backend"]

@@ -19,7 +19,7 @@ from redis.exceptions import (
 from redis.retry import Retry
 
 from tasks.base.errors import PlannerError
-from worker.settings import sentinel
+from worker.settings import redis_tls, sentinel
 
 BLOCK_MARGIN_S = 5.0
 BROKER_PATIENCE_S = 2.0
@@ -69,6 +69,7 @@ def connect(
     `block_s` is the longest that one of its calls blocks on the server, `patience_s` what is granted beyond. Needs
     hiredis, which redis-py then uses. Where the URL names sentinels it follows their master.
     """
+    redis_tls.warn(url)
     make = sentinel.connect if sentinel.is_watched(url) else Redis.from_url
     return make(
         url,
@@ -102,6 +103,8 @@ def refusal(error: Exception, url: str, setting: str = "PLANNER_REDIS_URL") -> R
     if isinstance(error, NoPermissionError):
         sentence = f"{where} does not allow this user what is needed (docs/deployment.md, Roles): {error}"
         return RefusedRedis("no_permission", sentence)
+    if failed := redis_tls.failure(error):
+        return RefusedRedis("no_tls", f"{where} and this process agree on no TLS (docs/deployment.md, TLS): {failed}.")
     if isinstance(error, ResponseError) and str(error).startswith("unknown command"):
         return RefusedRedis("old_redis", f"{where} lacks what the planner needs; it runs on {LEAST_NAMES}: {error}")
     return None
@@ -132,17 +135,16 @@ def version_of(text: str) -> tuple[int, ...]:
 
 
 def check_broker(url: str) -> None:
-    """Refuse a broker that does not know our password; raises RefusedRedis.
+    """Refuse a broker that does not know our password, or whose certificate is not good; raises RefusedRedis.
 
     One that is away can be done without.
     """
     try:
         with connect(url, patience_s=BROKER_PATIENCE_S) as client:
             client.ping()
-    except AuthenticationError as error:
-        raise refusal(error, url, "PLANNER_BROKER_URL") or error from error
-    except RedisError:
-        return
+    except RedisError as error:
+        if isinstance(error, AuthenticationError) or redis_tls.failure(error):
+            raise refusal(error, url, "PLANNER_BROKER_URL") or error from error
 
 
 def check_safe(client: Redis) -> None:
