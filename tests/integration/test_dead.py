@@ -118,7 +118,7 @@ def test_the_list_is_narrowed_by_cause_stream_and_time(
 def test_a_wrong_time_is_refused_with_a_sentence(run: Callable[..., Result], redis: Redis) -> None:
     result = run("list", "--since", "yesterday")
 
-    assert (result.exit_code, "not 'yesterday'" in result.stderr) == (2, True)
+    assert (result.exit_code, "'yesterday' is neither a time" in result.stderr) == (2, True)
 
 
 def test_an_entry_is_shown_with_every_error_and_where_it_came_from(

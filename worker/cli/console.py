@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import fields, is_dataclass
 from enum import StrEnum
 from functools import wraps
+from inspect import Parameter, Signature, signature
 from os.path import lexists
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
@@ -211,14 +213,20 @@ def family(name: str, about: str) -> typer.Typer:
 def command(function: Callable[..., int | None]) -> Callable[..., None]:
     """Make a function a command: what it returns is the exit code.
 
-    A Failure is shown in the form asked for; Ctrl-C ends without a word. What it is given has to be UTF-8.
+    A parameter whose type is a dataclass stands for the options that are its fields. A Failure is shown in the form
+    asked for; Ctrl-C ends without a word. What it is given has to be UTF-8.
     """
+    groups: dict[str, Any] = {name: hint for name, hint in get_type_hints(function).items() if is_dataclass(hint)}
+    parameters = list(_options(function, groups))
 
     @wraps(function)
-    def run(*args: Any, **options: Any) -> None:
+    def run(**options: Any) -> None:
         try:
-            _check_texts(function, options)
-            code = function(*args, **options)
+            _check_texts(parameters, options)
+            given = dict(options)
+            for name, group in groups.items():
+                given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+            code = function(**given)
         except Failure as failure:
             show_failure(failure, as_json=bool(options.get("as_json")))
             code = failure.exit_code
@@ -226,17 +234,33 @@ def command(function: Callable[..., int | None]) -> Callable[..., None]:
             code = INTERRUPTED
         except NotInstalled as missing:
             show_failure(Failure.of("not_installed", str(missing)), as_json=bool(options.get("as_json")))
-            code = USAGE
+            code = FAILED
         raise typer.Exit(code or OK)
 
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     return run
 
 
-def _check_texts(function: Callable[..., Any], options: Mapping[str, Any]) -> None:
+def _options(function: Callable[..., Any], groups: Mapping[str, Any]) -> Iterator[Parameter]:
+    """Yield the options of a command; those of a group stand in its place."""
+    hints = get_type_hints(function, include_extras=True)
+    for each in signature(function).parameters.values():
+        if group := groups.get(each.name):
+            of_group = get_type_hints(group, include_extras=True)
+            for field in fields(group):
+                annotation = of_group[field.name]
+                yield Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=annotation)
+        else:
+            yield each.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[each.name])
+
+
+def _check_texts(parameters: Iterable[Parameter], options: Mapping[str, Any]) -> None:
     """Raise Failure for a text that is not UTF-8: nothing of the planner is called so, a file may be."""
-    for name, value in options.items():
+    for parameter in parameters:
+        value = options.get(parameter.name)
         for text in value if isinstance(value, list | tuple) else (value,):
-            if not isinstance(text, str) or _is_utf8(text) or (_names_files(function, name) and lexists(text)):
+            if not isinstance(text, str) or _is_utf8(text) or (_names_files(parameter) and lexists(text)):
                 continue
             shown = text.encode(errors="backslashreplace").decode()
             raise Failure.of("not_utf8", f"{shown} is not UTF-8: only the name of a file need not be.", USAGE)
@@ -251,9 +275,9 @@ def _is_utf8(text: str) -> bool:
     return True
 
 
-def _names_files(function: Callable[..., Any], name: str) -> bool:
+def _names_files(parameter: Parameter) -> bool:
     """Whether a parameter of a command may be the name of a file, as its metavar tells people."""
-    told = get_args(get_type_hints(function, include_extras=True)[name])
+    told = get_args(parameter.annotation)
     metavar = next((each.metavar for each in told if getattr(each, "metavar", None)), "")
     return any(word in metavar for word in ("FILE", "DIR", "PATH", "POLICY"))
 

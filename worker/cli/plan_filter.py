@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from worker.cli.console import USAGE, Failure
-from worker.cli.target import past
+from worker.cli.target import Aim, Yes, past
 
 if TYPE_CHECKING:
     from worker.store.plan_lists import PlanFilter
@@ -32,56 +33,63 @@ WithText = Annotated[
 IdPrefix = Annotated[str, typer.Option("--id-prefix", metavar="ID", help="Plans whose id begins like that.")]
 
 
-def several(
-    beside: Sequence[object],
-    state: str | None,
-    kind: str | None,
-    repo: str | None,
-    tenant: str | None,
-    rule: str | None,
-    waiting: bool,
-    since: str | None,
-) -> PlanFilter | None:
-    """Make a filter of a command's options; None where none but --tenant is given, which has a meaning of its own.
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The options by which a command chooses plans that are there."""
 
-    Raises Failure where what the command is about is said otherwise, too.
-    """
-    if not any((state, kind, repo, rule, waiting, since)):
-        return None
-    if any(beside):
-        detail = "Name a PLAN or a scope, or choose plans by --state, --kind, --repo, --rule, --waiting or --since."
-        raise Failure.of("several_aims", detail, USAGE)
-    return wanted(state, kind, repo, tenant, rule, waiting, since, None, "")
+    state: State = None
+    kind: OfKind = None
+    repo: Repo = None
+    rule: Rule = None
+    waiting: Waiting = False
+    since: Since = None
+    yes: Yes = False
+
+    def plans(self, aim: Aim, queue: str | None = None) -> PlanFilter | None:
+        """Make a filter of the options; None where none but --tenant is given, which has a meaning of its own.
+
+        Raises Failure where what the command is about is said otherwise, too.
+        """
+        if not any((self.state, self.kind, self.repo, self.rule, self.waiting, self.since)):
+            return None
+        if any((aim.plan, aim.repository, aim.everyone, queue)):
+            detail = "Name a PLAN or a scope, or choose plans by --state, --kind, --repo, --rule, --waiting or --since."
+            raise Failure.of("several_aims", detail, USAGE)
+        return Listed(self.state, self.kind, self.repo, aim.tenant, self.rule, self.waiting, self.since).plans()
 
 
-def wanted(
-    state: str | None,
-    kind: str | None,
-    repo: str | None,
-    tenant: str | None,
-    rule: str | None,
-    waiting: bool,
-    since: str | None,
-    until: str | None,
-    id_prefix: str,
-    text: str = "",
-) -> PlanFilter:
-    """Make a filter of the options; raises Failure for a word that none of them knows."""
-    from schemas.base import GoalKind, PlanState
-    from worker.store.plan_lists import PlanFilter
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The options by which plans are listed."""
 
-    return PlanFilter(
-        state=_one_of("--state", state and state.upper(), PlanState),
-        kind=_one_of("--kind", kind and kind.lower(), GoalKind),
-        repo=repo,
-        tenant=tenant,
-        rule=rule,
-        waiting=waiting,
-        since=past("--since", since),
-        until=past("--until", until),
-        id_prefix=id_prefix,
-        text=text,
-    )
+    state: State = None
+    kind: OfKind = None
+    repo: Repo = None
+    tenant: OfTenant = None
+    rule: Rule = None
+    waiting: Waiting = False
+    since: Since = None
+    until: Until = None
+    id_prefix: IdPrefix = ""
+    text: WithText = ""
+
+    def plans(self) -> PlanFilter:
+        """Make a filter of the options; raises Failure for a word that none of them knows."""
+        from schemas.base import GoalKind, PlanState
+        from worker.store.plan_lists import PlanFilter
+
+        return PlanFilter(
+            state=_one_of("--state", self.state and self.state.upper(), PlanState),
+            kind=_one_of("--kind", self.kind and self.kind.lower(), GoalKind),
+            repo=self.repo,
+            tenant=self.tenant,
+            rule=self.rule,
+            waiting=self.waiting,
+            since=past("--since", self.since),
+            until=past("--until", self.until),
+            id_prefix=self.id_prefix,
+            text=self.text,
+        )
 
 
 def _one_of(option: str, word: str | None, known: Iterable[str]) -> str | None:

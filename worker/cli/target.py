@@ -89,24 +89,28 @@ def one_plan(plan: str, step: str | None = None, owner: str = NO_TENANT) -> Targ
     return Target(Scope.STEP if step else Scope.PLAN, plan=plan, owner=owner)
 
 
-def one_of(
-    plan: str | None, repository: str | None, tenant: str | None, everyone: bool = False, queue: str | None = None
-) -> Target:
-    """Take the one that was named; raises Failure for none and for several."""
-    from schemas.command import Scope
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """The options that say how far a command reaches: to one plan, or to every plan of a scope."""
 
-    named = [Target(Scope.PLAN, plan=plan)] if plan else []
-    named += [
-        Target(scope, name=name)
-        for scope, name in ((Scope.REPOSITORY, repository), (Scope.TENANT, tenant), (Scope.QUEUE, queue))
-        if name
-    ]
-    if everyone:
-        named.append(Target(Scope.ALL))
-    if len(named) != 1:
-        detail = "Name one PLAN, or say --repository, --tenant or --all: exactly one of them."
-        raise Failure.of("no_aim" if not named else "several_aims", detail, USAGE)
-    return named[0]
+    plan: AnyPlan = None
+    repository: Repository = None
+    tenant: Tenant = None
+    everyone: Everyone = False
+
+    def target(self, queue: str | None = None) -> Target:
+        """Take the one that was named; raises Failure for none and for several."""
+        from schemas.command import Scope
+
+        named = [Target(Scope.PLAN, plan=self.plan)] if self.plan else []
+        scopes = ((Scope.REPOSITORY, self.repository), (Scope.TENANT, self.tenant), (Scope.QUEUE, queue))
+        named += [Target(scope, name=name) for scope, name in scopes if name]
+        if self.everyone:
+            named.append(Target(Scope.ALL))
+        if len(named) != 1:
+            detail = "Name one PLAN, or say --repository, --tenant or --all: exactly one of them."
+            raise Failure.of("no_aim" if not named else "several_aims", detail, USAGE)
+        return named[0]
 
 
 def moment(text: str | None, option: str = "--until") -> datetime | None:

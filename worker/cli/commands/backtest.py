@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from worker.cli import plan_filter
 from worker.cli.commands.policy import read_policy_file
 from worker.cli.console import FAILED, OK, USAGE, Failure, Json, command, say, say_json
-from worker.cli.plan_filter import OfKind, OfTenant, Repo, Rule, Since, State, Until
+from worker.cli.plan_filter import Listed, OfKind, OfTenant, Repo, Rule, Since, State, Until
 from worker.cli.recordings import HELP, read_recordings
 from worker.render.progress import ProgressLine
 from worker.store.keys import NO_TENANT
@@ -90,7 +89,7 @@ def _wanted(plans: list[str] | None, *options: str | None) -> PlanFilter | None:
             "Name plans or exports, or choose plans by --since, --kind, --repo, --state, --tenant, --rule or --until."
         )
         raise Failure.of("several_aims" if plans else "no_aim", detail, USAGE)
-    return plan_filter.wanted(state, kind, repo, tenant, rule, False, since, until, "") if chosen else None
+    return Listed(state, kind, repo, tenant, rule, since=since, until=until).plans() if chosen else None
 
 
 def _backtests(

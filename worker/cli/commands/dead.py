@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from worker.cli.console import FAILED, MISSING, OK, USAGE, Failure, Json, command, family, open_link, say, say_json
+from worker.cli.target import past
 from worker.host.terminal import confirm
 from worker.render.progress import ProgressLine
 
@@ -28,12 +30,60 @@ Every = Annotated[bool, typer.Option("--all", help="Every entry.")]
 MOST_REASONS = 100  # of entries that were passed over
 
 
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """The options that say which entries are meant, by what they have in common."""
+
+    cause: Cause = ""
+    stream: Stream = ""
+    since: Since = ""
+
+    def filter(self) -> Filter:
+        """Make a filter; raises Failure where `--since` is neither a length nor a time."""
+        from worker.store.dead_entry import Filter
+
+        after = past("--since", self.since or None)
+        return Filter(self.cause, self.stream, max(0, int(after.timestamp() * 1000)) if after else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice(Kind):
+    """The options that say which entries are meant, by their names or by what they have in common."""
+
+    entry: Which = None
+    every: Every = False
+
+    def __str__(self) -> str:
+        from worker.render.plan import plain
+
+        if self.entry:
+            return plain(", ".join(self.entry))
+        said = {"cause": self.cause, "stream": self.stream, "since": self.since}
+        limits = ", ".join(f"{name} {value}" for name, value in said.items() if value)
+        return f"every dead entry with {plain(limits)}" if limits else "every dead entry"
+
+    def check(self) -> None:
+        """Raise Failure where nothing is said, or too much."""
+        if bool(self.entry) == bool(self.cause or self.stream or self.since or self.every):
+            raise Failure.of("which_entries", "Say which: ENTRY..., or --cause, --stream, --since, or --all.", USAGE)
+
+    def batches(self, link: RedisPlanner) -> Iterator[list[Dead]]:
+        """Yield batches of what is meant; raises Failure where nothing is said, or too much."""
+        from worker.store import dead
+
+        self.check()
+        if self.entry:
+            found = iter([_named(link, name) for name in dict.fromkeys(self.entry)])
+            while batch := list(islice(found, dead.PAGE)):
+                yield batch
+        else:
+            yield from dead.until_now(link.client, link.partitions, self.filter())
+
+
 @app.command("list")
 @command
 def list_entries(
-    cause: Cause = "",
-    stream: Stream = "",
-    since: Since = "",
+    of: Kind,
     limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="Show at most so many; all are counted.")] = 20,
     as_json: Json = False,
 ) -> None:
@@ -49,7 +99,7 @@ def list_entries(
     with open_link() as link, ProgressLine("entries read") as progress:
         causes: Counter[str] = Counter()
         shown: list[Dead] = []
-        for entry in dead.newest(link.client, link.partitions, _filter(cause, stream, since)):
+        for entry in dead.newest(link.client, link.partitions, of.filter()):
             causes[entry.code] += 1
             if len(shown) < limit:
                 shown.append(entry)
@@ -90,11 +140,7 @@ def show(
 @app.command()
 @command
 def replay(
-    entry: Which = None,
-    cause: Cause = "",
-    stream: Stream = "",
-    since: Since = "",
-    every: Every = False,
+    choice: Choice,
     edit: Annotated[bool, typer.Option("--edit", "-e", help="Change one entry in $VISUAL or $EDITOR first.")] = False,
     as_json: Json = False,
 ) -> int:
@@ -113,10 +159,10 @@ def replay(
 
     with open_link() as link:
         if edit:
-            return _edited(link, entry or [], as_json=as_json)
+            return _edited(link, choice.entry or [], as_json=as_json)
         done, passed = 0, []
         with ProgressLine("entries sent") as progress:
-            for batch in _meant(link, entry, cause, stream, since, every=every):
+            for batch in choice.batches(link):
                 fit = [each for each in batch if not each.obstacle()]
                 passed += [{"entry": each.name, "reason": why} for each in batch if (why := each.obstacle())]
                 if fit:
@@ -129,11 +175,7 @@ def replay(
 @app.command()
 @command
 def drop(
-    entry: Which = None,
-    cause: Cause = "",
-    stream: Stream = "",
-    since: Since = "",
-    every: Every = False,
+    choice: Choice,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: Json = False,
 ) -> int:
@@ -149,11 +191,11 @@ def drop(
         raise Failure.of("not_asked", "With --json nobody is asked: say --yes too.", USAGE)
     done = 0
     with open_link() as link:
-        _check_choice(entry, cause, stream, since, every=every)
-        if not (yes or confirm(f"Delete {_sentence(entry, cause, stream, since)} for good?")):
+        choice.check()
+        if not (yes or confirm(f"Delete {choice} for good?")):
             return FAILED
         with ProgressLine("entries dropped") as progress:
-            for batch in _meant(link, entry, cause, stream, since, every=every):
+            for batch in choice.batches(link):
                 dead.drop(link.client, batch)
                 done += len(batch)
                 progress.step(len(batch))
@@ -169,36 +211,6 @@ def _show_replayed(done: int, passed: list[dict[str, str]], *, as_json: bool) ->
         for each in passed[:MOST_REASONS]:
             say(f"  {each['entry']}  {each['reason']}")
     return FAILED if passed else OK
-
-
-def _meant(
-    link: RedisPlanner, names: list[str] | None, cause: str, stream: str, since: str, *, every: bool
-) -> Iterator[list[Dead]]:
-    """Yield batches of what the command line means; raises Failure where it says nothing, or too much."""
-    from worker.store import dead
-
-    _check_choice(names, cause, stream, since, every=every)
-    if names:
-        found = iter([_named(link, name) for name in dict.fromkeys(names)])
-        while batch := list(islice(found, dead.PAGE)):
-            yield batch
-    else:
-        yield from dead.until_now(link.client, link.partitions, _filter(cause, stream, since))
-
-
-def _check_choice(names: list[str] | None, cause: str, stream: str, since: str, *, every: bool) -> None:
-    if bool(names) == bool(cause or stream or since or every):
-        raise Failure.of("which_entries", "Say which: ENTRY..., or --cause, --stream, --since, or --all.", USAGE)
-
-
-def _sentence(names: list[str] | None, cause: str, stream: str, since: str) -> str:
-    from worker.render.plan import plain
-
-    if names:
-        return plain(", ".join(names))
-    said = {"cause": cause, "stream": stream, "since": since}
-    limits = ", ".join(f"{name} {value}" for name, value in said.items() if value)
-    return f"every dead entry with {plain(limits)}" if limits else "every dead entry"
 
 
 def _named(link: RedisPlanner, name: str) -> Dead:
@@ -222,25 +234,3 @@ def _edited(link: RedisPlanner, names: list[str], *, as_json: bool) -> int:
     data = edit(link, found, ask=not as_json)
     dead.replay(link.client, [found], data)
     return _show_replayed(1, [], as_json=as_json)
-
-
-def _filter(cause: str, stream: str, since: str) -> Filter:
-    """Make a filter; `--since` is a length or a time, which becomes milliseconds since the epoch."""
-    import re
-    import time
-    from datetime import UTC, datetime
-
-    from worker.store.dead_entry import Filter
-
-    if not since:
-        return Filter(cause, stream, 0)
-    if match := re.fullmatch(r"(\d{1,6})([smhd])", since):
-        seconds = time.time() - int(match[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86_400}[match[2]]
-    else:
-        try:
-            moment = datetime.fromisoformat(since)
-        except ValueError:
-            detail = f"--since takes 90s, 30m, 2h, 7d, or an RFC 3339 time, not {since!r}."
-            raise Failure.of("wrong_since", detail, USAGE) from None
-        seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    return Filter(cause, stream, max(0, int(seconds * 1000)))

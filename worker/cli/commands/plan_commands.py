@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from worker.cli import plan_filter, target
+from worker.cli import target
 from worker.cli.console import (
     FAILED,
     MISSING,
@@ -21,26 +22,12 @@ from worker.cli.console import (
     say,
     say_json,
 )
-from worker.cli.plan_filter import OfKind, Repo, Rule, Since, State, Waiting
-from worker.cli.publisher import own_name
-from worker.cli.target import (
-    AnyPlan,
-    Everyone,
-    Owner,
-    PlanName,
-    Queue,
-    Repository,
-    Target,
-    Tenant,
-    Yes,
-    find,
-    one_plan,
-)
+from worker.cli.plan_filter import Chosen
+from worker.cli.target import Aim, AnyPlan, Owner, PlanName, Queue, Target, find, one_plan
 from worker.store.keys import NO_TENANT
 
 if TYPE_CHECKING:
     from worker.client.planner import Planner
-    from worker.store.plan_lists import PlanFilter
 
 Step = Annotated[str, typer.Argument(metavar="STEP", help="The id of the step.")]
 AnyStep = Annotated[str | None, typer.Argument(metavar="STEP", help="The id of a step; the whole plan without it.")]
@@ -52,7 +39,16 @@ Until = Annotated[
 ]
 
 
-def send(name: str, about: Target, reason: str, actor: str | None, as_json: bool, **more: Any) -> int:
+@dataclass(frozen=True, slots=True)
+class Said:
+    """The options that every command has: why, who, and how it is answered."""
+
+    reason: Reason = ""
+    actor: Actor = None
+    as_json: Json = False
+
+
+def _send(name: str, about: Target, said: Said, **more: Any) -> int:
     """Publish a command and print what became of it; exit code 1 where it was refused."""
     from schemas.command import CommandName
     from worker.cli import publisher
@@ -60,22 +56,28 @@ def send(name: str, about: Target, reason: str, actor: str | None, as_json: bool
 
     with open_planner(block_s=ANSWER_S) as planner:
         plan_id = _plan_of(planner, about, more.get("step_id")) if about.plan else None
-        said = {"reason": reason, "actor": actor or own_name(), "plan_id": plan_id, "target": about.name}
-        event = publisher.command(planner, command=CommandName(name), scope=about.scope, **said, **more)
+        more |= {"reason": said.reason, "actor": said.actor or publisher.own_name()}
+        more |= {"plan_id": plan_id, "target": about.name}
+        event = publisher.command(planner, command=CommandName(name), scope=about.scope, **more)
     if event["type"] == REFUSED:
         raise Failure.of("command_refused", f"{name}: refused, {event['data'].get('reason')}")
-    say_json(event) if as_json else say(f"{name}: done")
+    say_json(event) if said.as_json else say(f"{name}: done")
     return OK
 
 
-def _send_each(
-    name: str, wanted: PlanFilter, yes: bool, reason: str, actor: str | None, as_json: bool, **more: Any
+def _send_wide(
+    name: str, aim: Aim, chosen: Chosen, said: Said, queue: str | None = None, *, asks: bool = False, **more: Any
 ) -> int:
-    """Publish a command to each plan that is wanted; exit code 1 where some were refused."""
-    from worker.cli.many_plans import command_plans
+    """Publish a command to each plan that is chosen, or to all that `aim` reaches; where it `asks`, all need a yes."""
+    from worker.cli import publisher
 
-    said = {"reason": reason, "actor": actor or own_name(), **more}
-    return command_plans(name, wanted, yes=yes, as_json=as_json, **said)
+    if wanted := chosen.plans(aim, queue):
+        more |= {"reason": said.reason, "actor": said.actor or publisher.own_name()}
+        return publisher.command_plans(name, wanted, yes=chosen.yes, as_json=said.as_json, **more)
+    about = aim.target(queue)
+    if asks and not target.may_go(name, about, yes=chosen.yes, as_json=said.as_json):
+        return FAILED
+    return _send(name, about, said, **more)
 
 
 def _plan_of(planner: Planner, about: Target, step_id: str | None) -> str:
@@ -88,46 +90,25 @@ def _plan_of(planner: Planner, about: Target, step_id: str | None) -> str:
 
 
 @command
-def approve(
-    plan: PlanName,
-    step: Step,
-    tenant: Owner = NO_TENANT,
-    reason: Reason = "",
-    actor: Actor = None,
-    as_json: Json = False,
-) -> int:
+def approve(plan: PlanName, step: Step, tenant: Owner = NO_TENANT, *, said: Said) -> int:
     """Let a step start that waits for an approval.
 
     [b]planner approve 3c-0199 migrate-schema --reason "reviewed with the DBA"[/b]
     """
-    return send("approve", one_plan(plan, step, tenant), reason, actor, as_json, step_id=step)
+    return _send("approve", one_plan(plan, step, tenant), said, step_id=step)
 
 
 @command
-def reject(
-    plan: PlanName,
-    step: Step,
-    tenant: Owner = NO_TENANT,
-    reason: Reason = "",
-    actor: Actor = None,
-    as_json: Json = False,
-) -> int:
+def reject(plan: PlanName, step: Step, tenant: Owner = NO_TENANT, *, said: Said) -> int:
     """Refuse a step that waits for an approval; its plan halts.
 
     [b]planner reject 3c-0199 migrate-schema --reason "not this week"[/b]
     """
-    return send("reject", one_plan(plan, step, tenant), reason, actor, as_json, step_id=step)
+    return _send("reject", one_plan(plan, step, tenant), said, step_id=step)
 
 
 @command
-def skip(
-    plan: PlanName,
-    step: Step,
-    tenant: Owner = NO_TENANT,
-    reason: Reason = "",
-    actor: Actor = None,
-    as_json: Json = False,
-) -> int:
+def skip(plan: PlanName, step: Step, tenant: Owner = NO_TENANT, *, said: Said) -> int:
     """Skip a step that is not in flight.
 
     What depends on it goes on as if it were done.
@@ -136,28 +117,11 @@ def skip(
 
     [b]planner skip 3c-0199 update-docs --reason "written already"[/b]
     """
-    return send("skip", one_plan(plan, step, tenant), reason, actor, as_json, step_id=step)
+    return _send("skip", one_plan(plan, step, tenant), said, step_id=step)
 
 
 @command
-def pause(
-    plan: AnyPlan = None,
-    repository: Repository = None,
-    tenant: Tenant = None,
-    everyone: Everyone = False,
-    queue: Queue = None,
-    state: State = None,
-    kind: OfKind = None,
-    repo: Repo = None,
-    rule: Rule = None,
-    waiting: Waiting = False,
-    since: Since = None,
-    yes: Yes = False,
-    until: Until = None,
-    reason: Reason = "",
-    actor: Actor = None,
-    as_json: Json = False,
-) -> int:
+def pause(aim: Aim, queue: Queue = None, *, chosen: Chosen, until: Until = None, said: Said) -> int:
     """Start nothing more; what is in flight may finish, the wall clock stands still.
 
     With --repository, --tenant or --all it holds plans yet to come too, until `planner resume` with the same.
@@ -171,31 +135,11 @@ def pause(
 
     [b]planner pause --queue gpu --until 2h --reason "new drivers"[/b]
     """
-    wanted = plan_filter.several((plan, repository, everyone, queue), state, kind, repo, tenant, rule, waiting, since)
-    if wanted:
-        return _send_each("pause", wanted, yes, reason, actor, as_json, until=target.moment(until))
-    about, end = target.one_of(plan, repository, tenant, everyone, queue), target.moment(until)
-    return send("pause", about, reason, actor, as_json, until=end)
+    return _send_wide("pause", aim, chosen, said, queue, until=target.moment(until))
 
 
 @command
-def resume(
-    plan: AnyPlan = None,
-    repository: Repository = None,
-    tenant: Tenant = None,
-    everyone: Everyone = False,
-    queue: Queue = None,
-    state: State = None,
-    kind: OfKind = None,
-    repo: Repo = None,
-    rule: Rule = None,
-    waiting: Waiting = False,
-    since: Since = None,
-    yes: Yes = False,
-    reason: Reason = "",
-    actor: Actor = None,
-    as_json: Json = False,
-) -> int:
+def resume(aim: Aim, queue: Queue = None, *, chosen: Chosen, said: Said) -> int:
     """Go on with what was paused.
 
     With --repository, --tenant or --all it lets new plans in again after a halt too.
@@ -206,29 +150,11 @@ def resume(
 
     Options such as --repo and --since choose among the plans that are paused, one by one, as with `planner pause`.
     """
-    wanted = plan_filter.several((plan, repository, everyone, queue), state, kind, repo, tenant, rule, waiting, since)
-    if wanted:
-        return _send_each("resume", wanted, yes, reason, actor, as_json)
-    return send("resume", target.one_of(plan, repository, tenant, everyone, queue), reason, actor, as_json)
+    return _send_wide("resume", aim, chosen, said, queue)
 
 
 @command
-def halt(
-    plan: AnyPlan = None,
-    repository: Repository = None,
-    tenant: Tenant = None,
-    everyone: Everyone = False,
-    state: State = None,
-    kind: OfKind = None,
-    repo: Repo = None,
-    rule: Rule = None,
-    waiting: Waiting = False,
-    since: Since = None,
-    yes: Yes = False,
-    reason: Reason = "",
-    actor: Actor = None,
-    as_json: Json = False,
-) -> int:
+def halt(aim: Aim, chosen: Chosen, said: Said) -> int:
     """End a plan; what is in flight is told to stop with its next heartbeat.
 
     With --repository, --tenant or --all it ends plans yet to come too, until `planner resume` with the same.
@@ -239,32 +165,11 @@ def halt(
 
     Options such as --repo and --since choose plans that are there, one by one, as with `planner pause`.
     """
-    wanted = plan_filter.several((plan, repository, everyone), state, kind, repo, tenant, rule, waiting, since)
-    if wanted:
-        return _send_each("halt", wanted, yes, reason, actor, as_json)
-    about = target.one_of(plan, repository, tenant, everyone)
-    if not target.may_go("halt", about, yes=yes, as_json=as_json):
-        return FAILED
-    return send("halt", about, reason, actor, as_json)
+    return _send_wide("halt", aim, chosen, said, asks=True)
 
 
 @command
-def cancel(
-    plan: AnyPlan = None,
-    repository: Repository = None,
-    tenant: Tenant = None,
-    everyone: Everyone = False,
-    state: State = None,
-    kind: OfKind = None,
-    repo: Repo = None,
-    rule: Rule = None,
-    waiting: Waiting = False,
-    since: Since = None,
-    yes: Yes = False,
-    reason: Reason = "",
-    actor: Actor = None,
-    as_json: Json = False,
-) -> int:
+def cancel(aim: Aim, chosen: Chosen, said: Said) -> int:
     """End a plan, or those that are there now.
 
     Unlike a halt it leaves plans yet to come alone.
@@ -277,13 +182,7 @@ def cancel(
 
     Options such as --repo and --since choose plans that are there, one by one, as with `planner pause`.
     """
-    wanted = plan_filter.several((plan, repository, everyone), state, kind, repo, tenant, rule, waiting, since)
-    if wanted:
-        return _send_each("cancel", wanted, yes, reason, actor, as_json)
-    about = target.one_of(plan, repository, tenant, everyone)
-    if not target.may_go("cancel", about, yes=yes, as_json=as_json):
-        return FAILED
-    return send("cancel", about, reason, actor, as_json)
+    return _send_wide("cancel", aim, chosen, said, asks=True)
 
 
 @command
@@ -293,9 +192,8 @@ def tighten(
     file: Annotated[list[Path] | None, typer.Option("--file", help="A file that is left; may be repeated.")] = None,
     risk: Annotated[str | None, typer.Option("--risk", help="The risk of the step from now on: MED or HIGH.")] = None,
     tenant: Owner = NO_TENANT,
-    reason: Reason = "",
-    actor: Actor = None,
-    as_json: Json = False,
+    *,
+    said: Said,
 ) -> int:
     """Leave fewer files to a plan or a step, or raise a step's risk.
 
@@ -313,7 +211,7 @@ def tighten(
     }
     if not value:
         raise Failure.of("nothing_to_tighten", "Say --file for each file that is left, or --risk.", USAGE)
-    return send("tighten", one_plan(plan, step, tenant), reason, actor, as_json, step_id=step, value=value)
+    return _send("tighten", one_plan(plan, step, tenant), said, step_id=step, value=value)
 
 
 @command
@@ -325,9 +223,8 @@ def top_up(
     wall_clock_s: Annotated[int, typer.Option(min=0, help="More seconds.")] = 0,
     repository: Annotated[str | None, typer.Option(metavar="R", help="Today's budget of this repository.")] = None,
     tenant: Annotated[str | None, typer.Option(metavar="T", help="Today's budget of this tenant.")] = None,
-    reason: Reason = "",
-    actor: Actor = None,
-    as_json: Json = False,
+    *,
+    said: Said,
 ) -> int:
     """Give a plan more of a budget, or a day budget more tokens.
 
@@ -343,12 +240,13 @@ def top_up(
         "failing_outcomes": failing_outcomes,
         "wall_clock_s": wall_clock_s,
     }
-    about, value = target.one_of(plan, repository, tenant), {name: amount for name, amount in amounts.items() if amount}
+    about = Aim(plan, repository, tenant).target()
+    value = {name: amount for name, amount in amounts.items() if amount}
     if not value:
         raise Failure.of("nothing_to_add", "Say what to add, such as --tokens 50000.", USAGE)
     if not about.plan and set(value) != {"tokens"}:
         raise Failure.of("only_tokens", "A day budget is of tokens: say --tokens alone.", USAGE)
-    return send("top_up", about, reason, actor, as_json, value=value)
+    return _send("top_up", about, said, value=value)
 
 
 @command
@@ -360,9 +258,8 @@ def answer(
     step: Annotated[str | None, typer.Option("--step", help="The step that asks, where several do.")] = None,
     answer: Annotated[str, typer.Option("--answer", help="What is answered, such as yes or no.")] = "",
     tenant: Owner = NO_TENANT,
-    reason: Reason = "",
-    actor: Actor = None,
-    as_json: Json = False,
+    *,
+    said: Said,
 ) -> int:
     """Answer what a plan asks; `planner show` tells its questions.
 
@@ -378,7 +275,7 @@ def answer(
     if bool(file) == bool(answer):
         raise Failure.of("no_answer_given", "Say a FILE, or --answer, such as --answer yes.", USAGE)
     value = _value(file) if file else answer
-    return send("answer", one_plan(plan, step, tenant), reason, actor, as_json, step_id=step, value=value)
+    return _send("answer", one_plan(plan, step, tenant), said, step_id=step, value=value)
 
 
 def _value(source: str) -> Any:

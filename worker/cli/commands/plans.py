@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from worker.cli import plan_filter
 from worker.cli.console import FAILED, OK, USAGE, Failure, Json, command, open_planner, say, say_json
-from worker.cli.plan_filter import IdPrefix, OfKind, OfTenant, Repo, Rule, Since, State, Until, Waiting, WithText
+from worker.cli.plan_filter import Listed
 from worker.cli.target import Owner, PlanName, find
 from worker.store.keys import NO_TENANT
 
@@ -23,16 +22,7 @@ FIRST_PAGE = "start"
 
 @command
 def plans(
-    state: State = None,
-    kind: OfKind = None,
-    repo: Repo = None,
-    tenant: OfTenant = None,
-    rule: Rule = None,
-    waiting: Waiting = False,
-    since: Since = None,
-    until: Until = None,
-    id_prefix: IdPrefix = "",
-    text: WithText = "",
+    listed: Listed,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")] = 20,
     cursor: Annotated[
         str | None, typer.Option(metavar="CURSOR", help=f"Go on where another page ended; `{FIRST_PAGE}` begins.")
@@ -52,7 +42,7 @@ def plans(
     """
     from worker.render.plan import overview, tally
 
-    wanted = plan_filter.wanted(state, kind, repo, tenant, rule, waiting, since, until, id_prefix, text)
+    wanted = listed.plans()
     with open_planner() as planner:
         found = _page(planner, wanted, limit, cursor)
         counts = None if as_json else planner.count_states()
