@@ -1,0 +1,112 @@
+"""What the tests of a fix are run with: an environment of its own, set up as its project says, and its test runner."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+from tests.real.fix import CannotPlay, Fix
+from worker.sandbox import process
+
+SETUP_S, TESTS_S = 900.0, 900.0
+SHOWN = 30  # lines of what a command printed last
+NO_VERSION = "999.0"  # for projects that take theirs from tags, which a copy of a history may lack
+VERSIONS = ("SETUPTOOLS_SCM_PRETEND_VERSION", "PBR_VERSION", "PDM_BUILD_SCM_VERSION")
+PACKAGED = ("pyproject.toml", "setup.py", "setup.cfg")
+REPORTING = {
+    "python": 'python -m pytest -q -p no:cacheprovider --junit-xml="$REPORT"',
+    "javascript": "npx jest --ci --reporters=jest-junit",
+    "typescript": "npx jest --ci --reporters=jest-junit",
+    "go": 'gotestsum --junitfile "$REPORT" ./...',
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """How a run of tests ended: how many there were, and which failed."""
+
+    count: int
+    failed: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """A checkout with the environment that its programs see."""
+
+    checkout: Path
+    variables: Mapping[str, str]
+    test: str
+
+    def run_tests(self, report: Path) -> Suite:
+        """Run the tests, which write `report`; raises CannotPlay where they come to no report."""
+        report.unlink(missing_ok=True)
+        variables = {
+            "REPORT": str(report),
+            "JEST_JUNIT_OUTPUT_FILE": str(report),
+            "JEST_JUNIT_ADD_FILE_ATTRIBUTE": "true",
+        }
+        printed = run_shell(self.test, self.checkout, {**self.variables, **variables}, TESTS_S)
+        try:
+            root = ElementTree.parse(report).getroot()
+        except (OSError, ElementTree.ParseError) as error:
+            raise CannotPlay(f"`{self.test}` wrote no report ({error}). It printed:\n{printed}") from error
+        cases = list(root.iter("testcase"))
+        if not cases:
+            raise CannotPlay(f"`{self.test}` ran no test. It printed:\n{printed}")
+        return Suite(len(cases), frozenset(_name(case) for case in cases if _is_red(case)))
+
+
+def _name(case: ElementTree.Element) -> str:
+    return f"{case.get('classname', '')}::{case.get('name', '')}"
+
+
+def _is_red(case: ElementTree.Element) -> bool:
+    return case.find("failure") is not None or case.find("error") is not None
+
+
+def prepare(fix: Fix, checkout: Path, home: Path) -> Surroundings:
+    """Make the environment of a fix and set its project up; raises CannotPlay with what a command printed last.
+
+    A setup that is empty leaves all as it is: the programs on PATH are those of the project.
+    """
+    variables = process.basic_environment()
+    variables |= dict.fromkeys(VERSIONS, NO_VERSION) | {"PYTHONDONTWRITEBYTECODE": "1", "CI": "1"}
+    setup = fix.setup
+    if fix.language == "python" and setup != "":
+        variables["PATH"] = f"{_make_venv(home / 'venv')}{os.pathsep}{variables['PATH']}"
+        variables["VIRTUAL_ENV"] = str(home / "venv")
+        is_package = any((checkout / name).exists() for name in PACKAGED)
+        setup = setup or f"python -m pip install --quiet pytest {'--editable .' if is_package else ''}"
+    if not (test := fix.test or REPORTING.get(fix.language)):
+        raise CannotPlay(f"How are tests of {fix.language} run? Name a command that writes its report to $REPORT.")
+    if setup:
+        run_shell(setup, checkout, variables, SETUP_S, must_pass=True)
+    return Surroundings(checkout, variables, test)
+
+
+def _make_venv(folder: Path) -> Path:
+    """Make an environment with pip, of this Python; returns the folder of its programs."""
+    uv = shutil.which("uv")
+    words = [uv, "venv", "--quiet", "--seed", "--python", sys.executable] if uv else [sys.executable, "-m", "venv"]
+    made = subprocess.run([*words, str(folder)], capture_output=True, text=True, check=False)
+    if made.returncode:
+        raise CannotPlay(f"An environment could not be made: {made.stderr.strip()}")
+    return folder / "bin"
+
+
+def run_shell(line: str, folder: Path, variables: Mapping[str, str], seconds: float, *, must_pass: bool = False) -> str:
+    """Run a line of a shell; returns the end of what it printed. Raises CannotPlay if its time is over."""
+    words = ["sh", "-c", line]
+    done = process.run(process.Job(words, folder, seconds, lambda: True, merge=True, env=variables))
+    end = "\n".join(done.stdout.splitlines()[-SHOWN:])
+    if done.timed_out:
+        raise CannotPlay(f"`{line}` takes more than {seconds:.0f} s. It printed:\n{end}")
+    if must_pass and done.exit_code:
+        raise CannotPlay(f"`{line}` ended with {done.exit_code}:\n{end}")
+    return end
