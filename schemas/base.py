@@ -127,7 +127,7 @@ class Verdict(StrEnum):
 
 
 class FailureCategory(StrEnum):
-    """Why an attempt failed; the last three are the planner's own."""
+    """Why an attempt failed; the last ones are the planner's own."""
 
     TEST_REGRESSION = "TEST_REGRESSION"
     TEST_TIMEOUT = "TEST_TIMEOUT"
@@ -144,6 +144,8 @@ class FailureCategory(StrEnum):
     LEASE_EXPIRED = "LEASE_EXPIRED"
     OUTPUT_REFUSED = "OUTPUT_REFUSED"
     NO_CHANGE = "NO_CHANGE"
+    TOO_MANY_FILES = "TOO_MANY_FILES"
+    RISK_EXCEEDED = "RISK_EXCEEDED"
 
 
 class Inbound(BaseModel):

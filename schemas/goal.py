@@ -45,6 +45,7 @@ class GoalContext(Inbound):
     failing_tests: tuple[Line, ...] = Field(default=(), max_length=1000)
     failure_log: Annotated[str, TextKind.LOG] | None = None
     files: tuple[Path, ...] = ()
+    files_complete: bool = False  # whether `files` is the whole listing: what is not in it is not there
     manifests: dict[Path, Annotated[str, TextKind.LOG]] = Field(default_factory=dict)
     documents: dict[Path, Annotated[str, TextKind.LOG]] = Field(default_factory=dict)
 

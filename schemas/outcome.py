@@ -6,6 +6,7 @@ import math
 from typing import Annotated, Any
 
 from pydantic import (
+    BeforeValidator,
     Field,
     FiniteFloat,
     GetPydanticSchema,
@@ -14,6 +15,7 @@ from pydantic import (
     ValidatorFunctionWrapHandler,
     WithJsonSchema,
     WrapValidator,
+    model_validator,
 )
 from pydantic_core import core_schema
 
@@ -24,6 +26,8 @@ from schemas.traceparent import Traceparent
 MAX_OUTCOME_BYTES = 256 * 1024
 MAX_OUTPUT_BYTES = 64 * 1024
 MAX_TRACE_CHARS = 4096
+MAX_TOUCHED = 1000  # files of each list of an outcome
+MAX_NEEDED = 20
 _AS_DOUBLE = 10**308  # whole numbers beyond are none to those who read JSON numbers as doubles
 
 
@@ -132,20 +136,36 @@ Evaluation = Annotated[  # what was measured of the change, by the names of metr
 ]
 
 
+def _cut(size: int) -> BeforeValidator:
+    """Keep the first so many of a list: no outcome is refused for the length of one."""
+    return BeforeValidator(lambda value: value[:size] if isinstance(value, list | tuple) else value)
+
+
+FewPaths = Annotated[tuple[Path, ...], Field(max_length=MAX_NEEDED), _cut(MAX_NEEDED)]
+ManyPaths = Annotated[tuple[Path, ...], Field(max_length=MAX_TOUCHED), _cut(MAX_TOUCHED)]
+
+
+class Needs(Inbound):
+    """Files beside its own that an attempt found it has to change, and why."""
+
+    files: FewPaths
+    reason: Annotated[str, StringConstraints(max_length=4096), TextKind.LOG] = ""
+
+
 class Outcome(Inbound):
     """The result of one attempt. `plan_id`, `attempt` and `lease` may stand in the entry's fields instead."""
 
     step_id: StepId
     success: bool
     tests_passed: bool | None = None
-    touched_files: tuple[Path, ...] = Field(default=(), max_length=1000)
+    touched_files: ManyPaths = ()
     diff_hash: Word | None = None
     metrics: Metrics | None = None
     failure_evidence: FailureEvidence | None = None
     plan_id: PlanId | None = None
     attempt: int | None = Field(default=None, ge=1, le=1_000_000)
     lease: Word | None = None
-    created_files: tuple[Path, ...] = Field(default=(), max_length=1000)
+    created_files: ManyPaths = ()
     growth_kb: Figure | None = None
     error_message: Annotated[str, StringConstraints(max_length=4096), TextKind.LOG] | None = None
     verify: tuple[VerifyReceipt, ...] | None = Field(default=None, max_length=50)
@@ -159,4 +179,18 @@ class Outcome(Inbound):
     transcript: Annotated[Transcript | None, WrapValidator(_take_unreadable_for_none)] = None
     evaluation: Annotated[Evaluation | None, TextKind.LOG, WrapValidator(_take_unreadable_for_none)] = None
     commit: Annotated[Word | None, WrapValidator(_take_unreadable_for_none)] = None  # that the change landed as
+    needs: Annotated[Needs | None, WrapValidator(_take_unreadable_for_none)] = None  # beside `success: false`
+    patterns: Annotated[bool | None, WrapValidator(_take_unreadable_for_none)] = None  # `allowed_patterns` were obeyed
+    discarded_files: ManyPaths = ()
+    touched_count: LaterFigure = None  # of the files that were touched, where the list was cut
     traceparent: Traceparent = None  # of the attempt, or as the spec has it; may be the entry's field instead
+
+    @model_validator(mode="before")
+    @classmethod
+    def _count_touched(cls, said: Any) -> Any:
+        """Count the files of a list that is cut: what a controller counted itself holds if it is more."""
+        touched = said.get("touched_files") if isinstance(said, dict) else None
+        if not isinstance(touched, list | tuple) or len(touched) <= MAX_TOUCHED:
+            return said
+        told = said.get("touched_count")
+        return {**said, "touched_count": max(len(touched), told) if type(told) is int else len(touched)}

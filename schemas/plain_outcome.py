@@ -73,6 +73,7 @@ class PlainOutcome(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
     released: None = None
     transcript: PlainTranscript | None = None
     commit: _Word | None = None
+    patterns: bool | None = None
 
 
 _decode = msgspec.json.Decoder(PlainOutcome).decode

@@ -11,6 +11,10 @@ from schemas.base import SCHEMA_VERSION, Mode, Outbound, Record, RiskLevel, Step
 
 DELIVERIES = "deliver"  # the queue of DELIVER steps, and of no others
 MAX_ANSWERS_FROM = 4  # steps whose answers one step is given
+MAX_FOCUS = 10  # places that one step is pointed to
+MAX_PATTERNS = 50  # by which one step may change files
+MAX_EXCLUDED = 100  # patterns of what it may not
+MAX_LITERAL = 50  # files that one step with patterns names
 
 
 class ControllerTaskSpec(Record):
@@ -35,6 +39,14 @@ class StepEstimate(Record):
 
     tokens: int
     patch_cycles: int
+
+
+class Place(Record):
+    """A place that a step is likely to be about, and why."""
+
+    path: str
+    lines: str | None = None  # such as 12 or 10-40; left out where none are known
+    why: str
 
 
 class StepFields(Record):
@@ -65,6 +77,13 @@ class StepFields(Record):
     answers_from: tuple[str, ...] = Field(
         default=(), max_length=MAX_ANSWERS_FROM
     )  # steps whose answers it is given, nearest first
+    # Left out where there are none.
+    allowed_patterns: tuple[str, ...] = Field(default=(), max_length=MAX_PATTERNS)  # beside `allowed_files`
+    excluded_patterns: tuple[str, ...] = Field(
+        default=(), max_length=MAX_EXCLUDED
+    )  # win over `allowed_patterns`, never over `allowed_files`
+    focus: tuple[Place, ...] = Field(default=(), max_length=MAX_FOCUS)  # the likeliest place first
+    requires: tuple[str, ...] = ()  # additions to this message that a controller has to understand
 
 
 class PlannedStep(StepFields):
@@ -88,11 +107,16 @@ OMITTED: dict[str, Any] = {
     "piece_of": None,
     "quick_checks": [],
     "answers_from": [],
+    "allowed_patterns": [],
+    "excluded_patterns": [],
+    "focus": [],
+    "requires": [],
     "keeps_answer": False,
     "goal_texts": False,
 }
 UNSENT = frozenset(PlannedStep.model_fields.keys() - StepFields.model_fields.keys())
-SENT_OMITTED = {name: value for name, value in OMITTED.items() if name not in UNSENT | {"answers_from"}}
+LEFT_OUT = frozenset({"answers_from", "allowed_patterns", "excluded_patterns", "focus", "requires"})
+SENT_OMITTED = {name: value for name, value in OMITTED.items() if name not in UNSENT | LEFT_OUT}
 
 
 def pack_step(step: PlannedStep) -> bytes:
@@ -111,6 +135,8 @@ def fields_of(record: Any) -> dict[str, Any]:
     """Take the fields of a record, those that a newer version added last; `model_dump` takes ten times as long."""
     if not isinstance(record, Record):
         raise TypeError(type(record).__name__)
+    if isinstance(record, Place) and record.lines is None:
+        return {name: value for name, value in record.model_dump().items() if name != "lines"}
     return record.__dict__ | record.__pydantic_extra__ if record.__pydantic_extra__ else record.__dict__
 
 
@@ -152,6 +178,8 @@ class StepLimits(Outbound):
     max_diff_lines: int
     tokens: int
     patch_cycles: int
+    max_files: int | None = None  # that may be changed; of steps that may change more than they name, or than that
+    max_risk: RiskLevel | None = None  # of a file that is changed; beside `max_files`
 
 
 class StepSpec(StepFields):

@@ -20,6 +20,8 @@ MOST_TEXTS = 32
 ORDER = tuple(PlannedStep.model_fields)
 SHORTEST = 8  # characters
 NO_MATTER = ("",) * MOST_TEXTS
+LINE = "\n"  # between patterns, which have none
+PATTERNS = ("allowed_patterns", "excluded_patterns")
 JOINT = " && "  # between the commands of a verification, as `verify` shows them
 NO_TEXTS: Mapping[str, int] = MappingProxyType({})
 PASSES = (0,)  # the exit codes of nearly every tool
@@ -27,10 +29,18 @@ SELDOM = tuple(name for name in OMITTED if name != "success_criteria")
 
 
 def shared_texts(steps: Iterable[PlannedStep]) -> list[str]:
-    """Find the texts that more than one of these steps has, those first that are most of their bytes."""
+    """Find the texts that more than one of these steps has, those first that are most of their bytes.
+
+    Before them come the patterns of these steps: steps that are added later have the same.
+    """
+    steps = tuple(steps)
     found = Counter(text for step in steps for text in (step.title, step.intent, step.verify, step.success_criteria))
     shared = [(count * len(text), text) for text, count in found.items() if count > 1 and len(text) >= SHORTEST]
-    return [text for _, text in sorted(shared, key=lambda pair: -pair[0])[:MOST_TEXTS]]
+    patterns = dict.fromkeys(
+        LINE.join(each) for step in steps for each in (step.allowed_patterns, step.excluded_patterns) if each
+    )
+    texts = [text for _, text in sorted(shared, key=lambda pair: -pair[0])]
+    return [*dict.fromkeys((*patterns, *texts))][:MOST_TEXTS]
 
 
 def store_step(step: PlannedStep, window: Sequence[str] = (), texts: Mapping[str, int] = NO_TEXTS) -> bytes:
@@ -44,6 +54,9 @@ def store_step(step: PlannedStep, window: Sequence[str] = (), texts: Mapping[str
     rest: dict[str, Any] = {
         name: value for name in SELDOM if (value := getattr(step, name)) != OMITTED[name] and value != ()
     }
+    for name in PATTERNS:
+        if name in rest:
+            rest[name] = texts.get(LINE.join(rest[name]), rest[name])
     for name in ("controller_task_spec", "estimate"):
         if getattr(step, name).__pydantic_extra__:
             rest[name] = getattr(step, name)
@@ -106,6 +119,9 @@ def read_step(stored: bytes, texts: Sequence[str] = ()) -> dict[str, Any]:
     if not rest:
         return facts
     facts |= rest[0]
+    for name in PATTERNS:
+        if type(kept := facts.get(name)) is int:
+            facts[name] = texts[kept].split(LINE)
     return {name: facts[name] for name in ORDER if name in facts} | facts
 
 

@@ -53,12 +53,20 @@ UNPROMISED = {
         "piece_of",
         "quick_checks",
         "answers_from",
+        "allowed_patterns",
+        "excluded_patterns",
+        "focus",
+        "requires",
         "input",
         "traceparent",
     )
 }  # in every spec, no matter to controllers
 # Of parts of messages: they stand only where they say something.
-SELDOM = {"StepContext": ("at", "answers", "failure_log", "documents", "failed_diffs")}
+SELDOM = {
+    "StepContext": ("at", "answers", "failure_log", "documents", "failed_diffs"),
+    "StepLimits": ("max_files", "max_risk"),
+    "Place": ("lines",),
+}
 
 
 class _Plain(GenerateJsonSchema):

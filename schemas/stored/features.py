@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from schemas.stored.part import Part
 
-Accepted: TypeAlias = list[Any]  # step, attempt, digest of its change, title and the tools that verified it
+Accepted: TypeAlias = list[Any]  # step, attempt, digest of its change, title, the tools that verified it, its risk
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schemas.base import MODE_OF_TYPE, FailureCategory, Mode, StepType
+from schemas.base import MODE_OF_TYPE, FailureCategory, Mode, RiskLevel, StepType
 from schemas.base import StepState as S
 from schemas.command import CommandName
 from schemas.goal import Goal
@@ -40,8 +40,10 @@ from tasks.policy.pipeline import (
 )
 from tasks.policy.plan_seed import PlanSeed
 from tasks.policy.pre_steps import DELIVER
+from tasks.rules.risk import RISK
 from tasks.rules.strategy import Draft
 from tasks.text.fields import MAX_TITLE, fit, flatten, several_lines, whole_lines
+from tasks.text.paths import clean
 
 WAIT = "delivery_wait_s"  # among limits: the plan ends with a delivery, which may go unclaimed for so long
 WAIT_S = DAY_MS // 1000
@@ -79,7 +81,14 @@ def keep_request(unit: UnitOfWork, _: PlanSeed, goal: Goal, __: Draft) -> None:
         return
     sentence = fit(goal.goal, MAX_SENTENCE, several_lines)
     asks = bool(goal.delivery and goal.delivery.pull_request)
-    unit.keep_note(REQUEST, {"title": fit(goal.goal, MAX_TITLE), "goal": sentence, "pull_request": asks})
+    request = {
+        "title": fit(goal.goal, MAX_TITLE),
+        "goal": sentence,
+        "pull_request": asks,
+        "allowed": list(map(clean, goal.allowed_files)),
+        "excluded": [],
+    }
+    unit.keep_note(REQUEST, request)
 
 
 def note_done(unit: UnitOfWork, seen: Judgement) -> None:
@@ -98,7 +107,9 @@ def note_done(unit: UnitOfWork, seen: Judgement) -> None:
         return
     digest = outcome.diff_hash if _DIGEST.fullmatch(outcome.diff_hash or "") else None
     tools = ", ".join(dict.fromkeys(tool["tool"] for tool in facts["verify_tools"])) if verified else ""
-    kept.accepted.append([step.step_id, step.status.attempt, digest, facts["title"], tools[:MAX_TOOLS]])
+    kept.accepted.append(
+        [step.step_id, step.status.attempt, digest, facts["title"], tools[:MAX_TOOLS], facts["risk_level"]]
+    )
     if len(kept.accepted) == PAGE:
         unit.keep_note(_page(kept.pages), kept.accepted)
         kept.pages, kept.accepted = kept.pages + 1, []
@@ -163,7 +174,9 @@ def input_for(unit: UnitOfWork, _: Step) -> dict[str, Any] | None:
     asked, *pages = map(unit.note, names)
     entries = [entry for page in (*pages, kept.accepted) for entry in page]
     return {
-        "accepted": [{"step_id": name, "attempt": nth, "diff_hash": digest} for name, nth, digest, *_ in entries],
+        "accepted": [_row(*entry) for entry in entries],
+        "allowed": asked["allowed"],
+        "excluded": asked["excluded"],
         "push": True,
         "pull_request": asked["pull_request"],
         "title": asked["title"],
@@ -272,6 +285,12 @@ def _make(taken: Sequence[str]) -> PlannedStep:
     )
 
 
+def _row(step_id: str, attempt: int, digest: str | None, _title: str, _tools: str, risk: RiskLevel) -> dict[str, Any]:
+    """Tell of an accepted attempt what a delivery has to hold its commit against."""
+    limits = {"max_files": RISK[RiskLevel(risk)].max_files, "max_risk": risk}
+    return {"step_id": step_id, "attempt": attempt, "diff_hash": digest, **limits}
+
+
 def _page(number: int) -> str:
     return f"accepted {number}"
 
@@ -301,7 +320,7 @@ def _text(unit: UnitOfWork, sentence: str, entries: Sequence[Sequence[Any]]) -> 
     """Explain what is delivered, as Markdown. Words from outside stand in code, where they name and link nobody."""
     plan = unit.plan
     lines = ["~~~text", *(line for line in sentence.splitlines() if not line.lstrip().startswith("~~~")), "~~~", ""]
-    for step_id, attempt, _, title, tools in entries[:MAX_LISTED]:
+    for step_id, attempt, _, title, tools, _ in entries[:MAX_LISTED]:
         tried = f", attempt {attempt}" if attempt > 1 else ""
         proof = f", verified by {tools}" if tools else ""
         lines.append(f"- {_code(title)} ({step_id}{tried}{proof})")

@@ -42,6 +42,11 @@ def dependents_of(steps: Sequence[PlannedStep]) -> dict[str, list[str]]:
     return found
 
 
+def _places(texts: Sequence[str]) -> dict[str, int]:
+    """Say at which place each of the texts stands."""
+    return {text: place for place, text in enumerate(texts)}
+
+
 class UnitOfWork:
     """Applies moves to a snapshot in order; `change` is what they amount to."""
 
@@ -161,9 +166,10 @@ class UnitOfWork:
 
         `dependents` says of a step which wait for it; they are stored in windows of WINDOW ids.
         """
-        texts = shared_texts(steps) if not any(self.plan.counts.values()) else []
-        places = {text: place for place, text in enumerate(texts)}
-        if texts:
+        is_first = not any(self.plan.counts.values())
+        texts = shared_texts(steps) if is_first else self._texts
+        places = _places(texts)
+        if is_first and texts:
             self.change.specs[TEXTS] = codec.dumps(texts)
         for place, planned in enumerate(steps, first):
             state = S.BLOCKED if planned.depends_on else S.PENDING
@@ -216,7 +222,12 @@ class UnitOfWork:
         """Give `step` another static part; the log keeps the one that is stored."""
         if step.spec is not None and step.step_id not in self.change.specs:
             self.was[step.step_id] = read_step(step.spec, step.texts)
-        self._put(step, store_step(planned, window_of(step.spec) if step.spec else ()))
+        self._put(step, store_step(planned, window_of(step.spec) if step.spec else (), _places(step.texts)))
+
+    @property
+    def _texts(self) -> Sequence[str]:
+        """The texts that stand beside the steps of the plan, as its snapshot has read them."""
+        return next((step.texts for step in self.snapshot.steps.values() if step.texts), ())
 
     def _put(self, step: Step, spec: bytes) -> None:
         step.spec, step.stored = spec, None

@@ -40,6 +40,7 @@ class StepCard(Struct, frozen=True, gc=False):
     patch_cycles: int
     most: int  # tokens that an attempt holds where as many are left
     max_diff_lines: int
+    limits: str  # of its files, behind a comma; empty where the step names all that it may change
     lasts: int  # ms from dispatch to the deadline
     queue: str
     key: str  # of its verification among those whose flips are counted
@@ -133,6 +134,7 @@ def _look_at(plan: HotPlan, step: Step) -> StepCard:
         estimate["patch_cycles"],
         most if rules.tokens is None else min(most, rules.tokens),
         rules.max_diff_lines,
+        f",{codec.dumps(limits)[1:-1].decode()}" if (limits := schedule.limits_of_files(stored)) else "",
         lasts,
         stored.get("queue", "default"),
         name_verification(stored),

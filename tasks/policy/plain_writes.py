@@ -199,7 +199,8 @@ def _start(plan: HotPlan, about: PlanCard, step: Step, card: StepCard, now: int,
     previous = "null" if status.previous is None else codec.dumps(status.previous).decode()
     spec = (
         f',"plan_id":"{plan.plan_id}","attempt":{number},"context":{about.context}{previous}}},'
-        f'"limits":{{"max_diff_lines":{card.max_diff_lines},"tokens":{tokens},"patch_cycles":{card.patch_cycles}}},'
+        f'"limits":{{"max_diff_lines":{card.max_diff_lines},"tokens":{tokens},"patch_cycles":{card.patch_cycles}'
+        f"{card.limits}}},"
         f'"budget_remaining":{budget.remaining_fraction(record)},"lease":"{lease}",'
         f'"lease_key":"{plan.lease_prefix}{step_id}","deadline":"{rfc3339(deadline)}",{about.end}'
     )

@@ -11,6 +11,7 @@ from typing import Any
 
 from schemas import codec
 from schemas.base import PlanState as P
+from schemas.base import RiskLevel
 from schemas.base import StepState as S
 from schemas.stored import Attempt, PlanRecord
 from schemas.times import rfc3339
@@ -20,6 +21,7 @@ from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import expansion, halt, halt_rules, operator_changes, pipeline, pre_steps, waits
 from tasks.rules import budget
+from tasks.rules.risk import RISK
 
 QUEUED_MS = 3_600_000  # from dispatch: an attempt that no controller ever claims
 SILENT_MS = 60_000  # from the claim or the last renewal
@@ -217,6 +219,15 @@ def _start(unit: UnitOfWork, step: Step, most: int) -> None:
     unit.wake_at(now + SILENT_MS)
 
 
+def limits_of_files(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Limit the files that a step may change, where it may change more than its risk allows at once."""
+    level = RiskLevel(facts["risk_level"])
+    most = RISK[level].max_files
+    if facts.get("allowed_patterns") or len(facts["allowed_files"]) > most:
+        return {"max_files": most, "max_risk": level}
+    return {}
+
+
 def _spec(unit: UnitOfWork, step: Step, attempt: Attempt) -> bytes:
     snapshot, facts = unit.snapshot, step.facts
     context = {**unit.plan.head.context, "previous_failure": step.status.previous}
@@ -235,6 +246,7 @@ def _spec(unit: UnitOfWork, step: Step, attempt: Attempt) -> bytes:
                 "max_diff_lines": snapshot.policy.attempts[facts["risk_level"]].max_diff_lines,
                 "tokens": attempt.tokens,
                 "patch_cycles": attempt.patch_cycles,
+                **limits_of_files(facts),
             },
             "budget_remaining": budget.remaining_fraction(unit.plan),
             "lease": attempt.lease,

@@ -66,6 +66,7 @@ HALTS_AT_ONCE = frozenset(TREE[Family.SANDBOX] + TREE[Family.BUDGET])
 OWN = frozenset(
     {Category.LEASE_EXPIRED, Category.OUTPUT_REFUSED, Category.NO_CHANGE}
 )  # only the planner can know of these
+SCOPE = frozenset({Category.TOO_MANY_FILES, Category.RISK_EXCEEDED})  # the change itself may be right
 FROM_OUTSIDE = frozenset(Category) - OWN
 
 # Words of older vocabularies and of common tools that mean one of ours beyond doubt.

@@ -279,7 +279,6 @@ OVER_THE_LIMIT = [
     (outcome(success="perhaps"), "/success"),
     (outcome(plan_id="plan_1"), "/plan_id"),
     (outcome(attempt=0), "/attempt"),
-    (outcome(touched_files=["f"] * 1001), "/touched_files"),
     (outcome(error_message="e" * 4097), "/error_message"),
     (outcome(metrics={"tokens_used": "many"}), "/metrics/tokens_used"),
     (outcome(metrics={"tokens_used": []}), "/metrics/tokens_used"),
@@ -294,6 +293,23 @@ OVER_THE_LIMIT = [
     (order(reason="r" * 1001), "/reason"),
     (order(plan_id="plan_1"), "/plan_id"),
 ]
+
+
+def test_an_outcome_of_more_files_than_are_listed_is_cut_and_counted() -> None:
+    _, many = outcome(touched_files=["f"] * 1500, created_files=["f"] * 1500, discarded_files=["f"] * 1500)
+    needs = {"files": ["f"] * 21}
+
+    found = Outcome.model_validate_json(codec.dumps({**many, "needs": needs}))
+
+    assert [len(each) for each in (found.touched_files, found.created_files, found.discarded_files)] == [1000] * 3
+    assert found.touched_count == 1500
+    assert Outcome.model_validate({**many, "touched_count": 7}).touched_count == 1500
+    assert Outcome.model_validate({**many, "touched_count": 9000}).touched_count == 9000
+    assert found.needs is not None
+    assert len(found.needs.files) == 20
+    assert Outcome.model_validate({**many, "needs": "more", "patterns": "yes?"}).needs is None
+
+
 NAMES = {model: name for name, model in MESSAGES.items()}
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas import codec
-from schemas.step import OMITTED, PlannedStep, VerifyTool, pack_step
+from schemas.step import OMITTED, Place, PlannedStep, VerifyTool, pack_step
 from schemas.stored_step import (
     MOST_TEXTS,
     depends_on,
@@ -34,7 +34,17 @@ TOOLS = st.lists(
 ).map(tuple)
 SHOWN = st.sampled_from(["", "a", "a && b", " && ", "a  b"]) | WORDS
 SELDOM = st.fixed_dictionaries(
-    {}, optional={"queue": WORDS, "phase": WORDS, "keeps_answer": st.booleans(), "retry_limit": st.integers(0, 9)}
+    {},
+    optional={
+        "queue": WORDS,
+        "phase": WORDS,
+        "keeps_answer": st.booleans(),
+        "retry_limit": st.integers(0, 9),
+        "allowed_patterns": st.lists(st.sampled_from(["src/**", "a?b", "é/*"]), max_size=3).map(tuple),
+        "excluded_patterns": st.lists(st.sampled_from(["**/*.pth", "src/**"]), max_size=3).map(tuple),
+        "focus": st.lists(st.builds(Place, path=WORDS, lines=st.none() | WORDS, why=WORDS), max_size=2).map(tuple),
+        "requires": st.sampled_from([(), ("patterns",)]),
+    },
 )
 MORE = st.dictionaries(st.sampled_from(["later", "newer"]), st.sampled_from([1, True, "x", [], {}]), max_size=1)
 WINDOWS = st.lists(st.from_regex(r"[a-z][a-z0-9-]{0,9}", fullmatch=True), max_size=64)

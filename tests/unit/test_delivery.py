@@ -77,7 +77,9 @@ def undelivered(plan: Running) -> str:
 
 
 def test_it_comes_behind_all_others_with_what_was_accepted_in_that_order() -> None:
-    plan = Running(*some_steps(3), a_check("all", "s-0", "s-1", "s-2"), delivery=BOTH, sentence="Fix the login")
+    plan = Running(
+        *some_steps(3), a_check("all", "s-0", "s-1", "s-2"), delivery=BOTH, sentence="Fix the login", files=["src/**"]
+    )
     patched(plan, "s-2", "s-0", "s-1")
     assert plan.waiting("deliver") == []
 
@@ -88,8 +90,10 @@ def test_it_comes_behind_all_others_with_what_was_accepted_in_that_order() -> No
     assert (spec["allowed_files"], spec["verify_tools"], spec["verify"]) == ([], [], "")
     asked = spec["input"]
     assert asked["accepted"] == [
-        {"step_id": step, "attempt": 1, "diff_hash": f"sha256:{step}"} for step in ("s-2", "s-0", "s-1")
+        {"step_id": step, "attempt": 1, "diff_hash": f"sha256:{step}", "max_files": 10, "max_risk": "LOW"}
+        for step in ("s-2", "s-0", "s-1")
     ]
+    assert asked["allowed"] == ["src/**"]
     assert (asked["push"], asked["pull_request"], asked["title"]) == (True, True, "Fix the login")
     assert "- `pytest` (all)" in asked["text"]
     assert plan.record.revision == 2
@@ -144,10 +148,10 @@ def test_attempts_that_changed_nothing_are_left_out_and_those_that_do_not_say_ar
     plan.rest()
     patched(plan, "d")
 
-    assert given(plan)["accepted"] == [
-        {"step_id": "b", "attempt": 1, "diff_hash": None},
-        {"step_id": "c", "attempt": 1, "diff_hash": None},
-        {"step_id": "d", "attempt": 2, "diff_hash": "sha256:d"},
+    assert [(each["step_id"], each["attempt"], each["diff_hash"]) for each in given(plan)["accepted"]] == [
+        ("b", 1, None),
+        ("c", 1, None),
+        ("d", 2, "sha256:d"),
     ]
 
 
@@ -399,7 +403,8 @@ def test_a_strategy_does_not_hear_of_it(monkeypatch: pytest.MonkeyPatch) -> None
     plan = growing(monkeypatch, script, a_step("a"), delivery=BOTH)
 
     patched(plan, "a")
-    assert given(plan)["accepted"] == [{"step_id": "a", "attempt": 1, "diff_hash": "sha256:a"}]
+    (row,) = given(plan)["accepted"]
+    assert row == {"step_id": "a", "attempt": 1, "diff_hash": "sha256:a", "max_files": 10, "max_risk": "LOW"}
     patched(plan, "deliver", output=DONE, touched_files=[])
 
     assert (plan.state, [end.step_id for end in script.ends]) == ("COMPLETED", ["a"])
