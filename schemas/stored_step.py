@@ -43,6 +43,12 @@ def shared_texts(steps: Iterable[PlannedStep]) -> list[str]:
     return [*dict.fromkeys((*patterns, *texts))][:MOST_TEXTS]
 
 
+def pattern_places(step: PlannedStep, texts: Sequence[str]) -> Mapping[str, int]:
+    """Say at which places of the plan's `texts` the patterns of a step stand that is added or rewritten later."""
+    wanted = {LINE.join(getattr(step, name)) for name in PATTERNS} - {""}
+    return {text: place for place, text in enumerate(texts) if text in wanted} if wanted else NO_TEXTS
+
+
 def store_step(step: PlannedStep, window: Sequence[str] = (), texts: Mapping[str, int] = NO_TEXTS) -> bytes:
     """Encode a step for the store.
 

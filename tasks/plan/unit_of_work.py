@@ -16,7 +16,7 @@ from schemas.event import event_type
 from schemas.outcome import Outcome
 from schemas.step import PlannedStep
 from schemas.stored import Attempt, LogHead, StepStatus
-from schemas.stored_step import TEXTS, read_step, shared_texts, store_step, window_of
+from schemas.stored_step import TEXTS, pattern_places, read_step, shared_texts, store_step, window_of
 from schemas.times import rfc3339
 from tasks.base.batches import batches
 from tasks.base.errors import NeedsSteps
@@ -40,11 +40,6 @@ def dependents_of(steps: Sequence[PlannedStep]) -> dict[str, list[str]]:
         for dependency in dict.fromkeys(step.depends_on):
             found.setdefault(dependency, []).append(step.step_id)
     return found
-
-
-def _places(texts: Sequence[str]) -> dict[str, int]:
-    """Say at which place each of the texts stands."""
-    return {text: place for place, text in enumerate(texts)}
 
 
 class UnitOfWork:
@@ -168,7 +163,7 @@ class UnitOfWork:
         """
         is_first = not any(self.plan.counts.values())
         texts = shared_texts(steps) if is_first else self._texts
-        places = _places(texts)
+        places = {text: place for place, text in enumerate(texts)}
         if is_first and texts:
             self.change.specs[TEXTS] = codec.dumps(texts)
         for place, planned in enumerate(steps, first):
@@ -178,7 +173,7 @@ class UnitOfWork:
             self.snapshot.steps[step.step_id] = step
             self.plan.counts[state.value] = self.plan.counts.get(state.value, 0) + 1
             first_window, *windows = [*batches(dependents.get(step.step_id, ()), WINDOW)] or [()]
-            self._put(step, store_step(planned, first_window, places))
+            self._put(step, store_step(planned, first_window, places if is_first else pattern_places(planned, texts)))
             for number, window in enumerate(windows, 1):
                 self.change.specs[f">{step.step_id}:{number}"] = " ".join(window).encode()
             if state is S.PENDING:
@@ -222,7 +217,8 @@ class UnitOfWork:
         """Give `step` another static part; the log keeps the one that is stored."""
         if step.spec is not None and step.step_id not in self.change.specs:
             self.was[step.step_id] = read_step(step.spec, step.texts)
-        self._put(step, store_step(planned, window_of(step.spec) if step.spec else (), _places(step.texts)))
+        window = window_of(step.spec) if step.spec else ()
+        self._put(step, store_step(planned, window, pattern_places(planned, step.texts)))
 
     @property
     def _texts(self) -> Sequence[str]:
