@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 from math import ceil
 from typing import Annotated
 
@@ -13,8 +14,9 @@ from redis import Redis
 
 from schemas.api_key import ApiKey, Right
 from schemas.goal import Goal
-from worker.gateway.context import Doors
+from worker.gateway.context import Context, Doors
 from worker.gateway.problems import Refusal
+from worker.gateway.shares import kind_of
 from worker.store import api_keys, page_sessions
 from worker.store.keys import NO_TENANT
 
@@ -131,21 +133,26 @@ def _caller_with(client: Redis, shown: api_keys.Shown | None, session: str | Non
     return Access(key, client, shown, session)
 
 
-def _caller(
-    request: Request, doors: Doors, given: Annotated[HTTPAuthorizationCredentials | None, Depends(BEARER)]
-) -> Access:
-    known: Access | None = getattr(request.state, "caller", None)  # of a write: the guard asked before it read the body
-    if known:
-        return known
+def _find(request: Request, doors: Context, given: HTTPAuthorizationCredentials | None) -> Access:
     session = request.cookies.get(SESSION_COOKIE)
     if given:
-        caller = caller_of(doors.client, given.credentials)
-    elif session and request.method in READS:  # browsers show a cookie also where another site had them write
-        caller = caller_in_session(doors.client, session)
-    else:
-        raise Refusal("no_key", NO_KEY, 401)
+        return caller_of(doors.client, given.credentials)
+    if session and request.method in READS:  # browsers show a cookie also where another site had them write
+        return caller_in_session(doors.client, session)
+    raise Refusal("no_key", NO_KEY, 401)
+
+
+async def _caller(
+    request: Request, doors: Doors, given: Annotated[HTTPAuthorizationCredentials | None, Depends(BEARER)]
+) -> AsyncIterator[Access]:
+    """Find who calls, who holds a share until the answer has ended."""
+    caller: Access | None = getattr(request.state, "caller", None)  # of a write: the guard asked before it read a body
+    if caller is None:
+        find: Callable[[], Access] = partial(_find, request, doors, given)
+        caller = await doors.shares.check(find)
     request.state.caller = caller
-    return caller
+    async with doors.shares.held(kind_of(request.url.path, request.scope["query_string"]), caller.key):
+        yield caller
 
 
 Caller = Annotated[Access, Depends(_caller)]

@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from anyio import to_thread
 from fastapi import FastAPI
 
 from schemas import codec
@@ -46,6 +47,7 @@ from worker.gateway.routes import (
     tokens,
     webhooks,
 )
+from worker.gateway.shares import THREADS
 from worker.host.code_version import CODE_VERSION
 from worker.settings import oidc_file
 from worker.settings.settings import Settings
@@ -84,6 +86,7 @@ def create_app(settings: Settings) -> FastAPI:
             app.state.counts = Counts(HERE.start()).collect
         except OSError as error:
             log.warning("nothing is counted", extra={"error": str(error)})
+        to_thread.current_default_thread_limiter().total_tokens = THREADS
         desk.start()
         ending = asyncio.create_task(_end(context))
         async with mcp_door(app, settings):
@@ -102,7 +105,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.verifier = Verifier(oidc_file.issuers(settings.oidc_file))
     problems.install(app, error_responses.tell)
     openapi.install(app)
-    app.add_middleware(Guard, settings=settings, client=client, sources=sources)
+    app.add_middleware(Guard, settings=settings, client=client, sources=sources, shares=context.shares)
     for router in ROUTERS:
         app.include_router(router)
     return app

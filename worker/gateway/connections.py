@@ -60,12 +60,15 @@ class Lingering:
 class Connection(H11Protocol):
     """A connection as uvicorn serves it, which has time for a head and no more.
 
-    `heads` are those of this process whose head is on its way, the oldest first.
+    `heads` are those of this process whose head is on its way, `idle` those that wait for a next request, each the
+    oldest first.
     """
 
-    def __init__(self, heads: dict[Connection, TimerHandle], *args: Any, **options: Any) -> None:
+    def __init__(
+        self, heads: dict[Connection, TimerHandle], idle: dict[Connection, None], *args: Any, **options: Any
+    ) -> None:
         super().__init__(*args, **options)
-        self._heads = heads
+        self._heads, self._idle = heads, idle
 
     @property
     def still_comes(self) -> bool:
@@ -75,13 +78,14 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Serve it, or say that there are too many."""
         super().connection_made(Lingering(transport, self))  # type: ignore[arg-type]
-        if len(self.connections) > MOST_CONNECTIONS:
+        if len(self.connections) > MOST_CONNECTIONS and not self._make_room():
             self.refuse(503, "busy", "The gateway has as many connections as it may: try again soon.", retry_after=1)
         else:
             self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget it."""
+        self._idle.pop(self, None)
         self._head_is_over()
         super().connection_lost(exc)
 
@@ -89,11 +93,18 @@ class Connection(H11Protocol):
         """Read on; what comes after a refusal is thrown away."""
         if self.transport.is_closing():
             return
+        self._idle.pop(self, None)
         super().data_received(data)
         if self.transport.is_closing() or (self.cycle and not self.cycle.response_complete):
             self._head_is_over()
         elif self.timeout_keep_alive_task is None and self not in self._heads:
             self._await_head()
+
+    def on_response_complete(self) -> None:
+        """Keep it for the next request; idle until that comes."""
+        super().on_response_complete()
+        if self.timeout_keep_alive_task and self.cycle.response_complete and not self.transport.is_closing():
+            self._idle[self] = None
 
     def send_400_response(self, msg: str) -> None:
         """Say what is wrong with a request that cannot be read; `msg` is uvicorn's word for it."""
@@ -128,6 +139,18 @@ class Connection(H11Protocol):
             self.refuse(408, "too_slow", TOLD[408])
         else:  # nothing was asked
             self.transport.close()
+
+    def _make_room(self) -> bool:
+        """Hang up where nothing goes on for longest, else on somebody who does not take what is answered."""
+        found = next(iter(self._idle), None) or next(
+            (each for each in self.connections if isinstance(each, Connection) and each.flow.write_paused), None
+        )
+        if found is None:
+            return False
+        self._idle.pop(found, None)
+        self.connections.discard(found)
+        found.transport.abort()
+        return True
 
     def _await_head(self) -> None:
         self._heads[self] = self.loop.call_later(HEAD_S, self.give_up)

@@ -11,6 +11,7 @@ from redis import Redis
 
 from worker.gateway.claiming import ClaimDesk
 from worker.gateway.event_hub import EventHub
+from worker.gateway.shares import Shares
 from worker.settings.settings import Settings
 from worker.webhooks.sources_file import SourcesFile
 
@@ -27,6 +28,7 @@ class Context:
     hub: EventHub
     claims: ClaimDesk
     webhooks: SourcesFile | None = None
+    shares: Shares = field(default_factory=Shares)
     stopping: asyncio.Event = field(
         default_factory=asyncio.Event
     )  # set at the end: who waits is answered, streams close

@@ -40,6 +40,7 @@ from worker.gateway.bodies import (
 )
 from worker.gateway.error_responses import HEALTH, MCP, POLLED, tell, tell_failure
 from worker.gateway.problems import RETRY_S, Refusal, refusal_of
+from worker.gateway.shares import Kind, Shares
 from worker.settings.settings import Settings
 from worker.telemetry import errors, metrics, tracing
 from worker.telemetry.counting import HERE
@@ -82,8 +83,16 @@ class OfRequest(logging.Filter):
 class Guard:
     """Middleware around the application."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, client: Redis, sources: SourcesFile | None = None) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        settings: Settings,
+        client: Redis,
+        sources: SourcesFile | None = None,
+        shares: Shares | None = None,
+    ) -> None:
         self._app = app
+        self._shares = shares or Shares()
         self._client = client
         self._settings = settings
         self._sources = sources
@@ -148,6 +157,8 @@ class Guard:
                 if is_json and nests_deeply(body):  # of a webhook the signature comes first
                     raise Refusal("invalid_json", "The body is no JSON, or lists and objects nest too deeply.", 400)
                 receive = replayed(body, receive)
+                if not ("authorization" in headers or "cookie" in headers):
+                    await held.enter_async_context(self._shares.held(Kind.KEYLESS, None))
             await self._app(scope, receive, answer)
 
     async def _caller(self, headers: Headers, *, counts: bool) -> Access:

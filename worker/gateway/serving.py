@@ -83,7 +83,7 @@ def server_of(
     """Make the server of an application, whose walls stand also before its first line."""
     config = Config(
         app,
-        http=partial(Connection, {}),  # type: ignore[arg-type] # it is called like the class
+        http=partial(Connection, {}, {}),  # type: ignore[arg-type] # it is called like the class
         ws="none",
         lifespan="on",
         log_config=None,

@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Callable, Collection
 from typing import TypeVar
 
-from starlette.concurrency import run_in_threadpool
-
 from worker.gateway.access import Access
 from worker.gateway.context import Context
 from worker.gateway.problems import Refusal
@@ -35,12 +33,12 @@ async def wait_for(
     began, pause = clock(), FIRST_S
     async with doors.hub.subscribe(plans=plans, goal=goal) as events:
         while True:
-            found = await run_in_threadpool(look)
+            found = await doors.shares.read(look)
             left = began + wait_s - clock()
             if found is not None or left <= 0 or events.is_over:
                 break
             came = await events.batch(min(pause, left))
             pause = FIRST_S if came else min(SELDOM_S, pause * 1.5)
-    if clock() - began > TRUSTED_S and not await run_in_threadpool(caller.lasts):
+    if clock() - began > TRUSTED_S and not await doors.shares.read(caller.lasts):
         raise Refusal("wrong_key", "This key was revoked, or is over.", 401)
     return found

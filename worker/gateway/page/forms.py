@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
 from types import MappingProxyType
 from typing import Annotated, NamedTuple
 from urllib.parse import parse_qsl
 
 from fastapi import Depends, Request
-from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
@@ -16,6 +17,7 @@ from worker.gateway.access import NO_KEY, SESSION_COOKIE, Access, caller_in_sess
 from worker.gateway.bodies import MAX_FORM_BYTES
 from worker.gateway.context import Context, Doors
 from worker.gateway.problems import Refusal
+from worker.gateway.shares import Kind
 from worker.store import page_sessions
 
 MEDIA_TYPE = "application/x-www-form-urlencoded"
@@ -84,24 +86,30 @@ def _demand(request: Request, media_type: str) -> None:
         raise Refusal("wrong_media_type", f"A form comes as {media_type}.", 415)
 
 
-async def _form(request: Request, doors: Doors, fields: Annotated[Fields, Depends(read_fields)]) -> Form:
-    return await _sign(request, doors, Upload(fields, NO_FILES))
+async def _form(request: Request, doors: Doors, fields: Annotated[Fields, Depends(read_fields)]) -> AsyncIterator[Form]:
+    async with _signed(request, doors, Upload(fields, NO_FILES)) as form:
+        yield form
 
 
-async def _form_with_files(request: Request, doors: Doors, said: Annotated[Upload, Depends(read_upload)]) -> Form:
-    return await _sign(request, doors, said)
+async def _form_with_files(
+    request: Request, doors: Doors, said: Annotated[Upload, Depends(read_upload)]
+) -> AsyncIterator[Form]:
+    async with _signed(request, doors, said) as form:
+        yield form
 
 
-async def _sign(request: Request, doors: Context, said: Upload) -> Form:
-    """Find out whose form this is; raises Refusal 401 and 403."""
+@asynccontextmanager
+async def _signed(request: Request, doors: Context, said: Upload) -> AsyncIterator[Form]:
+    """Find out whose form this is, who holds a share until it is answered; raises Refusal 401 and 403."""
     session = request.cookies.get(SESSION_COOKIE)
     if session is None:
         raise Refusal("no_key", NO_KEY, 401)
     if not page_sessions.is_csrf(session, said.fields.get("csrf", "")):
         raise Refusal("foreign_form", "This form is not of your session: open the page anew and try again.", 403)
-    caller = await run_in_threadpool(caller_in_session, doors.client, session)
+    caller = await doors.shares.check(partial(caller_in_session, doors.client, session))
     request.state.caller = caller
-    return Form(said.fields, caller, session, said.files)
+    async with doors.shares.held(Kind.REQUESTS, caller.key):
+        yield Form(said.fields, caller, session, said.files)
 
 
 Signed = Annotated[Form, Depends(_form)]

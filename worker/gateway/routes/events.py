@@ -131,7 +131,7 @@ class _Stream:
         """Yield pieces of the stream until its reader's key is over, or the process ends."""
         yield b"retry: %d\n" % RETRY_MS + self._comment(b"events")
         with suppress(RedisError):  # the reader comes again, and goes on
-            if gap := await run_in_threadpool(self._resume, self._doors.client):
+            if gap := await self._doors.shares.read(self._resume, self._doors.client):
                 yield gap.frame
             async for piece in self._history(None):  # without holding what comes meanwhile
                 yield piece
@@ -139,7 +139,7 @@ class _Stream:
                 is_other = (
                     live.start.epoch != self._position.epoch
                 )  # since `_resume` looked: the gap was told to others
-                if is_other and (gap := await run_in_threadpool(self._resume, self._doors.client)):
+                if is_other and (gap := await self._doors.shares.read(self._resume, self._doors.client)):
                     yield gap.frame
                 async for piece in self._history(live.start):
                     yield piece
@@ -162,7 +162,7 @@ class _Stream:
             limit, is_full = until.places[number] if until else None, True
             while is_full and not (limit and limit <= self._position.places[number]):
                 after = self._position.places[number]
-                page = await run_in_threadpool(read_page, self._doors.client, number, after, limit, PAGE)
+                page = await self._doors.shares.read(read_page, self._doors.client, number, after, limit, PAGE)
                 frames = [Gap("cut", self._position).frame] if page.ends.lacks(after) else []
                 for place, kind, raw in page.events:
                     self._position = self._position.moved(number, place)
@@ -217,5 +217,5 @@ class _Stream:
 
     async def _lasts(self) -> bool:
         with suppress(RedisError):  # whose end says nothing of the key's
-            return await run_in_threadpool(self._caller.lasts)
+            return await self._doors.shares.read(self._caller.lasts)
         return True
