@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from schemas.base import RiskLevel
 from schemas.step import VerifyTool
@@ -188,6 +188,11 @@ class Contract:
             else:
                 return None
         return tuple(options), tuple(positionals)
+
+
+path_tool = partial(Contract, positional="path", end_of_options=True)  # reads paths, behind `--` too
+linter = partial(path_tool, category=ToolCategory.LINT)
+test_runner = partial(Contract, category=ToolCategory.TEST, end_of_options=True, focus="test_id", focus_most=20)
 
 
 @dataclass(frozen=True, slots=True)

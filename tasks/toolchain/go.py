@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tasks.toolchain.contract import Contract, Part, ToolCategory
+from tasks.toolchain.contract import Contract, Part, ToolCategory, path_tool
 from tasks.toolchain.language import (
     AT,
     AT_COL,
@@ -52,15 +52,13 @@ _TOOLS = (
         positional="package",
         options=("-v|-race|-mod=(?:readonly|vendor|mod)",),
     ),
-    Contract(
+    path_tool(
         id="gofmt",
         spellings=("gofmt",),
         example="gofmt -l main.go",
         category=ToolCategory.VALIDATE,
         timeout_s=30,
-        positional="path",
         least=1,
-        end_of_options=True,
         options=("-e|-s",),
         required=("-l",),
         ran_codes=(0, 2),

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from tasks.toolchain.contract import SILENT, Contract, Part, ToolCategory, scripts, spell
+from tasks.toolchain.contract import (
+    SILENT,
+    Contract,
+    Part,
+    ToolCategory,
+    linter,
+    path_tool,
+    scripts,
+    spell,
+    test_runner,
+)
 from tasks.toolchain.language import (
     AT,
     AT_COL,
@@ -41,17 +51,13 @@ _TOOLS = (
         options=SILENT,
         tails=_WATCHLESS,
     ),
-    Contract(
+    test_runner(
         id="jest",
         spellings=spell("npx jest", "npx --no-install jest", "pnpm exec jest", "yarn jest"),
         example="npx jest src/auth.test.js --verbose",
-        category=ToolCategory.TEST,
         timeout_s=300,
         positional="path",
-        end_of_options=True,
         options=("--verbose|--silent|--ci|--bail|-i|--runInBand|--no-cache|--coverage|--watchAll=false",),
-        focus="test_id",
-        focus_most=20,
     ),
     Contract(
         id="vitest",
@@ -64,47 +70,35 @@ _TOOLS = (
         focus="test_id",
         focus_most=20,
     ),
-    Contract(
+    test_runner(
         id="node-test",
         spellings=("node --test",),
         example="node --test test/auth.test.js",
-        category=ToolCategory.TEST,
         timeout_s=300,
         positional="path",
-        end_of_options=True,
-        focus="test_id",
-        focus_most=20,
     ),
-    Contract(
+    path_tool(
         id="node-check",
         spellings=("node --check",),
         example="node --check src/auth.js",
         category=ToolCategory.VALIDATE,
         timeout_s=10,
-        positional="path",
         least=1,
         most=1,
-        end_of_options=True,
     ),
-    Contract(
+    linter(
         id="eslint",
         spellings=spell("eslint", *_RUNNERS),
         example="npx eslint src",
-        category=ToolCategory.LINT,
         timeout_s=60,
-        positional="path",
-        end_of_options=True,
         options=(r"--quiet|--no-color|--cache|--max-warnings=\d{1,4}",),
     ),
-    Contract(
+    linter(
         id="prettier",
         spellings=spell("prettier", *_RUNNERS),
         example="npx prettier --check src",
-        category=ToolCategory.LINT,
         timeout_s=60,
-        positional="path",
         least=1,
-        end_of_options=True,
         required=("--check",),
     ),
     Contract(

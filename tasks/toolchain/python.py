@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schemas.base import RiskLevel
-from tasks.toolchain.contract import Contract, Part, ToolCategory, spell
+from tasks.toolchain.contract import Contract, Part, ToolCategory, linter, path_tool, spell, test_runner
 from tasks.toolchain.language import (
     ARROW,
     AT,
@@ -49,33 +49,25 @@ _MYPY_OPTIONS = (
 _PYTEST = spell("pytest", *_RUNNERS)
 
 _TOOLS = (
-    Contract(
+    test_runner(
         id="pytest-focused",
         spellings=_PYTEST,
         example="pytest tests/test_auth.py -x -v --tb=short",
-        category=ToolCategory.TEST,
         timeout_s=60,
         positional="test",
         least=1,
-        end_of_options=True,
         options=_PYTEST_OPTIONS,
         valued=(("-n", "count"),),
         required=("-x",),
-        focus="test_id",
-        focus_most=20,
     ),
-    Contract(
+    test_runner(
         id="pytest",
         spellings=_PYTEST,
         example="pytest tests/test_auth.py -v",
-        category=ToolCategory.TEST,
         timeout_s=300,
         positional="test",
-        end_of_options=True,
         options=_PYTEST_OPTIONS,
         valued=(("-n", "count"),),
-        focus="test_id",
-        focus_most=20,
     ),
     Contract(
         id="unittest",
@@ -97,70 +89,53 @@ _TOOLS = (
         options=("-q|--quiet|-v|--verbose",),
         valued=(("-e", "environment"),),
     ),
-    Contract(
+    linter(
         id="ruff-fix",
         spellings=spell("ruff check", *_RUNNERS),
         example="ruff check src/auth.py --fix",
-        category=ToolCategory.LINT,
         timeout_s=30,
-        positional="path",
         least=1,
-        end_of_options=True,
         options=_RUFF_OPTIONS,
         required=("--fix",),
         min_risk=RiskLevel.MED,
     ),
-    Contract(
+    linter(
         id="ruff-check",
         spellings=spell("ruff check", *_RUNNERS),
         example="ruff check src/auth.py",
-        category=ToolCategory.LINT,
         timeout_s=30,
-        positional="path",
-        end_of_options=True,
         options=_RUFF_OPTIONS,
     ),
-    Contract(
+    linter(
         id="ruff-format",
         spellings=spell("ruff format", *_RUNNERS),
         example="ruff format --check src/auth.py",
-        category=ToolCategory.LINT,
         timeout_s=30,
-        positional="path",
-        end_of_options=True,
         options=("-q|--quiet|--diff|--preview|--no-cache|-n",),
         required=("--check",),
     ),
-    Contract(
+    linter(
         id="black",
         spellings=spell("black", *_RUNNERS),
         example="black --check src/auth.py",
-        category=ToolCategory.LINT,
         timeout_s=60,
-        positional="path",
         least=1,
-        end_of_options=True,
         options=("-q|--quiet|--diff",),
         required=("--check",),
     ),
-    Contract(
+    linter(
         id="flake8",
         spellings=spell("flake8", *_RUNNERS),
         example="flake8 src",
-        category=ToolCategory.LINT,
         timeout_s=60,
-        positional="path",
-        end_of_options=True,
         options=("-q|--quiet|--count|--statistics|--show-source",),
     ),
-    Contract(
+    path_tool(
         id="mypy",
         spellings=spell("mypy", *_RUNNERS),
         example="mypy src --ignore-missing-imports",
         category=ToolCategory.TYPE_CHECK,
         timeout_s=120,
-        positional="path",
-        end_of_options=True,
         options=_MYPY_OPTIONS,
     ),
     Contract(
@@ -181,15 +156,13 @@ _TOOLS = (
         positional="path",
         least=1,
     ),
-    Contract(
+    path_tool(
         id="compileall",
         spellings=("python -m compileall", "python3 -m compileall"),
         example="python -m compileall -q src",
         category=ToolCategory.BUILD,
         timeout_s=60,
-        positional="path",
         least=1,
-        end_of_options=True,
         options=("-q{1,2}|-f",),
     ),
     Contract(

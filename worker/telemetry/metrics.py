@@ -41,210 +41,143 @@ class Metric:
 
 SHORT = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)  # seconds: work of ours
 LONG = (1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600, 14_400, 86_400)  # seconds: work of others
-COUNTER, HISTOGRAM, GAUGE = Kind
+
+
+def _counter(name: str, about: str, *labels: str, teller: Teller = Teller.WORKER) -> Metric:
+    return Metric(name, Kind.COUNTER, about, labels, teller)
+
+
+def _histogram(name: str, about: str, buckets: tuple[float, ...], *labels: str) -> Metric:
+    return Metric(name, Kind.HISTOGRAM, about, labels, buckets=buckets)
+
+
+def _gauge(name: str, about: str, *labels: str, teller: Teller = Teller.STATE) -> Metric:
+    return Metric(name, Kind.GAUGE, about, labels, teller)
+
 
 # --- counted by workers: goals and plans ---
-GOALS_RECEIVED = Metric(
-    "planner_goals_received_total", COUNTER, "Goals that were taken up, by how they came.", ("source",)
-)
-GOALS_DECIDED = Metric(
-    "planner_goals_decided_total", COUNTER, "Goals that got their verdict, by kind.", ("kind", "verdict")
-)
-DECOMPOSE_SECONDS = Metric(
+GOALS_RECEIVED = _counter("planner_goals_received_total", "Goals that were taken up, by how they came.", "source")
+GOALS_DECIDED = _counter("planner_goals_decided_total", "Goals that got their verdict, by kind.", "kind", "verdict")
+DECOMPOSE_SECONDS = _histogram(
     "planner_decompose_duration_seconds",
-    HISTOGRAM,
     "Time from taking up a goal to its verdict, a drafter's included.",
-    ("kind",),
-    buckets=(*SHORT[3:], 60, 300, 1800),
+    (*SHORT[3:], 60, 300, 1800),
+    "kind",
 )
-PLANS = Metric(
+PLANS = _counter(
     "planner_plans_total",
-    COUNTER,
     "Plans that were made: given with the goal, by a pattern, from the plan cache, or by an llm, even if its draft "
     "was of no use.",
-    ("source",),
+    "source",
 )
-PLANS_ENDED = Metric("planner_plans_ended_total", COUNTER, "Plans that ended, by kind and state.", ("kind", "state"))
-PLAN_SECONDS = Metric(
-    "planner_plan_duration_seconds", HISTOGRAM, "Time from a plan's creation to its end.", ("kind",), buckets=LONG
-)
-HALTS = Metric("planner_plan_halts_total", COUNTER, "Plans that were halted, by the rule.", ("rule",))
-REVISIONS = Metric(
+PLANS_ENDED = _counter("planner_plans_ended_total", "Plans that ended, by kind and state.", "kind", "state")
+PLAN_SECONDS = _histogram("planner_plan_duration_seconds", "Time from a plan's creation to its end.", LONG, "kind")
+HALTS = _counter("planner_plan_halts_total", "Plans that were halted, by the rule.", "rule")
+REVISIONS = _counter(
     "planner_revisions_total",
-    COUNTER,
     "Steps that were revised, by the row of the table: the failure, and how many there were.",
-    ("row",),
+    "row",
 )
 
 # --- counted by workers: steps and outcomes ---
-STEPS_DISPATCHED = Metric(
-    "planner_steps_dispatched_total", COUNTER, "Attempts that were handed out.", ("queue", "risk")
+STEPS_DISPATCHED = _counter("planner_steps_dispatched_total", "Attempts that were handed out.", "queue", "risk")
+PARALLEL_BATCHES = _counter(
+    "planner_parallel_batches_total", "Decisions that handed out more than one step of a plan at once."
 )
-PARALLEL_BATCHES = Metric(
-    "planner_parallel_batches_total", COUNTER, "Decisions that handed out more than one step of a plan at once."
+STEPS = _counter(
+    "planner_steps_total", "Steps that ended: success, failed, skipped or, with their plan, halted.", "status"
 )
-STEPS = Metric(
-    "planner_steps_total",
-    COUNTER,
-    "Steps that ended: success, failed, skipped or, with their plan, halted.",
-    ("status",),
-)
-OUTCOMES = Metric(
+OUTCOMES = _counter(
     "planner_outcomes_total",
-    COUNTER,
     "Outcomes, by what became of them; the category is that of the failure, or none.",
-    ("verdict", "category"),
+    "verdict",
+    "category",
 )
-QA_EVALUATIONS = Metric(
-    "planner_qa_evaluations_total",
-    COUNTER,
-    "Outcomes that said whether the tests passed: passed or failed.",
-    ("status",),
+QA_EVALUATIONS = _counter(
+    "planner_qa_evaluations_total", "Outcomes that said whether the tests passed: passed or failed.", "status"
 )
-LEASES_EXPIRED = Metric("planner_lease_expired_total", COUNTER, "Attempts that ended by their clock, unreported.")
-STEP_QUEUE_SECONDS = Metric(
+LEASES_EXPIRED = _counter("planner_lease_expired_total", "Attempts that ended by their clock, unreported.")
+STEP_QUEUE_SECONDS = _histogram(
     "planner_step_queue_seconds",
-    HISTOGRAM,
     "Time of an attempt from its dispatch to its outcome, less what the controller says that it worked.",
-    ("queue",),
-    buckets=LONG,
+    LONG,
+    "queue",
 )
-STEP_RUN_SECONDS = Metric(
-    "planner_step_run_seconds",
-    HISTOGRAM,
-    "Time for which a controller worked on an attempt, as it says.",
-    ("queue",),
-    buckets=LONG,
+STEP_RUN_SECONDS = _histogram(
+    "planner_step_run_seconds", "Time for which a controller worked on an attempt, as it says.", LONG, "queue"
 )
-RESERVED_TOKENS = Metric(
-    "planner_budget_reserved_tokens_total", COUNTER, "Tokens that were set aside for attempts.", ("kind",)
-)
-SPENT_TOKENS = Metric("planner_budget_spent_tokens_total", COUNTER, "Tokens that were booked.", ("kind",))
-COST = Metric("planner_cost_usd_total", COUNTER, "What attempts cost, as controllers say, in US dollars.", ("kind",))
-LLM_TOKENS = Metric(
-    "planner_llm_tokens_total",
-    COUNTER,
-    "Tokens of models, as controllers say: input, output or cached.",
-    ("direction",),
+RESERVED_TOKENS = _counter("planner_budget_reserved_tokens_total", "Tokens that were set aside for attempts.", "kind")
+SPENT_TOKENS = _counter("planner_budget_spent_tokens_total", "Tokens that were booked.", "kind")
+COST = _counter("planner_cost_usd_total", "What attempts cost, as controllers say, in US dollars.", "kind")
+LLM_TOKENS = _counter(
+    "planner_llm_tokens_total", "Tokens of models, as controllers say: input, output or cached.", "direction"
 )
 
 # --- counted by workers: their own work ---
-APPLY_SECONDS = Metric(
-    "planner_apply_duration_seconds", HISTOGRAM, "Time of a batch of decisions with its two round trips.", buckets=SHORT
+APPLY_SECONDS = _histogram(
+    "planner_apply_duration_seconds", "Time of a batch of decisions with its two round trips.", SHORT
 )
-DECIDE_SECONDS = Metric(
-    "planner_decide_duration_seconds", HISTOGRAM, "Time of the decisions of a batch alone.", buckets=SHORT
-)
-COMMIT_SECONDS = Metric(
-    "planner_commit_duration_seconds", HISTOGRAM, "Time for which a batch waited for its commits.", buckets=SHORT
-)
-COMMITS = Metric(
-    "planner_commits_total", COUNTER, "Commits by result: ok, stale, claimed, gone, full or refused.", ("result",)
-)
-DEAD = Metric("planner_entries_dead_total", COUNTER, "Entries that were put aside, by the code of why.", ("code",))
-BREAKERS = Metric(
+DECIDE_SECONDS = _histogram("planner_decide_duration_seconds", "Time of the decisions of a batch alone.", SHORT)
+COMMIT_SECONDS = _histogram("planner_commit_duration_seconds", "Time for which a batch waited for its commits.", SHORT)
+COMMITS = _counter("planner_commits_total", "Commits by result: ok, stale, claimed, gone, full or refused.", "result")
+DEAD = _counter("planner_entries_dead_total", "Entries that were put aside, by the code of why.", "code")
+BREAKERS = _counter(
     "planner_breakers_total",
-    COUNTER,
     "Breakers of repositories that tripped or closed, and steps that they let through.",
-    ("what",),
+    "what",
 )
-TAKEN_OVER = Metric("planner_entries_taken_over_total", COUNTER, "Entries that were taken over from dead workers.")
-DRAFTER_CALLS = Metric(
-    "planner_drafter_calls_total",
-    COUNTER,
-    "Questions to drafters: answered, failed or stopped.",
-    ("drafter", "result"),
+TAKEN_OVER = _counter("planner_entries_taken_over_total", "Entries that were taken over from dead workers.")
+DRAFTER_CALLS = _counter(
+    "planner_drafter_calls_total", "Questions to drafters: answered, failed or stopped.", "drafter", "result"
 )
-DRAFTER_SECONDS = Metric(
-    "planner_drafter_duration_seconds", HISTOGRAM, "Time that a drafter took.", ("drafter",), buckets=LONG
-)
-DRAFTER_TOKENS = Metric("planner_drafter_tokens_total", COUNTER, "Tokens that drafters used.", ("drafter",))
-CALLBACKS = Metric(
+DRAFTER_SECONDS = _histogram("planner_drafter_duration_seconds", "Time that a drafter took.", LONG, "drafter")
+DRAFTER_TOKENS = _counter("planner_drafter_tokens_total", "Tokens that drafters used.", "drafter")
+CALLBACKS = _counter(
     "planner_callbacks_total",
-    COUNTER,
     "Tries of callbacks: delivered, again (another try follows), failed, disabled or dropped.",
-    ("result",),
+    "result",
 )
 
 # --- counted by gateways ---
-WEBHOOKS = Metric(
+WEBHOOKS = _counter(
     "planner_webhooks_total",
-    COUNTER,
     "Webhooks by source: accepted, cancelled, the code of why one was ignored, or that of an error.",
-    ("source", "result"),
-    Teller.GATEWAY,
+    "source",
+    "result",
+    teller=Teller.GATEWAY,
 )
-REQUESTS = Metric(
+REQUESTS = _counter(
     "planner_http_requests_total",
-    COUNTER,
     "Requests by the status of the answer, or gone where the caller hung up first.",
-    ("status",),
-    Teller.GATEWAY,
+    "status",
+    teller=Teller.GATEWAY,
 )
 
 # --- shared state ---
-PLANS_NOW = Metric(
-    "planner_plans", GAUGE, "Plans that have not ended, by state and kind.", ("state", "kind"), Teller.STATE
+PLANS_NOW = _gauge("planner_plans", "Plans that have not ended, by state and kind.", "state", "kind")
+PLANS_WAITING = _gauge("planner_plans_waiting", "Plans that wait for a person.")
+QUEUE_LENGTH = _gauge("planner_queue_length", "Step specs of a queue, those in hand included.", "queue")
+QUEUE_WAITING = _gauge("planner_queue_waiting", "Step specs of a queue that nobody has in hand.", "queue")
+IN_FLIGHT = _gauge("planner_attempts_in_flight", "Step specs of a queue that a controller has in hand.", "queue")
+QUEUE_AGE = _gauge("planner_queue_oldest_age_seconds", "Age of the oldest step spec of a queue.", "queue")
+QUEUE_READERS = _gauge(
+    "planner_queue_readers", "Controllers that asked within the last minute, or have a step in hand.", "queue"
 )
-PLANS_WAITING = Metric("planner_plans_waiting", GAUGE, "Plans that wait for a person.", (), Teller.STATE)
-QUEUE_LENGTH = Metric(
-    "planner_queue_length", GAUGE, "Step specs of a queue, those in hand included.", ("queue",), Teller.STATE
+QUEUE_PAUSED = _gauge("planner_queue_paused", "1 where a command keeps a queue from getting steps.", "queue")
+INBOX_LENGTH = _gauge(
+    "planner_inbox_length", "Entries that workers have yet to finish: goals, outcomes, commands or webhooks.", "stream"
 )
-QUEUE_WAITING = Metric(
-    "planner_queue_waiting", GAUGE, "Step specs of a queue that nobody has in hand.", ("queue",), Teller.STATE
+INBOX_AGE = _gauge("planner_inbox_oldest_age_seconds", "Age of the oldest of these entries.", "stream")
+DLQ_LENGTH = _gauge("planner_dlq_length", "Dead entries: goals, commands or outcomes.", "stream")
+SWEEP_LAG = _gauge("planner_sweeper_lag_seconds", "For how long the oldest due clock of a plan has waited.")
+OUTBOX_LENGTH = _gauge("planner_outbox_length", "What callbacks are to tell and nobody has taken up.")
+DAY_BUDGETS_GONE = _gauge(
+    "planner_day_budgets_exhausted", "Tenants or repositories whose tokens of the day are used up.", "of"
 )
-IN_FLIGHT = Metric(
-    "planner_attempts_in_flight",
-    GAUGE,
-    "Step specs of a queue that a controller has in hand.",
-    ("queue",),
-    Teller.STATE,
-)
-QUEUE_AGE = Metric(
-    "planner_queue_oldest_age_seconds", GAUGE, "Age of the oldest step spec of a queue.", ("queue",), Teller.STATE
-)
-QUEUE_READERS = Metric(
-    "planner_queue_readers",
-    GAUGE,
-    "Controllers that asked within the last minute, or have a step in hand.",
-    ("queue",),
-    Teller.STATE,
-)
-QUEUE_PAUSED = Metric(
-    "planner_queue_paused", GAUGE, "1 where a command keeps a queue from getting steps.", ("queue",), Teller.STATE
-)
-INBOX_LENGTH = Metric(
-    "planner_inbox_length",
-    GAUGE,
-    "Entries that workers have yet to finish: goals, outcomes, commands or webhooks.",
-    ("stream",),
-    Teller.STATE,
-)
-INBOX_AGE = Metric(
-    "planner_inbox_oldest_age_seconds", GAUGE, "Age of the oldest of these entries.", ("stream",), Teller.STATE
-)
-DLQ_LENGTH = Metric(
-    "planner_dlq_length", GAUGE, "Dead entries: goals, commands or outcomes.", ("stream",), Teller.STATE
-)
-SWEEP_LAG = Metric(
-    "planner_sweeper_lag_seconds", GAUGE, "For how long the oldest due clock of a plan has waited.", (), Teller.STATE
-)
-OUTBOX_LENGTH = Metric(
-    "planner_outbox_length", GAUGE, "What callbacks are to tell and nobody has taken up.", (), Teller.STATE
-)
-DAY_BUDGETS_GONE = Metric(
-    "planner_day_budgets_exhausted",
-    GAUGE,
-    "Tenants or repositories whose tokens of the day are used up.",
-    ("of",),
-    Teller.STATE,
-)
-MEMORY = Metric(
-    "planner_store_memory_ratio", GAUGE, "Part of the server's maxmemory in use; absent without one.", (), Teller.STATE
-)
-STATE_UP = Metric("planner_state_up", GAUGE, "1 where Redis told all of the above, else 0.", (), Teller.STATE)
-BUILD_INFO = Metric(
-    "planner_build_info", GAUGE, "Always 1; the labels say what runs.", ("version", "policy_version"), Teller.ALL
+MEMORY = _gauge("planner_store_memory_ratio", "Part of the server's maxmemory in use; absent without one.")
+STATE_UP = _gauge("planner_state_up", "1 where Redis told all of the above, else 0.")
+BUILD_INFO = _gauge(
+    "planner_build_info", "Always 1; the labels say what runs.", "version", "policy_version", teller=Teller.ALL
 )
 
 TABLE = tuple(value for value in list(vars().values()) if isinstance(value, Metric))
