@@ -107,7 +107,8 @@ def _fail(fix: Fix, parts: Parts, surroundings: Surroundings, base: str, home: P
     mended = before.failed - after.failed
     if not mended:
         how = f"{len(before.failed)} of {before.count} fail without it, {len(after.failed)} of {after.count} with it"
-        raise CannotPlay(f"{fix.title}: no failing test is mended by the fix ({how}).")
+        first = "".join(f"\n{name}: {why}" for name, why in list(after.reasons.items())[:1])
+        raise CannotPlay(f"{fix.title}: no failing test is mended by the fix ({how}).{first}")
     return State(base, report, mended, after.failed)
 
 

@@ -32,7 +32,12 @@ class Suite:
     """How a run of tests ended: how many there were, and which failed."""
 
     count: int
-    failed: frozenset[str]
+    reasons: Mapping[str, str]  # the last line of what each test that failed says
+
+    @property
+    def failed(self) -> frozenset[str]:
+        """The tests that failed."""
+        return frozenset(self.reasons)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +64,20 @@ class Surroundings:
         cases = list(root.iter("testcase"))
         if not cases:
             raise CannotPlay(f"`{self.test}` ran no test. It printed:\n{printed}")
-        return Suite(len(cases), frozenset(_name(case) for case in cases if _is_red(case)))
+        return Suite(len(cases), {_name(case): why for case in cases if (why := _reason(case))})
 
 
 def _name(case: ElementTree.Element) -> str:
     return f"{case.get('classname', '')}::{case.get('name', '')}"
 
 
-def _is_red(case: ElementTree.Element) -> bool:
-    return case.find("failure") is not None or case.find("error") is not None
+def _reason(case: ElementTree.Element) -> str:
+    """Say why a test failed; nothing of one that did not."""
+    found = [*case.findall("failure"), *case.findall("error")]
+    lines = [
+        line for each in found for line in f"{each.get('message', '')}\n{each.text or ''}".splitlines() if line.strip()
+    ]
+    return lines[-1].strip() if lines else "failed" if found else ""
 
 
 def prepare(fix: Fix, checkout: Path, home: Path) -> Surroundings:
