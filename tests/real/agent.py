@@ -112,7 +112,7 @@ class Agent:
     def _asks(self, spec: Spec) -> bool:
         """Whether the step is one that other files may be asked for: one of those with patterns, and not forever."""
         asked = [run for run in self.before if run["did"] == "asked for files" and run["step_id"] == spec["step_id"]]
-        return "max_files" in (spec.get("limits") or {}) and len(asked) < self.known["asks"]
+        return (spec.get("limits") or {}).get("max_files") is not None and len(asked) < self.known["asks"]
 
     def _is_done(self, path: str) -> bool:
         content = self._content(path)

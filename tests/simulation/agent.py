@@ -6,12 +6,13 @@ tells. An item of which it was told neither place nor name it finds by itself wi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 from schemas import codec
+from tests.simulation.permission import is_wide, permitted
 from tests.simulation.repository import Change, Fault, Item, Repository, Tree, Wrong
 
 ALONE = 0.95  # the least chance to find what there is to do where only one source may be touched
@@ -48,6 +49,7 @@ class Patch:
     out_of_time: bool = False
     nothing_to_do: bool = False  # as far as the agent can see, and it says so
     note: str = ""  # what was not as it should be, which nobody but the report knows of
+    needs: tuple[str, ...] = ()  # files that it may not change, and has to
 
 
 def told_by(spec: Spec) -> str:
@@ -55,7 +57,7 @@ def told_by(spec: Spec) -> str:
     asked, context = spec["controller_task_spec"], spec["context"]
     words = [spec["title"], spec["intent"], spec["success_criteria"], spec["guidance"], asked["hint"]]
     known = [codec.dumps(found).decode() for name in CONTEXT if (found := context.get(name))]
-    given = [codec.dumps(spec["input"]).decode()] if spec.get("input") else []
+    given = [codec.dumps(found).decode() for name in ("input", "focus") if (found := spec.get(name))]
     return "\n".join([*filter(None, words), *known, *given])
 
 
@@ -67,11 +69,13 @@ class Agent:
         self.goes_wrong = rng.random() < mistakes
         self._serial = rng.randrange(1, 9000)
 
-    def patch(self, spec: Spec, tree: Tree) -> Patch:
-        """Work on the files of a step."""
-        allowed, told = spec["allowed_files"], told_by(spec)
+    def patch(self, spec: Spec, tree: Tree, asked: Collection[str] = ()) -> Patch:
+        """Work on the files of a step, or ask for others that were not `asked` for before."""
+        allowed, told = permitted(spec, self.repository, tree), told_by(spec)
         if spec["phase"] == "scaffold":
-            return Patch(Change(tuple(allowed)))
+            return Patch(Change(allowed))
+        if needs := self._needs(spec, tree, allowed, told, asked):
+            return Patch(needs=needs)
         mends = self._visible(tree, allowed, told)
         undone = [item for item in self.repository.undone(tree) if item.file in allowed]
         known = [item for item in undone if self._knows(item, told, allowed)]
@@ -95,8 +99,17 @@ class Agent:
             return None
         drawn, told = self.rng.random(), codec.dumps(known).decode()
         right = {*(item.file for item in undone), *(fault.file for fault in mends)}
-        named = [path for path in spec["allowed_files"] if path in told]
+        named = [path for path in permitted(spec, self.repository, self.repository.base) if path in told]
         return named[0] if named and right.isdisjoint(named) and drawn < MISLED else None
+
+    def _needs(
+        self, spec: Spec, tree: Tree, allowed: Sequence[str], told: str, asked: Collection[str]
+    ) -> tuple[str, ...]:
+        """Name the files of what is to be done elsewhere, where it is known and the step may be given more files."""
+        if self.goes_wrong or not is_wide(spec):
+            return ()
+        undone = [item for item in self.repository.undone(tree) if item.file not in {*allowed, *asked}]
+        return _files([item for item in undone if self._knows(item, told, allowed)], ())
 
     def _knows(self, item: Item, told: str, allowed: Sequence[str]) -> bool:
         drawn = self.rng.random()  # always, so that what one agent is told changes no later draw

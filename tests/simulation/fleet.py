@@ -22,6 +22,7 @@ from tests.simulation.agent import Spec
 from tests.simulation.goals import Mission
 from tests.simulation.host import LEFT, Attempt, Bench, Host, Ill, attempt
 from tests.simulation.layouts import surround
+from tests.simulation.permission import permitted
 from tests.simulation.repository import Repository
 from tests.simulation.roles import answers_of
 from tests.simulation.supplied import pairs
@@ -170,10 +171,11 @@ class Course:
             host = self._host(rng)
             done = attempt(host, spec, self.tree, self.bench, rng)
             self.attempts += 1
-            self.offered.update(spec["allowed_files"])
+            allowed = permitted(spec, self.repository, self.tree)
+            self.offered.update(allowed)
             self.player.store.claim(self.player.plan_id, step, host.name)
             self.running[step] = Running(
-                live.attempt, live.lease, self.now + 1000 * done.seconds, done, tuple(spec["allowed_files"]), host.name
+                live.attempt, live.lease, self.now + 1000 * done.seconds, done, allowed, host.name
             )
 
     def _host(self, rng: Random) -> Host:
@@ -223,7 +225,7 @@ class Course:
         else:
             if each.done.tried:
                 self.bench.failed[step] = each.done.tried
-            why = "released" if "released" in each.done.body else "refused"
+            why = next((name for name in ("released", "needs") if name in each.done.body), "refused")
             evidence = each.done.body.get("failure_evidence") or {"category": why}
             self.last = f"{step}: {evidence['category']}", self._blame(each.done.note)
 

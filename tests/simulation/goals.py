@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from schemas.goal import GoalContext
 from tests.corpus.goals import scene
 from tests.corpus.play import Scene
 from tests.simulation import supplied, work
@@ -82,8 +83,25 @@ def _in_many_files(rng: Random) -> Made:
     return a_goal(repository, f"Fix the crash that {min(bug.tests)} shows", files, context=context), repository
 
 
-def _feature(rng: Random, least: int, most: int) -> Made:
-    repository = work.add_a_feature(make_repository(rng, _language(rng)), rng, rng.randint(least, most))
+def _globs(repository: Repository) -> list[str]:
+    """Name the folders of a repository as docs/ci.md does."""
+    if repository.language == "go":
+        return ["**/*.go"]
+    folders = (path.partition("/")[0] for path in (*repository.sources, *repository.test_files))
+    return [f"{folder}/**" for folder in dict.fromkeys(folders)]
+
+
+def _by_globs(made: Made) -> Made:
+    """Allow the folders of the repository in place of single files; its listing is whole."""
+    goal, repository = made
+    whole = {"files_complete": True} if "files_complete" in GoalContext.model_fields else {}
+    context = {**goal["context"], **whole}
+    return {**goal, "allowed_files": _globs(repository), "context": context}, repository
+
+
+def _feature(rng: Random, least: int, most: int, documents: int = 1) -> Made:
+    repository = make_repository(rng, _language(rng))
+    repository = work.add_a_feature(repository, rng, rng.randint(least, most), documents)
     sentence = f"Add a {repository.items[0].what} to {', '.join(map(stem, _sources(repository)))}"
     files = work.with_others(repository, rng, _all_files(repository), rng.randint(0, 1))
     return a_goal(repository, sentence, files, limits={"max_steps": 40}), repository
@@ -239,13 +257,15 @@ def _submitted(repository: Repository, name: str) -> str:
     return next(test.file for test in repository.tests if test.name == name)
 
 
-# Kind, template, how many of a hundred goals, who drafts, and how the goal is made.
+# Kind, template, how many of 107 goals, who drafts, and how the goal is made.
 RECIPES: tuple[tuple[str, str, int, str | None, Recipe], ...] = (
     ("task", "bug from JUnit", 8, None, _from_junit),
     ("task", "bug, test in sentence", 4, None, _from_sentence),
     ("task", "bug among many files", 4, None, _in_many_files),
     ("task", "feature", 7, None, lambda rng: _feature(rng, 1, 2)),
     ("task", "feature, many files", 4, None, lambda rng: _feature(rng, 4, 6)),
+    ("task", "bug from JUnit, globs", 4, None, lambda rng: _by_globs(_from_junit(rng))),
+    ("task", "feature, globs", 3, None, lambda rng: _by_globs(_feature(rng, 1, 2, documents=0))),
     ("task", "rename in 4 files", 3, None, lambda rng: _rename(rng, 3, 1)),
     ("task", "rename in 9 files", 4, None, lambda rng: _rename(rng, 6, 3)),
     ("task", "write tests", 4, None, _write_tests),
@@ -270,7 +290,7 @@ RECIPES: tuple[tuple[str, str, int, str | None, Recipe], ...] = (
 
 
 def _in_turn() -> list[int]:
-    """Spread the recipes evenly over a hundred goals, so that few goals too have some of each kind."""
+    """Spread the recipes evenly over 107 goals, so that few goals too have some of each kind."""
     places = [((turn + 0.5) / each[2], at) for at, each in enumerate(RECIPES) for turn in range(each[2])]
     return [at for _, at in sorted(places)]
 

@@ -15,6 +15,7 @@ from typing import Any
 from schemas import codec
 from schemas.outcome import Outcome
 from tests.simulation.agent import NO_CHANGE, USUAL, Agent, Errors, Patch, Spec
+from tests.simulation.permission import permitted
 from tests.simulation.repository import Change, Fault, Repository, Tree
 from tests.simulation.tools import Printed, run
 from worker.controller import wire
@@ -77,6 +78,7 @@ class Bench:
     errors: Errors = USUAL
     repeats: float = 0.0
     failed: dict[str, Patch] = field(default_factory=dict)  # by step
+    asked: dict[str, set[str]] = field(default_factory=dict)  # files that the agents of a step have asked for
     hard: Callable[[Sequence[str]], float] = lambda _: 1.0
     takes: Callable[[dict[str, Any], Printed], int] = lambda _, __: 0
     arrange: Callable[[Sequence[dict[str, Any]], Tree], Sequence[dict[str, Any]]] = lambda tools, _: tools
@@ -93,14 +95,18 @@ def attempt(host: Host, spec: Spec, tree: Tree, bench: Bench, rng: Random) -> At
     body: dict[str, Any] = {"controller": host.name, "metrics": metrics, "touched_files": []}
     if host.ill is Ill.REPOSITORY or (host.ill is Ill.LOGIN and mode != "test"):
         return _cannot_begin(body, host.ill.value)
-    mistakes = bench.mistakes * host.clumsy * bench.hard(spec["allowed_files"])
+    mistakes = bench.mistakes * host.clumsy * bench.hard(permitted(spec, bench.repository, tree))
     agent = Agent(bench.repository, rng, 0.0 if mode == "test" else mistakes, bench.errors)
     if mode == "read_only":
         return _reading(body, spec, agent, tree, bench, seconds)
     patch = _patch(agent, spec, tree, bench, rng) if mode == "patch" else Patch()
     if patch.out_of_time:
         return _failed(body, wire.agent_timeout(AGENT_LIMIT_S, ""), AGENT_LIMIT_S, patch.note)
+    if patch.needs:
+        return _needing(body, spec, bench, patch.needs, seconds)
     body |= _files_of(patch, bench.repository, tree)
+    if spec.get("allowed_patterns"):
+        body["patterns"] = True
     at_base = spec["context"].get("at") == "base"
     seen = bench.repository.base if at_base else tree.changed(patch.change)
     if at_base and "verified_at" in KNOWN:
@@ -114,11 +120,18 @@ def attempt(host: Host, spec: Spec, tree: Tree, bench: Bench, rng: Random) -> At
 
 def _patch(agent: Agent, spec: Spec, tree: Tree, bench: Bench, rng: Random) -> Patch:
     """Have the agent work, or do the same as the last time, which failed."""
-    made = agent.patch(spec, tree)
+    made = agent.patch(spec, tree, bench.asked.get(spec["step_id"], ()))
     if not bench.repeats or not (before := bench.failed.get(spec["step_id"])):
         return made
     chance = bench.repeats * (TOLD if spec["context"].get("failed_diffs") else 1.0)
     return before if rng.random() < chance else made
+
+
+def _needing(body: dict[str, Any], spec: Spec, bench: Bench, files: Sequence[str], seconds: int) -> Attempt:
+    """Ask for files, for each of them once."""
+    bench.asked.setdefault(spec["step_id"], set()).update(files)
+    body |= {"success": False, "needs": {"files": list(files), "reason": "the rest of the change is there"}}
+    return Attempt(body, seconds, note="files were asked for")
 
 
 def _verified(

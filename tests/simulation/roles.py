@@ -26,11 +26,21 @@ def answers_of(mission: Mission) -> Answer:
 def _found(spec: Spec, agent: Agent, tree: Tree) -> Any:
     """Tell the places; a step that asks for files gets a list of them."""
     places = agent.places(tree)
+    if _asks_for_places(spec):
+        found = [{"path": item.file, "why": item.what} for item in places]
+        return {"files": found, "summary": "\n".join(item.what for item in places)}
     if "files" in (spec.get("input") or {}):
         return {"files": list(dict.fromkeys(item.file for item in places))}
     if not places:
         return "It needs a closer look."
     return "\n".join(f"{item.file}: {item.what}" for item in places)
+
+
+def _asks_for_places(spec: Spec) -> bool:
+    """Whether a step asks for files with lines and reasons."""
+    schema = (spec.get("input") or {}).get("schema") or {}
+    items = schema.get("properties", {}).get("files", {}).get("items", {})
+    return "path" in items.get("properties", {})
 
 
 def _campaign(spec: Spec, agent: Agent, tree: Tree) -> Any:

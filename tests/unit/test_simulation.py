@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from functools import cache
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -160,6 +161,39 @@ def test_an_agent_finds_what_it_was_told_and_guesses_the_rest() -> None:
     assert 0.5 < share(None) < 0.7
 
 
+def test_an_agent_changes_what_patterns_allow_and_nothing_that_is_excluded() -> None:
+    repository = mend_a_bug(make_repository(Random(1)), Random(1))
+    (bug,) = repository.items
+    folder = bug.file.partition("/")[0]
+    wide = a_spec([], f"The cause is in {bug.file}.") | {"allowed_patterns": [f"{folder}/**"]}
+
+    def changed(spec: dict[str, Any]) -> tuple[str, ...]:
+        return Agent(repository, Random(1), 0.0).patch(spec, Tree()).change.touched
+
+    assert changed(wide) == (bug.file,)
+    assert changed(wide | {"excluded_patterns": [bug.file]}) == ()
+    assert changed(wide | {"allowed_patterns": ["docs/**"]}) == ()
+    assert changed(wide | {"excluded_patterns": [bug.file], "allowed_files": [bug.file]}) == (bug.file,)
+
+
+def test_an_agent_asks_once_for_files_that_a_step_may_be_given() -> None:
+    repository = rename_a_symbol(make_repository(Random(1)), Random(1), 3, 0)
+    mine, *others = (item.file for item in repository.items)
+    bench = Bench(repository, lambda *_: None, 0.0)
+    narrow = a_spec(files=[mine])
+    wide = narrow | {"limits": {"max_files": 5}}
+
+    asked = attempt(Host("host-1"), wide, Tree(), bench, Random(1))
+    again = attempt(Host("host-1"), wide, Tree(), bench, Random(1))
+    never = attempt(Host("host-1"), narrow, Tree(), bench, Random(1))
+
+    assert asked.body["needs"]["files"] == others
+    assert (asked.body["success"], asked.change) == (False, Change())
+    for found in (again, never):
+        assert "needs" not in found.body
+        assert found.body["touched_files"] == [mine]
+
+
 def test_a_wrong_attempt_does_less_or_breaks_something() -> None:
     repository = add_a_feature(make_repository(Random(1)), Random(1), 1)
     files = [item.file for item in repository.items]
@@ -230,7 +264,7 @@ def a_shop() -> Repository:
     return Repository("python", ("shop/cart.py", "shop/tax.py"), (test,))
 
 
-def a_spec(files: list[str], guidance: str | None = None, tools: list[list[str]] | None = None) -> dict[str, object]:
+def a_spec(files: list[str], guidance: str | None = None, tools: list[list[str]] | None = None) -> dict[str, Any]:
     ran = [{"tool": argv[0], "argv": argv, "pass_codes": [0], "timeout_s": 60} for argv in tools or []]
     asked = {"title": "Change it", "intent": "As asked", "success_criteria": "", "guidance": guidance, "phase": None}
     about = {"controller_task_spec": {"type": "PATCH", "hint": None}, "context": {}, "mode": "patch", "step_id": "do"}
