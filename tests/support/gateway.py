@@ -71,13 +71,18 @@ def _listen(port: int) -> socket | None:
 
 @contextmanager
 def running_gateway(
-    redis_url: str, make: Callable[[Settings], FastAPI] = create_app, *, port: int = 0, **settings: Any
+    redis_url: str,
+    make: Callable[[Settings], FastAPI] = create_app,
+    *,
+    port: int = 0,
+    behind_proxy: bool = False,
+    **settings: Any,
 ) -> Iterator[Gateway]:
     """Run a gateway on this port of this machine, or a free one, with the walls that `planner gateway` has."""
     said = Settings(redis_url=redis_url, **{"stop_s": 1, **settings})
     listener = listen(port)
     app = make(said)
-    server = server_of(app, said)
+    server = server_of(app, said, behind_proxy=behind_proxy)
     serving = server.serve(sockets=[listener])
     thread = threading.Thread(target=lambda: asyncio.run(serving), name="gateway", daemon=True)
     thread.start()

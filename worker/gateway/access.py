@@ -15,13 +15,13 @@ from redis import Redis
 from schemas.api_key import ApiKey, Right
 from schemas.goal import Goal
 from worker.gateway.context import Context, Doors
+from worker.gateway.cookies import session_in
 from worker.gateway.problems import Refusal
 from worker.gateway.shares import kind_of
 from worker.store import api_keys, page_sessions
 from worker.store.keys import NO_TENANT
 
 NO_KEY = "Show a key: Authorization: Bearer pk_..."
-SESSION_COOKIE = "planner_session"  # of the page
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
 BEARER = HTTPBearer(auto_error=False, description="A key: `pk_<id>_<secret>`.")
 
@@ -134,7 +134,7 @@ def _caller_with(client: Redis, shown: api_keys.Shown | None, session: str | Non
 
 
 def _find(request: Request, doors: Context, given: HTTPAuthorizationCredentials | None) -> Access:
-    session = request.cookies.get(SESSION_COOKIE)
+    session = session_in(request)
     if given:
         return caller_of(doors.client, given.credentials)
     if session and request.method in READS:  # browsers show a cookie also where another site had them write

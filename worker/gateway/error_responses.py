@@ -11,7 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
-from worker.gateway.access import SESSION_COOKIE, caller_in_session
+from worker.gateway.access import caller_in_session
+from worker.gateway.cookies import session_in
 from worker.gateway.page.route import refused
 from worker.gateway.problems import Refusal, respond
 
@@ -41,7 +42,7 @@ async def tell(scope: Scope, refusal: Refusal) -> Response:
 
 def _recognize(request: Request) -> None:
     """Find out who has signed in where no route did, so that the page has its navigation; it counts as no use."""
-    session, app = request.cookies.get(SESSION_COOKIE), request.scope.get("app")
+    session, app = session_in(request), request.scope.get("app")
     if session and app is not None and not hasattr(request.state, "caller"):
         with suppress(Refusal, RedisError):
             request.state.caller = caller_in_session(app.state.context.client, session, counts=False)

@@ -12,7 +12,7 @@ import re
 import time
 import traceback
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
 from contextvars import ContextVar
 from types import MappingProxyType
@@ -22,11 +22,11 @@ from redis import Redis
 from redis.exceptions import RedisError
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
-from starlette.requests import cookie_parser
+from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from schemas.traceparent import read_traceparent, trace_id_of
-from worker.gateway.access import NO_KEY, READS, SESSION_COOKIE, Access, caller_in_session, caller_of
+from worker.gateway.access import NO_KEY, READS, Access, caller_in_session, caller_of
 from worker.gateway.bodies import (
     GOAL_FORM,
     MAX_BYTES,
@@ -38,6 +38,7 @@ from worker.gateway.bodies import (
     replayed,
     too_large,
 )
+from worker.gateway.cookies import session_in
 from worker.gateway.error_responses import HEALTH, MCP, POLLED, tell, tell_failure
 from worker.gateway.problems import RETRY_S, Refusal, refusal_of
 from worker.gateway.shares import Kind, Shares
@@ -66,6 +67,8 @@ SAFE = (  # of every answer that does not say otherwise
     (b"referrer-policy", b"no-referrer"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
 )
+
+STRICT = (b"strict-transport-security", b"max-age=31536000")  # where TLS ends here; else it is the proxy's
 
 of_request: ContextVar[Mapping[str, str]] = ContextVar("of_request", default=MappingProxyType({}))
 
@@ -106,9 +109,12 @@ class Guard:
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
             return  # a websocket is not answered, which refuses it
+        if self._is_behind_proxy(scope):
+            scope["scheme"] = "https"  # as the caller sees it, also where the proxy does not say so
         ids = _ids(Headers(scope=scope))
         of_request.set(ids)
-        answer = _Answer(send, ids["request_id"])
+        ends_tls = scope["scheme"] == "https" and not self._is_behind_proxy(scope)
+        answer = _Answer(send, ids["request_id"], (*SAFE, STRICT) if ends_tls else SAFE)
         with _span(scope, ids):
             if trace := tracing.traceparent():
                 ids["trace_id"] = trace_id_of(trace)
@@ -149,7 +155,7 @@ class Guard:
                 scope.setdefault("state", {})["caller"] = await self._caller(headers, counts=True)
         async with AsyncExitStack() as held:
             if has_body:
-                limit = await self._limit(headers, path)
+                limit = await self._limit(scope)
                 if int(headers.get("content-length", "0")) > limit:
                     raise too_large(limit)
                 body = await held.enter_async_context(self._bodies.read(receive, limit))
@@ -179,14 +185,14 @@ class Guard:
         finally:
             self._checks.release()
 
-    async def _limit(self, headers: Headers, path: str) -> int:
+    async def _limit(self, scope: Scope) -> int:
         """Return how many bytes a body may have: a large form is for those who have signed in."""
-        if path == GOAL_FORM and not await self._has_session(headers):
+        if scope["path"] == GOAL_FORM and not await self._has_session(scope):
             return MAX_BYTES
-        return limit_of(path, self._settings, self._sources)
+        return limit_of(scope["path"], self._settings, self._sources)
 
-    async def _has_session(self, headers: Headers) -> bool:
-        session = cookie_parser(headers.get("cookie", "")).get(SESSION_COOKIE)
+    async def _has_session(self, scope: Scope) -> bool:
+        session = session_in(HTTPConnection(scope))
         try:
             found = await run_in_threadpool(caller_in_session, self._client, session, counts=False) if session else None
         except RedisError as error:
@@ -194,6 +200,13 @@ class Guard:
         except Refusal:
             return False
         return found is not None
+
+    @staticmethod
+    def _is_behind_proxy(scope: Scope) -> bool:
+        """Whether a proxy ends TLS for this caller; who comes by a name of this machine alone comes without."""
+        state = getattr(scope.get("app"), "state", None)
+        host = _plain(_name(Headers(scope=scope).get("host", "")))
+        return bool(getattr(state, "is_behind_proxy", False)) and host not in LOOPBACK
 
     def _check_host(self, headers: Headers, path: str) -> None:
         host = headers.get("host", "")
@@ -209,8 +222,9 @@ class _Broken(Exception):
 class _Answer:
     """What is sent, with the headers that every answer has."""
 
-    def __init__(self, send: Send, request_id: str) -> None:
+    def __init__(self, send: Send, request_id: str, usual: Sequence[tuple[bytes, bytes]]) -> None:
         self._send = send
+        self._usual = usual
         self._id = request_id.encode()
         self._began = time.perf_counter()
         self.status = 0
@@ -227,7 +241,7 @@ class _Answer:
             headers = list(message.get("headers", ()))
             there = {name.lower() for name, _ in headers}
             headers.append((b"x-request-id", self._id))
-            headers += [each for each in SAFE if each[0] not in there]
+            headers += [each for each in self._usual if each[0] not in there]
             if self.closes:
                 headers.append((b"connection", b"close"))
             message["headers"] = headers

@@ -81,6 +81,7 @@ def server_of(
     app: FastAPI, settings: Settings, certificate: tuple[Path, Path] | None = None, *, behind_proxy: bool = False
 ) -> Gateway:
     """Make the server of an application, whose walls stand also before its first line."""
+    app.state.is_behind_proxy = behind_proxy
     config = Config(
         app,
         http=partial(Connection, {}, {}),  # type: ignore[arg-type] # it is called like the class
@@ -90,7 +91,7 @@ def server_of(
         log_level=logging.WARNING,
         access_log=False,
         proxy_headers=behind_proxy,
-        forwarded_allow_ips="*",
+        forwarded_allow_ips=[*settings.gateway_proxies],
         server_header=False,
         backlog=BACKLOG,
         timeout_keep_alive=KEEP_ALIVE_S,

@@ -145,6 +145,11 @@ class ServiceSettings(FromEnvironment):
         description="names that callers know the gateway by, separated by commas, beside those of this machine alone"
         " and its address; requests for other hosts are refused",
     )
+    gateway_proxies: Words = Field(
+        default=("127.0.0.1", "::1"),
+        description="with `--behind-proxy`: the proxy's addresses or networks, separated by commas; what it says of"
+        " callers is believed of no other",
+    )
     sandbox: Literal["auto", "require", "off"] = Field(
         default="auto",
         description="confine agents and verifications by Landlock and bubblewrap: `auto` where the kernel has them,"

@@ -22,10 +22,11 @@ from tests.support.gateway import Gateway, running_gateway
 from tests.support.page import signed_in
 from tests.support.planner import Planner
 from worker.gateway import broadcast
-from worker.gateway.access import SESSION_COOKIE, Access, caller_of
+from worker.gateway.access import Access, caller_of
 from worker.gateway.broadcast import MOST_OF_A_KEY, SHARE, SHORTEST_S, Broadcasts, rest_after
 from worker.gateway.claiming import ClaimDesk
 from worker.gateway.context import Context
+from worker.gateway.cookies import PLAIN
 from worker.gateway.event_hub import EventHub
 from worker.gateway.event_streams import Event
 from worker.settings.settings import Settings
@@ -342,7 +343,7 @@ def test_a_live_list_ends_with_its_key_or_its_session_and_shows_nothing_that_com
         if ends == "key":
             api_keys.revoke(gateway.redis, key_id)
         else:
-            page_sessions.end(gateway.redis, viewer.cookies[SESSION_COOKIE])
+            page_sessions.end(gateway.redis, viewer.cookies[PLAIN])
         planner.submit()
         assert list(pages) == []
 

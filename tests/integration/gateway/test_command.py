@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from socket import create_server
 from typing import Any
@@ -22,6 +22,7 @@ from redis import Redis
 from schemas.api_key import ApiKey, Right
 from tests.conftest import wait_until
 from tests.support.certificate import write_certificate
+from tests.support.haproxy import haproxy
 from tests.support.programs import needs
 from worker.host.embedded_server import free_port
 from worker.store import api_keys, clients
@@ -94,44 +95,6 @@ def test_with_a_certificate_it_speaks_https_and_a_large_refusal_is_read(redis_ur
             headers = {"Authorization": f"Bearer {shown}", "Content-Type": "application/json"}
             large = client.post(f"https://localhost:{port}/v1/commands", content=b"0" * 4_000_000, headers=headers)
             assert large.status_code == 413
-
-
-@contextmanager
-def haproxy(directory: Path, *gateways: str) -> Iterator[str]:
-    """Run Debian's haproxy before gateways; yields its URL."""
-    port = free_port()
-    servers = "\n".join(f"  server g{number} {each} check inter 200ms" for number, each in enumerate(gateways))
-    (directory / "haproxy.cfg").write_text(f"""
-defaults
-  mode http
-  timeout connect 2s
-  timeout client 60s
-  timeout server 60s
-  option redispatch
-  retries 3
-  retry-on conn-failure empty-response
-frontend callers
-  bind 127.0.0.1:{port}
-  default_backend gateways
-backend gateways
-  balance roundrobin
-  option httpchk GET /readyz
-{servers}
-""")
-    process = subprocess.Popen(["haproxy", "-db", "-f", str(directory / "haproxy.cfg")], stderr=subprocess.DEVNULL)
-    try:
-        url = f"http://127.0.0.1:{port}"
-        wait_until(lambda: answers(url), what="the proxy answers")
-        yield url
-    finally:
-        process.kill()
-        process.wait()
-
-
-def answers(url: str) -> bool:
-    with suppress(httpx.TransportError):
-        return httpx.get(f"{url}/readyz").status_code == 200
-    return False
 
 
 @needs("haproxy")

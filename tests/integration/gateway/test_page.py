@@ -13,7 +13,7 @@ from tests.support.event_reading import reading
 from tests.support.gateway import Gateway
 from tests.support.page import HOSTILE, Markup, signed_in
 from tests.support.planner import RISKY, SHAPES, Planner, asking, executing, halted, hostile, retried
-from worker.gateway.access import SESSION_COOKIE
+from worker.gateway.cookies import PLAIN
 from worker.gateway.page import plan_list, static_files
 from worker.store import api_keys
 
@@ -66,7 +66,7 @@ def test_a_key_that_may_not_look_at_plans_does_not_sign_in(gateway: Gateway) -> 
 
 def test_a_session_ends_with_its_key_and_when_its_holder_signs_out(gateway: Gateway) -> None:
     revoked, left = (signed_in(gateway, Right.VIEWER) for _ in range(2))
-    kept = left.cookies[SESSION_COOKIE]
+    kept = left.cookies[PLAIN]
     (key_id,) = re.findall("key <b>(.*?)</b>", revoked.get("/").text)
     (csrf,) = re.findall('name="csrf" value="(.*?)"', left.get("/").text)
 
@@ -75,7 +75,7 @@ def test_a_session_ends_with_its_key_and_when_its_holder_signs_out(gateway: Gate
 
     assert revoked.get("/").status_code == 401
     assert (out.status_code, out.headers["location"]) == (303, "/")
-    assert gateway.with_token(None).get("/", headers={"Cookie": f"{SESSION_COOKIE}={kept}"}).status_code == 401
+    assert gateway.with_token(None).get("/", headers={"Cookie": f"{PLAIN}={kept}"}).status_code == 401
 
 
 def test_what_a_session_does_needs_its_own_token_and_our_origin(gateway: Gateway) -> None:

@@ -13,9 +13,10 @@ from fastapi import Depends, Request
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
-from worker.gateway.access import NO_KEY, SESSION_COOKIE, Access, caller_in_session
+from worker.gateway.access import NO_KEY, Access, caller_in_session
 from worker.gateway.bodies import MAX_FORM_BYTES
 from worker.gateway.context import Context, Doors
+from worker.gateway.cookies import session_in
 from worker.gateway.problems import Refusal
 from worker.gateway.shares import Kind
 from worker.store import page_sessions
@@ -101,7 +102,7 @@ async def _form_with_files(
 @asynccontextmanager
 async def _signed(request: Request, doors: Context, said: Upload) -> AsyncIterator[Form]:
     """Find out whose form this is, who holds a share until it is answered; raises Refusal 401 and 403."""
-    session = request.cookies.get(SESSION_COOKIE)
+    session = session_in(request)
     if session is None:
         raise Refusal("no_key", NO_KEY, 401)
     if not page_sessions.is_csrf(session, said.fields.get("csrf", "")):

@@ -17,7 +17,8 @@ from schemas.base import PlanState, StepState
 from schemas.plan import BudgetLine, PlanSummary, StepView
 from schemas.times import rfc3339
 from tasks.policy.pre_steps import names_mend
-from worker.gateway.access import SESSION_COOKIE, Access
+from worker.gateway.access import Access
+from worker.gateway.cookies import session_in
 from worker.gateway.page.static_files import address_of
 from worker.gateway.routes.fleet import FLEET_RIGHTS
 from worker.render.plan import STEP_LOOKS, span, told_state
@@ -130,7 +131,7 @@ def render(request: Request, template: str, status: int = 200, **values: Any) ->
     """Answer with a page for the caller of this request, if it is known."""
     caller: Access | None = getattr(request.state, "caller", None)
     key: ApiKey | None = caller.key if caller else None
-    session = request.cookies.get(SESSION_COOKIE) if caller else None
+    session = session_in(request) if caller else None
     body = ENVIRONMENT.get_template(template).render(
         key=key,
         csrf=page_sessions.csrf_of(session) if session else None,

@@ -10,8 +10,8 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from redis.exceptions import RedisError
 
-from worker.gateway.access import SESSION_COOKIE
 from worker.gateway.context import Doors
+from worker.gateway.cookies import session_in
 from worker.gateway.page.rendering import render
 from worker.gateway.problems import UNAUTHORIZED, Refusal, refusal_of
 
@@ -47,7 +47,7 @@ def refused(request: Request, refusal: Refusal) -> Response:
     """Answer with a page that says why nothing is done, or that asks for a key."""
     problem = refusal.problem
     if problem.status == UNAUTHORIZED:
-        was_signed_in = SESSION_COOKIE in request.cookies
+        was_signed_in = session_in(request)
         return sign_in(request, "You were signed out: the session or its key is over." if was_signed_in else None)
     response = render(request, "refusal.html", problem.status or 500, problem=problem)
     if refusal.retry_after_s is not None:

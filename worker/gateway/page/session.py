@@ -8,8 +8,9 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import RedirectResponse
 from starlette.concurrency import run_in_threadpool
 
-from worker.gateway.access import SESSION_COOKIE, caller_of
+from worker.gateway.access import caller_of
 from worker.gateway.context import Context, Doors
+from worker.gateway.cookies import set_session
 from worker.gateway.page.forms import Fields, Signed, read_fields
 from worker.gateway.page.rendering import HEADERS
 from worker.gateway.page.route import PageRoute, sign_in
@@ -34,8 +35,7 @@ async def signs_in(request: Request, doors: Doors, fields: Annotated[Fields, Dep
             return sign_in(request, refusal.problem.detail, wanted)
         raise
     response = RedirectResponse(wanted, SEE_OTHER, HEADERS)
-    is_secure = request.url.scheme == "https"
-    response.set_cookie(SESSION_COOKIE, session, page_sessions.SESSION_S, secure=is_secure, httponly=True)
+    set_session(request, response, session, page_sessions.SESSION_S)
     return response
 
 
@@ -47,11 +47,11 @@ def _begin(doors: Context, token: str) -> str:
 
 
 @router.post("/sign-out")
-def signs_out(form: Signed, doors: Doors) -> Response:
+def signs_out(request: Request, form: Signed, doors: Doors) -> Response:
     """End the session."""
     page_sessions.end(doors.client, form.session)
     response = RedirectResponse("/", SEE_OTHER, HEADERS)
-    response.delete_cookie(SESSION_COOKIE, httponly=True)
+    set_session(request, response, "", 0)
     return response
 
 
