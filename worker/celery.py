@@ -27,7 +27,7 @@ from worker.process import draft_threads, jobs, shutdown, solo_pool
 from worker.process.lifecycle import Ingress
 from worker.process.wakeup import SHARE
 from worker.process.wakeup_ledger import Key
-from worker.settings import broker, credentials
+from worker.settings import credentials, redis_tls, sentinel
 from worker.settings.settings import WrongSettings, load
 from worker.store import commits
 from worker.streams import release
@@ -43,6 +43,23 @@ log = logging.getLogger("planner.celery")
 def _refuse(error: Exception) -> NoReturn:
     terminal.line(str(error), err=True)
     sys.exit(WRONG_SETTINGS)
+
+
+def celery_settings(url: str) -> dict[str, Any]:
+    """Make what Celery has to be set to for the broker at `url`."""
+    return {
+        "broker_url": sentinel.broker_url(url),
+        "broker_use_ssl": redis_tls.options(url) or False,  # of sentinels, whose URLs kombu does not read whole
+        "broker_transport_options": {
+            "socket_timeout": 5,
+            "socket_connect_timeout": 5,
+            "socket_keepalive": True,
+            "health_check_interval": 25,
+            "visibility_timeout": 3600,
+            "max_retries": 0,  # of one publish; the consumer's connection is tried for ever
+            **sentinel.broker_options(url),
+        },
+    }
 
 
 try:
@@ -70,7 +87,7 @@ app.conf.update(
     broker_connection_retry_on_startup=True,
     broker_connection_max_retries=None,
     broker_channel_error_retry=True,  # a full broker refuses; that is no reason to end
-    **broker.celery_settings(settings.broker),
+    **celery_settings(settings.broker),
 )
 app.steps["worker"].add(Ingress)
 
@@ -121,7 +138,7 @@ def _before_anything_is_forked(**_: Any) -> None:
         worker.install_worker_int_handler = lambda _: None
     if url := os.environ.get("CELERY_BROKER_URL"):  # the option --broker of celery itself
         try:
-            app.conf.update(broker.celery_settings(settings.with_tls(url)))
+            app.conf.update(celery_settings(settings.with_tls(url)))
         except ValueError as error:
             _refuse(error)
     if settings.metrics_port is not None:

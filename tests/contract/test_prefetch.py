@@ -14,7 +14,7 @@ from tests.support.plain import check_part, held_on, part_of, state_of
 from tests.support.plans import PARTITION, PLAN, a_plan, a_step, some_steps
 from tests.support.real_store import Real
 from worker.store import clients, functions
-from worker.store.plan_replies import read_ahead
+from worker.store.commit_calls import read_ahead
 from worker.store.plans import Ask, Write
 
 KEYS = PARTITION.plan(PLAN)

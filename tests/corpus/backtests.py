@@ -12,10 +12,9 @@ from pathlib import Path
 
 from tasks.base.policy import Policy
 from tasks.base.policy_text import read_policy
-from tasks.record.backtest import Backtested, Verdict, backtest_recorded
+from tasks.record.backtest import Backtested, Tally, Verdict, backtest_recorded
 from tasks.record.creation import CannotReplay
 from tasks.record.recorded_plan import RecordedPlan
-from tasks.record.tally import Tally
 from tests.corpus import record
 from worker.render.backtest import WORDS, minutes
 

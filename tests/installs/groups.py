@@ -59,7 +59,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 LATE = frozenset(  # what a module imports once it knows that it is there
     {
         ("worker.callbacks.sealing", "cryptography.fernet"),
-        ("worker.gateway.mcp_door", "mcp.server.transport_security"),
+        ("worker.gateway.app", "mcp.server.transport_security"),
     }
 )
 ROOTS = frozenset({"worker"})  # a package that is more than one group; its `__init__` belongs to all

@@ -74,7 +74,7 @@ def test_an_empty_server_with_a_worker_is_well(planner: Planner, doctor: Callabl
 def test_plans_are_paged(planner: Planner, doctor: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("worker.doctor.rounds.PAGE", 2)
     monkeypatch.setattr("worker.doctor.stored.PAGE", 2)
-    monkeypatch.setattr("worker.doctor.orphans.SCAN", 2)
+    monkeypatch.setattr("worker.doctor.rounds.SCAN", 2)
     monkeypatch.setattr("worker.doctor.server.PAGE", 2)
     for _ in range(5):
         executing(planner)

@@ -25,7 +25,7 @@ from tests.support.scripted import Fleet
 from worker.drafters import cli
 from worker.drafters.base import MAX_ANSWER, STOPPED, WrongDrafter, estimate
 from worker.drafters.cli import CliDrafter
-from worker.sandbox import bubblewrap
+from worker.sandbox import sandbox
 from worker.sandbox.paths import PathGrant
 from worker.settings.settings import Settings
 
@@ -77,7 +77,7 @@ def program(tmp_path: Path) -> str:
 
 @pytest.fixture
 def asks(program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asks:
-    monkeypatch.setattr(bubblewrap, "find", lambda *_: None)  # it would hide the numbers of processes
+    monkeypatch.setattr(sandbox, "find_bubblewrap", lambda *_: None)  # it would hide the numbers of processes
 
     def ask(words: str, question: Consult = QUESTION, stop: Callable[[], bool] = lambda: False, **more: Any) -> Drafted:
         given: dict[str, Any] = {"cli_command": f"{program} {words}", "cli_timeout_s": 60.0, "drafters": ("cli",)}

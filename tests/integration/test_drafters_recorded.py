@@ -13,10 +13,9 @@ from redis.exceptions import ConnectionError as NoConnection
 
 from schemas import codec
 from tasks.rules.strategy import Consult, Drafted
-from worker.drafters import recorded
+from worker.drafters import consulting
 from worker.drafters.base import STOPPED, Stop, estimate
-from worker.drafters.consulting import Consulting
-from worker.drafters.recorded import LOST, RecordedDrafter
+from worker.drafters.consulting import LOST, Consulting, RecordedDrafter
 from worker.settings.settings import Settings
 from worker.store.keys import Partition
 
@@ -95,13 +94,13 @@ def test_a_call_that_was_stopped_leaves_no_answer(redis: Redis) -> None:
 def test_what_is_recorded_goes_in_time(redis: Redis, somebody: Somebody) -> None:
     ask(redis, somebody)
 
-    assert 0 < int(redis.ttl(HOME.drafts(PLAN))) <= recorded.KEPT_S
+    assert 0 < int(redis.ttl(HOME.drafts(PLAN))) <= consulting.KEPT_S
 
 
 def test_an_answer_that_was_paid_for_is_written_down_though_the_server_is_away(
     redis: Redis, somebody: Somebody, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recorded, "PAUSE_S", 0.01)
+    monkeypatch.setattr(consulting, "PAUSE_S", 0.01)
     execute, left = Pipeline.execute, [NoConnection("gone"), NoConnection("gone")]
 
     def away_after_the_answer(self: Any) -> list[Any]:

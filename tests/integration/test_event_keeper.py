@@ -7,7 +7,7 @@ import time
 import pytest
 from redis import Redis
 
-from worker.store.event_keeper import EventKeeper
+from worker.engine.engine import EventKeeper
 from worker.store.keys import Partition
 from worker.store.memory import ServerMemory
 

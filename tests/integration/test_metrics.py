@@ -31,7 +31,8 @@ from tests.support.planner import Planner
 from tests.support.programs import needs
 from worker.engine.plan_creation import source_of
 from worker.process.launch import worker_command
-from worker.store import keys, known_queues
+from worker.store import keys
+from worker.store.fleet import read_queue_names
 from worker.store.keys import Partition
 from worker.telemetry.counting import HERE, MOST_NAMES, OTHER, PREFIX, Board
 from worker.telemetry.metrics_server import Counts, exposition
@@ -160,7 +161,7 @@ def test_queues_of_goals_that_have_no_plan_are_not_noted(redis_url: str, redis: 
         plan(here, redis, a_goal(1, queue="used"), {**a_goal(1, queue="unused"), "allowed_files": ["nothing.py"]})
 
     assert redis.hget(keys.GOALS_STATS, "REJECTED") == b"1"
-    assert known_queues.read(redis, 1) == ["used"]
+    assert read_queue_names(redis, 1) == ["used"]
 
 
 def test_plans_are_counted_as_given_where_the_goal_brings_steps_or_tasks() -> None:

@@ -19,7 +19,7 @@ from tests.support.certificate import write_certificate
 from tests.support.programs import needs
 from tests.support.secure_redis import Secure, end_of_tls, secure_server
 from tests.support.servers import Fleet, all_done, publish
-from worker.settings import broker
+from worker import celery
 from worker.settings.settings import Settings
 from worker.store import clients
 
@@ -37,7 +37,7 @@ def ask_store(settings: Settings) -> bool:
 
 def ask_broker(settings: Settings) -> bool:
     app = Celery("test")
-    app.conf.update(broker.celery_settings(settings.broker))
+    app.conf.update(celery.celery_settings(settings.broker))
     with app.connection_for_write() as connection:
         connection.ensure_connection(max_retries=1, interval_start=0.01)
         return bool(connection.connected)

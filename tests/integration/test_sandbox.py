@@ -16,7 +16,7 @@ from schemas import codec
 from tests.conftest import wait_until
 from tests.support import ordinary
 from tests.support.programs import missing, needs
-from worker.sandbox import bubblewrap, landlock, paths, process
+from worker.sandbox import landlock, paths, process, sandbox
 from worker.sandbox.paths import PathGrant
 from worker.sandbox.process import Abandoned, Job
 from worker.sandbox.sandbox import Sandbox
@@ -157,7 +157,7 @@ def test_a_path_that_cannot_be_granted_is_refused_with_a_sentence(text: str, why
 
 @needs("bwrap")
 def test_in_bubblewrap_there_are_no_processes_and_no_files_of_others(tmp_path: Path) -> None:
-    if not bubblewrap.find():
+    if not sandbox.find_bubblewrap():
         missing("bwrap starts nothing on this machine")
     (tmp_path / "tree").mkdir()
     (tmp_path / "secret").write_text("secret")

@@ -9,8 +9,8 @@ import pytest
 from redis import Redis
 
 from schemas import codec
+from worker.engine.admission import Quota
 from worker.engine.bulk_commands import BulkCommands
-from worker.engine.quota import Quota
 from worker.store import clients, functions, keys
 from worker.store.keys import Partition
 from worker.streams.inbox import Inbox

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.support import no_landlock
-from worker.sandbox import bubblewrap
+from worker.sandbox import sandbox as sandboxes
 from worker.sandbox.paths import PathGrant
 from worker.sandbox.process import Job
 from worker.sandbox.sandbox import NoSandbox, Sandbox, SandboxMode
@@ -101,7 +101,7 @@ sys.stdout.write(json.dumps({"got": got, "works": works}))
 
 def main(folder: Path, *, without_landlock: bool) -> None:
     """Make what is to be kept, run the agent, look what is left."""
-    bubblewrap.find = lambda *_: None  # type: ignore[assignment]
+    sandboxes.find_bubblewrap = lambda *_: None  # type: ignore[assignment]
     for name in ("state", "other", "tree"):
         (folder / name).mkdir()
     for name in ("secret", "state/commits", "other/code.py", "login"):

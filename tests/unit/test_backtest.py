@@ -13,12 +13,11 @@ import pytest
 from schemas.step import PlannedStep
 from tasks.base.policy import ATTEMPTS, BUILT_IN, GOALS, GoalRules, Policy
 from tasks.base.policy_text import read_policy
-from tasks.record.backtest import Backtested, Saved, Verdict, backtest, backtest_recorded
+from tasks.record.backtest import Backtested, Saved, Tally, Verdict, backtest, backtest_recorded
 from tasks.record.creation import CannotReplay
 from tasks.record.fold import Fold
 from tasks.record.recorded_plan import NoExport, RecordedPlan
 from tasks.record.replay import Result, replay
-from tasks.record.tally import Tally
 from tests.support.plans import PLAN, Running, a_failure, a_report, a_step
 from tests.support.replay import export_of
 from worker.render.backtest import header, lines, row

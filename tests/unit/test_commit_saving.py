@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from worker.store.commit_journal import CommitJournal
+from worker.store.commits import CommitJournal
 
 # Each child notes commits and ends as a script does, some in the middle of saving.
 PROCESSES = """

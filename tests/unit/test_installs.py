@@ -14,7 +14,7 @@ LATE = {  # a module, and an extra whose modules it imports once it knows that t
     ("worker.cli.commands.up", "local"),
     ("worker.cli.commands.webhook", "gateway"),
     ("worker.cli.console", "local"),
-    ("worker.gateway.mcp_door", "mcp"),
+    ("worker.gateway.app", "mcp"),
     ("worker.telemetry.tracing", "otel"),
 }
 

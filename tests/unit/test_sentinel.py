@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from redis.connection import SSLConnection
 
+from worker.celery import celery_settings
 from worker.settings import redis_tls, sentinel
-from worker.settings.broker import celery_settings
 from worker.settings.sentinel import SentinelUrl, broker_options, broker_url, parse
 
 

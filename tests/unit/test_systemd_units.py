@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.programs import needs
-from worker.settings.service import ServiceSettings
+from worker.settings.settings import ServiceSettings
 from worker.start import LASTING
 
 UNITS = sorted((Path(__file__).parents[2] / "docs/examples/systemd").glob("*.service"))

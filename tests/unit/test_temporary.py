@@ -11,7 +11,7 @@ import pytest
 
 from worker import drafters
 from worker.drafters.base import FOLDERS
-from worker.host import processes, temporary
+from worker.host import temporary
 from worker.settings.settings import Settings
 
 
@@ -19,7 +19,7 @@ def test_a_start_removes_what_drafters_of_killed_workers_left_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(processes, "exists", lambda pid: pid == os.getppid())
+    monkeypatch.setattr(temporary, "exists", lambda pid: pid == os.getppid())
     begins = f"{FOLDERS}{socket.gethostname()}-"
     gone, living = f"{begins}99-abc", f"{begins}{os.getppid()}-abc"
     others = (f"{begins}2-99-abc", f"{FOLDERS}elsewhere.x-99-abc", f"{FOLDERS}abc", f"{begins}x-abc")  # of other hosts

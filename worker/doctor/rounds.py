@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -10,8 +11,8 @@ from typing import Any
 from redis.exceptions import NoPermissionError, ResponseError
 
 from schemas.plan import BreakerView
-from worker.doctor import orphans, plans, server
-from worker.doctor.finding import Finding, Site
+from worker.doctor import plans, server
+from worker.doctor.finding import Finding, FindingSeverity, RedisCommand, Repair, Site, ask_together
 from worker.doctor.stored import KeepsChanging, read
 from worker.store import open_breakers
 from worker.store.clients import now_ms
@@ -19,6 +20,11 @@ from worker.store.keys import Partition, partition_of
 
 PAGE = 500
 REFUSED = ("unknown command", "unknown subcommand")  # what a managed server hides
+SCAN = 1000
+GONE_MS = 300_000  # the place of a plan in the list goes that long after its keys at the latest
+PLAN_KEY = re.compile(r"planner:\{(\d+)\}:plan:(plan_[0-9a-f]{2}-[^:]*)(:[a-z]+)?")
+LEASE_KEY = re.compile(r"planner:\{(\d+)\}:lease:(plan_[0-9a-f]{2}-[^:]*):(.+)", re.DOTALL)
+QUEUE_KEY = re.compile(r"planner:\{(\d+)\}:steps:.+", re.DOTALL)
 
 
 @dataclass(slots=True)
@@ -43,13 +49,13 @@ class Rounds:
             ids: Any = self.site.client.zscan_iter(part.plans, count=PAGE)  # such as come and go may be met or not
             while found := [plan_id.decode() for plan_id, _ in islice(ids, PAGE)]:
                 page = list(dict.fromkeys(found))
-                yield from orphans.find_gone(self.site, part, page)
+                yield from find_gone(self.site, part, page)
                 at_home = [each for each in page if partition_of(each, self.site.partitions) == number]
                 if len(at_home) < len(page):
                     self._elsewhere.add(number)  # nobody here can find those that are left
                 yield from self.some(at_home)
-        met = orphans.Walk(self._elsewhere)
-        yield from self._allowed("keys", orphans.walk(self.site, met, self.step))
+        met = Walk(self._elsewhere)
+        yield from self._allowed("keys", walk(self.site, met, self.step))
         yield from self.some(sorted(met.unlisted))
         for queue in sorted(met.queues):
             self.queues += 1
@@ -89,3 +95,88 @@ class Rounds:
             else:
                 do = "Look at the key: somebody has put something else in its place."
                 yield Finding("server.refused", what, f"It cannot be looked at: {error}.", do)
+
+
+@dataclass(slots=True)
+class Walk:
+    """What a walk over the server's keys met beside its findings."""
+
+    strange: set[int]  # partitions that hold what should be elsewhere
+    queues: set[str] = field(default_factory=set)
+    unlisted: set[str] = field(default_factory=set)  # plans that stand in no list
+
+
+def walk(site: Site, met: Walk, step: Callable[[int], None]) -> Iterator[Finding]:
+    """Look at every key of the planner's once."""
+    cursor: Any = 0
+    while True:
+        reply: Any = site.client.scan(cursor, match="planner:{*", count=SCAN)
+        cursor, names = reply[0], [key.decode(errors="replace") for key in reply[1]]
+        step(len(names))
+        met.queues |= {name for name in names if QUEUE_KEY.fullmatch(name)}
+        yield from _plan_keys(site, met, [match for name in names if (match := PLAN_KEY.fullmatch(name))])
+        yield from _leases(site, met, [match for name in names if (match := LEASE_KEY.fullmatch(name))])
+        if not cursor:
+            break
+    if met.strange:
+        numbers = ", ".join(map(str, sorted(met.strange)))
+        sentence = f"PLANNER_PARTITIONS is {site.partitions} here, which does not fit the keys of partition {numbers}."
+        yield Finding("keys.partition", "PLANNER_PARTITIONS", sentence, "Give every process the same number.")
+
+
+def _plan_keys(site: Site, met: Walk, matches: list[re.Match[str]]) -> Iterator[Finding]:
+    asked: list[RedisCommand] = []
+    for match in matches:
+        part = Partition(int(match[1]))
+        owner = part.plan(match[2]).plan
+        asked += [("HEXISTS", owner, "version"), ("ZSCORE", part.plans, match[2]), ("TTL", match[0])]
+    answers = ask_together(site.client, asked, raise_on_error=False)
+    for match, owned, listed, ttl in zip(matches, answers[::3], answers[1::3], answers[2::3], strict=True):
+        part = Partition(int(match[1]))
+        if part.number != partition_of(match[2], site.partitions):
+            met.strange.add(part.number)
+        elif any(isinstance(answer, Exception) for answer in (owned, listed, ttl)):
+            continue  # of another type; found where the plan is read
+        elif owned and listed is None:
+            met.unlisted.add(match[2])
+        elif not owned and ttl == -1:
+            repair = Repair((("EXPIRE", match[0], site.retention_s),), part.plan(match[2]).plan)
+            sentence = f"The plan is gone, and {match[0]} is there and will never expire."
+            do = "planner doctor --fix lets it expire after PLANNER_RETENTION_DAYS."
+            yield Finding("keys.orphan", match[2], sentence, do, FindingSeverity.WARNING, repair)
+
+
+def _leases(site: Site, met: Walk, matches: list[re.Match[str]]) -> Iterator[Finding]:
+    asked: list[RedisCommand] = []
+    for match in matches:
+        k = Partition(int(match[1])).plan(match[2])
+        asked += [("HGET", k.plan, "version"), ("HEXISTS", k.active, match[3]), ("TTL", match[0])]
+    answers = ask_together(site.client, asked, raise_on_error=False)
+    for match, version, live, ttl in zip(matches, answers[::3], answers[1::3], answers[2::3], strict=True):
+        if int(match[1]) != partition_of(match[2], site.partitions):
+            met.strange.add(int(match[1]))
+        elif any(isinstance(answer, Exception) for answer in (version, live, ttl)):
+            continue
+        elif not live and ttl == -1:
+            fence = Partition(int(match[1])).plan(match[2]).plan
+            repair = Repair((("DEL", match[0]),), fence, None if version is None else int(version))
+            sentence = f"The lease of {match[3]} belongs to no attempt in flight, and will never expire."
+            do = "planner doctor --fix deletes it."
+            yield Finding("keys.lease", match[2], sentence, do, FindingSeverity.WARNING, repair)
+
+
+def find_gone(site: Site, part: Partition, plan_ids: list[str]) -> Iterator[Finding]:
+    """Find listed plans whose keys are gone and that nothing takes off the list."""
+    now = now_ms(site.client)
+    asked: list[RedisCommand] = []
+    for plan_id in plan_ids:
+        asked += [("HEXISTS", part.plan(plan_id).plan, "version"), ("ZSCORE", part.plans, plan_id)]
+        asked.append(("ZSCORE", part.timers, plan_id))
+    answers = ask_together(site.client, asked)
+    for plan_id, exists, listed, timer in zip(plan_ids, answers[::3], answers[1::3], answers[2::3], strict=True):
+        if exists or listed is None or (timer is not None and timer > now - GONE_MS):
+            continue
+        repair = Repair((("ZADD", part.timers, now, plan_id),), part.plan(plan_id).plan)
+        sentence = "The plan stands in the list of plans, and its keys are gone."
+        do = "planner doctor --fix has a worker take it off the list."
+        yield Finding("plan.gone", plan_id, sentence, do, FindingSeverity.WARNING, repair)

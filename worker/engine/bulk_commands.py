@@ -26,8 +26,8 @@ from schemas.times import rfc3339
 from tasks.base.errors import PlannerError
 from tasks.handlers import bulk_commands
 from tasks.plan.lifecycle import PLAN_ENDS
-from worker.engine.quota import Quota
-from worker.store import functions, keys, known_commands
+from worker.engine.admission import Quota
+from worker.store import functions, keys, publishing
 from worker.store.clients import now_ms
 from worker.store.functions import FunctionsMissing
 from worker.store.keys import Partition, partition_of
@@ -120,14 +120,14 @@ class BulkCommands:
     def _obey(self, command: Command) -> None:
         self._hold()
         now = now_ms(self.client)
-        if (is_same := known_commands.is_same(self.client, command)) is not None:
+        if (is_same := publishing.is_known_alike(self.client, command)) is not None:
             self._announce(command, "known" if is_same else "refused", None if is_same else REUSED, now)
             return
         refusal = self._do(command, now)
         if not refusal:
             self._look_again(bulk_commands.scope_of(command), now)
         self._announce(command, "refused" if refusal else "obeyed", refusal or command.reason, now)
-        known_commands.keep(self.client, command)
+        publishing.keep_known(self.client, command)
 
     def _do(self, command: Command, now: int) -> str | None:
         """Change what stands for the scope; returns why that cannot be."""

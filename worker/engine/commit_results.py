@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,20 +11,24 @@ from msgspec import Struct
 from redis.exceptions import ResponseError
 
 from schemas.base import Verdict
+from schemas.command import Command
 from schemas.stored import PlanRecord
+from schemas.traceparent import read_traceparent
 from tasks.plan.changeset import Changeset
 from tasks.plan.hot_plan import HotPlan
+from tasks.plan.report import Report
 from tasks.plan.snapshot import Snapshot
 from tasks.policy.plain_writes import PlainChange
-from worker.engine.decision_spans import note_decision
-from worker.engine.quota import Quota
+from worker.engine.admission import Quota
 from worker.engine.router import Router, Work
 from worker.store import functions, goal_record
-from worker.store.known_queues import QUEUE
+from worker.store.fleet import QUEUE
+from worker.store.keys import GROUP, Partition
 from worker.store.plans import PlanStore, Write, full_queue
+from worker.streams.inbox import StreamEntry
 from worker.telemetry import tracing
-from worker.telemetry.commit_counts import BatchCounts
-from worker.telemetry.plan_status import COMPLETED, lines_of, log_status
+from worker.telemetry.commit_counts import COMPLETED, BatchCounts, lines_of, log_status
+from worker.telemetry.tracing import Attributes, SpanKind
 
 log = logging.getLogger("planner.engine")
 
@@ -119,3 +124,49 @@ def describe(plan_id: str, record: PlanRecord) -> dict[str, str]:
     """Say which plan a failure is about, and what has ended that already."""
     rule = {"rule": record.halt["rule"]} if record.halt else {}
     return {"plan_id": plan_id, "goal_id": record.head.goal_id, "kind": record.head.kind, **rule}
+
+
+def note_decision(
+    partition: Partition,
+    messages: Sequence[tuple[StreamEntry | None, Any]],
+    record: PlanRecord,
+    changeset: Changeset,
+    began_ns: int,
+) -> None:
+    """Note what a commit did for a plan that belongs to a trace; messages are those that it was decided by."""
+    trace = record.head.traceparent
+    if trace is None:
+        return
+    led_by = trace
+    about: dict[str, str | int | float | bool] = {
+        "planner.plan_id": changeset.plan_id,
+        "planner.plan.state": record.state,
+    }
+    if record.halt and changeset.ends:
+        about["planner.halt.rule"] = record.halt["rule"]
+    verdicts = iter(changeset.verdicts)
+    for entry, message in messages:
+        if entry is None:
+            continue
+        parent, more = trace, dict(about)
+        if isinstance(message, Report):
+            said = message.outcome
+            parent = said.traceparent or read_traceparent(entry.field("traceparent")) or trace
+            more |= {"planner.step_id": said.step_id, "planner.success": said.success}
+            more["planner.verdict"] = next(verdicts, "")
+        elif isinstance(message, Command):
+            more["planner.command"] = message.command.value
+        more |= {"messaging.message.id": entry.entry_id.decode(), "messaging.consumer.group.name": GROUP}
+        told = tracing.messaging("process", entry.stream, more)
+        led_by = tracing.note(f"process {entry.stream}", SpanKind.CONSUMER, parent, began_ns, told)
+    note_sends(partition, (changeset,), led_by, began_ns)
+
+
+def note_sends(partition: Partition, changesets: Iterable[Changeset], parent: str | None, began_ns: int) -> None:
+    """Note the steps that commits have sent, as what the span `parent` led to."""
+    for changeset in changesets if parent else ():
+        for step_id, attempt, _ in changeset.dispatches:
+            stream = partition.steps(attempt.queue)
+            about: Attributes = {"planner.plan_id": changeset.plan_id, "planner.step_id": step_id}
+            told = tracing.messaging("send", stream, {**about, "planner.attempt": attempt.attempt})
+            tracing.note(f"send {stream}", SpanKind.PRODUCER, parent or "", began_ns, told)

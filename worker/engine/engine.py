@@ -8,20 +8,23 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from redis import Redis
+from redis.exceptions import ResponseError
+
 from tasks.base.batches import batches
 from tasks.base.errors import Overtaken
 from tasks.features.breakers.breaker import Terms
 from tasks.handlers.commands import needs_reconcile
 from tasks.plan.snapshot import Clocks
+from worker.engine.admission import Quota
 from worker.engine.breakers import Breakers
 from worker.engine.commit_results import CommitResults
 from worker.engine.decisions import Decisions
-from worker.engine.quota import Quota
 from worker.engine.router import Router
 from worker.store import functions
 from worker.store import keys as names
-from worker.store.event_keeper import EventKeeper
 from worker.store.functions import FunctionsMissing
+from worker.store.keys import Partition
 from worker.store.memory import ServerMemory
 from worker.store.plans import PlanStore, Reconnected, RolledBack
 from worker.store.policies import Policies
@@ -41,6 +44,9 @@ ROUNDS = 8  # a busy plan waits for the next batch after this many looks
 SWEEP_LOCK_MS = 10_000
 PATIENCE_S = 10.0  # with plans that others decide about while they have to be paused
 DUE_PAGE = 256
+CUT_S = 10.0  # between two looks
+TARGET = 7 / 8  # of the bytes: what a stream that takes more is cut to
+SAMPLES = 20  # of a stream's nodes, of which the server estimates the bytes of all
 
 
 def _with_retries(work: Callable[Concatenate[Engine, P], T]) -> Callable[Concatenate[Engine, P], T]:
@@ -267,3 +273,32 @@ class Engine:
         """Pause repositories of which many plans fail alike, or go on with what became of such a pause."""
         if self._breakers.look():
             self.store.hot.scopes = None  # the standing commands are others now
+
+
+class EventKeeper:
+    """Keeps the events of a partition for `kept_s`, about, and fewer where they take more than their share of memory.
+
+    Whole pages of the stream are cut, so that about a hundred events stay however old they are.
+    """
+
+    def __init__(self, client: Redis, partition: Partition, memory: ServerMemory, kept_s: int) -> None:
+        self._client = client
+        self._stream = partition.events
+        self._memory = memory
+        self._kept_s = kept_s
+        self._cut_at = float("-inf")
+
+    def cut(self) -> None:
+        """Cut what is too old or too much, unless that was done a moment ago."""
+        if time.monotonic() - self._cut_at < CUT_S:
+            return
+        self._cut_at = time.monotonic()
+        now: Any = self._client.time()
+        pipeline = self._client.pipeline(transaction=False)
+        pipeline.xtrim(self._stream, minid=f"{(now[0] - self._kept_s) * 1000}-0", approximate=True, limit=0)
+        pipeline.memory_usage(self._stream, samples=SAMPLES)
+        pipeline.xlen(self._stream)
+        _, size, length = pipeline.execute(raise_on_error=False)
+        most = self._memory.event_bytes()
+        if not isinstance(size, ResponseError) and size and size > most:
+            self._client.xtrim(self._stream, maxlen=int(length * TARGET * most / size), approximate=True, limit=0)

@@ -11,33 +11,97 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from redis import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from schemas.base import GoalVerdict
+from schemas import codec
+from schemas.base import GoalVerdict, unknown_fields
 from schemas.envelope import Problem
+from schemas.event import event_type
 from schemas.goal import Goal
-from schemas.traceparent import read_traceparent
+from schemas.times import rfc3339
+from schemas.traceparent import read_traceparent, trace_id_of
 from tasks.plan.changeset import Changeset, claims_name
 from tasks.plan.snapshot import Grant
 from tasks.policy.plan_seed import PlanSeed
 from worker.engine.admission import Admission, fresh_plan_id
-from worker.engine.goal_answer import GoalAnswer, count_calls
 from worker.engine.plan_creation import PlanCreation
-from worker.store import file_claims, functions, goal_record, policies
+from worker.store import file_claims, fleet, functions, goal_record, keys, policies
 from worker.store.file_claims import ClaimsAsk
 from worker.store.functions import Talk
-from worker.store.keys import Partition, goal_id
+from worker.store.keys import Partition, goal_id, partition_of
+from worker.store.plans import EVENTS_CAP
 from worker.store.policies import PolicyUnreadable
 from worker.streams.decode import GOAL_ID, read_goal
 from worker.streams.inbox import Inbox, RedisCommand, StreamEntry
-from worker.telemetry import tracing
+from worker.telemetry import metrics, tracing
+from worker.telemetry.counting import HERE
+
+WEBHOOK = "webhook-"  # begins the ids that worker/webhooks/intake.py makes
+
+
+class GoalAnswer(NamedTuple):
+    """A goal, its plan and what became of it."""
+
+    goal: Goal
+    goal_id: str
+    plan_id: str
+    verdict: GoalVerdict
+    reason: str = ""
+    is_planned: bool = True  # there are steps to hand out, or will be
+
+    def note(self, seconds: float, trace: str | None) -> None:
+        """Count it here and say it in the log; planning took so many seconds."""
+        HERE.count(metrics.GOALS_RECEIVED, _source(self.goal, self.goal_id))
+        HERE.count(metrics.GOALS_DECIDED, self.goal.kind, self.verdict)
+        HERE.observe(metrics.DECOMPOSE_SECONDS, seconds, self.goal.kind)
+        said = {"goal_id": self.goal_id, "plan_id": self.plan_id, "verdict": self.verdict}
+        if trace:
+            said["trace_id"] = trace_id_of(trace)
+        log.info("goal decided", extra=said)
+
+    def event_call(self, partitions: int) -> RedisCommand:
+        """Make the command that tells, behind the verdict, that there is one."""
+        goal = self.goal
+        said = {"plan_id": self.plan_id, "goal_id": self.goal_id, "tenant": goal.tenant, "repo": goal.context.repo}
+        said |= {"kind": goal.kind.value, "verdict": self.verdict.value, "reason": self.reason}
+        data = {name: value for name, value in said.items() if value}
+        data["at"] = rfc3339(time.time_ns() // 1_000_000)
+        stream = Partition(partition_of(self.plan_id, partitions)).events
+        call = ("FCALL", functions.ADD, 1, stream, EVENTS_CAP)
+        return (*call, "type", event_type("goal.decided"), "data", codec.dumps(data))
+
+    def counts(self) -> dict[str, int]:
+        """Tell what is counted of it on the server.
+
+        The queues that it names are, but for those of one without a plan: they would be noted for ever, and never used.
+        """
+        named = {self.goal.queue, *(step.queue for step in self.goal.steps or () if step.queue)}
+        queues = fleet.count_named(named if self.is_planned else ())
+        return {self.verdict.value: 1, "unknown_fields": unknown_fields(self.goal), **queues}
+
+
+def count_calls(counts: Iterable[Mapping[str, int]]) -> list[RedisCommand]:
+    """Make the one command that counts goals on the server; none where there are none."""
+    total = Counter[str]()
+    for each in counts:
+        total.update(each)
+    flat = [part for pair in total.items() for part in pair]
+    return [("FCALL", functions.COUNT, 1, keys.GOALS_STATS, *flat)] if flat else []
+
+
+def _source(goal: Goal, goal_id: str) -> str:
+    """Say how a goal came: a webhook's has an id that begins so."""
+    if goal.retry_of:
+        return "retry"
+    return "webhook" if goal_id.startswith(WEBHOOK) else "direct"
+
 
 log = logging.getLogger("planner.decompose")
 

@@ -22,8 +22,7 @@ from schemas.traceparent import read_traceparent
 from tasks.base.errors import Overtaken
 from worker.engine.admission import Admission, fresh_plan_id
 from worker.engine.engine import DRAIN_S
-from worker.engine.goal_answer import GoalAnswer, count_calls
-from worker.engine.goal_batch import GoalBatch
+from worker.engine.goal_batch import GoalAnswer, GoalBatch, count_calls
 from worker.engine.plan_creation import PlanCreation
 from worker.store import functions, goal_record, keys
 from worker.store.functions import FunctionsMissing

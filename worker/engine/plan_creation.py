@@ -34,7 +34,7 @@ from tasks.toolchain.catalogue import CATALOGUE, Catalogue
 from worker.drafters.base import estimate
 from worker.drafters.consulting import NONE, Consulting
 from worker.engine.admission import Admission
-from worker.engine.decision_spans import note_sends
+from worker.engine.commit_results import note_sends
 from worker.engine.engine import Engine
 from worker.engine.router import Router
 from worker.store import endpoints, file_claims, functions, goal_record
@@ -45,9 +45,8 @@ from worker.store.plans import PlanStore, Reconnected, RolledBack, Write, full_q
 from worker.store.policies import Policies
 from worker.streams.internal_error import is_passing, problem_of
 from worker.telemetry import metrics, tracing
-from worker.telemetry.commit_counts import count_first_steps
+from worker.telemetry.commit_counts import count_first_steps, lines_of, log_status
 from worker.telemetry.counting import HERE
-from worker.telemetry.plan_status import lines_of, log_status
 
 log = logging.getLogger("planner.decompose")
 

@@ -6,18 +6,21 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib.util import find_spec
 
+import httpx
 from anyio import to_thread
 from fastapi import FastAPI
+from starlette.routing import Route
 
 from schemas import codec
 from worker.gateway import error_responses, openapi, problems
+from worker.gateway.bodies import limit_of
 from worker.gateway.broadcast import Broadcasts
 from worker.gateway.claiming import ClaimDesk
 from worker.gateway.context import Context
 from worker.gateway.event_hub import EventHub
 from worker.gateway.guard import Guard
-from worker.gateway.mcp_door import mcp_door
 from worker.gateway.oidc import Verifier
 from worker.gateway.page import (
     acts,
@@ -68,6 +71,7 @@ ROUTERS = (
     *(fleet_view.router, spend_view.router),
     *(new_goal.router, goal_view.router, wide_acts.router, dead_view.router),
 )
+PATH = "/mcp"
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -121,3 +125,31 @@ async def _end(context: Context) -> None:
     await context.stopping.wait()
     context.hub.end()
     context.claims.shut()
+
+
+@asynccontextmanager
+async def mcp_door(app: FastAPI, settings: Settings) -> AsyncIterator[None]:
+    """Open the door for as long as the application runs; there is none without the extra `mcp`."""
+    if not find_spec("mcp"):
+        yield
+        return
+    from mcp.server.transport_security import TransportSecuritySettings
+
+    from worker.mcp.doors import Doors
+    from worker.mcp.tools import server_of
+
+    transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        server = server_of(Doors(client))
+        served = server.streamable_http_app(
+            streamable_http_path=PATH,
+            json_response=True,
+            stateless_http=True,
+            max_request_body_size=limit_of(PATH, settings),
+            transport_security=TransportSecuritySettings(
+                enable_dns_rebinding_protection=False
+            ),  # the guard has done it
+        )
+        app.router.routes.append(Route(PATH, served, methods=["POST"]))
+        async with server.session_manager.run():
+            yield

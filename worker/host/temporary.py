@@ -11,7 +11,24 @@ from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
-from worker.host import processes
+
+def exists(pid: int) -> bool:
+    """Whether there is a process of this number; it may be another one than had the number before."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def start_time(pid: int) -> str | None:
+    """Tell when the process of this number began, in a form to be compared; None if there is none."""
+    with suppress(OSError, IndexError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    return "" if exists(pid) else None  # where there is no /proc
+
 
 REST = re.compile(r"(\d+)-[^-]+")  # behind the host, whose name may go on with a dash and a number, too
 
@@ -36,4 +53,4 @@ def remove_left_behind(kind: str, owners: Collection[int] = ()) -> None:
 
 def _is_another(pid: int) -> bool:
     """Whether another process has this id; ours was that of the one before where a container starts again."""
-    return pid != os.getpid() and processes.exists(pid)
+    return pid != os.getpid() and exists(pid)

@@ -17,12 +17,11 @@ from redis import Redis
 
 from tasks.features.breakers.breaker import Terms
 from worker.drafters.consulting import Consulting
-from worker.engine.admission import Admission
+from worker.engine.admission import Admission, Quota
 from worker.engine.bulk_commands import BulkCommands
 from worker.engine.engine import LINGER_MS, Engine
 from worker.engine.goal_consumer import GoalConsumer
 from worker.engine.plan_creation import PartitionContext, PlanCreation
-from worker.engine.quota import Quota
 from worker.engine.router import Router
 from worker.process import draft_threads
 from worker.settings import tools_file

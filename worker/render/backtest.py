@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from tasks.record.backtest import Backtested, Standing, Verdict
-from tasks.record.tally import Tally
+from tasks.record.backtest import Backtested, Standing, Tally, Verdict
 from worker.render.plan import SHORT, plain, span
 
 NAME, END, TOKENS, TIME = 16, 21, 7, 7

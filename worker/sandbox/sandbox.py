@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -14,8 +15,8 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from worker.sandbox import bubblewrap, landlock, paths, process
-from worker.sandbox.paths import PathGrant
+from worker.sandbox import landlock, paths, process
+from worker.sandbox.paths import DEVICE, WRITE, PathGrant
 from worker.sandbox.process import SOURCES, UNCONFINED, Confinement, Job, JobResult
 from worker.sandbox.user import User
 
@@ -29,6 +30,12 @@ NONE_HERE = (
 )
 AS_ROOT = "Agents and verifications run as root, with few capabilities: PLANNER_AGENT_USER names an ordinary user."
 ENTER = process.START.replace("main(sys.argv[2:])", "enter(int(sys.argv[2]))")
+BASE = ("--unshare-pid", "--unshare-ipc", "--die-with-parent", "--new-session")
+MADE = ("/proc", "/dev")  # by bubblewrap itself
+PROBE_S = 10.0
+TRUE = ("true",)
+# Another user may not be able to read our Python or our files, which then cannot be started in there.
+OURS = (sys.executable, "-I", "-S", "-c", f"import sys; sys.path.append({SOURCES!r}); import worker.sandbox.launcher")
 
 
 class NoSandbox(Exception):
@@ -55,7 +62,7 @@ class Sandbox:
     @property
     def confines(self) -> bool:
         """Whether programs are confined at all on this machine."""
-        return self.mode is not SandboxMode.OFF and bool(landlock.abi() or bubblewrap.find(self.user))
+        return self.mode is not SandboxMode.OFF and bool(landlock.abi() or find_bubblewrap(self.user))
 
     def with_grants(self, *grants: PathGrant) -> Sandbox:
         """Return a sandbox whose programs may reach more."""
@@ -66,7 +73,7 @@ class Sandbox:
         if self.mode is SandboxMode.OFF:
             _say_once("sandbox_off", 0, None, self.user)
             return
-        version, bwrap = landlock.abi(), bubblewrap.find(self.user)
+        version, bwrap = landlock.abi(), find_bubblewrap(self.user)
         if version or bwrap:
             _say_once("sandbox_ready", version, bwrap, self.user)
         elif self.mode is SandboxMode.REQUIRE:
@@ -116,12 +123,12 @@ class Sandbox:
         return {"HOME": str(home)}
 
     def _confinement(self, rules: Sequence[tuple[str, str]], cwd: Path, place: Path) -> Confinement:
-        version, bwrap = landlock.abi(), bubblewrap.find(self.user)
+        version, bwrap = landlock.abi(), find_bubblewrap(self.user)
         if not bwrap:
             return Confinement(rules, landlock=bool(version), user=self.user)
         inner = [sys.executable, "-I", "-S", "-c", ENTER, SOURCES]
         source = [(str(Path(SOURCES) / "worker"), paths.READ)]
-        command = bubblewrap.command(bwrap, [*rules, *source], str(cwd), str(place / "tmp"), inner)
+        command = bubblewrap_command(bwrap, [*rules, *source], str(cwd), str(place / "tmp"), inner)
         return Confinement([*rules, ("/tmp", paths.WRITE)], landlock=bool(version), bwrap=command, user=self.user)  # noqa: S108
 
 
@@ -147,3 +154,35 @@ def _temporary() -> Iterator[Path]:
                 if not os.access(folder, os.W_OK | os.X_OK):
                     Path(folder).chmod(0o700)
             shutil.rmtree(place, ignore_errors=True)
+
+
+@cache
+def find_bubblewrap(user: User | None = None) -> str | None:
+    """Return bubblewrap where it is installed and can do its work, which is to start us again, for `user`."""
+    program = shutil.which("bwrap")
+    if not program:
+        return None
+    words = [program, *BASE, "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--", *(OURS if user else TRUE)]
+    spawn = user.spawn_options if user else {}
+    try:
+        probe = subprocess.run(  # noqa: S603 - a fixed bubblewrap_command
+            words, cwd="/", capture_output=True, timeout=PROBE_S, check=False, **spawn
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return program if probe.returncode == 0 else None
+
+
+def bubblewrap_command(
+    program: str, rules: Iterable[tuple[str, str]], cwd: str, temporary: str, then: Sequence[str]
+) -> list[str]:
+    """Lay out the bubblewrap_command that sees only `rules`, and `temporary` as /tmp too, and becomes `then`."""
+    words = [program, *BASE, "--proc", "/proc", "--dev", "/dev", "--bind", temporary, "/tmp"]  # noqa: S108
+    for path, kind in sorted(rules, key=lambda rule: rule[0].count("/")):  # a folder before what lies in it
+        if path.startswith(MADE) or kind == DEVICE or not os.path.exists(path):  # noqa: PTH110
+            continue
+        words += ["--bind" if kind == WRITE else "--ro-bind", path, path]
+    for link in ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"):
+        if os.path.islink(link):  # noqa: PTH114 - the rules name what it leads to
+            words += ["--symlink", os.readlink(link), link]  # noqa: PTH115
+    return [*words, "--chdir", cwd, "--", *then]

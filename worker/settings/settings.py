@@ -7,18 +7,207 @@ import os
 import re
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from pydantic import ValidationError
+from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_core import ErrorDetails
 
+from schemas.goal import MAX_GOAL_WITH_STEPS_BYTES
 from tasks.base.errors import PlannerError
-from tasks.text.forbidden_paths import Forbidden, forbid
-from worker.settings import credentials, drafting, oidc_file, telemetry, tools_file
+from tasks.text.forbidden_paths import FORBIDDEN_NAMES, Forbidden, forbid
+from worker.settings import credentials, drafting, oidc_file, redis_tls, telemetry, tools_file
 from worker.settings.drafting import DraftingSettings
-from worker.settings.environment import PREFIX
-from worker.settings.service import ServiceSettings
+from worker.settings.environment import PREFIX, FromEnvironment
 from worker.settings.telemetry import TelemetrySettings
+from worker.settings.types import Names, Networks, RedisUrl, Weights, Words
+
+LIMIT = "limit"  # of new plans, which a setting sets where it is not as usual; a feature has it among its rows
+LOCAL_REDIS = "redis://localhost:6379/0"
+
+
+class ServiceSettings(FromEnvironment):
+    """Where plans are kept, what is allowed there, and who may come in."""
+
+    redis_ca_file: Path | None = Field(
+        default=None,
+        description="certificates of the authorities that may have signed the server's, in PEM, beside those of the"
+        " system: for `rediss://`, of the broker too",
+    )
+    redis_cert_file: Path | None = Field(
+        default=None, description="certificate that is shown to a server which asks clients for one"
+    )
+    redis_key_file: Path | None = Field(default=None, description="its key, unless that stands in the same file")
+    redis_url: RedisUrl = Field(default=LOCAL_REDIS, description="Redis or Valkey that keeps plans and streams")
+    url: str | None = Field(
+        default=None,
+        pattern=r"^https?://[^\s/?#@]+(/[^\s?#@]*)?$",
+        description="a gateway that commands and controllers ask, in place of PLANNER_REDIS_URL",
+    )
+    api_key: SecretStr | None = Field(default=None, description="the key that it is shown, `pk_...`")
+    id_token: SecretStr | None = Field(
+        default=None,
+        description="an OIDC token of GitLab CI, which the gateway exchanges for a key;"
+        " a job of GitHub Actions that may write `id-token` asks for one itself",
+    )
+    oidc_audience: str | None = Field(
+        default=None, description="the audience that such a job asks for; PLANNER_URL unless set"
+    )
+    broker_url: RedisUrl | None = Field(default=None, description="Celery's broker; the same server unless set")
+    partitions: int = Field(default=1, ge=1, le=256, description="partitions of plans and outcomes")
+    max_goal_bytes: int = Field(default=MAX_GOAL_WITH_STEPS_BYTES, ge=1024, description="largest goal with steps")
+    max_failures: int = Field(default=5, ge=1, description="decisions about an entry that may fail before it is dead")
+    max_dead: int = Field(default=100_000, ge=1, description="entries a dead stream keeps, about; the oldest go first")
+    max_dead_share: float = Field(
+        default=0.1,
+        gt=0,
+        le=0.5,
+        description="part of the server's `maxmemory` (of 2 GB where that is not set) that all dead streams together"
+        " keep; the oldest go first",
+    )
+    max_queue: int = Field(default=10_000, ge=1, description="step specs a queue holds; more wait in their plans")
+    max_tenant_plans: int = Field(default=100_000, ge=1, description="plans of one tenant that have not ended")
+    require_receipts: bool = Field(
+        default=False,
+        description="new plans take no success on a step with a verification without a receipt of every tool of it",
+        json_schema_extra={LIMIT: "unproven_successes"},
+    )
+    remember_failed_diffs: bool = Field(
+        default=True,
+        description="attempts of new plans are told of changes that failed their verification on the same tree",
+        json_schema_extra={LIMIT: "failed_diffs"},
+    )
+    remember_flaky_tests: bool = Field(
+        default=True,
+        description="new plans know which tests were flaky in earlier ones of the repository, and leave what they find",
+        json_schema_extra={LIMIT: "flaky_tests"},
+    )
+    delivery_wait_s: int = Field(
+        default=86_400,
+        ge=1,
+        le=30 * 86_400,
+        description="seconds that the delivery of a new plan may go unclaimed; then the plan is completed without it",
+        json_schema_extra={LIMIT: "delivery_wait_s"},
+    )
+    answer_wait_s: int = Field(
+        default=7 * 86_400,
+        ge=60,
+        le=366 * 86_400,
+        description="seconds that a question of a new plan waits for a person's answer; then the plan ends",
+        json_schema_extra={LIMIT: "answer_wait_s"},
+    )
+    tenant_weights: Weights = Field(
+        default={},
+        description="turns that goals of a tenant have beside one turn of each other tenant, such as acme=2,other=0.5",
+    )
+    tenant_day_tokens: int | None = Field(default=None, ge=1, description="tokens a tenant may use on a day (UTC)")
+    repository_day_tokens: int | None = Field(default=None, ge=1, description="tokens a repository may use on a day")
+    breaker_plans: int = Field(
+        default=5,
+        ge=0,
+        le=100,
+        description="plans of a tenant's repository that have to fail alike until the repository is paused; 0: never",
+    )
+    breaker_share: float = Field(
+        default=0.6, gt=0, le=1, description="part of the repository's failures that these have to be"
+    )
+    breaker_window_s: int = Field(
+        default=900, ge=60, le=3600, description="seconds within which failures count for that"
+    )
+    breaker_probe_s: int = Field(
+        default=600, ge=1, le=86_400, description="seconds between two steps that such a repository is let through"
+    )
+    retention_days: float = Field(default=30, gt=0, description="days until the keys of an ended plan go")
+    events_s: int = Field(default=3600, ge=60, description="seconds for which events are kept, if memory allows")
+    claim_idle_s: float = Field(default=30, ge=1, description="seconds until entries of a dead worker are taken over")
+    watchdog_s: float = Field(default=60, ge=6, description="seconds of doing nothing until a worker ends with 70")
+    stop_s: float = Field(default=25, ge=0, description="seconds that a stopping worker has for the work in hand")
+    state_dir: Path | None = Field(
+        default=None,
+        description="where workers tell that they live, and keep which commits they know, so that a rollback is seen:"
+        " a disk that outlives the container and is not restored with Redis;"
+        " `planner-<uid>` among the temporary files unless set",
+    )
+    data_dir: Path = Field(default=Path(".planner"), description="where the embedded server keeps its data")
+    tools_file: Path | None = Field(default=None, description="TOML file of contracts to add to the tool catalogue")
+    webhooks_file: Path | None = Field(
+        default=None,
+        description="TOML file of who sends webhooks, and of the rules by which they become goals; the gateway reads"
+        " it, and workers that ask the forges",
+    )
+    oidc_file: Path | None = Field(
+        default=None, description="TOML file of issuers whose OIDC tokens the gateway exchanges for keys"
+    )
+    forbidden_paths: Names = Field(
+        default=FORBIDDEN_NAMES,
+        description="names of files and folders that no goal may allow, in place of these; `folder/` is a folder alone,"
+        " `*` and `?` are as in a shell; version control stays forbidden",
+    )
+    also_forbidden_paths: Names = Field(default=(), description="more of such names, beside those")
+    allow_unsafe_redis: bool = Field(default=False, description="start without AOF or with evicting keys all the same")
+    gateway_host: str = Field(
+        default="127.0.0.1", min_length=1, description="the address that `planner gateway` listens at"
+    )
+    gateway_port: int = Field(default=8484, ge=0, le=65_535, description="its port; 0 takes any that is free")
+    gateway_hosts: Words = Field(
+        default=(),
+        description="names that callers know the gateway by, separated by commas, beside those of this machine alone"
+        " and its address; requests for other hosts are refused",
+    )
+    gateway_proxies: Words = Field(
+        default=("127.0.0.1", "::1"),
+        description="with `--behind-proxy`: the proxy's addresses or networks, separated by commas; what it says of"
+        " callers is believed of no other",
+    )
+    sandbox: Literal["auto", "require", "off"] = Field(
+        default="auto",
+        description="confine agents and verifications by Landlock and bubblewrap: `auto` where the kernel has them,"
+        " `require` or do not start, `off`",
+    )
+    agent_user: str | None = Field(
+        default=None,
+        min_length=1,
+        description="where controllers and workers run as root: the user, by name or number, that agents and"
+        " verifications run as instead",
+    )
+    secret_file: Path | None = Field(
+        default=None,
+        description="file of the keys that encrypt the secrets of endpoints, one a line, the newest first; whoever"
+        " delivers callbacks and adds endpoints has the same",
+    )
+    callback_allow: Networks = Field(
+        default=(),
+        description="addresses and networks that callbacks may go to though they are not public, or without TLS;"
+        " separated by commas",
+    )
+    public_url: str | None = Field(
+        default=None,
+        pattern=r"^(https?://[^\s/]\S*)?$",
+        description="where people reach the gateway, such as https://planner.example.com: the links of callbacks",
+    )
+
+    @property
+    def switches(self) -> dict[str, int]:
+        """The limits of new plans that settings set; a setting that is no number switches something off."""
+        found: dict[str, int] = {}
+        for name, field in type(self).model_fields.items():
+            extra, value = field.json_schema_extra, getattr(self, name)
+            if isinstance(extra, dict) and LIMIT in extra and value != field.default:
+                found[str(extra[LIMIT])] = 0 if isinstance(value, bool) else value
+        return found
+
+    @field_validator("redis_url", "broker_url")
+    @classmethod
+    def _with_tls(cls, url: str | None, info: ValidationInfo) -> str | None:
+        """Write the options of TLS into the URL, which is all that clients are made of."""
+        files = [info.data.get(name) for name in ("redis_ca_file", "redis_cert_file", "redis_key_file")]
+        if any(files) and url and url.startswith(("redis://", "redis+")) and url != LOCAL_REDIS:
+            raise ValueError("asks for no TLS, and PLANNER_REDIS_*_FILE is set: write rediss://")
+        return url and redis_tls.with_tls(url, *files)
+
+    def with_tls(self, url: str) -> str:
+        """Write the options of TLS into a URL of Redis; raises ValueError where they cannot be used."""
+        return redis_tls.with_tls(url, self.redis_ca_file, self.redis_cert_file, self.redis_key_file)
+
 
 ELSEWHERE = frozenset(f"PLANNER_TEST_{name}" for name in ("REDIS_SERVER", "NODE_MODULES", "MODEL_PYTHON", "PROGRAMS"))
 URLS = frozenset({"PLANNER_REDIS_URL", "PLANNER_BROKER_URL"})  # shown without their passwords

@@ -6,7 +6,7 @@ Nothing is kept for this: a SCAN finds the queues, XINFO their readers, and leas
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
@@ -20,6 +20,7 @@ from schemas.times import rfc3339
 from tasks.base.batches import batches
 from tasks.handlers.bulk_commands import find_paused_queues, list_standing
 from tasks.plan.snapshot import StandingCommand
+from worker.store import keys
 from worker.store.clients import now_ms
 from worker.store.keys import CONTROLLERS, GATEWAYS, Partition
 
@@ -30,6 +31,8 @@ MAX_DIGITS = 13  # of a time in ms until the year 2286
 NO_KEY = "no such key"
 LEASE = ("attempt", "claimed", "renewed", "info")
 RECENT_MS = 60_000  # a consumer that asked within this time reads; one that works asks again when it is done
+QUEUE = "queue:"  # begins the field of a queue; its value is how often it was named
+MOST = 50  # that are noted with one goal; others are once a step of theirs is handed out
 
 
 @dataclass(slots=True)
@@ -285,3 +288,24 @@ def _info(raw: bytes | None) -> dict[str, Any] | None:
     except codec.DecodeError:
         return None
     return found if isinstance(found, dict) else None
+
+
+def count_named(named: Collection[str]) -> dict[str, int]:
+    """Name the counters that note these queues, each to be raised by 1."""
+    return {QUEUE + queue: 1 for queue in sorted(named)[:MOST]}
+
+
+def read_queue_names(client: Redis, partitions: int) -> list[str]:
+    """Name the queues, those that are named most often first."""
+    pipeline = client.pipeline(transaction=False)
+    pipeline.hgetall(keys.GOALS_STATS)
+    for number in range(partitions):
+        pipeline.hgetall(Partition(number).stats)
+    times: dict[str, int] = {}
+    for found in pipeline.execute():
+        for key, value in found.items():
+            name = key.decode()
+            if name.startswith(QUEUE):
+                queue = name.removeprefix(QUEUE)
+                times[queue] = times.get(queue, 0) + int(value)
+    return sorted(times, key=lambda queue: (-times[queue], queue))

@@ -22,12 +22,11 @@ from worker.store import file_claims, functions
 from worker.store.commit_calls import EVENTS_CAP as EVENTS_CAP
 from worker.store.commit_calls import MAX_QUEUE as MAX_QUEUE
 from worker.store.commit_calls import Write as Write
-from worker.store.commit_calls import lay_out
+from worker.store.commit_calls import each, lay_out, read_ahead, read_snapshot, read_whole
 from worker.store.commits import Commits
 from worker.store.file_claims import ClaimsAsk
 from worker.store.hot_plans import STALE_TOGETHER, HotPlans
 from worker.store.keys import Partition
-from worker.store.plan_replies import each, read_ahead, read_snapshot, read_whole
 
 OK = "ok"  # of a commit that was made
 LOCK_MS = 5000  # spares work, guards nothing: the version is the fence

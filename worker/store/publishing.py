@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any
 
 from redis import Redis
@@ -10,16 +11,20 @@ from redis.exceptions import NoPermissionError, OutOfMemoryError
 
 from schemas import codec
 from schemas.base import GoalVerdict
-from schemas.command import Command
+from schemas.command import Command, Scope
 from schemas.envelope import DeadEntry, Problem
 from schemas.plan import GoalAnswer
 from tasks.base.errors import PlannerError
+from tasks.handlers.bulk_commands import scope_of
 from worker.store import functions, goal_record, keys, queries
 from worker.store.functions import FunctionsMissing
 from worker.store.keys import NO_TENANT, Partition, partition_of
 
 CONFLICT = "goal_conflict"
 DEAD_PAGE = 1000
+KNOWN_S = 7 * 86_400  # for which a command that comes again is known
+DIGEST_BYTES = 16
+BODY = ("command", "scope", "target", "value", "until")  # of a command that comes again
 
 
 class GoalConflict(PlannerError):
@@ -152,3 +157,28 @@ def publish_command(client: Redis, partitions: int, command: Command) -> None:
             functions.call(client, "FCALL", functions.PUBLISH_COMMAND, 1, stream, data)
         except (FunctionsMissing, NoPermissionError):
             raise full from None
+
+
+def is_known_alike(client: Redis, command: Command) -> bool | None:
+    """Return whether the command that was obeyed under this id had the same body; None where there was none lately."""
+    found: Any = client.get(_key(command))
+    return found.decode().partition(" ")[2] == _digest_of_command(command) if found else None
+
+
+def keep_known(client: Redis, command: Command) -> None:
+    """Keep that a command was obeyed, or refused."""
+    value = f"{command.command.value} {_digest_of_command(command)}"
+    functions.call(client, "FCALL", functions.REMEMBER, 1, _key(command), value, KNOWN_S)
+
+
+def _key(command: Command) -> str:
+    """Name where a command is known; the scope by its digest, since targets and ids may hold any character."""
+    if command.scope not in (Scope.TENANT, Scope.QUEUE):
+        return f"{keys.COMMANDS_KNOWN}:{command.command_id}"
+    scope = blake2b(scope_of(command).encode(), digest_size=DIGEST_BYTES).hexdigest()
+    return f"{keys.COMMANDS_KNOWN}:{scope}:{command.command_id}"
+
+
+def _digest_of_command(command: Command) -> str:
+    said = command.model_dump(mode="json", include=set(BODY))
+    return blake2b(codec.canonical(said), digest_size=DIGEST_BYTES).hexdigest()

@@ -8,7 +8,8 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,20 @@ from prometheus_client.metrics_core import Metric as Family
 from schemas import codec
 from tasks.base.errors import PlannerError
 from tasks.base.policy_version import POLICY_VERSION
-from worker.host import processes
+from worker.host import temporary
 from worker.host.code_version import CODE_VERSION
-from worker.telemetry.averages import averages
 from worker.telemetry.counting import Board, Names
-from worker.telemetry.metrics import BUILD_INFO
+from worker.telemetry.metrics import (
+    BUILD_INFO,
+    DECOMPOSE_SECONDS,
+    PARALLEL_BATCHES,
+    PLANS,
+    QA_EVALUATIONS,
+    REVISIONS,
+    STEP_RUN_SECONDS,
+    STEPS,
+    Metric,
+)
 
 FILES: Any = mmap_dict.MmapedDict  # these have no types
 SUMS: Any = multiprocess.MultiProcessCollector
@@ -59,7 +69,7 @@ class Counts:
         with self._lock:
             for path in self._board.folder.glob("*_*.db"):
                 kind, _, pid = path.stem.partition("_")
-                if pid.isdigit() and path.stat().st_size and not processes.exists(int(pid)):
+                if pid.isdigit() and path.stat().st_size and not temporary.exists(int(pid)):
                     _move(path, self._board.folder / f"{kind}_{GONE}.db")
 
 
@@ -186,3 +196,41 @@ class MetricsServer(ThreadingHTTPServer):
     def handle_error(self, *_: Any) -> None:
         """Say that a request failed; callers who hang up are no failure."""
         log.debug("metrics not served", exc_info=True)
+
+
+def averages(families: Iterable[Family]) -> dict[str, Any]:
+    """Sum up families; rates and averages of nothing are null."""
+    samples = [(sample.name, sample.labels, sample.value) for family in families for sample in family.samples]
+
+    def by(metric: Metric, label: str) -> dict[str, int]:
+        found: defaultdict[str, int] = defaultdict(int)
+        for name, labels, value in samples:
+            if name == metric.name:
+                found[labels[label].partition(":")[0]] += int(value)
+        return dict(sorted(found.items()))
+
+    def total(name: str) -> float:
+        return sum(value for each, _, value in samples if each == name)
+
+    plans, steps = by(PLANS, "source"), by(STEPS, "status")
+    return {
+        "plans": plans,
+        "steps": steps,
+        "revisions": int(total(REVISIONS.name)),
+        "revisions_by_category": by(REVISIONS, "row"),
+        "qa_evaluations": by(QA_EVALUATIONS, "status"),
+        "parallel_batches": int(total(PARALLEL_BATCHES.name)),
+        "cache_hit_rate": _share(plans, "cache"),
+        "step_success_rate": _share(steps, "success"),
+        "avg_plan_time_ms": _average(total(f"{DECOMPOSE_SECONDS.name}_sum"), total(f"{DECOMPOSE_SECONDS.name}_count")),
+        "avg_step_time_ms": _average(total(f"{STEP_RUN_SECONDS.name}_sum"), total(f"{STEP_RUN_SECONDS.name}_count")),
+    }
+
+
+def _share(counts: Mapping[str, int], name: str) -> float | None:
+    total = sum(counts.values())
+    return counts.get(name, 0) / total if total else None
+
+
+def _average(seconds: float, count: float) -> float | None:
+    return 1000 * seconds / count if count else None

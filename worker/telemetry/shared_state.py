@@ -20,7 +20,7 @@ from schemas.fleet import QueueView
 from schemas.times import DAY_MS
 from tasks.plan import lists
 from tasks.plan.lifecycle import PLAN_ENDS
-from worker.store import fleet, keys, known_queues
+from worker.store import fleet, keys
 from worker.store.clients import now_ms
 from worker.store.dead import places
 from worker.store.keys import Partition
@@ -100,7 +100,7 @@ class SharedState:
         return values
 
     def _queues(self) -> Values:
-        named = known_queues.read(self._client, len(self._parts))[:MOST_QUEUES]
+        named = fleet.read_queue_names(self._client, len(self._parts))[:MOST_QUEUES]
         views = fleet.queues(self._client, named, len(self._parts))
         shown = {queue for queue in named[:MOST_NAMES] if NAME.fullmatch(queue)}
         sums: defaultdict[tuple[Metric, tuple[str, ...]], float] = defaultdict(float)

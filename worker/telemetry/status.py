@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from worker.host import processes
+from worker.host import temporary
 from worker.settings.settings import Settings
 from worker.store.memory import refused_at
 
@@ -43,7 +43,7 @@ class Status(BaseModel):
 
     def lives(self, now: float) -> bool:
         """Whether the process is there, and said so a moment ago."""
-        return now - self.beat < FRESH_S and processes.exists(self.pid)
+        return now - self.beat < FRESH_S and temporary.exists(self.pid)
 
     def troubles(self, now: float) -> list[str]:
         """Say what keeps the worker from doing its work; nothing where it is ready."""
@@ -98,7 +98,7 @@ def living_workers(settings: Settings) -> list[Status]:
         for path in sorted(settings.state.glob(f"worker-{socket.gethostname()}-*.json")):
             with suppress(OSError, ValidationError):
                 status = Status.model_validate_json(path.read_bytes())
-                if not processes.exists(status.pid):
+                if not temporary.exists(status.pid):
                     path.unlink()
                 elif status.lives(time.time()):
                     living.append(status)

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from tests.support.receiver import Receiver, receiving
-from worker.callbacks import sending
+from worker.callbacks import sender
 from worker.callbacks.addresses import Address, Network
 from worker.callbacks.message import Post
 from worker.callbacks.schedule import Answer
@@ -45,7 +45,7 @@ class Names:
 
 def send(url: str, allowed: Sequence[Network] = (), names: Names | None = None) -> Answer:
     post = Post(url, {"content-type": "application/json"}, b"{}")
-    return asyncio.run(sending.send(post, allowed, names or sending.resolve))
+    return asyncio.run(sender.send(post, allowed, names or sender.resolve))
 
 
 @pytest.fixture(scope="module")
@@ -216,7 +216,7 @@ def test_an_answer_that_does_not_end_is_cut_at_its_head_or_by_the_clock(
     monkeypatch: pytest.MonkeyPatch, raw: object, status: int
 ) -> None:
     packed_zeros()  # takes longer than the answer may
-    monkeypatch.setattr(sending, "TIMEOUT_S", 10.0 if status else 0.5)
+    monkeypatch.setattr(sender, "TIMEOUT_S", 10.0 if status else 0.5)
     with receiving() as meant:
         meant.raw = raw  # type: ignore[assignment]
         began = time.monotonic()
@@ -256,7 +256,7 @@ def test_the_certificate_has_to_be_the_names_though_the_address_is_called(
 ) -> None:
     trusted, tls = certificate(tmp_path, "ci.example")
     monkeypatch.setenv("SSL_CERT_FILE", str(trusted))
-    monkeypatch.setattr(sending, "_trust", ssl.create_default_context)
+    monkeypatch.setattr(sender, "_trust", ssl.create_default_context)
 
     with receiving(tls=tls) as meant:
         good = send(f"https://ci.example:{meant.port}/", LOOPBACK, Names("127.0.0.1"))

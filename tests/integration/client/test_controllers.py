@@ -28,7 +28,7 @@ from worker.client.http_link import GatewayLink
 from worker.client.http_planner import HttpPlanner
 from worker.controller import ControllerConfig, run
 from worker.host.embedded_server import free_port
-from worker.sandbox import bubblewrap
+from worker.sandbox import sandbox
 from worker.sandbox.paths import PathGrant
 from worker.settings.settings import Settings
 from worker.store import api_keys, queries
@@ -142,7 +142,7 @@ class Site:
 
 @pytest.fixture
 def site(planner_worker: RunningWorker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    monkeypatch.setattr(bubblewrap, "find", lambda *_: None)
+    monkeypatch.setattr(sandbox, "find_bubblewrap", lambda *_: None)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     (tmp_path / "agent.py").write_text(AGENT)
     (tmp_path / "trees").mkdir()

@@ -16,7 +16,7 @@ from tests.support.controlling import AGENT, Planner, Repo
 from worker.agents.agent import command_agent
 from worker.client import redis_steps
 from worker.controller import ControllerConfig, run
-from worker.sandbox import bubblewrap
+from worker.sandbox import sandbox
 from worker.sandbox.paths import PathGrant
 
 
@@ -37,7 +37,7 @@ def config(
     (tmp_path / "agent.py").write_text(AGENT)
     (tmp_path / "trees").mkdir()
     # Agents of these tests tell their process's number, which bubblewrap would hide.
-    monkeypatch.setattr(bubblewrap, "find", lambda *_: None)
+    monkeypatch.setattr(sandbox, "find_bubblewrap", lambda *_: None)
     # What stands beside this interpreter comes first, as under `uv run`: the pytest of a step is the one that runs us.
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     command = f"{sys.executable} -IS {tmp_path / 'agent.py'}"

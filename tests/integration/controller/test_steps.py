@@ -649,9 +649,9 @@ import sys
 from pathlib import Path
 from worker.agents.agent import command_agent
 from worker.controller import ControllerConfig, run
-from worker.sandbox import bubblewrap
+from worker.sandbox import sandbox
 from worker.sandbox.paths import PathGrant
-bubblewrap.find = lambda *_: None
+sandbox.find_bubblewrap = lambda *_: None
 url, workdir, command, place = sys.argv[1:]
 paths = (PathGrant(Path(place), writable=True),)
 agent = command_agent(command)

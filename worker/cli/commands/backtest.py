@@ -51,8 +51,7 @@ def backtest(
     """
     from rich.text import Text
 
-    from tasks.record.backtest import Verdict
-    from tasks.record.tally import Tally
+    from tasks.record.backtest import Tally, Verdict
     from worker.render.backtest import header, lines, row
 
     wanted = _wanted(plans, state, kind, repo, tenant, rule, since, until)

@@ -26,7 +26,7 @@ from worker.gateway.problems import Refusal
 from worker.gateway.responses import json
 from worker.gateway.visible import Plan, find_plan
 from worker.gateway.waiting import wait_for
-from worker.store import api_keys, history, known_commands, publishing
+from worker.store import api_keys, history, publishing
 from worker.store.keys import Partition, partition_of
 from worker.streams.decode import NAMED_BY, read_command
 from worker.streams.inbox import StreamEntry
@@ -241,7 +241,7 @@ def _publish(doors: Context, made: Command, has_own_id: bool) -> _Replies:
 def _is_another(doors: Context, made: Command) -> bool:
     """Tell whether the id of a command was that of one with another body."""
     if made.scope in WIDE:
-        return known_commands.is_same(doors.client, made) is False
+        return publishing.is_known_alike(doors.client, made) is False
     known = _heard(doors, made)
     return known is not None and any(known[0].get(name) != value for name, value in _fields(made).items())
 

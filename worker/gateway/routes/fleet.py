@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import Annotated, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Depends, Query, Response
+from redis import Redis
 
 from schemas.api_key import Right
 from schemas.base import Name
 from schemas.command import Scope
 from schemas.fleet import ControllerView, DayBudgetView, QueueView
 from schemas.plan import BreakerView
+from schemas.times import DAY_MS, rfc3339
 from tasks.plan.snapshot import StandingCommand
 from worker.gateway.access import Access, having
 from worker.gateway.context import Context, Doors
 from worker.gateway.responses import Page, page
-from worker.store import day_budgets, fleet, known_queues, open_breakers, queries
+from worker.store import fleet, keys, open_breakers, queries
 from worker.store.fleet import Stream
+from worker.store.keys import Partition
 
 router = APIRouter(tags=["fleet"])
 
@@ -68,7 +71,7 @@ def _seen_queues(doors: Context, caller: Access, streams: list[Stream]) -> list[
 def _names(doors: Context, caller: Access) -> list[str]:
     """Name the queues that a caller may see."""
     key = caller.key
-    return known_queues.read(doors.client, doors.partitions) if key.sees_all else list(key.queues)
+    return fleet.read_queue_names(doors.client, doors.partitions) if key.sees_all else list(key.queues)
 
 
 @router.get("/v1/controllers", response_model=Page[ControllerView])
@@ -122,9 +125,9 @@ def budgets(
 
 def find_budgets(doors: Context, caller: Access, named: Sequence[str] = ()) -> list[DayBudgetView]:
     """Find the day budgets that a caller may see, of these scopes or of all that were used."""
-    scopes = named or day_budgets.used_scopes(doors.client, doors.partitions)
+    scopes = named or used_scopes(doors.client, doors.partitions)
     limits = {scope: limit for scope in scopes if _may_see(caller, scope) and (limit := _limit(doors, scope))}
-    return day_budgets.read(doors.client, doors.partitions, limits)
+    return read(doors.client, doors.partitions, limits)
 
 
 def _may_see(caller: Access, scope: str) -> bool:
@@ -139,3 +142,44 @@ def _may_see(caller: Access, scope: str) -> bool:
 def _limit(doors: Context, scope: str) -> int | None:
     settings = doors.settings
     return settings.tenant_day_tokens if scope.startswith("tenant:") else settings.repository_day_tokens
+
+
+def used_scopes(client: Redis, partitions: int) -> list[str]:
+    """Name the scopes of which plans were given tokens, today or before."""
+    pipeline = client.pipeline(transaction=False)
+    for number in range(partitions):
+        pipeline.hkeys(Partition(number).grants)
+    return sorted({scope.decode() for found in pipeline.execute() for scope in found})
+
+
+def read(client: Redis, partitions: int, limits: Mapping[str, int]) -> list[DayBudgetView]:
+    """Tell of the day budgets of these scopes, each with what its setting allows."""
+    seconds: Any = client.time()
+    day = seconds[0] // (DAY_MS // 1000)
+    pipeline = client.pipeline(transaction=False)
+    for scope in limits:
+        pipeline.hmget(keys.day_grants(day, scope), "granted", "extra")
+        for number in range(partitions):
+            pipeline.hget(Partition(number).grants, scope)
+    replies, size = pipeline.execute(), 1 + partitions
+    views = []
+    for place, (scope, limit) in enumerate(limits.items()):
+        (granted, extra), *grants = replies[place * size : (place + 1) * size]
+        of, _, name = scope.partition(":")
+        unused = sum(_left(raw, day) for raw in grants)  # below 0 where more was used than was granted
+        view = DayBudgetView(
+            scope=scope,
+            tenant=name if of == "tenant" else None,
+            repo=name if of == "repository" else None,
+            limit=limit + int(extra or 0),
+            spent=max(0, int(granted or 0) - unused),
+            resets_at=rfc3339((day + 1) * DAY_MS),
+        )
+        views.append(view)
+    return views
+
+
+def _left(raw: bytes | None, day: int) -> int:
+    """Read what is left of a partition's grant; nothing of another day's."""
+    of, left, *_ = raw.split() if raw else (b"-1", b"0")
+    return int(left) if int(of) == day else 0

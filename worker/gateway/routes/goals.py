@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any, NamedTuple
-from urllib.parse import urlencode
+from urllib.parse import unquote, urlencode
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
@@ -13,12 +13,12 @@ from starlette.concurrency import run_in_threadpool
 from schemas import codec
 from schemas.api_key import Right
 from schemas.base import GoalId, GoalVerdict, Name, Outbound
-from schemas.envelope import Problem
+from schemas.envelope import FieldError, Problem, field_error
 from schemas.goal import Goal
 from schemas.plan import GoalAnswer
 from schemas.traceparent import read_traceparent
 from worker.engine.admission import fresh_plan_id
-from worker.gateway import cloud_events, openapi
+from worker.gateway import openapi
 from worker.gateway.access import Access, Producer, having
 from worker.gateway.context import Context, Doors
 from worker.gateway.messages import IdempotencyKey, id_of_key, read_json, refusal_of, reused, wrong
@@ -29,9 +29,61 @@ from worker.gateway.waiting import wait_for
 from worker.store import goal_record, keys, publishing, queries
 from worker.store.keys import NO_TENANT
 from worker.store.publishing import DeadGoal, GoalConflict, Sent
-from worker.streams.decode import read_goal
+from worker.streams.decode import GOAL_ID, read_goal
 from worker.streams.inbox import StreamEntry
 from worker.telemetry import tracing
+
+EVENT_MEDIA_TYPE = "application/cloudevents+json"
+EVENT_ATTRIBUTES = ("id", "source", "type", "specversion")
+EVENT_VERSION = "1.0"
+
+
+EVENT_SCHEMA = {
+    "type": "object",
+    "description": "A goal as a CloudEvent; its `id` is the goal's id, unless the goal has one.",
+    "properties": {
+        "id": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": r"^[^\s\x00-\x1f\x7f\x85]+$"},
+        "source": {"type": "string", "minLength": 1},
+        "type": {"type": "string", "minLength": 1},
+        "specversion": {"type": "string", "const": EVENT_VERSION},
+        "data": {"$ref": "#/components/schemas/Goal"},
+    },
+    "required": [*EVENT_ATTRIBUTES, "data"],
+}
+
+
+def unpack_event(event: Any) -> tuple[Any, str]:
+    """Take the goal and the id out of an event in structured mode; raises Refusal 422."""
+    if not isinstance(event, dict):
+        raise wrong("", "An event is an object.")
+    errors = [
+        *_wrong_attributes(event, "/"),
+        *([] if "data" in event else [field_error("/data", "missing", "The goal is here.")]),
+    ]
+    if errors:
+        raise Refusal("invalid_event", "This is no CloudEvent of version 1.0 with a goal.", errors=errors)
+    return event["data"], event["id"]
+
+
+def id_beside(headers: Mapping[str, str]) -> str | None:
+    """Take the id out of the headers of an event in binary mode; None where it is none. Raises Refusal 422."""
+    if not any(f"ce-{name}" in headers for name in EVENT_ATTRIBUTES):
+        return None
+    said = {name: unquote(headers[f"ce-{name}"]) for name in EVENT_ATTRIBUTES if f"ce-{name}" in headers}
+    if errors := _wrong_attributes(said, "ce-"):
+        raise Refusal("invalid_event", "These headers make no CloudEvent of version 1.0.", errors=errors)
+    return said["id"]
+
+
+def _wrong_attributes(said: Mapping[str, Any], before: str) -> list[FieldError]:
+    missing = [name for name in EVENT_ATTRIBUTES if not (isinstance(said.get(name), str) and said[name])]
+    errors = [field_error(before + name, "missing", f"An event has the attribute {name}, a text.") for name in missing]
+    if "id" not in missing and not GOAL_ID.fullmatch(said["id"]):
+        errors.append(field_error(f"{before}id", "wrong_value", "An id has 1 to 200 characters, and no spaces."))
+    if "specversion" not in missing and said["specversion"] != EVENT_VERSION:
+        errors.append(field_error(f"{before}specversion", "unknown_version", f"Only {EVENT_VERSION} is known."))
+    return errors
+
 
 router = APIRouter(tags=["goals"])
 
@@ -79,7 +131,7 @@ class Handed(NamedTuple):
             "required": True,
             "content": {
                 JSON: {"schema": openapi.reference(Goal)},
-                cloud_events.MEDIA_TYPE: {"schema": cloud_events.SCHEMA},
+                EVENT_MEDIA_TYPE: {"schema": EVENT_SCHEMA},
             },
         }
     },
@@ -168,13 +220,13 @@ def _claim(doors: Context, sent: Sent, repo: str | None) -> None:
 def _unpack(raw: bytes, headers: Mapping[str, str], most_bytes: int) -> tuple[dict[str, Any], str | None, str]:
     """Read the goal, the id of the event that it came as, and where it stands in the body; raises Refusal."""
     body, before = read_json(raw), ""
-    is_event = headers.get("content-type", "").partition(";")[0].strip().lower() == cloud_events.MEDIA_TYPE
+    is_event = headers.get("content-type", "").partition(";")[0].strip().lower() == EVENT_MEDIA_TYPE
     goal = body.get("data") if is_event and isinstance(body, dict) else body
     try:
-        event_id, extension = cloud_events.id_beside(headers), headers.get("ce-traceparent")
+        event_id, extension = id_beside(headers), headers.get("ce-traceparent")
         if is_event:
             before, extension = "/data", body.get("traceparent") if isinstance(body, dict) else None
-            body, event_id = cloud_events.unpack(body)
+            body, event_id = unpack_event(body)
     except Refusal as refusal:
         raise _with_errors_of(goal, refusal.problem, before, most_bytes) from refusal
     if not isinstance(body, dict):
