@@ -71,6 +71,11 @@ class Waiter:
     since: float = field(default_factory=time.monotonic)
     got: list[SpecEntry] = field(default_factory=list)
 
+    @property
+    def holder(self) -> Holder:
+        """Who claims for this answer: the same controller may ask again elsewhere, and is then answered there."""
+        return self.wanted.holder._replace(claim=self.token)
+
     def give(self, steps: list[SpecEntry]) -> None:
         """Let the caller go, with these steps."""
         self._settle(lambda: self.given.set_result(steps))
@@ -125,7 +130,7 @@ class ClaimDesk:
         def _hand_back(given: asyncio.Future[list[SpecEntry]]) -> None:
             if not given.cancelled() and not given.exception():
                 with self._change:
-                    self._back += [(spec, waiter.wanted.holder.name) for spec in given.result()]
+                    self._back += [(spec, waiter.token) for spec in given.result()]
                     self._change.notify()
 
         if self._is_served(waiter):
@@ -194,7 +199,7 @@ class ClaimDesk:
             for waiter in dict.fromkeys((*self._all(), *new)):
                 self._remove(waiter)
                 if waiter.state is State.IS_SERVED and not waiter.wanted.record:  # else it can ask for them again
-                    back += [(spec, waiter.wanted.holder.name) for spec in _drop(waiter)]
+                    back += [(spec, waiter.token) for spec in _drop(waiter)]
                 if waiter.state is not State.LEFT:
                     waiter.fail(error)
             with self._change:
@@ -318,7 +323,7 @@ class ClaimDesk:
         beats = [(waiter, spec) for waiter in here for spec in waiter.got]
         said = claims.run(
             client,
-            [waiter.wanted.holder.beat(spec.lease_key, spec.attempt, spec.lease) for waiter, spec in beats],
+            [waiter.holder.beat(spec.lease_key, spec.attempt, spec.lease) for waiter, spec in beats],
         )
         refused: list[tuple[SpecEntry, str]] = []
         for (waiter, spec), reply in zip(beats, said, strict=True):

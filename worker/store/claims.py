@@ -42,16 +42,20 @@ class SpecEntry(NamedTuple):
 
 
 class Holder(NamedTuple):
-    """Who claims: the name in the lease, for how long without a renewal ('' as usual), what it says of itself."""
+    """Who claims: the name in the lease, for how long without a renewal ('' as usual), what it says of itself.
+
+    `claim` is the token of the claim that is answered; '' for a renewal.
+    """
 
     name: str
     ttl_s: int | str = ""
     info: bytes = b""
+    claim: str = ""
 
     def beat(self, lease_key: str, attempt: int, lease: str) -> Command:
         """Make the call that claims an attempt, or renews it."""
         call = ("FCALL", functions.HEARTBEAT, 1, lease_key, str(attempt), lease, self.name, self.ttl_s)
-        return (*call, self.info) if self.info else call
+        return (*call, self.info, self.claim) if self.claim else (*call, self.info) if self.info else call
 
 
 def run(client: Redis, commands: Sequence[Command]) -> list[Any]:
@@ -171,16 +175,16 @@ def move(client: Redis, given: Iterable[tuple[SpecEntry, str]]) -> None:
 
 
 def hand_back(client: Redis, specs: Iterable[tuple[SpecEntry, str]]) -> None:
-    """Report attempts that reached nobody, each with who has claimed it, '' for nobody.
+    """Report attempts that reached nobody, each with the token of its claim, '' where nobody has claimed it.
 
-    Their steps are tried again, and no halt rule counts it. What another controller has claimed stays its. Raises what
-    the server refuses; all of them may then be reported again.
+    Their steps are tried again, and no halt rule counts it. What another claim was answered with since stays its
+    caller's. Raises what the server refuses; all of them may then be reported again.
     """
     commands = []
-    for spec, name in specs:
+    for spec, claim in specs:
         about = {"plan_id": spec.plan_id, "step_id": spec.step_id, "attempt": spec.attempt, "lease": spec.lease}
         outcome = codec.dumps({**about, "success": False, "released": {"reason": UNDELIVERED}})
-        call = ("FCALL", functions.UNDELIVER, 2, spec.lease_key, spec.reply_to, str(spec.attempt), spec.lease, name)
+        call = ("FCALL", functions.UNDELIVER, 2, spec.lease_key, spec.reply_to, str(spec.attempt), spec.lease, claim)
         commands.append((*call, outcome))
     for reply in run(client, commands) if commands else ():
         if isinstance(reply, Exception) and not str(reply).startswith(WRONG_TYPE):

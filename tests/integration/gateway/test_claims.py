@@ -26,9 +26,10 @@ from tests.support.gateway import Gateway, running_gateway
 from tests.support.messages import answer, report, specs
 from tests.support.stored import P0, QUEUE
 from worker.gateway.app import create_app
+from worker.gateway.claiming import ClaimDesk, Wanted
 from worker.process.container import Container
 from worker.settings.settings import Settings
-from worker.store import claims, fleet, functions, queries
+from worker.store import claims, clients, fleet, functions, keys, queries
 from worker.store.keys import CONTROLLERS, GATEWAYS
 
 
@@ -196,7 +197,7 @@ def test_who_hangs_up_while_waiting_gets_nothing_and_what_cannot_be_written_is_h
     assert lease_of(redis, specs(redis)[0]).get(b"controller") is None
 
     (spec,) = claim(controller)
-    claims.hand_back(redis, [(read(redis, spec), lease_of(redis, spec)[b"controller"].decode())])
+    claims.hand_back(redis, [(read(redis, spec), lease_of(redis, spec)[b"claim"].decode())])
 
     assert hear(controller, spec)["action"] == "taken"  # nobody's any more
     drain(here)
@@ -217,6 +218,33 @@ def read(redis: Redis, spec: dict[str, Any]) -> claims.SpecEntry:
     (found,) = claims.read_again(redis, [(QUEUE, entry.decode()) for entry, _ in entries])
     assert found.lease == spec["lease"]
     return found
+
+
+@pytest.mark.parametrize("asks_again", [True, False])
+def test_a_claim_that_was_answered_elsewhere_meanwhile_is_not_handed_back(
+    here: Container, redis: Redis, redis_url: str, *, asks_again: bool
+) -> None:
+    plan(here, redis, a_goal(1))
+    wanted = Wanted(claims.Holder("key/ctl-7"), (QUEUE,), record=keys.claim_id("key", "c-1"))
+    stopped, other = (ClaimDesk(lambda: clients.connect(redis_url, 1.0)) for _ in range(2))
+
+    async def stop_in_between() -> None:
+        given = stopped.enter(wanted)
+        (spec,) = await given.given
+        if asks_again:  # while the first gateway stands still, and its caller has hung up
+            assert await other.enter(wanted).given == [spec]
+        stopped.abandon(given)
+
+    stopped.start()
+    other.start()
+    try:
+        asyncio.run(asyncio.wait_for(stop_in_between(), 30))
+    finally:
+        stopped.close()  # once it has handed back what it may
+        other.close()
+
+    assert redis.xlen(P0.outcomes) == (0 if asks_again else 1)
+    assert lease_of(redis, specs(redis)[0])[b"controller"] == (b"key/ctl-7" if asks_again else b"")
 
 
 def test_what_a_gateway_that_died_had_in_hand_is_taken_by_another(

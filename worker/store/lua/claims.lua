@@ -15,13 +15,15 @@ local function claim_id(keys, args)
   return value
 end
 
--- KEYS 1 lease, 2 outcomes | ARGV 1 attempt, 2 lease, 3 the controller whose reply could not be written, 4 the outcome
+-- KEYS 1 lease, 2 outcomes | ARGV 1 attempt, 2 lease, 3 token of the claim whose answer could not be written, '' where
+-- nobody has claimed it, 4 the outcome
 -- Has nobody hold the attempt from now on, so that whoever had claimed it is not counted, and reports it. One act: an
--- attempt that nobody can claim and nobody reports would last until its deadline. Not where another controller has it.
+-- attempt that nobody can claim and nobody reports would last until its deadline. Not where another claim was
+-- answered with it since, of another controller or of the same one that asked again.
 -- Returns 1 if that was done, else 0
 local function undeliver(keys, args)
-  local h = redis.call('HMGET', keys[1], 'attempt', 'lease', 'controller')
-  if h[1] ~= args[1] or h[2] ~= args[2] or (h[3] and h[3] ~= string.sub(args[3], 1, 200)) then return 0 end
+  local h = redis.call('HMGET', keys[1], 'attempt', 'lease', 'controller', 'claim')
+  if h[1] ~= args[1] or h[2] ~= args[2] or (h[3] and h[4] ~= args[3]) then return 0 end
   local t = redis.call('TIME')
   local now = string.format('%.0f', t[1] * 1000 + math.floor(t[2] / 1000))
   redis.call('HSET', keys[1], 'controller', '', 'claimed', now, 'renewed', now)

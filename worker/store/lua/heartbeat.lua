@@ -13,7 +13,7 @@ end
 
 -- KEYS 1 lease | ARGV 1 attempt, 2 lease, 3 controller, and then, where it says so, 4 ttl: for how many seconds a claim
 -- lasts without a renewal, heard at the claim only, 5 info: what it says of itself, a JSON object that people are shown
--- as it came
+-- as it came; 6 of gateways: the token of the claim that is answered
 -- Returns {action, tokens left, ms until the lease is lost without a renewal}
 --   continue, cancel, pause   the attempt is yours; the first call claims it, but not while its plan is paused
 --   taken                     another controller holds it
@@ -35,7 +35,10 @@ local function heartbeat(keys, args)
       h[6] = ttl
     end
   end
-  if args[5] and #args[5] <= MAX_INFO and (h[3] or h[4] ~= 'pause') then redis.call('HSET', key, 'info', args[5]) end
+  if h[3] or h[4] ~= 'pause' then
+    if args[5] and args[5] ~= '' and #args[5] <= MAX_INFO then redis.call('HSET', key, 'info', args[5]) end
+    if args[6] then redis.call('HSET', key, 'claim', args[6]) end
+  end
   return {h[4] or 'continue', tonumber(h[5] or 0), tonumber(h[6] or SILENT)}
 end
 
