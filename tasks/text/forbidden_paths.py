@@ -64,6 +64,7 @@ FORBIDDEN_NAMES = (
 _ALWAYS = (".git", "git~1", ".hg", ".svn")  # hooks and configuration run code; `git~1` is .git on Windows
 
 _IGNORED_ENDING = re.compile(r"(?::.*|[. ]+)$", re.S)  # Windows drops these: `.git.` and `.git::$DATA` are `.git`
+_IGNORED = re.compile(r":|[. \n](?:/|$)")
 _NAME = re.compile(r"[^/\\\x00-\x1f\x7f]+(?:/[^/\\\x00-\x1f\x7f]+)*/?")
 
 
@@ -75,8 +76,10 @@ class Forbidden:
 
     def __contains__(self, folded: str) -> bool:
         """Tell whether a normalised path with `/` between its parts has a forbidden name."""
-        parts = (_IGNORED_ENDING.sub("", part) for part in folded.casefold().split("/"))
-        return self.pattern.search("/".join(parts)) is not None
+        name = folded.casefold()
+        if _IGNORED.search(name):
+            name = "/".join(_IGNORED_ENDING.sub("", part) for part in name.split("/"))
+        return self.pattern.search(name) is not None
 
 
 def wrong_name(name: str) -> str | None:

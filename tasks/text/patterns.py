@@ -26,7 +26,16 @@ def matches(pattern: str, path: str) -> bool:
 
     A `**` at the end stands for at least one part, others for none as well.
     """
-    return _matcher(pattern)(path)
+    return matcher((pattern,))(path)
+
+
+@lru_cache(maxsize=4096)
+def matcher(patterns: tuple[str, ...]) -> Callable[[str], bool]:
+    """Return what tells whether one of `patterns` means a path, in less time than each alone."""
+    short = [_regex(plain) for plain in map(clean, patterns) if len(plain) <= _LONG]
+    rest = [_Automaton.of(plain) for plain in map(clean, patterns) if len(plain) > _LONG]
+    whole = re.compile("|".join(short), re.DOTALL).fullmatch if short else (lambda _path: None)
+    return lambda path: whole(path) is not None or any(each.accepts(path) for each in rest)
 
 
 def literal_folder(pattern: str) -> str:
@@ -84,8 +93,8 @@ def expand_globs(patterns: Sequence[str], listing: Sequence[str], forbidden: For
 
 def meant_by_globs(patterns: Sequence[str], paths: Iterable[str], forbidden: Forbidden = FORBIDDEN) -> tuple[str, ...]:
     """Keep the paths that a glob among `patterns` means, whether or not there are such files; none is forbidden."""
-    asked = [_matcher(pattern) for pattern in patterns if is_glob(pattern)]
-    return tuple(path for path in paths if any(each(path) for each in asked) and fault(path, forbidden) is None)
+    is_meant = matcher(tuple(filter(is_glob, patterns)))
+    return tuple(path for path in paths if is_meant(path) and fault(path, forbidden) is None)
 
 
 def _listing_fault(listed: int, globs: int) -> Fault | None:
@@ -98,15 +107,6 @@ def _listing_fault(listed: int, globs: int) -> Fault | None:
 
 def _is_within(folder: str, other: str) -> bool:
     return not other or folder == other or folder.startswith(f"{other}/")
-
-
-@lru_cache(maxsize=4096)
-def _matcher(pattern: str) -> Callable[[str], bool]:
-    plain = clean(pattern)
-    if len(plain) > _LONG:
-        return _Automaton.of(plain).accepts
-    whole = re.compile(_regex(plain), re.DOTALL).fullmatch
-    return lambda path: whole(path) is not None
 
 
 def _regex(pattern: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from functools import lru_cache
 
-from tasks.text.patterns import matches
+from tasks.text.patterns import matcher
 from tasks.toolchain.languages import MANIFESTS, TOOLCHAINS
 
 _REQUIREMENTS = re.compile(r"requirements[\w.-]*\.(?:txt|in)")
@@ -20,7 +20,7 @@ _OF_TESTS = re.compile(r"^tests?_|[_-]?(?:tests?|spec)$")
 _DOCUMENT = re.compile(r".*\.(?:md|rst|txt|adoc)|(?:README|CHANGELOG|CONTRIBUTING|LICENSE|NOTICE|AUTHORS)", re.I)
 
 _CONFIGURATION = tuple(
-    f"**/{each.casefold()}"
+    each.casefold()
     for each in (
         *("Makefile", "GNUmakefile", ".gitattributes", ".gitmodules", ".pre-commit-config.yaml"),
         *(
@@ -35,6 +35,8 @@ _CONFIGURATION = tuple(
         *(each for toolchain in TOOLCHAINS for each in toolchain.configuration),
     )
 )
+_IS_NAME = matcher(tuple(each for each in _CONFIGURATION if "/" not in each))
+_IS_BELOW = matcher(tuple(f"**/{each}" for each in _CONFIGURATION if "/" in each))
 
 
 class Role(StrEnum):
@@ -84,7 +86,7 @@ def is_named_as_test(path: str) -> bool:
 def configures_verification(path: str) -> bool:
     """Tell whether a file says what a verification runs, in any folder and any case; only its own name allows it."""
     folded = path.casefold()
-    return any(matches(each, folded) for each in _CONFIGURATION)
+    return _IS_NAME(name_of(folded)) or _IS_BELOW(folded)
 
 
 def files_of(files: Iterable[str], *roles: Role) -> tuple[str, ...]:

@@ -77,6 +77,7 @@ def test_a_checkout_fills_in_what_it_knows(repository: Repository) -> None:
             "tests/test_cart.py",
             "uv.lock",
         ],
+        "files_complete": True,
     }
     assert made.filled == made.body["context"]
     assert "secret" not in repr(made)
@@ -315,9 +316,39 @@ def test_a_large_repository_makes_no_goal_that_is_too_large(repository: Reposito
     made = fill({"goal": "Fix setup.cfg.", "allowed_files": ["src/*.py"], "context": context}, folder, None)
 
     assert len(codec.dumps(made.body)) <= MAX_GOAL_BYTES
-    assert made.filled["files"][:3] == ["src/z.py", "setup.cfg", last]
+    assert made.filled["files"][:3] == ["setup.cfg", last, "src/z.py"]
     assert 100 < len(made.filled["files"]) < 1500
+    assert "files_complete" not in made.filled
     assert len(codec.dumps(filled(folder, "src/z.py").filled["files"])) < 16_000
+
+
+def test_a_listing_is_whole_only_if_it_has_every_file_of_the_commit(repository: Repository) -> None:
+    folder = repository()
+
+    assert filled(folder, "src/*.py", files=[*FILES, "src/uncommitted.py"]).filled["files_complete"] is True
+    assert "files_complete" not in filled(folder, "src/*.py", files=list(FILES)[1:]).filled
+    assert "files_complete" not in filled(folder, "src/cart.py", files=[], files_complete=False).filled
+
+
+def test_files_that_a_log_names_on_another_machine_come_first_in_a_listing(repository: Repository) -> None:
+    folder = repository()
+    log = 'File "/home/runner/work/shop/shop/src/price.py", line 3, in total\n./tests/test_cart.py:7: AssertionError'
+
+    made = filled(folder, "**/*.py", failure_log=log)
+
+    assert made.filled["files"][:2] == ["src/price.py", "tests/test_cart.py"]
+
+
+def test_what_globs_leave_out_is_told(repository: Repository) -> None:
+    folder = repository({**FILES, "tests/conftest.py": "", "tests/setup.cfg": "", "tests/secrets/a.py": ""})
+
+    notes = filled(folder, "tests/**", "tests/setup.cfg").notes
+
+    assert [note for note in notes if "leave out" in note] == [
+        "Globs leave out what configures a verification: tests/conftest.py. Name such a file to allow it.",
+        "Globs leave out what no step may touch: tests/secrets/a.py.",
+    ]
+    assert not [note for note in filled(folder, "src/**", "tests/conftest.py").notes if "leave out" in note]
 
 
 def test_the_variables_of_a_job_are_read(tmp_path: Path) -> None:

@@ -23,10 +23,10 @@ from tasks.base.errors import UnknownCommand
 from tasks.strategies.gap_report.analysis import category_of, wish
 from tasks.strategies.gap_report.checks import CHECKS, command_of, title_of
 from tasks.strategies.gap_report.places import Places
-from tasks.text.paths import clean, is_glob
-from tasks.text.patterns import expand_globs, meant_by_globs
+from tasks.text.paths import clean, fault, is_glob
+from tasks.text.patterns import expand_globs, matcher, meant_by_globs, pattern_fault
 from tasks.toolchain.catalogue import CATALOGUE
-from tasks.toolchain.files import name_of
+from tasks.toolchain.files import configures_verification, name_of
 from tasks.toolchain.languages import LANGUAGES, MANIFESTS, language_of
 from worker.host.remote_names import is_of
 from worker.host.remote_names import name_of as repository_name
@@ -54,7 +54,7 @@ READ = frozenset(  # the manifests that plans are made by
 )
 WORD = re.compile(r"[\w./@+-]+")
 MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # as make looks for them
-MOST_NAMED = 3  # patterns of a note
+MOST_NAMED = 3  # of a note
 TARGET = re.compile(r"^(test|check)\s*:(?!=)", re.MULTILINE)
 
 
@@ -145,8 +145,9 @@ def _of_checkout(
     commit = checkout.commit(str(base)) if base else checkout.head
     files = checkout.files(commit or checkout.head)
     new = created(body, files)
-    if patterns and not is_about(files, patterns, new):
-        notes.append(_why_not(files, patterns, checkout.prefix, new))
+    meant = _meant(patterns, list(files), new)
+    if patterns and not is_about(files, meant, new):
+        notes.append(_why_not(files, meant, checkout.prefix, new))
         return {}
     found: dict[str, Any] = {"repo": _repository(checkout, named, job)}
     if commit is None:
@@ -155,22 +156,35 @@ def _of_checkout(
     if not base:
         found["base_sha"] = (job.head if job and job.repo == found["repo"] else None) or commit
         notes += _not_begun_with(checkout, commit, job)
-    expanded = (*expand_globs(patterns, list(files)).files, *meant_by_globs(patterns, new))
+    expanded = tuple(dict.fromkeys(path for paths in meant.values() for path in paths))
+    notes += _left_out(patterns, files)
     found |= _of_files(checkout, files, expanded, context)
     room = (MAX_GOAL_BYTES - len(codec.dumps(body)) - RESERVED) // 2
     manifests = _manifests(checkout, files, (*expanded, *patterns))  # a glob stands for the folders above it
     found["manifests"] = dict(within(manifests, min(MAX_MANIFESTS, room)))
-    listed = dict.fromkeys(path for path in (*expanded, *mentioned(body, context), *files) if path in files)
+    literal = (each for each in patterns if not is_glob(each))
+    listed = dict.fromkeys(
+        path for path in (*literal, *mentioned(body, context, files), *expanded, *files) if path in files
+    )
     most = min(MAX_FILES if any(map(is_glob, patterns)) else MAX_FILES_UNASKED, room)
     found["files"] = [path for path, _ in within(((path, "") for path in listed), most)]
+    given = context.get("files", found["files"])
+    found["files_complete"] = isinstance(given, list) and files.keys() <= set(map(str, given))
     return found
 
 
-def mentioned(body: Mapping[str, Any], context: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what may be files in the goal's sentence and failing tests: of a listing that is cut these must stay."""
+def mentioned(body: Mapping[str, Any], context: Mapping[str, Any], files: Container[str]) -> Iterator[str]:
+    """Yield the files that the goal's sentence, failing tests and log name: of a listing that is cut these must stay.
+
+    A log may have them below a folder of the machine that it was written on.
+    """
     tests = context.get("failing_tests")
-    for text in (body.get("goal"), *(tests if isinstance(tests, list | tuple) else ())):
-        yield from (word.rstrip(".") for word in WORD.findall(str(text)))
+    for text in (body.get("goal"), *(tests if isinstance(tests, list | tuple) else ()), context.get("failure_log")):
+        for word in dict.fromkeys(WORD.findall(str(text))):
+            parts = word.rstrip(".").split("/")
+            below = ("/".join(parts[begin:]) for begin in range(len(parts)))
+            if found := next((path for path in below if path in files), None):
+                yield found
 
 
 def _is_named(said: Any, names: Sequence[str]) -> bool:
@@ -202,6 +216,8 @@ def created(body: Mapping[str, Any], files: Iterable[str]) -> tuple[str, ...]:
         given = GapGoal.model_validate(body.get("gap_report") or {})
     except ValidationError:  # whoever reads the goal says so
         return ()
+    if not (given.gap_report or given.inbox):
+        return ()
     listed = frozenset(files)
     report = given.gap_report.gaps if given.gap_report else ()
     told = [gap.description for gap in report if category_of(gap) != "quality"]
@@ -210,22 +226,25 @@ def created(body: Mapping[str, Any], files: Iterable[str]) -> tuple[str, ...]:
     return tuple(path for path in dict.fromkeys(named) if path not in listed)
 
 
-def is_about(files: Iterable[str], patterns: Sequence[str], new: Sequence[str] = ()) -> bool:
-    """Tell whether a project of these files is what `patterns` are about.
+def _meant(patterns: Sequence[str], files: Sequence[str], new: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """List for each pattern what it means: files, paths of the `new` ones, and a literal path itself."""
+    return {each: (*expand_globs([each], files).files, *meant_by_globs([each], new)) for each in patterns}
+
+
+def is_about(files: Iterable[str], meant: Mapping[str, Sequence[str]], new: Sequence[str] = ()) -> bool:
+    """Tell whether a project of these files is what patterns are about that mean these paths.
 
     New files lie in folders that it has, or are among the `new` ones that the goal creates. A glob may mean a folder
     that is new within another.
     """
-    listed = list(files)
-    there = frozenset((*listed, *new))
-    folders = {path.rpartition("/")[0] for path in listed}
-    above = {folder for path in listed for folder in _folders_above(path)}
-    found = [(*expand_globs([pattern], listed).files, *meant_by_globs([pattern], new)) for pattern in patterns]
-    known = [any(path in there for path in paths) for paths in found]
+    there = frozenset((*files, *new))
+    folders = {path.rpartition("/")[0] for path in files}
+    above = {above for folder in folders for above in (folder, *_folders_above(folder))}
+    known = [any(path in there for path in paths) for paths in meant.values()]
     fitting = (
         any(path in there or path.rpartition("/")[0] in folders for path in paths)
         or (is_glob(pattern) and _is_new_in(pattern, above))
-        for pattern, paths in zip(patterns, found, strict=True)
+        for pattern, paths in meant.items()
     )
     return any(known) and all(fitting)
 
@@ -237,13 +256,28 @@ def _is_new_in(glob: str, folders: Container[str]) -> bool:
     return bool(above) and above in folders
 
 
-def _why_not(files: Collection[str], patterns: Sequence[str], prefix: str, new: Sequence[str]) -> str:
+def _why_not(files: Collection[str], meant: Mapping[str, Sequence[str]], prefix: str, new: Sequence[str]) -> str:
     """Say why a checkout is not what the patterns are about, and name those that have no file there."""
-    if prefix and is_about(files, [prefix + each for each in patterns]):
-        return f"Nothing is filled in: paths begin at the root of the repository, such as {prefix}{patterns[0]}."
-    strange = [each for each in patterns if not is_about(files, (each,), new)]
-    named = ", ".join(strange[:MOST_NAMED]) + (" and others" if len(strange) > MOST_NAMED else "")
-    return f"Nothing is filled in: this checkout has no file like {named}."
+    if prefix and is_about(files, _meant([prefix + each for each in meant], list(files), ())):
+        return f"Nothing is filled in: paths begin at the root of the repository, such as {prefix}{next(iter(meant))}."
+    strange = [each for each, paths in meant.items() if not is_about(files, {each: paths}, new)]
+    return f"Nothing is filled in: this checkout has no file like {_some(strange)}."
+
+
+def _left_out(patterns: Sequence[str], files: Iterable[str]) -> Iterator[str]:
+    """Say which files globs mean and do not allow: forbidden ones, and those that configure a verification."""
+    is_meant = matcher(tuple(each for each in patterns if is_glob(each) and pattern_fault(each) is None))
+    literal = frozenset(clean(each) for each in patterns if not is_glob(each))
+    meant = [path for path in files if is_meant(path) and path not in literal]
+    forbidden = [path for path in meant if fault(path) is not None]
+    if configuring := [path for path in meant if configures_verification(path) and path not in forbidden]:
+        yield f"Globs leave out what configures a verification: {_some(configuring)}. Name such a file to allow it."
+    if forbidden:
+        yield f"Globs leave out what no step may touch: {_some(forbidden)}."
+
+
+def _some(named: Sequence[str]) -> str:
+    return ", ".join(named[:MOST_NAMED]) + (f" and {len(named) - MOST_NAMED} others" if len(named) > MOST_NAMED else "")
 
 
 def _of_files(

@@ -159,7 +159,7 @@ class WebhookJobs:
                 raise ForgeAway(f"This worker's PLANNER_WEBHOOKS_FILE has no source {job['source']}.")
             with Forge(source) as forge:
                 if job["files"]:
-                    goal = with_files(goal, forge.files(context["repo"], context["base_sha"]))
+                    goal = with_files(goal, forge.files(context["repo"], context["base_sha"]), are_all=True)
                 try:
                     found = failures_of(forge, context["repo"], job["failures_of"]) if job["failures_of"] else {}
                 except (ForgeAway, ForgeRefuses) as error:

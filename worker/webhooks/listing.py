@@ -32,8 +32,11 @@ def read(path: Path) -> list[str]:
     return [name for line in raw.splitlines() if (name := as_path(line))]
 
 
-def with_files(goal: Mapping[str, Any], files: Sequence[str]) -> dict[str, Any]:
-    """List `files` in the context of a goal, as many as it can carry; raises TooManyFiles where that cuts its globs."""
+def with_files(goal: Mapping[str, Any], files: Sequence[str], *, are_all: bool = False) -> dict[str, Any]:
+    """List `files` in the context of a goal, as many as it can carry; raises TooManyFiles where that cuts its globs.
+
+    The goal is told that its listing is whole if these `are_all` files of its commit and none is cut.
+    """
     context, allowed = dict(goal.get("context") or {}), goal.get("allowed_files", ())
     globs = [each for each in allowed if is_glob(each)]
     meant = _meant(globs, files)
@@ -48,6 +51,8 @@ def with_files(goal: Mapping[str, Any], files: Sequence[str]) -> dict[str, Any]:
         raise TooManyFiles(sentence)
     most = min(room, max(needed, MAX_FILES if globs else MAX_FILES_UNASKED))
     context["files"] = [path for path, _ in within(((path, "") for path in listed), most)]
+    if are_all and len(context["files"]) == len(set(files)):
+        context["files_complete"] = True
     return {**goal, "context": context}
 
 
@@ -60,4 +65,4 @@ def _meant(globs: Sequence[str], files: Sequence[str]) -> list[str]:
 
 def _mentioned(goal: Mapping[str, Any], context: Mapping[str, Any], files: Sequence[str]) -> list[str]:
     there = frozenset(files)
-    return [path for path in mentioned(goal, context) if path in there]
+    return list(mentioned(goal, context, there))
