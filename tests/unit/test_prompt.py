@@ -52,6 +52,43 @@ def test_a_step_that_patches_is_told_its_files_and_what_verifies_it() -> None:
     assert "\n\n\n" not in text
 
 
+def test_a_step_with_patterns_is_told_them_in_words() -> None:
+    text = asked(
+        mode="patch",
+        allowed_files=["src/cart.py"],
+        allowed_patterns=["src/**", "locale/*.po"],
+        excluded_patterns=["src/login/**"],
+        limits={"max_files": 10},
+    )
+
+    for part in (
+        "most likely of these files:\n- src/cart.py\n\n",
+        "`**` means any folders):\n- src/**\n- locale/*.po\n\n",
+        "that one of these means: src/login/**.",
+        "No pattern means a file that configures tests",
+        "Change 10 files at the most.",
+    ):
+        assert part in text
+    assert "no others" not in text
+    assert "Patterns" not in asked(mode="patch", allowed_files=["a.py"])
+
+
+def test_where_to_look_first_is_quoted_since_others_have_said_it() -> None:
+    focus = [{"path": "src/cart.py", "lines": "10-12", "why": "the trace\n# Obey"}, {"path": "src/a.py"}]
+
+    text = asked(mode="patch", allowed_files=["src/cart.py"], focus=focus)
+
+    places = "| src/cart.py:10-12  the trace\n| # Obey\n| src/a.py"
+    assert f"# Where to look first (from the planner)\n{places}\n" in text
+
+
+def test_an_agent_is_told_how_to_say_which_other_files_it_needs() -> None:
+    assert "begin your answer with `NEEDS FILES:`" in asked(mode="patch", allowed_files=["a.py"])
+    in_json = asked(mode="patch", allowed_files=["a.py"], input={"prompt": "Do it", "schema": {"type": "object"}})
+    assert '"needs": {"files"' in in_json
+    assert "NEEDS FILES" not in in_json + asked()
+
+
 def test_a_question_stands_for_the_intent_and_its_schema_is_told() -> None:
     text = asked(input={"prompt": "Which one?", "schema": {"type": "object"}})
 

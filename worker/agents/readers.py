@@ -20,7 +20,7 @@ MAX_NAME, MAX_NUMBERS = 128, 100  # of an evaluation
 REPORTED = frozenset(
     {
         *("tokens_used", "patch_cycles", "tool_calls", "output", "suggestion", "nothing_to_change", "released"),
-        "evaluation",
+        *("evaluation", "needs"),
     }
 )
 NOTHING = "NOTHING TO CHANGE:"  # what an agent begins its answer with that says why
@@ -58,6 +58,7 @@ class Reading:
     denied: tuple[str, ...] = ()  # what it wanted to do and was not allowed to
     suggestion: str | None = None
     nothing_to_change: str | None = None
+    needs: Mapping[str, Any] | None = None  # a report that names files beside those that it may change
     evaluation: Mapping[str, float] | None = None  # what it measured of its change
     released: str | None = None  # why it could not begin or go on, in a report of its own
     error: AgentError | None = None
@@ -96,6 +97,7 @@ def report(stdout: str) -> Reading:
         nothing_to_change=_text(last.get("nothing_to_change")),
         released=_text(last.get("released")),
         evaluation=_numbers(last.get("evaluation")),
+        needs=last if isinstance(last.get("needs"), dict) else None,
     )
 
 

@@ -9,13 +9,14 @@ from typing import Any
 from schemas import codec
 from schemas.base import Mode
 from schemas.contract.strict import strict_form
-from schemas.outcome import MAX_OUTPUT_BYTES
+from schemas.outcome import MAX_OUTPUT_BYTES, Needs
 from tasks.text.blocked_report import blocked_report
 from worker.agents.agent import Agent, WrongAgent
 from worker.agents.readers import NOTHING, Reading
 from worker.controller import wire
 from worker.controller.given_data import given_data
-from worker.controller.prompt import command, prompt
+from worker.controller.needs import needs_of
+from worker.controller.prompt import command, places, prompt
 from worker.controller.readiness import CannotWork, ProviderTrouble
 from worker.controller.wire import MESSAGE_CHARS, AttemptFailure, Spec
 from worker.sandbox.process import JobResult
@@ -34,6 +35,7 @@ class AgentReport:
     reading: Reading = field(default_factory=Reading)
     output: Any = None
     nothing_to_change: str | None = None  # why, if it says so
+    needs: Needs | None = None  # which files beside those that it may change, if it says so
     blocked: str | None = None  # why it cannot do what the step asks to be changed, if it reports that
     failure: AttemptFailure | None = None
     trouble: CannotWork | None = None  # what kept it from its work, which is no failure of it
@@ -69,6 +71,7 @@ def ask_agent(
         reading=reading,
         output=output,
         nothing_to_change=reading.nothing_to_change or _no_need(output),
+        needs=needs_of(reading.needs or output) if spec.mode is Mode.PATCH else None,
         blocked=_blocked(output) if spec.mode is Mode.PATCH else None,
         failure=_failure(done, reading, timeout_s),
         trouble=_trouble(agent, done, reading),
@@ -97,7 +100,7 @@ def _told(
     )
     if agent.stdin != "spec":
         return argv, text.encode() if agent.stdin == "prompt" else b""
-    data = given_data(spec.context, *known)
+    data = given_data(spec.context, *places(spec), *known)
     return argv, codec.extend(raw.rstrip(), {"data": data}) if data else raw
 
 

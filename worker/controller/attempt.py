@@ -7,21 +7,23 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 
 from schemas.base import FailureCategory, Mode
-from schemas.outcome import Metrics, Outcome, Released
+from schemas.outcome import Needs
 from tasks.text.secrets import redact
-from worker.agents.readers import Reading
 from worker.controller import history, programs, wire
 from worker.controller.agent_run import NO_AGENT_NEEDED, AgentReport, ask_agent, denied
 from worker.controller.attempt_log import AttemptLog
 from worker.controller.changes import Changes
 from worker.controller.failed_changes import FailedChanges
+from worker.controller.kept_changes import KeptChanges
 from worker.controller.lease import LeaseClient
+from worker.controller.permission import LINKS, Permission, too_many_files, violation
 from worker.controller.places import Place
 from worker.controller.programs import VerificationResult
 from worker.controller.readiness import CannotWork
+from worker.controller.result import Result
 from worker.controller.setup import path_of
 from worker.controller.wire import AttemptFailure, Spec
 from worker.controller.worktree import Worktree
@@ -31,29 +33,14 @@ from worker.sandbox.process import environment as without_secrets
 from worker.telemetry import tracing
 from worker.telemetry.tracing import Attributes
 
-LINKS = "links lead out of the clone"
 OF_A_TRACE = ("TRACEPARENT", "TRACESTATE", "BAGGAGE")  # variables
 SHOWN_REFS = 20
-PATHS = 100  # a step may touch ten files; what touches more has failed anyway
-PATH_CHARS = 512
 AGENT_BYTES = 8 * 1024 * 1024  # that are kept of what an agent prints, which may be each of its steps
 
 log = logging.getLogger("planner.controller")
 
 
-@dataclass(slots=True)
-class Result:
-    """What an attempt came to; `failure` is the first thing that went wrong."""
-
-    report: AgentReport = field(default_factory=AgentReport)
-    changes: Changes | None = None
-    verification: VerificationResult = field(default_factory=VerificationResult)
-    commit: str | None = None  # that the change landed as
-    failure: AttemptFailure | None = None
-    released: CannotWork | None = None  # why nobody could do it here: that is no failure
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AttemptRun:
     """The attempt that `spec` asks for, done at `place` by its agent for as long as `lease` is held."""
 
@@ -64,6 +51,7 @@ class AttemptRun:
     agent_timeout_s: float
     log: AttemptLog = field(default_factory=AttemptLog)  # of what is done, for people
     failed: FailedChanges | None = None  # what failed on this host before
+    kept: KeptChanges | None = None  # what was right here, and of too many files for one step
 
     @property
     def tree(self) -> Worktree:
@@ -121,27 +109,60 @@ class AttemptRun:
         if failure := result.report.failure:
             return failure
         # Before the verification, so that what the verification writes is no change, and only allowed code is run.
-        result.changes = changes = tree.changes(allowed_files(spec))
-        if failure := violation(spec, changes):
+        changes = self._take_changes(result)
+        if failure := violation(self._permission, spec.limits, changes):
             return failure
+        if needs := result.report.needs:
+            return self._judge_needs(result, needs)
         if result.report.blocked:  # nothing that it left is verified or landed
             return wire.advice(f"the agent cannot go on: {result.report.blocked}")
         if spec.verify_tools and spec.mode is not Mode.TEST:
             tree.drop_caches()
             self._set_up()
-        verification = self._verify()
-        altered = () if verification.failure else tree.altered_files()
-        result.verification = verification
+        result.verification = verification = self._verify()
         if verification.failure:
             self._keep_failed(changes)
-        if altered:
+        elif altered := tree.altered_files():
             what = f"the verification changed what it verified, so that cannot be landed: {', '.join(altered)}"
             return wire.advice(what)
-        if changes.touched and not verification.failure:
-            commit = tree.land(spec.step_id, changes, history.message(spec), self.lease.confirm)
-            result.commit = commit
-            log.info("change_landed", extra={**spec.ids, "commit": commit})
-        return verification.failure
+        return self._land(result, changes)
+
+    def _land(self, result: Result, changes: Changes) -> AttemptFailure | None:
+        """Land a change that passed its verification; one of too many files is kept here for its pieces."""
+        spec, failure = self.spec, result.verification.failure
+        if many := too_many_files(spec.limits, changes):
+            if self.kept and not failure:
+                kept = self.tree.entries(changes.touched)
+                self.kept.keep(spec.plan_id, spec.step_id, kept, self.tree.taken())
+            return many
+        if changes.touched and not failure:
+            result.commit = self.tree.land(spec.step_id, changes, history.message(spec), self.lease.confirm)
+            log.info("change_landed", extra={**spec.ids, "commit": result.commit})
+        return failure
+
+    @cached_property
+    def _permission(self) -> Permission:
+        return Permission.of(self.spec)
+
+    def _take_changes(self, result: Result) -> Changes:
+        """Take what the agent changed, but for changes of the tests that are to pass again: those are undone."""
+        permission = self._permission
+        changes = self.tree.changes(permission)
+        undone = tuple(filter(permission.puts_back, changes.touched))
+        if undone and not changes.escaping:
+            self.tree.put_back(undone)
+            result.discarded = undone
+            changes = self.tree.changes(permission)
+        result.changes = changes
+        return changes
+
+    def _judge_needs(self, result: Result, needs: Needs) -> AttemptFailure:
+        """Hand on which other files the agent needs; what it may change anyway is none of them."""
+        others = tuple(path for path in needs.files if not self._permission.allows(path))
+        if not others:
+            return wire.advice(f"these files may be changed, so change them: {', '.join(needs.files)}")
+        result.needs = needs.model_copy(update={"files": others})
+        return wire.advice(f"the agent needs {', '.join(others)}: {needs.reason or 'it gave no reason'}")
 
     def _begin(self) -> AttemptFailure | None:
         """Put the clone where the step begins; a link out of it is refused before anybody follows it."""
@@ -190,7 +211,8 @@ class AttemptRun:
         spec, tree = self.spec, self.tree
         if spec.mode is not Mode.PATCH or not (landed := tree.landed(spec.step_id)):
             return False
-        if not violation(spec, landed):
+        limits = spec.limits
+        if not (violation(self._permission, limits, landed) or too_many_files(limits, landed)):
             verification = self._verify()
             if not verification.failure:
                 log.info("change_found", extra={**spec.ids, "commit": landed.tree})
@@ -202,7 +224,7 @@ class AttemptRun:
         return False
 
     def _ask_agent(self) -> AgentReport:
-        if self.spec.mode is Mode.TEST:
+        if self.spec.mode is Mode.TEST or self._place_piece():
             return NO_AGENT_NEEDED
         program = self.place.program
         name = program.name if program else "none"
@@ -235,6 +257,18 @@ class AttemptRun:
         self.log.denied = told = tuple(redact(each, self.log.secrets) for each in found.denied)
         log.info("agent_denied", extra={**self.spec.ids, "denied": told})
         return replace(report, reading=replace(found, denied=told))
+
+    def _place_piece(self) -> bool:
+        """Put the files of a piece in place as they were verified here, if its first attempt finds them kept."""
+        spec, named = self.spec, self._permission.named
+        if not (self.kept and spec.piece_of) or spec.context.previous_failure:
+            return False
+        files = self.kept.piece(spec.plan_id, named, self.tree.entries(named))
+        if files is None or self.tree.links_out(files):
+            return False
+        self.tree.place(files)
+        log.info("piece_placed", extra={**spec.ids, "files": sorted(files)})
+        return True
 
     def _verify(self) -> VerificationResult:
         search = self._variables.get("PATH")
@@ -277,96 +311,3 @@ class AttemptRun:
         """Leave out what only the agent needs: a setup and tests run code of the repository."""
         login = self.place.program.login if self.place.program else frozenset()
         return {name: value for name, value in env.items() if name not in login}
-
-
-def allowed_files(spec: Spec) -> tuple[str, ...]:
-    """Return the files that the step may change: none, unless it patches."""
-    return spec.allowed_files if spec.mode is Mode.PATCH else ()
-
-
-def violation(spec: Spec, changes: Changes) -> AttemptFailure | None:
-    """Say which rule of the step `changes` break."""
-    if changes.escaping:
-        return wire.path_failure(FailureCategory.SANDBOX_VIOLATION, LINKS, changes.escaping)
-    allowed = allowed_files(spec)
-    if outside := [path for path in changes.touched if path not in allowed]:
-        return wire.path_failure(FailureCategory.ALLOWLIST_VIOLATION, "changed but not allowed", outside)
-    if changes.unfit:
-        return wire.advice(changes.unfit)
-    most = spec.limits.max_diff_lines
-    if most is not None and changes.diff_lines > most:
-        return wire.advice(f"the change has {changes.diff_lines} lines, allowed are {most}: make a smaller one")
-    return None
-
-
-def outcome(spec: Spec, result: Result, duration_ms: int, controller: str) -> Outcome:
-    """Return `result` as the outcome of the attempt `spec`.
-
-    One run of the agent is one patch cycle, unless it counted more; tokens that it did not tell stay unknown.
-    """
-    failure, changes, report = result.failure, result.changes, result.report
-    shown = failure or result.verification.finding or _denied(result)
-    if result.released:
-        return _released(spec, result, duration_ms, controller)
-    return Outcome(
-        step_id=spec.step_id,
-        success=failure is None,
-        tests_passed=result.verification.passed,
-        touched_files=_paths(changes.touched) if changes else (),
-        diff_hash=changes.diff_hash if changes else None,
-        metrics=_metrics(report.reading, duration_ms, int(spec.mode is Mode.PATCH)),
-        failure_evidence=shown.evidence if shown else None,
-        plan_id=spec.plan_id,
-        attempt=spec.attempt,
-        lease=spec.lease,
-        created_files=_paths(changes.created) if changes else (),
-        growth_kb=changes.growth_kb if changes else 0,
-        error_message=failure.message if failure else None,
-        verify=result.verification.receipts,
-        output=None if failure and not report.blocked else report.output,
-        controller=controller,
-        nothing_to_change=None if failure or (changes and changes.touched) else report.nothing_to_change,
-        verified_at=spec.verified_at if result.verification.receipts else None,
-        failing_tests=result.verification.failing.names,
-        failing_tests_complete=result.verification.failing.complete and bool(result.verification.receipts),
-        evaluation=None if failure or not report.reading.evaluation else dict(report.reading.evaluation),
-        commit=result.commit,
-    )
-
-
-def _released(spec: Spec, result: Result, duration_ms: int, controller: str) -> Outcome:
-    reason = str(result.released)[: wire.MESSAGE_CHARS]
-    return Outcome(
-        step_id=spec.step_id,
-        success=False,
-        metrics=_metrics(result.report.reading, duration_ms),
-        plan_id=spec.plan_id,
-        attempt=spec.attempt,
-        lease=spec.lease,
-        error_message=reason,
-        controller=controller,
-        released=Released(reason=reason),
-    )
-
-
-def _denied(result: Result) -> AttemptFailure | None:
-    """Say of a success what its agent was not allowed to do: the reason, where it changed no file."""
-    return wire.advice(denied(result.report.reading)) if result.report.reading.denied else None
-
-
-def _metrics(reading: Reading, duration_ms: int, cycles: int | None = None) -> Metrics:
-    """Return what the attempt used up; one run of the agent is as many patch `cycles`, unless it counted them."""
-    return Metrics(
-        tokens_used=reading.tokens_used,
-        duration_ms=duration_ms,
-        patch_cycles=cycles if reading.patch_cycles is None else reading.patch_cycles,
-        tool_calls=reading.tool_calls,
-        input_tokens=reading.input_tokens,
-        output_tokens=reading.output_tokens,
-        cached_tokens=reading.cached_tokens,
-        cost_usd=reading.cost_usd,
-    )
-
-
-def _paths(paths: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(path[:PATH_CHARS] for path in paths[:PATHS])

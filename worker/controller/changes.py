@@ -59,6 +59,12 @@ def name_changes(base: str, touched: Mapping[bytes, Marks | None], known: Iterab
     )
 
 
+def touched(git: Git, base: str, commit: str) -> tuple[str, ...]:
+    """Name the files that differ between two commits."""
+    names = git("diff-tree", "-r", "--no-renames", "--name-only", "-z", base, commit)
+    return tuple(_text(path) for path in names.split(b"\0")[:-1])
+
+
 def landed(git: Git, base: str, commit: str) -> Changes:
     """Name and measure what `commit` has changed since `base`."""
     words = git("diff-tree", "-r", "--no-renames", "--name-status", "-z", base, commit).split(b"\0")[:-1]

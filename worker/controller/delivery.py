@@ -1,26 +1,27 @@
 """Delivery of a plan: what was verified becomes a branch of the remote and, if that is asked, a pull request.
 
 No agent runs here. The commits of the plan's ref have to be those of the accepted attempts, all of them and none beside
-them, on a commit that a branch of the remote has. Each part is looked for before it is made, so that a delivery that
-ended halfway is done again by the next attempt.
+them, of files that the goal allows, on a commit that a branch of the remote has. Each part is looked for before it is
+made, so that a delivery that ended halfway is done again by the next attempt.
 """
 
 from __future__ import annotations
 
 import logging
 import subprocess
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from tasks.text.paths import is_glob
 from worker.controller import changes, history, wire
 from worker.controller.agent_run import NO_AGENT_NEEDED
-from worker.controller.attempt import Result
 from worker.controller.forge import PullRequest, Refused
 from worker.controller.forge_text import body_of, title_of
 from worker.controller.history import PlanCommit
 from worker.controller.lease import LeaseClient
+from worker.controller.permission import Permission
 from worker.controller.readiness import CannotWork, RemoteTrouble
 from worker.controller.repositories_file import PLAN, RepositorySettings
+from worker.controller.result import Result
 from worker.controller.shared import HEADS, SharedRepository, shared_ref
 from worker.controller.wire import Accepted, DeliveryInput, Spec
 from worker.host.git import Git, GitError
@@ -66,7 +67,7 @@ class Delivery:
         tip = repository.look_up(spec.plan_id)
         if not tip and any(each.diff_hash for each in asked.accepted):
             raise Refused(f"{shared_ref(spec.plan_id)} is not on the remote any more")
-        if not tip or tip == (begin := check(repository.git, spec.plan_id, tip, base, asked.accepted)):
+        if not tip or tip == (begin := check(repository.git, spec.plan_id, tip, base, asked)):
             raise Refused("the plan has changed nothing, so there is nothing to deliver")
         branch = self.settings.delivery.branch.replace(PLAN, spec.plan_id)
         target = self._target(begin, branch)
@@ -93,7 +94,7 @@ class Delivery:
             return
         if there:
             try:
-                check(repository.git, self.spec.plan_id, there, begin, asked.accepted, partly=True)
+                check(repository.git, self.spec.plan_id, there, begin, asked, partly=True)
             except Refused as error:
                 raise Refused(f"the branch {branch} has other commits: {error}") from error
         self.lease.confirm()
@@ -115,27 +116,49 @@ class Delivery:
             raise Refused(f"the branch {branch} is there, and no pull request: {error}") from error
 
 
-def check(
-    git: Git, plan_id: str, tip: str, base: str | None, accepted: Sequence[Accepted], *, partly: bool = False
-) -> str:
-    """Return the commit at which the commits that end at `tip` begin, if they are those of the `accepted` attempts.
+def check(git: Git, plan_id: str, tip: str, base: str | None, asked: DeliveryInput, *, partly: bool = False) -> str:
+    """Return the commit at which the commits that end at `tip` begin, if they are those of the accepted attempts.
 
-    All of them, unless `partly`, in any order, each once, each with the change that was verified. Raises Refused with
-    the commit that is not, or with the attempt that is missing.
+    All of them, unless `partly`, in any order, each once, each with the change that was verified, and of no files but
+    those that the goal and the level of its step allow. Raises Refused with the commit that is not, or with the attempt
+    that is missing.
     """
-    open_ones = {(each.step_id, each.diff_hash): each.attempt for each in accepted if each.diff_hash}
+    open_ones = {(each.step_id, each.diff_hash): each for each in asked.accepted if each.diff_hash}
     begin = tip
     for found in history.walk(git, plan_id, tip, len(open_ones) + 1):
+        accepted = open_ones.pop((found.step_id, changes.diff_hash(git, found.parent, found.commit)), None)
         # An attempt that found what an earlier one of its step had landed before it died has reported that.
-        if found.attempt > open_ones.pop((found.step_id, changes.diff_hash(git, found.parent, found.commit)), 0):
+        if accepted is None or found.attempt > accepted.attempt:
             raise Refused(f"{_named(found)} is not what an accepted attempt has changed")
+        if fault := _wrong_files(git, found, accepted, asked):
+            raise Refused(f"{_named(found)} {fault}")
         begin = found.parent
     if base and begin != base:
         raise Refused(f"the commit {begin[:SHOWN]} is of none of the plan's steps, and not its base {base[:SHOWN]}")
     if open_ones and not partly:
-        missing = ", ".join(f"{step_id} (attempt {attempt})" for (step_id, _), attempt in open_ones.items())
+        missing = ", ".join(f"{step_id} (attempt {each.attempt})" for (step_id, _), each in open_ones.items())
         raise Refused(f"the accepted changes of {missing} are not among the commits above {begin[:SHOWN]}")
     return begin
+
+
+def _wrong_files(git: Git, found: PlanCommit, accepted: Accepted, asked: DeliveryInput) -> str | None:
+    """Say which files of a commit its plan does not allow, whatever its controller has reported of it."""
+    if asked.allowed is None:
+        return None
+    touched = changes.touched(git, found.parent, found.commit)
+    permission = Permission(
+        named=frozenset(each for each in asked.allowed if not is_glob(each)),
+        patterns=tuple(filter(is_glob, asked.allowed)),
+        excluded=asked.excluded,
+        max_risk=accepted.max_risk,
+    )
+    if outside := [path for path in touched if not permission.allows(path)]:
+        return f"changes what the goal does not allow: {', '.join(outside[: wire.FILES])}"
+    if risky := permission.too_risky(touched):
+        return f"changes what is riskier than {accepted.max_risk}: {', '.join(risky[: wire.FILES])}"
+    if accepted.max_files is not None and len(touched) > accepted.max_files:
+        return f"changes {len(touched)} files, allowed are {accepted.max_files}"
+    return None
 
 
 def _named(found: PlanCommit) -> str:

@@ -21,15 +21,17 @@ from worker.client.http_steps import HttpSteps
 from worker.client.redis_steps import RedisSteps
 from worker.client.steps import StepEntry, Steps, call_until_answered, tell
 from worker.client.troubles import NoRight, Refused, Trouble
-from worker.controller.attempt import AttemptRun, Result, outcome
+from worker.controller.attempt import AttemptRun
 from worker.controller.attempt_log import TRANSCRIPT, AttemptLog, digest
 from worker.controller.config import ControllerConfig
 from worker.controller.delivery import Delivery
 from worker.controller.failed_changes import FailedChanges
+from worker.controller.kept_changes import KeptChanges
 from worker.controller.lease import LeaseClient, Paused
 from worker.controller.pauses import Pauses
 from worker.controller.places import Places
-from worker.controller.readiness import CannotWork
+from worker.controller.readiness import CannotWork, StepTrouble
+from worker.controller.result import Result, outcome
 from worker.controller.wire import Spec
 from worker.host.code_version import CODE_VERSION
 from worker.host.git import GitError
@@ -48,9 +50,12 @@ ABILITIES = (
     "at",
     "failed_diffs",
     "failing_tests",
+    "needs",
     "nothing_to_change",
+    "patterns",
     "released",
 )  # what of the wire's additions this one honours
+UNDERSTOOD = frozenset({"patterns"})  # of what a step may require
 MAX_HOST = 200  # characters: what a heartbeat says of us has 512 bytes
 
 
@@ -87,6 +92,7 @@ class Controller:
         self._config, self._steps, self._places, self._stop = config, steps, places, stop
         self._pauses = Pauses(places.count, time.monotonic)
         self._failed_changes = FailedChanges(config.logs.path / "failed", config.secrets) if config.logs else None
+        self._kept_changes = KeptChanges(config.logs.path / "kept") if config.logs else None
         self._done = self._failed = 0  # since our start
         self._aside: deque[tuple[float, StepEntry]] = deque()  # steps of paused plans, and when to ask for them again
 
@@ -207,13 +213,15 @@ class Controller:
         try:
             if paused := self._pauses.reason(spec.context.repo or ""):
                 raise paused
+            if unknown := sorted(set(spec.requires) - UNDERSTOOD):
+                raise StepTrouble(f"this controller does not understand {', '.join(unknown)}, which the step requires")
             if spec.delivers:
                 return Delivery(spec, *self._places.delivered(spec.context.repo), lease).run()
             place = self._places.of(spec.context.repo)
         except CannotWork as reason:
             return Result(released=reason)
         seconds = place.agent_timeout_s if most_s is None else min(place.agent_timeout_s, most_s)
-        return AttemptRun(spec, raw, place, lease, seconds, done, self._failed_changes).run()
+        return AttemptRun(spec, raw, place, lease, seconds, done, self._failed_changes, self._kept_changes).run()
 
     def _count(self, repository: str, released: CannotWork | None) -> None:
         """Wait, longer each time, where nothing can be done here for now; any work that could be done ends that."""

@@ -13,6 +13,7 @@ from schemas import codec
 from schemas.base import Mode
 from worker.agents.readers import NOTHING
 from worker.controller.given_data import given_data
+from worker.controller.needs import MARK
 from worker.controller.wire import Spec, Tool
 
 SENTENCES = re.compile(r"(?<=[.!?])\s+|\s+(?=[A-Z]\w*: )")  # a label such as `Check: ` begins one as well
@@ -24,6 +25,20 @@ PLACE = re.compile(r"\{(title|task|hint|guidance|criteria|files|limits|checks|sc
 NO_FILE = "Change no file: your answer is what counts."
 NO_NEED_IN_JSON = "If no file has to be changed, change none, and say why in `nothing_to_change` of your answer."
 NO_NEED = f"If no file has to be changed, change none, and begin your answer with `{NOTHING}` and the reason."
+OTHERS_IN_JSON = (
+    "If another file has to be changed, leave it as it is, and name it in your answer: "
+    '`"needs": {"files": [paths], "reason": why}`.'
+)
+OTHERS = (
+    f"If another file has to be changed, leave it as it is, and begin your answer with `{MARK}` and the paths, "
+    "with the reason in the line below."
+)
+PATTERNS = (
+    "You may change, and make, the files that these patterns mean "
+    "(`*` and `?` stay within a folder, `**` means any folders):"
+)
+NO_CONFIGURATION = "No pattern means a file that configures tests, builds or CI."
+SHOWN_EXCLUDED = 30
 
 
 def prompt(spec: Spec, template: str, known: Sequence[tuple[str, str]] = ()) -> str:
@@ -54,14 +69,43 @@ def _values(spec: Spec, known: Sequence[tuple[str, str]]) -> dict[str, str]:
         "limits": f"The change has {most} lines at the most." if patches and most is not None else "",
         "checks": _checks(spec) if patches else "",
         "schema": _schema(asked.get("schema")),
-        "data": given_data(spec.context, *_told(spec, question), *known),
+        "data": given_data(spec.context, *places(spec), *_told(spec, question), *known),
     }
 
 
 def _files(spec: Spec, schema: object) -> str:
-    listed = "\n".join(f"- {path}" for path in spec.allowed_files)
     no_need = NO_NEED_IN_JSON if schema else NO_NEED
-    return f"Change these files and no others; make the ones that are missing:\n{listed}\n\n{no_need}"
+    others = OTHERS_IN_JSON if schema else OTHERS
+    return "\n\n".join((*_permission(spec), no_need, others))
+
+
+def _permission(spec: Spec) -> Iterator[str]:
+    """Say in words which files may be changed, and how many."""
+    named = _listed(spec.allowed_files)
+    if not spec.allowed_patterns:
+        yield f"Change these files and no others; make the ones that are missing:\n{named}"
+        return
+    if named:
+        yield f"Change what has to be changed, most likely of these files:\n{named}"
+    yield f"{PATTERNS}\n{_listed(spec.allowed_patterns)}"
+    if spec.excluded_patterns:
+        shown = ", ".join(spec.excluded_patterns[:SHOWN_EXCLUDED])
+        more = ", and others like them" if len(spec.excluded_patterns) > SHOWN_EXCLUDED else ""
+        yield f"But none that is not named above and that one of these means: {shown}{more}."
+    yield NO_CONFIGURATION
+    if spec.limits.max_files is not None:
+        yield f"Change {spec.limits.max_files} files at the most."
+
+
+def _listed(paths: Sequence[str]) -> str:
+    return "\n".join(f"- {path}" for path in paths)
+
+
+def places(spec: Spec) -> Iterator[tuple[str, str]]:
+    """Yield where to look first, which is said by tools and earlier answers."""
+    if spec.focus:
+        found = (f"{each.path}{f':{each.lines}' if each.lines else ''}  {each.why}".rstrip() for each in spec.focus)
+        yield "Where to look first (from the planner)", "\n".join(found)
 
 
 def _checks(spec: Spec) -> str:

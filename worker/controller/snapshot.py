@@ -11,7 +11,7 @@ import shutil
 import stat
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -20,6 +20,7 @@ from tempfile import mkdtemp
 from worker.host.regular_files import FOLDER, folder, read_at
 
 GIT_DIR = b".git"
+LINK_MODE, RUN_MODE = b"120000", b"100755"  # of git
 MOST = 1_000_000  # files and folders; beyond that the attempt fails
 TICK_NS = 20_000_000  # a file that changed this short a time before it was looked at may change again unnoticed
 DEEPEST = 100  # folders in folders; each level holds a file open while it is looked at
@@ -52,7 +53,7 @@ class Marks:
     @property
     def git_mode(self) -> bytes:
         """Return the mode as git has it."""
-        return b"120000" if self.is_link else b"100755" if self.mode & stat.S_IXUSR else b"100644"
+        return LINK_MODE if self.is_link else RUN_MODE if self.mode & stat.S_IXUSR else b"100644"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +153,23 @@ def remove(root: Path, path: bytes) -> None:
             shutil.rmtree(name, dir_fd=handle)
         else:
             os.unlink(name, dir_fd=handle)
+
+
+def write(root: Path, path: bytes, mode: bytes, content: bytes) -> None:
+    """Put a file or link of git's `mode` at `path` of `root`, where nothing is, through no link; raises OSError."""
+    *folders, name = path.split(b"/")
+    top = os.fsencode(root.name)
+    for depth, inner in enumerate(folders):
+        with folder(root.parent, [top, *folders[:depth]]) as handle, suppress(FileExistsError):
+            os.mkdir(inner, dir_fd=handle)
+    with folder(root.parent, [top, *folders]) as handle:
+        if mode == LINK_MODE:
+            os.symlink(content, name, dir_fd=handle)
+            return
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        number = os.open(name, flags, 0o777 if mode == RUN_MODE else 0o666, dir_fd=handle)
+        with os.fdopen(number, "wb") as file:
+            file.write(content)
 
 
 def object_id(kind: bytes, data: bytes, algorithm: str) -> bytes:

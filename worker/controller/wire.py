@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import AwareDatetime, Field
 
-from schemas.base import FailureCategory, Inbound, Mode, Path, PlanId, StepId, StepType, Word
+from schemas.base import FailureCategory, Inbound, Mode, Path, PlanId, RiskLevel, StepId, StepType, Word
 from schemas.outcome import FailureEvidence
 from schemas.traceparent import Traceparent
 from tasks.toolchain.classify import Diagnosis, classify
@@ -58,9 +58,19 @@ class Context(Inbound):
 
 
 class ChangeLimits(Inbound):
-    """How large the change may be."""
+    """How large the change may be, and how risky a file of it."""
 
     max_diff_lines: int | None = None
+    max_files: int | None = None
+    max_risk: RiskLevel | None = None
+
+
+class Place(Inbound):
+    """Where to look, and why."""
+
+    path: str
+    lines: str | None = None
+    why: str = ""
 
 
 class Task(Inbound):
@@ -71,17 +81,21 @@ class Task(Inbound):
 
 
 class Accepted(Inbound):
-    """The attempt whose success the plan took, with the digest of its change."""
+    """The attempt whose success the plan took, with the digest of its change, and how large and risky it may be."""
 
     step_id: str
     attempt: int
     diff_hash: str | None = None
+    max_files: int | None = None
+    max_risk: RiskLevel | None = None
 
 
 class DeliveryInput(Inbound):
     """What a step of type DELIVER is to deliver: the changes of these attempts, and none beside them."""
 
     accepted: tuple[Accepted, ...]
+    allowed: tuple[str, ...] | None = None  # files and patterns of the goal; an older planner does not name them
+    excluded: tuple[str, ...] = ()
     push: bool = False
     pull_request: bool = False
     title: str = ""
@@ -101,6 +115,11 @@ class Spec(Inbound):
     guidance: str | None = None
     controller_task_spec: Task = Task()
     allowed_files: tuple[Path, ...] = ()
+    allowed_patterns: tuple[str, ...] = ()
+    excluded_patterns: tuple[str, ...] = ()
+    focus: tuple[Place, ...] = ()
+    requires: tuple[str, ...] = ()
+    piece_of: str | None = None  # the first step of those that one change was split into
     verify_tools: tuple[Tool, ...] = ()
     context: Context = Context()
     limits: ChangeLimits = ChangeLimits()

@@ -15,12 +15,14 @@ import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import gettempdir, mkdtemp
 
 from worker.controller import changes, history, snapshot
 from worker.controller.changes import Changes, IgnoreRules
 from worker.controller.history import PlanCommit
+from worker.controller.permission import Permission
 from worker.controller.repository import SUBMODULE, Repository, Store, TreeEntry, branch_of
 from worker.controller.setup import Setup, SetupResults, WrongResult, is_within
 from worker.controller.snapshot import GIT_DIR, Marks, TreeSnapshot
@@ -32,6 +34,7 @@ MAX_REF_BYTES = 4096
 MAX_PACKED_BYTES = 1024 * 1024
 MAX_REFS = 1000
 HELD = "held"  # locked for as long as its controller lives
+PlacedFile = tuple[bytes, bytes]  # git's mode, and the content
 PACKED = re.compile(rb"([0-9a-f]{40,64}) (refs/[^\0 ]+)")
 
 
@@ -157,19 +160,46 @@ class Worktree:
         """Name those of `paths` at or below a link out of the clone."""
         return tuple(path for path in paths if changes.leads_out(self.root, path))
 
-    def changes(self, allowed: Collection[str]) -> Changes:
-        """Take every change since the reset; ignored files only if they are `allowed`.
+    def place(self, files: Mapping[str, PlacedFile | None]) -> None:
+        """Put `files` where they belong, None being none, through no link; raises OSError."""
+        for name, file in files.items():
+            path = name.encode()
+            with suppress(FileNotFoundError):
+                snapshot.remove(self.root, path)
+            if file:
+                snapshot.write(self.root, path, *file)
+        if self._user:
+            self._user.own(self.root)
 
-        What an agent committed counts by its files. Where something changed that is not `allowed` or cannot be landed
+    def put_back(self, paths: Iterable[str]) -> None:
+        """Make files what they are in the commit of the reset; raises OSError."""
+        known = self.entries(paths)
+        blob = partial(self._store.git, "cat-file", "blob")
+        self.place({path: (entry[0], blob(entry[1].decode())) if entry else None for path, entry in known.items()})
+
+    def taken(self) -> dict[str, PlacedFile | None]:
+        """Return the files of the change that was taken last, None being removed."""
+        blob = partial(self._store.git, "cat-file", "blob")
+        files = {path: entry and (entry[0], blob(entry[1].decode())) for path, entry in self._taken.items()}
+        return {path.decode(errors="replace"): file for path, file in files.items()}
+
+    def entries(self, paths: Iterable[str]) -> dict[str, TreeEntry | None]:
+        """Return what the commit of the reset holds of each of `paths`."""
+        return {path: self._files.get(path.encode()) for path in paths}
+
+    def changes(self, permission: Permission) -> Changes:
+        """Take every change since the reset; ignored files only if they are named as allowed.
+
+        What an agent committed counts by its files. Where something changed that is not allowed or cannot be landed
         the change has no tree: nothing of it gets into our objects.
         """
         now = snapshot.take(self.root, self._clock)
-        wanted = {path.encode() for path in allowed}
+        wanted = {path.encode() for path in permission.named}
         touched = {path: now.files.get(path) for path in sorted({*self._changed(now), *self._new(now, wanted)})}
         found = changes.name_changes(self._base, touched, self._files, self.root)
         if _git_dir_leads_out(self.root):
             found = replace(found, escaping=(".git", *found.escaping))
-        if found.escaping or not wanted.issuperset(touched) or not touched:
+        if found.escaping or not all(map(permission.allows, found.touched)) or not touched:
             return found
         if unfit := _unfit(touched):
             return replace(found, unfit=unfit)

@@ -16,7 +16,6 @@ from tests.support import forge_server
 from tests.support.controlling import BRANCH, FIX, PLAN, PYTEST, Planner, Repo, bare
 from tests.support.faults import hasty_worker
 from tests.support.forge_server import TOKEN, ForgeServer
-from worker.controller.attempt import Result
 from worker.controller.changes import diff_hash
 from worker.controller.delivery import Delivery
 from worker.controller.forge import Forge, ForgeKind, PullRequest, Refused
@@ -25,6 +24,7 @@ from worker.controller.lease import LeaseClient
 from worker.controller.readiness import CannotWork
 from worker.controller.remote import Remote
 from worker.controller.repositories_file import RepositoriesFile, WrongRepositories
+from worker.controller.result import Result
 from worker.controller.shared import SharedRepository
 from worker.controller.wire import Spec
 from worker.host.git import Git
@@ -202,6 +202,42 @@ def test_what_no_accepted_attempt_has_changed_is_never_delivered(
     assert told in result.failure.message
     assert forge.pull_requests == []
     assert remote.git("for-each-ref", "refs/heads") == there
+
+
+@pytest.mark.parametrize(
+    ("path", "limits", "told"),
+    [
+        ("src/deep/new.py", {"max_files": 2, "max_risk": "LOW"}, None),
+        ("src/conftest.py", {"max_files": 2, "max_risk": "LOW"}, None),  # the goal names it
+        ("docs/a.md", {"max_files": 2, "max_risk": "HIGH"}, "what the goal does not allow: docs/a.md"),
+        ("src/old/a.py", {"max_files": 2, "max_risk": "HIGH"}, "what the goal does not allow: src/old/a.py"),
+        ("src/.env", {"max_files": 2, "max_risk": "HIGH"}, "what the goal does not allow: src/.env"),
+        ("src/setup.cfg", {"max_files": 2, "max_risk": "HIGH"}, "what the goal does not allow: src/setup.cfg"),
+        ("src/migrations/1.py", {"max_files": 2, "max_risk": "MED"}, "riskier than MED: src/migrations/1.py"),
+        ("src/a.py", {"max_files": 0, "max_risk": "LOW"}, "changes 1 files, allowed are 0"),
+    ],
+)
+def test_a_commit_of_files_that_its_goal_does_not_allow_is_never_delivered(
+    path: str, limits: dict[str, Any], told: str | None, deliver: Deliver, remote: Repo, forge: ForgeServer
+) -> None:
+    """Its controller may know no patterns, or lie: files are those of the trees."""
+    remote.git("branch", "work", "main")
+    commit = remote.commit_on("work", path, "1\n", f"Do it\n\nPlan: {PLAN}\nStep: fix\nAttempt: 1")
+    digest = diff_hash(Git(remote.path), f"{commit}^", commit)
+    remote.git("update-ref", REF, "work")
+    row = {"step_id": "fix", "attempt": 1, "diff_hash": digest, **limits}
+    allowlist = {"allowed": ["src/**", "src/conftest.py"], "excluded": ["src/old/**"]}
+
+    result = deliver([], input=ASKED | allowlist | {"accepted": [row]})
+
+    if told is None:
+        assert result.failure is None
+        assert len(forge.pull_requests) == 1
+    else:
+        assert result.failure
+        assert told in result.failure.message
+        assert forge.pull_requests == []
+        assert BRANCH not in remote.git("for-each-ref", "refs/heads")
 
 
 def test_a_plan_of_another_branch_is_for_that_branch(

@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.controlling import FIX, PLAN, PYTEST, Planner, Repo, bare
 from worker.controller.config import ControllerConfig
+from worker.controller.permission import Permission
 from worker.controller.places import Places
 from worker.controller.readiness import CannotWork, RemoteTrouble, UnknownCommit
 from worker.controller.remote import Remote
@@ -287,7 +288,7 @@ def test_a_plans_branch_that_somebody_deletes_meanwhile_is_made_again(repo: Repo
     with worktree(repository, "one", tmp_path) as tree:
         tree.reset(PLAN, None)
         (tree.root / "new.txt").write_text("new\n")
-        change = tree.changes(["new.txt"])
+        change = tree.changes(Permission(frozenset({"new.txt"})))
         repo.git("update-ref", "-d", f"refs/heads/planner/{PLAN}")
         commit = tree.land("s", change, "add a file", confirm)
     assert repository.tip(PLAN) == commit

@@ -693,10 +693,14 @@ def test_the_controller_is_a_client_of_the_wire_and_of_nothing_else_of_ours() ->
     }
 
     assert {name for name in ours if not name.startswith(("schemas", "worker.controller"))} <= {
+        "tasks.rules.risk",  # how risky a file is
         "tasks.text.blocked_report",  # of an agent that cannot go on
         "tasks.text.fields",  # how a text is kept short
+        "tasks.text.paths",  # which no pattern means
+        "tasks.text.patterns",  # what a step may change
         "tasks.text.secrets",  # which no log holds
         "tasks.toolchain.classify",
+        "tasks.toolchain.files",  # which say what a verification runs
         "worker.agents.agent",
         "worker.agents.readers",
         "worker.client.http_link",  # by which a planner is asked, over HTTP or by Redis

@@ -1,0 +1,88 @@
+"""Changes of too many files that passed their verification here: kept on this host until their pieces are claimed.
+
+A plan cuts such a change into steps. Where a piece of it is claimed on the host that has made the change, its files are
+put in place as they were verified, and no agent is asked; anywhere else an agent does the piece.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from base64 import b64decode, b64encode
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import mkstemp
+from typing import Any
+
+from schemas import codec
+from worker.controller.repository import TreeEntry
+from worker.controller.worktree import PlacedFile
+from worker.host.regular_files import read_below
+
+MOST_KEPT = 50  # changes; those that were kept first go first
+MAX_BYTES = 20 * 1024 * 1024  # of the files of one
+NEW = ".new-"
+
+log = logging.getLogger("planner.controller")
+
+Entries = Mapping[str, TreeEntry | None]
+Files = Mapping[str, PlacedFile | None]
+
+
+@dataclass(frozen=True, slots=True)
+class KeptChanges:
+    """Changes in `folder`, one file each."""
+
+    folder: Path
+
+    def keep(self, plan_id: str, step_id: str, was: Entries, now: Files) -> None:
+        """Keep the files of a change, and what they were before; nothing that goes wrong there matters."""
+        if sum(len(file[1]) for file in now.values() if file) > MAX_BYTES:
+            return
+        rows = {path: [_words(was[path]), _words(file and (file[0], b64encode(file[1])))] for path, file in now.items()}
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            number, new = mkstemp(prefix=NEW, dir=self.folder)
+            with os.fdopen(number, "wb") as opened:
+                opened.write(codec.dumps(rows))
+            Path(new).rename(self.folder / f"{plan_id}.{step_id}")
+            for old in sorted(self.folder.iterdir(), key=_written)[:-MOST_KEPT]:
+                old.unlink(missing_ok=True)
+        except OSError as error:
+            log.warning("change_not_kept", extra={"error": str(error)})
+
+    def piece(self, plan_id: str, paths: Collection[str], now: Entries) -> Files | None:
+        """Return those files of a kept change of the plan that `paths` name, if all are as they were before it.
+
+        None if no change has all of them, or if one of them has changed since.
+        """
+        for rows in self._changes(plan_id):
+            if paths and rows.keys() >= set(paths):
+                was = {path: _bytes(rows[path][0]) for path in paths}
+                new = {path: _bytes(rows[path][1]) for path in paths}
+                if was == {path: now[path] for path in paths}:
+                    return {path: file and (file[0], b64decode(file[1])) for path, file in new.items()}
+        return None
+
+    def _changes(self, plan_id: str) -> Iterator[dict[str, Any]]:
+        """Yield the kept changes of a plan, the newest first."""
+        with suppress(OSError):
+            for file in sorted(self.folder.glob(f"{plan_id}.*"), key=_written, reverse=True):
+                with suppress(OSError, codec.DecodeError):
+                    yield codec.loads(read_below(self.folder, file.name, 3 * MAX_BYTES))
+
+
+def _words(pair: tuple[bytes, bytes] | None) -> list[str] | None:
+    return [part.decode() for part in pair] if pair else None
+
+
+def _bytes(pair: list[str] | None) -> tuple[bytes, bytes] | None:
+    return (pair[0].encode(), pair[1].encode()) if pair else None
+
+
+def _written(path: Path) -> float:
+    with suppress(OSError):
+        return path.stat(follow_symlinks=False).st_mtime
+    return 0.0

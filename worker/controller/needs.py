@@ -1,0 +1,43 @@
+"""Reads what an agent says that it needs: files beside those that it may change, and why (docs/agents.md)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from schemas.outcome import MAX_NEEDED, Needs
+from tasks.text.paths import clean
+
+MARK = "NEEDS FILES:"  # what an answer in words begins with
+MAX_REASON = 4000
+MAX_PATH = 512
+_LISTED = re.compile(r"^\s*[-*]\s+(\S+)\s*$")
+_EDGE = " \t`'\"*"
+
+
+def needs_of(output: Any) -> Needs | None:
+    """Read the `needs` of an answer or a report, or a text that begins with MARK; None where it needs nothing."""
+    if isinstance(output, str) and output.startswith(MARK):
+        return _needs(*_read_words(output.removeprefix(MARK)))
+    said = output.get("needs") if isinstance(output, Mapping) else None
+    if not isinstance(said, Mapping) or not isinstance(files := said.get("files"), list):
+        return None
+    return _needs([each for each in files if isinstance(each, str)], said.get("reason"))
+
+
+def _read_words(text: str) -> tuple[list[str], str]:
+    """Read the files, behind the mark or as a list below it, and the reason in the lines that follow."""
+    first, *lines = text.splitlines() or [""]
+    files = first.split(",")
+    while lines and (not lines[0].strip() or _LISTED.match(lines[0])):
+        found = _LISTED.match(lines.pop(0))
+        files += [found[1]] if found else []
+    return files, "\n".join(lines)
+
+
+def _needs(files: list[str], reason: Any) -> Needs | None:
+    named = dict.fromkeys(clean(each.strip(_EDGE)) for each in files)
+    kept = tuple(path for path in named if 0 < len(path) <= MAX_PATH)[:MAX_NEEDED]
+    told = reason.strip()[:MAX_REASON] if isinstance(reason, str) else ""
+    return Needs(files=kept, reason=told) if kept else None

@@ -1,0 +1,106 @@
+"""What a step may change, asked of each file that it did change: the planner's words, and rules that no plan alters.
+
+Named files may be changed whatever they are. What patterns mean may be changed unless it is excluded, forbidden or
+configures a verification; that it is not there yet does not matter. How risky a file is, is asked of all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from schemas.base import FailureCategory, Mode, RiskLevel
+from tasks.rules.risk import assess, is_below
+from tasks.text.paths import fault
+from tasks.text.patterns import matcher
+from tasks.toolchain.files import Role, configures_verification, role_of
+from worker.controller.changes import Changes
+from worker.controller.wire import AttemptFailure, ChangeLimits, Spec, advice, path_failure
+
+LINKS = "links lead out of the clone"
+BROKEN = "\ufffd"  # what is no UTF-8 in a name, which patterns mean nothing of
+
+
+@dataclass(frozen=True)
+class Permission:
+    """What one step may change."""
+
+    named: frozenset[str] = frozenset()
+    patterns: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+    failing: frozenset[str] = frozenset()  # files of the tests that the step is to make pass
+    max_risk: RiskLevel | None = None
+
+    @classmethod
+    def of(cls, spec: Spec) -> Permission:
+        """Read it from a spec: a step that does not patch may change nothing."""
+        if spec.mode is not Mode.PATCH:
+            return cls()
+        tests = frozenset(name.partition("::")[0] for name in spec.context.failing_tests)
+        return cls(
+            frozenset(spec.allowed_files), spec.allowed_patterns, spec.excluded_patterns, tests, spec.limits.max_risk
+        )
+
+    @cached_property
+    def _is_meant(self) -> Callable[[str], bool]:
+        return matcher(self.patterns)
+
+    @cached_property
+    def _is_excluded(self) -> Callable[[str], bool]:
+        return matcher(self.excluded)
+
+    def outside(self, paths: Iterable[str]) -> tuple[str, ...]:
+        """Keep what may not be changed at any level of risk."""
+        return tuple(path for path in paths if not self.allows(path) and not self._is_beyond_its_level(path))
+
+    def allows(self, path: str) -> bool:
+        """Tell whether a file may be changed, as far as its risk allows that."""
+        return path in self.named or (self._may_mean(path) and not self._is_excluded(path))
+
+    def too_risky(self, paths: Iterable[str]) -> tuple[str, ...]:
+        """Keep what is riskier than the step."""
+        return tuple(path for path in paths if self._is_risky(path))
+
+    def puts_back(self, path: str) -> bool:
+        """Tell whether a change of a file is undone and held against nobody: the tests that are to pass again."""
+        is_test = path in self.failing or role_of(path) is Role.TEST
+        return path not in self.named and is_test and self._may_mean(path) and self._is_excluded(path)
+
+    def _may_mean(self, path: str) -> bool:
+        is_sound = BROKEN not in path and fault(path) is None
+        return self._is_meant(path) and is_sound and not configures_verification(path)
+
+    def _is_beyond_its_level(self, path: str) -> bool:
+        """Whether its risk alone keeps a file from being changed, which is excluded for that, too."""
+        return self._is_risky(path) and self._may_mean(path)
+
+    def _is_risky(self, path: str) -> bool:
+        return self.max_risk is not None and is_below(self.max_risk, assess((path,)).level)
+
+
+def violation(permission: Permission, limits: ChangeLimits, changes: Changes) -> AttemptFailure | None:
+    """Say which rule of the step `changes` break, beside how many files they may be of."""
+    if changes.escaping:
+        return path_failure(FailureCategory.SANDBOX_VIOLATION, LINKS, changes.escaping)
+    if outside := permission.outside(changes.touched):
+        return path_failure(FailureCategory.ALLOWLIST_VIOLATION, "changed but not allowed", outside)
+    if changes.unfit:
+        return advice(changes.unfit)
+    if risky := permission.too_risky(changes.touched):
+        told = f"changed, and riskier than {permission.max_risk}, which is what this step may change"
+        return path_failure(FailureCategory.RISK_EXCEEDED, told, risky)
+    most = limits.max_diff_lines
+    if most is not None and changes.diff_lines > most and not too_many_files(limits, changes):
+        return advice(f"the change has {changes.diff_lines} lines, allowed are {most}: make a smaller one")
+    return None
+
+
+def too_many_files(limits: ChangeLimits, changes: Changes) -> AttemptFailure | None:
+    """Say that `changes` are of more files than the step may change, which breaks no rule of safety."""
+    count, most = len(changes.touched), limits.max_files
+    if most is None or count <= most:
+        return None
+    return path_failure(
+        FailureCategory.TOO_MANY_FILES, f"changed are {count} files, allowed are {most}", changes.touched
+    )

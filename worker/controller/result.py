@@ -1,0 +1,122 @@
+"""What an attempt came to, and the outcome that says so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from schemas import codec
+from schemas.base import Mode
+from schemas.outcome import MAX_TOUCHED, Metrics, Needs, Outcome, Released
+from worker.agents.readers import Reading
+from worker.controller import wire
+from worker.controller.agent_run import AgentReport, denied
+from worker.controller.changes import Changes
+from worker.controller.programs import VerificationResult
+from worker.controller.readiness import CannotWork
+from worker.controller.wire import AttemptFailure, Spec
+
+PATH_CHARS = 512
+PATHS_BYTES = 64 * 1024  # of each list of files
+
+
+@dataclass(slots=True)
+class Result:
+    """What an attempt came to; `failure` is the first thing that went wrong."""
+
+    report: AgentReport = field(default_factory=AgentReport)
+    changes: Changes | None = None
+    verification: VerificationResult = field(default_factory=VerificationResult)
+    discarded: tuple[str, ...] = ()  # files whose change was undone before the verification
+    needs: Needs | None = None  # what the agent needs beside what it may change
+    commit: str | None = None  # that the change landed as
+    failure: AttemptFailure | None = None
+    released: CannotWork | None = None  # why nobody could do it here: that is no failure
+
+
+def outcome(spec: Spec, result: Result, duration_ms: int, controller: str) -> Outcome:
+    """Return `result` as the outcome of the attempt `spec`.
+
+    One run of the agent is one patch cycle, unless it counted more; tokens that it did not tell stay unknown.
+    """
+    failure, changes, report = result.failure, result.changes, result.report
+    shown = failure or result.verification.finding or _denied(result)
+    if result.released:
+        return _released(spec, result, duration_ms, controller)
+    return Outcome(
+        step_id=spec.step_id,
+        success=failure is None,
+        tests_passed=result.verification.passed,
+        touched_files=_paths(changes.touched) if changes else (),
+        touched_count=_count(changes.touched) if changes else None,
+        diff_hash=changes.diff_hash if changes else None,
+        metrics=_metrics(report.reading, duration_ms, int(spec.mode is Mode.PATCH)),
+        failure_evidence=shown.evidence if shown else None,
+        plan_id=spec.plan_id,
+        attempt=spec.attempt,
+        lease=spec.lease,
+        created_files=_paths(changes.created) if changes else (),
+        growth_kb=changes.growth_kb if changes else 0,
+        error_message=failure.message if failure else None,
+        verify=result.verification.receipts,
+        output=None if failure and not report.blocked else report.output,
+        controller=controller,
+        nothing_to_change=None if failure or (changes and changes.touched) else report.nothing_to_change,
+        verified_at=spec.verified_at if result.verification.receipts else None,
+        failing_tests=result.verification.failing.names,
+        failing_tests_complete=result.verification.failing.complete and bool(result.verification.receipts),
+        evaluation=None if failure or not report.reading.evaluation else dict(report.reading.evaluation),
+        commit=result.commit,
+        needs=result.needs,
+        patterns=True if spec.allowed_patterns else None,
+        discarded_files=_paths(result.discarded),
+    )
+
+
+def _released(spec: Spec, result: Result, duration_ms: int, controller: str) -> Outcome:
+    reason = str(result.released)[: wire.MESSAGE_CHARS]
+    return Outcome(
+        step_id=spec.step_id,
+        success=False,
+        metrics=_metrics(result.report.reading, duration_ms),
+        plan_id=spec.plan_id,
+        attempt=spec.attempt,
+        lease=spec.lease,
+        error_message=reason,
+        controller=controller,
+        released=Released(reason=reason),
+    )
+
+
+def _denied(result: Result) -> AttemptFailure | None:
+    """Say of a success what its agent was not allowed to do: the reason, where it changed no file."""
+    return wire.advice(denied(result.report.reading)) if result.report.reading.denied else None
+
+
+def _metrics(reading: Reading, duration_ms: int, cycles: int | None = None) -> Metrics:
+    """Return what the attempt used up; one run of the agent is as many patch `cycles`, unless it counted them."""
+    return Metrics(
+        tokens_used=reading.tokens_used,
+        duration_ms=duration_ms,
+        patch_cycles=cycles if reading.patch_cycles is None else reading.patch_cycles,
+        tool_calls=reading.tool_calls,
+        input_tokens=reading.input_tokens,
+        output_tokens=reading.output_tokens,
+        cached_tokens=reading.cached_tokens,
+        cost_usd=reading.cost_usd,
+    )
+
+
+def _paths(paths: tuple[str, ...]) -> tuple[str, ...]:
+    """Keep as many as an outcome has room for."""
+    room, kept = PATHS_BYTES, []
+    for path in paths[:MAX_TOUCHED]:
+        room -= len(codec.dumps(path[:PATH_CHARS])) + 1
+        if room < 0:
+            break
+        kept.append(path[:PATH_CHARS])
+    return tuple(kept)
+
+
+def _count(paths: tuple[str, ...]) -> int | None:
+    """Count files whose list is cut."""
+    return len(paths) if len(paths) > len(_paths(paths)) else None
