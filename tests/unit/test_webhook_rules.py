@@ -63,7 +63,7 @@ def test_a_failed_workflow_becomes_the_goal_of_its_rule(tmp_path: Path) -> None:
         (workflow_run(head_repository=None), "fork"),
         (workflow_run(head_branch="planner/plan_3c-0199"), "own_branch"),
         (workflow_run() | {"repository": {"id": 1, "full_name": "acme/other"}}, "repository"),
-        (workflow_run() | {"repository": None}, "fork"),
+        (workflow_run() | {"repository": None}, "repository"),
         (workflow_run() | {"sender": {"login": "our-app[bot]", "type": "Bot"}}, "own_app"),
         (workflow_run(actor={"login": "Our-App[bot]"}), "own_app"),
         (workflow_run(name=None), "missing: workflow_run.name"),
@@ -283,3 +283,74 @@ def test_github_may_send_its_json_in_a_form() -> None:
     for body in (b"", b"[1]", b"null", b'{"a":', b"\xff\xfe", b"[" * 100_000):
         with pytest.raises(events.NoEvent):
             events.read(Scheme.GITHUB, {}, body)
+
+
+@pytest.mark.parametrize(
+    "repository", [{"id": 1}, {"id": 1, "full_name": ""}, {"id": 1, "full_name": ["acme/shop"]}, None, "acme/shop"]
+)
+@pytest.mark.parametrize("scheme", ["github", "gitlab"])
+def test_a_payload_that_names_no_repository_is_refused_whatever_else_the_rule_lets_in(
+    scheme: str, repository: Any, tmp_path: Path
+) -> None:
+    rule = '[[source.rule]]\non = "push"\nrepos = ["acme/shop"]\ngoal = "Look"\nallow = ["forks", "own_branches"]\n'
+    payload = {"repository": repository, "project": repository, "object_kind": "push"}
+
+    reason = reason_of(decided(tmp_path, scheme, "push", payload, webhooks.source(scheme, scheme, rule)))
+
+    assert reason.startswith("repository")
+
+
+def test_what_is_of_an_unknown_repository_counts_as_of_a_fork(tmp_path: Path) -> None:
+    unknown = workflow_run(head_repository=None) | {"repository": {"full_name": "acme/shop"}}
+    assert reason_of(decided(tmp_path, "github", "workflow_run", unknown)).startswith("fork")
+
+    rule = '[[source.rule]]\non = "pipeline"\nrepos = ["acme/shop"]\ngoal = "Look"\n'
+    text = webhooks.source("gitlab", "gitlab", rule)
+    project = {"id": 1, "path_with_namespace": "acme/shop"}
+    of_branch: dict[str, Any] = {"object_kind": "pipeline", "project": project, "object_attributes": {"source": "push"}}
+    of_merge = of_branch | {"object_attributes": {"source": "merge_request_event"}}
+    assert goal_of(decided(tmp_path, "gitlab", "pipeline", of_branch, text))
+    for payload in (
+        of_merge,
+        of_merge | {"merge_request": {"source_project_id": None}},
+        of_merge | {"merge_request": {"source_project_id": 2}},
+        of_merge | {"project": {"path_with_namespace": "acme/shop"}, "merge_request": {"source_project_id": None}},
+    ):
+        assert reason_of(decided(tmp_path, "gitlab", "pipeline", payload, text)).startswith("fork")
+    own = of_merge | {"merge_request": {"source_project_id": 1}}
+    assert goal_of(decided(tmp_path, "gitlab", "pipeline", own, text))
+
+
+def test_a_null_body_is_empty_text(tmp_path: Path) -> None:
+    rule = '[[source.rule]]\non = "issues"\nrepos = ["acme/shop"]\ngoal = "Fix it"\nfailure_log = "{{ issue.body }}"\n'
+    text = webhooks.source("github", "github", rule + 'coalesce = "{{ issue.body }}"')
+
+    made = decided(tmp_path, "github", "issues", issue("x", None), text)
+
+    assert goal_of(made)["goal"] == "Fix it"
+    assert made.coalesce == ""  # type: ignore[union-attr]
+    missing = issue("x", None)
+    del missing["issue"]["body"]
+    assert reason_of(decided(tmp_path, "github", "issues", missing, text)).startswith("missing: issue.body")
+
+
+@pytest.mark.parametrize(
+    ("branch", "actor", "goal"),
+    [
+        ("main", "alice", "Fix the failing workflow CI"),
+        ("gh-readonly-queue/main/pr-1-9f1c", "alice", "Find out why CI fails on gh-readonly-queue/main/pr-1-9f1c"),
+        ("dependabot/pip/attrs-1", "dependabot[bot]", "Make CI pass with the update on dependabot/pip/attrs-1"),
+        ("renovate/attrs", "renovate[bot]", "Make CI pass with the update on renovate/attrs"),
+    ],
+)
+def test_the_documented_rules_tell_merge_queues_and_bots_from_people(
+    branch: str, actor: str, goal: str, tmp_path: Path
+) -> None:
+    page = (Path(__file__).parents[2] / "docs/webhooks.md").read_text()
+    rules = page.partition("## Merge queues and bots")[2].partition("```toml\n")[2].partition("```")[0]
+    of = {"login": actor, "type": "Bot" if "bot" in actor else "User"}
+    payload = workflow_run(head_branch=branch, actor=of, workflow_id=3)
+
+    made = goal_of(decided(tmp_path, "github", "workflow_run", payload, webhooks.source("github", "github", rules)))
+
+    assert made["goal"].startswith(goal)

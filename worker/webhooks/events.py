@@ -14,13 +14,14 @@ from worker.webhooks.sources_file import Scheme
 FORM = "application/x-www-form-urlencoded"
 HEADS = "refs/heads/"
 RUNS = ("workflow_run", "check_suite", "check_run.check_suite", "workflow_job")
-GITHUB_BRANCHES = (*(f"{run}.head_branch" for run in RUNS), "pull_request.head.ref", "ref")
+GITHUB_BRANCHES = (*(f"{run}.head_branch" for run in RUNS), "pull_request.head.ref", "merge_group.head_ref", "ref")
 GITHUB_ACTORS = (
     *("sender.login", "workflow_run.actor.login", "workflow_run.triggering_actor.login"),
     *("check_run.app.slug", "check_suite.app.slug"),
     *("comment.performed_via_github_app.slug", "issue.performed_via_github_app.slug"),
 )
 OWN_CONTEXT = "planner"  # what our own statuses of commits are called
+OF_MERGE_REQUESTS = ("merge_request_event", "external_pull_request_event")  # what began a pipeline
 GITLAB_BRANCHES = ("object_attributes.ref", "merge_request.source_branch", "object_attributes.source_branch", "ref")
 GITLAB_ACTORS = ("user.username", "user_username")
 
@@ -86,9 +87,13 @@ class Event:
         """Whether what ran, or is to be merged, is of another repository than the one that tells it, or may be."""
         if self.scheme is Scheme.GITHUB:
             return self._is_of_github_fork()
-        if self.scheme is Scheme.GITLAB:
-            ends = [self.at(f"{place}.source_project_id") for place in ("merge_request", "object_attributes")]
-            return any(each is not None and each != self.at("project.id") for each in ends)
+        return self.scheme is Scheme.GITLAB and self._is_of_gitlab_fork()
+
+    def _is_of_gitlab_fork(self) -> bool:
+        place = "object_attributes" if self.name == "merge_request" else "merge_request"
+        if isinstance(self.at(place), dict) or self.at("object_attributes.source") in OF_MERGE_REQUESTS:
+            own = self.at("project.id")
+            return own is None or self.at(f"{place}.source_project_id") != own
         return False
 
     def _is_of_github_fork(self) -> bool:
@@ -100,9 +105,9 @@ class Event:
 
     def _is_head_of_another(self) -> bool:
         own = self.at("repository.id")
-        if isinstance(self.at("workflow_run"), dict) and self.at("workflow_run.head_repository.id") != own:
-            return True  # null too: of a fork that is gone
-        return isinstance(self.at("pull_request"), dict) and self.at("pull_request.head.repo.id") != own
+        heads = {"workflow_run": "workflow_run.head_repository.id", "pull_request": "pull_request.head.repo.id"}
+        told = [self.at(head) for about, head in heads.items() if isinstance(self.at(about), dict)]
+        return any(own is None or each != own for each in told)  # null too: of a fork that is gone
 
     def _is_check_of_another(self) -> bool:
         own = self.at("repository.id")
@@ -110,7 +115,7 @@ class Event:
             if isinstance(self.at(run), dict):
                 listed = self.at(f"{run}.pull_requests")
                 heads = [_at(each, "head.repo.id") for each in (listed if isinstance(listed, list) else ())]
-                if not self.at(f"{run}.head_branch") or any(each != own for each in heads):
+                if own is None or not self.at(f"{run}.head_branch") or any(each != own for each in heads):
                     return True  # GitHub names the branch of a check where it is the repository's own
         return False
 

@@ -17,6 +17,7 @@ from tasks.base.errors import PlannerError
 
 _PLACE = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 _SEPARATORS = " \t\n:;,|-\u2013\u2014"  # between two expressions of which one found null
+_BODY = re.compile(r"(?:issue|comment|review|pull_request)\.body")  # without a text a forge has null there
 Scalar = str | int | float | bool
 
 
@@ -54,6 +55,8 @@ def holds(expression: str, payload: Any) -> bool:
 def scalar(expression: str, payload: Any) -> Scalar:
     """Return the text, number or truth value that an expression finds; raises Missing."""
     found = _search(expression, payload)
+    if found is None and _BODY.fullmatch(expression.strip()) and _is_null(expression, payload):
+        return ""
     if not isinstance(found, str | int | float | bool):
         raise Missing(expression.strip())
     return found
@@ -73,8 +76,9 @@ def prose(template: str, payload: Any) -> str:
     nulls = [each for each in places if _is_null(each, payload)]
     if not nulls:
         return rendered(template, payload)
-    if len(nulls) == len(places):
-        raise Missing(nulls[0].strip())
+    unknown = [each.strip() for each in nulls if not _BODY.fullmatch(each.strip())]
+    if unknown and len(nulls) == len(places):
+        raise Missing(unknown[0])
     found = ["" if each in nulls else rendered(f"{{{{{each}}}}}", payload) for each in places]
     return "".join(part for pair in zip(literals, (*found, ""), strict=True) for part in pair).strip(_SEPARATORS)
 

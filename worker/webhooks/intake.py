@@ -24,6 +24,7 @@ from worker.webhooks.sources_file import Source
 SAID = {  # why a delivery that the rules want is ignored all the same, by the verdict of the store
     "duplicate": "duplicate: this was delivered before",
     "coalesced": "coalesced: it is about the same as an earlier one",
+    "order": "order: it is of another type than what is known, a number or a text",
     "not_newer": "not_newer: what is known is as new or newer",
 }
 

@@ -17,7 +17,7 @@ from tasks.text.sanitize import TOKEN
 from worker.webhooks import expressions
 from worker.webhooks.events import Event
 from worker.webhooks.expressions import Missing, Scalar
-from worker.webhooks.sources_file import Allowance, Rule, Source
+from worker.webhooks.sources_file import Allowance, Rule, Scheme, Source
 
 COMMIT = re.compile(r"(?!0+$)(?:[0-9a-f]{40}|[0-9a-f]{64})")
 MAX_SENTENCE, MAX_CONSTRAINT, MAX_LOG, MAX_KEY = 4000, 1000, 32_000, 2000
@@ -125,10 +125,10 @@ def _repository(rule: Rule, event: Event) -> str | None:
     """Return the repository as the rule spells it; None where it is none of the rule's. Raises Missing."""
     if rule.repo:
         named = str(expressions.scalar(rule.repo, event.payload))
-    elif event.repository or len(rule.repos) != 1:
-        named = event.repository
-    else:
+    elif event.scheme is Scheme.STANDARD and len(rule.repos) == 1:
         return rule.repos[0]
+    else:
+        named = event.repository
     return next((repo for repo in rule.repos if repo.casefold() == named.casefold()), None)
 
 
@@ -148,24 +148,26 @@ def _goal(rule: Rule, event: Event) -> dict[str, Any]:
     repo = _repository(rule, event) if rule.repos else None
     if rule.repos and repo is None:
         raise _Unfit("repository: it is none of the rule's repos")
-    context: dict[str, Any] = {"repo": repo} if repo else {}
+    context: dict[str, Any] = {}
     if rule.base_sha is not None:
         context["base_sha"] = _commit(expressions.rendered(rule.base_sha, payload))
-    context |= {key: value for key in OTHER_KEYS if (value := getattr(rule, key)) is not None}
     if rule.failure_log is not None:
         log = expressions.prose(rule.failure_log, payload)
         context["failure_log"] = fit(last_lines(log, MAX_LOG), MAX_LOG, several_lines)
-    body: dict[str, Any] = {"goal": _sentence(rule, event), "tenant": rule.tenant, "queue": rule.queue}
-    if context:
-        body["context"] = context
+    body = goal_with(rule, repo, _sentence(rule, event), context)
     if rule.constraints:
         texts = [fit(expressions.prose(each, payload), MAX_CONSTRAINT) for each in rule.constraints]
         body["constraints"] = [text for text in texts if text]
-    return body | _policy(rule)
+    return body
 
 
-def _policy(rule: Rule) -> dict[str, Any]:
-    """Return what a goal may do, as the operator has it."""
+def goal_with(rule: Rule, repo: str | None, sentence: str, context: dict[str, Any]) -> dict[str, Any]:
+    """Put the goal of a rule together; what it may do is as the operator has it."""
+    context |= {key: value for key in OTHER_KEYS if (value := getattr(rule, key)) is not None}
+    context |= {"repo": repo} if repo else {}
+    body: dict[str, Any] = {"goal": sentence, "tenant": rule.tenant, "queue": rule.queue}
+    if context:
+        body["context"] = context
     fields: dict[str, Any] = {
         "allowed_files": list(rule.allowed_files),
         "approvals": [str(each) for each in rule.approvals],
@@ -174,7 +176,7 @@ def _policy(rule: Rule) -> dict[str, Any]:
         "callback": rule.callback,
         "delivery": rule.delivery.model_dump() if rule.delivery else None,
     }
-    return {key: value for key, value in fields.items() if value} | ({} if rule.mend else {"mend": False})
+    return body | {key: value for key, value in fields.items() if value} | ({} if rule.mend else {"mend": False})
 
 
 def _sentence(rule: Rule, event: Event) -> str:

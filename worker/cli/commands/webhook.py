@@ -39,14 +39,34 @@ def check(file: File = None, as_json: Json = False) -> None:
     """Read the file of webhooks, with all that it names: a sentence for each mistake, exit code 1.
 
     [b]planner webhook check --file webhooks.toml[/b]
+
+    Of each rule a goal with sample words and files is shown, and checked as a worker with these settings does.
     """
-    found = _read(file)
-    if as_json:
-        say_json({"sources": [{"name": s.name, "scheme": s.scheme, "rules": len(s.rule)} for s in found.source]})
-        return
+    from worker.webhooks.samples import check_goal, sample_of
+
+    found, settings = _read(file), read_settings()
+    sources: list[dict[str, Any]] = []
+    wrong: list[str] = []
     for source in found.source:
-        events = ", ".join(dict.fromkeys(rule.on for rule in source.rule))
-        say(f"/v1/webhooks/{source.name}  {source.scheme}, rules: {len(source.rule)} ({events})")
+        checked = [check_goal(sample_of(rule), settings) for rule in source.rule]
+        goals = [each.goal for each in checked]
+        sources.append({"name": source.name, "scheme": source.scheme, "rules": len(goals), "goals": goals})
+        wrong += [
+            f"source {source.name}, rule {number}: {mistake}"
+            for number, each in enumerate(checked, 1)
+            for mistake in each.mistakes
+        ]
+    if wrong:
+        raise Failure.of("wrong_webhooks", "\n".join(wrong))
+    if as_json:
+        say_json({"sources": sources})
+        return
+    for about, source in zip(sources, found.source, strict=True):
+        events = [rule.on for rule in source.rule]
+        say(f"/v1/webhooks/{source.name}  {source.scheme}, rules: {len(events)} ({', '.join(dict.fromkeys(events))})")
+        for event, goal in zip(events, about["goals"], strict=True):
+            say(f"{event}:")
+            say_json(goal)
 
 
 @app.command("test")
@@ -86,6 +106,10 @@ def try_payload(
     except WrongSources as error:
         raise Failure.of("wrong_webhooks", str(error)) from error
     document = _document(prepared)
+    if document["goal"] and not document["asks_forge"]:
+        from worker.webhooks.samples import check_goal
+
+        document["mistakes"] = check_goal(document["goal"], read_settings()).mistakes
     say_json(document) if as_json else _print(document)
 
 
@@ -139,6 +163,8 @@ def _print(document: dict[str, Any]) -> None:
         say_json(document["goal"])
     else:
         say("No goal would be sent: the older one of this `supersedes` would be cancelled.")
+    for mistake in document.get("mistakes", ()):
+        say(f"A worker would refuse it. {mistake}")
     for key in ("coalesce", "supersedes", "order"):
         if document[key] is not None:
             say(f"{key}: {document[key]}")

@@ -8,12 +8,12 @@ local function plain(order)
   return digits and 'n' .. digits or order, digits
 end
 
--- Two orders as `n<number>` or `s<text>`; a text of digits is a number. Returns -1, 0 or 1; of different types the
--- text is the later one
+-- Two orders as `n<number>` or `s<text>`; a text of digits is a number. Returns -1, 0 or 1, nil for different types
 local function compare(a, b)
   local whole_a, whole_b
   a, whole_a = plain(a)
   b, whole_b = plain(b)
+  if string.sub(a, 1, 1) ~= string.sub(b, 1, 1) then return nil end
   if whole_a and whole_b and #whole_a ~= #whole_b then return #whole_a < #whole_b and -1 or 1 end
   if whole_a and whole_b then return whole_a < whole_b and -1 or whole_a > whole_b and 1 or 0 end
   if string.sub(a, 1, 1) == 'n' and string.sub(b, 1, 1) == 'n' then
@@ -33,7 +33,7 @@ end
 local function note_coalesced(latest, goal, order)
   local h = redis.call('HMGET', latest, 'order', 'goal')
   if h[2] ~= goal or order == '' then return end
-  if not h[1] or h[1] == '' or compare(order, h[1]) > 0 then redis.call('HSET', latest, 'order', order) end
+  if not h[1] or h[1] == '' or (compare(order, h[1]) or 0) > 0 then redis.call('HSET', latest, 'order', order) end
 end
 
 -- KEYS 1 counters, 2 goals, 3 jobs, 4 this delivery, 5 this body, 6 what it coalesces with, 7 the latest of its kind,
@@ -62,6 +62,7 @@ local function take(keys, args)
     local h = redis.call('HMGET', keys[7], 'order', 'goal', 'tenant', 'coalesce')
     if h[1] and h[1] ~= '' and args[10] ~= '' then
       local side = compare(args[10], h[1])
+      if not side then return say('order', h[2] or '') end
       if side < 0 or (side == 0 and goal ~= '') then return say('not_newer', h[2] or '') end
     end
     local coalesce = args[8] == '1' and goal ~= '' and keys[6] or ''

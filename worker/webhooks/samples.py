@@ -1,0 +1,61 @@
+"""The goal that a rule would make of an event, with sample words and files, and what a worker would refuse of it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from schemas import codec
+from schemas.base import GoalVerdict
+from schemas.envelope import Problem
+from tasks.text.paths import is_glob
+from tasks.toolchain.languages import LANGUAGES, language_of
+from worker.engine.preview import preview
+from worker.settings.settings import Settings
+from worker.streams.decode import read_goal
+from worker.streams.inbox import StreamEntry
+from worker.webhooks.rules import goal_with
+from worker.webhooks.sources_file import Rule
+
+SAMPLE_COMMIT = "5a" * 20
+WORD = "sample"
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A goal, and what a worker with these settings would find wrong with it."""
+
+    goal: dict[str, Any]
+    mistakes: tuple[str, ...]
+
+
+def sample_of(rule: Rule) -> dict[str, Any]:
+    """Make the goal of a rule, with a file for each glob; of its expressions each is a sample word."""
+    context: dict[str, Any] = {"base_sha": SAMPLE_COMMIT} if rule.base_sha else {}
+    files = [_file(each) if is_glob(each) else each for each in rule.allowed_files]
+    if any(map(is_glob, rule.allowed_files)):
+        context["files"] = files
+    text = re.sub(r"\{\{.*?\}\}", WORD, rule.goal, flags=re.DOTALL) if rule.goal else f"Do what a {WORD} asks for"
+    return goal_with(rule, rule.repos[0] if rule.repos else None, text, context)
+
+
+def check_goal(goal: dict[str, Any], settings: Settings) -> Checked:
+    """Check a goal as a worker does that plans it; raises WrongTools."""
+    read = read_goal(StreamEntry("", b"", {b"data": codec.dumps(goal)}), settings.max_goal_bytes, strict=True)
+    if isinstance(read, Problem):
+        return Checked(goal, tuple(f"{each.pointer}: {each.message}" for each in read.errors) or (read.detail,))
+    named = read[0].context.language
+    if named and language_of(read[0].context, ()) is None:
+        known = ", ".join(LANGUAGES)
+        return Checked(goal, (f"/context/language: {named} is none that is known; there are {known}",))
+    found = preview(read[0], settings)
+    if found.verdict != GoalVerdict.REJECTED:
+        return Checked(goal, ())
+    return Checked(goal, tuple(f"{each['pointer']}: {each['message']}" for each in found.errors) or (found.reason,))
+
+
+def _file(glob: str) -> str:
+    """Name a file that a glob means."""
+    name = re.sub(r"\*\*/", "", glob)
+    return re.sub(r"\[[^\]]*\]|[*?]", WORD[0], re.sub(r"\*\*$", f"{WORD}.py", name))
