@@ -109,6 +109,44 @@ def test_jobs_of_protected_refs_get_keys_on_gitlab(redis_url: str, issuer: Issue
         assert of(**wrong) == (403, "token_not_allowed")
 
 
+@pytest.mark.parametrize("event", ["issue_comment", "workflow_run", "pull_request_target", "issues", "discussion"])
+def test_a_job_of_an_event_that_strangers_begin_gets_a_key_where_it_is_named_alone(
+    redis_url: str, issuer: Issuer, tmp_path: Path, event: str
+) -> None:
+    folders = [tmp_path / name for name in ("every", "some", "others")]
+    for folder in folders:
+        folder.mkdir()
+    every, some, others = (
+        gateway(redis_url, folders.pop(0), table(issuer, rest="repositories = [11]\n" + events))
+        for events in ("", f'events = ["push", "{event}"]', 'events = ["push", "schedule"]')
+    )
+
+    assert [told(door, issuer.token(event_name=event))[0] for door in (every, some, others)] == [403, 200, 403]
+    assert [told(door, issuer.token(event_name="push"))[0] for door in (every, some, others)] == [200, 200, 200]
+    assert [told(door, issuer.token(event_name="pull_request"))[0] for door in (every, some, others)] == [200, 403, 403]
+
+
+def test_events_of_gitlab_are_its_pipelines_sources(redis_url: str, issuer: Issuer, tmp_path: Path) -> None:
+    rest = 'repositories = ["11"]\nevents = ["push"]'
+    door = gateway(redis_url, tmp_path, table(issuer, "gitlab", rest))
+
+    def of(**claims: Any) -> int:
+        return told(door, issuer.token(**(NOT_ON_GITHUB | GITLAB | claims)))[0]
+
+    assert [of(pipeline_source=each) for each in ("push", "schedule", None)] == [200, 403, 403]
+
+
+@pytest.mark.parametrize(
+    ("ref", "status"), [("refs/tags/v1", 200), ("refs/tags/v1/x", 403), ("refs/heads/a/b", 200), ("refs/heads", 403)]
+)
+def test_a_star_in_a_ref_stops_at_a_slash(
+    redis_url: str, issuer: Issuer, tmp_path: Path, ref: str, status: int
+) -> None:
+    door = gateway(redis_url, tmp_path, table(issuer, rest='owner_id = "7"\nrefs = ["refs/tags/*", "refs/heads/**"]'))
+
+    assert told(door, issuer.token(ref=ref))[0] == status
+
+
 @pytest.mark.parametrize(
     "claims",
     [

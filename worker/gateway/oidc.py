@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Any
 
 import httpx
@@ -20,7 +19,8 @@ from jwt import PyJWK, PyJWKSet
 from jwt.exceptions import ExpiredSignatureError, ImmatureSignatureError, InvalidAudienceError, PyJWTError
 
 from tasks.base.errors import PlannerError
-from worker.settings.oidc_file import Issuer, is_safe_url
+from tasks.text.patterns import matches
+from worker.settings.oidc_file import ONLY_NAMED, Issuer, is_safe_url
 
 ALGORITHMS = ["RS256", "ES256"]
 LEEWAY_S = 60
@@ -194,15 +194,24 @@ def _refusal(issuer: Issuer, claims: Mapping[str, Any]) -> str | None:
         return f"The repository {repository} is not among those of this issuer."
     if issuer.owner_id and owner != issuer.owner_id:
         return f"The owner {owner} is not the one of this issuer."
-    if github and not _text(claims, "event_name"):
-        return "The token does not say what began the job."
-    if github and _text(claims, "event_name") == "pull_request_target":
-        return "A job of pull_request_target gets no key: it runs with rights for what strangers wrote."
+    if why := _refusal_of_event(issuer, _text(claims, "event_name" if github else "pipeline_source")):
+        return why
     if not github and _text(claims, "ref_protected") != "true":
         return "Jobs of protected branches and tags get keys, and this ref is not protected."
     ref = _text(claims, "ref") if github else _gitlab_ref(claims)
-    if issuer.refs and not any(fnmatchcase(ref, allowed) for allowed in issuer.refs):
+    if issuer.refs and not any(matches(allowed, ref) for allowed in issuer.refs):
         return f"Jobs of {', '.join(issuer.refs)} get keys, and this is one of {ref or 'no ref'}."
+    return None
+
+
+def _refusal_of_event(issuer: Issuer, event: str) -> str | None:
+    """Say why a job that this event began gets no key; GitLab's older servers do not name it."""
+    if issuer.events and event not in issuer.events:
+        return f"Jobs of {', '.join(issuer.events)} get keys, and this is one of {event or 'no event'}."
+    if issuer.kind == "github" and not event:
+        return "The token does not say what began the job."
+    if event in ONLY_NAMED and event not in issuer.events:
+        return f"A job of {event} gets no key unless `events` names it: it runs with rights for what strangers wrote."
     return None
 
 

@@ -22,6 +22,9 @@ from worker.host.regular_files import read_setting
 
 MAX_BYTES = 1024 * 1024
 GITHUB = "github.com"  # whose tokens are for https://github.com/OWNER where a job asks for no audience
+ONLY_NAMED = frozenset(  # events that strangers begin, whose jobs run with the rights of the repository
+    ("pull_request_target", "workflow_run", "issue_comment", "issues", "discussion", "discussion_comment")
+)
 OTHERS = frozenset({"sts.amazonaws.com", "api://AzureADTokenExchange"})  # audiences of tokens for other services
 
 
@@ -35,6 +38,7 @@ def _text(value: Any) -> Any:
 
 
 Id = Annotated[str, BeforeValidator(_text), StringConstraints(pattern=r"^[0-9]{1,20}$")]
+Event = Annotated[str, StringConstraints(pattern=r"^[a-z_]{1,60}$")]
 Ref = Annotated[str, StringConstraints(pattern=r"^refs/\S{1,250}$")]
 
 
@@ -51,7 +55,8 @@ class Issuer(BaseModel):
     queues: tuple[QueueName, ...] = Field(default=(ALWAYS_SHARED,), min_length=1)
     repositories: tuple[Id, ...] = ()
     owner_id: Id | None = None
-    refs: tuple[Ref, ...] = ()  # any without one; `*` is as in a shell
+    refs: tuple[Ref, ...] = ()  # any without one; `*` stops at `/`, `**` does not
+    events: tuple[Event, ...] = ()  # what began the job; any but ONLY_NAMED without one
 
     def mistakes(self) -> Iterator[str]:
         """Say what makes it unsafe, or of no use."""
