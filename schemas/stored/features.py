@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from schemas.stored.part import Part
+from schemas.stored.part import Part, PartOf
 
+WHOLE_PLAN = ""  # among what waits for files
 Accepted: TypeAlias = list[Any]  # step, attempt, digest of its change, title, the tools that verified it, its risk
 
 
@@ -67,7 +68,12 @@ class Releases(Part):
 class Claims(Part):
     """What waits for files that other plans claim (tasks/features/overlaps.py)."""
 
-    waits: dict[str, list[str]] = field(default_factory=dict)  # step, "" for the whole plan -> file, plan before it
+    waits: dict[str, list[str]] = field(default_factory=dict)  # step, or WHOLE_PLAN -> file, plan before it
+
+    @property
+    def hold_plan(self) -> bool:
+        """Whether the whole plan waits."""
+        return WHOLE_PLAN in self.waits
 
     def forget_step(self, step_id: str) -> None:
         """Forget what a step waited for."""
@@ -100,3 +106,16 @@ class Probe(Part):
     def end(self) -> None:
         """Keep of the probe in flight that it was used."""
         self.token, self.step_id, self.attempt, self.ended = "", "", 0, self.token
+
+
+class FeatureParts:
+    """The parts of a plan's record that features own, by their names in it, in their order."""
+
+    __slots__ = ()
+
+    delivery = PartOf(Delivery)
+    releases = PartOf(Releases)
+    claims = PartOf(Claims)
+    failed_diffs = PartOf(FailedDiffs)
+    reruns = PartOf(Reruns)
+    probe = PartOf(Probe)

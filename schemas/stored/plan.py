@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from schemas import codec
 from schemas.stored.counters import Counters, Growth, LogHead, Streaks, Structure
-from schemas.stored.features import Claims, Delivery, FailedDiffs, Probe, Releases, Reruns
+from schemas.stored.features import FeatureParts
 from schemas.stored.part import Part, PartOf, split
 from schemas.stored.spending import Spending, Usage
 
@@ -67,7 +67,7 @@ HEAD_FIELDS = tuple(each.name for each in fields(PlanHead) if each.name != "unkn
 
 
 @dataclass(slots=True)
-class PlanRecord:
+class PlanRecord(FeatureParts):
     """The plan's own state. `HOT` names the hash fields that begin reads; `live` holds all that outcomes change."""
 
     version: int
@@ -100,12 +100,6 @@ class PlanRecord:
     growth = PartOf(Growth)
     structure = PartOf(Structure)
     spending = PartOf(Spending)
-    delivery = PartOf(Delivery)
-    releases = PartOf(Releases)
-    claims = PartOf(Claims)
-    failed_diffs = PartOf(FailedDiffs)
-    reruns = PartOf(Reruns)
-    probe = PartOf(Probe)
 
     @property
     def limits(self) -> dict[str, int | None]:
@@ -178,7 +172,14 @@ SELDOM = ("paused", "paused_until", "held", "waits", "backoffs", "commands", "wa
 _seldom_of = attrgetter(*SELDOM)
 OFTEN: Mapping[str, type[Part]] = MappingProxyType({"log": LogHead, "counters": Counters, "streaks": Streaks})
 PARTS: Mapping[str, type[Part]] = MappingProxyType(
-    {**OFTEN, **{name: value.kind for name, value in vars(PlanRecord).items() if isinstance(value, PartOf)}}
+    {
+        **OFTEN,
+        **{
+            name: value.kind
+            for name, value in (*vars(PlanRecord).items(), *vars(FeatureParts).items())
+            if isinstance(value, PartOf)
+        },
+    }
 )
 NAMES: Mapping[type[Part], str] = MappingProxyType({kind: name for name, kind in PARTS.items()})
 

@@ -16,14 +16,14 @@ from tasks.features import (
     overlaps,
     unverified,
 )
-from tasks.policy import expansion
+from tasks.policy import advice, expansion
 from tasks.policy.pipeline import Feature, build
 
 FEATURES: tuple[Feature, ...] = tuple(
     each.FEATURE
     for each in (
         *(answers, delivery, handing_back, unverified, expansion, flaky_tests, baseline, nothing_done, goal_texts),
-        *(failed_changes, mending, overlaps, breakers),
+        *(failed_changes, mending, overlaps, breakers, advice),
     )
 )
 

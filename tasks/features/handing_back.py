@@ -16,6 +16,7 @@ from tasks.base.errors import NeedsSteps
 from tasks.plan.snapshot import NOTE, Lease, Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import halt, waits
+from tasks.policy.advice_on_limits import advise_on_hosts
 from tasks.policy.halt_rules import AT_ONCE
 from tasks.policy.pipeline import AT_WALL_CLOCK, GIVE_UP, JUDGES, SETTLE, Feature, HandedBack, Judgement
 from tasks.rules import budget
@@ -129,5 +130,6 @@ def _shown(step_id: str, attempt: int, controller: str, reason: str, at: int) ->
 FEATURE = Feature(
     "handing_back",
     (SETTLE.row(settle), JUDGES.row(judge), AT_WALL_CLOCK.row(explain)),
+    advice={"nobody_can": advise_on_hosts},
     is_idle=lambda plan: not plan.keeps(Releases),
 )

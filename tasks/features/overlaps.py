@@ -19,6 +19,7 @@ from schemas.envelope import FieldError
 from schemas.goal import Goal
 from schemas.step import PlannedStep
 from schemas.stored import Claims, PlanHead, PlanRecord
+from schemas.stored.features import WHOLE_PLAN
 from tasks.base.errors import NeedsClaims, NeedsSteps
 from tasks.base.policy import Policy
 from tasks.plan.changeset import FIRST, WHOLE, ClaimChange, claims_name
@@ -30,11 +31,14 @@ from tasks.plan.file_claims import (
     before,
     count_claims,
     last_of,
+    patched_files,
     plans_of,
+    tell_wait,
 )
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import halt
+from tasks.policy.advice_facts import AGAIN, Facts, listing, sentence
 from tasks.policy.pipeline import (
     ADDED,
     AT_BIRTH,
@@ -56,18 +60,11 @@ MODE = "overlap"  # among limits: what the plan does about files of live plans, 
 NUMBERS = MappingProxyType({Overlap.WAIT: 1, Overlap.REFUSE: 2})
 NOTE = "overlaps"  # what was told of a plan, for people
 LOOK_MS = 60_000  # between two looks at a plan that waits; the end of the plan before it brings the next one forward
-WHOLE_PLAN = ""  # among what waits
 MOST_TOLD = 20  # files of one overlap
 MOST_KEPT = 100  # files of the note
 NOTHING_CLAIMED = FileClaims()
 
 Overlaps = Mapping[str, str]  # file -> the claims on it
-
-
-def patched_files(steps: Iterable[PlannedStep]) -> list[str]:
-    """List the files that steps may patch, each once."""
-    patches = (step.allowed_files for step in steps if step.mode is Mode.PATCH)
-    return list(dict.fromkeys(path for files in patches for path in files))
 
 
 def claims_files(plan: PlanRecord) -> bool:
@@ -246,13 +243,8 @@ def _keep_waiting(unit: UnitOfWork, waiting: dict[str, list[str]]) -> None:
 
 def why_held(plan: PlanRecord) -> str:
     """Say what the whole plan waits for; empty where it waits for no file."""
-    waits = plan.claims.waits
-    return tell_wait(*waits[WHOLE_PLAN]) if WHOLE_PLAN in waits else ""
-
-
-def tell_wait(file: str, plan_id: str) -> str:
-    """Say what a plan or a step waits for."""
-    return f"waiting for {file}: {plan_id}"
+    waits = plan.claims
+    return tell_wait(*waits.waits[WHOLE_PLAN]) if waits.hold_plan else ""
 
 
 def _mode(head: PlanHead) -> Overlap:
@@ -319,6 +311,14 @@ def _named(others: str) -> str:
     return ", ".join(plans_of(others)[:MOST_PLANS]) + (f" and {beyond} more" if beyond > 0 else "")
 
 
+def advise(facts: Facts) -> str:
+    """Name the plans to wait for, or have waited for."""
+    told = listing(f"{each['file']} ({', '.join(each['plans'])})" for each in facts.evidence.get("overlaps", ()))
+    told = told or listing(error["message"].rstrip(".") for error in facts.evidence.get("errors", ()))
+    ways = sentence(f"{AGAIN} once these plans have ended", "set overlap to wait, so that it waits for them by itself")
+    return f"Others are at work on these files: {told}. {ways}"
+
+
 FEATURE = Feature(
     "overlaps",
     (
@@ -334,5 +334,6 @@ FEATURE = Feature(
         ADDED.row(claim_added),
     ),
     events=("plan.overlaps",),
+    advice={"overlap": advise},
     is_idle=lambda plan: not plan.keeps(Claims),
 )

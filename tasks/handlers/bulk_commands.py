@@ -7,21 +7,21 @@ queue is only paused: it holds steps, not plans.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Mapping
+from typing import TypeAlias
 
 from schemas import codec
 from schemas.command import Command, CommandName, Scope
 from schemas.times import milliseconds
-from tasks.base.series import series_name
 from tasks.plan.snapshot import StandingCommand
+from tasks.policy.pipeline import LET_THROUGH, LIFT, STANDING
 
 Records: TypeAlias = Mapping[bytes, bytes]
 
+SCOPES = frozenset(scope.value for scope in Scope)
 WIDE = frozenset({Scope.REPOSITORY, Scope.TENANT, Scope.QUEUE, Scope.ALL})
 LIFTED = (CommandName.PAUSE, CommandName.HALT)
 PAUSED_QUEUE = f"{CommandName.PAUSE.value} {Scope.QUEUE.value}:"  # what the name of a record about a queue begins with
-PAUSED_BY_BREAKER = f"{CommandName.PAUSE.value} breaker:"  # and of one about a tenant's repository, by its breaker
 COUNT = b"commands"  # beside the records: how many commands there were
 
 
@@ -62,32 +62,14 @@ def record(command: Command, now: int, records: Records) -> dict[str, bytes]:
 
 
 def lift(command: Command, records: Records) -> list[str]:
-    """Name what a resume lifts: what stands for its scope, and what the breakers of repositories in it have paused."""
-    found = [name.decode() for name, raw in records.items() if name.startswith(PAUSED_BY_BREAKER.encode())]
-    broken = [name for name in found if _is_breaker_of(command, codec.loads(records[name.encode()]))]
-    return [*(f"{name.value} {scope_of(command)}" for name in LIFTED), *broken]
-
-
-def _is_breaker_of(command: Command, record: Mapping[str, Any]) -> bool:
-    named = {Scope.REPOSITORY: record["repo"], Scope.TENANT: record["tenant"]}
-    return command.scope is Scope.ALL or named.get(command.scope) == command.target
-
-
-def breakers_among(names: Iterable[str]) -> list[str]:
-    """Name the tenants with repositories whose breakers' pauses are among these records, as fields have them."""
-    return [name.removeprefix(PAUSED_BY_BREAKER) for name in names if name.startswith(PAUSED_BY_BREAKER)]
-
-
-def breaker_pause(tenant: str, repo: str) -> str:
-    """Name the record of the pause of a tenant's repository by its breaker; no command can name such a scope."""
-    return f"{PAUSED_BY_BREAKER}{series_name(tenant, repo)}"
+    """Name what a resume lifts: what stands for its scope, and what features have paused there."""
+    given = [f"{name.value} {scope_of(command)}" for name in LIFTED]
+    return [*given, *(name for find in LIFT for name in find(records, command))]
 
 
 def find_probe(records: Records, tenant: str, repo: str | None, plan_id: str) -> str:
-    """Find the token of the step that a breaker lets through, if that is to be one of this plan."""
-    raw = records.get(breaker_pause(tenant, repo).encode()) if repo else None
-    plan, token = codec.loads(raw).get("probe", ("", "")) if raw else ("", "")
-    return str(token) if plan == plan_id else ""
+    """Find the token of a step of the plan that may start although its repository is paused."""
+    return next(filter(None, (find(records, tenant, repo, plan_id) for find in LET_THROUGH)), "") if repo else ""
 
 
 def is_over(command: Command, now: int) -> bool:
@@ -114,13 +96,12 @@ def find_paused_queues(records: Records, now: int) -> dict[str, StandingCommand]
 
 def list_standing(records: Records, now: int) -> list[StandingCommand]:
     """List the pauses and halts that people gave and that stand, sorted by what they are about."""
-    given = {name.decode(): raw for name, raw in records.items() if name != COUNT}
-    pairs = (
-        (*name.partition(" ")[::2], codec.loads(raw))
-        for name, raw in given.items()
-        if not name.startswith(PAUSED_BY_BREAKER)
-    )
-    found = [StandingCommand.read(command, scope, record) for command, scope, record in pairs if command in LIFTED]
+    named = ((*name.decode().partition(" ")[::2], raw) for name, raw in records.items() if name != COUNT)
+    found = [
+        StandingCommand.read(command, scope, codec.loads(raw))
+        for command, scope, raw in named
+        if command in LIFTED and scope.partition(":")[0] in SCOPES
+    ]
     return sorted((each for each in found if not 0 < each.until <= now), key=lambda each: (each.scope, each.command))
 
 
@@ -134,6 +115,4 @@ def find_standing(records: Records, tenant: str, repo: str | None, created: int,
             record = codec.loads(raw) if raw else None
             if record and now < (record["until"] or now + 1) and created <= record.get("before", created):
                 return StandingCommand.read(command.value, scope, record)
-    if repo and (raw := records.get(breaker_pause(tenant, repo).encode())):
-        return StandingCommand.read(CommandName.PAUSE.value, f"repository:{repo} of {tenant}", codec.loads(raw))
-    return None
+    return next(filter(None, (find(records, tenant, repo) for find in STANDING)), None) if repo else None

@@ -149,6 +149,6 @@ class Changeset:
     verdicts: list[Verdict] = field(default_factory=list)
 
     @property
-    def concerns_breaker(self) -> bool:
-        """Whether the breaker of the plan's repository hears of this."""
+    def concerns_repository(self) -> bool:
+        """Whether something is counted by this for the plan's repository."""
         return bool(self.failures or self.probe)

@@ -13,10 +13,24 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
+from schemas.base import Mode
+from schemas.step import PlannedStep
+
 WAITS = "?"
 LEFT_OUT = "+"
 MOST_PLANS = 5  # told of a file
 COUNTER = ""  # among the files of a repository: counts what changes who waits for whom
+
+
+def patched_files(steps: Iterable[PlannedStep]) -> list[str]:
+    """List the files that steps may patch, each once."""
+    patches = (step.allowed_files for step in steps if step.mode is Mode.PATCH)
+    return list(dict.fromkeys(path for files in patches for path in files))
+
+
+def tell_wait(file: str, plan_id: str) -> str:
+    """Say what a plan or a step waits for."""
+    return f"waiting for {file}: {plan_id}"
 
 
 def plan_of(claim: str) -> str:

@@ -6,8 +6,7 @@ help: a limit where nothing is left to start, a retry that the step's risk does 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Mapping
 from typing import Any
 
 from schemas.base import FailureCategory as C
@@ -24,7 +23,8 @@ from tasks.policy.advice_facts import (
     raise_limit,
     sentence,
 )
-from tasks.policy.advice_on_limits import advise_on_budget, advise_on_hosts, advise_on_wall_clock
+from tasks.policy.advice_on_limits import advise_on_budget, advise_on_wall_clock
+from tasks.policy.pipeline import ADVICE, Feature, always
 from tasks.rules import budget
 from tasks.text.paths import fault
 
@@ -50,7 +50,12 @@ def advise(unit: UnitOfWork, rule: str, evidence: Mapping[str, Any], cause: str 
         cause=cause,
         policy=unit.snapshot.policy,
     )
-    return ADVICE[rule](facts) if rule in ADVICE else ""
+    return _advise(rule, facts)
+
+
+def _advise(rule: str, facts: Facts) -> str:
+    found = ADVICE.get(rule)
+    return found(facts) if found else ""
 
 
 def _outside(unit: UnitOfWork, step_id: str) -> tuple[str, ...]:
@@ -187,7 +192,7 @@ def _rejected(facts: Facts) -> str:
     """Advise by what the plan was rejected for: a person or a drafter may have ended it before it was made."""
     if facts.cause == "internal_error":
         return "Nothing in the goal: send the same goal again once the planner is repaired."
-    return ADVICE[facts.cause](facts) if facts.cause in ADVICE and facts.cause != "rejected" else _errors(facts)
+    return (_advise(facts.cause, facts) if facts.cause != "rejected" else "") or _errors(facts)
 
 
 def _planning_failed(facts: Facts) -> str:
@@ -216,17 +221,12 @@ def _review_stopped(facts: Facts) -> str:
     return f"{who} stopped it at {gate}: settle what the review found there, then {AGAIN}."
 
 
-def _overlap(facts: Facts) -> str:
-    told = listing(f"{each['file']} ({', '.join(each['plans'])})" for each in facts.evidence.get("overlaps", ()))
-    told = told or listing(error["message"].rstrip(".") for error in facts.evidence.get("errors", ()))
-    ways = sentence(f"{AGAIN} once these plans have ended", "set overlap to wait, so that it waits for them by itself")
-    return f"Others are at work on these files: {told}. {ways}"
-
-
 MOST_CLARIFICATIONS = 20  # that an operator may set
 
-ADVICE: Mapping[str, Callable[[Facts], str]] = MappingProxyType(
-    {
+FEATURE = Feature(
+    "advice",
+    (),
+    advice={
         "security": _security,
         "budget": advise_on_budget,
         "wall_clock": advise_on_wall_clock,
@@ -235,18 +235,17 @@ ADVICE: Mapping[str, Callable[[Facts], str]] = MappingProxyType(
         "flaky": _flaky,
         "file_growth": _file_growth,
         "lease_deaths": _lease_deaths,
-        "nobody_can": advise_on_hosts,
         "cannot_revise": _cannot_revise,
         "manual": _manual,
         "rejected": _rejected,
         "approval_deadline": _approval_deadline,
         "answer_deadline": _answer_deadline,
         "invalid_unfolding": _errors,
-        "overlap": _overlap,
         "plan_unfit": _errors,
         "planning_failed": _planning_failed,
         "clarification_limit": _clarification_limit,
         "review_stopped": _review_stopped,
         "approval_rejected": _approval_rejected,
-    }
+    },
+    is_idle=always,
 )

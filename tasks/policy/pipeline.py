@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
-from schemas.command import CommandName
+from schemas.command import Command, CommandName
 from schemas.goal import Goal
 from schemas.outcome import Outcome
 from schemas.step import PlannedStep
 from schemas.stored import Attempt, PlanRecord
-from tasks.plan.snapshot import Step
+from tasks.plan.snapshot import StandingCommand, Step
 from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy.advice_facts import Facts
 from tasks.policy.plan_seed import PlanSeed
 from tasks.rules.strategy import Draft, Rejected
 
@@ -107,6 +108,7 @@ class Feature:
     name: str
     rows: tuple[Callable[[], None], ...]
     events: tuple[str, ...] = ()
+    advice: Mapping[str, Callable[[Facts], str]] = field(default_factory=dict)  # halt rule -> what lets the plan go on
     is_idle: Callable[[PlanRecord], bool] = never
     end_fields: tuple[str, ...] = ()
     start_fields: tuple[str, ...] = ()
@@ -117,6 +119,7 @@ def build(features: Iterable[Feature]) -> None:
     for feature in features:
         for put in feature.rows:
             put()
+        ADVICE.update(feature.advice)
         IDLE.append(feature.is_idle)
         END_FIELDS.update(feature.end_fields)
         START_FIELDS.update(feature.start_fields)
@@ -149,6 +152,11 @@ DRAFTED = Table[Callable[[Goal, tuple[PlannedStep, ...]], tuple[PlannedStep, ...
 AT_BIRTH = Table[Callable[[UnitOfWork, PlanSeed, Goal, Draft], None]]()  # in the first commit
 OPENED = Table[Callable[[UnitOfWork, Sequence[PlannedStep]], None]]()  # with its first steps, before any starts
 
+# What features have paused or halted beside people, among the records of `handlers/bulk_commands.py`.
+STANDING = Table[Callable[[Mapping[bytes, bytes], str, str], StandingCommand | None]]()  # for a tenant's repository
+LET_THROUGH = Table[Callable[[Mapping[bytes, bytes], str, str, str], str]]()  # token of a plan's step that may start
+LIFT = Table[Callable[[Mapping[bytes, bytes], Command], Sequence[str]]]()  # the records that a resume lifts, too
+
 # How a plan goes on.
 ON_TIMER = Table[Callable[[UnitOfWork], None]]()
 HOLDS = Table[Callable[[PlanRecord], str]]()  # why the whole plan may start nothing
@@ -165,6 +173,7 @@ AT_WALL_CLOCK = Table[Callable[[UnitOfWork], Mapping[str, Any]]]()  # evidence o
 ON_COMMAND = {CommandName.SKIP: Table[Callable[[UnitOfWork, Step, str], None]]()}  # what else it does to the step
 
 
+ADVICE: dict[str, Callable[[Facts], str]] = {}  # by the rule that ended a plan
 # About which plans, and steps by their fields, features are idle.
 IDLE = Table[Callable[[PlanRecord], bool]]()
 END_FIELDS: set[str] = set()

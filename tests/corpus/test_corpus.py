@@ -18,7 +18,7 @@ from schemas import codec
 from schemas.base import GoalKind
 from tasks.base.policy import REVISIONS
 from tasks.plan.lifecycle import PLAN_MOVES, STEP_MOVES
-from tasks.policy.advice import ADVICE
+from tasks.policy.pipeline import ADVICE
 from tasks.record.recorded_plan import RecordedPlan
 from tasks.record.replay import Result, replay
 from tests.corpus import record

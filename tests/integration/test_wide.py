@@ -10,6 +10,7 @@ from redis import Redis
 
 from schemas import codec
 from worker.engine.admission import Quota
+from worker.engine.breakers import note_lifted
 from worker.engine.bulk_commands import BulkCommands
 from worker.store import clients, functions, keys
 from worker.store.keys import Partition
@@ -32,7 +33,9 @@ def an_inbox(client: Redis, name: str) -> Inbox:
 
 
 def a_worker(client: Redis, name: str, partitions: int = 1) -> BulkCommands:
-    return BulkCommands(client, an_inbox(client, name), Quota(client, partitions, None, None), name, MAX_FAILURES)
+    return BulkCommands(
+        client, an_inbox(client, name), Quota(client, partitions, None, None), name, MAX_FAILURES, note_lifted
+    )
 
 
 def order(client: Redis, name: str, order_id: str, scope: str = "all", **more: Any) -> None:

@@ -311,7 +311,7 @@ class MemoryStore:
             kept.pop(each.field, None)
 
     def _tell_breaker(self, change: Changeset) -> None:
-        """Keep what the breakers of repositories count, as failures.lua does."""
+        """Keep what the breakers of repositories count, as breaker.lua does."""
         told = [series for series, _ in change.failures]
         for series, failure in change.failures:
             self.hash(self.partition.counted_failures(series))[codec.dumps([*failure]).decode()] = change.now

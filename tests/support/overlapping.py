@@ -10,9 +10,8 @@ from schemas import codec
 from schemas.command import Command
 from schemas.step import PlannedStep
 from tasks.features.breakers import breaker
-from tasks.features.breakers.breaker import Terms
+from tasks.features.breakers.breaker import Terms, name_pause
 from tasks.features.overlaps import NOTE
-from tasks.handlers.bulk_commands import breaker_pause
 from tasks.plan.changeset import CountedFailure
 from tasks.plan.file_claims import FileClaims
 from tasks.plan.lifecycle import PLAN_ENDS
@@ -81,7 +80,7 @@ class Neighbours:
         assert tripped
         given = breaker.give(tripped, [plan.plan_id], now)
         assert given
-        self.store.hash(PARTITION.scopes)[breaker_pause("acme", REPO)] = given.pause(Terms())
+        self.store.hash(PARTITION.scopes)[name_pause("acme", REPO)] = given.pause(Terms())
 
     def sweep(self) -> None:
         """Look at every plan whose timer has run out, until none has."""

@@ -20,11 +20,11 @@ from tasks.base.errors import EVERY_STEP, NeedsClaims, NeedsSteps
 from tasks.base.policy import BUILT_IN, Policy
 from tasks.features.failed_changes import FAILED_DIFFS
 from tasks.features.flaky_tests import MEMORY
-from tasks.features.overlaps import patched_files
 from tasks.handlers import commands, goals, outcomes, upkeep
 from tasks.handlers.upkeep import NO_CLOCKS
 from tasks.memory.flaky_tests import NOTHING
 from tasks.plan.changeset import Changeset
+from tasks.plan.file_claims import patched_files
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.report import Report
 from tasks.plan.snapshot import READY_PAGE, Clocks, Snapshot

@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from schemas import codec
-from tasks.features.breakers.breaker import Breaker
-from tasks.handlers import bulk_commands
+from tasks.features.breakers.breaker import Breaker, name_pause
 from tests.conftest import wait_until
 from tests.support.planner import Planner
 from worker.store.functions import HEARTBEAT
@@ -74,7 +73,7 @@ class Shop:
 
     def pause(self, tenant: str = "default", repo: str = REPO) -> dict[str, Any] | None:
         """The pause of the repository by its breaker."""
-        raw = self.redis.hget(HOME.scopes, bulk_commands.breaker_pause(tenant, repo))
+        raw = self.redis.hget(HOME.scopes, name_pause(tenant, repo))
         found: dict[str, Any] | None = codec.loads(raw) if raw else None
         return found
 

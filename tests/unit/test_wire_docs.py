@@ -10,9 +10,8 @@ import pytest
 from schemas.event import EventData
 from schemas.step import StepSpec
 from tasks.features import FEATURES
-from tasks.policy.advice import ADVICE
 from tasks.policy.halt_rules import AT_ONCE, RULES
-from tasks.policy.pipeline import Feature
+from tasks.policy.pipeline import ADVICE, Feature
 from tests.support.halts import EVERY_HALT
 from tests.support.sources import GOAL_CODES, RULE_CODES, codes, events, halts, modules_of
 

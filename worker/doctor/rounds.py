@@ -35,15 +35,20 @@ class Rounds:
     step: Callable[[int], None]
     plans: int = 0
     queues: int = 0
-    breakers: list[BreakerView] = field(default_factory=list)  # repositories that theirs have paused: no finding
+    paused: list[BreakerView] = field(default_factory=list)  # repositories that their breakers have paused: no finding
     notes: list[str] = field(default_factory=list)
     _elsewhere: set[int] = field(default_factory=set)  # partitions with plans that belong to another
+
+    def document(self) -> dict[str, Any]:
+        """What was looked at as JSON, but for the findings."""
+        paused = [each.model_dump(mode="json") for each in self.paused]
+        return {"plans": self.plans, "queues": self.queues, "breakers": paused, "notes": self.notes}
 
     def everything(self) -> Iterator[Finding]:
         """Look at the server, its streams, every plan, and every key."""
         for check in server.CHECKS:
             yield from self._allowed(check.__name__.replace("_", " "), check(self.site))
-        self.breakers = open_breakers.read_all(self.site.client, self.site.partitions)
+        self.paused = open_breakers.read_all(self.site.client, self.site.partitions)
         for number in range(self.site.partitions):
             part = Partition(number)
             ids: Any = self.site.client.zscan_iter(part.plans, count=PAGE)  # such as come and go may be met or not

@@ -7,7 +7,7 @@ not, and of two one does it. What comes behind, reminding plans, is done again u
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -21,9 +21,7 @@ from schemas.stored import Claims, PlanHead, read_part
 from schemas.times import rfc3339
 from tasks.base.batches import batches
 from tasks.features.breakers import breaker
-from tasks.features.breakers.breaker import Breaker, Failure, Next, Seen, Terms, What
-from tasks.features.overlaps import WHOLE_PLAN
-from tasks.handlers import bulk_commands
+from tasks.features.breakers.breaker import PAUSED, Breaker, Failure, Next, Seen, Terms, What, name_pause
 from tasks.plan.changeset import CountedFailure, ProbeNews
 from worker.store import functions
 from worker.store.clients import now_ms
@@ -39,6 +37,13 @@ PLANS_AT_ONCE = 256
 MOST_ROUNDS = 8  # of one repository, before others have their turn
 LIVE = (PlanState.EXECUTING, PlanState.READY)
 OF_FAILURE, OF_PROBE = len(CountedFailure._fields), len(ProbeNews._fields)  # a newer version may add others behind
+
+
+def note_lifted(client: Redis, partition: Partition, lifted: Iterable[str | bytes]) -> None:
+    """Have breakers whose pauses a person has lifted find that out at once."""
+    for name in lifted:
+        if isinstance(name, str) and name.startswith(PAUSED):
+            client.zadd(partition.breakers_due, {name.removeprefix(PAUSED): 0})
 
 
 class _Read(NamedTuple):
@@ -91,7 +96,7 @@ class Breakers:
         return has_changed
 
     def _read(self, series: str, tenant: str, repo: str) -> _Read:
-        part, pause = self.partition, bulk_commands.breaker_pause(tenant, repo)
+        part, pause = self.partition, name_pause(tenant, repo)
         pipeline = self.client.pipeline(transaction=False)
         pipeline.hget(part.breakers, series)
         pipeline.hget(part.scopes, pause)
@@ -229,7 +234,7 @@ class Breakers:
 
 def _is_kept_back(live: Mapping[str, Any]) -> bool:
     """Whether a person paused the plan or it waits for files of others, so that the breaker's pause is not all."""
-    return bool(live.get("paused")) or WHOLE_PLAN in read_part(live, Claims).waits
+    return bool(live.get("paused")) or read_part(live, Claims).hold_plan
 
 
 def _read_probe(raw: bytes | None) -> tuple[int, ProbeNews] | None:

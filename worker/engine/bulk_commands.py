@@ -8,7 +8,7 @@ that was cut short is obeyed again from its beginning, which changes nothing tha
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -57,6 +57,7 @@ class BulkCommands:
     quota: Quota
     token: str
     max_failures: int
+    note_lifted: Callable[[Redis, Partition, Sequence[str]], None]  # of the names of records that were lifted
 
     @cached_property
     def partitions(self) -> list[Partition]:
@@ -147,12 +148,11 @@ class BulkCommands:
         return None
 
     def _lift(self, part: Partition, command: Command) -> int:
-        """Lift what stands in the scope of a resume; breakers whose pauses that were find that out at once."""
+        """Lift what stands in the scope of a resume."""
         found: Any = self.client.hgetall(part.scopes)
         lifted = bulk_commands.lift(command, found)
         count = self._stand(part, lifted, {})
-        for series in bulk_commands.breakers_among(lifted):
-            self.client.zadd(part.breakers_due, {series: 0})
+        self.note_lifted(self.client, part, lifted)
         return count
 
     def _stand(self, part: Partition, lifted: Sequence[str | bytes], kept: Mapping[str, bytes]) -> int:

@@ -6,18 +6,16 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from redis import Redis
 from redis.exceptions import ResponseError
 
 from tasks.base.batches import batches
 from tasks.base.errors import Overtaken
-from tasks.features.breakers.breaker import Terms
 from tasks.handlers.commands import needs_reconcile
 from tasks.plan.snapshot import Clocks
 from worker.engine.admission import Quota
-from worker.engine.breakers import Breakers
 from worker.engine.commit_results import CommitResults
 from worker.engine.decisions import Decisions
 from worker.engine.router import Router
@@ -78,6 +76,14 @@ def _with_retries(work: Callable[Concatenate[Engine, P], T]) -> Callable[Concate
     return run
 
 
+class Keeper(Protocol):
+    """Looks after the repositories of a partition."""
+
+    def look(self) -> bool:
+        """Do what is due; returns whether a standing command has changed."""
+        ...
+
+
 @dataclass(eq=False, repr=False)
 class Engine:
     """Decides about the plans of one partition.
@@ -91,10 +97,9 @@ class Engine:
     memory: ServerMemory
     policies: Policies
     events_s: int = 3600  # for which events are kept
-    breaker_terms: Terms = field(default_factory=Terms)
+    keeper: Keeper | None = None  # of what its repositories have together
     pending_look: object = field(default_factory=object, init=False)  # another one once what is pending was read
     _events: EventKeeper = field(init=False)
-    _breakers: Breakers = field(init=False)
     _reread: bool = field(default=True, init=False)  # what is pending; at first the server has to be compared, too
     _batch: BatchCounts = field(default_factory=BatchCounts, init=False)
     _results: CommitResults = field(init=False)
@@ -104,7 +109,6 @@ class Engine:
         client, partition = self.store.client, self.store.partition
         self._results = CommitResults(self.store, self.router, self.quota, self._batch)
         self._decisions = Decisions(self.router, self.policies, self._results)
-        self._breakers = Breakers(client, partition, self.breaker_terms)
         self._events = EventKeeper(client, partition, self.memory, self.events_s)
 
     @_with_retries
@@ -172,7 +176,7 @@ class Engine:
         if commits.compared_on != connection:  # what is known of the server is from before it was away
             raise Reconnected
         self._events.cut()
-        self._look_at_breakers()
+        self._look_at_repositories()
         end = time.monotonic() + DRAIN_S * share
         while time.monotonic() < end:
             plans, clocks = self._due(token)
@@ -258,8 +262,8 @@ class Engine:
             self._batch.end(verdicts)
             if question:
                 router.put_ahead(ahead)
-            if any(one.write and one.write.changeset.concerns_breaker for one in decided):
-                self._look_at_breakers()
+            if any(one.write and one.write.changeset.concerns_repository for one in decided):
+                self._look_at_repositories()
             if not decided or not router.waiting or ahead:  # another look would not help, or is the next batch's
                 return
 
@@ -269,9 +273,9 @@ class Engine:
         if self.router.has_news:
             self._settle()
 
-    def _look_at_breakers(self) -> None:
-        """Pause repositories of which many plans fail alike, or go on with what became of such a pause."""
-        if self._breakers.look():
+    def _look_at_repositories(self) -> None:
+        """Look after what was counted for repositories, which may pause one or let it go on."""
+        if self.keeper and self.keeper.look():
             self.store.hot.scopes = None  # the standing commands are others now
 
 

@@ -18,12 +18,12 @@ from schemas.goal import Goal
 from schemas.stored import HOT, PlanRecord, decode_plan
 from tasks.base.batches import batches
 from tasks.base.errors import Overtaken
-from tasks.features.overlaps import patched_files
 from tasks.handlers import goals, plan_cache
 from tasks.handlers.goals import CHUNK
 from tasks.handlers.plan_cache import CacheQuestion
 from tasks.plan.cached_draft import CACHE
 from tasks.plan.changeset import Changeset, kept_name, plan_history
+from tasks.plan.file_claims import patched_files
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.policy.plan_seed import PlanSeed
 from tasks.rules import budget

@@ -18,6 +18,7 @@ from redis import Redis
 from tasks.features.breakers.breaker import Terms
 from worker.drafters.consulting import Consulting
 from worker.engine.admission import Admission, Quota
+from worker.engine.breakers import Breakers, note_lifted
 from worker.engine.bulk_commands import BulkCommands
 from worker.engine.engine import LINGER_MS, Engine
 from worker.engine.goal_consumer import GoalConsumer
@@ -164,7 +165,7 @@ class Container:
     def bulk_commands(self) -> BulkCommands:
         """What obeys the commands about more than one plan."""
         inbox = self._inbox(keys.COMMANDS, keys.COMMANDS_DEAD)
-        return BulkCommands(self.client, inbox, self.quota, self.name, self.settings.max_failures)
+        return BulkCommands(self.client, inbox, self.quota, self.name, self.settings.max_failures, note_lifted)
 
     @cached_property
     def webhook_jobs(self) -> WebhookJobs:
@@ -191,7 +192,8 @@ class Container:
         outcomes = self._inbox(partition.outcomes, partition.dead)
         commands = self._inbox(partition.commands, partition.dead)
         router = Router(outcomes, commands, partition, here.partitions, here.max_failures)
-        engine = Engine(store, router, self.quota, self.memory, self.policies, here.events_s, _terms_of(here))
+        keeper = Breakers(client, partition, _terms_of(here))
+        engine = Engine(store, router, self.quota, self.memory, self.policies, here.events_s, keeper)
         self._contexts[number] = PartitionContext(partition, store, commits, router, engine)
         return self._contexts[number]
 

@@ -16,7 +16,7 @@ from celery.worker import state
 
 from tasks import routes
 from tasks.base.errors import PlannerError
-from tasks.policy.advice import ADVICE
+from tasks.policy.pipeline import ADVICE
 from tasks.routes import OUTCOMES, ROUTES
 from worker import drafters
 from worker.process import shutdown, solo_pool

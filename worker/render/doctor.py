@@ -10,7 +10,8 @@ from rich.text import Text
 
 from worker.doctor.finding import Finding, many
 from worker.doctor.rounds import Rounds
-from worker.render.plan import plain, told_probe
+from worker.render.plan import plain
+from worker.render.remarks import probe_of
 
 STYLES = {"error": "bold red", "warning": "yellow", "fixed": "green"}
 
@@ -25,10 +26,9 @@ def draw(found: Sequence[Finding], rounds: Rounds) -> RenderableType:
         if not each.fixed:
             fixable = " (--fix can)" if each.repair and "--fix" not in each.do else ""
             parts.append(Padding(Text(plain(each.do + fixable), "dim"), (0, 0, 0, 9)))
-    for paused in rounds.breakers:
+    for paused in rounds.paused:
         parts.append(Text.assemble(("paused   ", "yellow"), plain(f"repository {paused.repo} of {paused.tenant}")))
-        sentences = paused.reason, *told_probe(paused)
-        parts += [Padding(Text(plain(each)), (0, 0, 0, 9)) for each in sentences]
+        parts += [Padding(Text(plain(each)), (0, 0, 0, 9)) for each in (paused.reason, probe_of(paused))]
     parts += [Text(plain(f"note     {note}"), "dim") for note in rounds.notes]
     result = many(len(found), "finding") if found else "all is well"
     if fixed := sum(finding.fixed for finding in found):

@@ -8,9 +8,10 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from schemas.plan import BreakerView, OverlapView, PlanView
+from schemas.plan import PlanView
 from tasks.features.baseline.red_checks import DROPPED
-from worker.render.plan import DELIVERED, UNVERIFIED, plain, told_overlaps, told_probe, told_state
+from worker.render.plan import DELIVERED, UNVERIFIED, plain, told_state
+from worker.render.remarks import Remarks
 
 HAPPENED = frozenset({"commands", "errors", "category"})  # of these nothing is counted but that there were some
 COUNTED = {"wall_clock_s": "seconds", "retry_limit": "failures of the step", "max_attempts": "attempts"}
@@ -24,12 +25,10 @@ def draw(explained: dict[str, Any]) -> RenderableType:
 def lines_of(explained: dict[str, Any]) -> list[str]:
     """Write what `planner explain --json` prints as lines, in words that may come from outside."""
     head = f"{explained['plan_id']}  {explained['state']}  revision {explained['revision']}"
-    breaker = BreakerView(**explained["breaker"]) if explained.get("breaker") else None
-    paused = [f"paused: {each}" for each in (explained["paused_by"], *told_probe(breaker)) if each]
-    untouched = [explained[name] for name in ("unverified", "outside") if explained.get(name)]
-    untouched += told_overlaps([OverlapView(**each) for each in explained.get("overlaps", ())])
+    remarks = Remarks.of(explained)
+    paused = [f"paused: {each}" for each in remarks.pauses]
     delivered = [f"{name.replace('_', ' ')}: {explained[name]}" for name in DELIVERED if explained.get(name)]
-    return [head, *paused, *_halt(explained["halt"]), *delivered, *untouched, *_steps(explained)]
+    return [head, *paused, *_halt(explained["halt"]), *delivered, *remarks.warnings, *_steps(explained)]
 
 
 def _halt(halt: dict[str, Any] | None) -> Iterator[str]:
@@ -122,14 +121,10 @@ def explanation(view: PlanView, attempts: dict[str, list[dict[str, Any]]], only:
         "goal_id": view.goal_id,
         "state": view.state.value,
         "revision": view.revision,
-        "paused_by": view.paused_by,
-        "breaker": view.breaker.model_dump(mode="json") if view.breaker else None,
+        **Remarks.of(view).model_dump(mode="json"),
         "halt": explained_halt(view),
-        "unverified": view.unverified,
-        "outside": view.outside,
         "branch": view.branch,
         "pull_request": view.pull_request,
         "undelivered": view.undelivered,
-        "overlaps": [each.model_dump(mode="json") for each in view.overlaps],
         "steps": steps,
     }

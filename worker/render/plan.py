@@ -5,7 +5,7 @@ Texts of goals and steps come from outside: they are shown without their control
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,16 +16,15 @@ from rich.text import Text
 
 from schemas.base import PlanState, StepState
 from schemas.plan import (
-    BreakerView,
     Budget,
     BudgetLine,
     Halt,
-    OverlapView,
     PlanSummary,
     PlanView,
     StepActivity,
     StepView,
 )
+from worker.render.remarks import Remarks, listed
 
 STEP_LOOKS = {
     StepState.DONE: ("✔", "green"),
@@ -58,7 +57,6 @@ ENDED = frozenset({PlanState.COMPLETED, PlanState.HALTED, PlanState.REJECTED})
 SHORT = len("plan_3c-") + 12  # bucket and millisecond: as a rule as good as the whole id
 BAR = 20
 SILENT_S = 30  # since the last heartbeat, after which that is told; controllers send one every 20 s
-MOST_OVERLAPS = 10  # files
 MAX_ANSWER = 300  # characters of an answer
 DELIVERED = ("branch", "pull_request", "undelivered")  # fields of a plan
 UNVERIFIED = "not verified: nothing proves this success"
@@ -98,13 +96,14 @@ def tally(counts: Mapping[str, int]) -> Text:
 def portrait(plan: PlanView, most_steps: int | None = None) -> RenderableType:
     """Draw a plan: goal, state, budgets, why it ended, a tree of its steps."""
     head = Text.assemble((plan.plan_id, "bold"), "  ", _state(plan), f"  revision {plan.revision}")
+    remarks = Remarks.of(plan)
     about = f"goal {plan.goal_id}  {plan.kind}  {plan.created_at[:19].replace('T', ' ')} UTC"
     parts: list[RenderableType] = [head, Text(plain(plan.goal)), Text(plain(about), "dim")]
     parts += [*(Text(plain(each), "dim") for each in _origin(plan)), ""]
     if plan.halt:
         parts += [_halt(plan.halt), ""]
     if plan.paused_by:
-        parts += [Text(plain(f"paused: {each}"), "yellow") for each in (plan.paused_by, *told_probe(plan.breaker))]
+        parts += [Text(plain(f"paused: {each}"), "yellow") for each in remarks.pauses]
         parts.append("")
     if plan.waiting:
         parts += [Panel(Text(plain("\n".join(plan.waiting.questions))), title=f"waits: {plan.waiting.kind}"), ""]
@@ -114,22 +113,13 @@ def portrait(plan: PlanView, most_steps: int | None = None) -> RenderableType:
             for name, told in delivered
         ]
         parts.append("")
-    if plan.overlaps:
-        parts += [*(Text(plain(each), "yellow") for each in told_overlaps(plan.overlaps)), ""]
+    if overlapped := remarks.overlapped:
+        parts += [*(Text(plain(each), "yellow") for each in overlapped), ""]
     if plan.outside:
         parts += [Text(plain(plan.outside), "yellow"), ""]
     if plan.steps:
         parts += [_budget(plan.budget), "", _steps(plan, most_steps)]
     return Group(*parts)
-
-
-def told_probe(breaker: BreakerView | None) -> list[str]:
-    """Say when a breaker lets the next step through, or whose step it has let through; nothing where there is none."""
-    if breaker is None:
-        return []
-    if breaker.next_probe_at is None:
-        return [f"the breaker lets a step of {breaker.probe} through now"]
-    return [f"the breaker lets the next step through at {breaker.next_probe_at}"]
 
 
 def _origin(plan: PlanView) -> list[str]:
@@ -138,19 +128,9 @@ def _origin(plan: PlanView) -> list[str]:
         "retry of {}": plan.retry_of,
         "retried by {}": ", ".join(plan.retried_by),
         "draft of {}, from the plan cache": plan.drafted_from,
-        "told of tests that were flaky in earlier plans: {}": _listed(plan.flaky_tests),
+        "told of tests that were flaky in earlier plans: {}": listed(plan.flaky_tests),
     }
     return [text.format(named) for text, named in told.items() if named]
-
-
-def told_overlaps(overlaps: Sequence[OverlapView]) -> list[str]:
-    """Say with which plans a plan overlapped, a line for each file."""
-    shown = [
-        f"overlap: {each.file} was claimed by {_listed(each.plans)}{', which wait for this plan' * each.circle}"
-        for each in overlaps[:MOST_OVERLAPS]
-    ]
-    left = len(overlaps) - len(shown)
-    return [*shown, *([f"overlap: and {left} more files"] if left else [])]
 
 
 def _state(plan: PlanSummary) -> Text:
@@ -242,11 +222,11 @@ def _work(step: StepView) -> Iterator[Text]:
     if step.verified is False:
         yield Text(UNVERIFIED, "yellow")
     if step.allowed_files:
-        yield Text(plain(_listed(step.allowed_files)), "cyan")
+        yield Text(plain(listed(step.allowed_files)), "cyan")
     if step.verify:
         yield Text(plain(f"$ {step.verify}"), "dim")
     if len(step.depends_on) > 1:
-        yield Text(f"after {_listed(step.depends_on)}", "dim")
+        yield Text(f"after {listed(step.depends_on)}", "dim")
     if step.answer:
         yield Text(plain(f"answered: {step.answer[:MAX_ANSWER]}{'…' * (len(step.answer) > MAX_ANSWER)}"), "dim")
 
@@ -264,11 +244,6 @@ def _activity(doing: StepActivity) -> str:
     words = [doing.kind, f" {span(ago(doing.since))}" if doing.since else ""]
     words += [f" on {doing.controller}" if doing.controller else "", f": {doing.reason}" if doing.reason else ""]
     return "".join(words) + (f", last heartbeat {span(heard)} ago" if heard > SILENT_S else "")
-
-
-def _listed(words: Iterable[str], most: int = 10) -> str:
-    listed = list(words)
-    return ", ".join(listed[:most]) + (f" and {len(listed) - most} more" if len(listed) > most else "")
 
 
 def arrange(steps: Sequence[StepView]) -> Iterator[tuple[str, StepView]]:

@@ -15,7 +15,8 @@ from schemas.base import PlanState
 from schemas.plan import Budget, GoalAnswer, PlanView
 from worker.render.explanation import lines_of
 from worker.render.mermaid import MAX_NODES, flowchart
-from worker.render.plan import STEP_LOOKS, plain, span, told_overlaps, told_probe, told_state
+from worker.render.plan import STEP_LOOKS, plain, span, told_state
+from worker.render.remarks import Remarks
 
 MAX_BYTES = 1_000_000  # of a page; GitHub takes 1 MiB for each step of a job
 MAX_ROWS = 100  # of the table of steps
@@ -31,6 +32,7 @@ ADDRESS = re.compile(r"https://[A-Za-z0-9.-]+(?::\d{1,5})?(?:/[A-Za-z0-9._~/-]*)
 
 def page_of_plan(plan: PlanView, explained: dict[str, Any]) -> str:
     """Write the page of a plan: its state, steps, graph, budget and explanation, as `planner explain --json` has it."""
+    remarks = Remarks.of(plan)
     ended = datetime.fromisoformat(plan.ended_at) if plan.ended_at else None
     took = f" after {span(int((ended - datetime.fromisoformat(plan.created_at)).total_seconds()))}" if ended else ""
     return _page(
@@ -38,16 +40,12 @@ def page_of_plan(plan: PlanView, explained: dict[str, Any]) -> str:
         f"Goal: {code(plan.goal, MAX_TEXT)}",
         _bullets([f"plan {code(plan.plan_id)}, goal {code(plan.goal_id)}, kind {plan.kind}, revision {plan.revision}"]),
         *_ending(plan.halt.rule if plan.halt else None, plan.halt.reason if plan.halt else None),
-        *(f"Paused: {code(each)}" for each in (plan.paused_by, *told_probe(plan.breaker)) if each),
+        *(f"Paused: {code(each)}" for each in remarks.pauses),
         *(["It waits for an answer:", _bullets(map(code, plan.waiting.questions))] if plan.waiting else []),
         *_delivered(plan),
         *(_steps(plan) if plan.steps else ()),
         *_budget(plan.budget),
-        *(
-            f"⚠️ {code(told, MAX_TEXT)}"
-            for told in (plan.unverified, plan.outside, *told_overlaps(plan.overlaps))
-            if told
-        ),
+        *(f"⚠️ {code(each, MAX_TEXT)}" for each in remarks.warnings),
         *_explanation(explained),
     )
 

@@ -69,8 +69,8 @@ COMMIT_PARTS = "commit_parts"  # no file in `lua/`: commit_parts.py makes it
 LIBRARIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "planner_plans": (
-            *("clock", "shared", "lists", "sums", "claims_text", "file_claims", "failures", "begin"),
-            *("prefetch", COMMIT_PARTS, "read_commit", "outbox", "commit", "breaker", "upkeep"),
+            *("clock", "shared", "lists", "sums", "claims_text", "file_claims", "begin"),
+            *("prefetch", COMMIT_PARTS, "read_commit", "outbox", "breaker", "commit", "upkeep"),
         ),
         "planner_records": ("records", "turns"),
         "planner_webhook_jobs": ("webhooks",),

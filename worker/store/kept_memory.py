@@ -1,4 +1,4 @@
-"""What plans of a repository keep for each other: changes that failed, and drafts; and how it is forgotten."""
+"""What plans of a repository keep for each other: changes that failed, and drafts; how it is listed and forgotten."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 
 from redis import Redis
 
+from schemas.stats import StatsBy
 from tasks.features.failed_changes import FAILED_DIFFS
 from tasks.plan.cached_draft import CACHE, CachedDraft, read_draft
 from tasks.plan.changeset import kept_name
+from worker.store import flaky_memory, sums
 from worker.store.keys import Partition, bucket, partition_of
 
 CHANGES, DRAFTS = FAILED_DIFFS, CACHE
@@ -22,6 +24,17 @@ class FailedChange(NamedTuple):
     base_sha: str
     verification: str
     diff_hash: str
+
+
+class RepositoryMemory(NamedTuple):
+    """How much is remembered of a repository: flaky tests, how often they were seen, changes that failed, drafts."""
+
+    tenant: str
+    repo: str
+    tests: int
+    sightings: int
+    failed_changes: int
+    drafts: int
 
 
 def read_changes(client: Redis, partitions: int, tenant: str, repo: str) -> list[FailedChange]:
@@ -46,6 +59,20 @@ def count(client: Redis, partitions: int, repositories: Iterable[tuple[str, str]
     found = pipeline.execute()
     numbers = {each: found[2 * place : 2 * place + 2] for place, each in enumerate(wanted)}
     return {each: pair for each, pair in numbers.items() if any(pair)}
+
+
+def list_repositories(client: Redis, partitions: int, tenant: str | None = None) -> Iterator[RepositoryMemory]:
+    """Yield the repositories, or those of one tenant, by their names.
+
+    Flaky tests are found by a walk over all keys. The keys of changes and drafts do not name the repository: they are
+    counted for those of which a plan has ended within the 90 days that its sums are kept.
+    """
+    tests = {each[:2]: each[2:] for each in flaky_memory.list_repositories(client, partitions, tenant)}
+    ended = sums.read(client, partitions, sums.Wanted(since=0, by=StatsBy.REPOSITORY, tenant=tenant)).items
+    names = {*tests, *((row.tenant, row.repo) for row in ended if row.tenant and row.repo)}
+    kept = count(client, partitions, sorted(names))
+    for name in sorted({*tests, *kept}):
+        yield RepositoryMemory(*name, *tests.get(name, (0, 0)), *kept.get(name, (0, 0)))
 
 
 def forget(client: Redis, partitions: int, tenant: str, repo: str, what: str) -> int:

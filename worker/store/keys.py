@@ -162,7 +162,7 @@ class Partition:
         )  # plan -> its repository and the files that it claims; see lua/file_claims.lua
         self.stats = self.tag + "stats"  # counters of verdicts, dead entries and unknown fields
         self.breakers = self.tag + "breaker"  # breakers of repositories that have tripped, by tenant with repository
-        self.breakers_due = self.breakers + ":due"  # sorted set: when each is to be looked at; see lua/failures.lua
+        self.breakers_due = self.breakers + ":due"  # sorted set: when each is to be looked at; see lua/breaker.lua
         self.probes = self.breakers + ":probes"  # what became of the steps that they let through
         self.failures = self.tag + "failures"  # entry -> how often deciding about it failed
 
@@ -191,7 +191,7 @@ class Partition:
         return f"{self.claims}:{name}"
 
     def counted_failures(self, series: str) -> str:
-        """Sorted set: failures of a tenant's repository by their times; see lua/failures.lua."""
+        """Sorted set: failures of a tenant's repository by their times; see lua/breaker.lua."""
         return f"{self.breakers}:failed:{series}"
 
     def drafts(self, plan_id: str) -> str:

@@ -7,11 +7,11 @@ from typing import Any
 from redis import Redis
 from redis.exceptions import NoPermissionError
 
-from schemas.plan import BreakerView
+from schemas.plan import BreakerView, PlanSummary
 from schemas.times import rfc3339
 from tasks.base.series import series_name
-from tasks.features.breakers.breaker import Breaker, next_probe
-from worker.store.keys import Partition
+from tasks.features.breakers.breaker import ACTOR, Breaker, next_probe
+from worker.store.keys import Partition, partition_of
 
 
 def read_all(client: Redis, partitions: int) -> list[BreakerView]:
@@ -29,11 +29,15 @@ def read_all(client: Redis, partitions: int) -> list[BreakerView]:
     return sorted(views, key=lambda view: (view.tenant, view.repo))
 
 
-def read_of(client: Redis, partition: Partition, tenant: str, repo: str, paused_by: str) -> BreakerView | None:
-    """Read the breaker of a repository where it is what a plan is paused by."""
+def read_of(client: Redis, partitions: int, plan: PlanSummary) -> BreakerView | None:
+    """Read the breaker of a plan's repository where it is what the plan is paused by."""
+    paused_by = plan.paused_by or ""
+    if not plan.repo or f" by {ACTOR}: " not in paused_by:
+        return None
+    partition = Partition(partition_of(plan.plan_id, partitions))
     pipeline = client.pipeline(transaction=False)
     pipeline.time()
-    pipeline.hget(partition.breakers, series_name(tenant, repo))
+    pipeline.hget(partition.breakers, series_name(plan.tenant, plan.repo))
     try:
         clock, raw = pipeline.execute()
     except NoPermissionError:

@@ -15,7 +15,6 @@ from redis import Redis
 from schemas import codec
 from schemas.base import GoalVerdict, PlanState
 from schemas.plan import (
-    BreakerView,
     Budget,
     BudgetLine,
     Forecast,
@@ -31,7 +30,6 @@ from schemas.stored_step import TEXTS, read_texts, unpack_step
 from schemas.times import rfc3339
 from tasks.base.batches import batches
 from tasks.features.answers import note_of
-from tasks.features.breakers.breaker import ACTOR as BREAKER
 from tasks.features.flaky_tests import FLAKY, MEMORY
 from tasks.features.unverified import Planned, describe_unverified, is_verified
 from tasks.plan.cached_draft import HIT
@@ -179,7 +177,7 @@ def plan(client: Redis, partitions: int, plan_id: str) -> PlanView | None:
         forecast=_forecast(line, {step.decode() for step in flying}, [(view, each) for _, view, each in steps]),
         drafted_from=_drafted_from(about.get("cache")),
         flaky_tests=tuple(about.get("context", {}).get(MEMORY, {}).get(FLAKY, ())),
-        breaker=_breaker(client, Partition(partition_of(plan_id, partitions)), line),
+        breaker=open_breakers.read_of(client, partitions, line),
         document=known,
     )
 
@@ -189,12 +187,6 @@ def _forecast(line: PlanSummary, flying: Set[str], steps: Sequence[tuple[StepVie
         return None
     known = (Expected(each.facts, each.state, view.attempt, view.step_id in flying) for view, each in steps)
     return forecast(known, line.budget)
-
-
-def _breaker(client: Redis, partition: Partition, line: PlanSummary) -> BreakerView | None:
-    if not line.repo or f" by {BREAKER}: " not in (line.paused_by or ""):
-        return None
-    return open_breakers.read_of(client, partition, line.tenant, line.repo, line.paused_by or "")
 
 
 def _drafted_from(cache: Any) -> str | None:

@@ -12,7 +12,7 @@ from schemas.base import StepState
 from schemas.plan import PlanView, StepActivity
 from schemas.stored import Attempt, Claims, read_part
 from schemas.times import rfc3339
-from tasks.features.overlaps import tell_wait
+from tasks.plan.file_claims import tell_wait
 from worker.store import fleet
 from worker.store.keys import CONTROLLERS, Partition, partition_of
 

@@ -13,14 +13,14 @@ from schemas.base import StepState
 from schemas.outcome import MAX_TRACE_CHARS
 from schemas.stored.features import Probe
 from tasks.base.series import series_name
+from tasks.features.breakers.breaker import DONE, FAILED, STARTED, find_lifted, find_pause, find_probe
 from tasks.plan.changeset import CountedFailure, ProbeNews
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import PAUSED, UnitOfWork
-from tasks.policy.pipeline import AFTER_FAILURE, AT_CLOSE, HOLDS, WHILE_STOPPED, Feature
+from tasks.policy.pipeline import AFTER_FAILURE, AT_CLOSE, HOLDS, LET_THROUGH, LIFT, STANDING, WHILE_STOPPED, Feature
 from tasks.text.fields import fit, flatten
 
 MAX_TOLD = 160  # characters of what went wrong
-STARTED, DONE, FAILED = "started", "done", "failed"
 
 
 def count_failure(unit: UnitOfWork, step: Step, failure: dict[str, Any], signature: str) -> None:
@@ -129,6 +129,13 @@ def _tell(unit: UnitOfWork, what: str, *, verifies: bool) -> None:
 
 FEATURE = Feature(
     "breakers",
-    (AFTER_FAILURE.row(count_failure), WHILE_STOPPED.row(choose), AT_CLOSE.row(close)),
+    (
+        STANDING.row(find_pause),
+        LET_THROUGH.row(find_probe),
+        LIFT.row(find_lifted),
+        AFTER_FAILURE.row(count_failure),
+        WHILE_STOPPED.row(choose),
+        AT_CLOSE.row(close),
+    ),
     is_idle=lambda plan: not (plan.keeps(Probe) and plan.probe.token),
 )

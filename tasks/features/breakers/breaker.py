@@ -14,11 +14,15 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from schemas import codec
+from schemas.command import Command, CommandName, Scope
 from tasks.base.series import series_name
-from tasks.features.breakers import DONE, STARTED
 from tasks.plan.changeset import CountedFailure, ProbeNews
+from tasks.plan.snapshot import StandingCommand
 
 ACTOR = "breaker"
+STARTED, DONE, FAILED = "started", "done", "failed"  # what a plan tells of the step that was let through
+# What the name of its pause begins with among standing commands; no command can name such a scope.
+PAUSED = f"{CommandName.PAUSE.value} breaker:"
 GRACE_MS = 60_000  # for the plan that was chosen to start its step; then another one is chosen
 LOOK_MS = 30_000  # between two looks for a plan that has a step to be let through
 LONGEST_MS = 4 * 3_600_000  # a probe of which nothing was heard for so long is taken for failed
@@ -226,3 +230,33 @@ def give(breaker: Breaker, able: Sequence[str], now: int) -> Breaker | None:
     plan = min(able, key=lambda plan: (plan != breaker.first, turn.get(plan, 0), plan not in breaker.plans, plan))
     number = breaker.number + 1
     return replace(breaker, plan=plan, token=f"{breaker.id}.{number}", given=now, number=number)
+
+
+def name_pause(tenant: str, repo: str) -> str:
+    """Name the record of the pause of a tenant's repository."""
+    return f"{PAUSED}{series_name(tenant, repo)}"
+
+
+def find_pause(records: Mapping[bytes, bytes], tenant: str, repo: str) -> StandingCommand | None:
+    """Find the pause of a repository."""
+    raw = records.get(name_pause(tenant, repo).encode())
+    scope = f"repository:{repo} of {tenant}"
+    return StandingCommand.read(CommandName.PAUSE.value, scope, codec.loads(raw)) if raw else None
+
+
+def find_lifted(records: Mapping[bytes, bytes], command: Command) -> list[str]:
+    """Name the pauses that a resume lifts: those of the repositories in its scope."""
+    paused = [(name.decode(), codec.loads(raw)) for name, raw in records.items() if name.startswith(PAUSED.encode())]
+    field = {Scope.REPOSITORY: "repo", Scope.TENANT: "tenant"}.get(command.scope)
+    return [
+        name
+        for name, record in paused
+        if command.scope is Scope.ALL or (field is not None and record[field] == command.target)
+    ]
+
+
+def find_probe(records: Mapping[bytes, bytes], tenant: str, repo: str, plan_id: str) -> str:
+    """Find the token of the step that a breaker lets through, if that is to be one of this plan."""
+    raw = records.get(name_pause(tenant, repo).encode())
+    plan, token = codec.loads(raw).get("probe", ("", "")) if raw else ("", "")
+    return str(token) if plan == plan_id else ""

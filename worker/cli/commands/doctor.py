@@ -47,9 +47,7 @@ def doctor(
     left = sum(not finding.fixed for finding in found)
     if as_json:
         findings = [finding.document() for finding in found]
-        well = {"well": not left, "plans": rounds.plans, "queues": rounds.queues}
-        breakers = [each.model_dump(mode="json") for each in rounds.breakers]
-        say_json({**well, "findings": findings, "breakers": breakers, "notes": rounds.notes})
+        say_json({"well": not left, "findings": findings, **rounds.document()})
     else:
         say(draw(found, rounds))
     return FAILED if left else OK

@@ -46,10 +46,10 @@ def list_memories(
 
     Changes that failed, and drafts, are counted for repositories of which a plan has ended.
     """
-    from worker.store import repository_memory
+    from worker.store import kept_memory
 
     with open_link() as link:
-        found = [each._asdict() for each in repository_memory.list_repositories(link.client, link.partitions, tenant)]
+        found = [each._asdict() for each in kept_memory.list_repositories(link.client, link.partitions, tenant)]
     if as_json:
         say_json(found)
         return

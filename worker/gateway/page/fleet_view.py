@@ -15,12 +15,11 @@ from worker.gateway.page.rendering import render
 from worker.gateway.page.route import PageRoute
 from worker.gateway.routes.fleet import (
     FleetReader,
-    find_breakers,
     find_budgets,
     find_fleet,
     find_standing,
 )
-from worker.store import owners
+from worker.store import open_breakers, owners
 from worker.store.keys import Partition
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -48,7 +47,7 @@ class PartitionLine(NamedTuple):
 def fleet(request: Request, caller: FleetReader, doors: Doors) -> Response:
     """Show who waits, who works, and what a day still allows."""
     partitions = _partitions(doors) if caller.key.sees_all else []
-    seen = find_fleet(doors, caller)
+    seen, paused = find_fleet(doors, caller), open_breakers.read_all(doors.client, doors.partitions)
     return render(
         request,
         "fleet.html",
@@ -59,7 +58,7 @@ def fleet(request: Request, caller: FleetReader, doors: Doors) -> Response:
         workers=_workers(doors, partitions) if partitions else [],
         partitions=partitions,
         standing=find_standing(doors, caller),
-        breakers=find_breakers(doors, caller),
+        breakers=[each for each in paused if caller.may_see(each.tenant, each.repo)],
         may_act=caller.key.may(Right.OPERATOR),
         update_ms=UPDATE_MS,
     )

@@ -13,13 +13,12 @@ from schemas.api_key import Right
 from schemas.base import Name
 from schemas.command import Scope
 from schemas.fleet import ControllerView, DayBudgetView, QueueView
-from schemas.plan import BreakerView
 from schemas.times import DAY_MS, rfc3339
 from tasks.plan.snapshot import StandingCommand
 from worker.gateway.access import Access, having
 from worker.gateway.context import Context, Doors
 from worker.gateway.responses import Page, page
-from worker.store import fleet, keys, open_breakers, queries
+from worker.store import fleet, keys, queries
 from worker.store.fleet import Stream
 from worker.store.keys import Partition
 
@@ -102,12 +101,6 @@ def find_standing(doors: Context, caller: Access) -> list[StandingCommand]:
     found = fleet.standing_commands(doors.client, time.time_ns() // 1_000_000)
     plans = (each for each in found if not each.scope.startswith(f"{Scope.QUEUE}:"))
     return [each for each in plans if each.scope == Scope.ALL or _may_see(caller, each.scope)]
-
-
-def find_breakers(doors: Context, caller: Access) -> list[BreakerView]:
-    """Find the repositories paused by their breakers of whose plans a caller may see some."""
-    found = open_breakers.read_all(doors.client, doors.partitions)
-    return [each for each in found if caller.may_see(each.tenant, each.repo)]
 
 
 @router.get("/v1/budgets", response_model=Page[DayBudgetView])
