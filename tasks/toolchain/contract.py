@@ -21,6 +21,8 @@ from tasks.text.unicode import is_visible
 
 MANY = 50  # positionals of one command
 _TAKEN_FOR_MORE = ("-", "@", "+")
+_CHOSEN_OWNER = ("-p", "--package", "--all", "--workspace")
+_HAS_BRACKETS = re.compile(r"[()\[\]]")
 _NEEDS_PLACE = re.compile(r"[@+]|[A-Za-z_]\w*=")
 
 
@@ -34,11 +36,11 @@ class ToolCategory(StrEnum):
     VALIDATE = "VALIDATE"
 
 
-_SEGMENT = r"(?![. ]++(?![\w@+,=%-]))[\w.@+,=%-][\w.@+,=% -]*"  # never `.`, `..` or their look-alikes
+_SEGMENT = r"(?![. ]++(?![\w@+,=%()\[\]-]))[\w.@+,=%()\[\]-][\w.@+,=%()\[\] -]*"  # never `.`, `..` or their look-alikes
 _PLAIN = r"(?![-@+=%]|[A-Za-z_]\w*=)"  # what no tool reads as an option, a file of arguments, a toolchain or a variable
 _INNER_PATH = rf"{_SEGMENT}(?:/{_SEGMENT})*/?"
 _PATH = rf"{_PLAIN}(?:\./)?{_INNER_PATH}"  # relative, no wildcard
-_TEST_FILE = rf"{_PLAIN}(?:\./)?(?:{_SEGMENT}/)*[\w.@+-]+\.(?:py|[cm]?[jt]sx?)"
+_TEST_FILE = rf"{_PLAIN}(?:\./)?(?:{_SEGMENT}/)*[\w.@+()\[\]-]+\.(?:py|[cm]?[jt]sx?)"
 _NODE = r"(?:::[A-Za-z_]\w*)*(?:\[[^\x00-\x1f\x7f;|&$<>`\\]*\])?"  # ::TestX::test_y[param]
 # Scripts of package.json and targets of a Makefile are known by name only, so a name must say that it verifies.
 _HARMLESS = "(?!.*(?:deploy|publish|release|push|upload|install|clean|fix|write))"
@@ -52,6 +54,9 @@ KINDS = {
     "name": r"[A-Za-z_][\w-]{0,99}",
     "environment": rf"{_HARMLESS}[A-Za-z_][\w-]{{0,99}}",
     "test_name": r"[A-Za-z_]\w*(?:::[A-Za-z_]\w*)*",
+    "cargo_test": r"(?:[A-Za-z_][\w-]{0,99} )?[A-Za-z_]\w*(?:::[A-Za-z_]\w*)*",  # a package before its test
+    "go_test": r"[A-Za-z_]\w{0,99}",
+    "go_run": r"\^?[A-Za-z_][\w-]{0,99}\$?",
     "module": r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*",
     "count": r"auto|[0-9]{1,2}",
     "test_script": _SCRIPT.format("tests?|unit|e2e|integration|ci|spec"),
@@ -120,6 +125,10 @@ class Contract:
     end_of_options: bool = False
     focus: str = ""  # the kind of one failing test that may narrow this tool
     focus_option: str = ""  # the valued option that takes it; else it is a positional
+    focus_form: str = "{}"  # how the option's value names one test and no other
+    focus_owner: str = ""  # the valued option that takes what stands before the test and a space
+    focus_exact: str = ""  # an option with which positionals are paths also where they have brackets
+    focus_tail: tuple[str, ...] = ()  # behind a focused command
     focus_most: int = 1
     pass_codes: tuple[int, ...] = (0,)
     ran_codes: tuple[int, ...] = (0, 1)
@@ -158,9 +167,18 @@ class Contract:
         """Aim an accepted command at `tests` alone; None without a typed place for them."""
         if not self.focus or not 0 < len(tests) <= self.focus_most:
             return None
+        options, tail = reading.options, reading.tail or self.focus_tail
+        if self.focus_owner and " " in tests[0]:
+            owner, _, test = tests[0].partition(" ")
+            tests = (test,)
+            if not any(word.startswith(_CHOSEN_OWNER) for word in options):
+                options = (*options, self.focus_owner, owner)
         if self.focus_option:
-            return (*reading.spelling, *reading.options, *reading.positionals, self.focus_option, *tests, *reading.tail)
-        return self.command(Reading(reading.spelling, reading.options, tests, reading.tail))
+            named = (self.focus_option, *map(self.focus_form.format, tests))
+            return (*reading.spelling, *options, *reading.positionals, *named, *tail)
+        if self.focus_exact and self.focus_exact not in options and any(map(_HAS_BRACKETS.search, tests)):
+            options = (*options, self.focus_exact)
+        return self.command(Reading(reading.spelling, options, tests, tail))
 
     def command(self, reading: Reading) -> tuple[str, ...]:
         """Put an argv together, positionals behind `--` where the tool has it.

@@ -31,9 +31,10 @@ _TOOLS = (
         timeout_s=300,
         positional="package",
         options=_GO_OPTIONS,
-        valued=(("-run", "name"),),
-        focus="name",
+        valued=(("-run", "go_run"),),
+        focus="go_test",
         focus_option="-run",
+        focus_form="^{}$",
     ),
     Contract(
         id="go-vet",

@@ -120,6 +120,15 @@ class LogSigns:
     failing: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfiguredRunner:
+    """A runner of tests that a manifest configures, if its text has `sign`, a regular expression."""
+
+    manifest: str
+    sign: str
+    command: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Toolchain:
     """The tools that several languages may share, and how their output is read.
@@ -140,6 +149,7 @@ class Toolchain:
     foreign_files: str = ""  # a regular expression: files in traces that are not the repository's
     recipes: Mapping[str, tuple[Part, ...]] = field(default_factory=dict)
     scripts: tuple[Contract, ...] = ()
+    runners: tuple[ConfiguredRunner, ...] = ()  # the most telling first
     configuration: tuple[str, ...] = ()
     test_names: str = ""  # a regular expression of whole names, where the usual ones do not do
 

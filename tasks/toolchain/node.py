@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from tasks.toolchain.contract import (
     SILENT,
     Contract,
@@ -25,6 +27,7 @@ from tasks.toolchain.language import (
     TIMEOUT,
     TYPE,
     TYPING,
+    ConfiguredRunner,
     Language,
     LogSigns,
     OutputParser,
@@ -38,7 +41,15 @@ _JS = (".js", ".mjs", ".cjs")
 _TS = (".ts", ".tsx", ".mts", ".cts")
 _NODE = (*_JS, ".jsx", *_TS)
 
-_RUNNERS = ("npx {}", "npx --no-install {}", "pnpm exec {}", "yarn {}")
+_RUNNERS = ("npx {}", "npx --no-install {}", "pnpm exec {}", "yarn {}", "bunx {}")
+
+
+def _run_by(command: str) -> tuple[str, ...]:
+    return tuple(each.format(command) for each in _RUNNERS)
+
+
+_test_files = partial(test_runner, positional="path", timeout_s=300)
+_JEST_PATHS = "--runTestsByPath"  # else positionals are regular expressions
 _WATCHLESS = ("--watchAll=false", "--run", "--ci")
 
 _TOOLS = (
@@ -51,31 +62,55 @@ _TOOLS = (
         options=SILENT,
         tails=_WATCHLESS,
     ),
-    test_runner(
+    _test_files(
         id="jest",
-        spellings=spell("npx jest", "npx --no-install jest", "pnpm exec jest", "yarn jest"),
+        spellings=_run_by("jest"),
         example="npx jest src/auth.test.js --verbose",
-        timeout_s=300,
-        positional="path",
-        options=("--verbose|--silent|--ci|--bail|-i|--runInBand|--no-cache|--coverage|--watchAll=false",),
+        options=("--verbose|--silent|--ci|--bail|-i|--runInBand|--no-cache|--coverage|--watchAll=false", _JEST_PATHS),
+        focus_exact=_JEST_PATHS,
     ),
-    Contract(
+    _test_files(
         id="vitest",
-        spellings=("npx vitest run", "npx --no-install vitest run", "pnpm exec vitest run", "yarn vitest run"),
+        spellings=_run_by("vitest run"),
         example="npx vitest run src/auth.test.ts",
-        category=ToolCategory.TEST,
-        timeout_s=300,
-        positional="path",
+        end_of_options=False,
         options=("--silent|--no-coverage|--coverage|--bail=1|--reporter=(?:default|verbose|dot|junit|json)",),
-        focus="test_id",
-        focus_most=20,
     ),
-    test_runner(
-        id="node-test",
-        spellings=("node --test",),
-        example="node --test test/auth.test.js",
-        timeout_s=300,
-        positional="path",
+    _test_files(id="node-test", spellings=("node --test",), example="node --test test/auth.test.js"),
+    _test_files(
+        id="mocha",
+        spellings=_run_by("mocha"),
+        example="npx mocha test/auth.test.js",
+        options=("--exit|--bail|--forbid-only|--recursive|--reporter=(?:spec|dot|min|tap|json)",),
+        ran_codes=tuple(range(256)),  # the number of tests that failed
+    ),
+    _test_files(
+        id="ava",
+        spellings=_run_by("ava"),
+        example="npx ava test/auth.test.js",
+        end_of_options=False,
+        options=("--verbose|--serial|--fail-fast|--tap",),
+    ),
+    _test_files(
+        id="playwright",
+        spellings=_run_by("playwright test"),
+        example="npx playwright test tests/auth.spec.ts",
+        end_of_options=False,
+        options=("--forbid-only|--quiet|--reporter=(?:list|line|dot|json|junit)",),
+    ),
+    _test_files(
+        id="bun-test",
+        spellings=("bun test",),
+        example="bun test src/auth.test.ts",
+        end_of_options=False,
+        options=("--bail|--coverage",),
+    ),
+    _test_files(
+        id="deno-test",
+        spellings=("deno test",),
+        example="deno test src/auth_test.ts",
+        end_of_options=False,
+        options=("-A|--allow-all|--allow-(?:read|env|net|run|sys)|--no-check|--fail-fast",),
     ),
     path_tool(
         id="node-check",
@@ -118,6 +153,27 @@ _RUNNERS_OF_SCRIPTS = (
     *scripts("npm-run", ("npm run", "npm run-script"), _WATCHLESS),
     *scripts("pnpm", ("pnpm", "pnpm run"), _WATCHLESS),
     *scripts("yarn", ("yarn", "yarn run"), _WATCHLESS),
+    *scripts("bun", ("bun run",), _WATCHLESS),
+)
+
+_DEPENDENCY = r'"{}"\s*:\s*"[^"]*"'
+
+
+def _runner(name: str, command: str, sign: str = _DEPENDENCY) -> ConfiguredRunner:
+    return ConfiguredRunner(manifest="package.json", sign=sign.format(name), command=command)
+
+
+_TEST_RUNNERS = (
+    _runner("node", "node --test", r'"test[\w:-]*"\s*:\s*"(?:[^"]*\s)?{} (?:[^"]*\s)?--test\b'),
+    _runner("bun", "bun test", r'"test[\w:-]*"\s*:\s*"(?:[^"]*\s)?{} test\b'),
+    _runner("vitest", "npx vitest run"),
+    _runner("jest", "npx jest"),
+    _runner("(?:ts-jest|react-scripts|jest-cli)", "npx jest"),
+    _runner("mocha", "npx mocha"),
+    _runner("ava", "npx ava"),
+    _runner("@playwright/test", "npx playwright test"),
+    ConfiguredRunner(manifest="deno.json", sign="", command="deno test"),
+    ConfiguredRunner(manifest="deno.jsonc", sign="", command="deno test"),
 )
 
 _ESLINT = Part("npx eslint", _NODE, "npx eslint .")
@@ -245,6 +301,7 @@ TOOLCHAIN = Toolchain(
     languages=(_TYPESCRIPT, _JAVASCRIPT),
     tools=_TOOLS,
     scripts=_RUNNERS_OF_SCRIPTS,
+    runners=_TEST_RUNNERS,
     recipes=_RECIPES,
     checks=_CHECKS,
     configuration=(
@@ -266,11 +323,17 @@ TOOLCHAIN = Toolchain(
         "pnpm-lock.yaml",
         "bun.lock",
         "bun.lockb",
+        "deno.json",
+        "deno.jsonc",
+        "deno.lock",
     ),
     output={
         "jest": JS_TESTS + _RUN,
         "vitest": JS_TESTS + _RUN,
         "npm": JS_TESTS + _RUN,
+        "mocha": JS_TESTS + _RUN,
+        "ava": JS_TESTS + _RUN,
+        "playwright": JS_TESTS + _RUN,
         "node": JS_TESTS + NODE,
         "eslint": ESLINT + NODE,
         "prettier": ESLINT,

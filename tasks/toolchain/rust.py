@@ -38,8 +38,10 @@ _TOOLS = (
         most=1,
         options=_CARGO_OPTIONS,
         valued=_CARGO_PACKAGE,
-        tails=("--nocapture", "--test-threads=1"),
-        focus="test_name",
+        tails=("--nocapture", "--test-threads=1", "--exact"),
+        focus="cargo_test",
+        focus_owner="-p",
+        focus_tail=("--", "--exact"),
         ran_codes=(0, 101),
     ),
     Contract(

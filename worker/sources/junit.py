@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, takewhile
 from xml.etree.ElementTree import Element, ParseError, TreeBuilder, XMLParser
 
 from tasks.base.errors import PlannerError
+from tasks.toolchain.files import is_named_as_test
 from worker.sources.sarif import SarifFinding
 
 MAX_FINDINGS = 10_000
@@ -18,8 +19,10 @@ MAX_NAME = 1000
 MAX_TRACE = 4000  # of one test
 MAX_LOG = 64_000  # of all: a goal without steps may have 256 kB
 
-JS_FILE = re.compile(r"[\w./@+-]+\.[cm]?[jt]sx?")
+JS_FILE = re.compile(r"[\w./@+()\[\]-]+\.[cm]?[jt]sx?")  # Next.js has folders such as [id] and (shop)
+RUST_PLACE = re.compile(r"(?:^|[\s'])[\w./-]+\.rs:\d+")
 GO_NAME = re.compile(r"(?:Test|Example|Fuzz|Benchmark)\w*(?:/.*)?")
+PACKAGE = re.compile(r"[A-Za-z_][\w-]{0,99}")
 DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 MAX_TEXT = 1000
 MYPY = "mypy"
@@ -43,10 +46,14 @@ class FailedTest:
 
 @dataclass(frozen=True, slots=True)
 class JUnitReport:
-    """The failures of a report, each test once, and what linters found that write such reports."""
+    """The failures of a report, each test once, and what linters found that write such reports.
+
+    `flaky` names tests that failed and then passed, when their runner ran them again: they are not among `failed`.
+    """
 
     failed: tuple[FailedTest, ...]
     findings: tuple[SarifFinding, ...] = ()
+    flaky: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -66,7 +73,7 @@ class JUnitReport:
     def named(self, words: Collection[str]) -> JUnitReport:
         """Keep the failures whose name has one of `words`: the others are for somebody else."""
         kept = tuple(test for test in self.failed if any(word in test.name for word in words))
-        return JUnitReport(kept, self.findings)
+        return JUnitReport(kept, self.findings, self.flaky)
 
 
 def read(report: bytes, *, findings: bool = False) -> JUnitReport:
@@ -94,12 +101,17 @@ def report_of(root: Element, *, findings: bool = False) -> JUnitReport:
     """
     failed: dict[str, FailedTest] = {}
     found: list[SarifFinding] = []
+    flaky: dict[str, None] = {}
     for suite in _suites(root):
         linted = list(islice(findings_of(suite), MAX_FINDINGS)) if findings else []
         found += linted[: MAX_FINDINGS - len(found)]
-        for test in () if linted else _failures(suite):
-            failed.setdefault(test.name, test)
-    return JUnitReport(tuple(failed.values()), tuple(found))
+        passed = _passed(suite)
+        for case, test in () if linted else _failures(suite):
+            if _identity(case) in passed:
+                flaky[test.name] = None
+            else:
+                failed.setdefault(test.name, test)
+    return JUnitReport(tuple(failed.values()), tuple(found), tuple(each for each in flaky if each not in failed))
 
 
 class _WithoutDoctype(TreeBuilder):
@@ -107,13 +119,26 @@ class _WithoutDoctype(TreeBuilder):
         raise UnreadableReport("The report has a document type, which JUnit reports do not need.")
 
 
-def _failures(suite: Element) -> Iterator[FailedTest]:
+def _failures(suite: Element) -> Iterator[tuple[Element, FailedTest]]:
     for case in suite.findall("testcase"):
-        reasons = [*case.findall("failure"), *case.findall("error")]
-        if reasons:
+        if reasons := _reasons(case):
             name, language = _name(suite, case, reasons[0])
             message = reasons[0].get("message", "").strip().partition("\n")[0]
-            yield FailedTest(name[:MAX_NAME], language, "\n".join(map(_trace, reasons))[:MAX_TRACE], message)
+            yield case, FailedTest(name[:MAX_NAME], language, "\n".join(map(_trace, reasons))[:MAX_TRACE], message)
+
+
+def _passed(suite: Element) -> frozenset[tuple[str, ...]]:
+    """Return the identities of the tests of a suite that passed in at least one run."""
+    cases = (case for case in suite.findall("testcase") if not _reasons(case) and case.find("skipped") is None)
+    return frozenset(map(_identity, cases))
+
+
+def _reasons(case: Element) -> list[Element]:
+    return [*case.findall("failure"), *case.findall("error")]
+
+
+def _identity(case: Element) -> tuple[str, ...]:
+    return case.get("file", ""), case.get("classname", ""), case.get("name", "")
 
 
 def _suites(root: Element) -> Iterator[Element]:
@@ -131,14 +156,28 @@ def _trace(reason: Element) -> str:
 def _name(suite: Element, case: Element, reason: Element) -> tuple[str, str | None]:
     """Name a test as its own tool does, as far as the report tells; with its language."""
     owner, name, file = case.get("classname", ""), case.get("name", ""), case.get("file", "")
+    if _is_rust(case, reason):
+        return _rust(suite, name), "rust"
     for place in (file, owner, suite.get("file", ""), suite.get("name", "")):
-        if JS_FILE.fullmatch(place):  # jest and vitest run files; their titles are no names
+        if JS_FILE.fullmatch(place) and (place == file or "/" in place or is_named_as_test(place)):
+            # jest and vitest run files; their titles are no names, though one may be "Node.js"
             return place, "typescript" if place.endswith(("ts", "tsx")) else "javascript"
     if GO_NAME.fullmatch(name) and ("/" in owner or file.endswith(".go") or _is_go(suite)):
         return name.split("/")[0], "go"  # a subtest fails together with its test
     if file.endswith(".py") or suite.get("name") == "pytest" or name.startswith("test_"):
         return _python(owner, name, file, reason), "python"
     return (name if name.startswith(owner) else f"{owner} {name}").strip() or "unnamed test", None
+
+
+def _is_rust(case: Element, reason: Element) -> bool:
+    """Tell whether nextest wrote a case, or cargo2junit: they name no file, but what panicked does."""
+    return not case.get("file") and RUST_PLACE.search(_trace(reason).partition("\n")[0]) is not None
+
+
+def _rust(suite: Element, name: str) -> str:
+    """Name a test as nextest prints it: its package, then its path; the path alone where no package is known."""
+    package = suite.get("name", "").partition("::")[0]
+    return f"{package} {name}" if PACKAGE.fullmatch(package) else name
 
 
 def _is_go(suite: Element) -> bool:
@@ -150,7 +189,7 @@ def _python(owner: str, name: str, file: str, reason: Element) -> str:
     if not owner and DOTTED.fullmatch(name) and "collection" in reason.get("message", ""):
         return file or name.replace(".", "/") + ".py"  # the file could not even be imported
     parts = owner.split(".") if owner else []
-    classes = [part for part in parts if part[:1].isupper()]
+    classes = [*takewhile(lambda part: part[:1].isupper(), reversed(parts))][::-1]
     module = parts[: len(parts) - len(classes)]
     path = file or ("/".join(module) + ".py" if module else "")
     return "::".join(part for part in (path, *classes, name) if part)

@@ -27,6 +27,7 @@ from tasks.toolchain.contract import Part, operand
 from tasks.toolchain.files import Role, files_of, is_named_as_test
 from tasks.toolchain.language import Language
 from tasks.toolchain.languages import language_of, suffixes_of
+from tasks.toolchain.runners import runner_commands, whole_command
 
 Aim = Callable[[Part, Sequence[str]], tuple[VerifyTool, ...]]
 
@@ -67,8 +68,7 @@ class Project:
         """Read a project; its own test command goes before what its language usually uses."""
         tested = catalogue.contracts[test.tool].languages if test else ()
         language = language_of(goal.context, files, tested)
-        usual = catalogue.recipe(language.test) if language else ()
-        return cls(goal, files, language, (test,) if test else usual, catalogue)
+        return cls(goal, files, language, (test,) if test else _usual_tests(goal, language, catalogue), catalogue)
 
     @property
     def only_documents(self) -> bool:
@@ -167,9 +167,27 @@ class Project:
         return self._narrow(tests) or ((*self.tests[:-1], confined) if confined else self.tests)
 
     def _narrow(self, names: tuple[str, ...]) -> tuple[VerifyTool, ...]:
-        """Aim the last of the project's tests at these; empty where it cannot be done."""
-        narrowed = self.catalogue.narrow(self.tests[-1], names) if self.tests and names else None
-        return (*self.tests[:-1], narrowed) if narrowed else ()
+        """Aim the last of the project's tests at these, else a runner that it configures; empty if neither can be."""
+        if not names:
+            return ()
+        for tool in (*self.tests[-1:], *self._runners):
+            if narrowed := self.catalogue.narrow(tool, names):
+                return (*self.tests[:-1], narrowed)
+        return ()
+
+    @cached_property
+    def _runners(self) -> tuple[VerifyTool, ...]:
+        context = self.goal.context
+        commands = runner_commands(self.language, context.manifests, context.files) if self.language else ()
+        return tuple(map(self.catalogue.match, commands))
+
+
+def _usual_tests(goal: Goal, language: Language | None, catalogue: Catalogue) -> tuple[VerifyTool, ...]:
+    """Choose what runs all tests of a goal that names no command."""
+    if language is None:
+        return ()
+    command = whole_command(language, goal.context.manifests, goal.context.files)
+    return (catalogue.match(command),) if command else catalogue.recipe(language.test)
 
 
 def project_of(goal: Goal, catalogue: Catalogue, forbidden: Forbidden = JUDGED) -> Project | tuple[FieldError, ...]:

@@ -1,0 +1,80 @@
+"""Finds the files of a checkout that the names of tests mean, since reports name them from where their runner stood."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from tasks.toolchain.files import name_of
+
+_FILE = re.compile(r"[^\s:]+\.(?:py|[cm]?[jt]sx?)")
+_DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
+
+
+class ResolvedTests(NamedTuple):
+    """The names of tests as a checkout knows them, and those whose file it does not have."""
+
+    names: tuple[str, ...]
+    unknown: tuple[str, ...]
+
+
+def resolve_tests(names: Iterable[str], listing: Iterable[str]) -> ResolvedTests:
+    """Name each test by its file in `listing`, which has to be whole.
+
+    A name without a file, such as `TestLogin` or `cart::tests::adds`, stays as it is.
+    """
+    by_name: dict[str, list[str]] = defaultdict(list)
+    for path in listing:
+        by_name[name_of(path)].append(path)
+    found: dict[str, None] = {}
+    unknown: list[str] = []
+    for name in names:
+        if not _has_file(name):
+            found[name] = None
+        elif resolved := next(_resolutions(name, by_name), None):
+            found[resolved] = None
+        else:
+            unknown.append(name)
+    return ResolvedTests(tuple(found), tuple(unknown))
+
+
+def _has_file(name: str) -> bool:
+    file, _, _ = name.partition("::")
+    return _FILE.fullmatch(file) is not None or ("::" not in name and _DOTTED.fullmatch(name) is not None)
+
+
+def _resolutions(name: str, by_name: dict[str, list[str]]) -> Iterator[str]:
+    """Yield what a name may mean: its file, else a module that its dotted name begins with."""
+    file, colons, inner = name.partition("::")
+    if _FILE.fullmatch(file) and (path := _file_like(file, by_name)):
+        yield path + colons + inner
+    if file.endswith(".py"):
+        yield from _in_modules(file.removesuffix(".py").split("/"), inner, by_name)
+    elif not colons and not _FILE.fullmatch(file):
+        yield from _in_modules(file.split("."), "", by_name)
+
+
+def _in_modules(parts: list[str], inner: str, by_name: dict[str, list[str]]) -> Iterator[str]:
+    """Yield the test in the module that has the longest name; what follows the module are classes and functions."""
+    for count in range(len(parts) - 1, 0, -1):
+        if path := _file_like("/".join(parts[:count]) + ".py", by_name):
+            yield "::".join((path, *parts[count:], *filter(None, (inner,))))
+
+
+def _file_like(path: str, by_name: dict[str, list[str]]) -> str | None:
+    """Find the one file that a path means: by its whole name, as the end of one, or as one that ends it.
+
+    A path of a container or of another machine, `/builds/shop/tests/test_a.py`, ends with a file of the checkout; a
+    path from a folder below the root, `tests/test_a.py`, is the end of one.
+    """
+    plain = path.removeprefix("./")
+    candidates = by_name.get(name_of(plain), ())
+    if plain in candidates:
+        return plain
+    longer = [each for each in candidates if each.endswith("/" + plain.lstrip("/"))]
+    if len(longer) == 1:
+        return longer[0]
+    shorter = [each for each in candidates if plain.endswith("/" + each)] if not longer else []
+    return max(shorter, key=len, default=None)
