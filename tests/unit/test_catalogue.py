@@ -269,9 +269,26 @@ def test_a_test_command_is_narrowed_to_well_formed_tests_only() -> None:
 @pytest.mark.parametrize(
     ("command", "tests", "argv"),
     [
-        ("go test ./...", ("TestLogin",), ("go", "test", "./...", "-run", "TestLogin")),
+        ("go test ./...", ("TestLogin",), ("go", "test", "./...", "-run", "^TestLogin$")),
         ("go test ./...", ("TestLogin", "TestLogout"), None),
-        ("cargo test", ("auth::login",), ("cargo", "test", "auth::login")),
+        ("cargo test", ("auth::login",), ("cargo", "test", "auth::login", "--", "--exact")),
+        (
+            "cargo test",
+            ("shop-core tests::adds",),
+            ("cargo", "test", "-p", "shop-core", "tests::adds", "--", "--exact"),
+        ),
+        (
+            "cargo test --workspace",
+            ("shop-core tests::adds",),
+            ("cargo", "test", "--workspace", "tests::adds", "--", "--exact"),
+        ),
+        (
+            "npx jest",
+            ("app/[id]/page.test.tsx",),
+            ("npx", "jest", "--runTestsByPath", "--", "app/[id]/page.test.tsx"),
+        ),
+        ("pnpm exec mocha", ("test/basket.js",), ("pnpm", "exec", "mocha", "--", "test/basket.js")),
+        ("npx ava", ("test/basket.js",), ("npx", "ava", "test/basket.js")),
         ("npx jest", ("src/a.test.js",), ("npx", "jest", "--", "src/a.test.js")),
         ("npm test", ("src/a.test.js",), None),
         ("make test", ("tests/test_a.py",), None),

@@ -391,3 +391,22 @@ def test_what_checks_a_gap_report_of_a_project_that_configures_nothing_is_told(
     notes = " ".join(fill(body, repository(files), None).notes)
 
     assert (says in notes) if says else "controllers need" not in notes
+
+
+def test_sentence_language_and_names_of_a_report_give_way_to_the_checkout(repository: Repository) -> None:
+    files = {"Cargo.toml": '[package]\nname = "shop"\n', "build.rs": "", "src/lib.rs": "", "tests/test_cart.py": ""}
+    context = {"language": "python", "failing_tests": ["/builds/shop/tests/test_cart.py::test_a", "Tests.py::test_b"]}
+    body = {"goal": "Fix 2 failing tests", "allowed_files": ["src/**"], "context": context}
+
+    made = fill(body, repository(files), None, {"goal", "language"})
+
+    assert made.body["goal"] == "Fix failing test tests/test_cart.py::test_a"
+    assert made.body["context"]["language"] == "rust"
+    assert made.body["context"]["failing_tests"] == ["tests/test_cart.py::test_a"]
+    assert [note for note in made.notes if "Tests.py::test_b" in note]
+
+
+def test_what_a_goal_says_of_its_language_stands(repository: Repository) -> None:
+    made = filled(repository({"src/lib.rs": ""}), "src/**", language="python")
+
+    assert made.body["context"]["language"] == "python"

@@ -46,6 +46,7 @@ def test_skipped():
 """,
     "tests/unit/test_broken.py": "import no_such_module\n",
 }
+PANIC = "thread 'test_add' panicked at tests/cart.rs:3:15"
 NODE_IDS = {
     "tests/test_auth.py::test_login",
     "tests/test_auth.py::TestSession::TestInner::test_ends[a b]",
@@ -81,9 +82,9 @@ def suite(cases: str, name: str = "any", properties: str = "") -> bytes:
     return f'<testsuites><testsuite name="{name}">{properties}{cases}</testsuite></testsuites>'.encode()
 
 
-def failed(owner: str, name: str, file: str = "") -> str:
+def failed(owner: str, name: str, file: str = "", trace: str = "t") -> str:
     where = f' file="{file}"' if file else ""
-    return f'<testcase classname="{owner}" name="{name}"{where}><failure message="m">t</failure></testcase>'
+    return f'<testcase classname="{owner}" name="{name}"{where}><failure message="m">{trace}</failure></testcase>'
 
 
 def test_a_pytest_report_names_tests_as_pytest_does(pytest_report: bytes) -> None:
@@ -112,6 +113,11 @@ def test_the_log_holds_what_pytest_printed_of_each_failure(pytest_report: bytes)
         (suite(failed("Auth logs in", "Auth logs in", "src/auth.test.js")), "src/auth.test.js", "javascript"),
         (suite(failed("src/auth.test.ts", "auth &gt; logs in")), "src/auth.test.ts", "typescript"),
         (suite(failed("Auth logs in", "Auth logs in")), "Auth logs in", None),
+        (suite(failed("Node.js", "sums"), name="Node.js"), "Node.js sums", None),  # a title, and no file
+        (suite(failed("basket", "sums", "app/[id]/page.test.tsx")), "app/[id]/page.test.tsx", "typescript"),
+        (suite(failed("shop::cart", "test_add", trace=PANIC), name="shop::cart"), "shop test_add", "rust"),
+        (suite(failed("shop-core", "tests::adds", trace=PANIC), name="shop-core"), "shop-core tests::adds", "rust"),
+        (suite(failed("Tests.test_basket", "test_sum")), "Tests/test_basket.py::test_sum", "python"),
         (suite(failed("com.acme.AuthTest", "logsIn")), "com.acme.AuthTest logsIn", None),
         (suite(failed("tests.test_auth.TestX", "test_y")), "tests/test_auth.py::TestX::test_y", "python"),
         (suite(failed("", ""), name=""), "unnamed test", None),
@@ -125,6 +131,12 @@ def test_tests_are_named_as_their_own_tool_names_them(report: bytes, name: str, 
 def test_a_go_test_and_its_subtests_are_one_test() -> None:
     cases = failed("a/b", "TestX") + failed("a/b", "TestX/one") + failed("a/b", "TestY")
     assert read(suite(cases)).names == ("TestX", "TestY")
+
+
+def test_a_test_that_passed_when_it_was_run_again_is_flaky_and_not_failed() -> None:
+    cases = failed("a/b", "TestX") + '<testcase classname="a/b" name="TestX"/>' + failed("a/b", "TestY")
+    report = read(suite(cases))
+    assert (report.names, report.flaky) == (("TestY",), ("TestX",))
 
 
 def test_a_single_suite_may_be_the_root_and_suites_may_be_nested() -> None:

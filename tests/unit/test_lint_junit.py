@@ -98,7 +98,7 @@ def test_a_suite_without_findings_that_failed_stays_a_failure(report: bytes, nam
     (tmp_path / "report.xml").write_bytes(report)
     sources = goal_options.Sources(tmp_path / "report.xml", [], [], None, None)
 
-    made = goal_options.with_sources({}, sources, None, ["a.py"])
+    made = goal_options.with_sources({}, sources, goal_options.read_report(sources), None, ["a.py"])
 
     assert isinstance(made, dict)
     assert list(made["context"]["failing_tests"]) == [name]
@@ -111,8 +111,8 @@ def test_findings_beside_failing_tests_are_left_out_unless_a_gap_report_is_asked
     )
     sources = goal_options.Sources(tmp_path / "report.xml", [], [], None, None)
 
-    repair = goal_options.with_sources({}, sources, None, ["src/a.py"])
-    report = goal_options.with_sources({}, sources, "gap_report", ["src/a.py"])
+    repair = goal_options.with_sources({}, sources, goal_options.read_report(sources), None, ["src/a.py"])
+    report = goal_options.with_sources({}, sources, goal_options.read_report(sources), "gap_report", ["src/a.py"])
 
     assert isinstance(repair, dict)
     assert "gap_report" not in repair
@@ -183,7 +183,7 @@ def test_a_linters_report_becomes_a_gap_of_that_tool_with_paths_of_the_repositor
     (tmp_path / "ruff.xml").write_bytes(RUFF)
     sources = goal_options.Sources(tmp_path / "ruff.xml", [], [], None, None)
 
-    made = goal_options.with_sources({}, sources, None, ["src/a.py"])
+    made = goal_options.with_sources({}, sources, goal_options.read_report(sources), None, ["src/a.py"])
 
     assert isinstance(made, dict)
     (gap,) = made["gap_report"]["gap_report"]["gaps"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,21 +38,37 @@ class Sources:
     inbox: Path | None
 
 
-def with_sources(
-    body: dict[str, Any], sources: Sources, kind: str | None, allowed: Sequence[Any] | None
-) -> dict[str, Any] | goal.Nothing:
-    """Put what the sources say into a goal; Nothing where there is nothing wrong."""
-    report = None
+def read_report(sources: Sources) -> junit.JUnitReport | None:
+    """Read the JUnit report of `sources`, those of its tests that are chosen; raises Failure if that cannot be."""
     if sources.tests and not sources.junit:
         raise Failure.of("no_report", "--test chooses among the tests of --from-junit.", USAGE)
-    if sources.junit:
-        with _refused_as("invalid_report"):
-            report = junit.read(read_source(str(sources.junit)), findings=True)
-        if report.failed and sources.tests:
-            report = report.named(sources.tests)
-            if not report.failed:
-                names = ", ".join(sources.tests)
-                raise Failure.of("no_such_test", f"No test that failed in this report is called so: {names}.", USAGE)
+    if not sources.junit:
+        return None
+    with _refused_as("invalid_report"):
+        report = junit.read(read_source(str(sources.junit)), findings=True)
+    if not report.failed or not sources.tests:
+        return report
+    chosen = report.named(sources.tests)
+    if not chosen.failed:
+        names = ", ".join(sources.tests)
+        raise Failure.of("no_such_test", f"No test that failed in this report is called so: {names}.", USAGE)
+    return chosen
+
+
+def guessed_by(report: junit.JUnitReport | None, said: Mapping[str, Any]) -> frozenset[str]:
+    """Name what the report alone says of a goal's sentence and language, where a checkout knows better."""
+    named = said.keys() | (said.get("context") or {}).keys()
+    return frozenset({"goal", "language"} - named) if report else frozenset()
+
+
+def with_sources(
+    body: dict[str, Any],
+    sources: Sources,
+    report: junit.JUnitReport | None,
+    kind: str | None,
+    allowed: Sequence[Any] | None,
+) -> dict[str, Any] | goal.Nothing:
+    """Put what the sources say into a goal; Nothing where there is nothing wrong."""
     folder, may_change = Path.cwd(), allowed or body.get("allowed_files") or []
     said = _read_sources(sources, report, folder, may_change)
     try:
@@ -106,19 +122,27 @@ def limits_of(said: Sequence[str]) -> dict[str, int]:
     return found
 
 
-def fill_in(body: Mapping[str, Any], *, quiet: bool, always: bool) -> Filling:
+def fill_in(body: Mapping[str, Any], guessed: Collection[str], *, quiet: bool, always: bool) -> Filling:
     """Fill in what the current folder and the CI job know; unless `quiet`, a person and the job's log are told.
 
-    With `always` whoever reads standard error is.
+    With `always` whoever reads standard error is. What was `guessed` gives way to what the checkout knows.
     """
     job = job_of(os.environ)
-    filling = fill(body, Path(), job)
+    filling = fill(body, Path(), job, guessed)
     if not quiet and (always or job or Terminal(stderr=True).is_terminal):
         parts = [f"{name} {_shown(value)}" for name, value in filling.summary.items()]
         said = [f"Filled in: {', '.join(parts)} (--no-fill leaves that out)."] if parts else []
         for each in (*said, *filling.notes):
             line(each, err=True)
     return filling
+
+
+def note_flaky(report: junit.JUnitReport, *, quiet: bool) -> str:
+    """Name the tests of a report that failed and then passed; unless `quiet`, standard error shows the sentence."""
+    sentence = f"No failing tests, since they passed when they were run again: {', '.join(report.flaky)}."
+    if not quiet:
+        line(sentence, err=True)
+    return sentence
 
 
 def _shown(value: Any) -> str:

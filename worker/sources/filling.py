@@ -28,10 +28,12 @@ from tasks.text.patterns import expand_globs, matcher, meant_by_globs, pattern_f
 from tasks.toolchain.catalogue import CATALOGUE
 from tasks.toolchain.files import configures_verification, name_of
 from tasks.toolchain.languages import LANGUAGES, MANIFESTS, language_of
+from tasks.toolchain.named_tests import resolve_tests
 from worker.host.remote_names import is_of
 from worker.host.remote_names import name_of as repository_name
 from worker.sources.checkout import FAILURES, Checkout
 from worker.sources.ci import Job
+from worker.sources.goal import sentence_of
 
 MAX_MANIFEST = 32_000  # characters of one
 MAX_MANIFESTS, MAX_FILES = 48_000, 64_000  # bytes of all, as JSON; a goal may have 256 kB
@@ -52,6 +54,7 @@ READ = frozenset(  # the manifests that plans are made by
     )
     if not LOCK.fullmatch(name)
 )
+TESTS = "failing_tests"
 WORD = re.compile(r"[\w./@+-]+")
 MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # as make looks for them
 MOST_NAMED = 3  # of a note
@@ -77,13 +80,14 @@ class Filling:
         return said
 
 
-def fill(body: Mapping[str, Any], folder: Path, job: Job | None) -> Filling:
+def fill(body: Mapping[str, Any], folder: Path, job: Job | None, guessed: Collection[str] = ()) -> Filling:
     """Fill in repository, commit, files, manifests, language and test command of a goal.
 
     Those of the checkout at `folder`, else what the CI job says of itself. Outside of CI a goal that names no file that
-    may change is about nothing here.
+    may change is about nothing here. Sentence and language that are `guessed`, from a report, give way to the checkout.
     """
-    context, allowed = dict(body.get("context") or {}), body.get("allowed_files")
+    given, allowed = dict(body.get("context") or {}), body.get("allowed_files")
+    context = {name: value for name, value in given.items() if name not in guessed}
     patterns = [each for each in allowed if isinstance(each, str)] if isinstance(allowed, list) else []
     if not patterns and not job:
         return Filling(dict(body))
@@ -96,9 +100,12 @@ def fill(body: Mapping[str, Any], folder: Path, job: Job | None) -> Filling:
         found = _of_job(job, context)
     if _base(body, context):
         found.pop("base_sha", None)
+    tests = {TESTS: found.pop(TESTS)} if TESTS in found else {}
     filled = {name: value for name, value in found.items() if value and name not in context}
-    notes += _checked_by(body, context | filled) if checkout else ()
-    return Filling({**body, "context": context | filled} if filled else dict(body), filled, tuple(notes))
+    made = given | tests | filled
+    notes += _checked_by(body, made) if checkout else ()
+    sentence = {"goal": sentence_of(tests[TESTS])} if "goal" in guessed and tests.get(TESTS) else {}
+    return Filling({**body, **sentence, "context": made} if made != given else dict(body), filled, tuple(notes))
 
 
 def _checked_by(body: Mapping[str, Any], context: Mapping[str, Any]) -> Iterator[str]:
@@ -153,6 +160,7 @@ def _of_checkout(
     if commit is None:
         notes.append(f"No files are filled in: this clone does not have the commit {base}.")
         return found
+    found |= _resolved_tests(context, files, notes)
     if not base:
         found["base_sha"] = (job.head if job and job.repo == found["repo"] else None) or commit
         notes += _not_begun_with(checkout, commit, job)
@@ -164,7 +172,7 @@ def _of_checkout(
     found["manifests"] = dict(within(manifests, min(MAX_MANIFESTS, room)))
     literal = (each for each in patterns if not is_glob(each))
     listed = dict.fromkeys(
-        path for path in (*literal, *mentioned(body, context, files), *expanded, *files) if path in files
+        path for path in (*literal, *mentioned(body, {**context, **found}, files), *expanded, *files) if path in files
     )
     most = min(MAX_FILES if any(map(is_glob, patterns)) else MAX_FILES_UNASKED, room)
     found["files"] = [path for path, _ in within(((path, "") for path in listed), most)]
@@ -178,13 +186,25 @@ def mentioned(body: Mapping[str, Any], context: Mapping[str, Any], files: Contai
 
     A log may have them below a folder of the machine that it was written on.
     """
-    tests = context.get("failing_tests")
+    tests = context.get(TESTS)
     for text in (body.get("goal"), *(tests if isinstance(tests, list | tuple) else ()), context.get("failure_log")):
         for word in dict.fromkeys(WORD.findall(str(text))):
             parts = word.rstrip(".").split("/")
             below = ("/".join(parts[begin:]) for begin in range(len(parts)))
             if found := next((path for path in below if path in files), None):
                 yield found
+
+
+def _resolved_tests(context: Mapping[str, Any], files: Iterable[str], notes: list[str]) -> dict[str, Any]:
+    """Name the failing tests of a context by their files in the checkout, without those that have none there."""
+    given = context.get(TESTS)
+    if not isinstance(given, list | tuple) or not all(isinstance(each, str) for each in given):
+        return {}
+    resolved = resolve_tests(given, files)
+    if resolved.unknown:
+        unknown = _some(resolved.unknown)
+        notes.append(f"No command names these failing tests, whose files this checkout does not have: {unknown}.")
+    return {} if resolved.names == tuple(given) else {TESTS: list(resolved.names)}
 
 
 def _is_named(said: Any, names: Sequence[str]) -> bool:

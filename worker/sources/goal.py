@@ -53,10 +53,14 @@ class WrongKind(PlannerError):
 
 def with_report(body: Mapping[str, Any], report: JUnitReport) -> dict[str, Any]:
     """Ask for the failures of `report` to be repaired; what `body` says already stands."""
-    names = report.names
-    listed = ", ".join(names[:SHOWN_TESTS]) + (", ..." if len(names) > SHOWN_TESTS else "")
-    many = f"{len(names)} failing tests:" if len(names) > 1 else "failing test"
-    return {"goal": f"Fix {many} {listed}"[:4000], **with_failures(body, report)}
+    return {"goal": sentence_of(report.names), **with_failures(body, report)}
+
+
+def sentence_of(tests: Sequence[str]) -> str:
+    """Ask in a sentence for failing tests to be repaired."""
+    listed = ", ".join(tests[:SHOWN_TESTS]) + (", ..." if len(tests) > SHOWN_TESTS else "")
+    many = f"{len(tests)} failing tests:" if len(tests) > 1 else "failing test"
+    return f"Fix {many} {listed}"[:4000]
 
 
 def with_failures(body: Mapping[str, Any], report: JUnitReport) -> dict[str, Any]:

@@ -171,7 +171,7 @@ def _name(suite: Element, case: Element, reason: Element) -> tuple[str, str | No
 
 def _is_rust(case: Element, reason: Element) -> bool:
     """Tell whether nextest wrote a case, or cargo2junit: they name no file, but what panicked does."""
-    return not case.get("file") and RUST_PLACE.search(_trace(reason).partition("\n")[0]) is not None
+    return not case.get("file") and RUST_PLACE.search(_trace(reason)[:MAX_NAME]) is not None
 
 
 def _rust(suite: Element, name: str) -> str:

@@ -215,7 +215,8 @@ def submit(
     }  # fmt: skip
     said = goal_options.from_text(read_source(source)) if source else {}
     sources = goal_options.Sources(from_junit, test or [], from_sarif or [], roadmap, inbox)
-    made = goal_options.with_sources(said, sources, kind, file)
+    report = goal_options.read_report(sources)
+    made = goal_options.with_sources(said, sources, report, kind, file)
     result = {**NOTHING_TOLD}
     if isinstance(made, Nothing):
         result |= {"verdict": "NOTHING_TO_DO", "reason": made.name.lower(), "entry": None}
@@ -226,8 +227,11 @@ def submit(
     if not body:
         raise Failure.of("no_goal", NO_GOAL, USAGE)
     if fill:
-        filling = goal_options.fill_in(body, quiet=as_json, always=dry_run)
+        guessed = goal_options.guessed_by(report, with_options(said, given))
+        filling = goal_options.fill_in(body, guessed, quiet=as_json, always=dry_run)
         body, result = filling.body, result | {"filled": filling.summary, "notes": filling.notes}
+    if report and report.flaky:
+        result["notes"] = (*result.get("notes", ()), goal_options.note_flaky(report, quiet=as_json))
     if dry_run:
         return _preview(body, sources, result, as_json=as_json)
     with open_planner() as planner:

@@ -23,7 +23,8 @@ class ResolvedTests(NamedTuple):
 def resolve_tests(names: Iterable[str], listing: Iterable[str]) -> ResolvedTests:
     """Name each test by its file in `listing`, which has to be whole.
 
-    A name without a file, such as `TestLogin` or `cart::tests::adds`, stays as it is.
+    A name without a file, such as `TestLogin` or `cart::tests::adds`, stays as it is, and so does a dotted one that
+    means no module here.
     """
     by_name: dict[str, list[str]] = defaultdict(list)
     for path in listing:
@@ -31,18 +32,13 @@ def resolve_tests(names: Iterable[str], listing: Iterable[str]) -> ResolvedTests
     found: dict[str, None] = {}
     unknown: list[str] = []
     for name in names:
-        if not _has_file(name):
-            found[name] = None
-        elif resolved := next(_resolutions(name, by_name), None):
+        if resolved := next(_resolutions(name, by_name), None):
             found[resolved] = None
-        else:
+        elif _FILE.fullmatch(name.partition("::")[0]):
             unknown.append(name)
+        else:
+            found[name] = None
     return ResolvedTests(tuple(found), tuple(unknown))
-
-
-def _has_file(name: str) -> bool:
-    file, _, _ = name.partition("::")
-    return _FILE.fullmatch(file) is not None or ("::" not in name and _DOTTED.fullmatch(name) is not None)
 
 
 def _resolutions(name: str, by_name: dict[str, list[str]]) -> Iterator[str]:
@@ -52,7 +48,7 @@ def _resolutions(name: str, by_name: dict[str, list[str]]) -> Iterator[str]:
         yield path + colons + inner
     if file.endswith(".py"):
         yield from _in_modules(file.removesuffix(".py").split("/"), inner, by_name)
-    elif not colons and not _FILE.fullmatch(file):
+    elif _DOTTED.fullmatch(name):
         yield from _in_modules(file.split("."), "", by_name)
 
 
