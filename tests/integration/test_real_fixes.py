@@ -10,7 +10,7 @@ import pytest
 from tests.real.agent import CLAIMS, FIX, NOTHING, TESTS
 from tests.real.fix import CannotPlay, Fix
 from tests.real.play import Behaviour, play_fix
-from tests.unit.test_fixes_taken_apart import commit, git
+from tests.support.committing import commit, git
 
 pytestmark = pytest.mark.outages
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -11,25 +9,9 @@ import pytest
 from tests.real.agent import matches
 from tests.real.fix import CannotPlay, Fix, read_fixes
 from tests.real.history import check_out_before, globs_of, take_apart
+from tests.support.committing import commit, git
 
 RUST = "pub fn half(n: u32) -> u32 {{\n    n / {0}\n}}\n\n#[cfg(test)]\nmod tests {{\n    {1}\n}}\n"
-
-
-def commit(folder: Path, files: Mapping[str, str | None]) -> str:
-    for path, text in files.items():
-        place = folder / path
-        if text is None:
-            place.unlink()
-            continue
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text)
-    git(folder, "add", "--all")
-    git(folder, "-c", "user.name=t", "-c", "user.email=t@t", "commit", "--quiet", "-m", "t")
-    return git(folder, "rev-parse", "HEAD")
-
-
-def git(folder: Path, *words: str) -> str:
-    return subprocess.run(["git", "-C", str(folder), *words], check=True, capture_output=True, text=True).stdout.strip()
 
 
 @pytest.fixture
