@@ -1,9 +1,9 @@
-"""Takes out of a text what looks like a key or a password, before it is logged, shown or kept."""
+"""Finds in a text what looks like a key or a password: it is taken out before that is logged, shown or kept."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from schemas import codec
@@ -11,6 +11,7 @@ from tasks.text.fields import Cut, fit, one_line
 from tasks.text.json_in_prose import as_text
 
 MARK = "[secret]"
+MIXED = 12  # different characters of a key
 SHORTEST = 6  # a shorter word is no secret worth the name, and stands in too many others
 
 _WHOLE = re.compile(
@@ -18,7 +19,8 @@ _WHOLE = re.compile(
     r"|(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"  # JSON web tokens
     r"|\b(?:(?:sk|sess|glpat|xox[abeprs])-|[spr]k_(?:live|test)_)[A-Za-z0-9_-]{16,}|\bhf_[A-Za-z0-9]{16,}"
     r"|\bpk_[A-Za-z0-9]{1,32}_[0-9a-f]{40,}|\bwhsec_[A-Za-z0-9+/=]{16,}"  # keys and endpoints of our own doors
-    r"|\b(?:gh[pousr]|github_pat)_\w{20,}|\bA(?:KIA|SIA)[0-9A-Z]{16}\b|\bAIza[\w-]{30,}",
+    r"|\b(?:gh[pousr]|github_pat)_\w{20,}|\bA(?:KIA|SIA)[0-9A-Z]{16}\b|\bAIza[\w-]{30,}"
+    r"|\bnpm_[A-Za-z0-9]{36}\b|\bpypi-AgE[\w-]{50,}|\bdop_v1_[0-9a-f]{64}\b|\bSG\.[\w-]{22}\.[\w-]{43}",
     re.DOTALL,
 )
 _NAME = (
@@ -55,6 +57,17 @@ def mask(text: str, secrets: Iterable[str] = ()) -> str:
     if spellings := sorted(known | in_json, key=len, reverse=True):
         text = re.sub("|".join(map(re.escape, spellings)), MARK, text)
     return _SURELY.sub(rf"\1{MARK}", _IN_URL.sub(rf"\1{MARK}", _WHOLE.sub(MARK, text)))
+
+
+def tokens(text: str) -> Iterator[str]:
+    """Yield what has the form of a key of some provider, unless it is an example: those have words, or one sign often.
+
+    A header of a private key without a key below it, as in code that reads such files, is none.
+    """
+    for found in _WHOLE.finditer(text):
+        kept = re.sub(r"-----[A-Z ]*-----?|\s", "", found[0])
+        if "EXAMPLE" not in kept.upper() and len(set(kept)) >= MIXED and any(each.isdigit() for each in kept):
+            yield found[0]
 
 
 def hold_back(output: Any) -> tuple[Any, str]:

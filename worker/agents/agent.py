@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 from worker.agents.readers import READERS, AgentError, Reader
 from worker.host.regular_files import read
 from worker.sandbox.paths import PathGrant, WrongPath, grants_of
-from worker.sandbox.process import WRITES_NO_BYTECODE, basic_environment, environment
+from worker.sandbox.process import WRITES_NO_BYTECODE, basic_environment
 
 FOLDER = Path(__file__).parent
 MAX_BYTES = 256 * 1024
@@ -81,7 +81,7 @@ class Trouble(_Table):
 
 
 class Agent(_Table):
-    """One agent. `variables` are passed on from our environment, beside the basic ones; None: all but our own secrets.
+    """One agent. `variables` are passed on from our environment, beside the basic ones.
 
     It is given the `prompt` on its standard input, or the spec; else a word of its command has `{prompt}` in it.
     """
@@ -91,7 +91,7 @@ class Agent(_Table):
     options: Options = Options()
     stdin: Literal["prompt", "spec", "nothing"] = "prompt"
     reader: Annotated[str, AfterValidator(_reader)] = "text"
-    variables: tuple[Variable, ...] | None = ()
+    variables: tuple[Variable, ...] = ()
     environment: dict[Variable, str] = Field(default_factory=dict)
     paths: Words = ()  # what it may reach, such as its login, where that is there: PATH or PATH:rw
     version: Words = ()  # what tells its version: run at the start, so that a program that does not run is noticed
@@ -106,12 +106,11 @@ class Agent(_Table):
     @property
     def login(self) -> frozenset[str]:
         """Name the variables that are the agent's alone: verifications do not see them."""
-        return frozenset(self.variables or ())
+        return frozenset(self.variables)
 
-    def variables_of_run(self) -> dict[str, str]:
-        """Return its environment."""
-        ours = environment() if self.variables is None else basic_environment(self.variables)
-        return ours | WRITES_NO_BYTECODE | self.environment
+    def variables_of_run(self, more: Sequence[str] = ()) -> dict[str, str]:
+        """Return its environment, with the variables that are named beside its own."""
+        return basic_environment((*self.variables, *more)) | WRITES_NO_BYTECODE | self.environment
 
     def grants(self) -> tuple[PathGrant, ...]:
         """Return what it may reach beside the system: its paths that are there, and files that its command names."""
@@ -166,7 +165,7 @@ def command_agent(command: str) -> Agent | None:
         words = shlex.split(command)
     except ValueError as error:
         raise WrongAgent(f"{command!r} cannot be split into words: {error}") from error
-    return Agent(name=COMMAND, argv=tuple(words), stdin="spec", reader="report", variables=None) if words else None
+    return Agent(name=COMMAND, argv=tuple(words), stdin="spec", reader="report") if words else None
 
 
 def names() -> list[str]:

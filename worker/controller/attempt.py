@@ -17,6 +17,7 @@ from worker.controller.agent_run import NO_AGENT_NEEDED, AgentReport, ask_agent,
 from worker.controller.attempt_log import AttemptLog
 from worker.controller.changes import Changes
 from worker.controller.failed_changes import FailedChanges
+from worker.controller.hygiene import leaks
 from worker.controller.kept_changes import KeptChanges
 from worker.controller.lease import LeaseClient
 from worker.controller.permission import LINKS, Permission, too_many_files, violation
@@ -110,7 +111,7 @@ class AttemptRun:
             return failure
         # Before the verification, so that what the verification writes is no change, and only allowed code is run.
         changes = self._take_changes(result)
-        if failure := violation(self._permission, spec.limits, changes):
+        if failure := violation(self._permission, spec.limits, changes) or self._find_leaks(changes):
             return failure
         if needs := result.report.needs:
             return self._judge_needs(result, needs)
@@ -155,6 +156,14 @@ class AttemptRun:
             changes = self.tree.changes(permission)
         result.changes = changes
         return changes
+
+    def _find_leaks(self, changes: Changes) -> AttemptFailure | None:
+        """Refuse a change that would carry a secret out of here; the message names files, and no secret."""
+        found = dict(leaks(self.tree.added_lines(changes), self.log.secrets))
+        if not found:
+            return None
+        what = f"the change holds {'; '.join(dict.fromkeys(found.values()))}"
+        return wire.path_failure(FailureCategory.HYGIENE_VIOLATION, what, found)
 
     def _judge_needs(self, result: Result, needs: Needs) -> AttemptFailure:
         """Hand on which other files the agent needs; what it may change anyway is none of them."""
@@ -283,7 +292,7 @@ class AttemptRun:
 
     def _run_agent(self, argv: Sequence[str], timeout_s: float, stdin: bytes) -> JobResult:
         program = self.place.program
-        given = program.variables_of_run() if program else {}
+        given = program.variables_of_run(self.place.agent_env) if program else {}
         given = {name: value for name, value in given.items() if name not in OF_A_TRACE}  # which is another one
         if self.spec.traceparent and (ours := tracing.traceparent(self.spec.traceparent)):
             given["TRACEPARENT"] = ours
@@ -309,5 +318,5 @@ class AttemptRun:
 
     def _without_login(self, env: Mapping[str, str]) -> dict[str, str]:
         """Leave out what only the agent needs: a setup and tests run code of the repository."""
-        login = self.place.program.login if self.place.program else frozenset()
+        login = self.place.login
         return {name: value for name, value in env.items() if name not in login}

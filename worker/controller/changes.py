@@ -78,6 +78,23 @@ def patch(git: Git, base: str, tree: str) -> bytes:
     return git(*_DIFF, base, tree, "-p", "--binary", "--full-index")
 
 
+def added_lines(git: Git, base: str, tree: str) -> dict[str, bytes]:
+    """Return the lines that each file gains from `base` to `tree`, whatever it holds."""
+    added: dict[str, list[bytes]] = {}
+    path, is_head = "", False
+    diff = git(*_DIFF, base, tree, "-p", "--text", "--no-prefix", "-U0")
+    for line in diff.split(b"\n"):
+        if line.startswith(b"diff --git "):
+            is_head = True
+        elif line.startswith(b"@@"):
+            is_head = False
+        elif is_head and line.startswith(b"+++ "):
+            path = _text(line.removeprefix(b"+++ ").rstrip(b"\t"))
+        elif line.startswith(b"+"):
+            added.setdefault(path, []).append(line[1:])
+    return {path: b"\n".join(lines) for path, lines in added.items()}
+
+
 def measure(git: Git, changes: Changes) -> Changes:
     """Measure how large the change is, now that it has a tree."""
     diff = (*_DIFF, changes.base, changes.tree)

@@ -46,6 +46,7 @@ class ControllerConfig:
     worktrees: Path | None = None  # where worktrees are made; None: the system's temporary directory
     sandbox: SandboxMode = SandboxMode.AUTO  # whether agents and verifications are confined
     agent_user: User | None = None  # whom agents and verifications run as, where that is not us
+    agent_env: tuple[str, ...] = ()  # variables of ours that agents have beside the basic ones and their own
     agent_paths: tuple[PathGrant, ...] = ()  # what the agent may reach beside its worktree and the system
     tool_paths: tuple[PathGrant, ...] = ()  # what the verifications may, and the agent too
     logs: LogsFolder | None = None  # where what was done in attempts is kept

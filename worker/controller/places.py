@@ -21,6 +21,7 @@ from worker.host.git import GitError
 from worker.host.remote_names import is_of
 from worker.sandbox.paths import grants_of
 from worker.sandbox.sandbox import Sandbox
+from worker.settings.credentials import NAMED_LIKE_SECRETS
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,13 @@ class Place:
     agent_timeout_s: float
     environment: dict[str, str] = field(default_factory=dict)
     setup: Setup | None = None
+    agent_env: tuple[str, ...] = ()  # variables of ours that the agent has beside its own
+
+    @property
+    def login(self) -> frozenset[str]:
+        """Name the variables that are the agent's alone: neither a setup nor a verification sees them."""
+        named = self.program.login if self.program else frozenset[str]()
+        return named.union(filter(NAMED_LIKE_SECRETS.search, self.agent_env))
 
 
 class Places:
@@ -113,6 +121,7 @@ class Places:
             agent_timeout_s=table.agent_timeout_s if table else config.agent_timeout_s,
             environment=table.environment if table else {},
             setup=setup,
+            agent_env=config.agent_env,
         )
 
 

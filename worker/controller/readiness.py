@@ -56,8 +56,8 @@ def agent_trouble(argv: Sequence[str]) -> str | None:
     return None
 
 
-def start_trouble(agent: Agent, sandbox: Sandbox) -> str | None:
-    """Say why the program of `agent` does not run here, in the sandbox that it will have."""
+def start_trouble(agent: Agent, sandbox: Sandbox, variables: Sequence[str] = ()) -> str | None:
+    """Say why the program of `agent` does not run here, in the sandbox and with the variables that it will have."""
     if trouble := agent_trouble(agent.argv):
         return trouble
     if not agent.version:
@@ -65,7 +65,7 @@ def start_trouble(agent: Agent, sandbox: Sandbox) -> str | None:
     with TemporaryDirectory(prefix="planner-version-") as folder:
         if sandbox.user:
             sandbox.user.own(Path(folder))
-        job = Job(agent.version, Path(folder), VERSION_S, lambda: True, env=agent.variables_of_run())
+        job = Job(agent.version, Path(folder), VERSION_S, lambda: True, env=agent.variables_of_run(variables))
         done = sandbox.with_grants(*agent.grants()).run(job, writable=(Path(folder),))
     if done.exit_code:
         tail = f"{done.stdout}\n{done.stderr}".strip()[-VERSION_CHARS:]

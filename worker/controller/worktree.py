@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-import re
 import shutil
-import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -19,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import gettempdir, mkdtemp
 
-from worker.controller import changes, history, snapshot
+from worker.controller import changes, clone_git, history, snapshot
 from worker.controller.changes import Changes, IgnoreRules
 from worker.controller.history import PlanCommit
 from worker.controller.permission import Permission
@@ -30,12 +28,9 @@ from worker.sandbox.user import PASSABLE, User
 
 MAX_CHANGE_BYTES = 100 * 1024 * 1024  # of all files that an attempt changes, and of its largest file
 MAX_SHOWN_BYTES = 10 * 1024 * 1024  # of what is only shown
-MAX_REF_BYTES = 4096
-MAX_PACKED_BYTES = 1024 * 1024
 MAX_REFS = 1000
 HELD = "held"  # locked for as long as its controller lives
 PlacedFile = tuple[bytes, bytes]  # git's mode, and the content
-PACKED = re.compile(rb"([0-9a-f]{40,64}) (refs/[^\0 ]+)")
 
 
 @contextmanager
@@ -118,7 +113,7 @@ class Worktree:
             self._user.own(self.root)
         self._snapshot = snapshot.take(self.root, self._clock)
         self._ignored.read(self._files)
-        _renew_git_dir(self.root, self._store, plan_id, self._base, self._ignored.everywhere)
+        clone_git.renew(self.root, self._store, plan_id, self._base, self._ignored.everywhere)
         if self._user:
             self._user.own(self.root / ".git")
 
@@ -197,7 +192,7 @@ class Worktree:
         wanted = {path.encode() for path in permission.named}
         touched = {path: now.files.get(path) for path in sorted({*self._changed(now), *self._new(now, wanted)})}
         found = changes.name_changes(self._base, touched, self._files, self.root)
-        if _git_dir_leads_out(self.root):
+        if clone_git.leads_out(self.root):
             found = replace(found, escaping=(".git", *found.escaping))
         if found.escaping or not all(map(permission.allows, found.touched)) or not touched:
             return found
@@ -206,6 +201,10 @@ class Worktree:
         new = {path: (marks.git_mode, self._content(path)) if marks else None for path, marks in touched.items()}
         self._taken = {path: (file[0], self._id(file[1])) if file else None for path, file in new.items()}
         return changes.measure(self._store.git, replace(found, tree=self._store.tree(new)))
+
+    def added_lines(self, change: Changes) -> dict[str, bytes]:
+        """Return the lines that a change adds to each file."""
+        return changes.added_lines(self._store.git, change.base, change.tree) if change.tree else {}
 
     def diff(self, change: Changes | None) -> bytes:
         """Show what an attempt changed: `change`, or where that has no tree what lies in the clone now.
@@ -248,7 +247,7 @@ class Worktree:
         """Name the refs that the agent made in the clone beside the plan's branch; there was no other one before."""
         try:
             loose, _ = snapshot.contents(self.root, b".git", b"refs")
-            found = {f"refs/{path.decode(errors='replace')}" for path in loose} | _packed_refs(self.root)
+            found = {f"refs/{path.decode(errors='replace')}" for path in loose} | clone_git.packed_refs(self.root)
         except OSError:
             return ()  # it took its git directory apart
         return tuple(sorted(found - {branch_of(self._plan_id)}))[:MAX_REFS]
@@ -360,41 +359,3 @@ def _unfit(touched: Mapping[bytes, Marks | None]) -> str | None:
     if size > MAX_CHANGE_BYTES:
         return f"the changed files have {size} bytes, allowed are {MAX_CHANGE_BYTES}: make a smaller change"
     return None
-
-
-def _renew_git_dir(root: Path, store: Store, plan_id: str, commit: str, excludes: bytes) -> None:
-    """Put a git directory into `root`, at `commit` of the plan's branch.
-
-    Objects are copied: a link would let an agent write into ours. There are no hooks and no remotes.
-    """
-    data = Path(mkdtemp(prefix="new-", dir=root.parent)) / "git"
-    shutil.copytree(store.data / "objects/pack", data / "objects/pack")
-    (data / "info").mkdir()
-    (data / "info/exclude").write_bytes(excludes)
-    branch = data / branch_of(plan_id)
-    branch.parent.mkdir(parents=True)
-    branch.write_text(f"{commit}\n")
-    (data / "HEAD").write_text(f"ref: {branch_of(plan_id)}\n")
-    for name in ("config", "shallow"):
-        if (store.data / name).exists():
-            shutil.copyfile(store.data / name, data / name)
-    (data / "config").write_text((data / "config").read_text().replace("bare = true", "bare = false"))
-    shutil.copyfile(store.index, data / "index")
-    data.rename(root / ".git")
-    data.parent.rmdir()
-
-
-def _git_dir_leads_out(root: Path) -> bool:
-    """Whether what stands for the git directory is a link, or a file that names another place."""
-    try:
-        return not stat.S_ISDIR(os.lstat(root / ".git").st_mode) and bool(snapshot.read(root, b".git", MAX_REF_BYTES))
-    except OSError:
-        return False  # none, or nothing that git could follow
-
-
-def _packed_refs(root: Path) -> set[str]:
-    try:
-        lines = snapshot.read(root, b".git/packed-refs", MAX_PACKED_BYTES).splitlines()
-    except FileNotFoundError:
-        return set()
-    return {found[2].decode(errors="replace") for line in lines if (found := PACKED.fullmatch(line))}

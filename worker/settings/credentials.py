@@ -32,7 +32,7 @@ DESCRIPTOR = "PLANNER_SECRETS_FD"
 CELERY = ("CELERY_BROKER_URL", "CELERY_BROKER_READ_URL", "CELERY_BROKER_WRITE_URL", "CELERY_RESULT_BACKEND")
 MAX_BYTES = 256 * 1024  # of a file or a descriptor
 DUMPABLE = 4  # of prctl
-NAMED_LIKE_SECRETS = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|DSN|AUTH", re.IGNORECASE)
+NAMED_LIKE_SECRETS = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|DSN|AUTH(?!ORS?(?:_|$))", re.IGNORECASE)
 
 _kept: dict[str, str] = {}  # of this process: what came by descriptor, and what was taken out of the environment
 _files_read: set[Path] = set()

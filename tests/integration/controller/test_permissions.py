@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -261,3 +262,57 @@ def test_a_long_list_of_files_is_cut_and_counted(planner: Planner, start: Start)
     assert evidence(outcome).category == "TOO_MANY_FILES"
     assert outcome.touched_count == 1200
     assert 500 < len(outcome.touched_files) < 1200
+
+
+@pytest.mark.parametrize("secret", ["hunter2-of-the-host", "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2])
+def test_a_change_with_a_secret_in_it_never_lands_and_names_the_file_alone(
+    planner: Planner, repo: Repo, start: Start, logs: LogsFolder, secret: str
+) -> None:
+    start(logs=logs, secrets=("hunter2-of-the-host",))
+    planner.send("fix", intent=f"{FIX}; write('words.py', 'KEY = {secret}')", verify_tools=[PYTEST], **PATTERNS)
+
+    outcome = planner.outcome("fix")
+
+    assert evidence(outcome).category == "HYGIENE_VIOLATION"
+    assert evidence(outcome).affected_files == ("words.py",)
+    assert secret not in outcome.model_dump_json()
+    assert outcome.verify == ()
+    assert repo.landed() == []
+    kept = [file.read_bytes() for file in logs.path.rglob("*") if file.is_file() and file.name != "spec.json"]
+    assert kept
+    assert not [text for text in kept if secret.encode() in text]
+
+
+def test_a_secret_that_stands_in_the_file_already_is_no_leak_of_the_change(
+    planner: Planner, repo: Repo, start: Start
+) -> None:
+    repo.commit_on("main", "words.py", "KEY = 'hunter2-of-the-host'\n")
+    change = "write('words.py', \"KEY = 'hunter2-of-the-host'\\nz = 1\\n\")"
+    planner.send("fix", intent=change, **PATTERNS)
+    start(secrets=("hunter2-of-the-host",))
+
+    assert planner.outcome("fix").success
+
+
+def test_an_agent_gets_the_variables_that_it_needs_and_no_secret_of_the_host(
+    planner: Planner, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("GITHUB_TOKEN", "MY_AGENT_KEY", "DATABASE_URL", "LC_ALL"):
+        monkeypatch.setenv(name, f"C.{name}")
+    show = f"write('{tmp_path}/seen', json.dumps(dict(os.environ)))"
+    planner.send("look", mode="read_only", intent=show)
+    test = "import os, json, pathlib; pathlib.Path('{}').write_text(json.dumps(dict(os.environ)))".format(
+        tmp_path / "verified"
+    )
+    tool = {"tool": "pytest", "argv": ["python", "-c", test], "timeout_s": 60}
+    planner.send("fix", intent=FIX, verify_tools=[tool], **PATTERNS)
+    start(agent_env=("MY_AGENT_KEY", "DATABASE_URL"))
+
+    assert planner.outcome("look").success
+    assert planner.outcome("fix").success
+
+    seen, verified = (json.loads((tmp_path / name).read_text()) for name in ("seen", "verified"))
+    assert {"PATH", "HOME", "LC_ALL", "MY_AGENT_KEY", "DATABASE_URL"} <= seen.keys()
+    assert "GITHUB_TOKEN" not in seen
+    assert "DATABASE_URL" in verified
+    assert "MY_AGENT_KEY" not in verified

@@ -718,6 +718,7 @@ def test_the_controller_is_a_client_of_the_wire_and_of_nothing_else_of_ours() ->
         "worker.sandbox.process",
         "worker.sandbox.sandbox",
         "worker.sandbox.user",  # whose the clone has to be
+        "worker.settings.credentials",  # which variables are named like secrets
         "worker.telemetry",
         "worker.telemetry.tracing",  # which attempt belongs to which trace
     }

@@ -65,6 +65,10 @@ def controller(
         list[str] | None,
         typer.Option(metavar="PATH[:rw]", help="What the agent may read, or write, such as its login; again for more."),
     ] = None,
+    agent_env: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A variable of this environment that the agent gets; again for more."),
+    ] = None,
     tool_path: Annotated[
         list[str] | None,
         typer.Option(
@@ -100,6 +104,9 @@ def controller(
     Agents and verifications may read the system and write to their worktree, where the kernel has Landlock. What else
     they need, such as a login in your home, is named: [b]--agent-path ~/.my-agent:rw --tool-path ~/.npm:rw[/b]
 
+    CMD has PATH, HOME, the language, the time zone, proxies and certificates of this environment, and what you name:
+    [b]--agent-env MY_AGENT_KEY[/b]
+
     As root, let agents and verifications run as an ordinary user, who cannot read your files even where there is no
     Landlock: [b]--agent-user agent --agent-path /home/agent/.my-agent:rw[/b]
 
@@ -133,6 +140,7 @@ def controller(
         once=once,
         name=name or unique_name(),
         sandbox=SandboxMode(sandbox or settings.sandbox),
+        agent_env=_variables(agent_env),
         agent_paths=_grants("--agent-path", agent_path),
         tool_paths=_grants("--tool-path", tool_path),
         logs=_logs(settings, logs, logs_days, logs_size),
@@ -220,7 +228,7 @@ def _check_agents(config: ControllerConfig) -> None:
     tables = config.repositories.repositories.values() if config.repositories else ()
     found = [config.agent, *(table.agent for table in tables)]
     for agent in {each.name: each for each in found if each}.values():
-        if trouble := start_trouble(agent, sandbox_of_agents(config)):
+        if trouble := start_trouble(agent, sandbox_of_agents(config), config.agent_env):
             raise Failure.of("wrong_agent", f"{trouble}.", USAGE)
 
 
@@ -231,6 +239,18 @@ def _user(name: str | None) -> User | None:
         return User.find(name) if name else None
     except WrongUser as error:
         raise Failure.of("wrong_user", f"--agent-user {error}", USAGE) from error
+
+
+def _variables(names: list[str] | None) -> tuple[str, ...]:
+    """Check the names of variables, of which none may be one of the planner's own settings and secrets."""
+    from worker.sandbox.process import PRIVATE
+
+    for name in names or ():
+        if not name.isidentifier():
+            raise Failure.of("wrong_variable", f"--agent-env {name}: say the name of a variable, as NAME.", USAGE)
+        if name.startswith(PRIVATE):
+            raise Failure.of("wrong_variable", f"--agent-env {name}: no agent gets the planner's own variables.", USAGE)
+    return tuple(names or ())
 
 
 def _grants(option: str, texts: list[str] | None) -> tuple[PathGrant, ...]:
