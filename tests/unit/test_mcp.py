@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import httpx
 import pytest
-from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.exceptions import ResourceError, ToolError
 
 from worker.mcp import leases as renewing
 from worker.mcp.doors import Doors
 from worker.mcp.leases import Leases
 from worker.mcp.tools import Tools
 
+PLAN = "plan_00-" + "0" * 32
 STEP = {"plan_id": "plan_1", "step_id": "s", "attempt": 1, "lease": "l"}
 
 
@@ -43,13 +45,30 @@ class Gateway:
 
 @pytest.mark.parametrize("kind", ["confirm", "decision", "approval", "one to come"])
 def test_what_would_be_consent_is_not_answered(kind: str) -> None:
-    gateway = Gateway(plan_1={"waiting": {"kind": kind}})
+    gateway = Gateway(**{PLAN: {"waiting": {"kind": kind}}})
     context: Any = None
 
     with pytest.raises(ToolError, match="a person"):
-        asyncio.run(Tools(gateway.doors, None, "c").answer_question(context, "plan_1", "yes"))
+        asyncio.run(Tools(gateway.doors, None, "c").answer_question(context, PLAN, "yes"))
 
     assert [method for method, _, _ in gateway.asked] == ["GET"]
+
+
+@pytest.mark.parametrize(
+    "plan_id", ["..", "../keys", "%2e%2e", "", "plan_1/../../queues", "plan_1?tenant=x", f"{PLAN}/"]
+)
+def test_what_is_no_id_of_a_plan_becomes_no_address(plan_id: str) -> None:
+    gateway = Gateway()
+    tools, context = Tools(gateway.doors, None, "c"), cast("Any", None)
+
+    for call in (tools.show_plan, tools.explain_plan, partial(tools.answer_question, answer="A")):
+        with pytest.raises(ToolError, match="no id of a plan"):
+            asyncio.run(call(context, plan_id))
+    for read in (tools.plan, tools.document, tools.log):
+        with pytest.raises(ResourceError, match="no id of a plan"):
+            asyncio.run(read(plan_id, context))
+
+    assert gateway.asked == []
 
 
 def test_a_number_of_any_size_reaches_the_door_that_judges_it() -> None:
@@ -61,10 +80,10 @@ def test_a_number_of_any_size_reaches_the_door_that_judges_it() -> None:
 
 
 def test_an_answer_is_for_a_question_that_informs_whatever_is_asked_by_then() -> None:
-    gateway = Gateway(plan_1={"waiting": {"kind": "clarify"}}, commands={})
+    gateway = Gateway(**{PLAN: {"waiting": {"kind": "clarify"}}, "commands": {}})
     context: Any = None
 
-    asyncio.run(Tools(gateway.doors, None, "c").answer_question(context, "plan_1", "A"))
+    asyncio.run(Tools(gateway.doors, None, "c").answer_question(context, PLAN, "A"))
 
     assert [body["question"] for _, _, body in gateway.asked[1:]] == ["clarify"]
 

@@ -22,6 +22,7 @@ from worker.store import api_keys, page_sessions
 from worker.store.keys import NO_TENANT
 
 NO_KEY = "Show a key: Authorization: Bearer pk_..."
+INSIDE = "planner.inside"  # of a request that a call of MCP makes, which was counted itself
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
 BEARER = HTTPBearer(auto_error=False, description="A key: `pk_<id>_<secret>`.")
 
@@ -89,7 +90,11 @@ class Access:
     def demand_queue(self, queue: str) -> None:
         """Raise Refusal 403 for a queue that is not the key's."""
         if queue not in self.key.queues:
-            raise Refusal("wrong_queue", f"This key is not for the queue {queue}.", 403)
+            ours = ", ".join(self.key.queues)
+            detail = (
+                f"This key is for {ours}, not for the queue {queue}: name one, or take a key of `keys add --queue`."
+            )
+            raise Refusal("wrong_queue", detail, 403)
 
     def demand_repository(self, repo: str | None) -> None:
         """Raise Refusal 403 for a repository that is not the key's."""
@@ -136,7 +141,7 @@ def _caller_with(client: Redis, shown: api_keys.Shown | None, session: str | Non
 def _find(request: Request, doors: Context, given: HTTPAuthorizationCredentials | None) -> Access:
     session = session_in(request)
     if given:
-        return caller_of(doors.client, given.credentials)
+        return caller_of(doors.client, given.credentials, counts=INSIDE not in request.scope)
     if session and request.method in READS:  # browsers show a cookie also where another site had them write
         return caller_in_session(doors.client, session)
     raise Refusal("no_key", NO_KEY, 401)

@@ -12,9 +12,11 @@ import httpx
 from anyio import to_thread
 from fastapi import FastAPI
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from schemas import codec
 from worker.gateway import error_responses, openapi, problems
+from worker.gateway.access import INSIDE
 from worker.gateway.bodies import limit_of
 from worker.gateway.broadcast import Broadcasts
 from worker.gateway.claiming import ClaimDesk
@@ -27,6 +29,7 @@ from worker.gateway.page import (
     dead_view,
     fleet_view,
     goal_view,
+    graph_image,
     new_goal,
     plan_list,
     plan_view,
@@ -64,7 +67,7 @@ log = logging.getLogger("planner.gateway")
 
 PATIENCE_S = 2.0  # of a door with Redis: its caller is told to come again, and others wait for the thread
 ROUTERS = (
-    *(health.router, tokens.router, goals.router, plans.router, plans.of_plan),
+    *(health.router, tokens.router, goals.router, plans.router, plans.of_plan, graph_image.router),
     *(commands.router, dead.router, fleet.router, stats.router, events.router),
     *(webhooks.router, claims.router, outcomes.router),
     *(session.router, static_files.router, plan_list.router, plan_view.router, acts.router),
@@ -138,7 +141,10 @@ async def mcp_door(app: FastAPI, settings: Settings) -> AsyncIterator[None]:
     from worker.mcp.doors import Doors
     from worker.mcp.tools import server_of
 
-    transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
+    async def inside(scope: Scope, receive: Receive, send: Send) -> None:
+        await app({**scope, INSIDE: True}, receive, send)
+
+    transport = httpx.ASGITransport(app=inside, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         server = server_of(Doors(client))
         served = server.streamable_http_app(

@@ -26,7 +26,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from schemas.traceparent import read_traceparent, trace_id_of
-from worker.gateway.access import NO_KEY, READS, Access, caller_in_session, caller_of
+from worker.gateway.access import INSIDE, NO_KEY, READS, Access, caller_in_session, caller_of
 from worker.gateway.bodies import (
     GOAL_FORM,
     MAX_BYTES,
@@ -149,10 +149,11 @@ class Guard:
             _check_body(headers, path)
         if scope["method"] not in READS:
             _check_origin(headers)
-            if path == MCP:  # the calls that a message leads to count
-                await self._caller(headers, counts=False)
+            if path == MCP:  # whose calls lead to others, which count no more
+                await self._caller(headers, counts=True)
             elif has_body and _is_keyed(path):
-                scope.setdefault("state", {})["caller"] = await self._caller(headers, counts=True)
+                caller = await self._caller(headers, counts=INSIDE not in scope)
+                scope.setdefault("state", {})["caller"] = caller
         async with AsyncExitStack() as held:
             if has_body:
                 limit = await self._limit(scope)

@@ -6,7 +6,6 @@ import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Annotated, Any, TypeAlias
-from urllib.parse import quote
 
 import anyio
 from mcp.server.mcpserver import Context, MCPServer
@@ -18,6 +17,7 @@ from schemas import codec
 from worker.host.code_version import CODE_VERSION
 from worker.mcp.doors import Doors
 from worker.mcp.leases import Leases
+from worker.store.keys import PLAN_ID
 
 WAIT_S = 20  # of a tool at most: clients give up after a while
 SHORT_TTL_S, LONG_TTL_S = 60, 900
@@ -89,7 +89,10 @@ def _marked(data: Any, note: str = NOTE) -> dict[str, Any]:
 
 
 def _path(plan_id: str) -> str:
-    return f"/v1/plans/{quote(plan_id, safe='')}"
+    """Return the address of a plan; raises ToolError for what is no id, which might lead elsewhere."""
+    if not PLAN_ID.fullmatch(plan_id):
+        raise ToolError("This is no id of a plan: those read plan_, as list_plans has them.")
+    return f"/v1/plans/{plan_id}"
 
 
 class Tools:
@@ -244,7 +247,7 @@ class Tools:
 
     async def plan(self, plan_id: str, context: Call) -> str:
         """A plan with its steps."""
-        return _text(_marked(await self._read(context, _path(plan_id), include="steps")))
+        return _text(_marked(await self._read(context, plan_id, include="steps")))
 
     async def document(self, plan_id: str, context: Call) -> str:
         """A plan as a page of Markdown."""
@@ -259,15 +262,15 @@ class Tools:
         lines: list[Any] = []
         cursor = None
         for _ in range(MOST_LOG_PAGES):
-            page = await self._read(context, f"{_path(plan_id)}/log", limit=LOG_PAGE, cursor=cursor)
+            page = await self._read(context, plan_id, "/log", limit=LOG_PAGE, cursor=cursor)
             lines += page["items"]
             if (cursor := page["next_cursor"]) is None:
                 break
         return _text(_marked({"items": lines, "is_cut": cursor is not None}))
 
-    async def _read(self, context: Call, path: str, **params: Any) -> Any:
+    async def _read(self, context: Call, plan_id: str, rest: str = "", **params: Any) -> Any:
         try:
-            return await self._doors.json(context, "GET", path, **params)
+            return await self._doors.json(context, "GET", _path(plan_id) + rest, **params)
         except ToolError as error:
             raise ResourceError(str(error)) from None
 

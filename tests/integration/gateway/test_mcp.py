@@ -72,6 +72,18 @@ def test_without_a_key_nobody_comes_in_and_there_are_no_sessions(gateway: Gatewa
     assert from_a_page.status_code == 403
 
 
+def test_every_call_counts_toward_the_rate_once(gateway: Gateway) -> None:
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    asked = {"name": "list_plans", "arguments": {}}
+    call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": asked}
+    limited = gateway.client(Right.VIEWER, rate="4/h")
+    limited.headers["Accept"] = "application/json"
+
+    statuses = [limited.post("/mcp", json=each).status_code for each in (hello, call, call, hello, hello, call)]
+
+    assert statuses == [200, 200, 200, 200, 429, 429]
+
+
 @pytest.mark.outages
 @pytest.mark.parametrize("way", ["redis", "url"])
 def test_an_agent_starts_the_planner_on_stdio_and_leaves_no_key_behind(gateway: Gateway, way: str) -> None:

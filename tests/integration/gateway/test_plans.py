@@ -8,12 +8,15 @@ import pytest
 
 from schemas import codec
 from schemas.api_key import Right
+from schemas.plan import PlanView
 from schemas.times import rfc3339
 from tasks.features.breakers.breaker import Breaker
 from tests.support.gateway import Gateway
 from tests.support.planner import Planner, asking, executing, halted, large
 from tests.support.shop import HOME, REPO, Shop
+from worker.gateway import visible
 from worker.gateway.routes import dead as dead_route
+from worker.gateway.routes import plans
 from worker.store import dead, export, keys, queries
 from worker.store.dead_entry import Filter
 
@@ -89,6 +92,28 @@ def test_an_etag_stands_for_a_plan_until_something_but_the_clock_moves(gateway: 
     assert (same.status_code, same.content, same.headers["etag"]) == (304, b"", tag)
     assert alike == [304, 304]
     assert (moved.status_code, moved.json()["counts"]["DONE"]) == (200, 2)
+
+
+def test_an_etag_does_not_move_with_what_the_clock_alone_foretells(
+    gateway: Gateway, planner: Planner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, viewer = f"/v1/plans/{executing(planner)}", gateway.client(Right.VIEWER)
+    real, tags, foretold = visible.view_of, set[str](), set[int]()
+
+    for likely in (60, 61):  # s, as an hour more makes of them
+
+        def later(*of: Any, likely: int = likely) -> PlanView:
+            view = real(*of)
+            assert view.forecast
+            line = view.forecast.wall_clock_s.model_copy(update={"likely": likely})
+            return view.model_copy(update={"forecast": view.forecast.model_copy(update={"wall_clock_s": line})})
+
+        monkeypatch.setattr(plans, "view_of", later)
+        answer = viewer.get(path)
+        tags.add(answer.headers["etag"])
+        foretold.add(answer.json()["forecast"]["wall_clock_s"]["likely"])
+
+    assert (len(tags), foretold) == (1, {60, 61})
 
 
 def test_of_a_large_plan_the_first_500_steps_are_shown_and_the_others_listed(

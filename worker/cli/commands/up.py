@@ -58,7 +58,8 @@ def up(
     [b]planner up[/b]
 
     The server keeps its data and its random password in PLANNER_DATA_DIR (.planner) or --data-dir, where the other
-    commands find them, and a key of the gateway with all rights. Ctrl-C ends all of them; nothing is lost.
+    commands find them, and a key of the gateway with all rights, on the queue `default`. Ctrl-C ends all of them;
+    nothing is lost.
     """
     if data_dir:
         os.environ["PLANNER_DATA_DIR"] = str(data_dir.absolute())  # for what is started, too
@@ -194,7 +195,7 @@ def _greet(url: str, settings: Settings, http: str | None) -> None:
 
     say(f"The planner is up at {place(url)}. Ctrl-C ends it.")
     if http:
-        say(f"Over HTTP: {http}, with the key in {settings.data_dir / nearby_server.API_KEY}")
+        say(f"Over HTTP: {http}, with the key in {settings.data_dir / nearby_server.API_KEY} (of the queue default)")
         say(f"In a browser: {http}/, where that key signs in")
     else:
         say("There is no HTTP: pip install 'planner-worker[gateway]'")

@@ -118,10 +118,15 @@ def _names(if_none_match: str, tag: str) -> bool:
 
 
 def _tag(shown: dict[str, Any]) -> str:
-    """Make the weak ETag of a plan: the wall clock of one that runs is always another."""
-    clock = {**shown["budget"]["wall_clock_s"], "spent": None}
-    body = {**shown, "budget": {**shown["budget"], "wall_clock_s": clock}}
+    """Make the weak ETag of a plan: the wall clock of one that runs is always another, and what is told by it."""
+    body = {**shown, "budget": _without_clock(shown["budget"], "spent")}
+    if shown.get("forecast"):
+        body["forecast"] = _without_clock(shown["forecast"], "likely")
     return f'W/"{blake2b(codec.dumps(body), digest_size=12).hexdigest()}"'
+
+
+def _without_clock(lines: dict[str, Any], name: str) -> dict[str, Any]:
+    return {**lines, "wall_clock_s": {**lines["wall_clock_s"], name: None}}
 
 
 @of_plan.get("/steps", response_model=Page[StepView])
