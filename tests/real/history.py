@@ -92,8 +92,8 @@ def take_apart(fix: Fix) -> Parts:
     tests = {path: each for path, each in changes.items() if role_of(path) is Role.TEST}
     tests |= _inline_tests(repository, parents[0], sources)
     if not sources or not tests:
-        lacks = "source" if tests else "test"
-        raise CannotPlay(f"{fix.title} changes no {lacks}: {', '.join(changes) or 'nothing'}.")
+        lacks = f"source within {' '.join(fix.files) or 'a language that is known'}" if tests else "test"
+        raise CannotPlay(f"{fix.title} changes no {lacks}. It changes {', '.join(changes) or 'nothing'}.")
     others = tuple(path for path in changes if path not in sources and path not in tests)
     subject = repository.line("show", "-s", "--format=%s", commit)
     return Parts(parents[0], subject, sources, tests, others)
@@ -114,9 +114,10 @@ def _changes(repository: Repository, parent: str, commit: str) -> dict[str, Chan
 
 
 def _is_source(path: str, globs: tuple[str, ...]) -> bool:
+    """Whether a file is for the agent: a source that the goal allows, or of any language known to us."""
     if role_of(path) is not Role.SOURCE:
         return False
-    return path.endswith(SUFFIXES) or any(matches(glob, path) for glob in globs)
+    return any(matches(glob, path) for glob in globs) if globs else path.endswith(SUFFIXES)
 
 
 def _inline_tests(repository: Repository, parent: str, sources: Mapping[str, Change]) -> dict[str, Change]:
