@@ -45,9 +45,12 @@ def is_fixed(checkout: Path, parts: Parts) -> bool:
 
 
 def red_tests(surroundings: Surroundings, parts: Parts, report: Path, known: frozenset[str]) -> tuple[str, ...]:
-    """Run the tests of the fix on what is checked out; name those that fail and are not `known`."""
+    """Run the tests of the fix on what is checked out; name those that fail, twice, and are not `known`."""
     write_changes(surroundings.checkout, parts.tests)
-    return tuple(sorted(surroundings.run_tests(report).failed - known))
+    red = surroundings.run_tests(report).failed - known
+    if red:  # a flaky test is no fault of the plan
+        red &= surroundings.run_tests(report).failed
+    return tuple(sorted(red))
 
 
 def reasons(answer: Mapping[str, Any], attempts: Path) -> Iterator[str]:

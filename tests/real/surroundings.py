@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
+from tests.real import cargo_report
 from tests.real.fix import CannotPlay, Fix
 from worker.sandbox import process
 
@@ -23,6 +24,7 @@ REPORTING = {
     "python": 'python -m pytest -q -p no:cacheprovider --junit-xml="$REPORT"',
     "javascript": "npx jest --ci --reporters=jest-junit",
     "typescript": "npx jest --ci --reporters=jest-junit",
+    "rust": f'{sys.executable} -I {cargo_report.__file__} "$REPORT"',
     "go": 'gotestsum --junitfile "$REPORT" ./...',
 }
 
