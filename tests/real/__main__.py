@@ -12,6 +12,7 @@ work, if none is COMPLETED.
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def main(words: list[str]) -> int:
         keep = given.keep / f"{number:02}-{fix.title.replace('/', '-').replace(' ', '-')}" if given.keep else None
         result = _play(fix, behaviour, keep, given.timeout)
         results.append(result)
-        sys.stderr.write(result.lines() + "\n")
+        (sys.stderr if given.list or given.json else sys.stdout).write(result.lines() + "\n")
     if given.json:
         sys.stdout.write(codec.pretty([each.as_json() for each in results]).decode())
     elif given.list:
@@ -53,7 +54,8 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("commit", nargs="?", help="the commit of the fix, which changes sources and tests")
     one.add_argument("language", nargs="?", help="python, javascript, typescript, go, rust or cpp")
     one.add_argument("--files", "-f", nargs="+", default=(), help="globs of the goal; else the folders of the fix")
-    one.add_argument("--setup", help="a line of a shell that sets the project up in the checkout")
+    one.add_argument("--python", default=sys.executable, help="the Python of its environment, or a version for uv")
+    one.add_argument("--setup", help="a line of a shell that sets the project up; an empty one leaves all as it is")
     one.add_argument("--test", help="a line of a shell that runs its tests, and writes a JUnit report to $REPORT")
     one.add_argument("--lock-files", nargs="+", default=(), help="files on which the setup of each clone depends")
     one.add_argument("--results", nargs="+", default=(), help="what the setup makes in each clone: node_modules")
@@ -84,6 +86,7 @@ def _fixes(given: argparse.Namespace) -> tuple[Fix, ...]:
         given.commit,
         given.language,
         files=tuple(given.files),
+        python=given.python,
         setup=given.setup,
         test=given.test,
         lock_files=tuple(given.lock_files),
@@ -95,7 +98,7 @@ def _fixes(given: argparse.Namespace) -> tuple[Fix, ...]:
 def _play(fix: Fix, behaviour: Behaviour, keep: Path | None, timeout: str) -> Result:
     try:
         return play_fix(fix, behaviour, keep, timeout)
-    except CannotPlay as error:
+    except (CannotPlay, OSError, subprocess.SubprocessError) as error:
         return Result(fix.title, fix.language, fix.files, fix.commit, reasons=tuple(str(error).splitlines()))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tomllib
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -28,6 +29,7 @@ class Fix:
     language: str
     name: str = ""
     files: tuple[str, ...] = ()
+    python: str = sys.executable  # of the environment of a project in Python, or a version that uv finds
     setup: str | None = None  # None: what is usual for the language
     test: str | None = None
     lock_files: tuple[str, ...] = ()

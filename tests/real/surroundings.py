@@ -91,7 +91,7 @@ def prepare(fix: Fix, checkout: Path, home: Path) -> Surroundings:
     variables |= dict.fromkeys(VERSIONS, NO_VERSION) | {"PYTHONDONTWRITEBYTECODE": "1", "CI": "1"}
     setup = fix.setup
     if fix.language == "python" and setup != "":
-        variables["PATH"] = f"{_make_venv(home / 'venv')}{os.pathsep}{variables['PATH']}"
+        variables["PATH"] = f"{_make_venv(home / 'venv', fix.python)}{os.pathsep}{variables['PATH']}"
         variables["VIRTUAL_ENV"] = str(home / "venv")
         is_package = any((checkout / name).exists() for name in PACKAGED)
         setup = setup or f"python -m pip install --quiet pytest {'--editable .' if is_package else ''}"
@@ -102,10 +102,10 @@ def prepare(fix: Fix, checkout: Path, home: Path) -> Surroundings:
     return Surroundings(checkout, variables, test)
 
 
-def _make_venv(folder: Path) -> Path:
-    """Make an environment with pip, of this Python; returns the folder of its programs."""
+def _make_venv(folder: Path, python: str) -> Path:
+    """Make an environment with pip; returns the folder of its programs."""
     uv = shutil.which("uv")
-    words = [uv, "venv", "--quiet", "--seed", "--python", sys.executable] if uv else [sys.executable, "-m", "venv"]
+    words = [uv, "venv", "--quiet", "--seed", "--python", python] if uv else [python, "-m", "venv"]
     made = subprocess.run([*words, str(folder)], capture_output=True, text=True, check=False)
     if made.returncode:
         raise CannotPlay(f"An environment could not be made: {made.stderr.strip()}")
