@@ -55,6 +55,7 @@ class Surroundings:
         report.unlink(missing_ok=True)
         variables = {
             "REPORT": str(report),
+            "JEST_JUNIT_OUTPUT": str(report),  # of jest-junit before 7
             "JEST_JUNIT_OUTPUT_FILE": str(report),
             "JEST_JUNIT_ADD_FILE_ATTRIBUTE": "true",
         }
