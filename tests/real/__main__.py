@@ -12,6 +12,7 @@ work, if none is COMPLETED.
 from __future__ import annotations
 
 import argparse
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -109,4 +110,5 @@ def _is_as_wanted(result: Result, behaviour: Behaviour) -> bool:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing which it has started outlives it
     sys.exit(main(sys.argv[1:]))

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from tests.real import agent
 from tests.real.fix import CannotPlay, Fix
@@ -21,6 +22,7 @@ from worker.process.launch import worker_command
 
 PLANNER = (sys.executable, "-P", "-c", "from worker.start import planner; planner()")
 GRACE_S = 20.0
+LOOK_S = 1.0  # between two looks whether all still run
 SHOWN = 12  # lines of a log
 
 
@@ -34,9 +36,21 @@ class Fleet:
     running: Mapping[str, tuple[subprocess.Popen[bytes], Path]]
 
     def planner(self, *words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-        """Run a command of the planner to its end."""
+        """Run a command of the planner to its end; raises CannotPlay if a process that it needs ends before."""
         command = [*PLANNER, *words]
-        return subprocess.run(command, cwd=cwd, env=dict(self.variables), capture_output=True, text=True, check=False)
+        with TemporaryFile("w+") as out, TemporaryFile("w+") as errors:
+            process = subprocess.Popen(command, cwd=cwd, env=dict(self.variables), stdout=out, stderr=errors)
+            try:
+                while process.poll() is None:
+                    self.check()
+                    with suppress(subprocess.TimeoutExpired):
+                        process.wait(LOOK_S)
+            finally:
+                process.kill()
+                process.wait()
+            out.seek(0)
+            errors.seek(0)
+            return subprocess.CompletedProcess(command, process.returncode, out.read(), errors.read())
 
     def check(self) -> None:
         """Raise CannotPlay with the end of its log where a process has ended by itself."""

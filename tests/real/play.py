@@ -59,7 +59,6 @@ def play_fix(fix: Fix, behaviour: Behaviour, keep: Path | None = None, timeout: 
             began = time.monotonic()
             answer = _submit(globs, state, fleet, surroundings.checkout, timeout)
             seconds = time.monotonic() - began
-            fleet.check()
             steps = _steps(fleet, answer, home)
         ref = fleet.ref.format(plan=answer.get("plan_id"))
         judging.check_out_end(surroundings.checkout, fleet.remote, ref, base)
