@@ -272,7 +272,7 @@ class AttemptRun:
         spec, named = self.spec, self._permission.named
         if not (self.kept and spec.piece_of) or spec.context.previous_failure:
             return False
-        files = self.kept.piece(spec.plan_id, named, self.tree.entries(named))
+        files = self.kept.piece(spec.plan_id, spec.piece_of, named, self.tree.entries(named))
         if files is None or self.tree.links_out(files):
             return False
         self.tree.place(files)

@@ -9,12 +9,11 @@ from __future__ import annotations
 import logging
 import os
 from base64 import b64decode, b64encode
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkstemp
-from typing import Any
 
 from schemas import codec
 from worker.controller.repository import TreeEntry
@@ -53,25 +52,21 @@ class KeptChanges:
         except OSError as error:
             log.warning("change_not_kept", extra={"error": str(error)})
 
-    def piece(self, plan_id: str, paths: Collection[str], now: Entries) -> Files | None:
-        """Return those files of a kept change of the plan that `paths` name, if all are as they were before it.
+    def piece(self, plan_id: str, step_id: str, paths: Collection[str], now: Entries) -> Files | None:
+        """Return those files of the change of a step that `paths` name, if all are as they were before it.
 
-        None if no change has all of them, or if one of them has changed since.
+        None if no such change is kept, if it lacks one of them, or if one has changed since.
         """
-        for rows in self._changes(plan_id):
-            if paths and rows.keys() >= set(paths):
-                was = {path: _bytes(rows[path][0]) for path in paths}
-                new = {path: _bytes(rows[path][1]) for path in paths}
-                if was == {path: now[path] for path in paths}:
-                    return {path: file and (file[0], b64decode(file[1])) for path, file in new.items()}
-        return None
-
-    def _changes(self, plan_id: str) -> Iterator[dict[str, Any]]:
-        """Yield the kept changes of a plan, the newest first."""
-        with suppress(OSError):
-            for file in sorted(self.folder.glob(f"{plan_id}.*"), key=_written, reverse=True):
-                with suppress(OSError, codec.DecodeError):
-                    yield codec.loads(read_below(self.folder, file.name, 3 * MAX_BYTES))
+        try:
+            rows = codec.loads(read_below(self.folder, f"{plan_id}.{step_id}", 3 * MAX_BYTES))
+        except (OSError, codec.DecodeError):
+            return None
+        if not paths or not rows.keys() >= set(paths):
+            return None
+        if any(_bytes(rows[path][0]) != now[path] for path in paths):
+            return None
+        new = {path: _bytes(rows[path][1]) for path in paths}
+        return {path: file and (file[0], b64decode(file[1])) for path, file in new.items()}
 
 
 def _words(pair: tuple[bytes, bytes] | None) -> list[str] | None:

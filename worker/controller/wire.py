@@ -119,7 +119,7 @@ class Spec(Inbound):
     excluded_patterns: tuple[str, ...] = ()
     focus: tuple[Place, ...] = ()
     requires: tuple[str, ...] = ()
-    piece_of: str | None = None  # the first step of those that one change was split into
+    piece_of: StepId | None = None  # the step whose change was split, or the first of those that it was split into
     verify_tools: tuple[Tool, ...] = ()
     context: Context = Context()
     limits: ChangeLimits = ChangeLimits()

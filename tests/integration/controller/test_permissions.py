@@ -152,7 +152,7 @@ def test_pieces_of_a_change_that_is_kept_here_need_no_agent(
     assert evidence(planner.outcome("many")).category == "TOO_MANY_FILES"
 
     nobody = "raise SystemExit('an agent was asked')"
-    piece: dict[str, Any] = {"intent": nobody, "piece_of": "many-1"}
+    piece: dict[str, Any] = {"intent": nobody, "piece_of": "many"}
     planner.send("many-1", **piece, allowed_files=["locale/a.po", "locale/b.po"])
     planner.send("many-2", **piece, allowed_files=["locale/c.po", "words.py"])
     planner.send("many-3", **piece, allowed_files=["calc.py"], verify_tools=[PYTEST])
@@ -183,7 +183,7 @@ def test_an_agent_does_a_piece_that_is_not_kept_as_it_has_to_be(
     planner.send("many", intent=first, verify_tools=[PYTEST], **PATTERNS)
     planner.outcome("many")
 
-    usual: dict[str, Any] = {"piece_of": "piece", "allowed_files": ["locale/a.po"]}
+    usual: dict[str, Any] = {"piece_of": "many", "allowed_files": ["locale/a.po"]}
     planner.send("piece", intent=f"{made('locale/a.po')}; report(tokens_used=7)", **usual | piece)
     outcome = planner.outcome("piece")
 
@@ -201,7 +201,7 @@ def test_a_piece_whose_file_a_sibling_has_changed_since_goes_to_an_agent(
     planner.send("other", intent="write('calc.py', 'z = 1')", allowed_files=["calc.py"])
     assert planner.outcome("other").success
 
-    planner.send("piece", intent=f"{FIX}; report(tokens_used=7)", allowed_files=["calc.py"], piece_of="piece")
+    planner.send("piece", intent=f"{FIX}; report(tokens_used=7)", allowed_files=["calc.py"], piece_of="many")
 
     metrics = planner.outcome("piece").metrics
     assert metrics
