@@ -18,7 +18,7 @@ from worker.controller.forge import PullRequest, Refused
 from worker.controller.forge_text import body_of, title_of
 from worker.controller.history import PlanCommit
 from worker.controller.lease import LeaseClient
-from worker.controller.permission import Permission
+from worker.controller.permission import Permission, is_riskier
 from worker.controller.readiness import CannotWork, RemoteTrouble
 from worker.controller.repositories_file import PLAN, RepositorySettings
 from worker.controller.result import Result
@@ -149,12 +149,11 @@ def _wrong_files(git: Git, found: PlanCommit, accepted: Accepted, asked: Deliver
     permission = Permission(
         named=frozenset(each for each in asked.allowed if not is_glob(each)),
         patterns=tuple(filter(is_glob, asked.allowed)),
-        excluded=asked.excluded,
-        max_risk=accepted.max_risk,
+        excluded=tuple(filter(is_glob, asked.excluded)),  # files that it names are kept from some steps alone
     )
     if outside := [path for path in touched if not permission.allows(path)]:
         return f"changes what the goal does not allow: {', '.join(outside[: wire.FILES])}"
-    if risky := permission.too_risky(touched):
+    if risky := [path for path in touched if is_riskier(path, accepted.max_risk)]:
         return f"changes what is riskier than {accepted.max_risk}: {', '.join(risky[: wire.FILES])}"
     if accepted.max_files is not None and len(touched) > accepted.max_files:
         return f"changes {len(touched)} files, allowed are {accepted.max_files}"

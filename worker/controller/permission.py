@@ -59,7 +59,7 @@ class Permission:
         return path in self.named or (self._may_mean(path) and not self._is_excluded(path))
 
     def too_risky(self, paths: Iterable[str]) -> tuple[str, ...]:
-        """Keep what is riskier than the step."""
+        """Keep what is riskier than the step: never what it names, which its level was found by."""
         return tuple(path for path in paths if self._is_risky(path))
 
     def puts_back(self, path: str) -> bool:
@@ -76,7 +76,12 @@ class Permission:
         return self._is_risky(path) and self._may_mean(path)
 
     def _is_risky(self, path: str) -> bool:
-        return self.max_risk is not None and is_below(self.max_risk, assess((path,)).level)
+        return path not in self.named and is_riskier(path, self.max_risk)
+
+
+def is_riskier(path: str, level: RiskLevel | None) -> bool:
+    """Tell whether a file is riskier than `level` by its path; of no level nothing is."""
+    return level is not None and is_below(level, assess((path,)).level)
 
 
 def violation(permission: Permission, limits: ChangeLimits, changes: Changes) -> AttemptFailure | None:

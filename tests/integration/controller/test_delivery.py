@@ -209,6 +209,8 @@ def test_what_no_accepted_attempt_has_changed_is_never_delivered(
     [
         ("src/deep/new.py", {"max_files": 2, "max_risk": "LOW"}, None),
         ("src/conftest.py", {"max_files": 2, "max_risk": "LOW"}, None),  # the goal names it
+        ("src/login.py", {"max_files": 2, "max_risk": "MED"}, None),  # of a step that may change it
+        ("src/login.py", {"max_files": 2, "max_risk": "LOW"}, "riskier than LOW: src/login.py"),
         ("docs/a.md", {"max_files": 2, "max_risk": "HIGH"}, "what the goal does not allow: docs/a.md"),
         ("src/old/a.py", {"max_files": 2, "max_risk": "HIGH"}, "what the goal does not allow: src/old/a.py"),
         ("src/.env", {"max_files": 2, "max_risk": "HIGH"}, "what the goal does not allow: src/.env"),
@@ -226,7 +228,7 @@ def test_a_commit_of_files_that_its_goal_does_not_allow_is_never_delivered(
     digest = diff_hash(Git(remote.path), f"{commit}^", commit)
     remote.git("update-ref", REF, "work")
     row = {"step_id": "fix", "attempt": 1, "diff_hash": digest, **limits}
-    allowlist = {"allowed": ["src/**", "src/conftest.py"], "excluded": ["src/old/**"]}
+    allowlist = {"allowed": ["src/**", "src/conftest.py"], "excluded": ["src/old/**", "src/login.py"]}
 
     result = deliver([], input=ASKED | allowlist | {"accepted": [row]})
 

@@ -83,6 +83,15 @@ def test_what_is_named_literally_may_be_changed_whatever_it_configures(
     assert repo.landed() == ["conftest.py"]
 
 
+def test_a_named_file_is_never_too_risky_for_the_step_whose_level_it_made(
+    planner: Planner, repo: Repo, start: Start
+) -> None:
+    planner.send("fix", intent=made("src/login.py"), allowed_files=["src/login.py"], **PATTERNS)
+    start()
+
+    assert planner.outcome("fix").success
+
+
 def test_an_ignored_file_is_meant_by_its_name_alone(planner: Planner, repo: Repo, start: Start) -> None:
     repo.commit_on("main", ".gitignore", "src/made/\n")
     repo.git("reset", "--quiet", "--hard")
