@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
+from tasks.base.errors import PlannerError
 from worker.host.embedded_server import NotInstalled
 from worker.host.terminal import Terminal, document
 
@@ -169,6 +170,30 @@ def planner_settings(secrets_fd: int | None = None) -> Settings:
 
 
 @contextmanager
+def refused(
+    code: str, before: str = "", after: str = "", exit_code: int = USAGE, by: type[Exception] = PlannerError
+) -> Iterator[None]:
+    """Make a Failure of an error of the class `by`, whose words stand between others."""
+    try:
+        yield
+    except by as error:
+        why = getattr(error, "strerror", None) or error
+        raise Failure.of(code, f"{before}{why}{after}", exit_code) from error
+
+
+@contextmanager
+def needs_extra(name: str, what: str) -> Iterator[None]:
+    """Make a Failure of a module that is not installed, which comes with the extra `name`, as `what` does."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("worker."):
+            raise
+        detail = f"{what} comes with the extra: pip install 'planner-worker[{name}]' ({error.name} is missing)."
+        raise Failure.of("not_installed", detail, USAGE) from error
+
+
+@contextmanager
 def failures() -> Iterator[None]:
     """Make a Failure of what a planner does not do."""
     from worker.client.troubles import NotFound, Trouble, WrongUse
@@ -195,10 +220,8 @@ def read_settings(secrets_fd: int | None = None, *, nearby: bool = True) -> Sett
 
     if secrets_fd is not None:
         os.environ[credentials.DESCRIPTOR] = str(secrets_fd)
-    try:
+    with refused("wrong_settings", by=WrongSettings):
         settings = load()
-    except WrongSettings as error:
-        raise Failure.of("wrong_settings", str(error), USAGE) from error
     if nearby and "redis_url" not in settings.model_fields_set and (url := nearby_server.url(settings.data_dir)):
         return settings.model_copy(update={"redis_url": url})
     return settings

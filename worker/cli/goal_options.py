@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,8 @@ from typing import Any
 from schemas import codec
 from schemas.envelope import Problem
 from schemas.goal import Limits
-from tasks.base.errors import PlannerError
 from tasks.strategies.gap_report.analysis import RoadmapItem
-from worker.cli.console import USAGE, Failure, read_source
+from worker.cli.console import USAGE, Failure, read_source, refused
 from worker.host.terminal import Terminal, line
 from worker.sources import goal, inbox, junit, roadmap, sarif
 from worker.sources.ci import job_of
@@ -44,7 +42,7 @@ def read_report(sources: Sources) -> junit.JUnitReport | None:
         raise Failure.of("no_report", "--test chooses among the tests of --from-junit.", USAGE)
     if not sources.junit:
         return None
-    with _refused_as("invalid_report"):
+    with refused("invalid_report"):
         report = junit.read(read_source(str(sources.junit)), findings=True)
     if not report.failed or not sources.tests:
         return report
@@ -84,30 +82,21 @@ def _read_sources(
     linted = report.findings if report else ()
     findings = [replace(found, path=sarif.relative(found.path, folder)) for found in linted]
     for path, log in [(path, read_source(str(path))) for path in sources.sarif]:
-        with _refused_as("invalid_sarif", f"{path.name}: "):
+        with refused("invalid_sarif", f"{path.name}: "):
             findings += sarif.read(log, folder)
     items: tuple[RoadmapItem, ...] = ()
     if sources.roadmap:
-        with _refused_as("invalid_roadmap", f"{sources.roadmap.name}: "):
+        with refused("invalid_roadmap", f"{sources.roadmap.name}: "):
             text = read_source(str(sources.roadmap), roadmap.MAX_BYTES)
             try:
                 items = roadmap.read(text.decode())
             except UnicodeDecodeError as error:
                 raise Failure.of("invalid_roadmap", f"{sources.roadmap.name} is not UTF-8.", USAGE) from error
-    with _refused_as("invalid_inbox"):
+    with refused("invalid_inbox"):
         wishes = inbox.read(sources.inbox) if sources.inbox else ()
     first = tuple(each for each in allowed if isinstance(each, str)) if isinstance(allowed, list) else ()
     has_gaps = bool(sources.sarif or sources.roadmap or sources.inbox)
     return goal.GapSources(tuple(findings), report, items, wishes, first, has_gaps)
-
-
-@contextmanager
-def _refused_as(code: str, name: str = "") -> Iterator[None]:
-    """Make a Failure of a source that cannot be read."""
-    try:
-        yield
-    except PlannerError as error:
-        raise Failure.of(code, f"{name}{error}", USAGE) from error
 
 
 def limits_of(said: Sequence[str]) -> dict[str, int]:

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from worker.cli.console import FAILED, USAGE, Failure, failures, open_planner, read_source
+from worker.cli.console import FAILED, USAGE, Failure, failures, open_planner, read_source, refused
 from worker.host.regular_files import is_file, is_folder
 
 if TYPE_CHECKING:
@@ -50,10 +50,8 @@ def read_recordings(
 def _sources(name: str) -> list[str]:
     if name == "-" or not is_folder(name):
         return [name]
-    try:
+    with refused("unreadable_file", f"{name}: ", ".", by=OSError):
         found = sorted(str(each) for each in Path(name).iterdir() if each.suffix == ".json")
-    except OSError as error:
-        raise Failure.of("unreadable_file", f"{name}: {error.strerror or error}.", USAGE) from error
     if not found:
         raise Failure.of("no_exports", f"{name} has no files *.json, as `planner export` writes them.", USAGE)
     return found

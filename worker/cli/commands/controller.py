@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from worker.cli.console import OK, USAGE, Failure, SecretsFd, command, planner_settings
+from worker.cli.console import FAILED, OK, USAGE, Failure, SecretsFd, command, planner_settings, refused
 
 if TYPE_CHECKING:
     from worker.agents.agent import Agent
@@ -148,15 +148,11 @@ def controller(
         hidden=settings.private,
         agent_user=_user(agent_user or settings.agent_user),
     )
-    try:
+    with refused("no_sandbox", exit_code=FAILED, by=NoSandbox):
         Sandbox(config.sandbox, user=config.agent_user).check()
         _check_agents(config)
-    except NoSandbox as error:
-        raise Failure.of("no_sandbox", str(error)) from error
-    try:
+    with refused("wrong_settings", by=tracing.CannotTrace):
         tracing.start(settings, "planner-controller")
-    except tracing.CannotTrace as error:
-        raise Failure.of("wrong_settings", str(error), USAGE) from error
     try:
         return _run(config, count)
     finally:
@@ -166,10 +162,8 @@ def controller(
 def _repositories(file: Path | None) -> RepositoriesFile | None:
     from worker.controller.repositories_file import RepositoriesFile, WrongRepositories
 
-    try:
+    with refused("wrong_repositories", by=WrongRepositories):
         return RepositoriesFile.read(file) if file else None
-    except WrongRepositories as error:
-        raise Failure.of("wrong_repositories", str(error), USAGE) from error
 
 
 def _logs(settings: Settings, place: str | None, days: float, gigabytes: float) -> LogsFolder | None:
@@ -211,12 +205,11 @@ def _agent(name: str | None, command_line: str) -> Agent | None:
         raise Failure.of("wrong_agent", f"--agent {name} has a command of its own: leave --exec out.", USAGE)
     if name == COMMAND and not command_line:
         raise Failure.of("wrong_agent", "--agent command needs --exec CMD.", USAGE)
-    try:
+    option = "--exec" if command_line else "--agent"
+    with refused("wrong_agent", f"{option} ", ".", by=WrongAgent):
         found = command_agent(command_line) if name in (None, COMMAND) else named_agent(name)
-    except WrongAgent as error:
-        raise Failure.of("wrong_agent", f"{'--exec' if command_line else '--agent'} {error}.", USAGE) from error
     if found and (trouble := agent_trouble(found.argv)):
-        raise Failure.of("wrong_agent", f"{'--exec' if command_line else '--agent'} {trouble}.", USAGE)
+        raise Failure.of("wrong_agent", f"{option} {trouble}.", USAGE)
     return found
 
 
@@ -235,10 +228,8 @@ def _check_agents(config: ControllerConfig) -> None:
 def _user(name: str | None) -> User | None:
     from worker.sandbox.user import User, WrongUser
 
-    try:
+    with refused("wrong_user", "--agent-user ", by=WrongUser):
         return User.find(name) if name else None
-    except WrongUser as error:
-        raise Failure.of("wrong_user", f"--agent-user {error}", USAGE) from error
 
 
 def _variables(names: list[str] | None) -> tuple[str, ...]:
@@ -256,10 +247,8 @@ def _variables(names: list[str] | None) -> tuple[str, ...]:
 def _grants(option: str, texts: list[str] | None) -> tuple[PathGrant, ...]:
     from worker.sandbox.paths import PathGrant, WrongPath
 
-    try:
+    with refused("wrong_path", f"{option} ", ".", by=WrongPath):
         return tuple(map(PathGrant.parse, texts or ()))
-    except WrongPath as error:
-        raise Failure.of("wrong_path", f"{option} {error}.", USAGE) from error
 
 
 def _run(config: ControllerConfig, count: int) -> int:

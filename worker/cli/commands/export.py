@@ -12,7 +12,7 @@ from typing import IO, Annotated
 
 import typer
 
-from worker.cli.console import USAGE, Failure, Json, command, open_planner
+from worker.cli.console import Json, command, open_planner, refused
 from worker.cli.target import Owner, PlanName
 from worker.host.terminal import JsonOutput
 from worker.render.progress import ProgressLine
@@ -69,14 +69,14 @@ def _target(output: Path | None) -> Iterator[JsonOutput | IO[bytes]]:
         yield out
         out.flush()
         return
-    try:
-        with tempfile.NamedTemporaryFile(dir=output.parent, prefix=f".{output.name}.", delete=False) as file:
-            try:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-                Path(file.name).replace(output)
-            finally:
-                Path(file.name).unlink(missing_ok=True)
-    except OSError as error:
-        raise Failure.of("unwritable_file", f"{output}: {error.strerror or error}.", USAGE) from error
+    with (
+        refused("unwritable_file", f"{output}: ", ".", by=OSError),
+        tempfile.NamedTemporaryFile(dir=output.parent, prefix=f".{output.name}.", delete=False) as file,
+    ):
+        try:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            Path(file.name).replace(output)
+        finally:
+            Path(file.name).unlink(missing_ok=True)

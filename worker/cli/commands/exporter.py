@@ -7,7 +7,16 @@ from typing import Annotated
 
 import typer
 
-from worker.cli.console import OK, Failure, SecretsFd, check_redis, command, read_settings, refuse_server
+from worker.cli.console import (
+    FAILED,
+    OK,
+    SecretsFd,
+    check_redis,
+    command,
+    read_settings,
+    refuse_server,
+    refused,
+)
 
 PORT = 9465
 PATIENCE_S = 2.0  # with Redis: Prometheus waits ten seconds
@@ -47,12 +56,9 @@ def exporter(
     asked = port if port is not None else PORT if settings.metrics_port is None else settings.metrics_port
     ending = threading.Event()
     with stop_on_signals(ending), connect(settings.redis_url, patience_s=PATIENCE_S) as client:
-        try:
-            server = MetricsServer(
-                host or settings.metrics_host, asked, SharedState(client, settings.partitions).collect
-            )
-        except CannotServe as error:
-            raise Failure.of("cannot_listen", str(error)) from error
+        state = SharedState(client, settings.partitions)
+        with refused("cannot_listen", exit_code=FAILED, by=CannotServe):
+            server = MetricsServer(host or settings.metrics_host, asked, state.collect)
         server.start()
         ending.wait()
         server.stop()

@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from worker.cli.console import FAILED, OK, USAGE, Failure, SecretsFd, check_redis, command, read_settings, refuse_server
+from worker.cli.console import (
+    FAILED,
+    OK,
+    USAGE,
+    Failure,
+    SecretsFd,
+    check_redis,
+    command,
+    needs_extra,
+    read_settings,
+    refuse_server,
+)
 from worker.settings import credentials
 
 if TYPE_CHECKING:
@@ -55,16 +66,11 @@ def gateway(
     check_redis(settings)
     settings = settings.model_copy(update={name: value for name, value in given.items() if value is not None})
     certificate = _certificate(certfile, keyfile)
-    try:
+    with needs_extra("gateway", "The gateway"):
         from worker.gateway.app import create_app
         from worker.gateway.serving import serve, server_of
         from worker.telemetry import errors, logs, tracing
         from worker.webhooks.sources_file import WrongSources
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("worker."):
-            raise
-        sentence = f"The gateway comes with the extra: pip install 'planner-worker[gateway]' ({error.name} is missing)."
-        raise Failure.of("not_installed", sentence, USAGE) from error
     is_private = bool(certificate or behind_proxy)
     with socket.socket(fileno=listener_fd) if listener_fd else _listener(settings, is_private=is_private) as listener:
         refuse_server(settings)

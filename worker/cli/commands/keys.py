@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from worker.cli.console import MISSING, USAGE, Failure, Json, command, family, open_link, say, say_json
+from worker.cli.console import FAILED, MISSING, USAGE, Failure, Json, command, family, open_link, refused, say, say_json
 from worker.cli.target import moment, span
 from worker.host.terminal import line
 
@@ -61,11 +61,8 @@ def add_key(
         expires_at=until.isoformat(timespec="milliseconds").replace("+00:00", "Z") if until else None,
         **({"queues": queue} if queue else {}),
     )
-    with open_link(agreed=False) as link:
-        try:
-            token = api_keys.add(link.client, key)
-        except api_keys.QueueTaken as error:
-            raise Failure.of("queue_taken", str(error)) from error
+    with open_link(agreed=False) as link, refused("queue_taken", exit_code=FAILED, by=api_keys.QueueTaken):
+        token = api_keys.add(link.client, key)
     _show(key.key_id, token, as_json=as_json)
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from worker.cli.console import OK, USAGE, Failure, SecretsFd, command, read_settings, refuse_server
+from worker.cli.console import OK, USAGE, Failure, SecretsFd, command, needs_extra, read_settings, refuse_server
 
 
 @command
@@ -27,15 +27,10 @@ def mcp(
     settings = read_settings(secrets_fd)
     if not settings.url:
         refuse_server(settings)
-    try:
+    with needs_extra("mcp", "MCP"):
         import anyio
 
         from worker.gateway import mcp_stdio
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("worker."):
-            raise
-        sentence = f"MCP comes with the extra: pip install 'planner-worker[mcp]' ({error.name} is missing)."
-        raise Failure.of("not_installed", sentence, USAGE) from error
     from worker.client.troubles import Trouble
     from worker.telemetry import logs
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from worker.cli.console import Failure, Json, command, open_link, say, say_json
+from worker.cli.console import FAILED, Json, command, open_link, refused, say, say_json
 
 
 @command
@@ -28,10 +28,8 @@ def partitions(
 
     with open_link(agreed=False) as link:
         if number is not None:
-            try:
+            with refused("partitions_in_use", exit_code=FAILED, by=deployment.WrongDeployment):
                 deployment.change(link.client, number)
-            except deployment.WrongDeployment as error:
-                raise Failure.of("partitions_in_use", str(error)) from error
         there = deployment.partitions_of(link.client)
         found = owners.owners(link.client, there or 0)
     if as_json:

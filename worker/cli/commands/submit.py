@@ -24,6 +24,7 @@ from worker.cli.console import (
     command,
     open_planner,
     read_source,
+    refused,
     say,
     say_json,
     show_failure,
@@ -279,10 +280,8 @@ def _preview(body: dict[str, Any], sources: Sources, result: dict[str, Any], *, 
     goal_options.encode(body, settings.max_goal_bytes)
     body, _ = goal_options.named(body, sources)
     data, _ = goal_options.encode(body, settings.max_goal_bytes)
-    try:
+    with refused("wrong_settings", by=WrongTools):
         found = preview(Goal.model_validate(codec.loads(data)), settings)
-    except WrongTools as error:
-        raise Failure.of("wrong_settings", str(error), USAGE) from error
     steps = [step.model_dump(mode="json") for step in found.steps]
     graph = flowchart((step.step_id, "", step.depends_on) for step in found.steps) if steps else ""
     result |= {"goal_id": body.get("goal_id"), "verdict": found.verdict, "reason": found.reason, "errors": found.errors}

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from worker.cli.console import USAGE, Failure, command, open_planner
+from worker.cli.console import command, open_planner, refused
 from worker.cli.target import Owner, PlanName, find
 from worker.host.terminal import line
 from worker.store.keys import NO_TENANT
@@ -52,9 +52,6 @@ def _page_of(planner: Planner, plan: PlanView) -> str:
 
 def add_page(file: Path | None, page: str) -> None:
     """Add a page to a file, where one is named; raises Failure."""
-    try:
-        if file:
-            with file.open("a", encoding="utf-8") as out:
-                out.write(page)
-    except OSError as error:
-        raise Failure.of("unwritable_file", f"{file}: {error.strerror or error}.", USAGE) from error
+    if file:
+        with refused("unwritable_file", f"{file}: ", ".", by=OSError), file.open("a", encoding="utf-8") as out:
+            out.write(page)

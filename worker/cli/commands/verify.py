@@ -12,8 +12,19 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from tasks.base.errors import PlannerError
-from worker.cli.console import FAILED, OK, USAGE, Failure, Json, command, open_planner, read_source, say_json
+from worker.cli.console import (
+    FAILED,
+    OK,
+    USAGE,
+    Failure,
+    Json,
+    command,
+    needs_extra,
+    open_planner,
+    read_source,
+    refused,
+    say_json,
+)
 from worker.cli.target import Owner, find
 from worker.host.terminal import line
 from worker.store.keys import NO_TENANT
@@ -151,10 +162,8 @@ def _anchor(head: str | None, signature: str | None, key: str | None) -> tuple[A
         return None, None
     signing = _signing()
     public = _key(key, signing.read_public)
-    try:
+    with refused("wrong_signature", f"{signature}: ", ".", FAILED):
         found = signing.read_signature(read_source(signature, MAX_KEY_BYTES), public)
-    except PlannerError as error:
-        raise Failure.of("wrong_signature", f"{signature}: {error}.") from error
     return Anchor(found.head, found.lines), SIGNATURE
 
 
@@ -170,25 +179,18 @@ def _opened(source: str, tenant: str) -> Iterator[_Log]:
             own = Anchor(view.log.head, view.log.lines) if view.log else None
             yield _Log(planner.log(view.plan_id), view.plan_id, own)
         return
-    try:
+    with refused("unreadable_file", f"{source}: ", ".", by=OSError):
         yield _Log(log_file.read_lines(source), None, None)
-    except OSError as error:
-        raise Failure.of("unreadable_file", f"{source}: {error.strerror or error}.", USAGE) from error
 
 
 def _signing() -> ModuleType:
     """Import what signs; raises Failure where its extra is not installed."""
-    try:
+    with needs_extra("sign", "Signing"):
         from worker.record import signing
-    except ModuleNotFoundError as error:
-        detail = "Signatures need the extra: pip install 'planner-worker[sign]'."
-        raise Failure.of("not_installed", detail, USAGE) from error
     return signing
 
 
 def _key(path: str, read: Callable[[bytes], Any]) -> Any:
     """Read the file of a key; raises Failure."""
-    try:
+    with refused("wrong_key", f"{path}: ", "."):
         return read(read_source(str(Path(path).resolve()), MAX_KEY_BYTES))  # a mounted secret is a link
-    except PlannerError as error:
-        raise Failure.of("wrong_key", f"{path}: {error}.", USAGE) from error

@@ -19,6 +19,7 @@ from worker.cli.console import (
     family,
     read_settings,
     read_source,
+    refused,
     say,
     say_json,
 )
@@ -124,10 +125,8 @@ def _read(file: Path | None) -> SourcesFile:
     path = file or read_settings().webhooks_file
     if path is None:
         raise Failure.of("no_file", "Name the file: --file, or PLANNER_WEBHOOKS_FILE.", USAGE)
-    try:
+    with refused("wrong_webhooks", exit_code=FAILED, by=WrongSources):
         return read_checked(path)
-    except WrongSources as error:
-        raise Failure.of("wrong_webhooks", str(error), FAILED) from error
 
 
 def _headers(given: Sequence[str]) -> dict[str, str]:

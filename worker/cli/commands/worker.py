@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from worker.cli.console import USAGE, Failure, SecretsFd, check_redis, command, read_settings
+from worker.cli.console import USAGE, Failure, SecretsFd, check_redis, command, read_settings, refused
 from worker.process import launch
 
 if TYPE_CHECKING:
@@ -77,7 +77,5 @@ def check_drafters(settings: Settings) -> None:
     from worker import drafters
     from worker.drafters.base import WrongDrafter
 
-    try:
+    with refused("wrong_settings", by=WrongDrafter):
         drafters.check(settings)
-    except WrongDrafter as error:
-        raise Failure.of("wrong_settings", str(error), USAGE) from error
