@@ -32,7 +32,7 @@ from worker.settings.settings import WrongSettings, load
 from worker.store import commits
 from worker.streams import release
 from worker.telemetry import errors, logs, tracing
-from worker.telemetry.counting import HERE
+from worker.telemetry.metrics import HERE
 from worker.telemetry.outage import SaidSeldom
 
 WRONG_SETTINGS = 2  # exit code: no restart mends it

@@ -21,7 +21,7 @@ from schemas.times import rfc3339
 from tasks.base.batches import batches
 from tasks.base.errors import NeedsSteps
 from tasks.base.log_chain import digest_line
-from tasks.plan import lifecycle, lists
+from tasks.plan import lifecycle
 from tasks.plan.cached_draft import DRAFT_NOTE, PUT, change_at_end
 from tasks.plan.changeset import Changeset, HistoryChange, plan_history
 from tasks.plan.end_sum import end_sum
@@ -76,7 +76,7 @@ class UnitOfWork:
         self.extra: dict[str, bytes] = {}  # fields of the plan that are written once, at its creation
         self.was_paused = self.is_paused
         self.is_delivering = self.plan.delivery.is_begun  # whether all that is left of it is its delivery
-        self._listed = self.plan.state, lists.is_waiting(self.plan)
+        self._listed = self.plan.state, lifecycle.is_waiting(self.plan)
         self.lapsed = 0  # tokens that attempts of another day gave back: they went with that day
         self._tokens = self.plan.reserved["tokens"] + self.plan.spent["tokens"]
 
@@ -307,8 +307,8 @@ class UnitOfWork:
             self._write_log()
         change.fields = {name: plan.encode(name) for name in sorted(plan.dirty)}
         change.fields.update(self.extra)
-        if not plan.version or self._listed != (plan.state, lists.is_waiting(plan)):
-            change.lists = lists.lists_of(plan)
+        if not plan.version or self._listed != (plan.state, lifecycle.is_waiting(plan)):
+            change.lists = lifecycle.lists_of(plan)
         return change
 
     def _write_log(self) -> None:

@@ -14,7 +14,7 @@ from schemas.base import StepState as S
 from schemas.stored import Attempt, PlanRecord
 from schemas.times import rfc3339
 from tasks.base.log_chain import digest_line
-from tasks.plan import lists
+from tasks.plan import lifecycle
 from tasks.plan.end_sum import EndSum, book_cost, end_sum
 from tasks.plan.hot_plan import HotPlan
 from tasks.plan.report import PlainReport
@@ -212,7 +212,7 @@ def _end(record: PlanRecord, about: PlanCard, at: str) -> End:
     """Tell that the plan is completed, whose log has all of its lines."""
     log = record.log
     event = f'{about.about},"from":"EXECUTING","to":"{COMPLETED}","at":"{at}","head":"{log.head}","lines":{log.lines}}}'
-    return End(end_sum(record), event.encode(), lists.lists_of(record))
+    return End(end_sum(record), event.encode(), lifecycle.lists_of(record))
 
 
 def _log(record: PlanRecord, report: PlainReport, moves: str, now: int, code: str, read: int) -> bytes:

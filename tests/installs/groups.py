@@ -71,7 +71,7 @@ class Import:
 
     importer: str
     name: str
-    is_guarded: bool  # by a `try` that has an answer where it is missing
+    is_guarded: bool  # by a `try` or `needs_extra`, which have an answer where it is missing
 
 
 def extras() -> dict[str, frozenset[str]]:
@@ -134,6 +134,9 @@ def _imports(node: ast.AST, module: str, *, is_guarded: bool) -> Iterator[Import
                 yield from _imports(tried, module, is_guarded=inner)
             for after in (*node.handlers, *node.orelse, *node.finalbody):
                 yield from _imports(after, module, is_guarded=is_guarded)
+        case ast.With(items=[ast.withitem(context_expr=ast.Call(func=ast.Name(id="needs_extra")))]):
+            for tried in node.body:
+                yield from _imports(tried, module, is_guarded=True)
         case _:
             for inner_node in ast.iter_child_nodes(node):
                 yield from _imports(inner_node, module, is_guarded=is_guarded)

@@ -20,7 +20,7 @@ from tests.support.planner import Planner
 from worker.cli.commands.app import app
 from worker.store import dead as store
 from worker.store import functions, keys, queries
-from worker.store.dead_entry import Filter
+from worker.store.dead import Filter
 from worker.store.keys import Partition
 from worker.streams.inbox import Inbox, StreamEntry
 

@@ -23,7 +23,7 @@ from tests.support.servers import publish as publish_many
 from tests.support.stored import P0, plans, state
 from worker.cli.commands.app import app
 from worker.store import dead, functions, keys, memory
-from worker.store.dead_entry import Filter
+from worker.store.dead import Filter
 from worker.streams.inbox import DEAD_PROBLEM_BYTES, Inbox, StreamEntry
 
 pytestmark = pytest.mark.outages

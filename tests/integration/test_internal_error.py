@@ -36,7 +36,7 @@ from worker.process.container import Container
 from worker.settings.settings import Settings
 from worker.store import dead as dead_streams
 from worker.store import functions, goal_record, keys, queries
-from worker.store.dead_entry import Filter
+from worker.store.dead import Filter
 from worker.streams.fair_inbox import FairInbox
 
 GOAL = {**a_goal(1), "goal_id": "ci-1"}

@@ -34,7 +34,7 @@ from worker.process.launch import worker_command
 from worker.store import keys
 from worker.store.fleet import read_queue_names
 from worker.store.keys import Partition
-from worker.telemetry.counting import HERE, MOST_NAMES, OTHER, PREFIX, Board
+from worker.telemetry.metrics import HERE, MOST_NAMES, OTHER, PREFIX, Board
 from worker.telemetry.metrics_server import Counts, exposition
 from worker.telemetry.shared_state import SharedState
 

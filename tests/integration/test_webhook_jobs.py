@@ -22,7 +22,7 @@ from tests.support.webhooks import RULE, SHA, by_github, pipeline, source, workf
 from worker.process.container import Container
 from worker.store import dead as dead_streams
 from worker.store import keys
-from worker.store.dead_entry import Filter
+from worker.store.dead import Filter
 from worker.store.keys import Partition
 from worker.webhooks import intake, jobs
 from worker.webhooks.forge import Forge, ForgeRefuses

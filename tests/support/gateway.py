@@ -18,8 +18,8 @@ from redis import Redis
 
 from schemas.api_key import ApiKey, Right
 from tests.conftest import connect, wait_until
+from worker.gateway.access import Context
 from worker.gateway.app import create_app
-from worker.gateway.context import Context
 from worker.gateway.serving import server_of
 from worker.settings.settings import Settings
 from worker.store import api_keys

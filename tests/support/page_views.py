@@ -12,7 +12,7 @@ from schemas.kinds.gap_report import PassedReason
 from tests.support import sums
 from tests.support.planner import SHAPES, Planner, lost, paused, questioned
 from worker.store import dead, keys
-from worker.store.dead_entry import Filter
+from worker.store.dead import Filter
 from worker.store.keys import Partition, partition_of
 
 DOCUMENTS: list[dict[str, Any]] = json.loads((Path(__file__).parents[1] / "fixtures" / "documents.json").read_text())

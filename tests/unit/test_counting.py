@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from worker.telemetry import metrics
-from worker.telemetry.counting import MOST_NAMES, NAME, OTHER, PREFIX, Board, Counting, Tally
-from worker.telemetry.metrics import Metric
+from worker.telemetry.metrics import MOST_NAMES, NAME, OTHER, PREFIX, Board, Counting, Metric, Tally
 from worker.telemetry.metrics_server import CannotServe, Counts, MetricsServer, averages, exposition
 
 KEPT: list[Board] = []  # a process has one, for as long as it lives; none of these is to close its files meanwhile

@@ -36,7 +36,7 @@ from worker.settings.settings import Settings
 from worker.store import endpoints
 from worker.store.endpoints import Endpoint
 from worker.telemetry import metrics
-from worker.telemetry.counting import HERE
+from worker.telemetry.metrics import HERE
 from worker.telemetry.outage import SaidSeldom
 
 log = logging.getLogger("planner.callbacks")

@@ -196,7 +196,7 @@ def needs_extra(name: str, what: str) -> Iterator[None]:
 @contextmanager
 def failures() -> Iterator[None]:
     """Make a Failure of what a planner does not do."""
-    from worker.client.troubles import NotFound, Trouble, WrongUse
+    from worker.client.planner import NotFound, Trouble, WrongUse
 
     try:
         yield

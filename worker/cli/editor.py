@@ -18,7 +18,7 @@ from worker.client.redis_planner import RedisPlanner
 from worker.host.terminal import confirm
 from worker.render.plan import plain
 from worker.store import goal_record, keys
-from worker.store.dead_entry import Dead
+from worker.store.dead import Dead
 from worker.streams.decode import read_command, read_goal, read_outcome
 from worker.streams.inbox import StreamEntry
 

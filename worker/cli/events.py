@@ -12,8 +12,7 @@ from schemas.event import event_type
 from schemas.plan import PlanView
 from tasks.plan.lifecycle import PLAN_ENDS
 from worker.cli.console import say_json
-from worker.client.planner import GAP, PlanEvent, Planner
-from worker.client.troubles import Away
+from worker.client.planner import GAP, Away, PlanEvent, Planner
 from worker.host.terminal import Terminal, line
 from worker.render.plan import event_line, plain
 

@@ -12,8 +12,7 @@ from threading import Event, Thread
 from schemas import codec
 from schemas.event import EVENT_PREFIX, EVENT_SUFFIX
 from worker.client.http_link import FIRST_PAUSE_S, GatewayLink
-from worker.client.planner import ENDS, GAP, PlanEvent
-from worker.client.troubles import Away, Trouble
+from worker.client.planner import ENDS, GAP, Away, PlanEvent, Trouble
 
 QUIET_S = 45.0  # after which a connection is taken for lost: a comment comes every 15 s
 RETRY_S = 2.0  # at most between two connections, unless the gateway says more

@@ -12,8 +12,8 @@ from typing import Any
 from schemas import codec
 from schemas.envelope import DATA
 from worker.client.http_link import GatewayLink
+from worker.client.planner import Trouble
 from worker.client.steps import Beat, Held, StepEntry
-from worker.client.troubles import Trouble
 from worker.telemetry import tracing
 
 WAIT_S = 5  # that a gateway waits for a step: so late may a signal be noticed

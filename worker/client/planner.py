@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 from schemas.command import Command
+from schemas.envelope import FieldError, Problem
 from schemas.fleet import ControllerView, QueueView
 from schemas.plan import GoalAnswer, PlanSummary, PlanView
 from schemas.stats import StatsView
+from tasks.base.errors import PlannerError
 from worker.settings.settings import Settings
 from worker.store.history import Story
 from worker.store.kept_goals import KeptGoal
@@ -17,6 +19,50 @@ from worker.store.plan_lists import PlanFilter
 from worker.store.publishing import Sent
 from worker.store.queries import EVERY_PLAN, Page
 from worker.store.sums import Wanted
+
+
+class Trouble(PlannerError):
+    """A planner did not do what it was asked; `problem` says why."""
+
+    status = 500
+    event = "gateway_unavailable"  # what a controller logs that asks again
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.detail)
+        self.problem = problem
+
+    @classmethod
+    def of(cls, code: str, detail: str, errors: Sequence[FieldError] = ()) -> Self:
+        """Make the trouble `code`."""
+        return cls(Problem.of(code, detail, tuple(errors), cls.status))
+
+
+class Refused(Trouble):
+    """Waiting changes nothing about it."""
+
+
+class WrongUse(Refused):
+    """What was asked, or a setting, cannot be meant like that."""
+
+    status = 422
+
+
+class NotFound(Refused):
+    """There is no such thing."""
+
+    status = 404
+
+
+class NoRight(Refused):
+    """This user, or this key, may not do that."""
+
+
+class Away(Trouble):
+    """Nobody answers for now; the same may be asked again. `who` does not answer, because of `why`."""
+
+    who = why = ""
+    retry_after_s = 0.0  # not before this is over
+
 
 ANSWER_S = 10.0  # until a command that nobody answers is given up
 SELDOM_S = 5.0  # at most between two looks

@@ -17,9 +17,8 @@ from schemas.event import EVENT_PREFIX, EVENT_SUFFIX
 from schemas.fleet import ControllerView, QueueView
 from schemas.plan import GoalAnswer, PlanSummary, PlanView
 from schemas.stats import StatsView
-from worker.client.planner import ANSWER_S, ENDS, PlanEvent, pause_s
+from worker.client.planner import ANSWER_S, ENDS, NotFound, PlanEvent, Trouble, WrongUse, pause_s
 from worker.client.redis_connection import asked
-from worker.client.troubles import NotFound, Trouble, WrongUse
 from worker.settings.settings import Settings
 from worker.store import export, fleet, kept_goals, plan_lists, plan_names, publishing, queries, sums
 from worker.store.history import Story, read_lines, story

@@ -11,9 +11,9 @@ from typing import Any
 
 from redis.exceptions import RedisError, ResponseError
 
+from worker.client.planner import Trouble
 from worker.client.redis_connection import asked
 from worker.client.steps import Beat, Held, StepEntry
-from worker.client.troubles import Trouble
 from worker.store import deployment
 from worker.store.clients import check_version, connect
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from threading import Event
 from typing import NamedTuple, Protocol, TypeVar
 
-from worker.client.troubles import Away, Refused, Trouble
+from worker.client.planner import Away, Refused, Trouble
 from worker.sandbox.process import Abandoned
 
 log = logging.getLogger("planner.controller")

@@ -26,7 +26,7 @@ from worker.drafters.base import STOPPED, Drafter, Stop, estimate, secrets_of
 from worker.settings.settings import Settings
 from worker.store.keys import Partition
 from worker.telemetry import metrics, tracing
-from worker.telemetry.counting import HERE
+from worker.telemetry.metrics import HERE
 from worker.telemetry.tracing import SpanKind
 
 GRACE_S = 60.0  # for a worker that takes the goal over, beyond the time of every question

@@ -28,7 +28,7 @@ from worker.store.clients import now_ms
 from worker.store.commit_calls import EVENTS_CAP
 from worker.store.keys import Partition, list_name
 from worker.telemetry import metrics
-from worker.telemetry.counting import HERE
+from worker.telemetry.metrics import HERE
 
 log = logging.getLogger("planner.breaker")
 

@@ -35,7 +35,7 @@ from worker.store.plans import EVENTS_CAP
 from worker.streams.decode import read_command
 from worker.streams.inbox import Inbox, StreamEntry
 from worker.telemetry import metrics
-from worker.telemetry.counting import HERE
+from worker.telemetry.metrics import HERE
 
 log = logging.getLogger("planner.wide")
 

@@ -41,7 +41,7 @@ from worker.store.policies import PolicyUnreadable
 from worker.streams.decode import GOAL_ID, read_goal
 from worker.streams.inbox import Inbox, RedisCommand, StreamEntry
 from worker.telemetry import metrics, tracing
-from worker.telemetry.counting import HERE
+from worker.telemetry.metrics import HERE
 
 WEBHOOK = "webhook-"  # begins the ids that worker/webhooks/intake.py makes
 

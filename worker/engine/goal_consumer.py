@@ -33,7 +33,7 @@ from worker.streams.fair_inbox import FairInbox
 from worker.streams.inbox import LeftTooOften, StreamEntry, short
 from worker.streams.internal_error import is_passing, report_failure
 from worker.telemetry import metrics, tracing
-from worker.telemetry.counting import HERE
+from worker.telemetry.metrics import HERE
 from worker.telemetry.tracing import SpanKind
 
 log = logging.getLogger("planner.decompose")

@@ -46,7 +46,7 @@ from worker.store.policies import Policies
 from worker.streams.internal_error import is_passing, problem_of
 from worker.telemetry import metrics, tracing
 from worker.telemetry.commit_counts import count_first_steps, lines_of, log_status
-from worker.telemetry.counting import HERE
+from worker.telemetry.metrics import HERE
 
 log = logging.getLogger("planner.decompose")
 

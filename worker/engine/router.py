@@ -27,7 +27,7 @@ from worker.store.plans import Ask
 from worker.streams.decode import read_command, read_outcome, read_plain_outcome
 from worker.streams.inbox import BATCH_ENTRIES, Inbox, RedisCommand, StreamEntry
 from worker.telemetry import metrics
-from worker.telemetry.counting import HERE
+from worker.telemetry.metrics import HERE
 
 log = logging.getLogger("planner.intake")
 

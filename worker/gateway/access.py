@@ -1,9 +1,10 @@
-"""Who calls, by the key that the request shows, and what that key may do."""
+"""What the doors share, and who calls: by the key that the request shows, and what that key may do."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from math import ceil
 from typing import Annotated
@@ -14,12 +15,47 @@ from redis import Redis
 
 from schemas.api_key import ApiKey, Right
 from schemas.goal import Goal
-from worker.gateway.context import Context, Doors
+from worker.gateway.claiming import ClaimDesk
 from worker.gateway.cookies import session_in
+from worker.gateway.event_hub import EventHub
 from worker.gateway.problems import Refusal
-from worker.gateway.shares import kind_of
+from worker.gateway.shares import Shares, kind_of
+from worker.settings.settings import Settings
 from worker.store import api_keys, page_sessions
 from worker.store.keys import NO_TENANT
+from worker.webhooks.sources_file import SourcesFile
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a gateway's process has; `client` has a pool of connections, for many threads.
+
+    `hub` has what happens, `claims` is where controllers wait for steps.
+    """
+
+    settings: Settings
+    client: Redis
+    hub: EventHub
+    claims: ClaimDesk
+    webhooks: SourcesFile | None = None
+    shares: Shares = field(default_factory=Shares)
+    stopping: asyncio.Event = field(
+        default_factory=asyncio.Event
+    )  # set at the end: who waits is answered, streams close
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions there are."""
+        return self.settings.partitions
+
+
+def _context(request: Request) -> Context:
+    found: Context = request.app.state.context
+    return found
+
+
+Doors = Annotated[Context, Depends(_context)]
+
 
 NO_KEY = "Show a key: Authorization: Bearer pk_..."
 INSIDE = "planner.inside"  # of a request that a call of MCP makes, which was counted itself

@@ -16,11 +16,10 @@ from starlette.types import Receive, Scope, Send
 
 from schemas import codec
 from worker.gateway import error_responses, openapi, problems
-from worker.gateway.access import INSIDE
+from worker.gateway.access import INSIDE, Context
 from worker.gateway.bodies import limit_of
 from worker.gateway.broadcast import Broadcasts
 from worker.gateway.claiming import ClaimDesk
-from worker.gateway.context import Context
 from worker.gateway.event_hub import EventHub
 from worker.gateway.guard import Guard
 from worker.gateway.oidc import Verifier
@@ -58,7 +57,7 @@ from worker.host.code_version import CODE_VERSION
 from worker.settings import oidc_file
 from worker.settings.settings import Settings
 from worker.store.clients import connect
-from worker.telemetry.counting import HERE
+from worker.telemetry.metrics import HERE
 from worker.telemetry.metrics_server import Counts
 from worker.telemetry.shared_state import SharedState
 from worker.webhooks.checking import read_checked

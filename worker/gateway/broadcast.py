@@ -14,8 +14,7 @@ from typing import Protocol
 from redis.exceptions import RedisError
 from starlette.concurrency import run_in_threadpool
 
-from worker.gateway.access import Access, lasting
-from worker.gateway.context import Context
+from worker.gateway.access import Access, Context, lasting
 from worker.gateway.event_hub import Subscription
 from worker.gateway.event_streams import Event, Gap
 from worker.gateway.problems import Refusal

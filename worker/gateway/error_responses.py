@@ -13,7 +13,7 @@ from starlette.types import Scope
 
 from worker.gateway.access import caller_in_session
 from worker.gateway.cookies import session_in
-from worker.gateway.page.route import refused
+from worker.gateway.page.rendering import refused
 from worker.gateway.problems import Refusal, respond
 
 HEALTH = frozenset({"/healthz", "/readyz"})  # asked by address, by whatever restarts us

@@ -44,7 +44,7 @@ from worker.gateway.problems import RETRY_S, Refusal, refusal_of
 from worker.gateway.shares import Kind, Shares
 from worker.settings.settings import Settings
 from worker.telemetry import errors, metrics, tracing
-from worker.telemetry.counting import HERE
+from worker.telemetry.metrics import HERE
 from worker.telemetry.tracing import SpanKind
 from worker.webhooks.sources_file import SourcesFile
 

@@ -12,9 +12,8 @@ from fastapi import Depends
 from schemas.api_key import Right
 from schemas.plan import PlanSummary, PlanView
 from schemas.times import milliseconds
-from tasks.plan import lists
-from worker.gateway.access import Access, Sight, having
-from worker.gateway.context import Context, Doors
+from tasks.plan import lifecycle
+from worker.gateway.access import Access, Context, Doors, Sight, having
 from worker.gateway.problems import Refusal
 from worker.store import plan_lists, queries
 from worker.store.keys import PLAN_ID
@@ -110,7 +109,7 @@ def count_states(
     ours, theirs = sight.tenant, sight.repositories
     if (ours and tenant not in (None, ours)) or (theirs and repo and repo not in theirs):
         return {}
-    whose = [lists.of_tenant(name)] if (name := ours or tenant) else []
+    whose = [lifecycle.of_tenant(name)] if (name := ours or tenant) else []
     repositories = [repo] if repo else theirs or [None]
-    among = [[*whose, *([lists.of_repository(each)] if each else [])] for each in repositories]
+    among = [[*whose, *([lifecycle.of_repository(each)] if each else [])] for each in repositories]
     return plan_lists.count_states(doors.client, doors.partitions, among)

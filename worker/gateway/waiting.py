@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Callable, Collection
 from typing import TypeVar
 
-from worker.gateway.access import Access
-from worker.gateway.context import Context
+from worker.gateway.access import Access, Context
 from worker.gateway.problems import Refusal
 
 T = TypeVar("T")

@@ -30,8 +30,7 @@ from worker.process.watchdog import Beat, Watchdog, WorkerPool
 from worker.settings.settings import Settings, load
 from worker.store.keys import Partition
 from worker.streams.inbox import worker_name
-from worker.telemetry.counting import HERE, Tally
-from worker.telemetry.metrics import CALLBACKS, HALTS, TABLE, Kind, Teller
+from worker.telemetry.metrics import CALLBACKS, HALTS, HERE, TABLE, Kind, Tally, Teller
 from worker.telemetry.outage import Outage
 from worker.webhooks.sources_file import SourcesFile
 

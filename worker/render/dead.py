@@ -12,7 +12,7 @@ from rich.text import Text
 
 from schemas.times import rfc3339
 from worker.render.plan import plain, span
-from worker.store.dead_entry import Dead
+from worker.store.dead import Dead
 
 SHOWN_CHARS = 2000
 

@@ -26,7 +26,7 @@ from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.record.recorded_plan import ATTEMPT_NAMES, FORMAT, FORMAT_VERSION, JSON_FIELDS, STATUS_NAMES, name_columns
 from worker.store import dead, history, keys, policies
 from worker.store.clients import now_ms
-from worker.store.dead_entry import Dead, Filter
+from worker.store.dead import Dead, Filter
 from worker.store.keys import NO_TENANT, Partition, PlanKeys, partition_of
 
 PAGE = 500

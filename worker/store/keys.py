@@ -171,7 +171,7 @@ class Partition:
         return address.format(partition=f"{{{self.number}}}")
 
     def list_of(self, name: str) -> str:
-        """Sorted set: plans by their creation time, those of the list `name` (see tasks/plan/lists.py)."""
+        """Sorted set: plans by their creation time, those of the list `name` (see tasks/plan/lifecycle.py)."""
         return f"{self.plans}:{list_name(name)}"
 
     def recall(self, name: str) -> str:

@@ -19,7 +19,7 @@ from schemas.plan import PlanSummary
 from schemas.stored import PlanHead
 from schemas.times import milliseconds
 from tasks.base.errors import PlannerError
-from tasks.plan import lists
+from tasks.plan import lifecycle
 from worker.store.keys import Partition, partition_of
 
 PAGE = 500
@@ -94,11 +94,11 @@ class PlanFilter:
     def names(self) -> list[str]:
         """The lists that have every plan which fits."""
         named = (
-            self.state and lists.of_state(self.state),
-            self.tenant and lists.of_tenant(self.tenant),
-            self.repo and lists.of_repository(self.repo),
-            self.rule and lists.of_rule(self.rule),
-            self.waiting and lists.WAITING,
+            self.state and lifecycle.of_state(self.state),
+            self.tenant and lifecycle.of_tenant(self.tenant),
+            self.repo and lifecycle.of_repository(self.repo),
+            self.rule and lifecycle.of_rule(self.rule),
+            self.waiting and lifecycle.WAITING,
         )
         return [name for name in named if name]
 
@@ -184,7 +184,7 @@ def count_states(client: Redis, partitions: int, among: Sequence[Sequence[str]] 
     pipeline = client.pipeline(transaction=False)
     for part in parts:
         for state in PlanState:
-            pipeline.zcard(part.list_of(lists.of_state(state)))
+            pipeline.zcard(part.list_of(lifecycle.of_state(state)))
         for name in {name for names in among for name in names}:
             pipeline.zcard(part.list_of(name))
     replies = pipeline.execute()
@@ -210,7 +210,7 @@ def _count_common(
     for number, row in enumerate(known):
         for state, count in row.items():
             for names in among if count else ():
-                keys = [parts[number].list_of(name) for name in (lists.of_state(state), *names)]
+                keys = [parts[number].list_of(name) for name in (lifecycle.of_state(state), *names)]
                 pipeline.zintercard(len(keys), keys)
     found: list[dict[PlanState, int]] = [dict.fromkeys(PlanState, 0) for _ in parts]
     for (number, state), count in zip(asked, pipeline.execute(), strict=True):

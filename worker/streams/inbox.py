@@ -23,7 +23,7 @@ from schemas import codec
 from schemas.envelope import DATA, DeadEntry, FieldError, Problem
 from schemas.times import rfc3339
 from worker.store import functions
-from worker.store.dead_entry import BESIDE, DEAD_DATA_BYTES
+from worker.store.dead import BESIDE, DEAD_DATA_BYTES
 from worker.store.keys import GROUP, stats_of
 
 DEAD_FIELDS = 32  # kept of an entry beside its data

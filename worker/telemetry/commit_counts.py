@@ -25,7 +25,7 @@ from tasks.plan.report import PlainReport, Report
 from tasks.plan.snapshot import Snapshot, Step
 from tasks.policy.plain_writes import PlainChange
 from worker.telemetry import metrics
-from worker.telemetry.counting import HERE, Board, Tally
+from worker.telemetry.metrics import HERE, Board, Tally
 
 DONE = event_type("step.done")
 STEP_ENDS = {

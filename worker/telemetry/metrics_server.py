@@ -22,7 +22,6 @@ from tasks.base.errors import PlannerError
 from tasks.base.policy_version import POLICY_VERSION
 from worker.host import temporary
 from worker.host.code_version import CODE_VERSION
-from worker.telemetry.counting import Board, Names
 from worker.telemetry.metrics import (
     BUILD_INFO,
     DECOMPOSE_SECONDS,
@@ -32,7 +31,9 @@ from worker.telemetry.metrics import (
     REVISIONS,
     STEP_RUN_SECONDS,
     STEPS,
+    Board,
     Metric,
+    Names,
 )
 
 FILES: Any = mmap_dict.MmapedDict  # these have no types

@@ -18,7 +18,7 @@ from redis.exceptions import RedisError, ResponseError
 from schemas.base import GoalKind, PlanState
 from schemas.fleet import QueueView
 from schemas.times import DAY_MS
-from tasks.plan import lists
+from tasks.plan import lifecycle
 from tasks.plan.lifecycle import PLAN_ENDS
 from worker.store import fleet, keys
 from worker.store.clients import now_ms
@@ -26,8 +26,7 @@ from worker.store.dead import places
 from worker.store.keys import Partition
 from worker.store.memory import share_of
 from worker.telemetry import metrics
-from worker.telemetry.counting import MOST_NAMES, NAME, OTHER
-from worker.telemetry.metrics import Metric
+from worker.telemetry.metrics import MOST_NAMES, NAME, OTHER, Metric
 
 FRESH_S = 5.0
 MOST_QUEUES = 500  # that are looked at, those that are named most often first
@@ -85,10 +84,10 @@ class SharedState:
         return [0 if isinstance(each, Exception) else each for each in found]
 
     def _plans(self) -> Values:
-        names = [(state, kind, lists.of_live(state, kind)) for state in LIVE for kind in KINDS]
-        names += [(state, OTHER, lists.of_state(state)) for state in LIVE]
+        names = [(state, kind, lifecycle.of_live(state, kind)) for state in LIVE for kind in KINDS]
+        names += [(state, OTHER, lifecycle.of_state(state)) for state in LIVE]
         asked = [("zcard", part.list_of(name)) for _, _, name in names for part in self._parts]
-        asked += [("zcard", part.list_of(lists.WAITING)) for part in self._parts]
+        asked += [("zcard", part.list_of(lifecycle.WAITING)) for part in self._parts]
         counts, size = self._ask(asked), len(self._parts)
         values: Values = {}
         for place, (state, kind, _) in enumerate(names):

@@ -22,10 +22,9 @@ from tests.support.gateway import Gateway, running_gateway
 from tests.support.page import signed_in
 from tests.support.planner import Planner
 from worker.gateway import broadcast
-from worker.gateway.access import Access, caller_of
+from worker.gateway.access import Access, Context, caller_of
 from worker.gateway.broadcast import MOST_OF_A_KEY, SHARE, SHORTEST_S, Broadcasts, rest_after
 from worker.gateway.claiming import ClaimDesk
-from worker.gateway.context import Context
 from worker.gateway.cookies import PLAIN
 from worker.gateway.event_hub import EventHub
 from worker.gateway.event_streams import Event

@@ -28,7 +28,7 @@ from tests.support.programs import needs
 from tests.support.servers import publish
 from worker.process.launch import gateway_command, worker_command
 from worker.store import dead, keys
-from worker.store.dead_entry import Filter
+from worker.store.dead import Filter
 
 pytestmark = [pytest.mark.outages, needs("chromium")]
 

@@ -12,7 +12,7 @@ from schemas.api_key import Right
 from tests.support.gateway import Gateway
 from tests.support.planner import Planner, executing, obeying, repeating
 from worker.store import dead, keys
-from worker.store.dead_entry import Filter
+from worker.store.dead import Filter
 from worker.store.keys import Partition
 
 HOSTILE = b'{"goal": "<script>alert(1)</script>\\u001b[31m'

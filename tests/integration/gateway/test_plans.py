@@ -18,7 +18,7 @@ from worker.gateway import visible
 from worker.gateway.routes import dead as dead_route
 from worker.gateway.routes import plans
 from worker.store import dead, export, keys, queries
-from worker.store.dead_entry import Filter
+from worker.store.dead import Filter
 
 
 def all_items(client: Any, path: str, limit: int) -> list[Any]:

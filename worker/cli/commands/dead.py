@@ -17,7 +17,7 @@ from worker.render.progress import ProgressLine
 
 if TYPE_CHECKING:
     from worker.client.redis_planner import RedisPlanner
-    from worker.store.dead_entry import Dead, Filter
+    from worker.store.dead import Dead, Filter
 
 app = family("dead", "Look at entries that could not be read or decided about, send them back, or drop them.")
 
@@ -40,7 +40,7 @@ class Kind:
 
     def filter(self) -> Filter:
         """Make a filter; raises Failure where `--since` is neither a length nor a time."""
-        from worker.store.dead_entry import Filter
+        from worker.store.dead import Filter
 
         after = past("--since", self.since or None)
         return Filter(self.cause, self.stream, max(0, int(after.timestamp() * 1000)) if after else 0)

@@ -62,7 +62,7 @@ def plans(
 
 def _page(planner: Planner, wanted: PlanFilter, limit: int, cursor: str | None) -> Page:
     """Read one page behind `cursor`; without one as many plans as are asked for, however many are looked at."""
-    from worker.client.troubles import WrongUse
+    from worker.client.planner import WrongUse
     from worker.store.queries import Page
 
     if not cursor:

@@ -34,7 +34,7 @@ def summary(plan: PlanName, tenant: Owner = NO_TENANT) -> None:
 
 def describe(planner: Planner, record: GoalAnswer) -> str:
     """Write the page of a goal: of its plan, where there is one and this user may read it."""
-    from worker.client.troubles import NoRight
+    from worker.client.planner import NoRight
     from worker.render.summary import page_of_goal
 
     with suppress(NoRight):

@@ -22,15 +22,13 @@ from schemas.plan import PlanSummary, PlanView, StepView, Waiting
 from schemas.step import DELIVERIES
 from schemas.times import rfc3339
 from tasks.rules.risk import is_below
-from worker.gateway.access import Access, having
+from worker.gateway.access import Access, Context, Doors, having
 from worker.gateway.bodies import MAX_DEPTH, nests_deeply
-from worker.gateway.context import Context, Doors
 from worker.gateway.page import retry
 from worker.gateway.page.choices import answer_of, choices_of
 from worker.gateway.page.forms import Fields, Signed
 from worker.gateway.page.plan_story import keys_of
-from worker.gateway.page.rendering import HEADERS, query, render
-from worker.gateway.page.route import PageRoute
+from worker.gateway.page.rendering import HEADERS, PageRoute, query, render
 from worker.gateway.problems import Refusal
 from worker.gateway.routes.commands import INFORMING, obey
 from worker.gateway.visible import Plan, find_plan, view_of

@@ -10,16 +10,14 @@ from starlette.concurrency import run_in_threadpool
 
 from schemas.api_key import Right
 from schemas.times import rfc3339
-from worker.gateway.access import Access, Operator
-from worker.gateway.context import Context, Doors
+from worker.gateway.access import Access, Context, Doors, Operator
 from worker.gateway.page.forms import Signed
-from worker.gateway.page.rendering import render
-from worker.gateway.page.route import PageRoute
+from worker.gateway.page.rendering import PageRoute, render
 from worker.gateway.problems import Refusal
 from worker.gateway.routes.dead import MOST_REPLAYED, EntryName, choose, find_page
 from worker.render.dead import escape
 from worker.store import dead
-from worker.store.dead_entry import Dead, Filter
+from worker.store.dead import Dead, Filter
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 

@@ -10,9 +10,8 @@ from redis import Redis
 from redis.exceptions import NoPermissionError
 
 from schemas.api_key import Right
-from worker.gateway.context import Context, Doors
-from worker.gateway.page.rendering import render
-from worker.gateway.page.route import PageRoute
+from worker.gateway.access import Context, Doors
+from worker.gateway.page.rendering import PageRoute, render
 from worker.gateway.routes.fleet import (
     FleetReader,
     find_budgets,

@@ -13,9 +13,8 @@ from fastapi import Depends, Request
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
-from worker.gateway.access import NO_KEY, Access, caller_in_session
+from worker.gateway.access import NO_KEY, Access, Context, Doors, caller_in_session
 from worker.gateway.bodies import MAX_FORM_BYTES
-from worker.gateway.context import Context, Doors
 from worker.gateway.cookies import session_in
 from worker.gateway.problems import Refusal
 from worker.gateway.shares import Kind

@@ -10,11 +10,9 @@ from fastapi.responses import RedirectResponse
 
 from schemas.base import GoalId, GoalVerdict, Name
 from schemas.plan import GoalAnswer
-from worker.gateway.access import Access
-from worker.gateway.context import Doors
+from worker.gateway.access import Access, Doors
 from worker.gateway.page import goal_form
-from worker.gateway.page.rendering import HEADERS, render
-from worker.gateway.page.route import PageRoute
+from worker.gateway.page.rendering import HEADERS, PageRoute, render
 from worker.gateway.routes.goals import SeesGoals, errors_of, find_goal
 from worker.gateway.visible import READ_RIGHTS
 from worker.store.keys import NO_TENANT

@@ -18,16 +18,14 @@ from schemas.goal import Goal
 from schemas.plan import GoalAnswer
 from tasks.toolchain.languages import LANGUAGES
 from worker.engine.preview import Preview, preview
-from worker.gateway.access import Access, Producer
+from worker.gateway.access import Access, Context, Doors, Producer
 from worker.gateway.bodies import MAX_FORM_BYTES
-from worker.gateway.context import Context, Doors
 from worker.gateway.messages import refusal_of
 from worker.gateway.page import goal_form, graph
 from worker.gateway.page.forms import SignedUpload
 from worker.gateway.page.goal_form import Complaint, Fields, WrongField
 from worker.gateway.page.goal_view import goal_address, plan_address
-from worker.gateway.page.rendering import HEADERS, render
-from worker.gateway.page.route import PageRoute
+from worker.gateway.page.rendering import HEADERS, PageRoute, render
 from worker.gateway.problems import Refusal
 from worker.gateway.routes import goals
 from worker.gateway.waiting import wait_for

@@ -14,13 +14,11 @@ from schemas import codec
 from schemas.api_key import Right
 from schemas.base import GoalKind, Name, PlanState, Word
 from schemas.plan import PlanSummary
-from worker.gateway.access import Access, Sight
+from worker.gateway.access import Access, Context, Doors, Sight
 from worker.gateway.broadcast import SHORTEST_S, Broadcasts
-from worker.gateway.context import Context, Doors
 from worker.gateway.event_streams import STREAM_HEADERS, Event
-from worker.gateway.page.rendering import fragment, render
-from worker.gateway.page.route import PageRoute
-from worker.gateway.parameters import MOST_ITEMS, PAGE, Moment
+from worker.gateway.page.rendering import PageRoute, fragment, render
+from worker.gateway.responses import MOST_ITEMS, PAGE, Moment
 from worker.gateway.visible import PlanReader, count_states, list_plans
 from worker.store.plan_lists import PlanFilter, WrongCursor
 

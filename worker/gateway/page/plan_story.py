@@ -11,7 +11,7 @@ from redis import Redis
 
 from schemas import codec
 from schemas.plan import PlanView, StepView
-from worker.gateway.context import Context
+from worker.gateway.access import Context
 from worker.gateway.problems import Refusal
 from worker.render.decisions import Decision, decisions_of
 from worker.render.log import tell_line

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 
 from schemas import codec
 from schemas.plan import BudgetLine, ForecastLine, PlanView, StepView
-from worker.gateway.context import Context, Doors
+from worker.gateway.access import Context, Doors
 from worker.gateway.page import acts, gantt, graph
 from worker.gateway.page.acts import TELL, Act
 from worker.gateway.page.documents import sections_of
@@ -22,8 +22,7 @@ from worker.gateway.page.plan_story import (
     read_if_short,
     read_told,
 )
-from worker.gateway.page.rendering import render
-from worker.gateway.page.route import PageRoute, note_position
+from worker.gateway.page.rendering import PageRoute, note_position, render
 from worker.gateway.problems import Refusal
 from worker.gateway.visible import Plan, PlanReader, view_of
 from worker.render.explanation import counted, explained_halt

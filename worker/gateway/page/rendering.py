@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-from fastapi import Request
+from fastapi import Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
+from fastapi.routing import APIRoute
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
+from redis.exceptions import RedisError
 
 from schemas.api_key import ApiKey
 from schemas.base import PlanState, StepState
 from schemas.plan import BudgetLine, PlanSummary, StepView
 from schemas.times import rfc3339
 from tasks.policy.pre_steps import names_mend
-from worker.gateway.access import Access
+from worker.gateway.access import Access, Doors
 from worker.gateway.cookies import session_in
 from worker.gateway.page.static_files import address_of
+from worker.gateway.problems import UNAUTHORIZED, Refusal, refusal_of
 from worker.gateway.routes.fleet import FLEET_RIGHTS
 from worker.render.plan import STEP_LOOKS, span, told_state
 from worker.store import page_sessions
@@ -42,6 +46,7 @@ HEADERS = {
     "Referrer-Policy": "same-origin",  # with `no-referrer` browsers name no origin when a form is sent
     "Vary": "Cookie, Authorization",
 }
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 def shown(value: Any) -> Any:
@@ -141,3 +146,49 @@ def render(request: Request, template: str, status: int = 200, **values: Any) ->
         **values,
     )
     return HTMLResponse(body, status, HEADERS)
+
+
+async def note_position(request: Request, doors: Doors) -> None:
+    """Note up to where events are in the page that is made: its script asks for those that come after them."""
+    request.state.since = (await doors.hub.position()).encode()
+
+
+class PageRoute(APIRoute):
+    """A route that answers with HTML, also where it refuses; who has not signed in is asked to, at any address."""
+
+    def get_route_handler(self) -> Handler:
+        """Make what answers a request."""
+        answer = super().get_route_handler()
+
+        async def _answer(request: Request) -> Response:
+            try:
+                return await answer(request)
+            except Refusal as refusal:
+                return refused(request, refusal)
+            except RedisError as error:
+                return refused(request, refusal_of(error))
+            except RequestValidationError:
+                return refused(request, Refusal("invalid_request", "This address asks for what cannot be.", 422))
+
+        return _answer
+
+
+def refused(request: Request, refusal: Refusal) -> Response:
+    """Answer with a page that says why nothing is done, or that asks for a key."""
+    problem = refusal.problem
+    if problem.status == UNAUTHORIZED:
+        was_signed_in = session_in(request)
+        return sign_in(request, "You were signed out: the session or its key is over." if was_signed_in else None)
+    response = render(request, "refusal.html", problem.status or 500, problem=problem)
+    if refusal.retry_after_s is not None:
+        response.headers["Retry-After"] = str(refusal.retry_after_s)
+    return response
+
+
+def sign_in(request: Request, error: str | None, wanted: str | None = None) -> Response:
+    """Answer with the form that takes a key, and leads to `wanted` or back to the page that was asked for."""
+    query = f"?{request.url.query}" if request.url.query else ""
+    here = request.url.path + query if request.method == "GET" else "/"
+    response = render(request, "sign_in.html", UNAUTHORIZED, error=error, wanted=wanted or here)
+    response.headers["WWW-Authenticate"] = "Bearer"
+    return response

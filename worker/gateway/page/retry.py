@@ -11,8 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from schemas import codec
 from schemas.api_key import Right
 from schemas.plan import PlanSummary
-from worker.gateway.access import Access
-from worker.gateway.context import Context
+from worker.gateway.access import Access, Context
 from worker.gateway.page.forms import Fields
 from worker.gateway.page.goal_view import goal_address
 from worker.gateway.page.rendering import HEADERS

@@ -8,12 +8,10 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import RedirectResponse
 from starlette.concurrency import run_in_threadpool
 
-from worker.gateway.access import caller_of
-from worker.gateway.context import Context, Doors
+from worker.gateway.access import Context, Doors, caller_of
 from worker.gateway.cookies import set_session
 from worker.gateway.page.forms import Fields, Signed, read_fields
-from worker.gateway.page.rendering import HEADERS
-from worker.gateway.page.route import PageRoute, sign_in
+from worker.gateway.page.rendering import HEADERS, PageRoute, sign_in
 from worker.gateway.problems import UNAUTHORIZED, Refusal
 from worker.gateway.visible import READ_RIGHTS
 from worker.store import api_keys, page_sessions

@@ -14,12 +14,10 @@ from pydantic import BaseModel, ValidationError
 from schemas.base import Name
 from schemas.stats import StatsBy, StatsFigures, StatsRow, StatsView
 from schemas.times import milliseconds, rfc3339
-from worker.gateway.access import Access
-from worker.gateway.context import Context, Doors
+from worker.gateway.access import Access, Context, Doors
 from worker.gateway.page import plots
 from worker.gateway.page.plots import Plot
-from worker.gateway.page.rendering import render
-from worker.gateway.page.route import PageRoute
+from worker.gateway.page.rendering import PageRoute, render
 from worker.gateway.routes.fleet import FleetReader
 from worker.gateway.routes.stats import find_stats
 from worker.render.stats import cost, owner_of

@@ -16,12 +16,10 @@ from schemas.command import CommandName, Scope
 from tasks.handlers.bulk_commands import WIDE
 from tasks.handlers.commands import SCOPES
 from tasks.plan.lifecycle import PLAN_ENDS
-from worker.gateway.access import Access, Operator
-from worker.gateway.context import Context, Doors
+from worker.gateway.access import Access, Context, Doors, Operator
 from worker.gateway.page.acts import PAUSES, read_until
 from worker.gateway.page.forms import Fields, Signed
-from worker.gateway.page.rendering import render
-from worker.gateway.page.route import PageRoute
+from worker.gateway.page.rendering import PageRoute, render
 from worker.gateway.problems import Refusal
 from worker.gateway.routes.commands import obey
 from worker.gateway.visible import count_states, list_plans

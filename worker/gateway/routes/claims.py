@@ -13,9 +13,8 @@ from starlette.types import Receive, Scope, Send
 from schemas import codec
 from schemas.base import PlanId, QueueName, StepId, Word
 from schemas.step import StepSpec
-from worker.gateway.access import Controller
+from worker.gateway.access import Controller, Doors
 from worker.gateway.claiming import LONGEST_WAIT_S, ClaimDesk, Waiter, Wanted
-from worker.gateway.context import Doors
 from worker.store import claims, keys
 from worker.store.claims import Holder
 

@@ -18,12 +18,10 @@ from schemas.plan import PlanSummary
 from tasks.handlers.bulk_commands import WIDE, scope_of
 from tasks.handlers.commands import SCOPES
 from worker.gateway import openapi
-from worker.gateway.access import Access, having
-from worker.gateway.context import Context, Doors
+from worker.gateway.access import Access, Context, Doors, having
 from worker.gateway.messages import IdempotencyKey, id_of_key, read_json, refusal_of, reused, wrong
-from worker.gateway.parameters import Wait
 from worker.gateway.problems import Refusal
-from worker.gateway.responses import json
+from worker.gateway.responses import Wait, json
 from worker.gateway.visible import Plan, find_plan
 from worker.gateway.waiting import wait_for
 from worker.store import api_keys, history, publishing

@@ -10,13 +10,11 @@ from pydantic import Field, StringConstraints
 
 from schemas.base import Inbound, Outbound, Word
 from schemas.times import milliseconds
-from worker.gateway.access import Access, Operator
-from worker.gateway.context import Context, Doors
-from worker.gateway.parameters import PAGE, Limit, Moment
-from worker.gateway.responses import json, page
+from worker.gateway.access import Access, Context, Doors, Operator
+from worker.gateway.responses import PAGE, Limit, Moment, json, page
 from worker.gateway.routes.plans import may_see_dead
 from worker.store import dead
-from worker.store.dead_entry import Dead, Filter
+from worker.store.dead import Dead, Filter
 from worker.store.queries import MOST_LOOKS
 
 router = APIRouter(tags=["dead entries"])

@@ -17,8 +17,7 @@ from redis.exceptions import RedisError
 from starlette.concurrency import run_in_threadpool
 
 from schemas.event import EVENT_PREFIX, EVENT_SUFFIX
-from worker.gateway.access import Access
-from worker.gateway.context import Context, Doors
+from worker.gateway.access import Access, Context, Doors
 from worker.gateway.event_hub import Subscription
 from worker.gateway.event_position import Place, Position, WrongPosition, decode
 from worker.gateway.event_streams import (

@@ -15,8 +15,7 @@ from schemas.command import Scope
 from schemas.fleet import ControllerView, DayBudgetView, QueueView
 from schemas.times import DAY_MS, rfc3339
 from tasks.plan.snapshot import StandingCommand
-from worker.gateway.access import Access, having
-from worker.gateway.context import Context, Doors
+from worker.gateway.access import Access, Context, Doors, having
 from worker.gateway.responses import Page, page
 from worker.store import fleet, keys, queries
 from worker.store.fleet import Stream

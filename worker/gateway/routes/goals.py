@@ -19,12 +19,10 @@ from schemas.plan import GoalAnswer
 from schemas.traceparent import read_traceparent
 from worker.engine.admission import fresh_plan_id
 from worker.gateway import openapi
-from worker.gateway.access import Access, Producer, having
-from worker.gateway.context import Context, Doors
+from worker.gateway.access import Access, Context, Doors, Producer, having
 from worker.gateway.messages import IdempotencyKey, id_of_key, read_json, refusal_of, reused, wrong
-from worker.gateway.parameters import Wait
 from worker.gateway.problems import RETRY_S, Refusal
-from worker.gateway.responses import json
+from worker.gateway.responses import Wait, json
 from worker.gateway.waiting import wait_for
 from worker.store import goal_record, keys, publishing, queries
 from worker.store.keys import NO_TENANT

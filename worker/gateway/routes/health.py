@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter
 from redis.exceptions import RedisError
 
-from worker.gateway.context import Doors
+from worker.gateway.access import Doors
 from worker.gateway.problems import RETRY_S, Refusal
 from worker.store import deployment, functions
 

@@ -14,14 +14,12 @@ from schemas.base import Outbound, Verdict
 from schemas.envelope import FieldError, Problem, field_error
 from schemas.outcome import Outcome
 from worker.gateway import openapi
-from worker.gateway.access import Access, Controller
+from worker.gateway.access import Access, Context, Controller, Doors
 from worker.gateway.bodies import MOST_OUTCOMES
-from worker.gateway.context import Context, Doors
 from worker.gateway.event_streams import Event
 from worker.gateway.messages import INVALID, read_json, refusal_of
-from worker.gateway.parameters import Wait
 from worker.gateway.problems import Refusal
-from worker.gateway.responses import json
+from worker.gateway.responses import Wait, json
 from worker.store import outcomes, queries
 from worker.store.outcomes import AttemptRef, EntryPlace
 from worker.streams.decode import read_outcome

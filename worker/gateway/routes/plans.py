@@ -13,17 +13,15 @@ from schemas import codec
 from schemas.base import GoalKind, Name, Outbound, PlanState, Word
 from schemas.plan import PlanSummary, PlanView, StepView
 from worker.gateway import openapi
-from worker.gateway.access import Access
-from worker.gateway.context import Context, Doors
-from worker.gateway.parameters import MOST_ITEMS, PAGE, Limit, Moment
+from worker.gateway.access import Access, Context, Doors
 from worker.gateway.problems import Refusal
-from worker.gateway.responses import Page, json, page
+from worker.gateway.responses import MOST_ITEMS, PAGE, Limit, Moment, Page, json, page
 from worker.gateway.visible import Plan, PlanReader, count_states, list_plans, view_of
 from worker.render.explanation import explanation
 from worker.render.mermaid import flowchart
 from worker.render.summary import page_of_plan
 from worker.store import dead, export, history, kept_goals
-from worker.store.dead_entry import Dead
+from worker.store.dead import Dead
 from worker.store.keys import Partition, partition_of
 from worker.store.plan_lists import PlanFilter
 from worker.store.step_activity import with_activity

@@ -14,11 +14,9 @@ from schemas.base import Name
 from schemas.stats import StatsBy, StatsView
 from schemas.times import milliseconds
 from worker.gateway import openapi
-from worker.gateway.access import Access, having
-from worker.gateway.context import Context, Doors
-from worker.gateway.parameters import Moment
+from worker.gateway.access import Access, Context, Doors, having
 from worker.gateway.problems import Refusal
-from worker.gateway.responses import json
+from worker.gateway.responses import Moment, json
 from worker.gateway.routes.fleet import FleetReader
 from worker.store import sums
 from worker.store.sums import Wanted

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from schemas.api_key import ApiKey
 from schemas.times import rfc3339
 from worker.gateway import openapi
-from worker.gateway.context import Doors
+from worker.gateway.access import Doors
 from worker.gateway.oidc import IssuerAway, NotAllowed, Verifier, WrongToken
 from worker.gateway.problems import RETRY_S, Refusal
 from worker.store import api_keys

@@ -10,10 +10,10 @@ from urllib.parse import quote
 from fastapi import APIRouter, Depends, Request, Response
 
 from worker.gateway import openapi
-from worker.gateway.context import Doors
+from worker.gateway.access import Doors
 from worker.gateway.problems import RETRY_S, Refusal
 from worker.telemetry import metrics
-from worker.telemetry.counting import HERE
+from worker.telemetry.metrics import HERE
 from worker.webhooks import intake
 from worker.webhooks.events import NoEvent
 from worker.webhooks.sources_file import WrongSources
