@@ -10,7 +10,7 @@ from fastapi import APIRouter, Response
 from markupsafe import Markup
 
 from worker.gateway import openapi
-from worker.gateway.context import Doors
+from worker.gateway.access import Doors
 from worker.gateway.page import graph
 from worker.gateway.page.rendering import fragment
 from worker.gateway.visible import Plan, view_of
