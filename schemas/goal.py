@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Annotated
 
 from pydantic import Field, StringConstraints
@@ -66,6 +68,26 @@ class Limits(Inbound):
     lease_deaths: int | None = Field(default=None, ge=1, le=1000)
     max_new_files: int | None = Field(default=None, ge=0, le=10_000)
     max_growth_kb: int | None = Field(default=None, ge=0, le=10**6)
+
+
+# What a plan has where neither its goal nor a policy says anything; a kind may need more (tasks/base/policy.py).
+USUAL_LIMITS: Mapping[str, int | None] = MappingProxyType(
+    {
+        "tokens": 100_000,
+        "patch_cycles": 15,
+        "failing_outcomes": 10,
+        "wall_clock_s": 1800,
+        "tool_calls": None,
+        "max_steps": 20,
+        "max_parallel": 4,
+        "consecutive_failures": 3,
+        "identical_failures": 2,
+        "flaky_flips": 3,
+        "lease_deaths": 5,
+        "max_new_files": 20,
+        "max_growth_kb": 1000,
+    }
+)
 
 
 class Estimate(Inbound):

@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 from schemas.base import FailureCategory as C
 from schemas.base import GoalKind, Overlap, RiskLevel
+from schemas.goal import USUAL_LIMITS
 
 HANDED_BACK = "handed back"  # stands among the categories of failures, and is no failure
 HANDED_BACK_MS = 2000  # at least
@@ -55,25 +56,7 @@ class AttemptRules:
 
 
 GOALS = (
-    GoalRules(
-        defaults=MappingProxyType(
-            {
-                "tokens": 100_000,
-                "patch_cycles": 15,
-                "failing_outcomes": 10,
-                "wall_clock_s": 1800,
-                "tool_calls": None,
-                "max_steps": 20,
-                "max_parallel": 4,
-                "consecutive_failures": 3,
-                "identical_failures": 2,
-                "flaky_flips": 3,
-                "lease_deaths": 5,
-                "max_new_files": 20,
-                "max_growth_kb": 1000,
-            }
-        )
-    ),
+    GoalRules(defaults=USUAL_LIMITS),
     # Where a kind needs more than a `task`.
     GoalRules(
         kind=GoalKind.REVIEWED_PLAN,

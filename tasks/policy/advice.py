@@ -12,15 +12,14 @@ from typing import Any
 from schemas.base import FailureCategory as C
 from schemas.base import GoalKind, Mode
 from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy import halt_rules
 from tasks.policy.advice_facts import (
     AGAIN,
-    MOST,
     MOST_NAMED,
     Facts,
     allow_more_retries,
     category_of,
     listing,
-    raise_limit,
     sentence,
 )
 from tasks.policy.advice_on_limits import advise_on_budget, advise_on_wall_clock
@@ -105,40 +104,6 @@ def _security(facts: Facts) -> str:
             "stand in the goal's allowed_files, too."
         )
     return " ".join(told)
-
-
-def _consecutive_failures(facts: Facts) -> str:
-    kinds = listing(dict.fromkeys(f"{entry[0]} ({entry[2]})" for entry in facts.failed))
-    met, name = int(facts.evidence.get("value") or 0), "consecutive_failures"
-    ways = sentence("give the goal the context that the attempts lacked", raise_limit(facts, name, met + 1))
-    return f"Read why these failed: {kinds}. {ways}"
-
-
-def _identical_failure(facts: Facts) -> str:
-    step, met = facts.step, int(facts.evidence.get("value") or 0)
-    name = step.step_id if step else "the step"
-    category = category_of(step, facts.failed) if step else ""
-    change = f"change what {name} is asked or given, since it failed {met} times in the same way ({category})"
-    return sentence(change, raise_limit(facts, "identical_failures", met + 1))
-
-
-def _flaky(facts: Facts) -> str:
-    step, met = facts.step, int(facts.evidence.get("value") or 0)
-    tools = listing(tool["tool"] for tool in step.facts["verify_tools"]) if step else ""
-    return sentence(
-        f"make the verification reliable ({tools or 'of the step'})", raise_limit(facts, "flaky_flips", met + 1)
-    )
-
-
-def _file_growth(facts: Facts) -> str:
-    name, met = str(facts.evidence.get("limit_name")), int(facts.evidence.get("value") or 0)
-    return sentence("split the goal", raise_limit(facts, name, met) if name in MOST else "")
-
-
-def _lease_deaths(facts: Facts) -> str:
-    met, steps = int(facts.evidence.get("value") or 0), listing(dict.fromkeys(entry[0] for entry in facts.failed))
-    find = f"find out why the controllers of {steps or 'these steps'} died or did not renew their leases"
-    return sentence(find, raise_limit(facts, "lease_deaths", met + 1))
 
 
 def _cannot_revise(facts: Facts) -> str:
@@ -227,14 +192,10 @@ FEATURE = Feature(
     "advice",
     (),
     advice={
+        **{rule.name: rule.advice for rule in halt_rules.RULES},
         "security": _security,
         "budget": advise_on_budget,
         "wall_clock": advise_on_wall_clock,
-        "consecutive_failures": _consecutive_failures,
-        "identical_failure": _identical_failure,
-        "flaky": _flaky,
-        "file_growth": _file_growth,
-        "lease_deaths": _lease_deaths,
         "cannot_revise": _cannot_revise,
         "manual": _manual,
         "rejected": _rejected,

@@ -18,7 +18,7 @@ from schemas.stored import PlanRecord
 from tasks.base.errors import NeedsSteps
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy.advice_facts import retries_of
+from tasks.policy.advice_facts import MOST, Facts, category_of, listing, raise_limit, retries_of, sentence
 from tasks.policy.pipeline import AT_FAILURE, AT_SUCCESS
 from tasks.policy.verification_name import name_verification
 from tasks.toolchain.classify import FAMILY, HALTS_AT_ONCE, OWN, Family, signature
@@ -62,10 +62,45 @@ class Rule:
     limit: str
     value: Callable[[Seen], int]
     reason: str
+    advice: Callable[[Facts], str]
     beyond: bool = False
     spares_completed: bool = False  # a plan whose every step is done is complete all the same
     only_step: bool = False  # only failures of the step led to it
     only: frozenset[str] = frozenset(Category)  # only failures of these categories led to it
+
+
+def _advise_on_row(facts: Facts) -> str:
+    kinds = listing(dict.fromkeys(f"{entry[0]} ({entry[2]})" for entry in facts.failed))
+    met, name = int(facts.evidence.get("value") or 0), "consecutive_failures"
+    ways = sentence("give the goal the context that the attempts lacked", raise_limit(facts, name, met + 1))
+    return f"Read why these failed: {kinds}. {ways}"
+
+
+def _advise_on_same(facts: Facts) -> str:
+    step, met = facts.step, int(facts.evidence.get("value") or 0)
+    name = step.step_id if step else "the step"
+    category = category_of(step, facts.failed) if step else ""
+    change = f"change what {name} is asked or given, since it failed {met} times in the same way ({category})"
+    return sentence(change, raise_limit(facts, "identical_failures", met + 1))
+
+
+def _advise_on_flips(facts: Facts) -> str:
+    step, met = facts.step, int(facts.evidence.get("value") or 0)
+    tools = listing(tool["tool"] for tool in step.facts["verify_tools"]) if step else ""
+    return sentence(
+        f"make the verification reliable ({tools or 'of the step'})", raise_limit(facts, "flaky_flips", met + 1)
+    )
+
+
+def _advise_on_growth(facts: Facts) -> str:
+    name, met = str(facts.evidence.get("limit_name")), int(facts.evidence.get("value") or 0)
+    return sentence("split the goal", raise_limit(facts, name, met) if name in MOST else "")
+
+
+def _advise_on_deaths(facts: Facts) -> str:
+    met, steps = int(facts.evidence.get("value") or 0), listing(dict.fromkeys(entry[0] for entry in facts.failed))
+    find = f"find out why the controllers of {steps or 'these steps'} died or did not renew their leases"
+    return sentence(find, raise_limit(facts, "lease_deaths", met + 1))
 
 
 _DIED = frozenset({Category.LEASE_EXPIRED})
@@ -77,6 +112,7 @@ RULES = (
         "consecutive_failures",
         lambda seen: seen.plan.counters.consecutive,
         "{value} outcomes in a row failed",
+        _advise_on_row,
         only=_TOLD,
     ),
     Rule(
@@ -84,6 +120,7 @@ RULES = (
         "identical_failures",
         lambda seen: seen.step.status.repeats,
         "{step} failed {value} times in the same way",
+        _advise_on_same,
         only=_TOLD,
         only_step=True,
     ),
@@ -92,6 +129,7 @@ RULES = (
         "max_new_files",
         lambda seen: seen.plan.growth.created + seen.created,
         "the plan created {value} files",
+        _advise_on_growth,
         beyond=True,
         only=frozenset({GREW}),
     ),
@@ -100,6 +138,7 @@ RULES = (
         "max_growth_kb",
         lambda seen: seen.plan.growth.growth_kb + seen.growth_kb,
         "the plan added {value} kB",
+        _advise_on_growth,
         beyond=True,
         only=frozenset({GREW}),
     ),
@@ -108,6 +147,7 @@ RULES = (
         "flaky_flips",
         lambda seen: seen.flips,
         "the verification of {step} flipped between pass and fail {value} times",
+        _advise_on_flips,
         only=_TOLD,
         spares_completed=True,
     ),
@@ -116,6 +156,7 @@ RULES = (
         "lease_deaths",
         lambda seen: seen.plan.counters.lease_deaths,
         "{value} controllers died over their attempts",
+        _advise_on_deaths,
         only=_DIED,
     ),
 )
