@@ -31,8 +31,6 @@ def note_of(step_id: str) -> str:
 def keep(unit: UnitOfWork, seen: Judgement) -> None:
     """Keep what a step that is done answered, if another step will be given that."""
     step, output = seen.step, seen.outcome.output
-    if not step.facts["keeps_answer"]:
-        return
     said = output if isinstance(output, str) else "" if output is None else codec.dumps(output).decode()
     kept, cut = _within(said, MAX_ANSWER)
     if kept.strip():
@@ -44,8 +42,6 @@ def given_to(unit: UnitOfWork, step: Step) -> Mapping[str, Any] | None:
 
     Raises NeedsSteps where the snapshot lacks one, with what the other ready steps will ask for.
     """
-    if not step.facts["answers_from"]:
-        return None
     if missing := _lacking(unit, step):
         raise NeedsSteps(missing.union(*(_lacking(unit, each) for each in unit.ready.values() if each.spec)))
     found: list[dict[str, Any]] = []
@@ -75,7 +71,7 @@ def _within(text: str, size: int) -> tuple[str, bool]:
 
 FEATURE = Feature(
     "answers",
-    (AFTER_END.row(keep), SPEC_FIELDS.row(given_to)),
+    (AFTER_END.row(keep, fact="keeps_answer"), SPEC_FIELDS.row(given_to, fact="answers_from")),
     is_idle=always,
     end_fields=("keeps_answer",),
     start_fields=("keeps_answer", "answers_from"),

@@ -37,6 +37,7 @@ from tasks.policy.pipeline import (
     Failure,
     Feature,
     Judgement,
+    limited,
 )
 from tasks.policy.plan_seed import PlanSeed
 from tasks.policy.pre_steps import DELIVER
@@ -96,8 +97,6 @@ def note_done(unit: UnitOfWork, seen: Judgement) -> None:
 
     A controller that does not tell which files it touched may have changed some.
     """
-    if WAIT not in unit.plan.limits:
-        return
     step, outcome, verified = seen.step, seen.outcome, seen.doubt is None and not seen.is_excused
     facts, kept = step.facts, unit.plan.delivery
     if facts["mode"] == Mode.TEST and verified and not facts["inserted_by"]:
@@ -122,8 +121,8 @@ def begin(unit: UnitOfWork) -> bool:
     The wall clock stands still from now on.
     """
     plan, now = unit.plan, unit.snapshot.now
-    wait_s = plan.limits.get(WAIT)
-    if wait_s is None or unit.is_delivering:
+    wait_s = plan.limits[WAIT] or 0
+    if unit.is_delivering:
         return False
     plan.dirty.add("live")
     unit.is_delivering = True
@@ -338,19 +337,20 @@ def _code(words: str) -> str:
     return f"`{fit_evidence(flatten(words)).replace('`', chr(39))}`"
 
 
+DELIVERS = limited(WAIT)
 FEATURE = Feature(
     "delivery",
     (
         LIMITS.row(limits_of),
         AT_BIRTH.row(keep_request),
-        JUDGES.row(judge),
-        AFTER_END.row(note_done),
-        GIVE_UP.row(give_up),
-        EXPIRED.row(expire),
-        BEFORE_LOOK.row(look),
-        INPUT.row(input_for),
-        SATISFIED.row(begin),
-        ON_COMMAND[CommandName.SKIP].row(note_skipped),
+        JUDGES.row(judge, only=DELIVERS),
+        AFTER_END.row(note_done, only=DELIVERS),
+        GIVE_UP.row(give_up, only=DELIVERS),
+        EXPIRED.row(expire, only=DELIVERS),
+        BEFORE_LOOK.row(look, only=DELIVERS),
+        INPUT.row(input_for, only=DELIVERS),
+        SATISFIED.row(begin, only=DELIVERS),
+        ON_COMMAND[CommandName.SKIP].row(note_skipped, only=DELIVERS),
     ),
     is_idle=lambda plan: WAIT not in plan.limits and not plan.keeps(Delivery),
 )

@@ -19,7 +19,17 @@ from schemas.stored.features import FailedDiffs
 from tasks.plan.changeset import KeptChange, kept_name
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy.pipeline import AT_FAILURE, AT_SUCCESS, LIMITS, RECALLS, SPEC_FIELDS, Feature, Recall, switched
+from tasks.policy.pipeline import (
+    AT_FAILURE,
+    AT_SUCCESS,
+    LIMITS,
+    RECALLS,
+    SPEC_FIELDS,
+    Feature,
+    Recall,
+    keeping,
+    switched,
+)
 from tasks.policy.verification_name import name_verification
 from tasks.toolchain.classify import OWN
 
@@ -149,7 +159,7 @@ FEATURE = Feature(
         ),
         AT_SUCCESS.row(note_success),
         AT_FAILURE.row(note_failure),
-        SPEC_FIELDS.row(given_to),
+        SPEC_FIELDS.row(given_to, only=keeping(FailedDiffs)),
     ),
     is_idle=lambda plan: not plan.keeps(FailedDiffs),
 )

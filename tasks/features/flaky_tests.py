@@ -108,7 +108,7 @@ FEATURE = Feature(
         LIMITS.row(switched(SWITCH)),
         RECALLS.row(Recall(MEMORY, SWITCH, True, where, read, begin, lambda plan: plan.head.context.get(MEMORY))),
         AT_BIRTH.row(drop_old),
-        JUDGES.row(judge),
+        JUDGES.row(judge, only=lambda unit: MEMORY in unit.plan.head.context),
         AFTER_END.row(learn),
     ),
     is_idle=lambda plan: not plan.keeps(Reruns),

@@ -68,9 +68,10 @@ def assign_added(unit: UnitOfWork, steps: tuple[PlannedStep, ...]) -> tuple[Plan
     return assign(steps, available=bool(unit.note(NOTE))) if any(map(_wants, steps)) else steps
 
 
-def given_to(unit: UnitOfWork, step: Step) -> Mapping[str, Any] | None:
+def given_to(unit: UnitOfWork, _: Step) -> Mapping[str, Any] | None:
     """Give the texts to a step that starts, as fields of its context. Raises NeedsSteps where the note is lacking."""
-    return unit.note(NOTE) if step.facts["goal_texts"] else None
+    found: dict[str, Any] | None = unit.note(NOTE)
+    return found
 
 
 def texts_of(goal: Goal) -> dict[str, Any]:
@@ -128,7 +129,12 @@ def _relevance(goal: Goal, log: str) -> Callable[[str], int]:
 
 FEATURE = Feature(
     "goal_texts",
-    (DRAFTED.row(assign_first), AT_BIRTH.row(keep), SPEC_FIELDS.row(given_to), ADDED.row(assign_added)),
+    (
+        DRAFTED.row(assign_first),
+        AT_BIRTH.row(keep),
+        SPEC_FIELDS.row(given_to, fact="goal_texts"),
+        ADDED.row(assign_added),
+    ),
     is_idle=always,
     end_fields=("goal_texts",),
     start_fields=("goal_texts",),

@@ -51,6 +51,7 @@ from tasks.policy.pipeline import (
     REFUSE_DRAFT,
     SEED,
     Feature,
+    keeping,
 )
 from tasks.policy.plan_seed import PlanSeed
 from tasks.rules.strategy import Draft, Rejected
@@ -319,6 +320,7 @@ def advise(facts: Facts) -> str:
     return f"Others are at work on these files: {told}. {ways}"
 
 
+WAITS_FOR_FILES = keeping(Claims)
 FEATURE = Feature(
     "overlaps",
     (
@@ -327,9 +329,9 @@ FEATURE = Feature(
         REFUSE_DRAFT.row(refuse_draft),
         AT_BIRTH.row(note_read),
         OPENED.row(claim),
-        BEFORE_START.row(keeps_back),
-        HOLDS.row(why_held),
-        ON_TIMER.row(look),
+        BEFORE_START.row(keeps_back, only=WAITS_FOR_FILES),
+        HOLDS.row(why_held, only=WAITS_FOR_FILES),
+        ON_TIMER.row(look, only=WAITS_FOR_FILES),
         REFUSE_ADDED.row(refuse_added),
         ADDED.row(claim_added),
     ),

@@ -24,7 +24,6 @@ from tasks.policy.advice_facts import (
 )
 from tasks.policy.advice_on_limits import advise_on_budget, advise_on_wall_clock
 from tasks.policy.pipeline import ADVICE, Feature, always
-from tasks.rules import budget
 from tasks.text.paths import fault
 
 
@@ -66,17 +65,6 @@ def _outside(unit: UnitOfWork, step_id: str) -> tuple[str, ...]:
     touched = {*outcome.touched_files, *outcome.created_files, *(told.affected_files if told else ())}
     mine = step.facts["allowed_files"] if step.facts["mode"] == Mode.PATCH else ()
     return tuple(sorted(touched.difference(mine)))
-
-
-def advise_revised(unit: UnitOfWork, before: str | None) -> str:
-    """Say what lets a step go on that was revised, with the step `before` it; its plan lives."""
-    if unit.plan.paused:
-        return f"Resume the plan, which was paused ({unit.plan.paused})."
-    if unit.is_stopped:
-        return f"Wait until the plan is released: {unit.plan.held}."
-    if not unit.snapshot.active and (name := budget.first_exhausted(unit.plan)):
-        return f"Top the plan up with {name}: nothing of them is left for another attempt."
-    return f"Finish {before}." if before else "Nothing: the next attempt starts by itself."
 
 
 def _security(facts: Facts) -> str:

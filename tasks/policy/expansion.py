@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
@@ -268,9 +269,15 @@ def _add(unit: UnitOfWork, found: Expansion) -> None:
     unit.tell_added(ids, "unfolding", found.why)
 
 
+EXPANDS = attrgetter("strategy_state")
 FEATURE = Feature(
     "expansion",
-    (LIMITS.row(switched(waits.ANSWER_WAIT)), JUDGES.row(block), REFUSALS.row(refuse), INPUT.row(input_for)),
+    (
+        LIMITS.row(switched(waits.ANSWER_WAIT)),
+        JUDGES.row(block, only=EXPANDS),
+        REFUSALS.row(refuse, only=EXPANDS),
+        INPUT.row(input_for, only=EXPANDS),
+    ),
     events=("plan.phase",),
     is_idle=lambda plan: not plan.strategy_state,
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -110,7 +111,7 @@ RULES = (
     Rule(
         "consecutive_failures",
         "consecutive_failures",
-        lambda seen: seen.plan.counters.consecutive,
+        attrgetter("plan.counters.consecutive"),
         "{value} outcomes in a row failed",
         _advise_on_row,
         only=_TOLD,
@@ -118,7 +119,7 @@ RULES = (
     Rule(
         IDENTICAL,
         "identical_failures",
-        lambda seen: seen.step.status.repeats,
+        attrgetter("step.status.repeats"),
         "{step} failed {value} times in the same way",
         _advise_on_same,
         only=_TOLD,
@@ -145,7 +146,7 @@ RULES = (
     Rule(
         "flaky",
         "flaky_flips",
-        lambda seen: seen.flips,
+        attrgetter("flips"),
         "the verification of {step} flipped between pass and fail {value} times",
         _advise_on_flips,
         only=_TOLD,
@@ -154,7 +155,7 @@ RULES = (
     Rule(
         "lease_deaths",
         "lease_deaths",
-        lambda seen: seen.plan.counters.lease_deaths,
+        attrgetter("plan.counters.lease_deaths"),
         "{value} controllers died over their attempts",
         _advise_on_deaths,
         only=_DIED,

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar, cast
 
 from schemas.command import Command, CommandName
 from schemas.goal import Goal
 from schemas.outcome import Outcome
 from schemas.step import PlannedStep
 from schemas.stored import Attempt, PlanRecord
+from schemas.stored.part import Part
 from tasks.plan.snapshot import StandingCommand, Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy.advice_facts import Facts
@@ -72,15 +73,39 @@ class Recall:
     known: Callable[[PlanRecord], Any]
 
 
+Only: TypeAlias = Callable[[Any], Any]  # of what a row is asked about: a unit of work, or a plan's record
 H = TypeVar("H", bound=Callable[..., Any] | Recall)
 
 
 class Table(list[H]):
     """What features do at one point of the loop, in their order."""
 
-    def row(self, function: H) -> Callable[[], None]:
-        """Make a row of this table, which a feature lists; the row puts itself in place."""
-        return lambda: self.append(function)
+    def row(self, function: H, *, only: Only | None = None, fact: str = "") -> Callable[[], None]:
+        """Make a row of this table, which a feature lists; the row puts itself in place.
+
+        It is asked `only` about such plans, and about steps that have this `fact`; it has nothing to say about others.
+        """
+        asked = cast("H", _ask_only(cast("Callable[..., Any]", function), only, fact)) if only or fact else function
+        return lambda: self.append(asked)
+
+
+def _ask_only(function: Callable[..., Any], only: Only | None, fact: str) -> Callable[..., Any]:
+    def ask(about: Any, *more: Any) -> Any:
+        if (only and not only(about)) or (fact and not getattr(more[0], "step", more[0]).facts[fact]):
+            return None
+        return function(about, *more)
+
+    return ask
+
+
+def limited(name: str) -> Only:
+    """Have a row asked only about plans that have such a limit, whatever it is."""
+    return lambda about: name in (about if isinstance(about, PlanRecord) else about.plan).limits
+
+
+def keeping(kind: type[Part]) -> Only:
+    """Have a row asked only about plans that keep such a part."""
+    return lambda about: bool((about if isinstance(about, PlanRecord) else about.plan).keeps(kind))
 
 
 def switched(name: str) -> Callable[[PlanSeed, Goal, Draft], Mapping[str, int]]:

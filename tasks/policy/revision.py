@@ -21,9 +21,10 @@ from schemas.stored import PlanRecord
 from tasks.base.policy import BUILT_IN, Policy
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy import advice, halt_rules, waits
+from tasks.policy import halt_rules, waits
 from tasks.policy.pipeline import REVISE
 from tasks.policy.pre_steps import MEND, PRE_STEPS, PreStep, make_pre_step
+from tasks.rules import budget
 from tasks.rules.validation import STEP_CHECKS, Surroundings, injections
 from tasks.text.fields import MAX_GUIDANCE
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, catalogue_of, render
@@ -189,11 +190,22 @@ def carry_out(
         "limit": waits.retries(step.facts, category, unit.snapshot.policy),
         "limit_name": "retry_limit",
         "events": [{"at": unit.at, "step_id": step.step_id, "attempt": status.attempt, "category": category}],
-        "unblock": advice.advise_revised(unit, found.before.step_id if found.before else None),
+        "unblock": _what_is_next(unit, found.before.step_id if found.before else None),
         "diff": found.diff(was),
     }
     unit.revisions.append({**data, "category": category})
     unit.emit("step.revised", data, category)
+
+
+def _what_is_next(unit: UnitOfWork, before: str | None) -> str:
+    """Say what lets a step go on that was revised, with the step `before` it; its plan lives."""
+    if unit.plan.paused:
+        return f"Resume the plan, which was paused ({unit.plan.paused})."
+    if unit.is_stopped:
+        return f"Wait until the plan is released: {unit.plan.held}."
+    if not unit.snapshot.active and (name := budget.first_exhausted(unit.plan)):
+        return f"Top the plan up with {name}: nothing of them is left for another attempt."
+    return f"Finish {before}." if before else "Nothing: the next attempt starts by itself."
 
 
 def revision_of(

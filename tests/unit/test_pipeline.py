@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from schemas.stored import LogHead
+from schemas.stored.features import Probe
 from tasks.features import FEATURES
 from tasks.policy import pipeline
-from tasks.policy.pipeline import Feature, Table, are_idle
+from tasks.policy.pipeline import Feature, Table, are_idle, keeping, limited
 from tests.support.plans import Running, a_step
 
 
@@ -38,3 +41,25 @@ def test_no_feature_is_idle_before_features_are_known(monkeypatch: pytest.Monkey
     monkeypatch.setattr(pipeline, "IDLE", [])
 
     assert not are_idle(Running(a_step("a")).record)
+
+
+def test_a_row_is_asked_only_about_plans_and_steps_that_it_is_about() -> None:
+    asked: list[str] = []
+    plan, table = Running(a_step("a"), delivery={"push": True}).record, Table[Any]()
+    step = SimpleNamespace(facts={"with": True, "without": False})
+    conditions: dict[str, dict[str, Any]] = {
+        "limited": {"only": limited("delivery_wait_s")},
+        "not limited": {"only": limited("mends")},
+        "keeping": {"only": keeping(LogHead)},
+        "not keeping": {"only": keeping(Probe)},
+        "fact": {"fact": "with"},
+        "no fact": {"fact": "without"},
+        "both": {"only": limited("delivery_wait_s"), "fact": "with"},
+    }
+    for name, condition in conditions.items():
+        table.row(lambda *_, name=name: asked.append(name), **condition)()
+    for row in table:
+        row(SimpleNamespace(plan=plan), step)
+        row(SimpleNamespace(plan=plan), SimpleNamespace(step=step))  # as judges are asked
+
+    assert asked == [name for name in ("limited", "keeping", "fact", "both") for _ in range(2)]

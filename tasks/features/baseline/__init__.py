@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from tasks.features.baseline import excuses, red_checks
-from tasks.policy.pipeline import AFTER_END, AT_BIRTH, JUDGES, LIMITS, PRE_STEP_ENDED, SPEC_FIELDS, Feature, always
+from tasks.policy.pipeline import (
+    AFTER_END,
+    AT_BIRTH,
+    JUDGES,
+    LIMITS,
+    PRE_STEP_ENDED,
+    SPEC_FIELDS,
+    Feature,
+    always,
+    limited,
+)
+from tasks.rules import budget
 
 FEATURE = Feature(
     "baseline",
     (
         LIMITS.row(excuses.limits_of),
         AT_BIRTH.row(excuses.keep_goals_tests),
-        JUDGES.row(excuses.judge),
+        JUDGES.row(excuses.judge, only=limited(budget.EXCUSES)),
         AFTER_END.row(red_checks.note_created),
         PRE_STEP_ENDED.row(excuses.judge_waiting),
-        SPEC_FIELDS.row(excuses.given_to),
+        SPEC_FIELDS.row(excuses.given_to, fact="inserted_by"),
     ),
     is_idle=always,
     end_fields=("inserted_by",),
