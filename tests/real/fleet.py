@@ -21,6 +21,7 @@ from worker.host import embedded_server
 from worker.process.launch import worker_command
 
 PLANNER = (sys.executable, "-P", "-c", "from worker.start import planner; planner()")
+SETTINGS = (".npmrc", ".config/pip/pip.conf", ".cargo/config.toml")  # by which a setup finds its registries
 GRACE_S = 20.0
 LOOK_S = 1.0  # between two looks whether all still run
 SHOWN = 12  # lines of a log
@@ -81,7 +82,8 @@ def run_fleet(fix: Fix, checkout: Path, home: Path, seen: Mapping[str, str]) -> 
 def _agent(home: Path) -> Sequence[str]:
     program, known, runs = Path(agent.__file__).resolve(), home / "knowledge.json", home / "runs"
     command = shlex.join([sys.executable, "-I", str(program), str(known), str(runs)])
-    return ("--exec", command, "--agent-path", f"{runs}:rw", "--agent-path", str(known))
+    own = (word for name in SETTINGS if (path := Path.home() / name).is_file() for word in ("--tool-path", str(path)))
+    return ("--exec", command, "--agent-path", f"{runs}:rw", "--agent-path", str(known), *own)
 
 
 def _repository(fix: Fix, checkout: Path, home: Path, seen: Mapping[str, str]) -> tuple[Sequence[str], Path, str]:
