@@ -16,6 +16,8 @@ from tasks.text.sanitize import Treatment, sanitize
 from tasks.text.unicode import is_visible
 
 _ABSOLUTE = re.compile(r"/|~|[A-Za-z]:")
+# Nearly every path of a listing: nothing can be wrong with it but a forbidden name.
+_PLAIN = re.compile(r"(?:(?!\.+/)[\w.@+=,()\[\]-]+/)*(?!\.+$)[\w.@+=,()\[\]-]+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ def clean(path: str) -> str:
 @lru_cache(maxsize=16384)
 def fault(path: str, forbidden: Forbidden = FORBIDDEN) -> Fault | None:
     """Say why `path` may not stand in an allowlist; None where it may."""
+    if _PLAIN.fullmatch(path):
+        return TABOO if path in forbidden else None
     if not is_visible(path):
         return Fault("control_character", "A path may hold no control or invisible characters.")
     # what a careless file system would make of it

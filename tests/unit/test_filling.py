@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ from typing import Any
 import pytest
 
 from schemas import codec
-from schemas.goal import MAX_GOAL_BYTES
+from schemas.goal import MAX_GOAL_BYTES, Goal
+from worker.engine.preview import preview
+from worker.settings.settings import Settings
 from worker.sources.ci import Job, job_of
 from worker.sources.filling import Filling, fill
 
@@ -349,6 +352,27 @@ def test_what_globs_leave_out_is_told(repository: Repository) -> None:
         "Globs leave out what no step may touch: tests/secrets/a.py.",
     ]
     assert not [note for note in filled(folder, "src/**", "tests/conftest.py").notes if "leave out" in note]
+
+
+def test_a_checkout_of_50_000_files_is_filled_in_and_planned_within_2_seconds(tmp_path: Path) -> None:
+    git(tmp_path, "init", "--quiet", "--bare", "--initial-branch=main")
+    names = [f"{('src', 'lib')[number % 2]}/part{number % 200}/m{number}.py" for number in range(50_000)]
+    blob = "blob\nmark :1\ndata 6\nx = 1\n\n"
+    head = "commit refs/heads/main\ncommitter a <a@a> 0 +0000\ndata 1\na\n"
+    listed = "".join(f"M 100644 :1 {name}\n" for name in (*names, "tests/test_a.py", "pyproject.toml"))
+    told = ["git", "fast-import", "--quiet"]
+    subprocess.run(told, cwd=tmp_path, input=f"{blob}{head}{listed}", text=True, check=True, capture_output=True)
+    asked = {"goal": "Fix failing test tests/test_a.py::test_x", "allowed_files": ["src/**"]}
+    took = []
+    for _ in range(3):
+        began = time.process_time()
+        made = fill({**asked, "context": {"test_command": "pytest"}}, tmp_path, None)
+        preview(Goal.model_validate(made.body), Settings())
+        took.append(time.process_time() - began)
+
+    assert made.filled["files"][0] == "tests/test_a.py"
+    assert "files_complete" not in made.filled
+    assert min(took) < 2
 
 
 def test_the_variables_of_a_job_are_read(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from tasks.base.errors import UnknownCommand
 from tasks.strategies.gap_report.analysis import category_of, wish
 from tasks.strategies.gap_report.checks import CHECKS, command_of, title_of
 from tasks.strategies.gap_report.places import Places
-from tasks.text.paths import clean, fault, is_glob
+from tasks.text.paths import clean, is_glob
 from tasks.text.patterns import expand_globs, matcher, meant_by_globs, pattern_fault
 from tasks.toolchain.catalogue import CATALOGUE
 from tasks.toolchain.files import configures_verification, name_of
@@ -165,7 +165,7 @@ def _of_checkout(
         found["base_sha"] = (job.head if job and job.repo == found["repo"] else None) or commit
         notes += _not_begun_with(checkout, commit, job)
     expanded = tuple(dict.fromkeys(path for paths in meant.values() for path in paths))
-    notes += _left_out(patterns, files)
+    notes += _left_out(patterns, files, frozenset(expanded))
     found |= _of_files(checkout, files, expanded, context)
     room = (MAX_GOAL_BYTES - len(codec.dumps(body)) - RESERVED) // 2
     manifests = _manifests(checkout, files, (*expanded, *patterns))  # a glob stands for the folders above it
@@ -284,12 +284,12 @@ def _why_not(files: Collection[str], meant: Mapping[str, Sequence[str]], prefix:
     return f"Nothing is filled in: this checkout has no file like {_some(strange)}."
 
 
-def _left_out(patterns: Sequence[str], files: Iterable[str]) -> Iterator[str]:
-    """Say which files globs mean and do not allow: forbidden ones, and those that configure a verification."""
+def _left_out(patterns: Sequence[str], files: Iterable[str], expanded: Container[str]) -> Iterator[str]:
+    """Say which files globs mean and do not allow: those that configure a verification, and what is not `expanded`."""
     is_meant = matcher(tuple(each for each in patterns if is_glob(each) and pattern_fault(each) is None))
     literal = frozenset(clean(each) for each in patterns if not is_glob(each))
     meant = [path for path in files if is_meant(path) and path not in literal]
-    forbidden = [path for path in meant if fault(path) is not None]
+    forbidden = [path for path in meant if path not in expanded]
     if configuring := [path for path in meant if configures_verification(path) and path not in forbidden]:
         yield f"Globs leave out what configures a verification: {_some(configuring)}. Name such a file to allow it."
     if forbidden:
