@@ -13,26 +13,27 @@ from importlib.util import find_spec
 from pathlib import Path
 from secrets import token_hex
 from tempfile import TemporaryDirectory, mkdtemp
+from typing import NamedTuple
 
 from redis import Redis
 from redis.exceptions import RedisError
 from rich.console import Console
 
 from schemas import codec
+from schemas.api_key import ApiKey, Right
 from schemas.envelope import Problem
 from tasks.base.errors import PlannerError
-from worker.demo import page
 from worker.demo.fleet import DemoAgent, Fleet
 from worker.demo.progress import Progress
 from worker.demo.render import draw_svg, show_end, viewer
 from worker.demo.session import Session
 from worker.demo.story import DemoFailed, Story, load_story
-from worker.host import embedded_server
+from worker.host import embedded_server, nearby_server
 from worker.host.git import GitError
 from worker.host.stop_signals import heard
 from worker.host.terminal import Terminal, document
 from worker.settings.settings import Settings, load
-from worker.store import clients
+from worker.store import api_keys, clients
 from worker.store.keys import Partition
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -40,6 +41,7 @@ PREFIX = "planner-demo-"  # of its directory
 TAIL_LINES = 12  # of a log, once something went wrong
 INTERRUPTED = 130  # as a shell says it
 FAILURES = (PlannerError, RedisError, GitError, OSError, subprocess.SubprocessError)
+PAGE_NEEDS = ("fastapi", "jinja2", "uvicorn")
 
 
 def run(
@@ -88,7 +90,7 @@ def _play(
     story: Story, progress: Progress, console: Console, agent: DemoAgent | None, *, as_json: bool, with_page: bool
 ) -> Problem | None:
     """Play the story; returns what went wrong. With its page the end is shown here, before everything goes."""
-    if missing := _missing(story.needs) or (page.missing() if with_page else None):
+    if missing := _missing(story.needs) or (_missing_for_page() if with_page else None):
         return Problem.of("demo_needs", missing)
     try:
         settings = load()
@@ -102,7 +104,7 @@ def _play(
                 stack.callback(_delete_queues, client, (queue, *story.queues), settings.partitions)
             processes = Fleet(progress.home, environment)
             stack.callback(processes.stop)
-            shown = stack.enter_context(page.serve(processes, client, settings)) if with_page else None
+            shown = stack.enter_context(_serve_page(processes, client, settings)) if with_page else None
             if shown:
                 console.print(f"In a browser: {shown.address}\nThis key signs in: {shown.token}\n", soft_wrap=True)
             with (view := viewer(console, as_json=as_json)):
@@ -110,7 +112,7 @@ def _play(
             if shown:
                 show_end(progress, console)
                 console.print(f"\nThe page stays at {shown.address} until Ctrl-C.")
-                page.wait_for_interrupt()
+                _wait_for_interrupt()
     except FAILURES as error:
         return Problem.of("demo_failed", str(error), status=500)
     return None
@@ -171,3 +173,39 @@ def _interruptible() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+class DemoPage(NamedTuple):
+    """Where the page is, and the key that signs in there."""
+
+    address: str
+    token: str
+
+
+def _missing_for_page() -> str | None:
+    """Say what the page needs and is not installed; None where nothing is missing."""
+    lacking = next((name for name in PAGE_NEEDS if not find_spec(name)), None)
+    return (
+        f"The page needs {lacking}, which is not installed: pip install 'planner-worker[gateway]'" if lacking else None
+    )
+
+
+@contextmanager
+def _serve_page(processes: Fleet, client: Redis, settings: Settings) -> Iterator[DemoPage]:
+    """Start a gateway beside the demo's processes, at PLANNER_GATEWAY_PORT or another port where that is taken."""
+    key = ApiKey(key_id=f"demo{token_hex(4)}", rights=(Right.ADMIN,))
+    with nearby_server.listen(settings.gateway_port) as listener:  # browsers wait in it until the gateway takes them
+        token = api_keys.add(client, key)
+        try:
+            processes.start_gateway(listener)
+            yield DemoPage(f"http://127.0.0.1:{listener.getsockname()[1]}/", token)
+        finally:
+            with suppress(RedisError):
+                api_keys.revoke(client, key.key_id)
+
+
+def _wait_for_interrupt() -> None:
+    """Return with the first ^C, SIGTERM or closed terminal."""
+    with suppress(KeyboardInterrupt):
+        while True:
+            signal.pause()

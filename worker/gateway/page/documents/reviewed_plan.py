@@ -43,6 +43,27 @@ OUTCOMES = {
     "ABORTED": "red",
 }
 STATES = {"DONE": "DONE", "SATISFIED": "DONE", "FAILED": "FAILED", "NOT_SATISFIED": "FAILED", "SKIPPED": "SKIPPED"}
+REASONS = (  # title, label, the list of the planning context, and its columns with their fields
+    ("Decisions", "Decisions", "decision_log", {"Id": "id", "Decision": "decision", "Why": "reasoning_chain"}),
+    (
+        "Turned down",
+        "Alternatives that were turned down",
+        "rejected_alternatives",
+        {"Id": "id", "Alternative": "alternative", "Why not": "rejection_reason", "By": "decision_ref"},
+    ),
+    (
+        "Constraints",
+        "Constraints",
+        "constraints",
+        {"Id": "id", "Type": "type", "What": "description", "Whose": "source"},
+    ),
+    (
+        "Risks",
+        "Risks",
+        "known_risks",
+        {"Id": "id", "Risk": "risk", "What is done about it": "mitigation", "Where": "anchor"},
+    ),
+)
 
 
 def sections(document: dict[str, Any]) -> Iterator[Section | None]:
@@ -228,47 +249,9 @@ def _milestone(each: Record, outcome: Record) -> Section | None:
 
 
 def _reasons(context: Record) -> Iterator[Section | None]:
-    yield section(
-        "Decisions",
-        table(
-            "Decisions",
-            ("Id", "Decision", "Why"),
-            ((d.get("id"), d.get("decision"), d.get("reasoning_chain")) for d in records(context.get("decision_log"))),
-        ),
-    )
-    yield section(
-        "Turned down",
-        table(
-            "Alternatives that were turned down",
-            ("Id", "Alternative", "Why not", "By"),
-            (
-                (a.get("id"), a.get("alternative"), a.get("rejection_reason"), a.get("decision_ref"))
-                for a in records(context.get("rejected_alternatives"))
-            ),
-        ),
-    )
-    yield section(
-        "Constraints",
-        table(
-            "Constraints",
-            ("Id", "Type", "What", "Whose"),
-            (
-                (c.get("id"), c.get("type"), c.get("description"), c.get("source"))
-                for c in records(context.get("constraints"))
-            ),
-        ),
-    )
-    yield section(
-        "Risks",
-        table(
-            "Risks",
-            ("Id", "Risk", "What is done about it", "Where"),
-            (
-                (r.get("id"), r.get("risk"), r.get("mitigation"), r.get("anchor"))
-                for r in records(context.get("known_risks"))
-            ),
-        ),
-    )
+    for title, label, name, columns in REASONS:
+        rows = ([each.get(field) for field in columns.values()] for each in records(context.get(name)))
+        yield section(title, table(label, tuple(columns), rows))
 
 
 def _knowledge(known: Record) -> Section | None:
