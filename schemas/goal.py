@@ -73,7 +73,7 @@ class Limits(Inbound):
 # What a plan has where neither its goal nor a policy says anything; a kind may need more (tasks/base/policy.py).
 USUAL_LIMITS: Mapping[str, int | None] = MappingProxyType(
     {
-        "tokens": 100_000,
+        "tokens": 400_000,
         "patch_cycles": 15,
         "failing_outcomes": 10,
         "wall_clock_s": 1800,

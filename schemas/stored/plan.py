@@ -39,6 +39,7 @@ class PlanHead:
     traceparent: str | None = None  # of the trace that the plan belongs to
     policy: str | None = None  # the digest of the policy that the plan was made under, and goes on under
     cache: list[Any] | None = None  # what it has to do with the plan cache, see tasks/plan/cached_draft.py
+    learned: dict[str, int] | None = None  # tokens of an attempt by mode and queue, see tasks/features/estimates.py
     unknown: dict[str, Any] | None = field(default=None, init=False)
 
     @classmethod
@@ -62,7 +63,7 @@ class PlanHead:
         return codec.dumps({**record, **(self.unknown or {})})
 
 
-OMITTED_FIELDS = ("traceparent", "policy", "cache")
+OMITTED_FIELDS = ("traceparent", "policy", "cache", "learned")
 HEAD_FIELDS = tuple(each.name for each in fields(PlanHead) if each.name != "unknown")
 
 

@@ -64,7 +64,7 @@ GOALS = (
             {
                 "max_steps": 300,
                 "patch_cycles": 200,
-                "tokens": 2_000_000,
+                "tokens": 8_000_000,
                 "wall_clock_s": 86_400,
                 "consecutive_failures": 5,  # answers that are refused count as well; a step fails for good before
             }
@@ -76,7 +76,7 @@ GOALS = (
             {
                 "max_steps": 60,
                 "patch_cycles": 60,
-                "tokens": 500_000,
+                "tokens": 2_000_000,
                 "wall_clock_s": 14_400,
                 "consecutive_failures": 5,  # drafts that are refused and tasks that are blocked count as well
             }

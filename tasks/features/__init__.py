@@ -7,6 +7,7 @@ from tasks.features import (
     baseline,
     breakers,
     delivery,
+    estimates,
     failed_changes,
     flaky_tests,
     goal_texts,
@@ -22,8 +23,8 @@ from tasks.policy.pipeline import Feature, build
 FEATURES: tuple[Feature, ...] = tuple(
     each.FEATURE
     for each in (
-        *(answers, delivery, handing_back, unverified, expansion, flaky_tests, baseline, nothing_done, goal_texts),
-        *(failed_changes, mending, overlaps, breakers, advice),
+        *(answers, delivery, handing_back, estimates, unverified, expansion, flaky_tests, baseline, nothing_done),
+        *(goal_texts, failed_changes, mending, overlaps, breakers, advice),
     )
 )
 

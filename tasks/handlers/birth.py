@@ -29,6 +29,8 @@ def tell_setting(goal: Goal, catalogue: Catalogue, setting: Setting) -> dict[str
         told["options"] = dict(setting.options)
     if setting.history:
         told["recalled"] = dict(setting.history)
+    if setting.learned:
+        told["learned"] = dict(setting.learned)
     if setting.cached_from:
         told["cached_from"] = setting.cached_from
     if setting.drafted:

@@ -24,7 +24,8 @@ from tasks.policy import expansion, halt, pipeline, waits
 from tasks.policy.plan_seed import PlanSeed
 from tasks.policy.pre_steps import looks_inserted
 from tasks.policy.schedule import advance
-from tasks.rules import budget
+from tasks.rules import budget, estimates
+from tasks.rules.budget import Expected
 from tasks.rules.goal_cleaning import clean_goal
 from tasks.rules.strategy import Answer, Consult, Draft, NothingToDo, Question, Rejected, Setting
 from tasks.rules.validation import reject, validate
@@ -35,6 +36,7 @@ from tasks.text.paths import TABOO, fault, is_glob
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, keep_contracts
 
 NO_SETTING = Setting()
+NO_STEPS = Expected()
 SHOWN_CHARS = 200  # of the goal's sentence, for lists of plans
 # Of the goal: what the plan's own steps say, and texts from outside that nothing reads once the plan is made.
 UNKEPT: dict[str, Any] = {
@@ -60,8 +62,9 @@ def plan(goal: Goal, catalogue: Catalogue = CATALOGUE, setting: Setting = NO_SET
     else:
         answer = strategy_of(goal.kind).draft(planned, catalogue, setting)
     if isinstance(answer, Draft):
+        answer = replace(answer, steps=estimates.assign(answer.steps, planned, setting.learned))
         errors = () if answer.question else validate(planned, answer.steps, catalogue, setting.forbidden)
-        if errors:
+        if errors or (errors := budget.find_too_small(asked, setting.policy, budget.expect(answer.steps))):
             answer = reject("invalid_plan", errors)
         else:
             expands = answer.question or answer.state is not None
@@ -104,10 +107,10 @@ def accept(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> Iterator[Changeset]
         draft = replace(draft, steps=settle(goal, draft.steps))
     total, dependents = len(draft.steps), dependents_of(draft.steps)
     taken = [step.step_id for step in draft.steps if looks_inserted(step.step_id)]
-    counts = {S.PENDING.value: 0, S.BLOCKED.value: 0}
+    counts, expected = {S.PENDING.value: 0, S.BLOCKED.value: 0}, budget.expect(draft.steps)
     for number, steps in enumerate(batches(draft.steps, CHUNK)):
         first, last = number == 0, number * CHUNK + len(steps) == total
-        unit = _begin(plan_seed, goal, draft, announced=first)
+        unit = _begin(plan_seed, goal, draft, expected, announced=first)
         unit.plan.counts = counts
         if taken:
             unit.plan.structure.taken = taken
@@ -163,7 +166,9 @@ def _book(unit: UnitOfWork, draft: Draft) -> None:
         unit.change.history.append(HistoryChange(name, draft.counted, draft.seen, 1))
 
 
-def _begin(plan_seed: PlanSeed, goal: Goal, draft: Draft, *, announced: bool = True) -> UnitOfWork:
+def _begin(
+    plan_seed: PlanSeed, goal: Goal, draft: Draft, expected: Expected = NO_STEPS, *, announced: bool = True
+) -> UnitOfWork:
     """Begin a commit of the plan; what never changes is written, and announced, with the first one."""
     context = goal.context
     head = PlanHead(
@@ -177,7 +182,7 @@ def _begin(plan_seed: PlanSeed, goal: Goal, draft: Draft, *, announced: bool = T
             "base_sha": context.base_sha,
             "failing_tests": context.failing_tests[:20],
         },
-        limits=_limits(plan_seed, goal, draft),
+        limits=_limits(plan_seed, goal, draft, expected),
         approvals=[level.value for level in budget.approvals_of(goal, plan_seed.policy)],
         policy_version=plan_seed.policy_version,
         tools=[dict(tool) for tool in draft.tools],
@@ -227,9 +232,9 @@ def _begin(plan_seed: PlanSeed, goal: Goal, draft: Draft, *, announced: bool = T
     return unit
 
 
-def _limits(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> dict[str, int | None]:
+def _limits(plan_seed: PlanSeed, goal: Goal, draft: Draft, expected: Expected) -> dict[str, int | None]:
     """Fill the limits of a plan, among which its switches stand."""
-    limits = budget.limits_of(goal, plan_seed.policy)
+    limits = budget.limits_of(goal, plan_seed.policy, expected)
     for limits_of in pipeline.LIMITS:
         limits |= limits_of(plan_seed, goal, draft)
     return limits

@@ -7,6 +7,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from schemas.base import Verdict
+from schemas.step import DELIVERIES
 from schemas.stored import Attempt
 from tasks.plan.end_sum import EndSum
 
@@ -53,6 +54,21 @@ def kept_name(what: str, tenant: str, repo: str | None) -> str | None:
     """Name what the plans of a tenant's repository remember of `what`; None without a repository."""
     owner = f"{tenant}\0{repo}".encode()
     return f"{what}:{blake2b(owner, digest_size=16).hexdigest()}" if repo else None
+
+
+LEARNED_MODES = ("patch", "read_only")  # no agent runs in the others
+
+
+def usage_name(mode: str, queue: str) -> str:
+    """Name the attempts of a mode on a queue, of which is kept what they used; empty where nothing is."""
+    return f"{mode}:{queue}" if mode in LEARNED_MODES and queue != DELIVERIES else ""
+
+
+class UsedTokens(NamedTuple):
+    """How many tokens an attempt used, for the estimates of later plans (part `used`)."""
+
+    name: str  # of its mode and queue
+    tokens: int
 
 
 WHOLE, FIRST = "=", "^"  # where a claim goes: see ClaimChange
@@ -139,6 +155,7 @@ class Changeset:
     rests_on: dict[str, int] = field(default_factory=dict)  # scope -> what its grant had left, if something was started
     short: dict[str, int] = field(default_factory=dict)  # scope -> tokens that its grant lacked
     history: list[HistoryChange] = field(default_factory=list)
+    used: list[UsedTokens] = field(default_factory=list)
     kept: list[KeptChange] = field(default_factory=list)
     claims: list[ClaimChange] = field(default_factory=list)
     lists: list[str] = field(default_factory=list)  # of plans: all that the plan is in now; none: those that it was in

@@ -15,6 +15,7 @@ from schemas.step import SENT_OMITTED
 from schemas.stored_step import read_step
 from tasks.base.policy import BUILT_IN
 from tasks.base.policy_version import POLICY_VERSION
+from tasks.plan.changeset import usage_name
 from tasks.plan.hot_plan import HotPlan
 from tasks.plan.snapshot import Step
 from tasks.policy import schedule
@@ -43,6 +44,7 @@ class StepCard(Struct, frozen=True, gc=False):
     limits: str  # of its files, behind a comma; empty where the step names all that it may change
     lasts: int  # ms from dispatch to the deadline
     queue: str
+    used: str  # the name under which the tokens of its attempts are left to later plans; empty where they are not
     key: str  # of its verification among those whose flips are counted
     sent: bytes  # the spec as far as it is the same for each attempt, without the closing brace
 
@@ -122,7 +124,7 @@ def _look_at(plan: HotPlan, step: Step) -> StepCard:
             codes[tool["tool"]] = (*codes.get(tool["tool"], ()), *tool["pass_codes"])
             seconds += tool["timeout_s"]
         lasts = max(lasts, schedule.RUNNING_MARGIN_MS + 1000 * seconds)
-    patches, most = stored["mode"] == PATCH, estimate["tokens"]
+    patches, most, queue = stored["mode"] == PATCH, estimate["tokens"], stored.get("queue", "default")
     return StepCard(
         step.spec is not None and END_FIELDS.isdisjoint(stored),  # what a step has not is not stored
         step.spec is not None and START_FIELDS.isdisjoint(stored),
@@ -136,7 +138,8 @@ def _look_at(plan: HotPlan, step: Step) -> StepCard:
         rules.max_diff_lines,
         f",{codec.dumps(limits)[1:-1].decode()}" if (limits := schedule.limits_of_files(stored)) else "",
         lasts,
-        stored.get("queue", "default"),
+        queue,
+        usage_name(stored["mode"], queue),
         name_verification(stored),
         codec.dumps(stored)[:-1] + _omitted(tuple(stored)),
     )

@@ -73,6 +73,7 @@ class PlainChange(Struct, frozen=True, gc=False):
     ready_add: Sequence[tuple[str, int]] = ()
     ready_remove: Sequence[str] = ()
     wake: int | None = None  # as in Changeset
+    used: tuple[str, int] | None = None  # tokens of the attempt, as in UsedTokens
     end: End | None = None
 
     @property
@@ -152,9 +153,11 @@ def write(
     log = _log(record, report, moves, now, code, read)
     record.version += 1
     end = _end(record, about, at) if ends else None
+    tokens = said.metrics.tokens_used if said.metrics and card.used else None
+    learned = None if tokens is None else (card.used, tokens)
     return PlainChange(
         *(plan.plan_id, expected, now, record.encode("live"), log, report.entry, step_id, status.encode(), attempt),
-        *(event.encode(), starts, waiting, [*added.items()] if added else (), removed, wake, end),
+        *(event.encode(), starts, waiting, [*added.items()] if added else (), removed, wake, learned, end),
     )
 
 

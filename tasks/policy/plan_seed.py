@@ -42,3 +42,4 @@ class PlanSeed:
     switches: Mapping[str, int] = field(default_factory=dict)  # limits that features take from the operator's settings
     recalled: Mapping[str, Any] = field(default_factory=dict)  # by RECALLS: what earlier plans of its repository left
     claims: FileClaims | None = None  # on files of its first steps, as far as that was read; the others are free
+    learned: Mapping[str, int] = field(default_factory=dict)  # tokens of an attempt by mode and queue

@@ -23,10 +23,7 @@ from tasks.policy.plan_seed import PlanSeed
 from tasks.record.lines import Line, read_line
 from tasks.record.recorded_plan import RecordedPlan
 from tasks.record.surroundings import claims_of, grants_of, paused_queues_of, standing_of
-from tasks.rules import budget
 from tasks.rules.strategy import Draft, Question, Rejected
-
-MOST_STEPS = 10_000  # of a goal
 
 
 class CannotReplay(PlannerError):
@@ -57,11 +54,6 @@ def _from_birth(recorded: RecordedPlan, line: Line, policy: Policy, before: LogH
     if "patience_ms" in born:
         yield goals.await_draft(seed, goal, born["patience_ms"])
     elif not {"steps", "question"} & born.keys():
-        if _brought_steps(plan):  # limits have grown with them: by as many as explain all
-            given = goal.limits.model_dump()
-            grown = {name: each for name, each in budget.PER_SUPPLIED_STEP.items() if given[name] is None}
-            count = min((born["limits"][name] // each for name, each in grown.items()), default=0)
-            goal = goal.model_copy(update={"steps": (None,) * max(1, min(count, MOST_STEPS))})
         halt = plan["halt"]
         errors = tuple(FieldError.model_validate(error) for error in halt["evidence"]["errors"])
         told = Rejected(halt["reason"], errors, tokens=born.get("tokens", 0), read=born.get("read", {}))
@@ -76,8 +68,6 @@ def _accept(
     recorded: RecordedPlan, seed: PlanSeed, goal: Goal, planned: tuple[PlannedStep, ...], born: Mapping[str, Any]
 ) -> Iterator[Changeset]:
     plan, head, strategy_state = recorded.plan, recorded.plan["head"], born.get("strategy_state", {})
-    if _brought_steps(plan):  # limits grow with the steps that a goal brings along
-        goal = goal.model_copy(update={"steps": planned})
     if any(step.goal_texts for step in planned):  # nobody kept the texts but for the steps that are given them
         goal = goal.model_copy(update={"context": goal.context.model_copy(update={"failure_log": "not kept"})})
     counted, seen = born.get("counted", (None, 0))
@@ -97,10 +87,6 @@ def _accept(
         cache=tuple(born["cache"]) if "cache" in born else None,
     )
     yield from goals.accept(seed, goal, draft)
-
-
-def _brought_steps(plan: Mapping[str, Any]) -> bool:
-    return "/steps" in plan.get("left_out", "").split()
 
 
 def _seed(recorded: RecordedPlan, line: Line, before: LogHead | None) -> PlanSeed:
@@ -128,6 +114,7 @@ def _seed(recorded: RecordedPlan, line: Line, before: LogHead | None) -> PlanSee
         code=line.get("by", before.by if before else ""),
         recalled={recall.name: born[recall.name] for recall in RECALLS if recall.name in born},
         claims=claims_of(line),
+        learned=head.get("learned", {}),
     )
 
 

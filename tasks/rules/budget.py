@@ -7,13 +7,15 @@ looked at again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, TypeAlias
 
-from schemas.base import RiskLevel
+from schemas.base import Mode, RiskLevel
+from schemas.envelope import FieldError
 from schemas.goal import Goal
 from schemas.outcome import Metrics
 from schemas.plain_outcome import PlainMetrics
+from schemas.step import PlannedStep
 from schemas.stored import Attempt, PlanHead, PlanRecord
 from schemas.times import DAY_MS
 from tasks.base.policy import BUILT_IN, Policy
@@ -24,27 +26,63 @@ RECEIPTS = "unproven_successes"  # 0: none is taken. Only among the limits of pl
 EXCUSES = "excuses"  # what does not count against a plan where it was red before: one of these two
 EXCUSE_ALL = 1  # tests, and checks that nobody asked for
 EXCUSE_CHECKS = 2
-PER_SUPPLIED_STEP = {"tokens": 10_000, "patch_cycles": 2, "failing_outcomes": 1, "wall_clock_s": 300}
+PER_STEP = {"patch_cycles": 2, "failing_outcomes": 1, "wall_clock_s": 300}  # of a plan; its defaults are no less
+TRIES = 2  # a default of tokens allows that every step is tried so often
 NO_METRICS = PlainMetrics()
 SPENDER_SHARE = 10  # an attempt that uses a tenth of a budget, or more, is remembered for the explanation of a halt
 BUDGETS = ("tokens", "patch_cycles", "failing_outcomes", "tool_calls")
 WARN_SHARE = 0.8
 
 
-def limits_of(goal: Goal, policy: Policy = BUILT_IN) -> dict[str, int | None]:
-    """Fill the goal's limits: its own, else the default, scaled with the steps that it brings along.
+class Expected(NamedTuple):
+    """What the steps of a plan are expected to use if each succeeds at once; no agent runs in those of mode `test`."""
+
+    steps: int = 0
+    tokens: int = 0
+    patch_cycles: int = 0
+
+
+def expect(steps: Iterable[PlannedStep]) -> Expected:
+    """Sum up the estimates of steps."""
+    count = tokens = patch_cycles = 0
+    for step in steps:
+        count += 1
+        patch_cycles += step.estimate.patch_cycles
+        if step.mode is not Mode.TEST:
+            tokens += step.estimate.tokens
+    return Expected(count, tokens, patch_cycles)
+
+
+def limits_of(goal: Goal, policy: Policy = BUILT_IN, expected: Expected = Expected()) -> dict[str, int | None]:  # noqa: B008 (a tuple)
+    """Fill the goal's limits: its own, else the default, which is no less than what the plan's steps may need.
 
     None is above what its policy allows at most.
     """
     rules = list(policy.rules_of(goal.kind, goal.tenant, goal.context.repo))
     limits = {name: value for each in rules for name, value in each.defaults.items()}
-    for name, each_step in PER_SUPPLIED_STEP.items():
-        limits[name] = max(limits[name] or 0, each_step * len(goal.steps or ()))
+    least = {name: each_step * expected.steps for name, each_step in PER_STEP.items()}
+    for name, need in {**least, "tokens": TRIES * expected.tokens}.items():
+        default = limits[name]
+        limits[name] = None if default is None else max(default, need)
     given = goal.limits.model_dump()
     limits |= {name: given[name] for name in limits if given[name] is not None}
     for each in rules:
         limits |= {name: _least(limits[name], most) for name, most in each.most.items()}
     return limits
+
+
+def find_too_small(goal: Goal, policy: Policy, expected: Expected) -> tuple[FieldError, ...]:
+    """List the limits that the steps of a plan cannot fit, with the figures: those of the goal or of its policy."""
+    limits = limits_of(goal, policy, expected)
+    given = goal.limits.model_dump()
+    errors = []
+    for name, need in (("tokens", expected.tokens), ("patch_cycles", expected.patch_cycles)):
+        limit = limits[name]
+        if limit is not None and limit < need:
+            whose = f"limits.{name} is" if given[name] == limit else f"the policy allows limits.{name} up to"
+            message = f"The {expected.steps} steps are expected to use {need} {name}, and {whose} {limit}."
+            errors.append(FieldError(pointer=f"/limits/{name}", code="budget_too_small", message=message))
+    return tuple(errors)
 
 
 def _least(limit: int | None, most: int) -> int:

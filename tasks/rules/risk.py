@@ -41,8 +41,8 @@ _ORDER = tuple(RISK)
 
 _ESTIMATES: Mapping[Mode, StepEstimate] = MappingProxyType(
     {
-        Mode.PATCH: StepEstimate(tokens=10_000, patch_cycles=1),
-        Mode.READ_ONLY: StepEstimate(tokens=5_000, patch_cycles=0),
+        Mode.PATCH: StepEstimate(tokens=60_000, patch_cycles=1),
+        Mode.READ_ONLY: StepEstimate(tokens=20_000, patch_cycles=0),
         Mode.TEST: StepEstimate(tokens=500, patch_cycles=0),
     }
 )

@@ -40,6 +40,7 @@ class Setting:
     forbidden: Forbidden = FORBIDDEN  # paths that no goal may allow
     policy: Policy = BUILT_IN  # that the plan is made under
     cached_from: str | None = None  # the plan whose draft was said, where no drafter was asked
+    learned: Mapping[str, int] = field(default_factory=dict)  # what attempts have used so far, by mode and queue
 
 
 @dataclass(frozen=True, slots=True)

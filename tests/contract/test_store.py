@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import pytest
 from redis.exceptions import ResponseError
@@ -14,17 +14,19 @@ from schemas.times import DAY_MS
 from tasks.base.errors import NeedsSteps
 from tasks.handlers import commands, goals, outcomes, upkeep
 from tasks.memory.flaky_tests import Sighting, counters_of
-from tasks.plan.changeset import Changeset, HistoryChange, KeptChange
+from tasks.plan.changeset import Changeset, HistoryChange, KeptChange, UsedTokens
 from tasks.plan.hot_plan import HotPlan
 from tasks.plan.snapshot import WINDOW, Grant, Lease, Snapshot
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy.schedule import SILENT_MS
+from tasks.rules.estimates import LAST
 from tasks.rules.strategy import Rejected
 from tests.support.memory_store import EPOCH_MS
 from tests.support.open_memory import OpenMemory
 from tests.support.plans import (
     PARTITION,
     PLAN,
+    a_check,
     a_failure,
     a_goal,
     a_plan,
@@ -254,6 +256,33 @@ def test_many_dependents_come_in_windows(store: Store) -> None:
     assert len(second.windows["root", 1].dependents) == WINDOW
     assert second.windows["root", 1].more
     assert second.steps["root"].status.state == "DONE"
+
+
+def test_an_outcome_leaves_what_its_attempt_used_to_later_plans(store: Store) -> None:
+    create(store, a_step("a"), a_step("b"), a_check("c"))
+    for step, tokens in (("a", 300), ("b", 0), ("c", 7)):
+        change = outcomes.apply(begin(store, step), [a_report(step, metrics={"tokens_used": tokens})])
+        assert store.commit([Write(change)]) == ["ok"]
+
+    everything = store.everything()
+    assert [int(tokens) for tokens in everything[PARTITION.used("patch:default")]] == [0, 300]
+    assert PARTITION.used("test:default") not in everything
+
+
+def test_no_more_is_kept_of_what_attempts_used_than_estimates_are_learned_from(real: Real) -> None:
+    name, count = "patch:default", 40
+    for number in range(1, 4):
+        change = recalling(number)
+        change.used = [UsedTokens(name, 1000 * number + each) for each in range(count)]
+        assert real.commit([Write(change)]) == ["ok"]
+
+    kept = cast("Any", real.client).lrange(PARTITION.used(name), 0, -1)
+    assert [int(tokens) for tokens in kept[:LAST]] == [
+        *(3000 + each for each in reversed(range(count))),
+        *(2000 + each for each in range(count - 1, count - 1 - LAST + count, -1)),
+    ]
+    assert len(kept) < LAST + 16
+    assert 0 < cast("Any", real.client).ttl(PARTITION.used(name)) <= 90 * DAY_MS // 1000
 
 
 def recalling(number: int, *recalls: HistoryChange) -> Changeset:

@@ -120,7 +120,7 @@ FAILED_DRAFT = {"output": None, "error": "down", "tokens": 7}
 SCENES: dict[str, dict[str, Any]] = {
     "task-repair": scene(goal("Fix failing test tests/test_auth.py::test_login", context=FAILING)),
     "task-repair-tight": scene(
-        goal("Fix the login", context=FAILING, limits={"tokens": 20_000, "patch_cycles": 2, "wall_clock_s": 600})
+        goal("Fix the login", context=FAILING, limits={"tokens": 105_000, "patch_cycles": 2, "wall_clock_s": 600})
     ),
     "task-feature": scene(goal("Add prefix support")),
     "task-feature-many": scene(goal("Add prefix support", files=MANY, context={"files": MANY})),

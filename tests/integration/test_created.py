@@ -273,7 +273,7 @@ def test_a_verdict_takes_the_place_only_of_one_that_is_open(
     assert goal(redis, "g").get("verdict") == ("PLANNED" if written else stands)
 
 
-@pytest.mark.parametrize(("limit", "asked", "left"), [(1000, 0, 1000), (3600, 1, 100), (20_000, 2, None)])
+@pytest.mark.parametrize(("limit", "asked", "left"), [(1000, 0, 1000), (3600, 1, 100), (200_000, 2, None)])
 def test_no_question_is_asked_that_the_plans_tokens_do_not_pay_for(
     redis: Redis, hire: Callable[..., Worker], limit: int, asked: int, left: int | None
 ) -> None:

@@ -80,7 +80,7 @@ def test_the_planner_makes_what_was_told(submit: Submit, redis: Redis, redis_url
 
 def test_a_person_reads_the_plan_and_what_cannot_be_known(submit: Submit, monkeypatch: pytest.MonkeyPatch) -> None:
     told = submit(
-        "-g", "Fix it", "-f", "src/a.py", "--language", "python", "--approvals", "HIGH", "--limit", "tokens=5000"
+        "-g", "Fix it", "-f", "src/a.py", "--language", "python", "--approvals", "HIGH", "--limit", "tokens=500000"
     )
     assert told.exit_code == 0
     for words in ("PLANNED", "PATCH    MED   default", "$ python -m py_compile src/a.py", "```mermaid\nflowchart TD"):

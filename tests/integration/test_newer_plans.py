@@ -93,11 +93,11 @@ def test_a_newer_worker_takes_over_what_was_left(left: Any, redis: Redis, redis_
 
 def test_a_newer_worker_decides_each_plan_by_the_rules_that_it_began_with(redis: Redis, redis_url: str) -> None:
     with container(redis_url) as here:
-        (before,) = plan(here, redis, a_goal(2, limits={"tokens": 1000}))
+        (before,) = plan(here, redis, a_goal(2, limits={"tokens": 120_000}))
         with next_version(), container(redis_url) as newer:
-            new = next(one for one in plan(newer, redis, a_goal(2, limits={"tokens": 1000})) if one != before)
+            new = next(one for one in plan(newer, redis, a_goal(2, limits={"tokens": 120_000})) if one != before)
             for spec in specs(redis):
-                report(redis, answer(spec, metrics={"tokens_used": 950}))
+                report(redis, answer(spec, metrics={"tokens_used": 110_000}))
             drain(newer)
 
     assert (state(redis, before), state(redis, new)) == ("EXECUTING", "HALTED")

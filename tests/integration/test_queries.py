@@ -46,12 +46,12 @@ def test_steps_stand_in_their_planned_order_with_their_states(planner: Planner) 
 
 
 def test_budgets_tell_what_is_spent_and_what_is_held(planner: Planner) -> None:
-    plan_id = planner.submit(limits={"tokens": 50_000})
+    plan_id = planner.submit(limits={"tokens": 100_000})
     planner.report("look", plan_id, metrics={"tokens_used": 1200, "patch_cycles": 0})
 
     budget = planner.view(plan_id).budget
 
-    assert (budget.tokens.limit, budget.tokens.spent, budget.tokens.reserved) == (50_000, 1200, 10_000)
+    assert (budget.tokens.limit, budget.tokens.spent, budget.tokens.reserved) == (100_000, 1200, 60_000)
     assert budget.patch_cycles.reserved == 1
 
 

@@ -20,7 +20,7 @@ GOAL: dict[str, Any] = {
     "tenant": "acme",
     "goal_id": "ci-1",
     "approvals": ["HIGH"],
-    "limits": {"tokens": 50_000, "patch_cycles": 7},
+    "limits": {"tokens": 500_000, "patch_cycles": 7},
     "context": {
         "repo": "acme/shop", "base_sha": "9f1c2d4", "language": "python", "test_command": "pytest",
         "failing_tests": ["tests/test_b.py::test_it"], "failure_log": "assert 1 == 2",
@@ -56,7 +56,7 @@ def test_a_retry_says_what_the_goal_said_and_both_plans_name_each_other(planner:
     first = planner.submit(**GOAL)
     end(planner, first)
 
-    result = run("retry", first, "--tokens", "90000", "--base-sha", "abcdef0")
+    result = run("retry", first, "--tokens", "900000", "--base-sha", "abcdef0")
     assert result.exit_code == 0, result.output
     assert "/context/manifests" in result.output
     assert "failure_log" not in result.output
@@ -66,7 +66,7 @@ def test_a_retry_says_what_the_goal_said_and_both_plans_name_each_other(planner:
     told = shown(second)
     assert (told["retry_of"], told["retried_by"], told["tenant"]) == (first, [], "acme")
     assert told["goal_id"].startswith("retry-")
-    assert (told["budget"]["tokens"]["limit"], told["budget"]["patch_cycles"]["limit"]) == (90_000, 7)
+    assert (told["budget"]["tokens"]["limit"], told["budget"]["patch_cycles"]["limit"]) == (900_000, 7)
     assert [step["step_id"] for step in told["steps"]] == [step["step_id"] for step in shown(first)["steps"]]
     assert f"retried by {second}" in run("show", first).stdout
     assert f"retry of {first}" in run("show", second).stdout

@@ -296,6 +296,8 @@ class MemoryStore:
             counters[one.field] = counters.get(one.field, 0) + int(one.change or 0)
             if one.change == "":
                 del counters[one.field]
+        for used in change.used:
+            self.items(self.partition.used(used.name)).insert(0, used.tokens)
         for scope, tokens in change.taken.items():
             self.give(scope, -tokens, exhausted=self._grant(scope).exhausted)
         for each in change.kept:

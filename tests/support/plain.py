@@ -16,7 +16,7 @@ from schemas.stored_step import TEXTS
 from tasks.base.errors import NeedsSteps
 from tasks.base.policy import BUILT_IN, Policy
 from tasks.handlers import outcomes
-from tasks.plan.changeset import Changeset, Dispatch
+from tasks.plan.changeset import Changeset, Dispatch, UsedTokens
 from tasks.plan.hot_plan import HotPlan
 from tasks.plan.report import PlainReport, Report
 from tasks.plan.snapshot import READY_PAGE, WINDOW
@@ -184,6 +184,7 @@ def as_changeset(change: PlainChange) -> Changeset:
         events=[(event_type("step.done"), change.event), *started, *completed],
         log=change.log,
         ends=change.ends,
+        used=[UsedTokens(*change.used)] if change.used else [],
         sum=change.end.sum if change.end else None,
         tenant=change.end.sum.tenant if change.end else "",
         lists=[*change.end.lists] if change.end else [],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,7 +11,10 @@ from hypothesis import strategies as st
 from schemas.goal import Goal
 from schemas.outcome import Metrics
 from schemas.stored import Attempt, PlanRecord
+from tasks.base.policy_text import read_policy
+from tasks.handlers import goals
 from tasks.rules import budget
+from tasks.rules.strategy import Rejected, Setting
 from tests.support.plans import Running, a_failure, a_report, a_step
 
 ESTIMATE = {"tokens": 1000, "patch_cycles": 1}
@@ -162,20 +167,70 @@ def test_the_share_that_is_left_is_that_of_the_scarcest(spent: dict[str, int], s
     assert budget.remaining_fraction(plan) == share
 
 
-def test_a_goal_without_limits_has_the_defaults_of_the_seed() -> None:
+def test_a_goal_without_limits_has_defaults_that_a_small_bug_fits() -> None:
     limits = budget.limits_of(Goal(goal="x"))
 
-    seed = {"tokens": 100_000, "patch_cycles": 15, "failing_outcomes": 10, "wall_clock_s": 1800, "max_parallel": 4}
-    assert limits.items() >= seed.items()
+    wanted = {"tokens": 400_000, "patch_cycles": 15, "failing_outcomes": 10, "wall_clock_s": 1800, "max_parallel": 4}
+    assert limits.items() >= wanted.items()
 
 
-def test_supplied_steps_raise_the_defaults_and_never_lower_them() -> None:
-    step = {"step_id": "a", "title": "t", "intent": "i"}
-    one, many = (Goal.model_validate({"goal": "x", "steps": [step] * count}) for count in (1, 100))
+def test_the_steps_of_a_plan_raise_the_defaults_and_never_lower_them() -> None:
+    few, many = (budget.expect([a_step("a", tokens=10_000, cycles=1)] * count) for count in (1, 100))
 
-    assert budget.limits_of(one)["tokens"] == 100_000
-    assert budget.limits_of(many)["tokens"] == 1_000_000
-    assert budget.limits_of(many)["wall_clock_s"] == 30_000
+    assert budget.limits_of(Goal(goal="x"), expected=few) == budget.limits_of(Goal(goal="x"))
+    raised = budget.limits_of(Goal(goal="x"), expected=many)
+    assert (raised["tokens"], raised["wall_clock_s"], raised["patch_cycles"]) == (2_000_000, 30_000, 200)
+
+
+def test_a_limit_that_the_goal_names_is_never_raised() -> None:
+    goal = Goal.model_validate({"goal": "x", "limits": {"tokens": 5000, "wall_clock_s": 60}})
+    limits = budget.limits_of(goal, expected=budget.expect([a_step("a", tokens=10_000)] * 100))
+
+    assert (limits["tokens"], limits["wall_clock_s"]) == (5000, 60)
+
+
+@pytest.mark.parametrize(
+    ("limits", "told"),
+    [
+        ({}, []),
+        ({"tokens": 100_000, "patch_cycles": 1}, []),
+        ({"tokens": 99_999}, ["The 5 steps are expected to use 100000 tokens, and limits.tokens is 99999."]),
+    ],
+)
+def test_a_goal_whose_steps_cannot_fit_its_limit_is_rejected_with_the_figures(
+    limits: dict[str, int], told: list[str]
+) -> None:
+    context = {"language": "python", "failing_tests": ["tests/test_a.py::test_one"]}
+    goal = {"goal": "Fix failing test tests/test_a.py::test_one", "allowed_files": ["src/a.py"], "context": context}
+
+    answer = goals.plan(Goal.model_validate({**goal, "limits": limits}))
+
+    errors = getattr(answer, "errors", ())
+    assert [error.message for error in errors] == told
+    assert [error.pointer for error in errors] == ["/limits/tokens"] * len(told)
+    assert getattr(answer, "reason", "budget_too_small") == "budget_too_small"
+
+
+def test_patches_that_cannot_all_be_tried_are_rejected() -> None:
+    steps = [{"step_id": f"s-{n}", "title": "t", "intent": "i", "allowed_files": ["a.py"]} for n in range(3)]
+    body = {"goal": "x", "allowed_files": ["a.py"], "limits": {"patch_cycles": 2}, "steps": steps}
+
+    answer = goals.plan(Goal.model_validate(body))
+
+    assert isinstance(answer, Rejected)
+    assert answer.reason == "budget_too_small"
+    assert "expected to use 3 patch_cycles, and limits.patch_cycles is 2" in answer.errors[0].message
+
+
+def test_what_a_policy_allows_at_most_can_be_too_small() -> None:
+    found = read_policy(b"[most]\ntokens = 20000")
+    body: dict[str, Any] = {"goal": "x", "allowed_files": ["a.py"]}
+    body["steps"] = [{"step_id": "s", "title": "t", "intent": "i", "allowed_files": ["a.py"]}]
+
+    answer = goals.plan(Goal.model_validate(body), setting=Setting(policy=found))
+
+    assert isinstance(answer, Rejected)
+    assert answer.errors[0].message.endswith("and the policy allows limits.tokens up to 20000.")
 
 
 def test_a_limit_of_the_goal_wins() -> None:

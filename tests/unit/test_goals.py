@@ -81,7 +81,7 @@ def test_what_a_supplied_step_leaves_open_is_filled_in() -> None:
     assert patch.allowed_files == ("src/a.py",)
     assert patch.estimate == StepEstimate(tokens=7, patch_cycles=1)
     assert (patch.queue, read.queue) == ("fast", "slow")
-    assert read.estimate == StepEstimate(tokens=5000, patch_cycles=0)
+    assert read.estimate == StepEstimate(tokens=20_000, patch_cycles=0)
 
 
 @pytest.mark.parametrize(

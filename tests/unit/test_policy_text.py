@@ -122,7 +122,7 @@ def test_a_limit_of_nothing_stays_nothing_and_one_without_end_gets_one() -> None
 
 
 def test_a_plan_has_the_limits_of_its_policy_and_keeps_its_goal_as_it_was_sent() -> None:
-    found = policy('approvals = ["LOW"]\n[defaults]\ntokens = 5000\n[most]\nmax_steps = 3')
+    found = policy('approvals = ["LOW"]\n[defaults]\ntokens = 900_000\n[most]\nmax_steps = 3')
     goal = a_goal(allowed_files=["src/a.py"], limits={"max_steps": 9})
 
     answer = goals.plan(goal, setting=Setting(policy=found))
@@ -130,7 +130,7 @@ def test_a_plan_has_the_limits_of_its_policy_and_keeps_its_goal_as_it_was_sent()
     (change,) = goals.accept(replace(a_plan_seed(), policy=found), goal, answer)
 
     head = PlanHead.decode(change.fields["head"])
-    assert (head.limits["tokens"], head.limits["max_steps"], head.approvals) == (5000, 3, ["LOW"])
+    assert (head.limits["tokens"], head.limits["max_steps"], head.approvals) == (900_000, 3, ["LOW"])
     assert head.policy == found.digest
     assert b'"limits":{"max_steps":9}' in change.fields["goal"]
 

@@ -22,6 +22,7 @@ from tasks.handlers.bulk_commands import Records, find_paused_queues, find_stand
 from tasks.plan.snapshot import Grant, StandingCommand
 from tasks.policy.pipeline import RECALLS
 from tasks.policy.plan_seed import PlanSeed
+from tasks.rules import estimates
 from tasks.rules.budget import WARN_SHARE
 from worker.host.code_version import CODE_VERSION
 from worker.store import functions, keys
@@ -93,7 +94,7 @@ class Admission:
         calls: list[RedisCommand] = [("TIME",), ("HGETALL", partition.scopes), ("HGET", partition.sweep, "down")]
         if scopes := self.quota.of(goal.tenant, goal.context.repo):
             calls.append(("HMGET", partition.grants, *scopes))
-        return [*calls, *self._recall_calls(partition, goal).values()]
+        return [*calls, *self._recall_calls(partition, goal).values(), *_used_calls(partition, goal).values()]
 
     def fresh_seed(
         self,
@@ -125,6 +126,7 @@ class Admission:
             traceparent=traceparent,
             switches=self.switches,
             recalled=self._recalled(partition, goal, replies, now),
+            learned=_learned(partition, goal, replies),
         )
 
     def _recall_calls(self, partition: Partition, goal: Goal) -> dict[str, RedisCommand]:
@@ -149,6 +151,16 @@ class Admission:
         self, partition: Partition, goal: Goal, created: int, now: int, replies: Replies
     ) -> StandingCommand | None:
         return find_standing(_records(partition, replies), goal.tenant, goal.context.repo, created, now)
+
+
+def _used_calls(partition: Partition, goal: Goal) -> Mapping[str, RedisCommand]:
+    """Make the commands that read what the last attempts used that the goal's steps will be like."""
+    return {name: ("LRANGE", partition.used(name), 0, estimates.LAST - 1) for name in estimates.names_of(goal)}
+
+
+def _learned(partition: Partition, goal: Goal, replies: Replies) -> Mapping[str, int]:
+    calls = _used_calls(partition, goal)
+    return estimates.learn({name: [int(tokens) for tokens in replies[call]] for name, call in calls.items()})
 
 
 def _records(partition: Partition, replies: Replies) -> Records:

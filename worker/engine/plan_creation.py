@@ -162,7 +162,7 @@ class PlanCreation:
         setting = self._setting(context.partition, goal, plan_seed.now)
         if isinstance(setting, Rejected):
             return self._keep(context, plan_seed, goal, setting)
-        setting = replace(setting, policy=policy)
+        setting = replace(setting, policy=policy, learned=plan_seed.learned)
         answer = goals.plan(goal, self.catalogue, setting)
         asked = self._asked_of_cache(goal, setting, answer)
         cached = self._cached(context.partition, asked, plan_seed.now) if asked and plan_seed.version == 0 else None
@@ -222,7 +222,7 @@ class PlanCreation:
         setting = self.consulting.setting(goal)
         if isinstance(setting, Rejected):
             return None
-        setting = replace(setting, now=plan_seed.now, policy=plan_seed.policy)
+        setting = replace(setting, now=plan_seed.now, policy=plan_seed.policy, learned=plan_seed.learned)
         answer = goals.plan(goal, self.catalogue, setting)
         if not isinstance(answer, Draft) or answer.question or len(answer.steps) > CHUNK:
             return None

@@ -21,8 +21,8 @@ from worker.store.keys import Partition, list_name
 EVENTS_CAP = 200_000  # of a partition; event_keeper.py cuts by age and bytes
 MAX_QUEUE = 10_000  # specs; more stay in their plans until a place is free
 STARTED, DONE, COMPLETED = map(event_type, ("step.started", "step.done", "plan.completed"))
-ENDED, START, ACK, TAKEN, RECALL, KEPT = (
-    PARTS[name].form for name in ("ended", "start", "ack", "taken", "recall", "kept")
+ENDED, START, ACK, TAKEN, RECALL, USED, KEPT = (
+    PARTS[name].form for name in ("ended", "start", "ack", "taken", "recall", "used", "kept")
 )
 
 
@@ -73,6 +73,9 @@ def _lay_out_plain(change: PlainChange) -> tuple[str, list[Any]]:
     named = f"status:{len(statuses)} start:{len(starts)} event:{len(events)} ended:1 ack:1 log:1"
     values = [*statuses, *starts, *events, ENDED % (step_id, ended.queue, ended.entry, 0)]
     values += (f"outcomes {change.entry}", change.log)
+    if change.used:
+        named += " used:1"
+        values.append(USED % change.used)
     if change.ready_add:
         named += f" ready:{2 * len(change.ready_add)}"
         values += _flat([(index, step) for step, index in change.ready_add])
@@ -131,6 +134,7 @@ def _parts(write: Write, partition: Partition) -> dict[str, Sequence[Any]]:
                 for one in change.history
             ]
         ),
+        "used": change.used and [USED % one for one in change.used],
         "list": change.lists and [list_name(name) for name in change.lists],
         "kept": _flat(
             change.kept

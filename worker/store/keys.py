@@ -174,6 +174,10 @@ class Partition:
         """Sorted set: plans by their creation time, those of the list `name` (see tasks/plan/lifecycle.py)."""
         return f"{self.plans}:{list_name(name)}"
 
+    def used(self, name: str) -> str:
+        """List: the tokens that the last attempts of a mode on a queue used, newest first."""
+        return f"{self.tag}used:{name}"
+
     def recall(self, name: str) -> str:
         """Hash of counters: what plans of a kind, tenant and repository leave to those that come after them."""
         return f"{self.tag}recall:{name}"

@@ -188,13 +188,13 @@ def test_every_halt_revision_and_refusal_is_told_with_its_values(gateway: Gatewa
 
 
 def test_budgets_say_what_is_expected_and_whether_that_is_enough(gateway: Gateway, planner: Planner) -> None:
-    enough, short, over = executing(planner), planner.submit(limits={"tokens": 5000}), completed(planner)
+    enough, short, over = executing(planner), planner.submit(limits={"tokens": 60_500}), completed(planner)
 
     shown = {name: said(gateway, f"/plans/{each}") for name, each in (("enough", enough), ("short", short))}
     forecast = planner.view(short).forecast
 
     assert forecast is not None
-    missing = forecast.tokens.needed + planner.view(short).budget.tokens.reserved - 5000  # type: ignore[operator]
+    missing = forecast.tokens.needed + planner.view(short).budget.tokens.reserved - 60_500  # type: ignore[operator]
     assert missing > 0
     assert f"more expected: {missing:,} too few" in shown["short"]
     assert re.search(r"Tokens [\d,]+ of .*? more expected.*?: enough", shown["enough"])

@@ -64,7 +64,7 @@ def test_a_draft_may_use_as_many_tokens_as_its_prompt_and_an_answer_have() -> No
     assert short.state
     assert long.state
     room = [each.steps[0].estimate.tokens - len((each.state or {})["prompt"]) // 4 for each in (short, long)]
-    assert room == [5000, 5000]
+    assert room == [20_000, 20_000]
     assert short.steps[0].estimate.tokens < long.steps[0].estimate.tokens
 
 

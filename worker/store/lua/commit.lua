@@ -21,6 +21,8 @@ local CONFIRM_AFTER = 5000  -- ms after the end of a plan: by then its goal's re
 local MAX_UNPACK = 4000     -- arguments of one command, below what Lua's stack takes
 local RECALLED = 1000       -- fields of what plans of one kind and repository leave to the next
 local RECALL_KEPT = 180 * 86400 -- s without such a plan
+local USED_ATTEMPTS = 50    -- the last ones of a mode on a queue, which estimates are learned from
+local USED_KEPT = 90 * 86400 -- s without such an attempt, about
 
 -- Runs `command key` on the arguments of a flat part, in pieces that Lua can unpack.
 local function many(command, key, args, p, part)
@@ -242,6 +244,18 @@ local function remember(prefix, recall)
   end
 end
 
+-- Keeps what attempts used. The list is cut, and its clock set, now and then: that costs every outcome less.
+local function keep_used(prefix, used)
+  for n = 1, #used do
+    local key = prefix .. 'used:' .. used[n].name
+    local length = redis.call('LPUSH', key, used[n].tokens)
+    if length % 16 == 1 then
+      redis.call('LTRIM', key, 0, USED_ATTEMPTS - 1)
+      redis.call('EXPIRE', key, USED_KEPT)
+    end
+  end
+end
+
 -- Whether a value is what another plan has put there than the one that is named, if one is.
 local function is_anothers(value, plan)
   if plan == NONE then return false end
@@ -298,6 +312,7 @@ local function commit_plan(batch, args, p)
   if p.wake and p.kind ~= 'end' then set_timer(batch.timers, p) end
   if p.log then many('RPUSH', p.key .. ':log', args, p, p.log) end
   if p.event then tell_events(batch, args, p) end
+  if p.used then keep_used(batch.prefix, p.used) end
   write_beside(batch, p)
   for _, one in ipairs(p.ack or NOTHING) do put_entry(batch.acks, batch.prefix .. one.stream, one.entry) end
   if not changed then return 'ok', true end
