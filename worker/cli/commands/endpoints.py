@@ -78,7 +78,7 @@ def list_endpoints(as_json: Json = False) -> None:
     [b]planner endpoints list --json | jq -r '.[] | select(.disabled) | .endpoint_id'[/b]
     """
     from worker.callbacks.registry import describe
-    from worker.render.endpoints import overview
+    from worker.render.tables import draw_endpoints
     from worker.store import endpoints
 
     with open_link() as link:
@@ -86,7 +86,7 @@ def list_endpoints(as_json: Json = False) -> None:
     if as_json:
         say_json(found)
     else:
-        say(overview(found) if found else "There are no endpoints. Add one: planner endpoints add --help")
+        say(draw_endpoints(found) if found else "There are no endpoints. Add one: planner endpoints add --help")
 
 
 @app.command()
@@ -101,13 +101,13 @@ def show(
     [b]planner endpoints show ep_0123456789abcdef[/b]
     """
     from worker.callbacks.registry import describe, describe_delivery
-    from worker.render.endpoints import portrait
+    from worker.render.tables import draw_endpoint
 
     with open_link() as link:
         found = describe(_named(link, endpoint))
         told = [describe_delivery(each) for each in _newest(link, endpoint, limit)]
     shown = {**found, "deliveries": told}
-    say_json(shown) if as_json else say(portrait(shown))
+    say_json(shown) if as_json else say(draw_endpoint(shown))
 
 
 @app.command()

@@ -21,7 +21,7 @@ def queues(as_json: Json = False) -> None:
 
     A queue without readers waits for a controller: planner controller --queue NAME.
     """
-    from worker.render.fleet import draw_queues
+    from worker.render.tables import draw_queues
 
     with open_planner(agreed=False) as planner:
         found = planner.queues()
@@ -44,7 +44,7 @@ def controllers(as_json: Json = False) -> None:
     time since it last asked. It is not listed before its queue has had a step, and where it asks over HTTP only while
     it has a step in hand.
     """
-    from worker.render.fleet import draw_controllers
+    from worker.render.tables import draw_controllers
 
     with open_planner(agreed=False) as planner:
         found = planner.controllers()

@@ -75,7 +75,7 @@ def list_keys(as_json: Json = False) -> None:
 
     [b]planner keys list --json | jq -r '.[] | select(.expires_at == null) | .key_id'[/b]
     """
-    from worker.render.api_keys import draw_keys
+    from worker.render.tables import draw_keys
     from worker.store import api_keys
 
     with open_link(agreed=False) as link:

@@ -41,7 +41,7 @@ def stats(
     plan used nothing, and is not counted. Sums are kept for 90 days, longer than the plans.
     """
     from schemas.stats import StatsBy
-    from worker.render.stats import draw_stats
+    from worker.render.tables import draw_stats
     from worker.store.sums import Wanted
 
     if by not in list(StatsBy):

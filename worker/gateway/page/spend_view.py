@@ -20,7 +20,7 @@ from worker.gateway.page.plots import Plot
 from worker.gateway.page.rendering import PageRoute, render
 from worker.gateway.routes.fleet import FleetReader
 from worker.gateway.routes.stats import find_stats
-from worker.render.stats import cost, owner_of
+from worker.render.tables import cost, owner_of
 from worker.store.sums import HOUR_MS, PERIODS, Wanted
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
