@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import secrets
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -25,6 +27,22 @@ from worker.settings.settings import Settings
 from worker.store import api_keys
 
 TIMEOUT_S = 40.0  # longer than a door waits
+
+
+class Failures(logging.Handler):
+    """Keeps what a gateway logs of exceptions that nobody expected, with whom they are about."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.seen: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a record that has an exception, or tells of one."""
+        is_ours = record.name.startswith(("planner.gateway", "uvicorn", "asyncio"))
+        if is_ours and (record.exc_info or record.getMessage() == "request failed" or record.levelno >= logging.ERROR):
+            about = [getattr(record, name, "") for name in ("method", "route", "key_id", "error", "places")]
+            where = "".join(traceback.format_exception(*record.exc_info)) if record.exc_info else ""
+            self.seen.append(f"{record.getMessage()} {about} {where}")
 
 
 class Gateway:
@@ -76,9 +94,13 @@ def running_gateway(
     *,
     port: int = 0,
     behind_proxy: bool = False,
+    may_fail: bool = False,
     **settings: Any,
 ) -> Iterator[Gateway]:
-    """Run a gateway on this port of this machine, or a free one, with the walls that `planner gateway` has."""
+    """Run a gateway on this port of this machine, or a free one, with the walls that `planner gateway` has.
+
+    A test in which it logs an exception fails, unless it `may_fail`.
+    """
     said = Settings(redis_url=redis_url, **{"stop_s": 1, **settings})
     listener = listen(port)
     app = make(said)
@@ -86,6 +108,8 @@ def running_gateway(
     serving = server.serve(sockets=[listener])
     thread = threading.Thread(target=lambda: asyncio.run(serving), name="gateway", daemon=True)
     thread.start()
+    failures = Failures()
+    logging.getLogger().addHandler(failures)
     try:
         wait_until(lambda: server.started or not thread.is_alive(), what="gateway starts")
         with ExitStack() as stack:
@@ -96,4 +120,6 @@ def running_gateway(
     finally:
         server.should_exit = True
         thread.join(90)
+        logging.getLogger().removeHandler(failures)
     assert not thread.is_alive()
+    assert may_fail or failures.seen == []

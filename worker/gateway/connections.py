@@ -6,6 +6,7 @@ import asyncio
 import sys
 import uuid
 from asyncio import TimerHandle
+from contextlib import suppress
 from typing import Any
 
 import h11
@@ -52,7 +53,8 @@ class Lingering:
             self._transport.close()
             return
         if self._transport.can_write_eof():
-            self._transport.write_eof()
+            with suppress(OSError):  # who has hung up reads nothing more, and the connection's end is on its way
+                self._transport.write_eof()
         self._transport.resume_reading()
         loop.call_later(LINGER_S, self._transport.close)
 

@@ -130,7 +130,7 @@ class Guard:
             response = await tell(scope, refusal)
             await response(scope, receive, answer)
         except Exception as error:
-            _report(error)
+            _report(error, scope)
             if answer.status:
                 raise _Broken from None  # the server hangs up, and the caller sees that the answer has no end
             answer.closes = True
@@ -318,10 +318,13 @@ def _is_keyed(path: str) -> bool:
     return path.startswith(("/v1/", MCP)) and not path.startswith(UNSIGNED)
 
 
-def _report(error: Exception) -> None:
-    """Log where the application failed, without the texts of exceptions: those may quote a body."""
+def _report(error: Exception, scope: Scope) -> None:
+    """Log where the application failed for whom, without the texts of exceptions: those may quote a body."""
     places = "".join(traceback.format_tb(error.__traceback__))
-    failures.error("request failed", extra={"error": type(error).__name__, "places": places})
+    caller = scope.get("state", {}).get("caller")
+    about = {"method": scope["method"], "route": getattr(scope.get("route"), "path", None) or scope["path"]}
+    about["key_id"] = caller.key.key_id if caller else ""
+    failures.error("request failed", extra={"error": type(error).__name__, "places": places, **about})
     errors.report(error, of_request.get())
 
 

@@ -15,6 +15,7 @@ from starlette.routing import compile_path
 from starlette.types import Scope
 
 from schemas.envelope import FieldError, Problem, field_error
+from schemas.wording import expected
 from tasks.base.errors import PlannerError
 
 MEDIA_TYPE = "application/problem+json"
@@ -80,7 +81,7 @@ def install(app: FastAPI, tell: Callable[[Scope, Refusal], Awaitable[Response]])
         wrong = error.errors()
         if any(each["type"] == "json_invalid" for each in wrong):
             return await tell(request.scope, Refusal("invalid_json", "The body is no JSON.", 400))
-        errors = tuple(field_error(pointer_of(each["loc"][1:]), each["type"], each["msg"]) for each in wrong)
+        errors = tuple(field_error(pointer_of(each["loc"][1:]), each["type"], expected(each)) for each in wrong)
         detail = "The request has not the shape that it should have."
         return await tell(request.scope, Refusal("invalid_request", detail, errors=errors))
 

@@ -17,6 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 
 from schemas.api_key import ALWAYS_SHARED, Right
 from schemas.base import Name, QueueName
+from schemas.wording import expected
 from tasks.base.errors import PlannerError
 from worker.host.regular_files import read_setting
 
@@ -121,7 +122,7 @@ def issuers_of(text: str) -> tuple[Issuer, ...]:
     except tomllib.TOMLDecodeError as error:
         raise WrongIssuers(f"It is no TOML: {error}.") from error
     except ValidationError as error:
-        mistakes = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}, not {e['input']!r}." for e in error.errors()]
+        mistakes = [f"{'.'.join(map(str, e['loc']))}: {expected(e)}, not {e['input']!r}." for e in error.errors()]
         raise WrongIssuers("\n".join(mistakes)) from error
     wrong = [f"issuer.{at}.{mistake}." for at, each in enumerate(file.issuer) for mistake in each.mistakes()]
     if wrong or not file.issuer:

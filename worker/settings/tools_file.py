@@ -16,6 +16,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from schemas.base import RiskLevel
+from schemas.wording import expected
 from tasks.base.errors import PlannerError, UnknownCommand
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue
 from tasks.toolchain.contract import KINDS, MANY, Contract, Part, ToolCategory
@@ -159,7 +160,7 @@ def catalogue_with(text: str) -> Catalogue:
     except tomllib.TOMLDecodeError as error:
         raise WrongTools(f"It is no TOML: {error}.") from error
     except ValidationError as error:
-        mistakes = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}, not {e['input']!r}." for e in error.errors()]
+        mistakes = [f"{'.'.join(map(str, e['loc']))}: {expected(e)}, not {e['input']!r}." for e in error.errors()]
         raise WrongTools("\n".join(mistakes)) from error
     made = CATALOGUE.extend(
         (table.contract(name) for name, table in file.tools.items()),

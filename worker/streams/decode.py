@@ -20,6 +20,7 @@ from schemas.envelope import FieldError, Problem
 from schemas.goal import MAX_GOAL_BYTES, Goal
 from schemas.outcome import MAX_OUTCOME_BYTES, MAX_OUTPUT_BYTES, Outcome
 from schemas.plain_outcome import read_plain
+from schemas.wording import expected
 from tasks.handlers.commands import SCOPES
 from tasks.plan.report import PlainReport, Report
 from worker.store.keys import NO_TENANT, PLAN_ID
@@ -235,7 +236,7 @@ def _unfit(details: list[ErrorDetails]) -> Problem:
     errors = []
     for detail in details[:MAX_ERRORS]:
         pointer = "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in detail["loc"])
-        errors.append(FieldError(pointer=pointer, code=detail["type"], message=detail["msg"]))
+        errors.append(FieldError(pointer=pointer, code=detail["type"], message=expected(detail)))
     return Problem.of("invalid_message", f"Fields that do not fit the contract: {len(details)}.", tuple(errors))
 
 

@@ -323,7 +323,7 @@ def test_a_full_server_gives_steps_of_a_queue_that_the_gateway_has_not_read_befo
 
 
 def test_a_step_that_was_claimed_for_a_caller_who_got_an_error_is_handed_back(
-    here: Container, redis: Redis, controller: httpx.Client, monkeypatch: pytest.MonkeyPatch
+    here: Container, redis: Redis, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan(here, redis, a_goal(1))
     run = claims.run
@@ -338,10 +338,11 @@ def test_a_step_that_was_claimed_for_a_caller_who_got_an_error_is_handed_back(
 
     monkeypatch.setattr(claims, "run", lose_a_reply)
 
-    failed = controller.post("/v1/steps:claim", json={"controller": "ctl-7", "wait_s": 0})
+    with running_gateway(redis_url, may_fail=True) as gate:
+        failed = gate.client(Right.CONTROLLER).post("/v1/steps:claim", json={"controller": "ctl-7", "wait_s": 0})
 
-    assert failed.status_code >= 500
-    wait_until(lambda: redis.xlen(P0.outcomes) == 1, what="the step is handed back")
+        assert failed.status_code >= 500
+        wait_until(lambda: redis.xlen(P0.outcomes) == 1, what="the step is handed back")
 
 
 def test_a_key_is_for_its_queues_and_a_paused_plan_gives_nothing(

@@ -140,8 +140,8 @@ def test_slow_reads_of_a_tenant_take_no_turn_of_others_nor_of_controllers(
 
 
 def test_a_turn_that_does_not_come_is_refused(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    over = threading.Event()
-    monkeypatch.setattr(plans, "list_plans", lambda *_: over.wait(30))
+    over, real = threading.Event(), visible.list_plans
+    monkeypatch.setattr(plans, "list_plans", lambda *of: over.wait(30) and real(*of))
     reader = gateway.client(Right.VIEWER)
     with bounded(monkeypatch, Kind.REQUESTS, 1, 1, 2, 0.2, 1), ThreadPoolExecutor() as pool:
         first = pool.submit(reader.get, "/v1/plans")

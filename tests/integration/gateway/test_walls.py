@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import logging
 import socket
@@ -9,7 +10,8 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import httpx
@@ -65,7 +67,7 @@ def known(client: Redis, token: str, *, counts: bool) -> Access:
 def url(server_url: str) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(guard, "caller_of", known)
-        with running_gateway(server_url, with_doors, gateway_hosts=("Planner.Example",)) as running:
+        with running_gateway(server_url, with_doors, gateway_hosts=("Planner.Example",), may_fail=True) as running:
             yield running.url
 
 
@@ -166,7 +168,9 @@ def test_every_answer_has_an_id_that_the_caller_may_choose_and_no_body_is_logged
 
     records = [vars(record) for record in caplog.records]
     assert SECRET not in str(records)
-    assert "test_walls" in next(each["places"] for each in records if each["msg"] == "request failed")
+    failure = next(each for each in records if each["msg"] == "request failed")
+    assert "test_walls" in failure["places"]
+    assert (failure["method"], failure["route"], failure["key_id"]) == ("POST", "/v1/fail", "none")
 
 
 @pytest.mark.parametrize(
@@ -199,6 +203,41 @@ def test_of_a_body_that_shows_nobodys_key_nothing_is_read(url: str) -> None:
     nobody = HEAD.replace(b"pk_none_none", b"pk_none_other")
 
     assert spoken(url, nobody + b"Content-Length: 900000\r\n\r\n").startswith(b"HTTP/1.1 401")
+
+
+def test_a_refused_caller_who_has_hung_up_is_no_failure() -> None:
+    class Gone:
+        """A transport whose other end has gone."""
+
+        def __init__(self) -> None:
+            self.closed: list[str] = []
+
+        def is_closing(self) -> bool:
+            return False
+
+        def can_write_eof(self) -> bool:
+            return True
+
+        def write_eof(self) -> None:
+            raise OSError(107, "Transport endpoint is not connected")
+
+        def resume_reading(self) -> None:
+            pass
+
+        def abort(self) -> None:
+            self.closed.append("abort")
+
+        close = abort
+
+    async def refuse() -> list[str]:
+        gone = Gone()
+        connections.Lingering(cast("Any", gone), cast("Any", SimpleNamespace(still_comes=True))).close()
+        await asyncio.sleep(0.05)
+        return gone.closed
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(connections, "LINGER_S", 0.01)
+        assert asyncio.run(refuse()) == ["abort"]
 
 
 def test_slow_callers_are_sent_away(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
