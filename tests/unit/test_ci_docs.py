@@ -16,7 +16,7 @@ from worker.cli.commands.app import app
 
 PAGE = (DOCS / "ci.md").read_text()
 ACTION = DOCS / "examples" / "planner-action" / "action.yml"
-GITHUB, STEP, GITLAB = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+GITHUB, STEP, GITLAB, AUDIT = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 
 
 @pytest.mark.parametrize(
@@ -28,9 +28,10 @@ GITHUB, STEP, GITLAB = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
             "on: push\njobs:\n  a:\n    runs-on: x\n    steps:\n" + re.sub("^", "      ", STEP, flags=re.M),
         ),
         ("gitlab-ci", GITLAB),
+        ("github-workflows", AUDIT),
         ("github-actions", ACTION.read_text()),
     ],
-    ids=["workflow", "step", "pipeline", "action"],
+    ids=["workflow", "step", "pipeline", "audit", "action"],
 )
 def test_what_the_page_shows_is_valid_where_it_is_used(tmp_path: Path, schema: str, text: str) -> None:
     (tmp_path / "shown.yml").write_text(text)

@@ -169,8 +169,6 @@ def test_a_new_contract_is_tried_before_ours() -> None:
         (TOOL.replace('["mine check"]', "[]"), "tools.mine.spellings: "),
         (TOOL.replace('["mine check"]', '["mine; ls"]'), "tools.mine.spellings.0: "),
         (TOOL.replace('["mine check"]', '["-c"]'), "tools.mine.spellings.0: "),
-        (TOOL.replace('["mine check"]', '["bash"]'), "tools.mine.spellings.0: would run anything"),
-        (TOOL.replace('["mine check"]', '["uv run /usr/bin/python3"]'), "tools.mine.spellings.0: would"),
         (TOOL.replace('example = "mine check"', 'example = "mine"'), "tools.mine.example: `mine` is not in"),
         (TOOL.replace('example = "mine check"', 'example = "mine check; ls"'), "tools.mine.example: `mine check; ls`"),
         (TOOL + TOOL.replace("mine]", "yours]"), "tools.yours.example: `mine check` is read by mine; put yours before"),
@@ -261,3 +259,20 @@ if __name__ == "__main__":  # python -m tests.unit.test_tools_file writes the ta
     pieces = re.split(r"(?<=\|---\|\n)", re.sub(r"^\| `.*\|\n", "", after, flags=re.M))
     filled = ["".join(f"{row}\n" for row in table) for table in tables()]
     DOCS.write_text(before + heading + pieces[0] + filled[0] + pieces[1] + filled[1] + "".join(pieces[2:]))
+
+
+@pytest.mark.parametrize("program", ["bash -c", "python -c", "node -e", "uv run", "npx -y", "docker run", "ssh", "awk"])
+def test_an_operators_file_is_trusted_like_a_sudoers_file_and_says_so(program: str) -> None:
+    text = TOOL.replace("mine check", f"{program} check").replace("mine]", "mine]\npositional = 'path'")
+    text = text.replace(f'spellings = ["{program} check"]', f'spellings = ["{program}"]')
+
+    made = catalogue_with(text)
+
+    assert made.match(f"{program} check").tool == "mine"
+    for word in ("-x", "../a", "a;b", "$(id)", "@file", "/etc/passwd", "A=b"):  # kinds of arguments hold all the same
+        with pytest.raises(UnknownCommand):
+            made.match(f"{program} {word}")
+    page = DOCS.read_text()
+    assert "trusted like a sudoers file" in page
+    assert f"`{program}`" in page or program in ("node -e", "uv run")
+    assert "is refused: say what it runs as well" not in page

@@ -1,7 +1,7 @@
 """PLANNER_TOOLS_FILE: the contracts and recipes that operators add to the tool catalogue (docs/tools.md).
 
 Read once, at start; a wrong file stops it with one sentence per mistake. Goals never reach this: they select tools,
-operators define them.
+operators define them. The file is trusted as a sudoers file is: a contract of `bash -c` runs what follows it.
 """
 
 from __future__ import annotations
@@ -25,10 +25,6 @@ from worker.host.regular_files import read_setting
 MAX_BYTES = 1024 * 1024
 
 _PLACE = re.compile(r"<(\w+)>")  # where an option takes a value of a kind: `--jobs=<count>`
-_RUNS_ANYTHING = re.compile(
-    r"(?:ba|z|da|fi)?sh|cmd|powershell|pwsh|python[0-9.]*|node|deno|bun|perl|ruby|php|lua|env|sudo|xargs|eval|exec"
-    r"|npx|npm|yarn|pnpm|uv|poetry|docker|ssh"
-)
 
 
 class WrongTools(PlannerError):
@@ -47,18 +43,10 @@ def _option(word: str) -> str:
     return word
 
 
-def _spelling(words: str) -> str:
-    if _RUNS_ANYTHING.fullmatch(words.split()[-1].rpartition("/")[2]):
-        raise ValueError("would run anything that follows it; name what it runs as well")
-    return words
-
-
 _FLAG = r"--?[A-Za-z0-9][A-Za-z0-9_-]*"
 _VALUE = r"(?:[A-Za-z0-9_.,:/+-]|<\w+>)+"
 Id = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
-Spelling = Annotated[
-    str, StringConstraints(pattern=r"^[A-Za-z0-9_./][\w./+-]*(?: [\w./+-]+)*$"), AfterValidator(_spelling)
-]
+Spelling = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_./][\w./+-]*(?: [\w./+-]+)*$")]
 Kind = Annotated[str, AfterValidator(_kind)]
 Option = Annotated[str, StringConstraints(pattern=f"^{_FLAG}(?:={_VALUE})?$"), AfterValidator(_option)]
 Flag = Annotated[str, StringConstraints(pattern=f"^{_FLAG}$")]
