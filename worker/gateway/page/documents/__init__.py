@@ -7,38 +7,18 @@ from types import MappingProxyType
 from typing import Any
 
 from schemas.base import GoalKind
-from worker.gateway.page.documents import campaign, evolution, gap_report, reviewed_plan
-from worker.gateway.page.documents.blocks import Section, facts, listing, prose, record, section
+from worker.gateway.page.documents import by_kind, reviewed_plan
+from worker.gateway.page.documents.blocks import Section
 
 Writer = Callable[[dict[str, Any]], Iterator[Section | None]]
 
-
-def _task_sections(document: dict[str, Any]) -> Iterator[Section | None]:
-    """Write how the steps of a `task` came about, and what they take for granted."""
-    failed = record(document.get("drafting")).get("failed")
-    yield section(
-        "How the steps came about",
-        prose(document.get("summary")),
-        facts(
-            kind_of_work=document.get("type"),
-            language=document.get("language"),
-            drafted_by=document.get("drafter"),
-            questions_to_a_person=document.get("questions"),
-        ),
-        prose(f"The draft was of no use, so a template was taken: {failed}") if failed else None,
-    )
-    yield section("Taken for granted", listing(document.get("assumptions")))
-    yield section("Constraints", listing(document.get("constraints")))
-    yield section("Changed in the draft without asking", listing(document.get("notes")))
-
-
 WRITERS: MappingProxyType[str, Writer] = MappingProxyType(
     {
-        GoalKind.TASK: _task_sections,
-        GoalKind.GAP_REPORT: gap_report.sections,
-        GoalKind.CAMPAIGN: campaign.sections,
+        GoalKind.TASK: by_kind.task_sections,
+        GoalKind.GAP_REPORT: by_kind.gap_report_sections,
+        GoalKind.CAMPAIGN: by_kind.campaign_sections,
         GoalKind.REVIEWED_PLAN: reviewed_plan.sections,
-        GoalKind.EVOLUTION: evolution.sections,
+        GoalKind.EVOLUTION: by_kind.evolution_sections,
     }
 )
 
