@@ -14,8 +14,6 @@ EncodeError = orjson.JSONEncodeError
 loads = orjson.loads
 dumps = orjson.dumps
 
-_BLANKS = bytes.maketrans(b"\r\n", b"  ")
-_LF, _CR = b"\n\r"  # numbers: bytes in bytes are looked for as a number first, at the price of an exception
 MOST_DIGITS = 18  # of a whole number that is one of 64 bits for sure
 
 
@@ -52,11 +50,6 @@ def _refuse(name: str) -> Any:
 def raw(encoded: bytes) -> orjson.Fragment:
     """Stand for JSON that is encoded already, so that `dumps` copies it as it is."""
     return orjson.Fragment(encoded)
-
-
-def one_line(encoded: bytes) -> bytes:
-    """Write JSON in one line; whoever wrote it may have put line ends between its values, and has none within."""
-    return encoded.translate(_BLANKS) if _LF in encoded or _CR in encoded else encoded
 
 
 def encode(message: BaseModel, **kwargs: Any) -> bytes:

@@ -194,3 +194,7 @@ class Outcome(Inbound):
             return said
         told = said.get("touched_count")
         return {**said, "touched_count": max(len(touched), told) if type(told) is int else len(touched)}
+
+    def tells(self, name: str) -> bool:
+        """Whether the field was sent, of a list even if it is empty."""
+        return name in self.model_fields_set

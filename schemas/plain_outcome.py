@@ -6,15 +6,16 @@ are known.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
 
 _Figure = Annotated[int, Meta(ge=0, le=10**12)]  # any such figure counts as it is reported
 _Word = Annotated[str, Meta(min_length=1, max_length=200)]
 _Path = Annotated[str, Meta(min_length=1, max_length=512)]
-_Paths = Annotated[list[_Path], Meta(max_length=1000)]
+_Paths = Annotated[Sequence[_Path], Meta(max_length=1000)]  # a list where it was sent, else the default
 
 
 class PlainMetrics(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
@@ -58,11 +59,11 @@ class PlainOutcome(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
     attempt: Annotated[int, Meta(ge=1, le=1_000_000)]
     lease: _Word
     tests_passed: bool | None = None
-    touched_files: _Paths | UnsetType = UNSET
+    touched_files: _Paths = ()
     diff_hash: _Word | None = None
     metrics: PlainMetrics | None = None
     failure_evidence: None = None
-    created_files: _Paths | UnsetType = UNSET
+    created_files: _Paths = ()
     growth_kb: None = None
     error_message: None = None
     verify: Annotated[list[PlainReceipt], Meta(max_length=50)] | None = None
@@ -75,14 +76,10 @@ class PlainOutcome(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
     commit: _Word | None = None
     patterns: bool | None = None
 
+    def tells(self, name: str) -> bool:
+        """As that of `Outcome`, of a list."""
+        return isinstance(getattr(self, name), list)
 
-_decode = msgspec.json.Decoder(PlainOutcome).decode
 
-
-def read_plain(data: bytes) -> PlainOutcome | None:
-    """Read an outcome; returns None where it is not in the strict form, whatever the reason."""
-    try:
-        said = _decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
-    return said if said.success else None
+decode_plain = msgspec.json.Decoder(PlainOutcome).decode  # raises what NOT_PLAIN lists where the form is another
+NOT_PLAIN = (msgspec.DecodeError, UnicodeDecodeError)

@@ -5,7 +5,6 @@ Workers of two versions may share a server. What a newer one adds, behind the kn
 key of an object, is kept as it was read in `unknown` and written again.
 """
 
-from schemas.stored.attempt import Attempt as Attempt
 from schemas.stored.counters import Counters as Counters
 from schemas.stored.counters import LogHead as LogHead
 from schemas.stored.features import Claims as Claims
@@ -18,4 +17,5 @@ from schemas.stored.plan import decode_live as decode_live
 from schemas.stored.plan import decode_plan as decode_plan
 from schemas.stored.plan import read_part as read_part
 from schemas.stored.spending import USAGE_NAMES as USAGE_NAMES
-from schemas.stored.status import StepStatus as StepStatus
+from schemas.stored.step import Attempt as Attempt
+from schemas.stored.step import StepStatus as StepStatus

@@ -15,6 +15,8 @@ Remembered: TypeAlias = list[Any]  # step, attempt, category and when (ms) of so
 class Counters(Part):
     """What the halt rules count of a plan, and remember to explain a halt (tasks/policy/halt_rules.py)."""
 
+    BY_STEP = ("timeouts",)
+
     consecutive: int = 0  # outcomes in a row that failed
     lease_deaths: int = 0
     timeouts: dict[str, int] = field(default_factory=dict)  # step of mode `test` -> how often it ran out of time
@@ -27,14 +29,12 @@ class Counters(Part):
             return super(Counters, self).stored()
         return {}
 
-    def forget_step(self, step_id: str) -> None:
-        """Forget how often a step ran out of time."""
-        self.timeouts.pop(step_id, None)
-
 
 @dataclass(slots=True)
 class Streaks(Part):
     """How verifications came out on the tree of a plan (tasks/policy/halt_rules.py)."""
+
+    BY_STEP = ("narrowed",)
 
     landed: int = 0  # when a change landed last, ms, after which the tree is another one
     flips: dict[str, int] = field(default_factory=dict)  # verification -> 2 * flips + whether it passed last
@@ -49,10 +49,6 @@ class Streaks(Part):
         if not self.landed or self.narrowed or self.unknown:
             return super(Streaks, self).stored()
         return {"landed": self.landed, "flips": self.flips} if self.flips else {"landed": self.landed}
-
-    def forget_step(self, step_id: str) -> None:
-        """Forget what a step was verified by at first."""
-        self.narrowed.pop(step_id, None)
 
 
 @dataclass(slots=True)

@@ -47,6 +47,8 @@ class Delivery(Part):
 class Releases(Part):
     """How often each step was handed back in a row; None where none ever was (tasks/features/handing_back.py)."""
 
+    BY_STEP = ("counts",)
+
     counts: dict[str, int] | None = None
 
     def of(self, step_id: str) -> int:
@@ -68,16 +70,14 @@ class Releases(Part):
 class Claims(Part):
     """What waits for files that other plans claim (tasks/features/overlaps.py)."""
 
+    BY_STEP = ("waits",)
+
     waits: dict[str, list[str]] = field(default_factory=dict)  # step, or WHOLE_PLAN -> file, plan before it
 
     @property
     def hold_plan(self) -> bool:
         """Whether the whole plan waits."""
         return WHOLE_PLAN in self.waits
-
-    def forget_step(self, step_id: str) -> None:
-        """Forget what a step waited for."""
-        self.waits.pop(step_id, None)
 
 
 @dataclass(slots=True)

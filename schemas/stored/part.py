@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Self, TypeVar, overload
 
 if TYPE_CHECKING:
     from schemas.stored.plan import PlanRecord
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 @dataclass(slots=True)
 class Part:
     """The base of every part; each of its fields has a default, and is stored where it has another value."""
+
+    BY_STEP: ClassVar[tuple[str, ...]] = ()  # fields of what is only of use while its step has not ended
 
     unknown: dict[str, Any] | None = field(default=None, init=False)  # keys that a newer version added
 
@@ -42,9 +44,6 @@ class Part:
             return {}
         found = {name: value for name, value, none in zip(names, values, empty, strict=False) if value != none}
         return found | self.unknown if self.unknown else found
-
-    def forget_step(self, step_id: str) -> None:
-        """Forget what is only of use while this step has not ended."""
 
 
 class Shape(NamedTuple):

@@ -117,14 +117,15 @@ class PlanRecord(FeatureParts):
     def encode(self, name: str) -> bytes:
         """Write one field of the plan's hash."""
         if name == "live":
-            return self._encode_live()
+            return self.encode_live()
         if name == "head":
             return self.head.encode()
         if name == "strategy_state":
             return self.strategy_state
         return codec.dumps(self.halt) if name == "halt" else self.state.encode()
 
-    def _encode_live(self) -> bytes:
+    def encode_live(self) -> bytes:
+        """Write the field `live`: all that outcomes change."""
         live: dict[str, Any] = {
             "reserved": self.reserved,
             "spent": self.spent,
@@ -148,6 +149,19 @@ class PlanRecord(FeatureParts):
             live |= self.unknown
         return codec.dumps(live)
 
+    def rested(self, now: int) -> int:
+        """Return how long the plan has stood still so far, ms; controllers go on while the planner is down."""
+        times = self.times
+        still = now - times["still"] if "still" in times else 0
+        return times.get("lost", 0) - times.get("outages", 0) + still
+
+    def wake_by(self, due: int) -> bool:
+        """Have the plan looked at by `due` (ms) at the latest; returns whether that is another time than before."""
+        if self.wake and due >= self.wake:
+            return False
+        self.wake = due
+        return True
+
     def keep(self, name: str, part: Part) -> None:
         """Keep a part in its place among the others, so that equal records have equal bytes."""
         found = {**self.parts, name: part}
@@ -161,9 +175,9 @@ class PlanRecord(FeatureParts):
 
     def forget_step(self, step_id: str) -> None:
         """Forget what its parts keep of a step only until it ends."""
-        for name in (*OFTEN, *self.parts):
-            part: Part = getattr(self, name)
-            part.forget_step(step_id)
+        for name, kept in BY_STEP if self.parts else OFTEN_BY_STEP:
+            if (name in OFTEN or name in self.parts) and (found := getattr(getattr(self, name), kept)):
+                found.pop(step_id, None)
 
 
 HOT = ("version", "state", "head", "live", "strategy_state")
@@ -182,6 +196,8 @@ PARTS: Mapping[str, type[Part]] = MappingProxyType(
         },
     }
 )
+BY_STEP = tuple((name, kept) for name, kind in PARTS.items() for kept in kind.BY_STEP)
+OFTEN_BY_STEP = tuple((name, kept) for name, kept in BY_STEP if name in OFTEN)
 NAMES: Mapping[type[Part], str] = MappingProxyType({kind: name for name, kind in PARTS.items()})
 
 

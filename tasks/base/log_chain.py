@@ -5,8 +5,20 @@ from __future__ import annotations
 from binascii import b2a_base64
 from hashlib import blake2b
 
+from schemas.stored import LogHead
+
 DIGEST_BYTES = 24  # 32 characters of base64
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
+
+
+def begin_line(before: LogHead, version: int, now: int, code: str) -> bytes:
+    """Write the beginning of a line, the object still open; it names the code that decides where that is another."""
+    line = f'{{"version":{version},"now":{now}'
+    if before.lines:
+        line += f',"prev":"{before.head}"'
+    if code != before.by:
+        line += f',"by":"{code}"'
+    return line.encode()
 
 
 def digest_line(line: bytes) -> str:

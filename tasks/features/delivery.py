@@ -22,7 +22,7 @@ from tasks.base.errors import NeedsSteps
 from tasks.plan.snapshot import NOTE, Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import waits
-from tasks.policy.outcome_verdict import fit_evidence
+from tasks.policy.outcome_verdict import fit_evidence, is_empty
 from tasks.policy.pipeline import (
     AFTER_END,
     AT_BIRTH,
@@ -101,8 +101,7 @@ def note_done(unit: UnitOfWork, seen: Judgement) -> None:
     facts, kept = step.facts, unit.plan.delivery
     if facts["mode"] == Mode.TEST and verified and not facts["inserted_by"]:
         kept.checked = [*kept.checked, [step.step_id, facts["verify"][:MAX_COMMAND]]][-MAX_CHECKS:]
-    told = "touched_files" in outcome.model_fields_set
-    if facts["mode"] != Mode.PATCH or (told and not (outcome.touched_files or outcome.created_files)):
+    if facts["mode"] != Mode.PATCH or is_empty(outcome):
         return
     digest = outcome.diff_hash if _DIGEST.fullmatch(outcome.diff_hash or "") else None
     tools = ", ".join(dict.fromkeys(tool["tool"] for tool in facts["verify_tools"])) if verified else ""

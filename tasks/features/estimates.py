@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from schemas.goal import Goal
 from schemas.step import PlannedStep
-from tasks.plan.changeset import UsedTokens, usage_name
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy.pipeline import ADDED, AT_BIRTH, JUDGES, Feature, Judgement, always
 from tasks.policy.plan_seed import PlanSeed
+from tasks.rules.budget import used_tokens
 from tasks.rules.estimates import with_estimate
 from tasks.rules.strategy import Draft
 
@@ -29,10 +29,8 @@ def assign_added(unit: UnitOfWork, steps: tuple[PlannedStep, ...]) -> tuple[Plan
 
 def note(unit: UnitOfWork, seen: Judgement) -> bool:
     """Leave to later plans what an attempt used, if its controller said so."""
-    metrics, facts = seen.outcome.metrics, seen.step.facts
-    name = usage_name(facts["mode"], facts["queue"])
-    if name and metrics and metrics.tokens_used is not None:
-        unit.change.used.append(UsedTokens(name, metrics.tokens_used))
+    if used := used_tokens(seen.step.facts, seen.outcome.metrics):
+        unit.change.used.append(used)
     return False
 
 

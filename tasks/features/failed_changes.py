@@ -19,6 +19,7 @@ from schemas.stored.features import FailedDiffs
 from tasks.plan.changeset import KeptChange, kept_name
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy.halt_rules import name_verification
 from tasks.policy.pipeline import (
     AT_FAILURE,
     AT_SUCCESS,
@@ -30,7 +31,6 @@ from tasks.policy.pipeline import (
     keeping,
     switched,
 )
-from tasks.policy.verification_name import name_verification
 from tasks.toolchain.classify import OWN
 
 # What is kept of a repository, and in the log what its plans begin with; among limits, 0: nothing is remembered.

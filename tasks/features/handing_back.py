@@ -20,6 +20,7 @@ from tasks.policy.advice_on_limits import advise_on_hosts
 from tasks.policy.halt_rules import AT_ONCE
 from tasks.policy.pipeline import AT_WALL_CLOCK, GIVE_UP, JUDGES, SETTLE, Feature, HandedBack, Judgement
 from tasks.rules import budget
+from tasks.rules.budget import Booked
 from tasks.text.fields import as_written, fit, flatten
 from tasks.toolchain.classify import category_of
 
@@ -31,10 +32,10 @@ MAX_NAME, MAX_REASON = 80, 200
 LAST = "released"  # the note of the last ones; with a step behind it, that of the step
 
 
-def settle(unit: UnitOfWork, seen: Judgement) -> int | None:
+def settle(unit: UnitOfWork, seen: Judgement) -> Booked | None:
     """Book what it reports, and what it held if that is more and it was held for longer than a minute.
 
-    Returns the tokens booked; None where the attempt was not handed back, and the step begins to count anew.
+    Returns None where the attempt was not handed back, and the step begins to count anew.
     """
     back = seen.handed_back = _recognize(unit, seen)
     if back is None:

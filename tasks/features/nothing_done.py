@@ -15,7 +15,8 @@ from schemas.outcome import Outcome
 from schemas.step import PreviousFailure
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy.pipeline import REFUSALS, Failure, Feature, Judgement, always
+from tasks.policy.outcome_verdict import did_something, is_empty
+from tasks.policy.pipeline import REFUSALS, Failure, Feature, Judgement
 
 NOTHING_TO_CHANGE = "nothing_to_change"  # the reason of a step that is done so
 _CHANGED = "changed "  # before the first of the pieces: the name of the note that one of them changed a file
@@ -41,7 +42,7 @@ def _failure_of(unit: UnitOfWork, step: Step, outcome: Outcome, *, passed: bool)
     if facts["mode"] != Mode.PATCH:
         return None
     pieces = facts["piece_of"]
-    if not _is_empty(outcome):
+    if not is_empty(outcome):
         if pieces:
             unit.keep_note(_CHANGED + pieces, value=True)
         return None
@@ -51,11 +52,6 @@ def _failure_of(unit: UnitOfWork, step: Step, outcome: Outcome, *, passed: bool)
         return None
     unit.inputs.append(["no change", step.step_id, step.status.attempt])
     return PreviousFailure(category=FailureCategory.NO_CHANGE.value, suggestion=_suggestion(outcome)).model_dump()
-
-
-def _is_empty(outcome: Outcome) -> bool:
-    """Whether the controller told which files it touched, and that is none."""
-    return "touched_files" in outcome.model_fields_set and not (outcome.touched_files or outcome.created_files)
 
 
 def _says_why(facts: Mapping[str, Any], outcome: Outcome, *, passed: bool) -> bool:
@@ -77,4 +73,4 @@ def _suggestion(outcome: Outcome) -> str:
     return "Nothing was changed: change what is asked, or say in nothing_to_change why nothing has to be."
 
 
-FEATURE = Feature("nothing_done", (REFUSALS.row(refuse),), is_idle=always, end_fields=("piece_of",))
+FEATURE = Feature("nothing_done", (REFUSALS.row(refuse),), is_idle_about=did_something, end_fields=("piece_of",))

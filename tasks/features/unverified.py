@@ -10,12 +10,11 @@ from typing import Any, NamedTuple
 
 from schemas.base import FailureCategory, Mode
 from schemas.base import StepState as S
-from schemas.outcome import Outcome
 from schemas.step import PreviousFailure
 from schemas.stored import StepStatus
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy.outcome_verdict import fit_evidence
-from tasks.policy.pipeline import AFTER_END, JUDGES, LIMITS, Feature, Judgement, always, switched
+from tasks.policy.outcome_verdict import doubt, fit_evidence, proves_itself
+from tasks.policy.pipeline import AFTER_END, JUDGES, LIMITS, Feature, Judgement, switched
 from tasks.rules import budget
 from tasks.toolchain.catalogue import Catalogue
 from tasks.toolchain.contract import ToolCategory, operand
@@ -32,28 +31,6 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
         unit.emit("outcome.unverified", about, found)
         seen.doubt, seen.failure = found, failure_without_proof(found) if requires else None
     return False
-
-
-def is_proved(facts: dict[str, Any], outcome: Outcome) -> bool:
-    """Whether there is a receipt of every tool that verifies the step, if any does."""
-    return {tool["tool"] for tool in facts["verify_tools"]} <= {receipt.tool for receipt in outcome.verify or ()}
-
-
-def doubt(facts: dict[str, Any], outcome: Outcome, *, requires_receipts: bool) -> str | None:
-    """Say why a success that contradicts nothing is not verified; None where it is, or where nothing verifies the step.
-
-    A receipt of every tool of the step verifies it. Unless receipts are required so does the controller's word
-    (`tests_passed`), but not beside receipts of tools that are not the step's.
-    """
-    if is_proved(facts, outcome):
-        return None
-    wanted, shown = {tool["tool"] for tool in facts["verify_tools"]}, {each.tool for each in outcome.verify or ()}
-    if other := sorted(shown - wanted):
-        return f"there are receipts of {fit_evidence(', '.join(other))}, and not of {', '.join(sorted(wanted - shown))}"
-    if outcome.tests_passed and not requires_receipts:
-        return None
-    word = "" if outcome.tests_passed else " and no word that the tests passed"
-    return f"there is no receipt of {', '.join(sorted(wanted - shown))}{word}"
 
 
 def note_doubt(_: UnitOfWork, seen: Judgement) -> None:
@@ -74,12 +51,12 @@ def is_verified(status: StepStatus, facts: Mapping[str, Any]) -> bool | None:
     return bool((status.previous or {}).get("verified", True))
 
 
-def failure_without_proof(doubt: str) -> dict[str, Any]:
+def failure_without_proof(why: str) -> dict[str, Any]:
     """Make the failure of a success that is not taken without proof.
 
     It is UNKNOWN: nobody knows what the verification would have said, so no strategy could mend what it found.
     """
-    suggestion = f"Success was reported, and {doubt}: run verify_tools, and report each in `verify`."
+    suggestion = f"Success was reported, and {why}: run verify_tools, and report each in `verify`."
     return PreviousFailure(category=FailureCategory.UNKNOWN, suggestion=fit_evidence(suggestion)).model_dump()
 
 
@@ -151,5 +128,5 @@ FEATURE = Feature(
     "unverified",
     (LIMITS.row(switched(budget.RECEIPTS)), JUDGES.row(judge), AFTER_END.row(note_doubt)),
     events=("outcome.unverified",),
-    is_idle=always,
+    is_idle_about=proves_itself,
 )

@@ -74,19 +74,17 @@ def _take(unit: UnitOfWork, step: Step, report: Report) -> None:
 
 def _settle(unit: UnitOfWork, seen: Judgement) -> int:
     """Book what the attempt used; returns the tokens booked."""
-    cycles, calls = (spent := unit.plan.spent)["patch_cycles"], spent["tool_calls"]
-    used = next((used for settle in pipeline.SETTLE if (used := settle(unit, seen)) is not None), None)
-    if used is None:
-        used = budget.settle(unit.plan, seen.attempt, seen.outcome.metrics, seen.step.facts["estimate"])
-    cycles, calls = spent["patch_cycles"] - cycles, spent["tool_calls"] - calls
-    budget.remember_spender(unit.plan, seen.step.step_id, seen.attempt.attempt, used, cycles, calls)
-    return used
+    booked = next((booked for settle in pipeline.SETTLE if (booked := settle(unit, seen)) is not None), None)
+    if booked is None:
+        booked = budget.settle(unit.plan, seen.attempt, seen.outcome.metrics, seen.step.facts["estimate"])
+    budget.remember_spender(unit.plan, seen.step.step_id, seen.attempt.attempt, *booked)
+    return booked[0]
 
 
 def _succeed(unit: UnitOfWork, seen: Judgement) -> None:
     """Finish a step whose attempt did what was asked, unless that is what halts the plan."""
     step, outcome = seen.step, seen.outcome
-    counted = halt_rules.record(unit, step, outcome, None, seen.attempt.at)
+    counted = halt_rules.record_success(unit, step, outcome, seen.attempt.at)
     seen.turned, fired = counted.turned, halt_rules.first_fired(counted, None)
     unit.end_step(step, S.DONE.value, "done", seen.reason)
     step.status.previous = pre_steps.result_of(outcome) if step.facts["inserted_by"] else None

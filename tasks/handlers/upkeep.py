@@ -18,7 +18,8 @@ from tasks.plan.snapshot import Clocks, Lease, Snapshot, Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import failing, halt, halt_rules, pipeline, waits
 from tasks.policy.halt_rules import Seen
-from tasks.policy.schedule import LONGEST_SILENT_MS, RUNNING_MARGIN_MS, SILENT_MS, advance
+from tasks.policy.schedule import advance
+from tasks.policy.starts import LONGEST_SILENT_MS, RUNNING_MARGIN_MS, SILENT_MS
 from tasks.rules import budget
 
 NO_CLOCKS = Clocks()
@@ -111,7 +112,7 @@ def _expire(unit: UnitOfWork, step: Step, *, claimed: bool, reason: str) -> None
         return
     if claimed:
         unit.plan.counters.lease_deaths += 1
-        halt_rules.remember(unit, step, failure["category"])
+        halt_rules.remember(unit.plan, step, failure["category"], unit.snapshot.now)
     step.status.failures += claimed
     failing.fail(unit, step, failure, Seen(unit.plan, step))
 

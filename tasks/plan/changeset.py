@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from schemas.base import Verdict
-from schemas.step import DELIVERIES
 from schemas.stored import Attempt
 from tasks.plan.end_sum import EndSum
 
@@ -54,14 +56,6 @@ def kept_name(what: str, tenant: str, repo: str | None) -> str | None:
     """Name what the plans of a tenant's repository remember of `what`; None without a repository."""
     owner = f"{tenant}\0{repo}".encode()
     return f"{what}:{blake2b(owner, digest_size=16).hexdigest()}" if repo else None
-
-
-LEARNED_MODES = ("patch", "read_only")  # no agent runs in the others
-
-
-def usage_name(mode: str, queue: str) -> str:
-    """Name the attempts of a mode on a queue, of which is kept what they used; empty where nothing is."""
-    return f"{mode}:{queue}" if mode in LEARNED_MODES and queue != DELIVERIES else ""
 
 
 class UsedTokens(NamedTuple):
@@ -169,3 +163,45 @@ class Changeset:
     def concerns_repository(self) -> bool:
         """Whether something is counted by this for the plan's repository."""
         return bool(self.failures or self.probe)
+
+
+class PlainStart(Struct, frozen=True, gc=False):
+    """An attempt that starts: its step with the status that is written, its spec, its record and its event."""
+
+    step_id: str
+    status: bytes
+    spec: bytes
+    record: bytes
+    event: bytes
+    attempt: Attempt
+
+
+class PlainEnd(Struct, frozen=True, gc=False):
+    """The end of a plan that is completed: what it adds to sums, the event, and all lists that the plan is in then."""
+
+    sum: EndSum
+    event: bytes
+    lists: Sequence[str]
+
+
+class PlainChange(Struct, frozen=True, gc=False):
+    """The writes of a plain decision; the plan's version goes up by one, and its field `live` is written."""
+
+    plan_id: str
+    expected: int
+    now: int
+    live: bytes
+    log: bytes
+    entry: str  # of the outcome
+    step_id: str  # that is done
+    status: bytes
+    ended: Attempt
+    event: bytes
+    starts: Sequence[PlainStart]
+    statuses: Sequence[tuple[str, bytes]]  # of dependents that do not start yet
+    ready_add: Sequence[tuple[str, int]]
+    ready_remove: Sequence[str]
+    wake: int | None  # as in Changeset
+    used: UsedTokens | None
+    end: PlainEnd | None
+    booked: int  # tokens

@@ -7,11 +7,11 @@ part is kept, what the next outcomes can touch: see `covers`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from schemas.stored import Attempt, PlanRecord, StepStatus, decode_live
-from schemas.stored_step import TEXTS, read_texts, window_of
+from schemas.stored.step import TEXTS, read_texts, window_of
 from tasks.base.policy import BUILT_IN, Policy
 from tasks.plan.changeset import MAX_STEP_CHANGES, Changeset
 from tasks.plan.snapshot import NOTE, READY_PAGE, WINDOW, Snapshot, Step, Window
@@ -83,8 +83,7 @@ class HotPlan:
     horizon: tuple[int, str] | None = None  # place and name of the last ready step that was read, where there are more
     texts: Sequence[str] = ()  # that several of its steps have
     policy: Policy | None = None  # that it was made under, once that was looked up
-    cards: dict[str, Any] = field(default_factory=dict)  # what plain_success.py knows of steps
-    card: Any = None  # and of the plan
+    card: Any = None  # see tasks/policy/plain_success.py
 
     @classmethod
     def load(
@@ -219,9 +218,8 @@ class HotPlan:
         for step_id, raw in change.statuses.items():
             known = self.steps.get(step_id)
             spec = specs.get(step_id, known.spec if known else None)
-            self.steps[step_id] = Step(step_id, spec, StepStatus.decode(raw), texts=self.texts)
-            if step_id in specs:
-                self.cards.pop(step_id, None)
+            card = known.card if known and step_id not in specs else None
+            self.steps[step_id] = Step(step_id, spec, StepStatus.decode(raw), texts=self.texts, card=card)
         for step_id in change.ready_remove:
             self.ready.pop(step_id, None)
         self.enqueue(change.ready_add)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from msgspec import Struct
 
@@ -38,6 +38,7 @@ class Report(NamedTuple):
 class PlainReport(Struct, frozen=True, gc=False):
     """An outcome in the strict form; `raw` and `digest` are of its bytes, `entry` is its place in the stream."""
 
+    needs_lease: ClassVar[bool] = False  # as that of Report
     said: PlainOutcome
     raw: bytes
     digest: str
@@ -47,11 +48,6 @@ class PlainReport(Struct, frozen=True, gc=False):
     def step_id(self) -> str:
         """The step whose attempt is reported."""
         return self.said.step_id
-
-    @property
-    def needs_lease(self) -> bool:
-        """As that of Report."""
-        return False
 
     def ordinary(self) -> Report:
         """Read the outcome as those are read that are not plain."""

@@ -6,10 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from schemas import codec
-from schemas.step import OMITTED, SENT_OMITTED, UNSENT
+from schemas.step import OMITTED
 from schemas.stored import Attempt, PlanRecord, StepStatus
-from schemas.stored_step import read_step
+from schemas.stored.step import read_step
 from tasks.base.policy import BUILT_IN, Policy
 from tasks.plan.file_claims import FileClaims
 
@@ -28,6 +27,7 @@ class Step:
     stored: dict[str, Any] | None = None
     complete: dict[str, Any] = field(default_factory=dict)
     texts: Sequence[str] = ()  # of its plan, which `spec` has numbers for
+    card: Any = None  # see tasks/policy/starts.py
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -36,22 +36,6 @@ class Step:
             self.stored = read_step(self.spec, self.texts) if self.spec else {}
             self.complete = {**OMITTED, **self.stored}
         return self.complete
-
-    @property
-    def omitted(self) -> Mapping[str, Any]:
-        """The fields for controllers that `spec` leaves out."""
-        stored = self.stored or (read_step(self.spec, self.texts) if self.spec else {})
-        if SENT_OMITTED.keys().isdisjoint(stored):  # as mostly
-            return SENT_OMITTED
-        return {name: value for name, value in SENT_OMITTED.items() if name not in stored}
-
-    @property
-    def sent(self) -> bytes:
-        """What is stored of the static part as controllers read it: without what only the planner reads."""
-        facts, stored = self.facts, self.stored or {}
-        if facts["keeps_answer"] or facts["goal_texts"]:
-            stored = {name: value for name, value in stored.items() if name not in UNSENT}
-        return codec.dumps(stored)
 
 
 class Window(NamedTuple):

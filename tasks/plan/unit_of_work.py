@@ -15,12 +15,12 @@ from schemas.base import StepState as S
 from schemas.event import event_type
 from schemas.outcome import Outcome
 from schemas.step import PlannedStep
-from schemas.stored import Attempt, LogHead, StepStatus
-from schemas.stored_step import TEXTS, pattern_places, read_step, shared_texts, store_step, window_of
+from schemas.stored import Attempt, StepStatus
+from schemas.stored.step import TEXTS, pattern_places, read_step, shared_texts, store_step, window_of
 from schemas.times import rfc3339
 from tasks.base.batches import batches
 from tasks.base.errors import NeedsSteps
-from tasks.base.log_chain import digest_line
+from tasks.base.log_chain import begin_line, digest_line
 from tasks.plan import lifecycle
 from tasks.plan.cached_draft import DRAFT_NOTE, PUT, change_at_end
 from tasks.plan.changeset import Changeset, HistoryChange, plan_history
@@ -92,10 +92,8 @@ class UnitOfWork:
 
     @property
     def rested(self) -> int:
-        """How long the plan has stood still so far, ms; controllers go on while the planner is down."""
-        times = self.plan.times
-        still = self.snapshot.now - times["still"] if "still" in times else 0
-        return times.get("lost", 0) - times.get("outages", 0) + still
+        """How long the plan has stood still so far, ms."""
+        return self.plan.rested(self.snapshot.now)
 
     @property
     def tokens_used(self) -> int:
@@ -104,12 +102,9 @@ class UnitOfWork:
 
     def move_step(self, step: Step, after: str, what: str | None = None, reason: str | None = None) -> None:
         """Take a step to the state `after`, and emit `step.<what>`; raises IllegalTransition."""
-        status, counts = step.status, self.plan.counts
-        before = status.state
+        status, before = step.status, step.status.state
         lifecycle.check_step(step.step_id, before, after)
-        status.state = after
-        counts[before] -= 1
-        counts[after] = counts.get(after, 0) + 1
+        status.move(after, self.plan.counts)
         self.plan.dirty.add("live")
         self.touched[step.step_id] = step
         self.moves.append((step.step_id, before, after))
@@ -226,7 +221,7 @@ class UnitOfWork:
         return next((step.texts for step in self.snapshot.steps.values() if step.texts), ())
 
     def _put(self, step: Step, spec: bytes) -> None:
-        step.spec, step.stored = spec, None
+        step.spec, step.stored, step.card = spec, None, None
         self.change.specs[step.step_id] = spec
         self.touched[step.step_id] = step
 
@@ -277,8 +272,8 @@ class UnitOfWork:
 
     def wake_at(self, due: int) -> None:
         """Have the plan looked at by `due` at the latest. A timer that comes too early finds out and waits on."""
-        if not self.plan.wake or due < self.plan.wake:
-            self.plan.wake = self.change.wake = due
+        if self.plan.wake_by(due):
+            self.change.wake = due
             self.plan.dirty.add("live")
 
     def close(self) -> Changeset:
@@ -316,7 +311,8 @@ class UnitOfWork:
         change, plan = self.change, self.plan
         if not (self.inputs or self.moves or change.statuses or change.todo_pop or self.born):
             return
-        change.log = self._line(plan.log)
+        begun = begin_line(plan.log, change.expected + 1, change.now, self.snapshot.code)
+        change.log = codec.extend(begun + b"}", self._line())
         plan.log.follow(digest_line(change.log), self.snapshot.code)
         plan.dirty.add("live")
         if change.ends:
@@ -329,17 +325,10 @@ class UnitOfWork:
         what, data = self.change.events[place]
         self.change.events[place] = what, codec.extend(data, {"head": self.plan.log.head, "lines": self.plan.log.lines})
 
-    def _line(self, before: LogHead) -> bytes:
+    def _line(self) -> dict[str, Any]:
         """Tell what came in and what moved; with the plan before it, that is enough to decide the same once more."""
-        line: dict[str, Any] = {"version": self.change.expected + 1, "now": self.snapshot.now}
-        if before.lines:
-            line["prev"] = before.head
-        if self.snapshot.code != before.by:
-            line["by"] = self.snapshot.code
-        if self.born:
-            line["born"] = self.born
-        line["in"] = self.inputs
-        line["moves"] = self.moves
+        line: dict[str, Any] = {"born": self.born} if self.born else {}
+        line |= {"in": self.inputs, "moves": self.moves}
         if self.was:
             line["was"] = self.was
         if self.revisions:
@@ -352,7 +341,7 @@ class UnitOfWork:
             line["read"] = len(self.snapshot.ready)  # of a longer ready queue
         if around := self._told_around():
             line["around"] = around
-        return codec.dumps(line)
+        return line
 
     def _told_around(self) -> dict[str, Any]:
         """Tell what stood around the plan, where it is not the usual thing and `in` does not tell it."""

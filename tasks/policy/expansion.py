@@ -106,7 +106,7 @@ def on_steps_ended(unit: UnitOfWork) -> None:
 
 def _touched(step: Step, said: Outcome | None) -> tuple[str, ...]:
     """List what an attempt changed; a mend whose controller does not tell may have changed all that it may."""
-    if said is None or "touched_files" in said.model_fields_set or not step.facts["inserted_by"]:
+    if said is None or said.tells("touched_files") or not step.facts["inserted_by"]:
         return said.touched_files if said else ()
     return tuple(step.facts["allowed_files"])
 

@@ -46,7 +46,7 @@ def count_failure(
 
     With `known_flaky` nothing failed but tests that are known to be, so that it is none of those in a row or alike.
     """
-    seen = halt_rules.record(unit, step, outcome, failure, began, known_flaky=known_flaky)
+    seen = halt_rules.record_failure(unit, step, outcome, failure, began, known_flaky=known_flaky)
     for tell in AFTER_FAILURE:
         tell(unit, step, failure, seen.signature)
     unit.plan.spent["failing_outcomes"] += 1

@@ -6,22 +6,26 @@ thresholds are limits of the goal.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+
 from schemas.base import FailureCategory as Category
 from schemas.base import Mode, StepState
 from schemas.outcome import Outcome
+from schemas.plain_outcome import PlainOutcome
 from schemas.stored import PlanRecord
 from tasks.base.errors import NeedsSteps
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy.advice_facts import MOST, Facts, category_of, listing, raise_limit, retries_of, sentence
 from tasks.policy.pipeline import AT_FAILURE, AT_SUCCESS
-from tasks.policy.verification_name import name_verification
 from tasks.toolchain.classify import FAMILY, HALTS_AT_ONCE, OWN, Family, signature
 
 MAX_VERIFICATIONS = 64  # whose flips are counted: the counters are written with every commit
@@ -168,53 +172,126 @@ AT_ONCE = MappingProxyType(
 )
 
 
-def record(
+class Success(Struct, frozen=True, gc=False):
+    """An attempt that succeeded, as the counters see it; times in ms."""
+
+    step: Step
+    outcome: Outcome | PlainOutcome
+    verification: str  # what `compared_as` returns of the step
+    began: int
+    now: int
+    lands: bool  # whether a change landed, which makes another tree
+
+
+def success_of(step: Step, outcome: Outcome | PlainOutcome, verification: str, began: int, now: int) -> Success:
+    """Return what the counters see of a success."""
+    lands = outcome.success and bool(outcome.touched_files or outcome.created_files)
+    return Success(step, outcome, verification, began, now, lands)
+
+
+def _count_pass(plan: PlanRecord, said: Success) -> None:
+    is_of_tree = said.began >= plan.streaks.landed
+    if said.lands:
+        plan.streaks.land(said.now)
+    if is_of_tree and said.verification:
+        _count_flip(plan, said.step, said.verification, passed=True)
+
+
+def _has_not_flipped(plan: PlanRecord, said: Success) -> bool:
+    streaks = plan.streaks
+    if said.lands or said.began < streaks.landed or not said.verification:
+        return True
+    return streaks.flips.get(streaks.narrowed.get(said.step.step_id) or said.verification, 1) == 1
+
+
+def _end_rows(plan: PlanRecord, said: Success) -> None:
+    plan.counters.consecutive = 0
+    said.step.status.signature, said.step.status.repeats = "", 0
+
+
+def _add_growth(plan: PlanRecord, said: Success) -> None:
+    created, growth_kb = len(said.outcome.created_files), said.outcome.growth_kb or 0
+    if created or growth_kb:
+        plan.growth.created += created
+        plan.growth.growth_kb += growth_kb
+        remember(plan, said.step, GREW, said.now)
+
+
+class Counter(NamedTuple):
+    """What a success does to counters, and whether no rule can fire for that; it never does where that is left out."""
+
+    at_success: Callable[[PlanRecord, Success], None]
+    is_quiet: Callable[[PlanRecord, Success], bool] | None = None
+
+
+COUNTERS = (
+    Counter(_count_pass, _has_not_flipped),
+    Counter(_end_rows),
+    Counter(_add_growth, lambda _, said: not (said.outcome.created_files or said.outcome.growth_kb)),
+)
+
+
+def is_quiet(plan: PlanRecord, said: Success) -> bool:
+    """Whether no rule can fire for a success that is still to be counted."""
+    for _, is_quiet_about in COUNTERS:
+        may_fire = is_quiet_about is not None and not is_quiet_about(plan, said)
+        if may_fire:
+            return False
+    return True
+
+
+def count_success(plan: PlanRecord, said: Success) -> None:
+    """Count a success; `COUNTERS` has what that does to each counter."""
+    for at_success, _ in COUNTERS:
+        at_success(plan, said)
+
+
+def record_success(unit: UnitOfWork, step: Step, outcome: Outcome, began: int = 0) -> Seen:
+    """Count an attempt that succeeded; it `began` at that time, ms, as `record_failure` has it."""
+    plan, said = unit.plan, success_of(step, outcome, compared_as(step.facts), began, unit.snapshot.now)
+    for note in AT_SUCCESS:  # before a change that landed makes another tree
+        note(unit, step, outcome)
+    key, landed = plan.streaks.narrowed.get(step.step_id) or said.verification, plan.streaks.landed
+    quiet, flips = is_quiet(plan, said), plan.streaks.flips.get(key, 1) >> 1
+    count_success(plan, said)
+    now_flips = plan.streaks.flips.get(key, 1) >> 1 if began >= landed else 0
+    return Seen(plan, step, flips=now_flips, quiet=quiet, turned=now_flips > flips)
+
+
+def record_failure(
     unit: UnitOfWork,
     step: Step,
     outcome: Outcome,
-    failure: dict[str, Any] | None,
+    failure: dict[str, Any],
     began: int = 0,
     *,
     known_flaky: bool = False,
 ) -> Seen:
-    """Count an outcome that was applied, before anything is decided about it.
+    """Count an attempt that failed, before anything is decided about it.
 
-    Its attempt `began` at that time, ms; 0 for one that ended before this decision, whenever it began.
+    It `began` at that time, ms; 0 for one that ended before this decision, whenever it began.
     """
-    counters, growth, status = unit.plan.counters, unit.plan.growth, step.status
-    flips, repeated, turned = 0, "", False
-    if failure is None:  # before a change that landed makes another tree
-        for note in AT_SUCCESS:
-            note(unit, step, outcome)
-    if _is_comparable(unit, outcome, failure, began):
-        before = unit.plan.streaks.flips.get(_verification(unit.plan, step), 0)
-        flips = _count_flip(unit.plan, step, passed=failure is None)
-        turned = failure is None and flips > before >> 1
+    plan, counters, status = unit.plan, unit.plan.counters, step.status
+    flips, repeated = 0, ""
+    if _is_comparable(unit, outcome, failure, began) and (name := compared_as(step.facts)):
+        flips = _count_flip(plan, step, name, passed=False)
     created, growth_kb = len(outcome.created_files), outcome.growth_kb or 0
-    if failure is not None:
-        if known_flaky:
-            remember(unit, step, failure["category"])
-            return Seen(unit.plan, step, created, growth_kb, flips)
-        counters.consecutive += 1
-        same = signature(Category(failure["category"]), failure["failing_tests"], failure["trace"] or "")
-        has_more_time = _count_timeout(unit.plan, step, failure["category"])
-        for note_failure in AT_FAILURE:
-            repeated = note_failure(unit, step, outcome, failure, began) or repeated
-        if repeated:  # the same again, whatever the evidence looks like, and whoever made it before
-            status.repeats = max(status.repeats, 1) + 1
-            status.signature = same or status.signature
-        elif same and not has_more_time:  # a failure without a signature neither counts nor interrupts the row
-            status.repeats = status.repeats + 1 if same == status.signature else 1
-            status.signature = same
-        remember(unit, step, failure["category"])
-        return Seen(unit.plan, step, created, growth_kb, flips, same, repeated=repeated)
-    counters.consecutive = 0
-    status.signature, status.repeats = "", 0
-    if created or growth_kb:
-        growth.created += created
-        growth.growth_kb += growth_kb
-        remember(unit, step, GREW)
-    return Seen(unit.plan, step, flips=flips, quiet=not (flips or created or growth_kb), turned=turned)
+    if known_flaky:
+        remember(plan, step, failure["category"], unit.snapshot.now)
+        return Seen(plan, step, created, growth_kb, flips)
+    counters.consecutive += 1
+    same = signature(Category(failure["category"]), failure["failing_tests"], failure["trace"] or "")
+    has_more_time = _count_timeout(plan, step, failure["category"])
+    for note_failure in AT_FAILURE:
+        repeated = note_failure(unit, step, outcome, failure, began) or repeated
+    if repeated:  # the same again, whatever the evidence looks like, and whoever made it before
+        status.repeats = max(status.repeats, 1) + 1
+        status.signature = same or status.signature
+    elif same and not has_more_time:  # a failure without a signature neither counts nor interrupts the row
+        status.repeats = status.repeats + 1 if same == status.signature else 1
+        status.signature = same
+    remember(plan, step, failure["category"], unit.snapshot.now)
+    return Seen(plan, step, created, growth_kb, flips, same, repeated=repeated)
 
 
 def _count_timeout(plan: PlanRecord, step: Step, category: str) -> bool:
@@ -231,11 +308,10 @@ def timeouts_of(plan: PlanRecord, step: Step) -> int:
     return plan.counters.timeouts.get(step.step_id, 0)
 
 
-def remember(unit: UnitOfWork, step: Step, category: str) -> None:
+def remember(plan: PlanRecord, step: Step, category: str, now: int) -> None:
     """Keep what happened to a step among the last such things, for the explanation of a halt."""
-    counters = unit.plan.counters
-    entry = [step.step_id, step.status.attempt, category, unit.snapshot.now]
-    counters.failed = [*counters.failed, entry][-MAX_REMEMBERED:]
+    entry = [step.step_id, step.status.attempt, category, now]
+    plan.counters.failed = [*plan.counters.failed, entry][-MAX_REMEMBERED:]
 
 
 def remember_revised(plan: PlanRecord, step: Step) -> None:
@@ -301,28 +377,24 @@ def all_fired(seen: Seen, failure: dict[str, Any] | None) -> Iterator[FiredRule]
         yield FiredRule(rule.name, reason, evidence, rule.spares_completed)
 
 
-def _is_comparable(unit: UnitOfWork, outcome: Outcome, failure: dict[str, Any] | None, began: int) -> bool:
-    """Whether an outcome says what its verification says of the plan's tree; forgets what it said of another tree.
+def _is_comparable(unit: UnitOfWork, outcome: Outcome, failure: dict[str, Any], began: int) -> bool:
+    """Whether a failure says what its verification says of the plan's tree.
 
-    The change of a failed attempt is discarded, so that its result is about nothing that is left. A change that landed
-    makes another tree, also for what was in flight then. What the planner itself refused is no result at all.
+    The change of a failed attempt is discarded, so that its result is about nothing that is left. What the planner
+    itself refused is no result at all.
     """
-    streaks, touched = unit.plan.streaks, bool(outcome.touched_files or outcome.created_files)
-    is_of_tree = began >= streaks.landed
+    touched, is_of_tree = outcome.touched_files or outcome.created_files, began >= unit.plan.streaks.landed
     if touched and outcome.success:
-        streaks.land(unit.snapshot.now)
-    if failure is None:
-        return is_of_tree
+        unit.plan.streaks.land(unit.snapshot.now)
     return is_of_tree and not touched and failure["category"] not in OWN
 
 
-def _count_flip(plan: PlanRecord, step: Step, *, passed: bool) -> int:
-    """Note what a verification said; returns how often it flipped. Kept is 2 * flips + whether it passed last."""
-    facts = step.facts
-    if not facts["verify_tools"] or facts["inserted_by"]:
-        return 0
-    known = plan.streaks.flips
-    key = _verification(plan, step)
+def _count_flip(plan: PlanRecord, step: Step, name: str, *, passed: bool) -> int:
+    """Note what the verification `name` said; returns how often it flipped.
+
+    Kept is 2 * flips + whether it passed last.
+    """
+    known, key = plan.streaks.flips, plan.streaks.narrowed.get(step.step_id) or name
     last = known.get(key)
     if last is None:
         if len(known) >= MAX_VERIFICATIONS:
@@ -335,9 +407,19 @@ def _count_flip(plan: PlanRecord, step: Step, *, passed: bool) -> int:
 
 def keep_verification(unit: UnitOfWork, step: Step) -> None:
     """Go on counting the flips of `step` under the verification that it has now, before it is narrowed."""
-    unit.plan.streaks.narrowed.setdefault(step.step_id, _verification(unit.plan, step))
+    unit.plan.streaks.narrowed.setdefault(step.step_id, name_verification(step.facts))
 
 
-def _verification(plan: PlanRecord, step: Step) -> str:
-    """Name what a step was verified by at first, as short as 64 of them allow."""
-    return plan.streaks.narrowed.get(step.step_id) or name_verification(step.facts)
+def compared_as(facts: Mapping[str, Any]) -> str:
+    """Name what verifies a step whose flips are counted, of which `facts` may lack what is omitted; else nothing."""
+    return name_verification(facts) if facts["verify_tools"] and not facts.get("inserted_by") else ""
+
+
+def name_verification(facts: Mapping[str, Any]) -> str:
+    """Name what a step is verified by, in 8 characters: under that a plan counts and remembers what it said."""
+    return _digest("\n".join([" ".join(tool["argv"]) for tool in facts["verify_tools"]]))
+
+
+@lru_cache(maxsize=1024)
+def _digest(commands: str) -> str:
+    return hashlib.blake2b(commands.encode(errors="replace"), digest_size=4).hexdigest()

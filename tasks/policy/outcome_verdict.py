@@ -6,13 +6,17 @@ figure below 0 counts as 0: nobody gives back what an attempt used. `growth_kb` 
 
 from __future__ import annotations
 
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 from schemas.base import FailureCategory, Mode, Verdict
 from schemas.outcome import Outcome, VerifyReceipt
+from schemas.plain_outcome import PlainOutcome, PlainReceipt
 from schemas.step import PreviousFailure
+from schemas.stored import PlanRecord
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.snapshot import Snapshot
+from tasks.rules.budget import requires_receipts
 from tasks.text.fields import as_written, fit
 from tasks.toolchain.classify import category_of
 
@@ -21,6 +25,7 @@ MAX_TESTS = 5
 MAX_TRACE = 500
 MOST = 10**12  # of any figure; sums of very many such figures are still whole numbers of 64 bits
 MOST_GROWTH_KB = 10**9
+WANTED, SHOWN = itemgetter("tool"), attrgetter("tool")  # the name of a tool that verifies a step, and of a receipt's
 COUNTED = ("tokens_used", "patch_cycles", "tool_calls", "duration_ms")  # of `metrics`
 
 
@@ -62,7 +67,7 @@ def failure_of(facts: dict[str, Any], outcome: Outcome) -> dict[str, Any] | None
     in a step that does not patch, is an ALLOWLIST_VIOLATION. A tool that ended with STOPPED ran out of time.
     """
     evidence, reason = outcome.failure_evidence, None
-    if finding := _finding(facts, outcome):
+    if finding := contradiction(facts, outcome):
         category, reason = finding
     else:
         if outcome.success:
@@ -83,20 +88,25 @@ def fit_evidence(text: str) -> str:
     return fit(text[:MAX_TRACE], MAX_TRACE, as_written)
 
 
-def _passing(facts: dict[str, Any], receipt: VerifyReceipt) -> list[int]:
+def _passing(facts: dict[str, Any], receipt: VerifyReceipt | PlainReceipt) -> list[int]:
     """List the exit codes by which the tool of `receipt` passes; none where the step has no such tool."""
-    return [code for tool in facts["verify_tools"] if tool["tool"] == receipt.tool for code in tool["pass_codes"]]
+    codes: list[int] = []
+    for tool in facts["verify_tools"]:
+        if tool["tool"] == receipt.tool:
+            codes += tool["pass_codes"]
+    return codes
 
 
 def _is_stopped(facts: dict[str, Any], receipt: VerifyReceipt) -> bool:
     return receipt.exit_code == STOPPED and STOPPED not in _passing(facts, receipt)
 
 
-def _finding(facts: dict[str, Any], outcome: Outcome) -> tuple[FailureCategory, str] | None:
+def contradiction(facts: dict[str, Any], outcome: Outcome | PlainOutcome) -> tuple[FailureCategory, str] | None:
+    """Return by which category an outcome failed whatever it says, and why; None where it contradicts nothing."""
     touched = {*outcome.touched_files, *outcome.created_files}
     allowed = facts["allowed_files"] if facts["mode"] == Mode.PATCH else ()
-    if outside := sorted(touched.difference(allowed)):
-        reason = f"these files were touched and are not the step's: {', '.join(outside)}"
+    if outside := touched.difference(allowed):
+        reason = f"these files were touched and are not the step's: {', '.join(sorted(outside))}"
         return FailureCategory.ALLOWLIST_VIOLATION, reason
     if not outcome.success or not facts["verify_tools"]:
         return None
@@ -108,6 +118,45 @@ def _finding(facts: dict[str, Any], outcome: Outcome) -> tuple[FailureCategory, 
             stopped = receipt.exit_code == STOPPED
             return (FailureCategory.TEST_TIMEOUT if stopped else FailureCategory.TEST_REGRESSION), reason
     return None
+
+
+def doubt(facts: dict[str, Any], outcome: Outcome | PlainOutcome, *, requires_receipts: bool) -> str | None:
+    """Say why a success that contradicts nothing is not verified; None where it is, or where nothing verifies the step.
+
+    A receipt of every tool of the step verifies it. Unless receipts are required so does the controller's word
+    (`tests_passed`), but not beside receipts of tools that are not the step's.
+    """
+    if _is_proved(facts, outcome):
+        return None
+    wanted, shown = {*map(WANTED, facts["verify_tools"])}, {*map(SHOWN, outcome.verify or ())}
+    if other := sorted(shown - wanted):
+        return f"there are receipts of {fit_evidence(', '.join(other))}, and not of {', '.join(sorted(wanted - shown))}"
+    if outcome.tests_passed and not requires_receipts:
+        return None
+    word = "" if outcome.tests_passed else " and no word that the tests passed"
+    return f"there is no receipt of {', '.join(sorted(wanted - shown))}{word}"
+
+
+def _is_proved(facts: dict[str, Any], outcome: Outcome | PlainOutcome) -> bool:
+    """Whether there is a receipt of every tool that verifies the step, if any does."""
+    return {*map(SHOWN, outcome.verify or ())}.issuperset(map(WANTED, facts["verify_tools"]))
+
+
+def proves_itself(plan: PlanRecord, facts: dict[str, Any], outcome: PlainOutcome) -> bool:
+    """Whether nothing of a success is in doubt."""
+    if _is_proved(facts, outcome):
+        return True
+    return doubt(facts, outcome, requires_receipts=requires_receipts(plan.head)) is None
+
+
+def is_empty(outcome: Outcome | PlainOutcome) -> bool:
+    """Whether the controller told which files it touched, and that is none."""
+    return not (outcome.touched_files or outcome.created_files) and outcome.tells("touched_files")
+
+
+def did_something(_: PlanRecord, facts: dict[str, Any], outcome: PlainOutcome) -> bool:
+    """Whether a success may have changed what its step was to change."""
+    return bool(outcome.touched_files) or facts["mode"] != Mode.PATCH or not is_empty(outcome)
 
 
 class Wrong(NamedTuple):

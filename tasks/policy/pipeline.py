@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar, cast
 from schemas.command import Command, CommandName
 from schemas.goal import Goal
 from schemas.outcome import Outcome
+from schemas.plain_outcome import PlainOutcome
 from schemas.step import PlannedStep
 from schemas.stored import Attempt, PlanRecord
 from schemas.stored.part import Part
@@ -20,6 +21,7 @@ from tasks.plan.snapshot import StandingCommand, Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy.advice_facts import Facts
 from tasks.policy.plan_seed import PlanSeed
+from tasks.rules.budget import Booked
 from tasks.rules.strategy import Draft, Rejected
 
 if TYPE_CHECKING:
@@ -113,7 +115,7 @@ def switched(name: str) -> Callable[[PlanSeed, Goal, Draft], Mapping[str, int]]:
     return lambda plan_seed, _, __: {name: plan_seed.switches[name]} if name in plan_seed.switches else {}
 
 
-def never(_: PlanRecord) -> bool:
+def never(*_: Any) -> bool:
     """Take a feature that does not declare when it is idle for one that never is."""
     return False
 
@@ -127,7 +129,8 @@ def always(_: PlanRecord) -> bool:
 class Feature:
     """A feature: its rows of the tables, the events that it emits itself, and when it is idle about a plain success.
 
-    It is where `is_idle` is true of a plan, at the end and the start of a step that is stored without these fields.
+    It is where `is_idle` is true of the plan, or `is_idle_about` of the plan, the step's fields and the outcome; and at
+    the end and the start of a step that is stored without these fields.
     """
 
     name: str
@@ -135,6 +138,7 @@ class Feature:
     events: tuple[str, ...] = ()
     advice: Mapping[str, Callable[[Facts], str]] = field(default_factory=dict)  # halt rule -> what lets the plan go on
     is_idle: Callable[[PlanRecord], bool] = never
+    is_idle_about: Callable[[PlanRecord, dict[str, Any], PlainOutcome], bool] = never
     end_fields: tuple[str, ...] = ()
     start_fields: tuple[str, ...] = ()
 
@@ -145,18 +149,18 @@ def build(features: Iterable[Feature]) -> None:
         for put in feature.rows:
             put()
         ADVICE.update(feature.advice)
-        IDLE.append(feature.is_idle)
+        IDLE.append((feature.is_idle, feature.is_idle_about))
         END_FIELDS.update(feature.end_fields)
         START_FIELDS.update(feature.start_fields)
 
 
-def are_idle(plan: PlanRecord) -> bool:
-    """Whether every feature is idle about a plain success of this plan."""
-    return bool(IDLE) and all(is_idle(plan) for is_idle in IDLE)
+def questions_about(plan: PlanRecord) -> Sequence[Callable[[PlanRecord, dict[str, Any], PlainOutcome], bool]]:
+    """List what has to be true of a success of this plan, so that every feature is idle about it."""
+    return [is_idle_about for is_idle, is_idle_about in IDLE if not is_idle(plan)] if IDLE else [never]
 
 
 # What an attempt's end comes to, in this order.
-SETTLE = Table[Callable[[UnitOfWork, Judgement], int | None]]()  # books it in place of the budget; the tokens booked
+SETTLE = Table[Callable[[UnitOfWork, Judgement], Booked | None]]()  # books it in place of the budget; what is booked
 JUDGES = Table[Callable[[UnitOfWork, Judgement], bool]]()  # true: the step has been taken on, and nothing else judges
 REFUSALS = Table[Callable[[UnitOfWork, Judgement], Failure | None]]()  # why a success is none
 AT_SUCCESS = Table[Callable[[UnitOfWork, Step, Outcome], None]]()  # before it is counted
@@ -199,7 +203,7 @@ ON_COMMAND = {CommandName.SKIP: Table[Callable[[UnitOfWork, Step, str], None]]()
 
 
 ADVICE: dict[str, Callable[[Facts], str]] = {}  # by the rule that ended a plan
-# About which plans, and steps by their fields, features are idle.
-IDLE = Table[Callable[[PlanRecord], bool]]()
+# About which plans and outcomes, and steps by their fields, features are idle.
+IDLE: list[tuple[Callable[[PlanRecord], bool], Callable[[PlanRecord, dict[str, Any], PlainOutcome], bool]]] = []
 END_FIELDS: set[str] = set()
 START_FIELDS: set[str] = set()

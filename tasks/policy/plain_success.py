@@ -1,30 +1,79 @@
-"""The first row of the policy: an attempt that succeeded, in a plan of which nothing else is to be decided.
+"""A success about which every feature is idle, in a plan of which nothing else is to be decided, as most outcomes are.
 
-Most outcomes are such. What `outcomes.apply` would decide about one is written down here without objects in between, on
-the plan as its worker keeps it. Whatever is not plain is declined before anything was touched, and decided there.
-`tests/support/plain.py` holds every outcome of the tests against both.
+It is decided here without a unit of work, on the plan as its worker keeps it, by the functions by which any outcome is:
+those of budgets, of the halt rules' counters, and of starts. What is not plain is declined before anything was touched.
+`tests/support/plain.py` holds every outcome of the tests against the ordinary decision.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from msgspec import UNSET
+from msgspec import Struct
 
+from schemas import codec
+from schemas.base import PlanState as P
 from schemas.base import StepState as S
 from schemas.plain_outcome import PlainOutcome
 from schemas.stored import Attempt, PlanRecord
+from schemas.times import rfc3339
+from tasks.base.log_chain import begin_line, digest_line
+from tasks.base.policy import BUILT_IN, AttemptRules
+from tasks.base.policy_version import POLICY_VERSION
+from tasks.plan import lifecycle
+from tasks.plan.changeset import PlainChange, PlainEnd, PlainStart
+from tasks.plan.end_sum import book_cost, end_sum
 from tasks.plan.hot_plan import HotPlan
 from tasks.plan.report import PlainReport
 from tasks.plan.snapshot import READY_PAGE, WINDOW, Step
-from tasks.policy import halt_rules, plain_writes
-from tasks.policy.plain_cards import PlanCard, StepCard, card_of, step_card
-from tasks.policy.plain_writes import PlainChange, Used
+from tasks.policy import halt_rules, schedule, starts
+from tasks.policy.halt_rules import Success
+from tasks.policy.outcome_verdict import contradiction
+from tasks.policy.pipeline import never, questions_about
+from tasks.policy.starts import StepCard, Wanted
 from tasks.rules import budget
 
 ENDS_AND_PAGE = 1 + READY_PAGE  # ready steps that a decision about one outcome looks at
 MOST_STARTS = 8  # in one plain decision
 BLOCKED, PENDING, ACTIVE, DONE = S.BLOCKED.value, S.PENDING.value, S.ACTIVE.value, S.DONE.value
+EXECUTING, COMPLETED = P.EXECUTING.value, P.COMPLETED.value
+
+
+class PlanCard(Struct, frozen=True, gc=False):
+    """What plain decisions need of a plan and do not change, found out once and kept with it."""
+
+    is_plain: bool
+    ends_plain: bool  # whether its last success may be plain, too
+    questions: Sequence[Callable[[PlanRecord, dict[str, Any], PlainOutcome], bool]]  # of features, about a success
+    rules: Mapping[Any, AttemptRules]  # by the risk of a step
+    slots: int  # attempts that may be in flight
+    about: str  # the beginning of each event
+    context: str  # of each spec, up to its last value
+    spec_end: str
+
+
+def _look_at(plan: HotPlan) -> PlanCard:
+    record, head, questions = plan.record, plan.record.head, questions_about(plan.record)
+    about = {"plan_id": plan.plan_id, "goal_id": head.goal_id, "tenant": head.tenant}
+    if head.repo:
+        about["repo"] = head.repo
+    return PlanCard(
+        record.state == EXECUTING
+        and head.policy_version == POLICY_VERSION
+        and not (record.paused or record.paused_until or record.held or record.question)
+        and not (record.waits or record.backoffs or plan.todo)
+        and not (head.approvals or head.tightened is not None or "previous_failure" in head.context)
+        and "still" not in record.times
+        and never not in questions,
+        head.streak is None and head.cache is None,  # else it leaves something to other plans
+        questions,
+        (plan.policy or BUILT_IN).attempts,
+        head.limits["max_parallel"] or 1,
+        codec.dumps({**about, "kind": head.kind})[:-1].decode(),
+        codec.dumps({**head.context, "previous_failure": None})[: -len("null}")].decode(),
+        starts.spec_end(plan),
+    )
 
 
 def decide(plan: HotPlan, report: PlainReport, now: int, code: str) -> PlainChange | None:
@@ -33,97 +82,50 @@ def decide(plan: HotPlan, report: PlainReport, now: int, code: str) -> PlainChan
     Returns None where that is not plain; nothing was touched then. Else the plan is changed, and the change has to be
     committed, or the plan read anew.
     """
-    about = card_of(plan)
-    said, record = report.said, plan.record
+    about: PlanCard = plan.card or _look_at(plan)
+    plan.card, record, said = about, plan.record, report.said
     attempt = plan.active.get(said.step_id)
     if attempt is None or not about.is_plain or said.lease != attempt.lease or said.attempt != attempt.attempt:
         return None
     if not attempt.entry:  # its spec is still on its way to the server, with what was decided just before
         return None
     step = plan.steps[said.step_id]
-    card = step_card(plan, step)
-    if not card.ends_plain or step.status.state != ACTIVE or not _holds(record, card, said):
+    if step.spec is None or step.status.state != ACTIVE:
         return None
-    used = _used(card, attempt, said)
+    card = starts.card_of(step)
+    success = halt_rules.success_of(step, said, card.verification, attempt.at, now)
+    if not (card.ends_idle and _is_beyond_doubt(record, about, card.facts, said)):
+        return None
     freed = _dependents(plan, step)
-    if used is None or freed is None or not _is_calm(record, card, attempt, said):
-        return None
     queue = [*plan.ready][:ENDS_AND_PAGE] if plan.ready else ()
-    if plan.horizon and len(queue) < ENDS_AND_PAGE:
+    if freed is None or (plan.horizon and len(queue) < ENDS_AND_PAGE):
         return None
-    starting = _choose(plan, about, step, queue, freed) if queue or freed else []
-    if starting is None or not _fits(record, about, attempt, used, starting):
+    starting = _choose(plan, about, step, queue, freed)
+    if starting is None or not halt_rules.is_quiet(record, success):
+        return None
+    tokens = patch_cycles = 0
+    for _, wanted in starting:
+        tokens, patch_cycles = tokens + wanted.tokens, patch_cycles + wanted.patch_cycles
+    if not budget.has_room(record, attempt, said.metrics, tokens, patch_cycles):
         return None
     ends = len(plan.active) + len(starting) == 1  # nothing is in flight any more
-    if ends and not (about.ends_plain and _is_last(record)):
+    if ends and not (about.ends_plain and schedule.is_satisfied(record, ending=1)):
         return None
-    is_cut = len(queue) == ENDS_AND_PAGE
-    return plain_writes.write(
-        *(plan, about, step, card, attempt, used, freed, starting, report, now, code),
-        read=ENDS_AND_PAGE if is_cut else 0,
-        ends=ends,
-    )
+    read = len(queue) if len(queue) == ENDS_AND_PAGE else 0
+    return _carry_out(plan, about, success, card, attempt, freed, starting, report, code, read=read, ends=ends)
 
 
-def _is_last(plan: PlanRecord) -> bool:
-    """Whether every other step is done, so that the plan is completed."""
-    return plan.counts.get(DONE, 0) + 1 == sum(plan.counts.values())
-
-
-def _holds(plan: PlanRecord, card: StepCard, said: PlainOutcome) -> bool:
-    """Whether nothing contradicts the success, or leaves it in doubt."""
-    touched, created, codes = said.touched_files, said.created_files, card.codes
-    if touched is not UNSET and (not card.own.issuperset(touched) if touched else card.patches):
-        return False
-    if created is not UNSET and created:
-        return False
-    if not codes:
-        return True
-    if said.tests_passed is False:
-        return False
-    shown = set()
-    for receipt in said.verify or ():
-        shown.add(receipt.tool)
-        if (passing := codes.get(receipt.tool)) and receipt.exit_code not in passing:
+def _is_beyond_doubt(plan: PlanRecord, about: PlanCard, facts: dict[str, Any], said: PlainOutcome) -> bool:
+    """Whether nothing contradicts the success, and no feature has something to say about it."""
+    for is_idle_about in about.questions:
+        if not is_idle_about(plan, facts, said):
             return False
-    if codes.keys() <= shown:
-        return True
-    return said.tests_passed is True and shown <= codes.keys() and not budget.requires_receipts(plan.head)
-
-
-def _used(card: StepCard, attempt: Attempt, said: PlainOutcome) -> Used | None:
-    """Tell what the attempt used; None where a figure is missing of an attempt that held less than is expected."""
-    figures = said.metrics
-    if figures is None:
-        tokens = cycles = cost = None
-        calls = 0
-    else:
-        tokens, cycles, calls = figures.tokens_used, figures.patch_cycles, figures.tool_calls or 0
-        cost = figures.cost_usd
-    if tokens is None:
-        tokens = attempt.tokens
-        if tokens < card.tokens:
-            return None
-    if cycles is None:
-        cycles = attempt.patch_cycles
-        if cycles < card.patch_cycles:
-            return None
-    return Used(tokens, cycles, calls, cost)
-
-
-def _is_calm(plan: PlanRecord, card: StepCard, attempt: Attempt, said: PlainOutcome) -> bool:
-    """Whether the verification of the step did not flip, and can be remembered."""
-    streaks = plan.streaks
-    if not card.codes or said.touched_files or attempt.at < streaks.landed:
-        return True
-    known = streaks.flips
-    last = known.get(card.key)
-    return len(known) < halt_rules.MAX_VERIFICATIONS if last is None else bool(last & 1)
+    return contradiction(facts, said) is None
 
 
 def _dependents(plan: HotPlan, step: Step) -> Sequence[Step] | None:
     """List the steps that have one dependency less to wait for; None where one of them is not plain."""
-    window = plan.window(step.step_id) or ()
+    window = plan.windows.get((step.step_id, 0), ())
     if len(window) >= WINDOW:
         return None
     found = []
@@ -132,68 +134,138 @@ def _dependents(plan: HotPlan, step: Step) -> Sequence[Step] | None:
         if dependent is None:
             return None
         status = dependent.status
-        state = status.state
-        if state == BLOCKED:
+        if status.state == BLOCKED:
             if status.skipped_by and status.unmet == 1:
                 return None
             found.append(dependent)
-        elif state == PENDING or (state == ACTIVE and status.unmet):
+        elif status.state == PENDING or (status.state == ACTIVE and status.unmet):
             return None
     return found
 
 
 def _choose(
     plan: HotPlan, about: PlanCard, ended: Step, queue: Sequence[str], freed: Sequence[Step]
-) -> Sequence[tuple[Step, StepCard]] | None:
+) -> Sequence[Wanted] | None:
     """Choose the steps that start in the place of `ended`, from the ready `queue` and those that it has freed.
 
     Returns None where that is not plain.
     """
-    active, steps = plan.active, plan.steps
-    waiting = [steps[name] for name in queue]
-    waiting += [step for step in freed if step.status.unmet == 1]
+    active, room = plan.active, about.slots - len(plan.active) + 1
+    if room <= 0:
+        return ()
+    waiting: list[Wanted] = []
+    for step in (*[plan.steps[name] for name in queue], *freed) if queue else freed:
+        if step.status.unmet > 1:
+            continue
+        if step.spec is None or step.status.state not in (BLOCKED, PENDING):
+            return None
+        card = starts.card_of(step)
+        if not card.starts_idle:
+            return None
+        waiting.append((step, card))
     if len(waiting) > 1:
-        waiting.sort(key=lambda step: step.status.index)
-    room = about.slots - len(active) + 1
+        waiting.sort(key=lambda wanted: wanted[0].status.index)
     busy: set[str] = set()
     if len(active) > 1:
         busy.update(*[one.files for name, one in active.items() if name != ended.step_id])
-    starting: list[tuple[Step, StepCard]] = []
-    for step in waiting:
-        if room <= 0:
-            break
-        wanted = step_card(plan, step)
-        if not wanted.starts_plain or step.status.state not in (PENDING, BLOCKED):
-            return None
-        if busy.isdisjoint(wanted.files):
-            starting.append((step, wanted))
-            busy.update(wanted.files)
-            room -= 1
-    return None if len(starting) > MOST_STARTS or (room > 0 and len(queue) == ENDS_AND_PAGE) else starting
+    found = [*starts.fit(waiting, busy, room)]
+    is_cut = len(found) < room and len(queue) == ENDS_AND_PAGE
+    return None if is_cut or len(found) > MOST_STARTS else found
 
 
-def _fits(
-    plan: PlanRecord,
+def _carry_out(
+    plan: HotPlan,
     about: PlanCard,
+    success: Success,
+    card: StepCard,
     attempt: Attempt,
-    used: Used,
-    starting: Sequence[tuple[Step, StepCard]],
-) -> bool:
-    """Whether each attempt can hold all that is expected of it, something of each budget is left, and none runs low."""
-    spent, reserved = plan.spent, plan.reserved
-    tokens = cycles = 0
-    for _, card in starting:
-        tokens += card.tokens
-        cycles += card.patch_cycles
-    for name, limit, is_quiet in about.budgets:
-        if name == "tokens":
-            more, held, wanted = used.tokens, attempt.tokens, tokens
-        elif name == "patch_cycles":
-            more, held, wanted = used.patch_cycles, attempt.patch_cycles, cycles
+    freed: Sequence[Step],
+    starting: Sequence[Wanted],
+    report: PlainReport,
+    code: str,
+    *,
+    read: int,
+    ends: bool,
+) -> PlainChange:
+    """Change the plan, and write down what is to be stored.
+
+    `freed` are the steps that wait for the one that ends, `starting` those that start; `read` is how many steps of a
+    longer ready queue were looked at, 0 where that were all. Where it `ends`, the plan is completed.
+    """
+    record, step, said, now = plan.record, success.step, report.said, success.now
+    step_id, status, counts, expected = step.step_id, step.status, record.counts, record.version
+    at = rfc3339(now)
+    del plan.active[step_id]
+    booked = budget.settle(record, attempt, said.metrics, card.facts["estimate"])
+    budget.remember_spender(record, step_id, attempt.attempt, *booked)
+    if said.metrics and said.metrics.cost_usd:
+        book_cost(record, said.metrics.cost_usd)
+    halt_rules.count_success(record, success)
+    record.forget_step(step_id)
+    status.move(DONE, counts)
+    status.digest, status.previous = report.digest, None
+    event = (
+        f'{about.about},"entry":"{report.entry}","step_id":"{step_id}","attempt":{status.attempt},'
+        f'"from":"ACTIVE","to":"DONE","at":"{at}"}}'
+    )
+    moves = f'["{step_id}","ACTIVE","DONE"]'
+    added: dict[str, int] = {}
+    waiting: list[tuple[str, bytes]] = []
+    for one in freed:
+        one.status.unmet -= 1
+        if one.status.unmet:
+            waiting.append((one.step_id, one.status.encode()))
         else:
-            more, held, wanted = used.tool_calls if name == "tool_calls" else 0, 0, 0
-        now_spent = spent[name] + more
-        left = limit - now_spent - reserved[name] + held
-        if left < 0 or (starting and left <= wanted) or not (is_quiet or now_spent < budget.WARN_SHARE * limit):
-            return False
-    return True
+            one.status.move(PENDING, counts)
+            moves += f',["{one.step_id}","BLOCKED","PENDING"]'
+            added[one.step_id] = one.status.index
+    removed: list[str] = []
+    started: list[PlainStart] = []
+    wake = None
+    for one, wanted in starting:
+        if added.pop(one.step_id, None) is None:
+            del plan.ready[one.step_id]
+            removed.append(one.step_id)
+        moves += f',["{one.step_id}","PENDING","ACTIVE"]'
+        started.append(_start(plan, about, one, wanted, now, at))
+    if added:
+        plan.enqueue(added)
+        waiting += [(name, plan.steps[name].status.encode()) for name in added]
+    if started and record.wake_by(now + starts.SILENT_MS):
+        wake = record.wake
+    if ends:
+        record.state, record.times["ended"], record.wake = COMPLETED, now, (wake := 0)
+        moves += f',["","EXECUTING","{COMPLETED}"]'
+    log = b'%b,"in":[["outcome",%d,"%b",%b]],"moves":[%b]%b}' % (
+        begin_line(record.log, expected + 1, now, code),
+        *(said.attempt, said.lease.encode(), report.raw, moves.encode(), b',"read":%d' % read if read else b""),
+    )
+    record.log.follow(digest_line(log), code)
+    record.version += 1
+    record.dirty.clear()
+    end = _end(record, about, at) if ends else None
+    return PlainChange(
+        *(plan.plan_id, expected, now, record.encode_live(), log, report.entry, step_id, status.encode(), attempt),
+        *(event.encode(), started, waiting, [*added.items()], removed, wake),
+        *(budget.used_tokens(card.facts, said.metrics), end, booked[0]),
+    )
+
+
+def _start(plan: HotPlan, about: PlanCard, step: Step, card: StepCard, now: int, at: str) -> PlainStart:
+    status, rules = step.status, about.rules[card.facts["risk_level"]]
+    attempt = starts.begin(plan, step, card, starts.tokens_of(card, rules), card.patch_cycles, now)
+    status.move(ACTIVE, plan.record.counts)
+    previous = "null" if status.previous is None else codec.dumps(status.previous).decode()
+    spec = starts.write_spec(plan, step.step_id, card, attempt, rules, f"{about.context}{previous}}}", about.spec_end)
+    event = (
+        f'{about.about},"step_id":"{step.step_id}","attempt":{attempt.attempt},'
+        f'"from":"PENDING","to":"ACTIVE","at":"{at}"}}'
+    )
+    return PlainStart(step.step_id, status.encode(), spec, attempt.encode(), event.encode(), attempt)
+
+
+def _end(record: PlanRecord, about: PlanCard, at: str) -> PlainEnd:
+    """Write the end of a plan, whose log has all of its lines."""
+    log = record.log
+    event = f'{about.about},"from":"EXECUTING","to":"{COMPLETED}","at":"{at}","head":"{log.head}","lines":{log.lines}}}'
+    return PlainEnd(end_sum(record), event.encode(), lifecycle.lists_of(record))

@@ -5,28 +5,23 @@ What does not fit into one commit is left over for a next look at the plan; ther
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from schemas import codec
 from schemas.base import PlanState as P
-from schemas.base import RiskLevel
 from schemas.base import StepState as S
 from schemas.stored import Attempt, PlanRecord
 from schemas.times import rfc3339
+from tasks.base.policy import AttemptRules
 from tasks.plan.changeset import MAX_DISPATCHES, MAX_STEP_CHANGES, Changeset, Dispatch
 from tasks.plan.lifecycle import NOT_RUNNING, PLAN_ENDS
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy import expansion, halt, halt_rules, operator_changes, pipeline, pre_steps, waits
+from tasks.policy import expansion, halt, halt_rules, operator_changes, pipeline, pre_steps, starts, waits
+from tasks.policy.starts import StepCard, Wanted
 from tasks.rules import budget
-from tasks.rules.risk import RISK
 
-QUEUED_MS = 3_600_000  # from dispatch: an attempt that no controller ever claims
-SILENT_MS = 60_000  # from the claim or the last renewal
-LONGEST_SILENT_MS = 900_000  # the same where its controller asked for more when it claimed
-RUNNING_MARGIN_MS = 900_000  # from the claim, beside the timeouts of the verification
 FULL_MS = 1000  # until a step is looked at again whose queue is full
 
 BLOCKED, PENDING, ACTIVE = S.BLOCKED.value, S.PENDING.value, S.ACTIVE.value
@@ -135,21 +130,26 @@ def dispatch(unit: UnitOfWork) -> None:
 
 def _start_steps(unit: UnitOfWork, steps: Sequence[Step], most: int) -> None:
     """Start at most so many of the steps, in their order."""
-    snapshot, plan, started = unit.snapshot, unit.plan, unit.change.dispatches
-    slots = plan.head.limits["max_parallel"] or 1
-    tightened = plan.head.tightened
-    busy = {path for attempt in snapshot.active.values() for path in attempt.files}
-    for step in steps:
-        if len(snapshot.active) >= slots or len(started) >= most or _is_exhausted(unit):
+    active, started = unit.snapshot.active, unit.change.dispatches
+    room = min((unit.plan.head.limits["max_parallel"] or 1) - len(active), most - len(started))
+    busy = {path for attempt in active.values() for path in attempt.files}
+    for step, card in starts.fit(_startable(unit, steps), busy, room):
+        held = _allowance(unit, card)
+        if held is None:
             break
+        _start(unit, step, card, held)
+
+
+def _startable(unit: UnitOfWork, steps: Sequence[Step]) -> Iterator[Wanted]:
+    """Yield the steps that nothing but a file keeps back."""
+    tightened = unit.plan.head.tightened
+    for step in steps:
+        if _is_exhausted(unit):
+            return
         if step.spec is None or (tightened is not None and not operator_changes.fits(step, tightened)):
             unit.change.more = True  # it starts in a next look at the queue
-        elif _may_start(unit, step) and busy.isdisjoint((facts := step.facts)["allowed_files"]):
-            held = _allowance(unit, facts)
-            if held is None:
-                break
-            _start(unit, step, held)
-            busy.update(facts["allowed_files"])
+        elif _may_start(unit, step):
+            yield step, starts.card_of(step)
 
 
 def _is_exhausted(unit: UnitOfWork) -> bool:
@@ -157,14 +157,16 @@ def _is_exhausted(unit: UnitOfWork) -> bool:
     return not unit.is_delivering and budget.first_exhausted(unit.plan) is not None
 
 
-def _allowance(unit: UnitOfWork, facts: Mapping[str, Any]) -> int | None:
+def _allowance(unit: UnitOfWork, card: StepCard) -> int | None:
     """Say how many tokens an attempt may hold; None where it cannot start now."""
     if unit.is_delivering:
         return 0
-    wanted, most = facts["estimate"]["tokens"], unit.snapshot.policy.attempts[facts["risk_level"]].tokens
-    if most is not None:
-        wanted = min(wanted, most)
+    wanted = starts.tokens_of(card, _rules(unit, card))
     return budget.allowance(unit, budget.available(unit.plan, "tokens", wanted))
+
+
+def _rules(unit: UnitOfWork, card: StepCard) -> AttemptRules:
+    return unit.snapshot.policy.attempts[card.facts["risk_level"]]
 
 
 def _may_start(unit: UnitOfWork, step: Step) -> bool:
@@ -186,81 +188,47 @@ def _may_start(unit: UnitOfWork, step: Step) -> bool:
     return True
 
 
-def _start(unit: UnitOfWork, step: Step, most: int) -> None:
-    plan, status, facts, now = unit.plan, step.status, step.facts, unit.snapshot.now
+def _start(unit: UnitOfWork, step: Step, card: StepCard, tokens: int) -> None:
+    plan, status, now = unit.plan, step.status, unit.snapshot.now
     del unit.ready[step.step_id]
     if plan.state == READY:
         plan.times["started"] = now
         unit.move_plan(EXECUTING, "executing")
-    status.attempt += 1
+    until = plan.delivery.due if unit.is_delivering else None
+    patch_cycles = budget.available(plan, "patch_cycles", card.patch_cycles)
+    attempt = starts.begin(unit.snapshot, step, card, tokens, patch_cycles, now, until)
     unit.touched[step.step_id] = step
     if status.state == PENDING:
         unit.move_step(step, ACTIVE, "started")
     else:
         unit.emit("step.restarted", {"step_id": step.step_id, "attempt": status.attempt})
-    tokens, patch_cycles = budget.reserve(plan, facts["estimate"], most)
-    running = RUNNING_MARGIN_MS + 1000 * sum([tool["timeout_s"] for tool in facts["verify_tools"]])
-    until = plan.delivery.due if unit.is_delivering else None
-    # The token is made from the plan's secret seed: not guessable, yet the same from the same log.
-    lease = hashlib.blake2b(f"{plan.head.seed}|{step.step_id}|{status.attempt}".encode(), digest_size=12).hexdigest()
-    attempt = Attempt(
-        attempt=status.attempt,
-        lease=lease,
-        queue=facts["queue"],
-        files=facts["allowed_files"],
-        tokens=tokens,
-        patch_cycles=patch_cycles,
-        at=now,
-        deadline=until or now + max(QUEUED_MS, running),
-        lost=unit.rested,
-    )
-    unit.snapshot.active[step.step_id] = attempt
-    unit.change.dispatches.append(Dispatch(step.step_id, attempt, _spec(unit, step, attempt)))
-    unit.wake_at(now + SILENT_MS)
+    unit.change.dispatches.append(Dispatch(step.step_id, attempt, _spec(unit, step, card, attempt)))
+    unit.wake_at(now + starts.SILENT_MS)
 
 
-def limits_of_files(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Limit the files that a step may change, where it may change more than its risk allows at once."""
-    level = RiskLevel(facts["risk_level"])
-    most = RISK[level].max_files
-    if facts.get("allowed_patterns") or len(facts["allowed_files"]) > most:
-        return {"max_files": most, "max_risk": level}
-    return {}
-
-
-def _spec(unit: UnitOfWork, step: Step, attempt: Attempt) -> bytes:
-    snapshot, facts = unit.snapshot, step.facts
+def _spec(unit: UnitOfWork, step: Step, card: StepCard, attempt: Attempt) -> bytes:
     context = {**unit.plan.head.context, "previous_failure": step.status.previous}
     for give in pipeline.SPEC_FIELDS:
         context |= give(unit, step) or {}
     given = next((found for give in pipeline.INPUT if (found := give(unit, step))), None)
-    return codec.extend(
-        step.sent,
-        {
-            **step.omitted,
-            **({"input": given} if given else {}),
-            "plan_id": snapshot.plan_id,
-            "attempt": attempt.attempt,
-            "context": context,
-            "limits": {
-                "max_diff_lines": snapshot.policy.attempts[facts["risk_level"]].max_diff_lines,
-                "tokens": attempt.tokens,
-                "patch_cycles": attempt.patch_cycles,
-                **limits_of_files(facts),
-            },
-            "budget_remaining": budget.remaining_fraction(unit.plan),
-            "lease": attempt.lease,
-            "lease_key": snapshot.lease_prefix + step.step_id,
-            "deadline": rfc3339(attempt.deadline),
-            "reply_to": snapshot.reply_to,
-            **({"traceparent": trace} if (trace := snapshot.record.head.traceparent) else {}),
-        },
+    return starts.write_spec(
+        unit.snapshot,
+        step.step_id,
+        card,
+        attempt,
+        _rules(unit, card),
+        codec.dumps(context).decode(),
+        starts.spec_end(unit.snapshot),
+        f',"input":{codec.dumps(given).decode()}' if given else "",
     )
 
 
-def is_satisfied(plan: PlanRecord) -> bool:
-    """Whether every step is done, was skipped by an operator, or failed and others were put in its place."""
-    done: int = plan.counts.get(DONE, 0) + plan.structure.skipped
+def is_satisfied(plan: PlanRecord, ending: int = 0) -> bool:
+    """Whether every step is done, was skipped by an operator, or failed and others were put in its place.
+
+    So many more count as done that are `ending`.
+    """
+    done: int = plan.counts.get(DONE, 0) + ending + plan.structure.skipped
     return done + plan.structure.replaced == sum(plan.counts.values())
 
 

@@ -12,7 +12,7 @@ from schemas.envelope import FieldError
 from schemas.goal import Goal, Limits
 from schemas.step import PlannedStep
 from schemas.stored import LogHead
-from schemas.stored_step import complete
+from schemas.stored.step import complete
 from tasks.base.errors import PlannerError
 from tasks.base.policy import BUILT_IN, Policy
 from tasks.base.policy_text import WrongPolicy, digest_of, read_policy

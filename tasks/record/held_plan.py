@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schemas.stored import HOT, Attempt, PlanRecord, StepStatus, decode_plan
-from schemas.stored_step import TEXTS, read_texts, unpack_step, window_of
+from schemas.stored.step import TEXTS, read_texts, unpack_step, window_of
 from tasks.base.policy import BUILT_IN, Policy
 from tasks.plan.changeset import Changeset
 from tasks.plan.hot_plan import TODO_PAGE, Slice, select_slice

@@ -15,13 +15,15 @@ from schemas.envelope import FieldError
 from schemas.goal import Goal
 from schemas.outcome import Metrics
 from schemas.plain_outcome import PlainMetrics
-from schemas.step import PlannedStep
+from schemas.step import DELIVERIES, PlannedStep
 from schemas.stored import Attempt, PlanHead, PlanRecord
 from schemas.times import DAY_MS
 from tasks.base.policy import BUILT_IN, Policy
+from tasks.plan.changeset import UsedTokens
 from tasks.plan.unit_of_work import UnitOfWork
 
 Figures: TypeAlias = Metrics | PlainMetrics
+Booked: TypeAlias = tuple[int, int, int]  # tokens, patch cycles and tool calls
 RECEIPTS = "unproven_successes"  # 0: none is taken. Only among the limits of plans made where receipts are required
 EXCUSES = "excuses"  # what does not count against a plan where it was red before: one of these two
 EXCUSE_ALL = 1  # tests, and checks that nobody asked for
@@ -32,6 +34,7 @@ NO_METRICS = PlainMetrics()
 SPENDER_SHARE = 10  # an attempt that uses a tenth of a budget, or more, is remembered for the explanation of a halt
 BUDGETS = ("tokens", "patch_cycles", "failing_outcomes", "tool_calls")
 WARN_SHARE = 0.8
+LEARNED_MODES = ("patch", "read_only")  # no agent runs in the others
 
 
 class Expected(NamedTuple):
@@ -125,48 +128,78 @@ def available(plan: PlanRecord, name: str, amount: int) -> int:
     return amount if limit is None else max(0, min(amount, limit - plan.spent[name] - plan.reserved[name]))
 
 
-def reserve(plan: PlanRecord, estimate: Mapping[str, int], most: int | None = None) -> tuple[int, int]:
-    """Hold min(estimate, what is left, `most` tokens) for an attempt; returns what it may use."""
-    tokens = available(plan, "tokens", estimate["tokens"] if most is None else min(most, estimate["tokens"]))
-    patch_cycles = available(plan, "patch_cycles", estimate["patch_cycles"])
+def reserve(plan: PlanRecord, tokens: int, patch_cycles: int) -> None:
+    """Hold so much for an attempt."""
     plan.reserved["tokens"] += tokens
     plan.reserved["patch_cycles"] += patch_cycles
     plan.dirty.add("live")
-    return tokens, patch_cycles
 
 
-def settle(plan: PlanRecord, attempt: Attempt, metrics: Figures | None, estimate: Mapping[str, Any]) -> int:
-    """Release what `attempt` held and book what it used; a figure that is missing counts as it was reserved.
-
-    Returns the tokens booked.
-    """
-    used = metrics or NO_METRICS
-    if attempt.tokens < estimate["tokens"] and used.tokens_used is None:
+def settle(plan: PlanRecord, attempt: Attempt, metrics: Figures | None, estimate: Mapping[str, Any]) -> Booked:
+    """Release what `attempt` held and book what it used; a figure that is missing counts as it was reserved."""
+    said = metrics or NO_METRICS
+    if said.tokens_used is None and attempt.tokens < estimate["tokens"]:
         _remember_cut(plan, "tokens", estimate["tokens"] - attempt.tokens)
-    if attempt.patch_cycles < estimate["patch_cycles"] and used.patch_cycles is None:
+    if said.patch_cycles is None and attempt.patch_cycles < estimate["patch_cycles"]:
         _remember_cut(plan, "patch_cycles", estimate["patch_cycles"] - attempt.patch_cycles)
     release(plan, attempt)
-    tokens = book(plan, attempt.tokens if used.tokens_used is None else used.tokens_used)
-    plan.spent["patch_cycles"] += attempt.patch_cycles if used.patch_cycles is None else used.patch_cycles
-    plan.spent["tool_calls"] += used.tool_calls or 0
-    return tokens
+    tokens, patch_cycles, tool_calls = usage_of(attempt, metrics)
+    return book(plan, tokens, patch_cycles, tool_calls)
 
 
-def settle_handed_back(plan: PlanRecord, attempt: Attempt, metrics: Figures | None, *, held: bool) -> int:
+def usage_of(attempt: Attempt, metrics: Figures | None) -> Booked:
+    """Return what an attempt used: a figure that is missing counts as it was reserved."""
+    said = metrics or NO_METRICS
+    return (
+        attempt.tokens if said.tokens_used is None else said.tokens_used,
+        attempt.patch_cycles if said.patch_cycles is None else said.patch_cycles,
+        said.tool_calls or 0,
+    )
+
+
+def has_room(plan: PlanRecord, attempt: Attempt, metrics: Figures | None, tokens: int, patch_cycles: int) -> bool:
+    """Whether `attempt` may end, and attempts that hold so much may start, and no budget is used up or runs low."""
+    limits, spent, reserved = plan.head.limits, plan.spent, plan.reserved
+    used_tokens, used_cycles, calls = usage_of(attempt, metrics)
+    for name, used, wanted in (
+        ("tokens", used_tokens, tokens - attempt.tokens),
+        ("patch_cycles", used_cycles, patch_cycles - attempt.patch_cycles),
+        ("failing_outcomes", 0, 0),
+        ("tool_calls", calls, 0),
+    ):
+        if (limit := limits[name]) is not None:
+            used += spent[name]
+            if used + reserved[name] + wanted >= limit or (used >= WARN_SHARE * limit and name not in plan.warned):
+                return False
+    return True
+
+
+def usage_name(mode: str, queue: str) -> str:
+    """Name the attempts of a mode on a queue, of which is kept what they used; empty where nothing is."""
+    return f"{mode}:{queue}" if mode in LEARNED_MODES and queue != DELIVERIES else ""
+
+
+def used_tokens(facts: Mapping[str, Any], metrics: Figures | None) -> UsedTokens | None:
+    """Return what an attempt leaves to the estimates of later plans, if its controller said how many tokens it used."""
+    if metrics is None or metrics.tokens_used is None:
+        return None
+    name = usage_name(facts["mode"], facts.get("queue", "default"))
+    return UsedTokens(name, metrics.tokens_used) if name else None
+
+
+def settle_handed_back(plan: PlanRecord, attempt: Attempt, metrics: Figures | None, *, held: bool) -> Booked:
     """Release what `attempt` held and book what it used; a figure that is missing counts as 0.
 
-    With `held` no less is booked than it held. Returns the tokens booked.
+    With `held` no less is booked than it held.
     """
     used = metrics or NO_METRICS
     release(plan, attempt)
-    tokens = book(plan, max(used.tokens_used or 0, held * attempt.tokens))
-    plan.spent["patch_cycles"] += max(used.patch_cycles or 0, held * attempt.patch_cycles)
-    plan.spent["tool_calls"] += used.tool_calls or 0
-    return tokens
+    tokens = max(used.tokens_used or 0, held * attempt.tokens)
+    return book(plan, tokens, max(used.patch_cycles or 0, held * attempt.patch_cycles), used.tool_calls or 0)
 
 
-def book(plan: PlanRecord, tokens: int) -> int:
-    """Book tokens up to what the plan's limit leaves, so that no plan costs more than its limit; returns how many.
+def book(plan: PlanRecord, tokens: int, patch_cycles: int = 0, tool_calls: int = 0) -> Booked:
+    """Book what was used, tokens up to what the plan's limit leaves, so that no plan costs more than its limit.
 
     What other attempts hold is not taken off: who used too much leaves less to them.
     """
@@ -178,14 +211,15 @@ def book(plan: PlanRecord, tokens: int) -> int:
             plan.spending.unbooked += tokens - counted
         tokens = counted
     plan.spent["tokens"] = spent + tokens
-    return tokens
+    plan.spent["patch_cycles"] += patch_cycles
+    plan.spent["tool_calls"] += tool_calls
+    return tokens, patch_cycles, tool_calls
 
 
 def forfeit(plan: PlanRecord, attempt: Attempt) -> None:
     """Book all that an attempt held: its controller went away without saying what it used."""
     release(plan, attempt)
-    book(plan, attempt.tokens)
-    plan.spent["patch_cycles"] += attempt.patch_cycles
+    book(plan, attempt.tokens, attempt.patch_cycles)
 
 
 def release(plan: PlanRecord, attempt: Attempt) -> None:
@@ -265,11 +299,10 @@ def remaining_fraction(plan: PlanRecord) -> float:
     limits, spent, reserved = plan.head.limits, plan.spent, plan.reserved
     least = 1.0
     for name in BUDGETS:
-        if limit := limits[name]:
-            share = 1 - (spent[name] + reserved[name]) / limit
-            if share < least:
-                least = share
-    return round(max(0.0, least), 4)
+        used = spent[name] + reserved[name]
+        if used and (limit := limits[name]) and (share := 1 - used / limit) < least:
+            least = share
+    return round(least, 4) if least > 0 else 0.0
 
 
 def warn(unit: UnitOfWork) -> None:

@@ -10,7 +10,7 @@ from statistics import median_low
 
 from schemas.goal import Goal
 from schemas.step import PlannedStep
-from tasks.plan.changeset import LEARNED_MODES, usage_name
+from tasks.rules.budget import LEARNED_MODES, usage_name
 from tasks.rules.risk import estimate
 
 LAST = 50  # attempts

@@ -9,18 +9,19 @@ from typing import Any
 import pytest
 
 from schemas import codec
-from schemas.plain_outcome import PlainOutcome, read_plain
 from tasks.handlers import outcomes
+from tasks.plan.changeset import PlainChange
 from tasks.plan.hot_plan import HotPlan
 from tasks.plan.report import PlainReport
 from tasks.policy import plain_success
-from tasks.policy.plain_writes import PlainChange
 from tests.support.plain import held_on, hot_plan, state_of
 from tests.support.plans import PARTITION, a_plan, a_step, plan_id, some_steps
 from tests.support.real_store import PAUSE, RETENTION_S, Real
 from worker.store import clients, functions
 from worker.store.keys import GROUP
 from worker.store.plans import Ask, PlanStore, PlanTalk, Write
+from worker.streams.decode import read_plain_outcome
+from worker.streams.inbox import StreamEntry
 
 ENTRY = re.compile(rb"\d{13}-\d+")
 CODE = "test"
@@ -46,10 +47,9 @@ def report(real: Real, plan: str, step: str, attempt: int, lease: str) -> PlainR
     """The success of an attempt, published and read by the planner's group."""
     said = {"step_id": step, "success": True, "plan_id": plan, "attempt": attempt, "lease": lease}
     raw = codec.dumps({**said, "touched_files": [f"src/{step}.py"], "metrics": {"tokens_used": 10}})
-    entry = real.report(raw)
-    found = read_plain(raw)
-    assert isinstance(found, PlainOutcome)
-    return PlainReport(found, raw, "digest", entry.decode())
+    found = read_plain_outcome(StreamEntry(PARTITION.outcomes, real.report(raw), {b"data": raw}))
+    assert found
+    return found
 
 
 def lend(talk: PlanTalk, plans: Sequence[str]) -> list[HotPlan]:

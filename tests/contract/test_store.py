@@ -18,7 +18,7 @@ from tasks.plan.changeset import Changeset, HistoryChange, KeptChange, UsedToken
 from tasks.plan.hot_plan import HotPlan
 from tasks.plan.snapshot import WINDOW, Grant, Lease, Snapshot
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy.schedule import SILENT_MS
+from tasks.policy.starts import SILENT_MS
 from tasks.rules.estimates import LAST
 from tasks.rules.strategy import Rejected
 from tests.support.memory_store import EPOCH_MS
@@ -912,7 +912,6 @@ def test_a_round_without_plans_reads_the_replies_of_what_goes_beside_it(real: Re
     store = PlanStore(real.client, PARTITION, "me", RETENTION_S, real.commits)
 
     with store.talk() as talk:
-        talk.begin([])
         talk.beside([("HINCRBY", PARTITION.stats, "applied", 1), ("HINCRBY", PARTITION.scopes, "pause all", 1)])
         with pytest.raises(ResponseError):
             talk.verdicts()

@@ -8,7 +8,7 @@ from typing import Any
 
 from schemas import codec
 from schemas.times import rfc3339
-from tasks.policy.schedule import SILENT_MS
+from tasks.policy.starts import SILENT_MS
 from tests.corpus import answers
 from tests.corpus.play import Input, Player
 from tests.support.plans import PARTITION

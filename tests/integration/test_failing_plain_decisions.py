@@ -24,7 +24,7 @@ def damage(here: Container, redis: Redis, plan_id: str, step_id: str) -> None:
     hot = here.context(0).store.hot
     if copy := hot.lend(plan_id):
         copy.steps[step_id].spec = UNREADABLE
-        copy.cards.clear()
+        copy.steps[step_id].card = None
         hot.keep(copy)
 
 

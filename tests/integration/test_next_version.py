@@ -8,7 +8,7 @@ import pytest
 from redis import Redis
 from typer.testing import CliRunner
 
-from schemas.stored_step import LAYOUT
+from schemas.stored.step import LAYOUT
 from tests.support import next_version
 from tests.support.planner import Planner
 from tests.support.refused import all_of, run

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from schemas import codec
 from schemas.outcome import Outcome
-from schemas.plain_outcome import read_plain
 from schemas.step import PlannedStep
+from schemas.stored import PlanRecord
+from tasks.policy import halt_rules, pipeline
+from tasks.policy.halt_rules import Counter, Success
+from tasks.policy.pipeline import Feature
 from tests.support import plain
 from tests.support.any_plan import FILES, LIMITS, METRICS, SAID, drafts
 from tests.support.commands import order
-from tests.support.plans import PYTEST, Running, a_report, a_step
-from worker.streams.decode import PLAIN_IDS
+from tests.support.halts import die
+from tests.support.plans import PYTEST, Running, a_check, a_report, a_step, fail_and_rest
+from worker.streams.decode import read_plain_outcome
+from worker.streams.inbox import StreamEntry
 
 
 def mostly(usual: st.SearchStrategy[Any], seldom: st.SearchStrategy[Any], times: int) -> st.SearchStrategy[Any]:
@@ -118,6 +124,67 @@ def test_the_end_of_a_plan_is_not_plain_where_an_operator_has_skipped_a_step() -
     assert plain.seen["plain"] == before
 
 
+def with_a_death(*steps: PlannedStep) -> Running:
+    """A plan of which one controller died over its attempt, which is in flight once more."""
+    plan = Running(*steps, max_parallel=2)
+    die(plan, "a")
+    plan.rest()
+    assert plan.record.counters.lease_deaths == 1
+    return plan
+
+
+def test_a_counter_that_a_success_resets_needs_its_row_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forget_deaths(record: PlanRecord, _: Success) -> None:
+        record.counters.lease_deaths = 0
+
+    monkeypatch.setattr(halt_rules, "COUNTERS", (*halt_rules.COUNTERS, Counter(forget_deaths)))
+    plan = with_a_death(a_step("a"), a_step("b"))
+    before = plain.seen["plain"]
+
+    succeed(plan, "b")  # both ways are compared there
+
+    assert plain.seen["plain"] - before == 1
+    assert plan.record.counters.lease_deaths == 0
+
+
+def test_a_success_is_not_plain_where_a_rule_may_fire_for_a_counter(monkeypatch: pytest.MonkeyPatch) -> None:
+    loud = Counter(lambda *_: None, lambda record, _: not record.counters.lease_deaths)
+    monkeypatch.setattr(halt_rules, "COUNTERS", (*halt_rules.COUNTERS, loud))
+    plan = with_a_death(a_step("a"), a_step("b"))
+    before = plain.seen["plain"]
+
+    succeed(plan, "b")
+
+    assert plain.seen["plain"] == before
+
+
+def test_what_is_counted_of_a_step_goes_with_its_plain_end() -> None:
+    plan = Running(a_check("a"), a_step("b", "a"), a_step("c"), max_parallel=2)
+    fail_and_rest(plan, "a", "TEST_TIMEOUT")
+    succeed(plan, "c")  # which makes another tree, so that its verification does not flip
+    before, counted = plain.seen["plain"], dict(plan.record.counters.timeouts)
+
+    live = plan.active["a"]
+    plan.report(a_report("a", live.attempt, live.lease, verify=[PASSED], metrics={"tokens_used": 10}))
+
+    assert plain.seen["plain"] - before == 1
+    assert (counted, plan.record.counters.timeouts) == ({"a": 1}, {})
+
+
+def test_a_success_is_not_plain_beside_a_feature_that_does_not_say_when_it_is_idle(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    new = Feature("new", ())
+    monkeypatch.setattr(pipeline, "IDLE", [*pipeline.IDLE, (new.is_idle, new.is_idle_about)])
+    plan = Running(a_step("a"), a_step("b", "a"))
+    before = plain.seen["plain"]
+
+    succeed(plan, "a")
+
+    assert plain.seen["plain"] == before
+    assert plan.states == {"a": "DONE", "b": "ACTIVE"}
+
+
 def succeed(plan: Running, step: str) -> None:
     live = plan.active[step]
     plan.report(a_report(step, live.attempt, live.lease, touched_files=live.files, metrics={"tokens_used": 10}))
@@ -177,9 +244,10 @@ def test_what_is_read_as_plain_means_the_same_to_everybody(
         body[within] = {**body[within], **inner}
     data = codec.dump_unbounded(body)
     data = data[:place] + noise + data[place:]
-    said = read_plain(data)
-    if said is None or not PLAIN_IDS.fullmatch(f"{said.plan_id}/{said.step_id}"):
+    report = read_plain_outcome(StreamEntry("", b"1-0", {b"data": data}))
+    if report is None:
         return
+    said = report.said
 
     outcome = Outcome.model_validate_json(data)
     kept = codec.loads(data)
@@ -200,4 +268,4 @@ def _value(found: Any) -> Any:
         return {name: _value(getattr(found, name)) for name in type(found).model_fields}
     if isinstance(found, list | tuple):
         return [_value(each) for each in found]
-    return [] if repr(found) == "UNSET" else found
+    return found

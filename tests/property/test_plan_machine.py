@@ -18,7 +18,8 @@ from tasks.plan.changeset import Changeset
 from tasks.plan.lifecycle import PLAN_ENDS, PLAN_MOVES, STEP_MOVES
 from tasks.plan.report import Report
 from tasks.plan.unit_of_work import PAUSED
-from tasks.policy.schedule import FULL_MS, QUEUED_MS, SILENT_MS
+from tasks.policy.schedule import FULL_MS
+from tasks.policy.starts import QUEUED_MS, SILENT_MS
 from tests.support.any_plan import (
     ABOUT_STEPS,
     APPROVALS,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from schemas import codec
 from schemas.step import OMITTED, Place, PlannedStep, VerifyTool, pack_step
-from schemas.stored_step import (
+from schemas.stored.step import (
     MOST_TEXTS,
     depends_on,
     queue_of,

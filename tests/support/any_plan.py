@@ -10,7 +10,7 @@ from schemas.base import Mode, RiskLevel, StepType
 from schemas.command import Command
 from schemas.step import ControllerTaskSpec, PlannedStep
 from schemas.times import rfc3339
-from tasks.policy.schedule import SILENT_MS
+from tasks.policy.starts import SILENT_MS
 from tasks.strategies.drafting.answers import connect_answers
 from tests.support.plans import NO_HALT, PLAN, PYTEST, a_step
 from worker.store.plans import MAX_QUEUE

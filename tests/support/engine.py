@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 from redis import Redis
 
-from tasks.policy.plain_writes import PlainChange
+from tasks.plan.changeset import PlainChange
 from tests.support.messages import publish
 from tests.support.stored import P0, plans
 from worker.process.container import Container

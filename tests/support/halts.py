@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from schemas.base import RiskLevel
-from tasks.policy.schedule import SILENT_MS
+from tasks.policy.starts import SILENT_MS
 from tasks.rules.strategy import Question
 from tests.support.commands import WEEK_MS, order
 from tests.support.growing import Script, goes_on, growing

@@ -26,11 +26,12 @@ from typing import Any
 
 from redis.exceptions import ResponseError
 
-from schemas import codec, step, stored_step
+from schemas import codec, step
 from schemas.step import PlannedStep
 from schemas.stored import Attempt, PlanHead, PlanRecord, StepStatus
+from schemas.stored import step as stored_step
+from tasks.plan.changeset import PlainChange
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy.plain_writes import PlainChange
 from worker.process.launch import worker_command
 from worker.start import end_well_when_stopped
 from worker.store.plans import PlanTalk, Write

@@ -14,7 +14,7 @@ import pytest
 from redis import Redis
 
 from schemas.stored import PlanRecord
-from schemas.stored_step import LAYOUT
+from schemas.stored.step import LAYOUT
 from tasks.base.policy_version import POLICY_VERSION, ChangedRule
 from tasks.rules import budget
 from worker.store import functions

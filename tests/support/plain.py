@@ -4,26 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from copy import deepcopy
-from hashlib import blake2b
 from typing import Any, cast
 
 from redis import Redis
 
 from schemas import codec
 from schemas.event import event_type
-from schemas.plain_outcome import read_plain
-from schemas.stored_step import TEXTS
+from schemas.stored.step import TEXTS
 from tasks.base.errors import NeedsSteps
 from tasks.base.policy import BUILT_IN, Policy
 from tasks.handlers import outcomes
-from tasks.plan.changeset import Changeset, Dispatch, UsedTokens
+from tasks.plan.changeset import Changeset, Dispatch, PlainChange
 from tasks.plan.hot_plan import HotPlan
 from tasks.plan.report import PlainReport, Report
 from tasks.plan.snapshot import READY_PAGE, WINDOW
 from tasks.policy import plain_success
-from tasks.policy.plain_writes import PlainChange
 from tasks.record.held_plan import HeldPlan
 from worker.store.keys import Partition
+from worker.streams.decode import read_plain_outcome
+from worker.streams.inbox import StreamEntry
 
 MOST_TOUCHED, TOUCHED_EACH = 64, 8  # as prefetch.lua has it
 AHEAD = (1, 4)  # steps that are read ahead of the plans of the tests, which are small
@@ -122,8 +121,7 @@ def strict(report: Report, plan: HotPlan, entry: str) -> PlainReport | None:
         return None
     named = {"attempt": report.attempt or live.attempt, "lease": report.lease or live.lease}
     raw = codec.dumps({**codec.loads(report.raw), "plan_id": plan.plan_id, **named})
-    said = read_plain(raw)
-    return PlainReport(said, raw, blake2b(raw, digest_size=9).hexdigest(), entry) if said else None
+    return read_plain_outcome(StreamEntry("", entry.encode(), {b"data": raw}))
 
 
 def compare(held: HeldPlan, report: Report, entry: str, now: int, policy: Policy = BUILT_IN) -> None:
@@ -145,7 +143,7 @@ def compare(held: HeldPlan, report: Report, entry: str, now: int, policy: Policy
         assert state_of(plan) == state_of(hot_plan(held, policy)), "declined, and touched the plan"
         return
     seen["plain"] += 1
-    seen["completed"] += change.ends
+    seen["completed"] += change.end is not None
     view = held.snapshot(now, [said.said.step_id], READY_PAGE)
     view.policy, view.code = policy, code
     try:
@@ -153,6 +151,7 @@ def compare(held: HeldPlan, report: Report, entry: str, now: int, policy: Policy
     except NeedsSteps as missing:
         raise AssertionError("the ordinary decision needs more than is plain") from missing
     assert written(as_changeset(change)) == written(ordinary)
+    assert not plan.record.dirty, "all that was changed is written"
     held.commit(ordinary)
     for start in change.starts:
         start.attempt.entry = "0-0"
@@ -183,8 +182,8 @@ def as_changeset(change: PlainChange) -> Changeset:
         wake=change.wake,
         events=[(event_type("step.done"), change.event), *started, *completed],
         log=change.log,
-        ends=change.ends,
-        used=[UsedTokens(*change.used)] if change.used else [],
+        ends=change.end is not None,
+        used=[change.used] if change.used else [],
         sum=change.end.sum if change.end else None,
         tenant=change.end.sum.tenant if change.end else "",
         lists=[*change.end.lists] if change.end else [],

@@ -15,7 +15,7 @@ from schemas.goal import Goal
 from schemas.outcome import Outcome
 from schemas.step import ControllerTaskSpec, PlannedStep, StepEstimate, VerifyTool
 from schemas.stored import Attempt, PlanRecord, StepStatus
-from schemas.stored_step import TEXTS, read_texts
+from schemas.stored.step import TEXTS, read_texts
 from tasks.base.errors import EVERY_STEP, NeedsClaims, NeedsSteps
 from tasks.base.policy import BUILT_IN, Policy
 from tasks.features.failed_changes import FAILED_DIFFS

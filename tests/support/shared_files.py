@@ -8,7 +8,7 @@ from redis import Redis
 
 from schemas import codec
 from schemas.event import event_type
-from schemas.stored_step import TEXTS, read_texts, unpack_step
+from schemas.stored.step import TEXTS, read_texts, unpack_step
 from tests.support.recount import HOME, plans
 
 STARTS = {event_type("step.started").encode(), event_type("step.restarted").encode()}

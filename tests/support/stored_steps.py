@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from schemas.stored_step import TEXTS, read_texts, unpack_step
+from schemas.stored.step import TEXTS, read_texts, unpack_step
 
 BESIDE = ">=#"  # begins what stands there beside the steps: windows, notes, texts
 

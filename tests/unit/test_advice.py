@@ -12,7 +12,7 @@ from schemas.base import RiskLevel
 from schemas.step import StepEstimate
 from tasks.base.policy_text import read_policy
 from tasks.policy.advice_facts import MOST
-from tasks.policy.schedule import SILENT_MS
+from tasks.policy.starts import SILENT_MS
 from tests.support.commands import WEEK_MS, order
 from tests.support.growing import Script, goes_on, growing
 from tests.support.halts import EVERY_HALT, TABLE, be_ordered, fail, fail_in_a_row, lead_nowhere

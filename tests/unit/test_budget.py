@@ -28,6 +28,12 @@ def an_attempt(held: tuple[int, int]) -> Attempt:
     return Attempt(1, "lease", "default", [], *held, 0, 0)
 
 
+def hold(plan: PlanRecord, tokens: int, patch_cycles: int) -> tuple[int, int]:
+    held = (budget.available(plan, "tokens", tokens), budget.available(plan, "patch_cycles", patch_cycles))
+    budget.reserve(plan, *held)
+    return held
+
+
 def shown(plan: PlanRecord) -> tuple[int, int, int, int]:
     return (plan.reserved["tokens"], plan.reserved["patch_cycles"], plan.spent["tokens"], plan.spent["patch_cycles"])
 
@@ -46,7 +52,7 @@ def test_an_attempt_holds_its_estimate_or_what_is_left(
 ) -> None:
     plan = a_record(tokens, cycles)
 
-    assert budget.reserve(plan, estimate) == held
+    assert hold(plan, **estimate) == held
     assert shown(plan) == (*held, 0, 0)
 
 
@@ -54,7 +60,7 @@ def test_nothing_is_held_of_a_budget_that_is_overspent() -> None:
     plan = a_record(1000)
     plan.spent["tokens"] = 5000
 
-    assert budget.reserve(plan, ESTIMATE) == (0, 1)
+    assert hold(plan, **ESTIMATE) == (0, 1)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +78,7 @@ def test_an_outcome_books_what_it_tells_and_what_was_reserved_for_what_it_does_n
     metrics: Metrics | None, spent: tuple[int, int]
 ) -> None:
     plan = a_record()
-    held = budget.reserve(plan, ESTIMATE)
+    held = hold(plan, **ESTIMATE)
 
     budget.settle(plan, an_attempt(held), metrics, ESTIMATE)
 
@@ -87,8 +93,8 @@ def test_what_an_outcome_leaves_out_settles_at_what_was_reserved(
     metrics: Metrics | None, spent: tuple[int, int]
 ) -> None:
     plan = a_record(tokens=1000, patch_cycles=1)
-    budget.reserve(plan, {"tokens": 700, "patch_cycles": 1})  # another attempt in flight
-    held = budget.reserve(plan, ESTIMATE)
+    hold(plan, 700, 1)  # another attempt in flight
+    held = hold(plan, **ESTIMATE)
 
     budget.settle(plan, an_attempt(held), metrics, ESTIMATE)
 
@@ -98,7 +104,7 @@ def test_what_an_outcome_leaves_out_settles_at_what_was_reserved(
 def test_tool_calls_are_counted() -> None:
     plan = a_record()
 
-    budget.settle(plan, an_attempt(budget.reserve(plan, ESTIMATE)), Metrics(tool_calls=4), ESTIMATE)
+    budget.settle(plan, an_attempt(hold(plan, **ESTIMATE)), Metrics(tool_calls=4), ESTIMATE)
 
     assert plan.spent["tool_calls"] == 4
 
@@ -106,7 +112,7 @@ def test_tool_calls_are_counted() -> None:
 def test_an_attempt_that_vanished_is_booked_in_full() -> None:
     plan = a_record()
 
-    budget.forfeit(plan, an_attempt(budget.reserve(plan, ESTIMATE)))
+    budget.forfeit(plan, an_attempt(hold(plan, **ESTIMATE)))
 
     assert shown(plan) == (0, 0, 1000, 1)
 
@@ -114,7 +120,7 @@ def test_an_attempt_that_vanished_is_booked_in_full() -> None:
 def test_an_attempt_that_nobody_claimed_costs_nothing() -> None:
     plan = a_record()
 
-    budget.release(plan, an_attempt(budget.reserve(plan, ESTIMATE)))
+    budget.release(plan, an_attempt(hold(plan, **ESTIMATE)))
 
     assert shown(plan) == (0, 0, 0, 0)
 
@@ -141,7 +147,7 @@ def test_a_budget_is_used_up_at_its_limit(spent: dict[str, int], word: str | Non
 
 def test_what_is_held_counts_as_gone() -> None:
     plan = a_record(tokens=1000)
-    budget.reserve(plan, ESTIMATE)
+    hold(plan, **ESTIMATE)
 
     assert budget.first_exhausted(plan) == "tokens"
     assert budget.remaining_fraction(plan) == 0.0

@@ -12,7 +12,7 @@ from schemas.base import FailureCategory
 from schemas.times import DAY_MS
 from tasks.features.delivery import MAX_LISTED, MAX_TEXT, NO_REQUEST, NOTHING_CHANGED, PAGE
 from tasks.handlers.bulk_commands import record
-from tasks.policy.schedule import RUNNING_MARGIN_MS
+from tasks.policy.starts import RUNNING_MARGIN_MS
 from tests.corpus.fleet import CREWS, Fleet
 from tests.corpus.goals import SCENES
 from tests.corpus.play import Player

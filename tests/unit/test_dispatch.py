@@ -10,7 +10,7 @@ import pytest
 from schemas.step import StepSpec
 from schemas.times import rfc3339
 from tasks.handlers import outcomes
-from tasks.policy.schedule import QUEUED_MS, RUNNING_MARGIN_MS, SILENT_MS
+from tasks.policy.starts import QUEUED_MS, RUNNING_MARGIN_MS, SILENT_MS
 from tests.support.plans import PARTITION, PLAN, PYTEST, Running, a_failure, a_report, a_step, some_steps
 from worker.store.plans import Ask
 

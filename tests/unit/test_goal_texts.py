@@ -12,7 +12,7 @@ from schemas import codec
 from schemas.base import MODE_OF_TYPE, StepType
 from schemas.goal import Goal
 from schemas.step import ControllerTaskSpec, PlannedStep
-from schemas.stored_step import store_step
+from schemas.stored.step import store_step
 from tasks.features.goal_texts import MAX_TEXTS, texts_of
 from tasks.handlers import goals
 from tasks.rules.strategy import Draft, Setting

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tasks.base.policy_version import POLICY_VERSION
-from tasks.policy.schedule import SILENT_MS
+from tasks.policy.starts import SILENT_MS
 from tasks.toolchain.catalogue import CATALOGUE
 from tests.support.growing import Script, goes_on, growing
 from tests.support.plans import PLAN, PYTEST, Running, a_check, a_failure, a_report, a_step

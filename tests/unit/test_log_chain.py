@@ -7,7 +7,7 @@ import dataclasses
 from schemas import codec
 from schemas.step import PlannedStep, pack_step
 from schemas.stored import LogHead, read_part
-from schemas.stored_step import complete
+from schemas.stored.step import complete
 from tasks.base.log_chain import digest_line
 from tasks.handlers.birth import tell_setting
 from tasks.handlers.goals import CHUNK

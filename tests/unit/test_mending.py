@@ -8,7 +8,7 @@ import pytest
 
 from schemas.base import FailureCategory, RiskLevel
 from schemas.step import PlannedStep
-from tasks.policy.schedule import SILENT_MS
+from tasks.policy.starts import SILENT_MS
 from tasks.toolchain.catalogue import CATALOGUE
 from tests.support.commands import order
 from tests.support.plans import PLAN, Running, a_check, a_failure, a_report, a_step, fail_and_rest, wait_sweeping

@@ -14,7 +14,7 @@ from schemas.kinds.gap_report import IterationPlan
 from schemas.kinds.reviewed_plan import ReviewDocument, ReviewState
 from schemas.step import PlannedStep
 from schemas.stored import PARTS, Attempt, PlanHead, StepStatus, decode_plan
-from schemas.stored_step import store_step, unpack_step
+from schemas.stored.step import store_step, unpack_step
 from tasks.handlers import bulk_commands
 from tasks.strategies.campaign.state import CampaignState
 from tasks.strategies.evolution.state import EvolutionState

@@ -7,7 +7,7 @@ from typing import Any
 from schemas import codec
 from schemas.base import RiskLevel
 from schemas.step import Place, PlannedStep
-from schemas.stored_step import TEXTS
+from schemas.stored.step import TEXTS
 from tests.support.plans import Running, a_failure, a_report, a_step
 
 PATTERNS = tuple(f"src/part{number}/**" for number in range(20))

@@ -11,7 +11,7 @@ from schemas.stored import LogHead
 from schemas.stored.features import Probe
 from tasks.features import FEATURES
 from tasks.policy import pipeline
-from tasks.policy.pipeline import Feature, Table, are_idle, keeping, limited
+from tasks.policy.pipeline import Feature, Table, keeping, limited, never, questions_about
 from tests.support.plans import Running, a_step
 
 
@@ -21,26 +21,27 @@ def tables() -> dict[str, list[Any]]:
 
 
 def test_no_table_is_empty_and_no_row_is_lost() -> None:
-    lengths = {name: len(rows) for name, rows in tables().items() if name != "IDLE"}
+    lengths = {name: len(rows) for name, rows in tables().items()}
 
     assert min(lengths.values()) > 0
     assert sum(lengths.values()) == sum(len(feature.rows) for feature in FEATURES)
 
 
 def test_features_are_idle_about_a_plan_of_which_they_keep_nothing() -> None:
-    assert are_idle(Running(a_step("a")).record)
+    assert never not in questions_about(Running(a_step("a")).record)
 
 
 def test_a_feature_that_does_not_declare_when_it_is_idle_never_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "IDLE", [*pipeline.IDLE, Feature("new", ()).is_idle])
+    new = Feature("new", ())
+    monkeypatch.setattr(pipeline, "IDLE", [*pipeline.IDLE, (new.is_idle, new.is_idle_about)])
 
-    assert not are_idle(Running(a_step("a")).record)
+    assert never in questions_about(Running(a_step("a")).record)
 
 
 def test_no_feature_is_idle_before_features_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "IDLE", [])
 
-    assert not are_idle(Running(a_step("a")).record)
+    assert questions_about(Running(a_step("a")).record) == [never]
 
 
 def test_a_row_is_asked_only_about_plans_and_steps_that_it_is_about() -> None:

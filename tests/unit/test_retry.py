@@ -6,7 +6,7 @@ import pytest
 
 from schemas.base import FailureCategory
 from tasks.base.policy import BACKOFF_MS
-from tasks.policy.schedule import QUEUED_MS, SILENT_MS
+from tasks.policy.starts import QUEUED_MS, SILENT_MS
 from tasks.policy.waits import MAX_BACKOFF_MS, backoff
 from tests.support.commands import order
 from tests.support.plans import PLAN, Running, a_failure, a_report, a_step

@@ -12,7 +12,7 @@ from tasks.handlers import outcomes, upkeep
 from tasks.handlers.upkeep import UNAPPLIED_MS
 from tasks.plan.snapshot import Clocks, Step
 from tasks.plan.unit_of_work import REMIND_MS
-from tasks.policy.schedule import LONGEST_SILENT_MS, QUEUED_MS, RUNNING_MARGIN_MS, SILENT_MS
+from tasks.policy.starts import LONGEST_SILENT_MS, QUEUED_MS, RUNNING_MARGIN_MS, SILENT_MS
 from tests.support.commands import an_order, order
 from tests.support.plans import (
     PARTITION,

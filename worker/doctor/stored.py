@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from schemas import codec
 from schemas.base import PlanState
 from schemas.stored import PARTS, StepStatus
-from schemas.stored_step import TEXTS, depends_on, window_of
+from schemas.stored.step import TEXTS, depends_on, window_of
 from tasks.base.errors import PlannerError
 from tasks.plan.snapshot import NOTE
 from worker.doctor.finding import RedisCommand, Site, ask_together

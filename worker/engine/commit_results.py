@@ -14,11 +14,10 @@ from schemas.base import Verdict
 from schemas.command import Command
 from schemas.stored import PlanRecord
 from schemas.traceparent import read_traceparent
-from tasks.plan.changeset import Changeset
+from tasks.plan.changeset import Changeset, PlainChange
 from tasks.plan.hot_plan import HotPlan
 from tasks.plan.report import Report
 from tasks.plan.snapshot import Snapshot
-from tasks.policy.plain_writes import PlainChange
 from worker.engine.admission import Quota
 from worker.engine.router import Router, Work
 from worker.store import functions, goal_record
@@ -84,7 +83,8 @@ class CommitResults:
         if change.end:
             log_status(change.plan_id, plan.record, COMPLETED, change.now, ends=True)
             self.router.beside += self.conclusion(change.plan_id, plan.record, change.now)
-        if work.finish_plain():
+        del work.reports[0]
+        if not (work.reports or work.commands or work.due):
             del self.router.waiting[change.plan_id]
 
     def _finish_ordinary(self, work: Work, changeset: Changeset, plan: Snapshot, booked: int, began_ns: int) -> None:

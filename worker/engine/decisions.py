@@ -6,7 +6,6 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -16,7 +15,7 @@ from tasks.base.batches import batches
 from tasks.base.errors import EVERY_STEP, NeedsClaims, NeedsSteps
 from tasks.base.policy import BUILT_IN
 from tasks.base.policy_version import is_newer
-from tasks.plan.changeset import Changeset
+from tasks.plan.changeset import Changeset, PlainChange
 from tasks.plan.hot_plan import HotPlan
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.snapshot import Snapshot
@@ -54,65 +53,55 @@ class Decisions:
         where the server is `tight` of memory.
         """
         decided: list[Decided] = []
-        known, others = self._lend(talk, works, tight=tight)
-        asks = [work.ask(plan_id) for plan_id, work in others]
-        talk.begin(asks)
-        talk.send(question)
-        for part in batches(known, DECIDE_AT_ONCE):
-            decided += self._decide_all(talk, part, tight=tight)
-        for some, part_asks in zip(batches(others, READ_AT_ONCE), batches(asks, READ_AT_ONCE), strict=True):
+        known: list[tuple[str, Work, Begun]] = []
+        others: list[tuple[str, Work]] = []
+        lends = not tight and talk.hot.is_usable
+        for plan_id, work in works:
+            if lends and work.needs_no_reading and (plan := talk.lend(plan_id, work.ask)):
+                known.append((plan_id, work, plan))
+            else:
+                others.append((plan_id, work))
+        asks = [work.ask(plan_id) for plan_id, work in others] if others else []
+        if asks:
+            talk.begin(asks)
+        if question:
+            talk.send(question)
+        for start in range(0, len(known), DECIDE_AT_ONCE):
+            decided += self._decide_all(talk, known[start : start + DECIDE_AT_ONCE], tight=tight, lent=True)
+        for start in range(0, len(others), READ_AT_ONCE):
+            some, part_asks = others[start : start + READ_AT_ONCE], asks[start : start + READ_AT_ONCE]
             begun = zip(some, talk.snapshots(part_asks), strict=True)
             read = [(plan_id, work, plan) for (plan_id, work), plan in begun]
             for part in batches(read, DECIDE_AT_ONCE):
                 decided += self._decide_all(talk, part, tight=tight)
         return decided
 
-    def _lend(
-        self, talk: PlanTalk, works: Sequence[tuple[str, Work]], *, tight: bool
-    ) -> tuple[list[tuple[str, Work, Begun]], list[tuple[str, Work]]]:
-        """Find the plans that can be decided about as they are known here, and those that have to be read."""
-        if tight or not talk.lends:
-            return [], [*works]
-        known: list[tuple[str, Work, Begun]] = []
-        others: list[tuple[str, Work]] = []
-        for plan_id, work in works:
-            if work.needs_no_reading and (plan := talk.lend(plan_id, work.ask)):
-                known.append((plan_id, work, plan))
-            else:
-                others.append((plan_id, work))
-        return known, others
-
-    def _decide_all(self, talk: PlanTalk, works: Sequence[tuple[str, Work, Begun]], *, tight: bool) -> list[Decided]:
-        """Decide about some plans, and send what is to be written."""
+    def _decide_all(
+        self, talk: PlanTalk, works: Sequence[tuple[str, Work, Begun]], *, tight: bool, lent: bool = False
+    ) -> list[Decided]:
+        """Decide about some plans, and send what is to be written; of those `lent` nothing but outcomes has come in."""
         since = time.perf_counter()
-        now = 0 if tight or tracing.is_on() else talk.now()  # 0: nothing counts as plain
-        calls: list[list[Decided]] = [[]]  # what is committed together; all of one plan has to be
-
-        def put(made: Sequence[Decided]) -> None:
+        now = 0 if tight or tracing.spans_module else talk.now()  # 0: nothing counts as plain
+        decided: list[Decided] = []
+        calls: list[list[Write | PlainChange]] = [[]]  # what is committed together; all of one plan has to be
+        for plan_id, work, plan in works:
+            made: Sequence[Decided] = ()
+            if isinstance(plan, HotPlan):
+                if now and (lent or work.needs_no_reading):
+                    made = self._decide_plain(plan_id, work, plan, now)
+                plan = plan if made else talk.view(plan, work.ask(plan_id))
+            if not made and (one := self._decide(plan_id, work, plan, tight=tight)):
+                made = (one,)
             if len(calls[-1]) + len(made) > DECIDE_AT_ONCE:
                 calls.append([])
-            calls[-1] += made
-
-        for plan_id, work, plan in works:
-            if isinstance(plan, HotPlan):
-                version = plan.record.version
-                try:
-                    made = self._decide_plain(plan_id, work, plan, now) if now else ()
-                except (FunctionsMissing, RedisConnectionError, RedisTimeoutError):  # not the plan's fault
-                    raise
-                except Exception:
-                    put([self._leave_to_reading(plan_id, work, plan, version, now)])
-                    continue
-                if made:
-                    put(made)
-                    continue
-                plan = talk.view(plan, work.ask(plan_id))
-            if one := self._decide(plan_id, work, plan, tight=tight):
-                put([one])
+            decided += made
+            for each in made:
+                if write := each.plain or each.write:
+                    calls[-1].append(write)
         self.results.batch.decide_s += time.perf_counter() - since
-        for some in calls:
-            talk.commit([write for one in some if (write := one.plain or one.write)])
-        return [*chain.from_iterable(calls)]
+        for writes in calls:
+            talk.commit(writes)
+        return decided
 
     def _leave_to_reading(self, plan_id: str, work: Work, plan: HotPlan, version: int, now: int) -> Decided:
         """Have a plan about which a plain decision failed read anew, and decided about the general way.
@@ -127,23 +116,23 @@ class Decisions:
     def _decide_plain(self, plan_id: str, work: Work, plan: HotPlan, now: int) -> list[Decided]:
         """Decide about reports of one plan, one after the other; the first that is not plain waits for another look."""
         made: list[Decided] = []
-        reports = work.plain[:DECIDE_AT_ONCE]
-        if not reports or not self._knows_policy(plan):
-            return made
-        for report in reports:
-            spent = plan.record.spent["tokens"]
-            change = plain_success.decide(plan, report, now, CODE_VERSION)
-            if change is None:
-                break
-            booked = plan.record.spent["tokens"] - spent
-            made.append(Decided(plan_id, work, None, None, booked, change, plan))
+        version = plan.record.version
+        try:
+            reports = work.plain[:DECIDE_AT_ONCE]
+            if reports and plan.policy is None:
+                plan.policy = self.policies.find(plan.record.head.policy)
+            if plan.policy is None:  # this worker does not know it
+                return made
+            for report in reports:
+                change = plain_success.decide(plan, report, now, CODE_VERSION)
+                if change is None:
+                    break
+                made.append(Decided(plan_id, work, None, None, change.booked, change, plan))
+        except (FunctionsMissing, RedisConnectionError, RedisTimeoutError):  # not the plan's fault
+            raise
+        except Exception:
+            return [self._leave_to_reading(plan_id, work, plan, version, now)]
         return made
-
-    def _knows_policy(self, plan: HotPlan) -> bool:
-        """Whether this worker knows the policy that a plan was made under; the plan has it then."""
-        if plan.policy is None:
-            plan.policy = self.policies.find(plan.record.head.policy)
-        return plan.policy is not None
 
     def _decide(self, plan_id: str, work: Work, plan: Begun, *, tight: bool) -> Decided | None:
         """Decide about one plan; None where another worker has it, or there is nothing to decide about.

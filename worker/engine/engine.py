@@ -24,7 +24,7 @@ from worker.store import keys as names
 from worker.store.functions import FunctionsMissing
 from worker.store.keys import Partition
 from worker.store.memory import ServerMemory
-from worker.store.plans import PlanStore, Reconnected, RolledBack
+from worker.store.plans import PlanStore, PlanTalk, Reconnected, RolledBack
 from worker.store.policies import Policies
 from worker.streams import release
 from worker.streams.inbox import StreamEntry
@@ -249,20 +249,24 @@ class Engine:
             question = router.question() if reads_on else ()
             self._batch.begin()
             began_ns = time.time_ns()
-            with self.store.talk() as talk:
+            with PlanTalk(self.store) as talk:
                 decided = self._decisions.make(talk, works, question, tight=tight)
                 talk.beside(router.take_beside())
-                ahead = router.decode(talk.receive(len(question)))
+                ahead = router.decode(talk.receive(len(question))) if question else []
                 since = time.perf_counter()
                 verdicts = talk.verdicts()
                 self._batch.commit_s += time.perf_counter() - since
-            router.send_on()
+            if router.astray:
+                router.send_on()
+            concern_repository = False
             for one, verdict in zip(decided, verdicts, strict=True):
                 self._results.take(one, verdict, began_ns)
+                if one.write:
+                    concern_repository |= one.write.changeset.concerns_repository
             self._batch.end(verdicts)
             if question:
                 router.put_ahead(ahead)
-            if any(one.write and one.write.changeset.concerns_repository for one in decided):
+            if concern_repository:
                 self._look_at_repositories()
             if not decided or not router.waiting or ahead:  # another look would not help, or is the next batch's
                 return

@@ -10,7 +10,7 @@ from typing import Any
 from schemas.base import GoalKind, GoalVerdict, StepState, StepType
 from schemas.goal import Goal
 from schemas.plan import StepView
-from schemas.stored_step import store_step, unpack_step
+from schemas.stored.step import store_step, unpack_step
 from tasks.base.policy import BUILT_IN, Policy
 from tasks.features import delivery
 from tasks.features.unverified import Planned, describe_unverified

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from msgspec import Struct
@@ -39,6 +40,7 @@ LEAST_AHEAD = 64  # outcomes in a batch, so that the next is read before this on
 MAX_PAGE = 256  # of the ready queue; a plan whose files are that much taken waits for one of them
 NEWER_MS = 2000  # until the timer of such a plan runs out again, perhaps for a newer worker
 
+REPORT, NEEDS_LEASE = itemgetter(1), attrgetter("needs_lease")  # of an entry with its report; of that
 NewOutcome = tuple[StreamEntry, PlainReport | None]  # with the report where it has the strict form
 
 
@@ -71,14 +73,8 @@ class Work(Struct):
         return [*self.reports[: self.size]]
 
     @property
-    def _has_only_reports(self) -> bool:
-        return not (self.due or self.commands or self.extra or self.full or self.claims or self.is_general)
-
-    @property
     def plain(self) -> list[PlainReport]:
-        """The reports of the next decision where all are in the strict form, and there is nothing else."""
-        if not self._has_only_reports:
-            return []
+        """The reports of the next decision where all are in the strict form."""
         found = []
         for _, report in self.reports[: self.size]:
             if not isinstance(report, PlainReport):
@@ -91,9 +87,9 @@ class Work(Struct):
     @property
     def needs_no_reading(self) -> bool:
         """Whether a copy of the plan is enough to decide: there are outcomes with leases, and nothing else."""
-        if not self._has_only_reports:
+        if self.due or self.commands or self.extra or self.full or self.claims or self.is_general:
             return False
-        return not any(report.needs_lease for _, report in self.reports[: self.size])
+        return not any(map(NEEDS_LEASE, map(REPORT, self.reports[: self.size])))
 
     @property
     def only_pauses(self) -> bool:
@@ -111,7 +107,7 @@ class Work(Struct):
         else:
             reports = self.reports[: self.size]
             named = [report.step_id for _, report in reports]
-            claims_matter = any(report.needs_lease for _, report in reports)
+            claims_matter = any(map(NEEDS_LEASE, map(REPORT, reports)))
         steps = dict.fromkeys([*named, *sorted(self.extra)])
         return Ask(plan_id, list(steps), claims_matter, self.page, self.claims)
 
@@ -122,11 +118,6 @@ class Work(Struct):
             return upkeep.apply(snapshot, self.due)
         messages = [message for _, message in self.messages]
         return commands.apply(snapshot, messages) if self.commands else outcomes.apply(snapshot, messages)
-
-    def finish_plain(self) -> bool:
-        """Take off a plain report that was committed; returns whether the plan is finished with."""
-        del self.reports[0]
-        return not (self.reports or self.commands or self.due)
 
     def finish(self, changeset: Changeset) -> bool:
         """Take off what was committed; returns whether the plan is finished with."""
@@ -159,7 +150,7 @@ class Router:
     applied: Counter[str] = field(default_factory=Counter)  # of what was committed
     tally: Counter[str] = field(default_factory=Counter)  # of what goes with `beside`
     beside: list[RedisCommand] = field(default_factory=list)
-    _astray: list[tuple[StreamEntry, str]] = field(default_factory=list, init=False)  # and where its plan is
+    astray: list[tuple[StreamEntry, str]] = field(default_factory=list, init=False)  # and where its plan is
     _looked: float = field(default=0.0, init=False)  # when commands were read
     _came: int = field(default=0, init=False)  # outcomes with the last reading of new ones
     _is_ahead: bool = field(default=False, init=False)  # whether that was made before its turn
@@ -177,7 +168,8 @@ class Router:
         """
         if block_ms is None or time.monotonic() - self._looked >= COMMANDS_S:
             self._looked = time.monotonic()
-            self._sort_commands(self.commands.read())
+            if commands := self.commands.read():
+                self._sort_commands(commands)
         if not (self._is_ahead and self.waiting):
             entries = self.inbox.read(block_ms=None if self.waiting else block_ms)
             self._came = len(entries)
@@ -246,7 +238,7 @@ class Router:
         self.waiting.clear()
         self.beside.clear()
         self.tally.clear()
-        self._astray.clear()
+        self.astray.clear()
 
     def _sort_commands(self, entries: Sequence[StreamEntry]) -> None:
         for entry in entries:
@@ -263,12 +255,12 @@ class Router:
 
     def put(self, entries: Sequence[StreamEntry]) -> None:
         """Put each entry with its plan; what is not for us or cannot be read goes where it belongs."""
-        self._put([(entry, read_plain_outcome(entry)) for entry in entries])
+        self._put(zip(entries, map(read_plain_outcome, entries), strict=True))
 
-    def _put(self, outcomes: Sequence[NewOutcome]) -> None:
+    def _put(self, outcomes: Iterable[NewOutcome]) -> None:
         for entry, plain in outcomes:
             if plain is not None:
-                self.of(plain.said.plan_id).reports.append((entry, plain))
+                self.waiting.setdefault(plain.said.plan_id, Work()).reports.append((entry, plain))
                 continue
             if not entry.fields:  # deleted while it was pending
                 self.beside += self.inbox.drop((entry,))
@@ -296,8 +288,7 @@ class Router:
 
         The counters are among them, one command whatever the batch.
         """
-        counters = self.tally + self.applied
-        counts = [part for name, count in counters.items() if count for part in (name, count)]
+        counts = [*chain.from_iterable((self.tally + self.applied).items())]
         commands, self.beside = self.beside, []
         if counts:
             commands.append(("FCALL", functions.COUNT, 1, self.partition.stats, *counts))
@@ -317,8 +308,8 @@ class Router:
             self.beside.append(("FCALL", functions.FORGET, len(places), *places, plan_id))
         partition = Partition(partition_of(plan_id, self.partitions))
         if partition.number != self.partition.number:
-            self._astray += [(entry, partition.outcomes) for entry, _ in work.reports]
-            self._astray += [(entry, partition.commands) for entry, _ in work.commands if entry]
+            self.astray += [(entry, partition.outcomes) for entry, _ in work.reports]
+            self.astray += [(entry, partition.commands) for entry, _ in work.commands if entry]
             return
         self.tally[Verdict.UNKNOWN] += len(work.reports)
         HERE.count(metrics.OUTCOMES, Verdict.UNKNOWN, "none", by=len(work.reports))
@@ -373,9 +364,9 @@ class Router:
 
         Needs the connection to itself.
         """
-        for entry, target in self._astray:
+        for entry, target in self.astray:
             self._forward(entry, target)
-        self._astray.clear()
+        self.astray.clear()
 
     def _forward(self, entry: StreamEntry, target: str) -> None:
         self.beside += self.inbox.forward(entry, target)

@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 from schemas import codec
 from schemas.event import event_type
 from schemas.stored import Attempt, StepStatus, decode_plan
-from schemas.stored_step import read_texts
+from schemas.stored.step import read_texts
 from tasks.base.series import series_name
-from tasks.plan.changeset import Changeset
+from tasks.plan.changeset import Changeset, PlainChange
 from tasks.plan.hot_plan import HotPlan
 from tasks.plan.snapshot import NOTE, Snapshot, Step, Window
-from tasks.policy.plain_writes import PlainChange
 from worker.store.commit_parts import NONE, PARTS
 from worker.store.keys import Partition, list_name
 

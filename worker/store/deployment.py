@@ -14,7 +14,7 @@ from typing import Any
 from redis import Redis
 from redis.exceptions import NoPermissionError, OutOfMemoryError
 
-from schemas.stored_step import LAYOUT
+from schemas.stored.step import LAYOUT
 from worker.store.clients import RefusedRedis
 from worker.store.keys import COMMANDS, DEPLOYMENT, GOALS, Partition, partition_of
 

@@ -19,7 +19,7 @@ from redis import Redis
 
 from schemas import codec
 from schemas.stored import StepStatus
-from schemas.stored_step import TEXTS, read_texts, unpack_step, window_of
+from schemas.stored.step import TEXTS, read_texts, unpack_step, window_of
 from schemas.times import rfc3339
 from tasks.base.batches import batches
 from tasks.plan.lifecycle import PLAN_ENDS

@@ -155,7 +155,7 @@ class Talk:
         """Send commands; their replies are owed."""
         if commands:
             self._owed += len(commands)
-            self._connection.send_packed_command([b"".join([pack_command(command) for command in commands])])
+            self._connection.send_packed_command([b"".join(map(pack_command, commands))])
 
     def receive(self, count: int) -> list[Any]:
         """Read the next `count` replies; raises FunctionsMissing where the server has lost the library."""

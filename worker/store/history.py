@@ -14,11 +14,11 @@ from redis import Redis
 from schemas import codec
 from schemas.base import FailureCategory
 from schemas.outcome import Outcome, Transcript
-from schemas.stored_step import TEXTS, read_texts, unpack_step
+from schemas.stored.step import TEXTS, read_texts, unpack_step
 from schemas.times import rfc3339
 from tasks.features.handing_back import MAX_REASON
-from tasks.features.unverified import doubt, failure_without_proof
-from tasks.policy.outcome_verdict import failure_of
+from tasks.features.unverified import failure_without_proof
+from tasks.policy.outcome_verdict import doubt, failure_of
 from tasks.text.fields import as_written, fit
 from worker.store.keys import PlanKeys
 

@@ -8,7 +8,7 @@ from redis import Redis
 
 from schemas import codec
 from schemas.stored import StepStatus
-from schemas.stored_step import TEXTS, read_texts, unpack_step
+from schemas.stored.step import TEXTS, read_texts, unpack_step
 from tasks.base.batches import batches
 from tasks.features import goal_texts
 from tasks.plan.snapshot import NOTE

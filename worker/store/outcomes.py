@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from redis import Redis
 
-from schemas.stored_step import queue_of
+from schemas.stored.step import queue_of
 from worker.store.keys import Partition, partition_of
 
 

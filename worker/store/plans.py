@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
@@ -13,10 +13,9 @@ from redis.exceptions import ResponseError
 
 from tasks.base.errors import PlannerError
 from tasks.handlers.bulk_commands import Records, find_paused_queues, find_probe, find_standing
-from tasks.plan.changeset import Changeset
+from tasks.plan.changeset import Changeset, PlainChange
 from tasks.plan.hot_plan import FIRST_AHEAD, HotPlan
 from tasks.plan.snapshot import NOTE, READY_PAGE, Grant, Lease, Snapshot
-from tasks.policy.plain_writes import PlainChange
 from worker.host.code_version import CODE_VERSION
 from worker.store import file_claims, functions
 from worker.store.commit_calls import EVENTS_CAP as EVENTS_CAP
@@ -122,7 +121,8 @@ class PlanTalk(functions.Talk):
     def __init__(self, store: PlanStore) -> None:
         super().__init__(store.client)
         self._store = store
-        self._hot = store.hot
+        self.hot = store.hot  # the plans that are known here
+        self.now = store.hot.now  # the server's time as it is reckoned, ms, for a plan that was lent
         self._scopes: Records | None = None
         self._commands_heard: int | str = ""  # that the partition had heard of when `_scopes` was read
         self._lent: dict[str, HotPlan] = {}  # plans that are decided about, of which copies are kept
@@ -140,18 +140,13 @@ class PlanTalk(functions.Talk):
             raise Reconnected
         return self
 
-    @property
-    def lends(self) -> bool:
-        """Whether plans can be decided about as they are known here."""
-        self._commands_heard = self._hot.heard
-        return self._hot.is_usable
-
     def lend(self, plan_id: str, ask: Callable[[str], Ask]) -> HotPlan | None:
-        """Give a decision a plan that is known here, where `lends` says so; None where it has to be begun.
+        """Give a decision a plan that is known here, where `hot` is usable; None where it has to be begun.
 
         It comes back once its commits were made, and is forgotten else. `ask` says what of a large plan has to be here.
         """
-        plan = self._hot.lend(plan_id)
+        self._commands_heard = self.hot.heard
+        plan = self.hot.lend(plan_id)
         if plan and plan.ahead:
             wanted = ask(plan_id)
             if not plan.covers(wanted.steps, wanted.page):
@@ -161,14 +156,8 @@ class PlanTalk(functions.Talk):
             self._known.add(plan_id)
         return plan
 
-    def now(self) -> int:
-        """Reckon the server's time, ms, for a plan that was lent."""
-        return self._hot.now()
-
     def begin(self, asks: Sequence[Ask]) -> None:
         """Lock each plan and have what its decision can touch read."""
-        if not asks:
-            return
         partition = self._store.partition
         calls: list[tuple[Any, ...]] = [("HGETALL", partition.scopes)]  # few or none, and read once a batch
         for ask in asks:
@@ -185,7 +174,7 @@ class PlanTalk(functions.Talk):
 
     def _whole_steps(self, ask: Ask) -> int:
         """Tell up to how many steps a plan is read whole."""
-        return 0 if any(step[0] == NOTE for step in ask.steps) else self._hot.whole_steps
+        return 0 if any(step[0] == NOTE for step in ask.steps) else self.hot.whole_steps
 
     def snapshots(self, asks: Sequence[Ask]) -> list[Begun]:
         """Read the snapshots of the next `asks` that were begun.
@@ -196,8 +185,8 @@ class PlanTalk(functions.Talk):
         if self._scopes is None:
             (found,) = self.receive(1)
             records = dict(each(found, 2))
-            self._commands_heard = self._hot.heard = int(records.pop(b"commands", 0))
-            self._scopes = self._hot.scopes = records
+            self._commands_heard = self.hot.heard = int(records.pop(b"commands", 0))
+            self._scopes = self.hot.scopes = records
         begun: list[Begun] = []
         replies = iter(self.receive(len(asks) + sum(1 for ask in asks if ask.claims)))
         for ask, reply in zip(asks, replies, strict=False):
@@ -205,7 +194,7 @@ class PlanTalk(functions.Talk):
             if isinstance(reply, Exception):
                 begun.append(UnreadablePlan(str(reply)))
                 continue
-            self._hot.note_time(reply[0])
+            self.hot.note_time(reply[0])
             if reply[1] not in (b"ok", b"whole"):
                 begun.append(NoSnapshot[reply[1].decode().upper()])
                 continue
@@ -266,7 +255,7 @@ class PlanTalk(functions.Talk):
         """
         if not writes:
             return
-        wants_time = self._hot.wants_time and any(isinstance(write, PlainChange) for write in writes)
+        wants_time = self.hot.wants_time and any(isinstance(write, PlainChange) for write in writes)
         self.send([self._store.commit_call(writes, self._commands_heard, wants_time=wants_time)])
         self._sent.append(writes)
         for write in writes:
@@ -274,7 +263,7 @@ class PlanTalk(functions.Talk):
                 self._look_ahead(write.changeset)
                 continue
             plan = self._lent[write.plan_id]
-            if plan.ahead and not write.ends and plan.runs_short(start.step_id for start in write.starts):
+            if plan.ahead and not write.end and plan.runs_short(start.step_id for start in write.starts):
                 self._short[write.plan_id] = plan.next_ahead
 
     def _look_ahead(self, change: Changeset) -> None:
@@ -309,42 +298,36 @@ class PlanTalk(functions.Talk):
         That is `ok`, why nothing was written, or the error. Raises RolledBack where the server's data are older than
         this worker knows them.
         """
-        self._prefetch()
+        if self._short:
+            self._prefetch()
         verdicts: list[str | ResponseError] = []
-        refused: set[str] = set()
-        stale: set[str] = set()
+        refused: dict[str, str | ResponseError] = {}
         for writes in self._sent:
-            for change, reply in self._replies(writes):
-                verdict = self._verdict(change, reply)
+            for write, result in zip(writes, self._results(len(writes)), strict=True):
+                change = write.changeset if isinstance(write, Write) else write
+                verdict = self._verdict(change, result)
                 verdicts.append(verdict)
-                if verdict == "stale" and change.plan_id not in refused:  # else for want of the change before
-                    stale.add(change.plan_id)
                 if verdict != OK:
-                    refused.add(change.plan_id)
+                    refused.setdefault(change.plan_id, verdict)  # those after it are refused for want of this one
         beside = self.receive(self._beside)
         parts = dict(zip(self._short.items(), self.receive(len(self._short)), strict=True))
         if "rolled back" in verdicts:
             raise RolledBack
         self._keep(refused, parts)
-        if stale:
-            self._hot.scopes = None  # the standing commands may be others
-        if len(stale & self._known) >= STALE_TOGETHER:
-            self._hot.clear()
         for reply in beside:
             if isinstance(reply, Exception):
                 raise reply
         return verdicts
 
-    def _replies(self, writes: Sequence[Write | PlainChange]) -> Iterable[tuple[Changeset | PlainChange, Any]]:
-        """Read what commit.lua answered about each of the changes of one call."""
+    def _results(self, count: int) -> Iterable[Any]:
+        """Read what commit.lua answered about each of so many changes of one call."""
         (reply,) = self.receive(1)
-        changes = [write.changeset if isinstance(write, Write) else write for write in writes]
         if isinstance(reply, Exception):
-            return [(change, reply) for change in changes]
+            return [reply] * count
         now, results = reply
         if now:
-            self._hot.note_time(now)
-        return zip(changes, map(bytes.decode, results), strict=True)
+            self.hot.note_time(now)
+        return map(bytes.decode, results)
 
     def _verdict(self, change: Changeset | PlainChange, result: Any) -> str | ResponseError:
         """Take in the result of a change, and what is known of its plan then."""
@@ -357,7 +340,7 @@ class PlanTalk(functions.Talk):
         plan_id = change.plan_id
         self._store.commits.note(plan_id, int(number))
         plan = self._lent.get(plan_id)
-        if plan is None or change.ends:
+        if plan is None or (change.end if isinstance(change, PlainChange) else change.ends):
             self._made.pop(plan_id, None)
             return OK
         if isinstance(change, PlainChange):
@@ -370,7 +353,7 @@ class PlanTalk(functions.Talk):
         self._made[plan_id] = plan
         return OK
 
-    def _keep(self, refused: Set[str], parts: Mapping[tuple[str, int], Any]) -> None:
+    def _keep(self, refused: Mapping[str, str | ResponseError], parts: Mapping[tuple[str, int], Any]) -> None:
         """Keep the plans all of whose changes were made, for the next decision; of large plans what was read then."""
         made = self._made
         for (plan_id, ahead), reply in parts.items():
@@ -380,7 +363,14 @@ class PlanTalk(functions.Talk):
                 made[plan_id] = read_ahead(self._store.partition, plan_id, reply, ahead)
         for plan_id, plan in made.items():
             if plan_id not in refused:
-                self._hot.keep(plan)
+                self.hot.keep(plan)
+        if not refused:
+            return
+        stale = {plan_id for plan_id, verdict in refused.items() if verdict == "stale"}
+        if stale:
+            self.hot.scopes = None  # the standing commands may be others
+        if len(stale & self._known) >= STALE_TOGETHER:
+            self.hot.clear()
 
 
 def full_queue(verdict: str | ResponseError) -> str | None:

@@ -26,7 +26,7 @@ from schemas.plan import (
     Waiting,
 )
 from schemas.stored import HOT, LogHead, PlanHead, PlanRecord, StepStatus, decode_plan, read_part
-from schemas.stored_step import TEXTS, read_texts, unpack_step
+from schemas.stored.step import TEXTS, read_texts, unpack_step
 from schemas.times import rfc3339
 from tasks.base.batches import batches
 from tasks.features.answers import note_of

@@ -19,7 +19,7 @@ from schemas.command import Command, Scope
 from schemas.envelope import FieldError, Problem
 from schemas.goal import MAX_GOAL_BYTES, Goal
 from schemas.outcome import MAX_OUTCOME_BYTES, MAX_OUTPUT_BYTES, Outcome
-from schemas.plain_outcome import read_plain
+from schemas.plain_outcome import NOT_PLAIN, decode_plain
 from schemas.wording import expected
 from tasks.handlers.commands import SCOPES
 from tasks.plan.report import PlainReport, Report
@@ -47,11 +47,15 @@ NAMED_BY = {
 def read_plain_outcome(entry: StreamEntry) -> PlainReport | None:
     """Read an outcome in the strict form that nearly all have; None where `read_outcome` has to judge it."""
     data = entry.fields.get(b"data")
-    if data is None or len(data) > MAX_PLAIN_BYTES or (said := read_plain(data)) is None:
+    if data is None or len(data) > MAX_PLAIN_BYTES:
         return None
-    if not PLAIN_IDS.fullmatch(f"{said.plan_id}/{said.step_id}"):
+    try:
+        said = decode_plain(data)
+    except NOT_PLAIN:
         return None
-    raw = codec.one_line(data)
+    if not (said.success and PLAIN_IDS.fullmatch(f"{said.plan_id}/{said.step_id}")):
+        return None
+    raw = data.replace(b"\n", b" ").replace(b"\r", b" ")  # JSON has line ends between values alone
     return PlainReport(said, raw, blake2b(raw, digest_size=9).hexdigest(), entry.entry_id.decode())
 
 
@@ -78,7 +82,7 @@ def read_outcome(entry: StreamEntry) -> tuple[str, Report] | Problem:
             return Problem.of("invalid_message", f"The entry's field `attempt` is no attempt: {beside[:20]!r}.")
         attempt = int(beside)
     lease = outcome.lease or entry.field("lease")
-    raw, entry_id = codec.one_line(kept), entry.entry_id.decode()
+    raw, entry_id = kept.replace(b"\n", b" ").replace(b"\r", b" "), entry.entry_id.decode()
     digest = blake2b(raw, digest_size=9).hexdigest()  # of what the log has, so that it can be made again from there
     return plan_id, Report(outcome, attempt, lease, raw, digest, unknown, entry_id)
 

@@ -63,9 +63,6 @@ class StreamEntry(Struct, frozen=True, gc=False):
     @property
     def size(self) -> int:
         """Bytes of its largest part."""
-        if len(self.fields) == 1:
-            (only,) = self.fields.values()
-            return len(only)
         return max(map(len, self.fields.values()), default=0)
 
     def field(self, name: str) -> str | None:
@@ -102,16 +99,21 @@ class Inbox:
 
     def entries_of(self, reply: Any) -> list[StreamEntry]:
         """Make entries of the server's reply, and judge by their sizes how many fit into the next batch."""
-        found = reply[0][1] if reply else ()
-        entries = [self.entry_of(*each) for each in found]
-        if total := sum([entry.size for entry in entries]):
+        entries, total = [], 0
+        for entry_id, flat in reply[0][1] if reply else ():
+            if flat and len(flat) == 2:  # as nearly always
+                entry = StreamEntry(self.stream, entry_id, {flat[0]: flat[1]})
+                total += len(flat[1])
+            else:
+                entry = self.entry_of(entry_id, flat)
+                total += entry.size
+            entries.append(entry)
+        if total:
             self._count = max(1, min(BATCH_ENTRIES, BATCH_BYTES * len(entries) // total))
         return entries
 
     def entry_of(self, entry_id: bytes, flat: Sequence[bytes] | None) -> StreamEntry:
         """Make an entry of the server's reply, which has no fields where it was deleted."""
-        if flat and len(flat) == 2:  # as nearly always
-            return StreamEntry(self.stream, entry_id, {flat[0]: flat[1]})
         values = iter(flat or ())
         return StreamEntry(self.stream, entry_id, dict(zip(values, values, strict=False)))
 

@@ -18,12 +18,11 @@ from schemas.outcome import Metrics
 from schemas.plain_outcome import PlainMetrics
 from schemas.stored import Attempt, PlanRecord
 from schemas.traceparent import trace_id_of
-from tasks.plan.changeset import Changeset
+from tasks.plan.changeset import Changeset, PlainChange
 from tasks.plan.end_sum import MOST_USD
 from tasks.plan.hot_plan import HotPlan
 from tasks.plan.report import PlainReport, Report
 from tasks.plan.snapshot import Snapshot, Step
-from tasks.policy.plain_writes import PlainChange
 from worker.telemetry import metrics
 from worker.telemetry.metrics import HERE, Board, Tally
 
@@ -64,6 +63,7 @@ class BatchCounts:
     def __init__(self) -> None:
         self._tally = Tally()
         self._board: Board | None = None
+        self.counts = False  # whether anybody asks for metrics
         self._began = 0.0
         self.decide_s = 0.0
         self.commit_s = 0.0
@@ -71,13 +71,9 @@ class BatchCounts:
     def begin(self) -> None:
         """Begin a batch."""
         self._board = HERE.board
+        self.counts = self._board is not None
         self._began = time.perf_counter()
         self.decide_s = self.commit_s = 0.0
-
-    @property
-    def counts(self) -> bool:
-        """Whether anybody asks for metrics."""
-        return self._board is not None
 
     def count(
         self, plan: Snapshot, changeset: Changeset, messages: Sequence[tuple[Any, Any]], booked: int, *, is_due: bool

@@ -33,7 +33,7 @@ class SpanKind(Enum):
 
 NO_ATTRIBUTES: Attributes = {}
 
-_spans: ModuleType | None = None  # `worker.telemetry.spans` once this program traces
+spans_module: ModuleType | None = None  # `worker.telemetry.spans` once this program traces
 
 
 def start(settings: TelemetrySettings, service: str) -> None:
@@ -42,7 +42,7 @@ def start(settings: TelemetrySettings, service: str) -> None:
     Children that are forked from it trace too, each with an exporter of its own that it makes for its first span.
     Raises CannotTrace where the OTEL_* variables allow none: no goal or outcome shall meet that.
     """
-    global _spans
+    global spans_module
     if settings.tracing:
         try:
             from worker.telemetry import spans
@@ -50,18 +50,18 @@ def start(settings: TelemetrySettings, service: str) -> None:
             spans.set_up(service)
         except Exception as error:  # some variables are read by the import already
             raise CannotTrace(f"PLANNER_TRACING: the OTEL_* variables cannot be used: {error}") from error
-        _spans = spans
+        spans_module = spans
 
 
 def stop() -> None:
     """Send what was not sent yet, for a few seconds at the most."""
-    if _spans:
-        _spans.shut_down()
+    if spans_module:
+        spans_module.shut_down()
 
 
 def is_on() -> bool:
     """Whether this program traces."""
-    return _spans is not None
+    return spans_module is not None
 
 
 def span(
@@ -71,29 +71,29 @@ def span(
     attributes: Attributes = NO_ATTRIBUTES,
 ) -> AbstractContextManager[None]:
     """Make a span of the block: below `parent`, a traceparent, else below the span in hand, else a new trace."""
-    return _spans.span(name, kind.value, parent, attributes) if _spans else nullcontext()
+    return spans_module.span(name, kind.value, parent, attributes) if spans_module else nullcontext()
 
 
 def add(attributes: Attributes) -> None:
     """Add to the span in hand."""
-    if _spans:
-        _spans.add(attributes)
+    if spans_module:
+        spans_module.add(attributes)
 
 
 def rename(name: str) -> None:
     """Give the span in hand the name that is known only now."""
-    if _spans:
-        _spans.rename(name)
+    if spans_module:
+        spans_module.rename(name)
 
 
 def traceparent(given: str | None = None) -> str | None:
     """Return the traceparent of the span in hand; the one that was `given` where there is none."""
-    return _spans.traceparent(given) if _spans else given
+    return spans_module.traceparent(given) if spans_module else given
 
 
 def note(name: str, kind: SpanKind, parent: str, began_ns: int, attributes: Attributes = NO_ATTRIBUTES) -> str:
     """Make a span that ends now, and return its traceparent; that of its parent where nothing is traced."""
-    found: str = _spans.note(name, kind.value, parent, began_ns, attributes) if _spans else parent
+    found: str = spans_module.note(name, kind.value, parent, began_ns, attributes) if spans_module else parent
     return found
 
 

@@ -11,7 +11,6 @@ from tasks.policy.pipeline import (
     PRE_STEP_ENDED,
     SPEC_FIELDS,
     Feature,
-    always,
     limited,
 )
 from tasks.rules import budget
@@ -26,7 +25,8 @@ FEATURE = Feature(
         PRE_STEP_ENDED.row(excuses.judge_waiting),
         SPEC_FIELDS.row(excuses.given_to, fact="inserted_by"),
     ),
-    is_idle=always,
+    is_idle=lambda plan: not plan.head.limits.get(budget.EXCUSES),
+    is_idle_about=red_checks.notes_nothing,
     end_fields=("inserted_by",),
     start_fields=("inserted_by",),
 )

@@ -190,7 +190,7 @@ def judge_waiting(unit: UnitOfWork, step: Step, ended: Step) -> bool:
     failure, excused = _left(unit, step, kept["tests"], kept["failure"])
     outcome = Outcome.model_validate(kept["outcome"])
     if excused or failure is None:
-        halt_rules.record(unit, step, outcome, None)
+        halt_rules.record_success(unit, step, outcome)
         step.status.previous = None
         unit.end_step(step, S.DONE.value, "done", BASELINE)
     else:

@@ -16,7 +16,9 @@ from typing import Any
 from schemas.base import Mode
 from schemas.base import StepState as S
 from schemas.outcome import Outcome
+from schemas.plain_outcome import PlainOutcome
 from schemas.step import PlannedStep, VerifyTool
+from schemas.stored import PlanRecord
 from tasks.base.errors import NeedsSteps
 from tasks.plan.snapshot import NOTE, Step
 from tasks.plan.unit_of_work import UnitOfWork
@@ -76,10 +78,20 @@ def note_created(unit: UnitOfWork, seen: Judgement) -> None:
     if outcome.created_files:
         if step.facts["quick_checks"]:
             unit.keep_note(_CREATED.format(step.step_id), list(outcome.created_files))
-    elif unit.plan.head.limits.get(budget.EXCUSES) and step.facts["mode"] == Mode.PATCH:
-        told = outcome.model_fields_set
-        if "created_files" not in told and (outcome.touched_files or "touched_files" not in told):
-            unit.plan.growth.untold = True
+    elif _leaves_untold(unit.plan, step.facts, outcome):
+        unit.plan.growth.untold = True
+
+
+def _leaves_untold(plan: PlanRecord, facts: Mapping[str, Any], outcome: Outcome | PlainOutcome) -> bool:
+    """Whether a patch did not say what it created, in a plan that wants to know that."""
+    if not plan.head.limits.get(budget.EXCUSES) or facts["mode"] != Mode.PATCH or outcome.tells("created_files"):
+        return False
+    return bool(outcome.touched_files) or not outcome.tells("touched_files")
+
+
+def notes_nothing(plan: PlanRecord, facts: Mapping[str, Any], outcome: PlainOutcome) -> bool:
+    """Whether `note_created` changes nothing."""
+    return not outcome.created_files and (plan.growth.untold or not _leaves_untold(plan, facts, outcome))
 
 
 def keep_base(unit: UnitOfWork, step: Step, outcome: Outcome) -> None:
@@ -148,7 +160,7 @@ def _is_open(step: Step, known: Mapping[str, Any] | None) -> bool:
 def _may_be_new(unit: UnitOfWork, step: Step, outcome: Outcome, files: Collection[str]) -> bool:
     """Whether the attempt or the plan may have created any of `files`: not where all is known that they created."""
     growth = unit.plan.growth
-    if "created_files" not in outcome.model_fields_set or growth.untold:
+    if not outcome.tells("created_files") or growth.untold:
         return True
     if not set(files).isdisjoint(map(operand, outcome.created_files)):
         return True

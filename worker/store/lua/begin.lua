@@ -6,7 +6,7 @@ local TODO_PAGE = 8
 local FIRST_NAME = 5     -- place in ARGV
 local MAX_NAME = 200    -- bytes of a controller's name, as heartbeat.lua keeps them
 
--- The first dependents of a step where they stand at the beginning of its spec, as schemas/stored_step.py stores it.
+-- The first dependents of a step where they stand at the beginning of its spec, as schemas/stored/step.py stores it.
 local function first_window(spec)
   return spec and string.match(spec, '^%["([^"]*)')
 end

@@ -1,12 +1,14 @@
-"""A step as a plan stores it: an array of what nearly every step has, in a quarter of the bytes of its fields by name.
+"""A step as a plan stores it: what does not change of it, its status, and its attempt in flight.
 
-What several steps of a plan say alike stands once beside them (TEXTS), and a number in its place.
+What does not change is an array of what nearly every step has, in a quarter of the bytes of its fields by name. What
+several steps of a plan say alike stands once beside them (TEXTS), and a number in its place.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
@@ -105,9 +107,10 @@ def read_step(stored: bytes, texts: Sequence[str] = ()) -> dict[str, Any]:
         codec.loads(stored)
     )
     tokens, patch_cycles, *rest = more
-    title, intent, verify, criteria = [
-        texts[text] if type(text) is int else text for text in (title, intent, verify, criteria)
-    ]
+    title = texts[title] if type(title) is int else title
+    intent = texts[intent] if type(intent) is int else intent
+    verify = texts[verify] if type(verify) is int else verify
+    criteria = texts[criteria] if type(criteria) is int else criteria
     facts = {
         "step_id": step_id,
         "title": title,
@@ -119,7 +122,7 @@ def read_step(stored: bytes, texts: Sequence[str] = ()) -> dict[str, Any]:
         "mode": mode,
         **({"success_criteria": criteria} if criteria else {}),
         "depends_on": depends_on,
-        "verify_tools": _read_tools(verify, tools),
+        "verify_tools": _tools_of(verify, codec.dumps(tools)),
         "estimate": {"tokens": tokens, "patch_cycles": patch_cycles},
     }
     if not rest:
@@ -169,10 +172,6 @@ def _tools(verify: str, tools: Sequence[VerifyTool]) -> list[list[Any]]:
     return found
 
 
-def _read_tools(verify: str, tools: Sequence[Sequence[Any]]) -> list[Mapping[str, Any]]:
-    return _tools_of(verify, codec.dumps(tools))
-
-
 @lru_cache(maxsize=256)
 def _tools_of(verify: str, stored: bytes) -> list[Mapping[str, Any]]:
     """Read the tools of a verification, which many steps of a plan have in common; they are never changed."""
@@ -190,3 +189,100 @@ def _words(verify: str, count: int) -> list[list[str]]:
     """Split a verification into the words of its commands; into none where there are not `count` of them."""
     commands = verify.split(JOINT)
     return [command.split(" ") for command in commands] if len(commands) == count else [[]] * count
+
+
+@dataclass(slots=True)
+class StepStatus:
+    """The changing part of a step: an array of its fields, with `unmet` first because begin reads it in Lua."""
+
+    unmet: int
+    state: str
+    index: int
+    attempt: int = 0
+    failures: int = 0
+    digest: str = ""
+    signature: str = ""
+    repeats: int = 0
+    skipped_by: str = ""
+    previous: dict[str, Any] | None = None
+    approval: str = ""  # "", "asked" or who gave it
+    unknown: tuple[Any, ...] = field(default=(), init=False)
+
+    @classmethod
+    def decode(cls, raw: bytes) -> StepStatus:
+        """Read what `encode` of this version or a newer one wrote."""
+        record = codec.loads(raw)
+        if len(record) <= STATUS_SIZE:  # nearly always
+            return cls(*record)
+        found = cls(*record[:STATUS_SIZE])
+        found.unknown = tuple(record[STATUS_SIZE:])
+        return found
+
+    def move(self, after: str, counts: dict[str, int]) -> None:
+        """Take the step to the state `after`, and count it there among those of its plan."""
+        counts[self.state] -= 1
+        counts[after] = counts.get(after, 0) + 1
+        self.state = after
+
+    @property
+    def columns(self) -> tuple[Any, ...]:
+        """The fields in their order, behind them what a newer version added."""
+        known = (
+            *(self.unmet, self.state, self.index, self.attempt, self.failures, self.digest),
+            *(self.signature, self.repeats, self.skipped_by, self.previous, self.approval),
+        )
+        return known + self.unknown
+
+    def encode(self) -> bytes:
+        """Write the record as a JSON array in the order of the fields, without most of the last that are empty."""
+        if self.signature or self.repeats or self.skipped_by or self.previous or self.approval or self.unknown:
+            return codec.dumps(self.columns)
+        if self.attempt or self.failures or self.digest:
+            return codec.dumps((self.unmet, self.state, self.index, self.attempt, self.failures, self.digest))
+        return codec.dumps((self.unmet, self.state, self.index))
+
+
+STATUS_SIZE = len(fields(StepStatus)) - 1  # elements that this version knows
+
+
+@dataclass(slots=True)
+class Attempt:
+    """An attempt in flight, as an array of its fields but the last: what it holds until something ends it."""
+
+    attempt: int
+    lease: str
+    queue: str
+    files: list[str]
+    tokens: int
+    patch_cycles: int
+    at: int
+    deadline: int
+    lost: int = 0  # ms that its plan had stood still when it began
+    entry: str = ""  # the spec's stream entry id; commit writes it in front of the record
+
+    @classmethod
+    def decode(cls, raw: bytes) -> Attempt:
+        """Read `<entry> <json array>`; an attempt is written once, so what a newer version added is not needed."""
+        entry, _, record = raw.partition(b" ")
+        found = cls(*codec.loads(record)[:ATTEMPT_SIZE])
+        found.entry = entry.decode()
+        return found
+
+    def encode(self) -> bytes:
+        """Write the record without its entry, which only the server knows."""
+        return codec.dumps(
+            (
+                self.attempt,
+                self.lease,
+                self.queue,
+                self.files,
+                self.tokens,
+                self.patch_cycles,
+                self.at,
+                self.deadline,
+                self.lost,
+            )
+        )
+
+
+ATTEMPT_SIZE = len(fields(Attempt)) - 1

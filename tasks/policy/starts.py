@@ -1,0 +1,174 @@
+"""How steps start: which may at the same time, what an attempt holds, and the spec that its controller reads.
+
+Whatever decides that a step starts does it by these functions: `schedule.py`, and `plain_success.py` beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+from schemas import codec
+from schemas.step import SENT_OMITTED, UNSENT
+from schemas.stored import Attempt
+from schemas.stored.step import read_step
+from schemas.times import rfc3339
+from tasks.base.policy import AttemptRules
+from tasks.plan.hot_plan import HotPlan
+from tasks.plan.snapshot import Snapshot, Step
+from tasks.policy.halt_rules import compared_as
+from tasks.policy.pipeline import END_FIELDS, START_FIELDS
+from tasks.rules import budget
+from tasks.rules.risk import RISK
+
+QUEUED_MS = 3_600_000  # from dispatch: an attempt that no controller ever claims
+SILENT_MS = 60_000  # from the claim or the last renewal
+LONGEST_SILENT_MS = 900_000  # the same where its controller asked for more when it claimed
+RUNNING_MARGIN_MS = 900_000  # from the claim, beside the timeouts of the verification
+
+
+class StepCard(Struct, frozen=True, gc=False):
+    """What starts and successes need of a step, found out once and kept with it."""
+
+    facts: dict[str, Any]  # as they are stored
+    files: list[str]
+    tokens: int  # expected of an attempt
+    patch_cycles: int
+    limits: str  # of its files, behind a comma, where it may change more than its risk allows at once
+    lasts: int  # ms from dispatch to the deadline
+    sent: bytes  # the spec as far as it is the same for each attempt, without the closing brace
+    verification: str  # under which its flips are counted
+    ends_idle: bool  # whether it has no field for which a feature has a part in its end
+    starts_idle: bool  # the same of its start
+
+
+Wanted: TypeAlias = tuple[Step, StepCard]
+
+
+def card_of(step: Step) -> StepCard:
+    """Return the card of a step, whose spec has to be there."""
+    found: StepCard | None = step.card
+    if found is not None:
+        return found
+    stored = read_step(step.spec or b"", step.texts)
+    timeout_s, estimate, risk, files = 0, stored["estimate"], stored["risk_level"], stored["allowed_files"]
+    most = RISK[risk].max_files
+    may_change_more = stored.get("allowed_patterns") or len(files) > most
+    for tool in stored["verify_tools"]:
+        timeout_s += tool["timeout_s"]
+    omitted, is_sent_whole, ends_idle, starts_idle = _shape_of(tuple(stored))
+    sent = stored if is_sent_whole else {name: value for name, value in stored.items() if name not in UNSENT}
+    card = step.card = StepCard(
+        stored,
+        files,
+        estimate["tokens"],
+        estimate["patch_cycles"],
+        f',"max_files":{most},"max_risk":"{risk}"' if may_change_more else "",
+        max(QUEUED_MS, RUNNING_MARGIN_MS + 1000 * timeout_s),
+        codec.dumps(sent)[:-1] + omitted,
+        compared_as(stored),
+        ends_idle,
+        starts_idle,
+    )
+    return card
+
+
+@lru_cache(maxsize=256)
+def _shape_of(stored: tuple[str, ...]) -> tuple[bytes, bool, bool, bool]:
+    """Look at the names of the fields that are stored of a step, which many steps have in common.
+
+    Returns the fields for controllers that a spec leaves out, encoded behind a comma; whether all that is stored is
+    sent; and whether features are idle at the step's end, and at its start, as `StepCard` has it.
+    """
+    omitted = {name: value for name, value in SENT_OMITTED.items() if name not in stored}
+    return (
+        b"," + codec.dumps(omitted)[1:-1] if omitted else b"",
+        UNSENT.isdisjoint(stored),
+        END_FIELDS.isdisjoint(stored),
+        START_FIELDS.isdisjoint(stored),
+    )
+
+
+def fit(steps: Iterable[Wanted], busy: set[str], room: int) -> Iterator[Wanted]:
+    """Yield those of `steps` that may start at the same time, `room` at most; the next is looked at once one started.
+
+    A step waits while one of its files is `busy`: an attempt holds its files until it ends.
+    """
+    waiting = iter(steps)
+    while room > 0 and (wanted := next(waiting, None)):
+        files = wanted[1].files
+        if busy.isdisjoint(files):
+            yield wanted
+            busy.update(files)
+            room -= 1
+
+
+def tokens_of(card: StepCard, rules: AttemptRules) -> int:
+    """Return how many tokens an attempt is to hold, where as many are left."""
+    return card.tokens if rules.tokens is None else min(card.tokens, rules.tokens)
+
+
+def begin(
+    plan: HotPlan | Snapshot,
+    step: Step,
+    card: StepCard,
+    tokens: int,
+    patch_cycles: int,
+    now: int,
+    until: int | None = None,
+) -> Attempt:
+    """Begin the next attempt of a step at `now`, which holds so much of what the plan has left.
+
+    The deadline is `until`, or as `StepCard.lasts` has it. Times in ms.
+    """
+    record, status = plan.record, step.status
+    status.attempt += 1
+    budget.reserve(record, tokens, patch_cycles)
+    # The token is made from the plan's secret seed: not guessable, yet the same from the same log.
+    token = f"{record.head.seed}|{step.step_id}|{status.attempt}".encode()
+    attempt = plan.active[step.step_id] = Attempt(
+        status.attempt,
+        blake2b(token, digest_size=12).hexdigest(),
+        card.facts.get("queue", "default"),
+        card.files,
+        tokens,
+        patch_cycles,
+        now,
+        until or now + card.lasts,
+        record.rested(now),
+    )
+    return attempt
+
+
+def write_spec(
+    plan: HotPlan | Snapshot,
+    step_id: str,
+    card: StepCard,
+    attempt: Attempt,
+    rules: AttemptRules,
+    context: str,
+    end: str,
+    given: str = "",
+) -> bytes:
+    """Write the spec of an attempt; `context`, `end` (`spec_end`) and `given` are JSON."""
+    return (
+        card.sent
+        + (
+            f'{given},"plan_id":"{plan.plan_id}","attempt":{attempt.attempt},"context":{context},"limits":'
+            f'{{"max_diff_lines":{rules.max_diff_lines},"tokens":{attempt.tokens},"patch_cycles":{attempt.patch_cycles}'
+            f"{card.limits}}},"
+            f'"budget_remaining":{budget.remaining_fraction(plan.record)},"lease":"{attempt.lease}",'
+            f'"lease_key":"{plan.lease_prefix}{step_id}","deadline":"{rfc3339(attempt.deadline)}",{end}'
+        ).encode()
+    )
+
+
+def spec_end(plan: HotPlan | Snapshot) -> str:
+    """Write the end of each spec of a plan."""
+    head = plan.record.head
+    trace = {"traceparent": head.traceparent} if head.traceparent else {}
+    return codec.dumps({"reply_to": plan.reply_to, **trace})[1:].decode()
