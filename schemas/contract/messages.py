@@ -23,7 +23,7 @@ from schemas.kinds.reviewed_plan_strict import strict_answer
 from schemas.kinds.task import TASK_DRAFT_SCHEMA
 from schemas.outcome import Outcome
 from schemas.plan import PlanView
-from schemas.step import StepSpec
+from schemas.step import StepContext, StepSpec
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 BASE = f"https://planner.dev/schemas/{SCHEMA_VERSION}/"
@@ -61,9 +61,10 @@ UNPROMISED = {
         "traceparent",
     )
 }  # in every spec, no matter to controllers
+GIVEN = ("repo", "base_sha", "failing_tests", "previous_failure")  # of the context of every spec
 # Of parts of messages: they stand only where they say something.
 SELDOM = {
-    "StepContext": ("at", "answers", "failure_log", "documents", "failed_diffs"),
+    "StepContext": tuple(name for name in StepContext.model_fields if name not in GIVEN),
     "StepLimits": ("max_files", "max_risk"),
     "Place": ("lines",),
 }

@@ -13,7 +13,7 @@ from schemas.base import Mode, RiskLevel, StepType, Verdict
 from schemas.command import Command
 from schemas.goal import Goal
 from schemas.outcome import Outcome
-from schemas.step import ControllerTaskSpec, PlannedStep, StepEstimate, VerifyTool
+from schemas.step import ControllerTaskSpec, PlannedStep, StepContext, StepEstimate, VerifyTool
 from schemas.stored import Attempt, PlanRecord, StepStatus
 from schemas.stored.step import TEXTS, read_texts
 from tasks.base.errors import EVERY_STEP, NeedsClaims, NeedsSteps
@@ -348,7 +348,10 @@ class Running:
     def waiting(self, queue: str) -> list[dict[str, Any]]:
         """What waits in a queue."""
         entries = self.store.stream(PARTITION.steps(queue)).entries.values()
-        return [codec.loads(fields[b"data"]) for fields in entries]
+        specs = [codec.loads(fields[b"data"]) for fields in entries]
+        undeclared = {name for spec in specs for name in spec["context"]} - StepContext.model_fields.keys() - {"memory"}
+        assert not undeclared, f"StepContext in schemas/step.py lacks {undeclared}"
+        return specs
 
     @property
     def events(self) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from schemas.stored import LogHead
 from schemas.stored.features import Probe
+from tasks import features
 from tasks.features import FEATURES
 from tasks.policy import pipeline
 from tasks.policy.pipeline import Feature, Table, keeping, limited, never, questions_about
@@ -25,6 +27,13 @@ def test_no_table_is_empty_and_no_row_is_lost() -> None:
 
     assert min(lengths.values()) > 0
     assert sum(lengths.values()) == sum(len(feature.rows) for feature in FEATURES)
+
+
+def test_every_module_of_features_is_among_them() -> None:
+    folder = Path(features.__file__).parent
+    modules = {path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+
+    assert modules - {"__init__"} <= {feature.name for feature in FEATURES}
 
 
 def test_features_are_idle_about_a_plan_of_which_they_keep_nothing() -> None:

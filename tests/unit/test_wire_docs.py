@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from schemas.event import EventData
-from schemas.step import StepSpec
+from schemas.step import StepContext, StepSpec
 from tasks.features import FEATURES
 from tasks.policy.halt_rules import AT_ONCE, RULES
 from tasks.policy.pipeline import ADVICE, Feature
@@ -33,6 +33,12 @@ COMMON, RULE_KEYS = rows("Why a plan ended"), rows("Why a plan ended", 1)
 
 def test_every_field_of_a_step_spec_is_there() -> None:
     assert list(rows("Step spec")) == list(StepSpec.model_fields)
+
+
+def test_every_field_of_a_step_specs_context_is_there() -> None:
+    page = DOCS.read_text()
+
+    assert [name for name in StepContext.model_fields if not re.search(rf"`(context\.)?{name}\b", page)] == []
 
 
 def test_every_event_is_there() -> None:
