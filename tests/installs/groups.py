@@ -42,6 +42,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         "worker.webhooks",
     ),
     "gateway": (
+        "worker.cli.webhook_samples",
         "worker.gateway",
         "worker.webhooks.checking",
         "worker.webhooks.expressions",

@@ -17,6 +17,7 @@ from worker.cli.console import (
     Json,
     command,
     family,
+    needs_extra,
     read_settings,
     read_source,
     refused,
@@ -43,7 +44,7 @@ def check(file: File = None, as_json: Json = False) -> None:
 
     Of each rule a goal with sample words and files is shown, and checked as a worker with these settings does.
     """
-    from worker.webhooks.samples import check_goal, sample_of
+    from worker.cli.webhook_samples import check_goal, sample_of
 
     found, settings = _read(file), read_settings()
     sources: list[dict[str, Any]] = []
@@ -108,18 +109,15 @@ def try_payload(
         raise Failure.of("wrong_webhooks", str(error)) from error
     document = _document(prepared)
     if document["goal"] and not document["asks_forge"]:
-        from worker.webhooks.samples import check_goal
+        from worker.cli.webhook_samples import check_goal
 
         document["mistakes"] = check_goal(document["goal"], read_settings()).mistakes
     say_json(document) if as_json else _print(document)
 
 
 def _read(file: Path | None) -> SourcesFile:
-    try:
+    with needs_extra("gateway", "The file of webhooks"):
         from worker.webhooks.checking import read_checked
-    except ModuleNotFoundError as missing:
-        detail = f"{missing.name} is not installed. It comes with the extra: pip install 'planner-worker[gateway]'."
-        raise Failure.of("not_installed", detail, USAGE) from missing
     from worker.webhooks.sources_file import WrongSources
 
     path = file or read_settings().webhooks_file
