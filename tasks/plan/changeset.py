@@ -88,7 +88,7 @@ def claims_name(tenant: str, repo: str) -> str:
 
 
 class CountedFailure(NamedTuple):
-    """A failure of a plan, as the breaker of its repository counts it; the `signature` "" is like no other.
+    """A failure of a plan, as it is counted for its repository; the `signature` "" is like no other.
 
     `told` says for people what went wrong; `verifies` whether the step has a verification.
     """
@@ -103,7 +103,7 @@ class CountedFailure(NamedTuple):
 
 
 class ProbeNews(NamedTuple):
-    """What became of a step that a breaker let through: it was started, is done, or failed."""
+    """What became of a step that was let through while its repository is paused: it was started, is done, or failed."""
 
     token: str
     what: str
@@ -154,7 +154,7 @@ class Changeset:
     claims: list[ClaimChange] = field(default_factory=list)
     lists: list[str] = field(default_factory=list)  # of plans: all that the plan is in now; none: those that it was in
     sum: EndSum | None = None  # of a plan that ends: what it adds to the sums of its tenant and repository
-    failures: list[tuple[str, CountedFailure]] = field(default_factory=list)  # series, and what its breaker counts
+    failures: list[tuple[str, CountedFailure]] = field(default_factory=list)  # series, and what is counted of it
     probe: tuple[str, ProbeNews] | None = None  # the same, and what became of the step that it let through
     settles: str = ""  # the verdict of its goal, where that waited for an answer
     verdicts: list[Verdict] = field(default_factory=list)

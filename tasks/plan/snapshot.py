@@ -114,7 +114,7 @@ class Snapshot:
     notes: dict[str, bytes] = field(default_factory=dict)  # those that were asked for; b"" for one that is not there
     full: Collection[str] = ()  # queues that take no more specs for now
     paused_queues: Mapping[str, StandingCommand] = field(default_factory=dict)  # whose steps do not start
-    probe: str = ""  # the token of the step that a breaker lets through, if that is one of this plan
+    probe: str = ""  # the token of a step of this plan that may start though its repository is paused
     short_of_memory: bool = False
     policy: Policy = BUILT_IN  # that the plan was created under
     code: str = ""  # the version of the code that decides, which the log names

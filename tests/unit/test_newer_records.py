@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -166,3 +167,14 @@ def _parts(annotation: Any) -> Iterator[type[BaseModel]]:
         yield annotation
     for part in getattr(annotation, "__args__", ()):
         yield from _parts(part)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [(kind, each.name) for kind in PARTS.values() if kind().stored() == {} for each in fields(kind) if each.init],
+)
+def test_a_part_stores_each_of_its_fields_also_where_it_is_the_only_one(kind: type[Any], name: str) -> None:
+    empty, part = getattr(kind(), name), kind()
+    setattr(part, name, {int: 1, str: "a", bool: True, list: [1], dict: {"a": 1}}.get(type(empty), 1))
+
+    assert part.stored() == {name: getattr(part, name)}

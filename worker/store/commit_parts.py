@@ -94,7 +94,7 @@ PARTS = {
         _part("kept", "name most:count kept_s:count plan", "field value"),  # '' drops what that plan has put
         _part("sum", "", "series figures"),  # of a plan that ends; see sums.lua
         _part("claim", "name", "file seen claim where"),  # see file_claims.lua
-        _part("failure", "", "series failure"),  # what the breaker of a repository counts; see breaker.lua
+        _part("failure", "", "series failure"),  # what is counted for a repository
         _part("probe", "", "series news"),  # what became of the step that it let through
     )
 }
