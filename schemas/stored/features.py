@@ -8,7 +8,9 @@ from typing import Any, TypeAlias
 from schemas.stored.part import Part, PartOf
 
 WHOLE_PLAN = ""  # among what waits for files
-Accepted: TypeAlias = list[Any]  # step, attempt, digest of its change, title, the tools that verified it, its risk
+Accepted: TypeAlias = list[
+    Any
+]  # step, attempt, digest of its change, title, the tools that verified it, its risk, created files
 
 
 @dataclass(slots=True)

@@ -105,9 +105,9 @@ def note_done(unit: UnitOfWork, seen: Judgement) -> None:
         return
     digest = outcome.diff_hash if _DIGEST.fullmatch(outcome.diff_hash or "") else None
     tools = ", ".join(dict.fromkeys(tool["tool"] for tool in facts["verify_tools"])) if verified else ""
-    kept.accepted.append(
-        [step.step_id, step.status.attempt, digest, facts["title"], tools[:MAX_TOOLS], facts["risk_level"]]
-    )
+    created = len(outcome.created_files) if "created_files" in outcome.model_fields_set else None
+    about = [facts["title"], tools[:MAX_TOOLS], facts["risk_level"], created]
+    kept.accepted.append([step.step_id, step.status.attempt, digest, *about])
     if len(kept.accepted) == PAGE:
         unit.keep_note(_page(kept.pages), kept.accepted)
         kept.pages, kept.accepted = kept.pages + 1, []
@@ -283,9 +283,12 @@ def _make(taken: Sequence[str]) -> PlannedStep:
     )
 
 
-def _row(step_id: str, attempt: int, digest: str | None, _title: str, _tools: str, risk: RiskLevel) -> dict[str, Any]:
+def _row(
+    step_id: str, attempt: int, digest: str | None, _title: str, _tools: str, risk: RiskLevel, created: int | None
+) -> dict[str, Any]:
     """Tell of an accepted attempt what a delivery has to hold its commit against."""
-    limits = {"max_files": RISK[RiskLevel(risk)].max_files, "max_risk": risk}
+    limits: dict[str, Any] = {"max_files": RISK[RiskLevel(risk)].max_files, "max_risk": risk}
+    limits |= {} if created is None else {"created": created}
     return {"step_id": step_id, "attempt": attempt, "diff_hash": digest, **limits}
 
 
@@ -318,7 +321,7 @@ def _text(unit: UnitOfWork, sentence: str, entries: Sequence[Sequence[Any]]) -> 
     """Explain what is delivered, as Markdown. Words from outside stand in code, where they name and link nobody."""
     plan = unit.plan
     lines = ["~~~text", *(line for line in sentence.splitlines() if not line.lstrip().startswith("~~~")), "~~~", ""]
-    for step_id, attempt, _, title, tools, _ in entries[:MAX_LISTED]:
+    for step_id, attempt, _, title, tools, *_ in entries[:MAX_LISTED]:
         tried = f", attempt {attempt}" if attempt > 1 else ""
         proof = f", verified by {tools}" if tools else ""
         lines.append(f"- {_code(title)} ({step_id}{tried}{proof})")

@@ -398,6 +398,15 @@ def test_a_step_that_is_called_so_leaves_it_another_name() -> None:
     assert list(plan.active) == ["deliver-3"]
 
 
+def test_it_is_told_how_many_files_an_attempt_said_to_have_created() -> None:
+    plan = Running(a_step("a"), a_step("b"), delivery=BOTH)
+
+    patched(plan, "a", created_files=[])
+    patched(plan, "b", created_files=["src/b.py"])
+
+    assert [row["created"] for row in given(plan)["accepted"]] == [0, 1]
+
+
 def test_a_strategy_does_not_hear_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     script = Script(refuses=lambda output: None if output is None else "no", gives=lambda _: {"prompt": "say"})
     plan = growing(monkeypatch, script, a_step("a"), delivery=BOTH)

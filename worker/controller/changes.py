@@ -65,6 +65,14 @@ def touched(git: Git, base: str, commit: str) -> tuple[str, ...]:
     return tuple(_text(path) for path in names.split(b"\0")[:-1])
 
 
+def created(git: Git, base: str, commit: str, known: str) -> tuple[str, ...]:
+    """Name the files that `commit` has, and neither `base` nor the commit `known`."""
+    diff = ("diff-tree", "-r", "--no-renames", "--name-only", "-z", "--diff-filter=A")
+    new = git(*diff, base, commit).split(b"\0")[:-1]
+    since = frozenset(git(*diff, known, commit).split(b"\0")[:-1]) if new else ()
+    return tuple(_text(path) for path in new if path in since)
+
+
 def landed(git: Git, base: str, commit: str) -> Changes:
     """Name and measure what `commit` has changed since `base`."""
     words = git("diff-tree", "-r", "--no-renames", "--name-status", "-z", base, commit).split(b"\0")[:-1]

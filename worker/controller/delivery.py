@@ -130,7 +130,7 @@ def check(git: Git, plan_id: str, tip: str, base: str | None, asked: DeliveryInp
         # An attempt that found what an earlier one of its step had landed before it died has reported that.
         if accepted is None or found.attempt > accepted.attempt:
             raise Refused(f"{_named(found)} is not what an accepted attempt has changed")
-        if fault := _wrong_files(git, found, accepted, asked):
+        if fault := _wrong_files(git, found, accepted, asked, base or found.parent):
             raise Refused(f"{_named(found)} {fault}")
         begin = found.parent
     if base and begin != base:
@@ -141,8 +141,11 @@ def check(git: Git, plan_id: str, tip: str, base: str | None, asked: DeliveryInp
     return begin
 
 
-def _wrong_files(git: Git, found: PlanCommit, accepted: Accepted, asked: DeliveryInput) -> str | None:
-    """Say which files of a commit its plan does not allow, whatever its controller has reported of it."""
+def _wrong_files(git: Git, found: PlanCommit, accepted: Accepted, asked: DeliveryInput, base: str) -> str | None:
+    """Say which files of a commit its plan does not allow, whatever its controller has reported of it.
+
+    Files are new that are not in the commit `base`, where the plan begins.
+    """
     if asked.allowed is None:
         return None
     touched = changes.touched(git, found.parent, found.commit)
@@ -157,6 +160,9 @@ def _wrong_files(git: Git, found: PlanCommit, accepted: Accepted, asked: Deliver
         return f"changes what is riskier than {accepted.max_risk}: {', '.join(risky[: wire.FILES])}"
     if accepted.max_files is not None and len(touched) > accepted.max_files:
         return f"changes {len(touched)} files, allowed are {accepted.max_files}"
+    new = changes.created(git, found.parent, found.commit, base) if accepted.created is not None else ()
+    if len(new) > (accepted.created or 0):
+        return f"creates {len(new)} files, told were {accepted.created}: {', '.join(new[: wire.FILES])}"
     return None
 
 

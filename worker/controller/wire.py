@@ -88,6 +88,7 @@ class Accepted(Inbound):
     diff_hash: str | None = None
     max_files: int | None = None
     max_risk: RiskLevel | None = None
+    created: int | None = None  # files, as its outcome has told
 
 
 class DeliveryInput(Inbound):

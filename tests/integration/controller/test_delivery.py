@@ -217,6 +217,9 @@ def test_what_no_accepted_attempt_has_changed_is_never_delivered(
         ("src/setup.cfg", {"max_files": 2, "max_risk": "HIGH"}, "what the goal does not allow: src/setup.cfg"),
         ("src/migrations/1.py", {"max_files": 2, "max_risk": "MED"}, "riskier than MED: src/migrations/1.py"),
         ("src/a.py", {"max_files": 0, "max_risk": "LOW"}, "changes 1 files, allowed are 0"),
+        ("src/a.py", {"created": 1}, None),
+        ("src/a.py", {"created": 0}, "creates 1 files, told were 0: src/a.py"),
+        ("calc.py", {"created": 0}, None),  # it was there
     ],
 )
 def test_a_commit_of_files_that_its_goal_does_not_allow_is_never_delivered(
@@ -228,7 +231,7 @@ def test_a_commit_of_files_that_its_goal_does_not_allow_is_never_delivered(
     digest = diff_hash(Git(remote.path), f"{commit}^", commit)
     remote.git("update-ref", REF, "work")
     row = {"step_id": "fix", "attempt": 1, "diff_hash": digest, **limits}
-    allowlist = {"allowed": ["src/**", "src/conftest.py"], "excluded": ["src/old/**", "src/login.py"]}
+    allowlist = {"allowed": ["src/**", "src/conftest.py", "calc.py"], "excluded": ["src/old/**", "src/login.py"]}
 
     result = deliver([], input=ASKED | allowlist | {"accepted": [row]})
 
