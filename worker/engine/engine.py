@@ -263,7 +263,8 @@ class Engine:
                 self._results.take(one, verdict, began_ns)
                 if one.write:
                     concern_repository |= one.write.changeset.concerns_repository
-            self._batch.end(verdicts)
+            if self._batch.counts:
+                self._batch.end(verdicts)
             if question:
                 router.put_ahead(ahead)
             if concern_repository:
