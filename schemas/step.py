@@ -91,6 +91,7 @@ class PlannedStep(StepFields):
 
     keeps_answer: bool = False  # whether another step is given what this one answers
     goal_texts: bool = False  # whether it is given the goal's failure log and documents
+    checks_after: dict[str, bool] = Field(default_factory=dict)  # of what it changed; whether the goal asks for each
 
 
 # What most steps leave as it is: not stored, filled in again when the step is read or handed out.
@@ -113,6 +114,7 @@ OMITTED: dict[str, Any] = {
     "requires": [],
     "keeps_answer": False,
     "goal_texts": False,
+    "checks_after": {},
 }
 UNSENT = frozenset(PlannedStep.model_fields.keys() - StepFields.model_fields.keys())
 LEFT_OUT = frozenset({"answers_from", "allowed_patterns", "excluded_patterns", "focus", "requires"})

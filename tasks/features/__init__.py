@@ -6,6 +6,7 @@ from tasks.features import (
     answers,
     baseline,
     breakers,
+    check_changed,
     delivery,
     estimates,
     failed_changes,
@@ -24,7 +25,7 @@ FEATURES: tuple[Feature, ...] = tuple(
     each.FEATURE
     for each in (
         *(answers, delivery, handing_back, estimates, unverified, expansion, flaky_tests, baseline, nothing_done),
-        *(goal_texts, failed_changes, mending, overlaps, breakers, advice),
+        *(goal_texts, failed_changes, mending, overlaps, breakers, advice, check_changed),
     )
 )
 

@@ -76,7 +76,7 @@ def limits_of(plan_seed: PlanSeed, goal: Goal, _: Draft) -> Mapping[str, int]:
     return {WAIT: plan_seed.switches.get(WAIT, WAIT_S)} if is_wanted(goal) else {}
 
 
-def keep_request(unit: UnitOfWork, _: PlanSeed, goal: Goal, __: Draft) -> None:
+def keep_request(unit: UnitOfWork, _: PlanSeed, goal: Goal, draft: Draft) -> None:
     """Keep what the delivery will be told of `goal`."""
     if not is_wanted(goal):
         return
@@ -87,7 +87,7 @@ def keep_request(unit: UnitOfWork, _: PlanSeed, goal: Goal, __: Draft) -> None:
         "goal": sentence,
         "pull_request": asks,
         "allowed": list(map(clean, goal.allowed_files)),
-        "excluded": [],
+        "excluded": list(dict.fromkeys(pattern for step in draft.steps for pattern in step.excluded_patterns)),
     }
     unit.keep_note(REQUEST, request)
 

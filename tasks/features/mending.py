@@ -22,8 +22,10 @@ from tasks.policy.plan_seed import PlanSeed
 from tasks.policy.pre_steps import MEND, SYNTAX_CHECK, name_of, tools_by_language
 from tasks.policy.revision import Evidence, Revision, faults_of, has_room, names_file
 from tasks.policy.sources import Source, sources_of
-from tasks.rules.risk import RISK, ROLLBACK, is_below
+from tasks.rules.permission import is_permitted
+from tasks.rules.risk import RISK, ROLLBACK, assess, is_below
 from tasks.rules.strategy import Draft
+from tasks.text.paths import clean
 from tasks.toolchain.catalogue import Catalogue, catalogue_of, render
 from tasks.toolchain.contract import Contract, ToolCategory, operand
 from tasks.toolchain.files import Role, files_of, role_of, stem_of, subject_of
@@ -58,22 +60,24 @@ def revise(unit: UnitOfWork, step: Step, was: PlannedStep, evidence: Evidence) -
     if not _may_mend(unit, step, evidence.category):
         return None
     catalogue = catalogue_of(unit.plan.head.tools)
-    mend = _make_mend(
-        unit, was, evidence.tests, lambda path: any(names_file(path, named) for named in evidence.files), catalogue
-    )
+    mend = _make_mend(unit, was, evidence.tests, evidence.files, catalogue)
     if mend is None or faults_of(mend, mend, catalogue):
         return None
     return Revision(was.model_copy(update={"depends_on": (*was.depends_on, mend.step_id)}), mend, (MEND,))
 
 
 def _make_mend(
-    unit: UnitOfWork, step: PlannedStep, tests: Sequence[str], is_named: Callable[[str], bool], catalogue: Catalogue
+    unit: UnitOfWork, step: PlannedStep, tests: Sequence[str], named: Sequence[str], catalogue: Catalogue
 ) -> PlannedStep | None:
     """Make the step that mends what `step` found; None where no step before it patched what may still be patched.
 
-    `tests` failed, and `is_named` tells which files the evidence names: these come first. Raises NeedsSteps where the
-    snapshot lacks steps that went before.
+    `tests` failed, and the evidence names the files `named`: these come first. Raises NeedsSteps where the snapshot
+    lacks steps that went before.
     """
+
+    def is_named(path: str) -> bool:
+        return any(names_file(path, each) for each in named)
+
     sources = list(sources_of(unit, step))
     failure = unit.snapshot.steps[step.step_id].status.previous or {}
     blamed = files_of(_WORD.findall(failure.get("trace") or ""), Role.TEST)  # as a test that hangs, not in a list
@@ -82,6 +86,7 @@ def _make_mend(
     if found is None:
         return None
     files, risk = found
+    files = (*files, *_named_beside(sources, unit.plan.head.tightened, named, risk, files))
     near = [source.facts for source in sources if source.near]
     mend = PlannedStep(
         step_id=name_of(MEND, step.step_id, {*unit.plan.structure.taken, *step.depends_on}),
@@ -107,6 +112,25 @@ def _make_mend(
         tests = tuple(path for path in files if role_of(path) is Role.TEST and is_named(path))
     tools = _verification(mend, step, tests, catalogue)
     return mend.model_copy(update={"verify_tools": tools, "verify": render(tools)})
+
+
+def _named_beside(
+    sources: Sequence[Source],
+    tightened: Collection[str] | None,
+    named: Sequence[str],
+    risk: RiskLevel,
+    files: Sequence[str],
+) -> list[str]:
+    """List what the evidence names and a near step might have changed, but did not, as far as there is room."""
+    found = dict.fromkeys(
+        path
+        for path in map(clean, named)
+        if any(source.near and source.changed is not None and is_permitted(source.facts, path) for source in sources)
+        and path not in files
+        and (tightened is None or path in tightened)
+        and not is_below(risk, assess((path,)).level)
+    )
+    return [*found][: max(0, RISK[risk].max_files - len(files))]
 
 
 def _files(

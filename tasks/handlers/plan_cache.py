@@ -17,9 +17,9 @@ from tasks.base.policy_version import POLICY_VERSION
 from tasks.handlers import goals
 from tasks.plan.cached_draft import DRAFT_NOTE, HIT, PUT, may_keep, read_draft
 from tasks.rules.goal_cleaning import clean_goal
+from tasks.rules.permission import expand_allowed
 from tasks.rules.strategy import Answer, Consult, Draft, Drafted, Phase, Setting
 from tasks.strategies.drafting.cycle import QUEUE
-from tasks.text.patterns import expand_globs
 from tasks.text.sanitize import TOKEN
 from tasks.toolchain.catalogue import Catalogue, keep_contracts
 
@@ -80,7 +80,7 @@ def question(goal: Goal, catalogue: Catalogue, setting: Setting, answer: Answer,
         return None
     if clean_goal(goal).findings:
         return None
-    files = expand_globs(goal.allowed_files, goal.context.files, forbidden=setting.forbidden).files
+    files = expand_allowed(goal.allowed_files, goal.context.files, setting.forbidden).files
     body = goal.model_dump(mode="json", exclude=APART, exclude_defaults=True)
     rules = [POLICY_VERSION, setting.policy.digest, setting.forbidden.pattern.pattern, keep_contracts(catalogue, None)]
     context = codec.canonical([body, list(files), drafter, dict(setting.options), *rules])

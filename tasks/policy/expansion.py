@@ -40,12 +40,13 @@ from tasks.policy.pipeline import (
 )
 from tasks.policy.pre_steps import is_mend, looks_inserted
 from tasks.rules.budget import bind
+from tasks.rules.permission import expand_allowed
 from tasks.rules.strategy import MAX_EXPANSION, Blocked, Draft, End, Expansion, LivePlan, Phase, Strategy
 from tasks.rules.validation import max_steps, validate
 from tasks.strategies.registry import strategy_of
 from tasks.text.blocked_report import blocked_report
 from tasks.text.forbidden_paths import JUDGED
-from tasks.text.patterns import expand_globs
+from tasks.text.paths import clean, is_glob
 from tasks.toolchain.catalogue import Catalogue, catalogue_of
 
 BLOCKED = "BLOCKED"  # begins the reason of a step that its controller could not go on with
@@ -58,10 +59,14 @@ DROPPED: dict[str, Any] = {  # of the goal, for what a plan expands to
 
 
 def begin(unit: UnitOfWork, goal: Goal, draft: Draft) -> None:
-    """Keep what the strategy will need, with the goal's allowlist as literal paths."""
-    listed = expand_globs(goal.allowed_files, goal.context.files, forbidden=JUDGED).files
+    """Keep what the strategy will need, with the goal's allowlist as literal paths.
+
+    That of a task has its globs beside them, by which a template's steps make changes.
+    """
+    listed = expand_allowed(goal.allowed_files, goal.context.files, JUDGED).files
     made = (path for step in draft.steps for path in step.allowed_files)  # by globs, before there are such files
-    allowed = {"allowed_files": list(dict.fromkeys((*listed, *made)))}
+    globs = (path for path in map(clean, goal.allowed_files) if is_glob(path) and goal.kind is GoalKind.TASK)
+    allowed = {"allowed_files": list(dict.fromkeys((*globs, *listed, *made)))}
     fields = goal.model_dump(mode="json", exclude=DROPPED, exclude_defaults=True) | allowed
     kept = Goal.model_validate(fields, extra="ignore").model_dump(mode="json", exclude_defaults=True)
     ids = [step.step_id for step in draft.steps]

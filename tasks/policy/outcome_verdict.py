@@ -6,6 +6,7 @@ figure below 0 counts as 0: nobody gives back what an attempt used. `growth_kb` 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
@@ -17,6 +18,8 @@ from schemas.stored import PlanRecord
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.snapshot import Snapshot
 from tasks.rules.budget import requires_receipts
+from tasks.rules.permission import exceeds, is_permitted, limits_of_files
+from tasks.rules.risk import RISK
 from tasks.text.fields import as_written, fit
 from tasks.toolchain.classify import category_of
 
@@ -105,9 +108,12 @@ def contradiction(facts: dict[str, Any], outcome: Outcome | PlainOutcome) -> tup
     """Return by which category an outcome failed whatever it says, and why; None where it contradicts nothing."""
     touched = {*outcome.touched_files, *outcome.created_files}
     allowed = facts["allowed_files"] if facts["mode"] == Mode.PATCH else ()
-    if outside := touched.difference(allowed):
+    unnamed = touched.difference(allowed)
+    if unnamed and (outside := [path for path in unnamed if not is_permitted(facts, path)]):
         reason = f"these files were touched and are not the step's: {', '.join(sorted(outside))}"
         return FailureCategory.ALLOWLIST_VIOLATION, reason
+    if outcome.success and (found := _beyond_limits(facts, outcome, touched, unnamed)):
+        return found
     if not outcome.success or not facts["verify_tools"]:
         return None
     if outcome.tests_passed is False:
@@ -157,6 +163,19 @@ def is_empty(outcome: Outcome | PlainOutcome) -> bool:
 def did_something(_: PlanRecord, facts: dict[str, Any], outcome: PlainOutcome) -> bool:
     """Whether a success may have changed what its step was to change."""
     return bool(outcome.touched_files) or facts["mode"] != Mode.PATCH or not is_empty(outcome)
+
+
+def _beyond_limits(
+    facts: dict[str, Any], outcome: Outcome | PlainOutcome, touched: Collection[str], unnamed: Collection[str]
+) -> tuple[FailureCategory, str] | None:
+    """Say whether a change is larger or riskier than its step; each file of it may be changed by another one."""
+    level = facts["risk_level"]
+    if riskier := sorted(path for path in unnamed if exceeds(facts, path)):
+        return FailureCategory.RISK_EXCEEDED, f"these files are riskier than {level}: {', '.join(riskier)}"
+    count, most = max(len(touched), getattr(outcome, "touched_count", None) or 0), RISK[level].max_files
+    if count > most and limits_of_files(facts):
+        return FailureCategory.TOO_MANY_FILES, f"{count} files were changed, and a {level} step may change {most}"
+    return None
 
 
 class Wrong(NamedTuple):

@@ -88,6 +88,7 @@ DEPENDENCIES = PreStep(
 BASELINE = "baseline"  # the suffix of a step that runs a verification before the plan, see `baseline`
 MEND = "mend"  # the suffix of a step that changes code again, see `mending`
 _MEND = re.compile(rf".*-{MEND}(?:-\d+)?")
+CHECK_CHANGED = "check-changed"  # the name of the step that checks what a change touched, see `check_changed`
 DELIVER = "deliver"  # the name of the step that ends a plan, see `delivery`
 PRE_STEPS: Mapping[str, PreStep] = MappingProxyType(
     {each.suffix: each for each in (ISOLATE, SYNTAX_CHECK, TYPE_CHECK, AUTO_FIX, DEPENDENCIES)}
@@ -202,8 +203,8 @@ def names_mend(step_id: str) -> bool:
 
 
 def looks_inserted(step_id: str) -> bool:
-    """Whether a step of a plan is called as a pre-step, or its delivery, could be."""
-    if step_id == DELIVER or step_id.startswith(f"{DELIVER}-"):
+    """Whether a step of a plan is called as a pre-step, its delivery or a check of its changes could be."""
+    if any(step_id == name or step_id.startswith(f"{name}-") for name in (DELIVER, CHECK_CHANGED)):
         return True
     return any(step_id.endswith(f"-{suffix}") or f"-{suffix}-" in step_id for suffix in (*PRE_STEPS, BASELINE, MEND))
 

@@ -7,24 +7,24 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 
-from schemas.base import MODE_OF_TYPE, GoalKind, StepType
+from schemas.base import MODE_OF_TYPE, StepType
 from schemas.envelope import FieldError
 from schemas.goal import Goal
-from schemas.step import DELIVERIES, PlannedStep
+from schemas.step import DELIVERIES, MAX_LITERAL, PlannedStep
 from tasks.base.batches import batches
 from tasks.base.errors import UnknownCommand
 from tasks.rules.budget import limits_of
+from tasks.rules.permission import Allowlist
 from tasks.rules.risk import RISK, assess_declared, is_below
 from tasks.rules.strategy import Rejected
 from tasks.text.fields import MAX_INTENT, MAX_TITLE
 from tasks.text.forbidden_paths import FORBIDDEN, JUDGED, Forbidden
 from tasks.text.paths import fault
-from tasks.text.patterns import expand_globs, meant_by_globs
 from tasks.text.sanitize import Treatment, is_plain, sanitize
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, render
 
@@ -46,10 +46,12 @@ Found = Iterator[tuple[str, str, str]]  # pointer within the step, code, sentenc
 class Surroundings:
     """What a step is judged against beside itself."""
 
-    allowed: frozenset[str]
+    allowed: Container[str]
     ids: Counter[str]
     catalogue: Catalogue
     forbidden: Forbidden = JUDGED
+    patterns: Container[str] = ()  # that a step may have
+    is_strict: bool = False  # whether a step may name no more files than its risk allows to change
 
 
 def validate(
@@ -87,11 +89,15 @@ def _errors(
     if len(steps) > limit:
         message = f"The plan has {len(steps)} steps and may have {limit}; raise limits.max_steps."
         yield FieldError(pointer="/steps", code="too_many_steps", message=message)
-    allowed = frozenset(expand_globs(goal.allowed_files, goal.context.files, forbidden=forbidden).files)
-    if goal.kind is GoalKind.GAP_REPORT:  # its globs allow what a roadmap creates, too
-        named = (path for step in steps for path in step.allowed_files if path not in allowed)
-        allowed |= frozenset(meant_by_globs(goal.allowed_files, named, forbidden))
-    around = Surroundings(allowed, Counter(step.step_id for step in steps), catalogue, forbidden)
+    allowed = Allowlist.of(goal.allowed_files, forbidden)
+    around = Surroundings(
+        allowed,
+        Counter(step.step_id for step in steps),
+        catalogue,
+        forbidden,
+        {*allowed.patterns, *allowed.files},
+        is_strict=goal.steps is not None,
+    )
     for index, step in enumerate(steps):
         for check in STEP_CHECKS:
             for pointer, code, message in check(step, around):
@@ -192,18 +198,25 @@ def _mode(step: PlannedStep, _: Surroundings) -> Found:
             "reserved_type",
             "The planner makes the DELIVER step, where `delivery` asks.",
         )
-    if kind is StepType.PATCH and not step.allowed_files:
+    if kind is StepType.PATCH and not (step.allowed_files or step.allowed_patterns):
         yield "/allowed_files", "empty_allowlist", "A step that patches must name the files it may touch."
-    if kind is not StepType.PATCH and step.allowed_files:
+    if kind is not StepType.PATCH and (step.allowed_files or step.allowed_patterns):
         yield "/allowed_files", "files_without_patch", "Only a PATCH step may have allowed files."
     if kind is StepType.TEST and not step.verify_tools:
         yield "/verify", "nothing_to_test", "A TEST step must have a verification."
 
 
 def _files(step: PlannedStep, around: Surroundings) -> Found:
-    most = RISK[step.risk_level].max_files
+    most = RISK[step.risk_level].max_files if around.is_strict else MAX_LITERAL
     if len(step.allowed_files) > most:
-        yield "/allowed_files", "too_many_files", f"A {step.risk_level} step may touch at most {most} files."
+        yield "/allowed_files", "too_many_files", f"A {step.risk_level} step may name at most {most} files."
+    for index, pattern in enumerate(step.allowed_patterns):
+        if pattern not in around.patterns:
+            yield (
+                f"/allowed_patterns/{index}",
+                "outside_allowlist",
+                f"{pattern!r} is not among the goal's allowed_files.",
+            )
     seen: set[str] = set()
     for index, path in enumerate(step.allowed_files):
         pointer = f"/allowed_files/{index}"

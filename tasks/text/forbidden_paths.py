@@ -73,6 +73,7 @@ class Forbidden:
     """A list of forbidden names, ready to be asked; version control is always on it."""
 
     pattern: re.Pattern[str]
+    names: tuple[str, ...] = ()
 
     def __contains__(self, folded: str) -> bool:
         """Tell whether a normalised path with `/` between its parts has a forbidden name."""
@@ -99,7 +100,7 @@ def forbid(names: tuple[str, ...]) -> Forbidden:
         words = re.split(r"(\*|\?|\[[\w-]+\])", name.rstrip("/"))
         found = "".join(_SPECIAL.get(word, word if word.startswith("[") else re.escape(word)) for word in words)
         alternatives.append(found + ("/" if name.endswith("/") else "(?:/|$)"))
-    return Forbidden(re.compile(rf"(?:^|/)(?:{'|'.join(alternatives)})"))
+    return Forbidden(re.compile(rf"(?:^|/)(?:{'|'.join(alternatives)})"), (*_ALWAYS, *names))
 
 
 _SPECIAL = {"*": "[^/]*", "?": "[^/]"}

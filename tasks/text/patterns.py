@@ -98,8 +98,6 @@ def meant_by_globs(patterns: Sequence[str], paths: Iterable[str], forbidden: For
 
 
 def _listing_fault(listed: int, globs: int) -> Fault | None:
-    if not listed:
-        return Fault("glob_without_listing", "A glob needs context.files to be expanded against; or name the files.")
     if listed * globs > MAX_GLOB_WORK:
         return Fault("too_many_globs", "There are too many globs for so long a context.files; name the files.")
     return None

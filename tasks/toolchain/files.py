@@ -8,6 +8,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from tasks.text.patterns import matcher
+from tasks.toolchain.language import Language
 from tasks.toolchain.languages import MANIFESTS, TOOLCHAINS
 
 _REQUIREMENTS = re.compile(r"requirements[\w.-]*\.(?:txt|in)")
@@ -19,24 +20,16 @@ _TEST_NAME = re.compile("|".join(filter(None, _TEST_NAMES)))
 _OF_TESTS = re.compile(r"^tests?_|[_-]?(?:tests?|spec)$")
 _DOCUMENT = re.compile(r".*\.(?:md|rst|txt|adoc)|(?:README|CHANGELOG|CONTRIBUTING|LICENSE|NOTICE|AUTHORS)", re.I)
 
-_CONFIGURATION = tuple(
-    each.casefold()
-    for each in (
-        *("Makefile", "GNUmakefile", ".gitattributes", ".gitmodules", ".pre-commit-config.yaml"),
-        *(
-            ".github/workflows/**",
-            ".github/actions/**",
-            ".gitlab-ci.yml",
-            ".gitlab/**",
-            ".circleci/**",
-            ".buildkite/**",
-        ),
-        *(".travis.yml", "appveyor.yml", "bitbucket-pipelines.yml", "azure-pipelines*", "Jenkinsfile*", ".drone.yml"),
-        *(each for toolchain in TOOLCHAINS for each in toolchain.configuration),
-    )
+_CONFIGURATION = (  # whatever the language
+    *("Makefile", "GNUmakefile", ".gitattributes", ".gitmodules", ".pre-commit-config.yaml"),
+    *(".github/workflows/**", ".github/actions/**", ".gitlab-ci.yml", ".gitlab/**", ".circleci/**", ".buildkite/**"),
+    *(".travis.yml", "appveyor.yml", "bitbucket-pipelines.yml", "azure-pipelines*", "Jenkinsfile*", ".drone.yml"),
 )
-_IS_NAME = matcher(tuple(each for each in _CONFIGURATION if "/" not in each))
-_IS_BELOW = matcher(tuple(f"**/{each}" for each in _CONFIGURATION if "/" in each))
+_FOLDED = tuple(
+    each.casefold() for each in (*_CONFIGURATION, *(name for one in TOOLCHAINS for name in one.configuration))
+)
+_IS_NAME = matcher(tuple(each for each in _FOLDED if "/" not in each))
+_IS_BELOW = matcher(tuple(f"**/{each}" for each in _FOLDED if "/" in each))
 
 
 class Role(StrEnum):
@@ -87,6 +80,13 @@ def configures_verification(path: str) -> bool:
     """Tell whether a file says what a verification runs, in any folder and any case; only its own name allows it."""
     folded = path.casefold()
     return _IS_NAME(name_of(folded)) or _IS_BELOW(folded)
+
+
+def configuration_of(language: Language | None) -> tuple[str, ...]:
+    """List the patterns of files that say what a verification of this language runs; of all where none is known."""
+    toolchains = [one for one in TOOLCHAINS if language is None or language in one.languages]
+    names = dict.fromkeys((*_CONFIGURATION, *(name for one in toolchains for name in one.configuration)))
+    return tuple(f"**/{name}" for name in names)
 
 
 def files_of(files: Iterable[str], *roles: Role) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from schemas.base import RiskLevel
 from schemas.goal import Goal
 from schemas.step import PlannedStep
 from tasks.handlers.goals import plan
+from tasks.rules.permission import limits_of_files
 from tasks.rules.risk import ROLLBACK, Assessment, assess, assess_declared
 from tasks.rules.strategy import Draft, Rejected
 
@@ -122,10 +123,11 @@ def test_a_template_takes_risky_files_apart_and_first_in_two_phases() -> None:
     assert all(step.verify_tools and step.rollback_hint for step in steps)
 
 
-def test_a_template_gives_a_risky_step_no_more_files_than_its_level_allows() -> None:
+def test_a_template_lets_a_risky_step_change_one_of_many_files() -> None:
     steps = templated("Dockerfile", "main.tf", "k8s/a.yaml", text="Add a health check")
 
-    assert [len(step.allowed_files) for step in steps] == [2, 2, 1, 1]
+    assert [len(step.allowed_files) for step in steps] == [3, 3]
+    assert [limits_of_files(step.model_dump()) for step in steps] == [{"max_files": 2, "max_risk": HIGH}] * 2
     assert all(step.guidance and step.guidance.startswith("Risk HIGH: ") for step in steps)
 
 

@@ -15,7 +15,7 @@ from tasks.text.patterns import MAX_GLOB_WORK, expand_globs
 from tasks.toolchain.catalogue import CATALOGUE, render
 from tests.support.sources import RULE_CODES, codes
 
-FILES = (*(f"src/{i}.py" for i in range(20)), "src/auth.py")
+FILES = (*(f"src/{i}.py" for i in range(60)), "src/auth.py")
 PYTEST = CATALOGUE.expand("pytest")
 READ = ControllerTaskSpec(type=StepType.READ)
 DELIVER = ControllerTaskSpec(type=StepType.DELIVER)
@@ -79,7 +79,13 @@ ONE_RULE: list[tuple[dict[str, Any], str, str]] = [
     ({"allowed_files": (".git/config",)}, "/allowed_files/0", "forbidden_path"),
     ({"allowed_files": ("src/other.py",)}, "/allowed_files/0", "outside_allowlist"),
     ({"allowed_files": ("src/1.py", "src/1.py")}, "/allowed_files/1", "duplicate_file"),
-    ({"allowed_files": FILES[:11]}, "/allowed_files", "too_many_files"),
+    ({"allowed_files": FILES[:51]}, "/allowed_files", "too_many_files"),
+    ({"allowed_patterns": ("lib/**",)}, "/allowed_patterns/0", "outside_allowlist"),
+    (
+        {"controller_task_spec": READ, "mode": Mode.READ_ONLY, "allowed_files": (), "allowed_patterns": ("src/1.py",)},
+        "/allowed_files",
+        "files_without_patch",
+    ),
     ({"verify": "rm -rf /"}, "/verify", "verify_mismatch"),
     ({"verify_tools": (VerifyTool(tool="pytest", argv=("sh", "-c"), timeout_s=1),)}, "/verify", "unknown_command"),
     ({"verify_tools": (VerifyTool(tool="pytest", argv=(), timeout_s=1),)}, "/verify", "unknown_command"),
@@ -110,11 +116,30 @@ def test_a_step_that_breaks_one_rule_is_told_so(fields: dict[str, Any], pointer:
 
 
 @pytest.mark.parametrize(("risk", "most"), [(RiskLevel.LOW, 10), (RiskLevel.MED, 5), (RiskLevel.HIGH, 2)])
-def test_a_risk_level_bounds_the_files_of_a_step(risk: RiskLevel, most: int) -> None:
+def test_a_risk_level_bounds_the_files_of_a_supplied_step(risk: RiskLevel, most: int) -> None:
     fields: dict[str, Any] = {"risk_level": risk, "verify_tools": PYTEST, "rollback_hint": "git checkout"}
 
-    assert found(a_step(allowed_files=FILES[:most], **fields)) == set()
-    assert found(a_step(allowed_files=FILES[: most + 1], **fields)) == {("/steps/0/allowed_files", "too_many_files")}
+    more = a_step(allowed_files=FILES[: most + 1], **fields)
+    assert found(a_step(allowed_files=FILES[:most], **fields), steps=[]) == set()
+    assert found(more, steps=[]) == {("/steps/0/allowed_files", "too_many_files")}
+    assert found(more) == set()
+
+
+@pytest.mark.parametrize(
+    ("path", "is_meant"),
+    [("src/new.py", True), ("src/conftest.py", False), ("src/.env", False), ("lib/a.py", False), ("setup.cfg", True)],
+)
+def test_a_glob_means_what_is_not_there_yet_and_never_what_configures_a_verification(path: str, is_meant: bool) -> None:
+    errors = found(
+        a_step(allowed_files=(path,), risk_level=RiskLevel.MED, verify_tools=PYTEST, rollback_hint="Undo"),
+        allowed_files=["src/**", "setup.cfg"],
+    )
+
+    assert (errors == set()) == is_meant
+
+
+def test_a_step_may_have_patterns_of_its_goal_and_no_file() -> None:
+    assert found(a_step(allowed_files=(), allowed_patterns=("src/**",)), allowed_files=["src/**"]) == set()
 
 
 def test_a_plan_without_steps_is_refused() -> None:
@@ -187,7 +212,7 @@ def test_every_code_that_the_validator_can_tell_is_provoked() -> None:
         validate(goal(), [a_step(depends_on=("two",)), a_step("two", depends_on=("one",))]),
         validate(goal(), [a_step(f"s-{n}", title="") for n in range(MAX_ERRORS + 1)]),
         expand_globs(["a*" * 2049], ()).errors,
-        *(expand_globs([glob], listing).errors for glob, listing in (("**", ()), ("src/*", ()), ("src/*", MANY_FILES))),
+        *(expand_globs([glob], listing).errors for glob, listing in (("**", ()), ("src/*", MANY_FILES))),
     ]
 
     provoked = {code for _, _, code in ONE_RULE} | {error.code for errors in wholes for error in errors}

@@ -19,6 +19,7 @@ from schemas.kinds.campaign import (
     TaskStatus,
     TaskType,
 )
+from tasks.rules.permission import expand_allowed
 from tasks.rules.strategy import Answer, Blocked, End, Expansion, LivePlan, Setting
 from tasks.rules.validation import reject
 from tasks.strategies.campaign.answers import learn
@@ -53,7 +54,6 @@ from tasks.strategies.campaign.verification import read_command
 from tasks.strategies.drafting.cycle import NONE, QUEUE
 from tasks.strategies.drafting.project import read_test_command
 from tasks.text.fields import fit, several_lines
-from tasks.text.patterns import expand_globs
 from tasks.toolchain.catalogue import Catalogue
 
 BARE = Setting()
@@ -65,7 +65,7 @@ _QUESTIONS = {
 
 def draft(goal: Goal, catalogue: Catalogue, setting: Setting = BARE) -> Answer:
     """Answer with steps, a question, a step that asks, or a drafter's prompt. Pure."""
-    allowed = expand_globs(goal.allowed_files, goal.context.files, forbidden=setting.forbidden)
+    allowed = expand_allowed(goal.allowed_files, goal.context.files, setting.forbidden)
     test, unknown = read_test_command(goal, partial(read_command, catalogue=catalogue))
     given = goal.campaign or CampaignInput()
     short = (error.model_copy(update={"message": fit(error.message, MAX_MESSAGE)}) for error in unknown)

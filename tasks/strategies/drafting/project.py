@@ -16,12 +16,14 @@ from typing import NamedTuple
 from schemas.base import RiskLevel
 from schemas.envelope import FieldError, field_error
 from schemas.goal import Goal
-from schemas.step import VerifyTool
+from schemas.step import Place, VerifyTool
 from tasks.base.errors import UnknownCommand
+from tasks.rules.permission import expand_allowed
 from tasks.rules.risk import is_below
 from tasks.rules.validation import MAX_TOOLS
+from tasks.strategies.drafting.focus import Focus, file_of_test
 from tasks.text.forbidden_paths import JUDGED, Forbidden
-from tasks.text.patterns import expand_globs
+from tasks.text.paths import clean, is_glob
 from tasks.toolchain.catalogue import Catalogue
 from tasks.toolchain.contract import Part, operand
 from tasks.toolchain.files import Role, files_of, is_named_as_test
@@ -49,6 +51,7 @@ class Check(StrEnum):
 class ChosenCheck(NamedTuple):
     """A linter or type checker of a project; `is_asked` where its goal speaks of what the tool looks for."""
 
+    name: str
     part: Part
     is_asked: bool
 
@@ -62,13 +65,44 @@ class Project:
     language: Language | None
     tests: tuple[VerifyTool, ...]
     catalogue: Catalogue
+    forbidden: Forbidden = JUDGED
 
     @classmethod
-    def of(cls, goal: Goal, files: tuple[str, ...], test: VerifyTool | None, catalogue: Catalogue) -> Project:
+    def of(
+        cls,
+        goal: Goal,
+        files: tuple[str, ...],
+        test: VerifyTool | None,
+        catalogue: Catalogue,
+        forbidden: Forbidden = JUDGED,
+    ) -> Project:
         """Read a project; its own test command goes before what its language usually uses."""
         tested = catalogue.contracts[test.tool].languages if test else ()
         language = language_of(goal.context, files, tested)
-        return cls(goal, files, language, (test,) if test else _usual_tests(goal, language, catalogue), catalogue)
+        tests = (test,) if test else _usual_tests(goal, language, catalogue)
+        return cls(goal, files, language, tests, catalogue, forbidden)
+
+    @cached_property
+    def named(self) -> frozenset[str]:
+        """The files that the goal names one by one."""
+        return frozenset(path for path in map(clean, self.goal.allowed_files) if not is_glob(path))
+
+    @cached_property
+    def failing_files(self) -> frozenset[str]:
+        """The files of the failing tests that the goal does not name as ones that may be changed."""
+        failing = (file_of_test(test) for test in self.goal.context.failing_tests)
+        return frozenset(path for path in failing if path not in self.named)
+
+    @cached_property
+    def patterns(self) -> tuple[str, ...]:
+        """The globs of the goal, which also mean what is not there yet."""
+        return tuple(dict.fromkeys(path for path in map(clean, self.goal.allowed_files) if is_glob(path)))
+
+    @cached_property
+    def focus(self) -> tuple[Place, ...]:
+        """The places among its files that the goal is likely to be about."""
+        is_python = self.language is not None and self.language.name == "python"
+        return Focus(self.files, is_last_first=is_python).places(self.goal.goal, self.goal.context)
 
     @property
     def only_documents(self) -> bool:
@@ -99,7 +133,7 @@ class Project:
             usual = (each for each in choice if each.is_configured(self.goal.context.manifests))
             if check := next(iter(named), None) or next(usual, None):
                 is_asked = bool(named) or any(re.fullmatch(check.about, word) for word in asked)
-                chosen.append(ChosenCheck(check.part, is_asked))
+                chosen.append(ChosenCheck(check.name, check.part, is_asked))
         return tuple(chosen)
 
     def quick_checks(self, files: tuple[str, ...], *, whole: bool) -> tuple[tuple[VerifyTool, ...], tuple[str, ...]]:
@@ -192,9 +226,9 @@ def _usual_tests(goal: Goal, language: Language | None, catalogue: Catalogue) ->
 
 def project_of(goal: Goal, catalogue: Catalogue, forbidden: Forbidden = JUDGED) -> Project | tuple[FieldError, ...]:
     """Read what a goal says of its project, or what is wrong with that."""
-    allowed = expand_globs(goal.allowed_files, goal.context.files, forbidden=forbidden)
+    allowed = expand_allowed(goal.allowed_files, goal.context.files, forbidden)
     test, unknown = read_test_command(goal, catalogue.match)
-    return allowed.errors + unknown or Project.of(goal, allowed.files, test, catalogue)
+    return allowed.errors + unknown or Project.of(goal, allowed.files, test, catalogue, forbidden)
 
 
 def read_test_command(

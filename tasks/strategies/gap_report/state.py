@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from schemas.base import Record
+from tasks.rules.permission import expand_allowed
 from tasks.rules.strategy import LivePlan
 from tasks.strategies.drafting.project import Project, read_test_command
 from tasks.strategies.gap_report.checks import CHECKS, Checks
@@ -12,7 +13,6 @@ from tasks.strategies.gap_report.constraints import Protection
 from tasks.strategies.gap_report.places import PROTECTED
 from tasks.strategies.gap_report.verification import aim_tests
 from tasks.text.forbidden_paths import JUDGED
-from tasks.text.patterns import expand_globs
 from tasks.toolchain.catalogue import Catalogue
 
 
@@ -57,7 +57,7 @@ def state_of(live: LivePlan) -> IterationState:
 def free_files(live: LivePlan) -> tuple[str, ...]:
     """List the files that the goal allows and neither it, its constraints nor we protect."""
     protection = Protection.of((*PROTECTED, *state_of(live).protected))
-    files = expand_globs(live.goal.allowed_files, live.goal.context.files, forbidden=JUDGED).files
+    files = expand_allowed(live.goal.allowed_files, live.goal.context.files, JUDGED).files
     return protection.without(files)
 
 

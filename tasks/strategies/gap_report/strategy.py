@@ -17,6 +17,7 @@ from schemas.envelope import FieldError, field_error
 from schemas.goal import Goal
 from schemas.kinds.gap_report import MAX_TARGETS, ActionType, Gap, IterationPlan, PassedReason
 from schemas.step import PlannedStep
+from tasks.rules.permission import expand_allowed
 from tasks.rules.strategy import MAX_EXPANSION, Answer, Draft, End, Expansion, LivePlan, NothingToDo, Phase, Setting
 from tasks.rules.validation import max_steps, reject
 from tasks.strategies.drafting.answers import connect_answers
@@ -43,7 +44,7 @@ from tasks.strategies.gap_report.steps import (
 from tasks.strategies.gap_report.verification import aim_tests
 from tasks.text.fields import fit
 from tasks.text.paths import clean, is_glob
-from tasks.text.patterns import MAX_GLOB_WORK, expand_globs
+from tasks.text.patterns import MAX_GLOB_WORK
 from tasks.toolchain.catalogue import Catalogue
 from tasks.toolchain.files import Role, files_of
 
@@ -59,7 +60,7 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
     gaps = gaps_in(given)
     if not gaps:
         return NothingToDo("no_gap")
-    allowed = expand_globs(goal.allowed_files, goal.context.files, forbidden=setting.forbidden)
+    allowed = expand_allowed(goal.allowed_files, goal.context.files, setting.forbidden)
     test, unknown = read_test_command(goal, catalogue.match)
     globs = tuple(filter(is_glob, goal.allowed_files))
     shield = Shield(Protection.of((*PROTECTED, *given.protected_paths)), allowed.files, setting.forbidden, globs)

@@ -15,6 +15,7 @@ from schemas.goal import Goal
 from schemas.kinds.reviewed_plan import ReviewedPlanInput, ReviewState, StepEnd, Workflow
 from schemas.kinds.reviewed_plan_files import GateVerdict, Plan
 from schemas.kinds.reviewed_plan_strict import plain_answer, strict_answer
+from tasks.rules.permission import expand_allowed
 from tasks.rules.strategy import Answer, Draft, End, Expansion, LivePlan, Setting
 from tasks.rules.validation import reject
 from tasks.strategies.drafting.project import Project, keep_permitted, read_test_command
@@ -37,7 +38,6 @@ from tasks.strategies.reviewed_plan.state import Turn, begin_state, project_in, 
 from tasks.strategies.reviewed_plan.workflow import PARTS, ROWS, go
 from tasks.text.fields import fit
 from tasks.text.json_in_prose import find_object
-from tasks.text.patterns import expand_globs
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, catalogue_of
 
 FAILED, SKIPPED, DONE = StepState.FAILED.value, StepState.SKIPPED.value, StepState.DONE.value
@@ -49,7 +49,7 @@ MAX_REFUSAL, MAX_ALLOWED = 480, 240  # characters: the next attempt is told 500
 def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
     """Answer a goal with the first step of its workflow, or with its errors. Pure."""
     given = goal.reviewed_plan or ReviewedPlanInput()
-    allowed = expand_globs(goal.allowed_files, goal.context.files, forbidden=setting.forbidden)
+    allowed = expand_allowed(goal.allowed_files, goal.context.files, setting.forbidden)
     test, unknown = read_test_command(goal, catalogue.match)
     project = Project.of(goal, allowed.files, test, catalogue)
     if errors := (*allowed.errors, *unknown, *_errors(goal, given, project, testable=not unknown)):

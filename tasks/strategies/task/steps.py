@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
+from schemas.base import MODE_OF_TYPE, Mode, RiskLevel, StepType
 from schemas.goal import Goal
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
+from tasks.rules.permission import SYNTAX
 from tasks.rules.risk import ROLLBACK, assess_declared, estimate, explain_raise
 from tasks.strategies.drafting import cycle
 from tasks.strategies.drafting.answers import connect_answers
-from tasks.strategies.drafting.pieces import TEMPLATE_PHASES, Piece, join_pieces, split
+from tasks.strategies.drafting.focus import TRACED
+from tasks.strategies.drafting.pieces import TEMPLATE_PHASES, join_pieces
 from tasks.strategies.drafting.project import Check, Project, only_documents
-from tasks.strategies.task.templates import Row, Template
+from tasks.strategies.drafting.scope import Scope, is_for, scopes
+from tasks.strategies.task.templates import Finding, Row, Template
 from tasks.text.fields import MAX_INTENT, fill, fit, guidance
 from tasks.toolchain.catalogue import render
-from tasks.toolchain.files import files_of, role_of
+from tasks.toolchain.files import Role, files_of, role_of
 
 DRAFT_ID = "draft-plan"
 VERIFY_ID = "verify-plan"
@@ -44,49 +47,82 @@ def template_steps(project: Project, template: Template) -> tuple[PlannedStep, .
     ends: dict[str, tuple[str, ...]] = {}
     for row in template.rows:
         waits = tuple(dict.fromkeys(end for name in row.after for end in ends[name]))
-        added = _steps_of_row(project, row, waits)
+        before = steps[-1] if steps and waits == (steps[-1].step_id,) else None
+        added = [] if _is_known(project, row) else _steps_of_row(project, row, waits, before)
         steps += added
         ends[row.step_id] = (added[-1].step_id,) if added else waits
     return connect_answers(steps)
 
 
-def _steps_of_row(project: Project, row: Row, waits: tuple[str, ...]) -> list[PlannedStep]:
-    """Make one step, or one for each piece of what a row changes, one after the other."""
-    files = files_of(project.files, *row.roles)
-    if row.or_every and not files:
-        files = project.files
+def _is_known(project: Project, row: Row) -> bool:
+    """Tell whether the goal already says what a row would find out."""
+    if row.finds is None:
+        return False
+    spared = project.failing_files
+    places = [place for place in project.focus if place.path not in spared]
+    return any(place.why == TRACED for place in places) if row.finds is Finding.CAUSE else len(places) == 1
+
+
+def _steps_of_row(project: Project, row: Row, waits: tuple[str, ...], before: PlannedStep | None) -> list[PlannedStep]:
+    """Make one step, or one for each part of what a row changes, one after the other.
+
+    `before` is the step right before it: a row that only shows the same again makes none.
+    """
+    roles, files = row.roles, files_of(project.files, *row.roles)
+    if row.or_every and not (files or any(is_for(each, roles, project.files) for each in project.patterns)):
+        roles, files = tuple(Role), project.files
     files = tuple(sorted(files, key=lambda path: role_of(path) not in row.first)) if row.first else files
     if row.type is not StepType.PATCH:
         tools = project.check(row.check, files)
         if (row.roles and not files) or (row.check is Check.FOCUSED and not tools):
             return []
+        if row.check is Check.FOCUSED and before and {tool.argv for tool in tools} <= _run_by(before):
+            return []
         kind = StepType.REVIEW if row.type is StepType.TEST and not tools else row.type  # no tool: somebody must look
         return [_step(project, row, kind, tools, waits)]
-    pieces = split(files, lambda path: assess_declared(row.risk, (path,)).level)
+    parts = scopes(project, roles, files, row.risk, spares_tests=row.spares_tests)
     steps: list[PlannedStep] = []
-    for number, piece in enumerate(pieces, 1):
-        tools, added = _tools_of_piece(project, row, files, piece, last=number == len(pieces))
+    for number, part in enumerate(parts, 1):
+        tools, added = _tools_of_part(project, row, files, part, last=number == len(parts))
         waits = (steps[-1].step_id,) if steps else waits
-        step = _step(project, row, StepType.PATCH, tools, waits, piece, (number, len(pieces)))
-        steps.append(step.model_copy(update={"quick_checks": added}) if added else step)
+        step = _step(project, row, StepType.PATCH, tools, waits, part, (number, len(parts)))
+        checks = _checks_after(project) if part.is_open and tools else {}
+        more = {name: value for name, value in (("quick_checks", added), ("checks_after", checks)) if value}
+        steps.append(step.model_copy(update=more) if more else step)
     return join_pieces(steps)
 
 
-def _tools_of_piece(
-    project: Project, row: Row, files: tuple[str, ...], piece: Piece, *, last: bool
+def _checks_after(project: Project) -> dict[str, bool]:
+    """Name the checks of what an open part will have changed; of each whether the goal asks for it."""
+    chosen = {check.name: check.is_asked for check in project.chosen_checks}
+    return {**chosen, SYNTAX: False} if project.language else chosen
+
+
+def _run_by(step: PlannedStep) -> set[tuple[str, ...]]:
+    """List the commands that a step which patches has passed once it is done."""
+    return {tool.argv for tool in step.verify_tools} if step.mode is Mode.PATCH else set()
+
+
+def _tools_of_part(
+    project: Project, row: Row, files: tuple[str, ...], part: Scope, *, last: bool
 ) -> tuple[tuple[VerifyTool, ...], tuple[str, ...]]:
-    """Choose what verifies one piece of the `files` that a row changes: nothing that other pieces change.
+    """Choose what verifies one part of the `files` that a row changes: nothing that other parts change.
 
     All of them together are judged by the steps of mode `test` that come after. Also answers the ids of the tools that
-    nobody asked for, neither the goal nor the row.
+    nobody asked for, neither the goal nor the row. Of what an open part will change nothing is known: the goal's
+    failing tests verify it, else all tests, and a step after it checks the files.
     """
-    if only_documents(piece.files):
+    if row.roles == (Role.DOCUMENT,) or (part.files and only_documents(part.files)):
         return (), ()
-    whole = last and not {path for path in files if path not in piece.files and not only_documents((path,))}
-    quick, added = project.quick_checks(piece.files, whole=whole)
+    if part.is_open:
+        usual = project.check(Check.FOCUSED, ()) or project.tests
+        special = project.check(row.check, part.files) if row.check is Check.BUILD else ()
+        return special or usual or project.own_checks(part.files, whole=False), ()
+    whole = last and not {path for path in files if path not in part.files and not only_documents((path,))}
+    quick, added = project.quick_checks(part.files, whole=whole)
     if row.check is Check.OWN or (row.check is not Check.NEW_TESTS and not whole):
-        return project.own_checks(piece.files, whole=whole, others=quick), added
-    usual = project.check(row.check, piece.files)
+        return project.own_checks(part.files, whole=whole, others=quick), added
+    usual = project.check(row.check, part.files)
     asked = {tool.tool for tool in usual}
     return tuple({tool.argv: tool for tool in (*quick, *usual)}.values()), tuple(e for e in added if e not in asked)
 
@@ -97,14 +133,16 @@ def _step(
     kind: StepType,
     tools: tuple[VerifyTool, ...],
     waits: tuple[str, ...],
-    piece: Piece | None = None,
-    place: tuple[int, int] = (1, 1),  # of the piece among those of its row
+    part: Scope | None = None,
+    place: tuple[int, int] = (1, 1),  # of the part among those of its row
 ) -> PlannedStep:
     mode = MODE_OF_TYPE[kind]
     goal = project.goal
     number, count = place
-    files, phase = (piece.files, piece.phase) if piece else ((), None)
-    risk = assess_declared(RiskLevel.LOW if only_documents(files) else row.risk, files)
+    files, phase = (part.files, part.phase) if part else ((), None)
+    documents = row.roles == (Role.DOCUMENT,) if part and not files else only_documents(files)
+    risk = assess_declared(RiskLevel.LOW if documents else row.risk, files)
+    level = part.level if part and not documents else risk.level
     hints = (TEMPLATE_PHASES[phase] if phase else None, row.hint)
     return PlannedStep(
         step_id=f"{row.step_id}-{number}" if count > 1 else row.step_id,
@@ -112,20 +150,24 @@ def _step(
         intent=fill(row.intent, goal.goal, MAX_INTENT),
         allowed_files=files,
         verify=render(tools),
-        risk_level=risk.level,
+        risk_level=level,
         controller_task_spec=ControllerTaskSpec(
             type=kind, target_file=files[0] if files else None, hint=" ".join(filter(None, hints)) or None
         ),
         mode=mode,
         success_criteria=_criteria(row, kind, tools),
         depends_on=waits,
-        rollback_hint=ROLLBACK if files else None,
+        rollback_hint=ROLLBACK if part else None,
         phase=phase,
         guidance=explain_raise(risk, guidance(goal.constraints)),
         verify_tools=tools,
         queue=goal.queue,
         estimate=estimate(mode),
         allow_empty=row.allow_empty,
+        allowed_patterns=part.patterns if part else (),
+        excluded_patterns=part.excluded if part else (),
+        focus=part.focus if part else (),
+        requires=part.requires if part else (),
     )
 
 

@@ -10,11 +10,13 @@ from schemas.base import StepState, StepType
 from schemas.envelope import FieldError, field_error
 from schemas.goal import Goal
 from schemas.kinds.task import TASK_DRAFT_SCHEMA
+from tasks.rules.permission import expand_allowed
 from tasks.rules.risk import RISK
 from tasks.rules.strategy import Answer, Consult, Draft, Drafted, End, Expansion, LivePlan, Phase, Rejected, Setting
 from tasks.rules.validation import max_steps, reject, validate
 from tasks.strategies.drafting.cycle import FAILED, NONE, QUEUE, DraftOptions, QueueCycle, Refusal, WorkerCycle, failure
 from tasks.strategies.drafting.project import Project, read_test_command
+from tasks.strategies.drafting.scope import sample
 from tasks.strategies.drafting.steps import room_for
 from tasks.strategies.task import supplied
 from tasks.strategies.task.document import describe_draft, describe_fallback, describe_template
@@ -26,7 +28,7 @@ from tasks.strategies.task.steps import DRAFT_ID, draft_step, template_steps
 from tasks.strategies.task.templates import TEMPLATES, WRITE_TESTS
 from tasks.text.fields import fit
 from tasks.text.forbidden_paths import Forbidden
-from tasks.text.patterns import Expanded, expand_globs
+from tasks.text.patterns import Expanded
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, catalogue_of
 from tasks.toolchain.files import Role, role_of
 
@@ -49,11 +51,11 @@ def draft(goal: Goal, catalogue: Catalogue = CATALOGUE, setting: Setting = NOWHE
 
 
 def _draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
-    allowed = expand_globs(goal.allowed_files, goal.context.files, forbidden=setting.forbidden)
+    allowed = expand_allowed(goal.allowed_files, goal.context.files, setting.forbidden)
     test, unknown = read_test_command(goal, catalogue.match)
     if errors := allowed.errors + unknown:
         return reject("invalid_goal", errors)
-    project = Project.of(goal, allowed.files, test, catalogue)
+    project = Project.of(goal, allowed.files, test, catalogue, setting.forbidden)
     if goal.steps is not None:
         return _take_supplied(project, allowed, setting.forbidden)
     template = _fill_template(project)
@@ -93,12 +95,16 @@ def stuck(_: LivePlan, __: Catalogue) -> Expansion | None:
 def _take_supplied(project: Project, allowed: Expanded, forbidden: Forbidden) -> Answer:
     goal = project.goal
     steps, errors = supplied.convert(goal.steps or (), project)
-    if not allowed.files and any(step.controller_task_spec.type is StepType.PATCH for step in steps):
+    if not (allowed.files or project.patterns) and any(
+        step.controller_task_spec.type is StepType.PATCH for step in steps
+    ):
         errors = (_no_allowed_files(goal), *errors)
     if not errors:
         return Draft(steps)
     named = {error.pointer for error in errors}
-    follow = set() if allowed.files else {"outside_allowlist"}  # of every file, where none is allowed
+    follow = (
+        set() if allowed.files or project.patterns else {"outside_allowlist"}
+    )  # of every file, where none is allowed
     found = validate(goal, steps, project.catalogue, forbidden)
     others = (error for error in found if error.pointer not in named and error.code not in follow)
     return reject("invalid_plan", (*errors, *others))
@@ -109,10 +115,10 @@ def _fill_template(project: Project) -> Answer:
     if project.only_documents and kind is not GoalType.OBSERVATION:
         kind = GoalType.GENERIC  # documentation is neither designed nor tested
     template = TEMPLATES[kind]
-    tests = [role_of(path) is Role.TEST for path in project.files]
+    tests = [role_of(path) is Role.TEST for path in (*project.files, *map(sample, project.patterns))]
     if kind is GoalType.FEATURE and (all(tests) or (any(tests) and is_about_tests(project.goal))):
         template = WRITE_TESTS  # whoever changes nothing but tests writes them once
-    if not project.files and any(row.type is StepType.PATCH for row in template.rows):
+    if not (project.files or project.patterns) and any(row.type is StepType.PATCH for row in template.rows):
         return reject("no_allowed_files", (_no_allowed_files(project.goal),))
     steps, limit = template_steps(project, template), max_steps(project.goal)
     # What the goal lacks is said here: the validator could only speak of steps.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum, auto
 from types import MappingProxyType
 
 from schemas.base import RiskLevel, StepType
@@ -17,6 +18,13 @@ from tasks.toolchain.files import Role
 
 EVERY = tuple(Role)
 CODE = (Role.SOURCE, Role.MANIFEST, Role.TEST)
+
+
+class Finding(Enum):
+    """What a step is there to find out; it drops out where the goal says it."""
+
+    CAUSE = auto()
+    PLACE = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +44,8 @@ class Row:
     success: str = ""  # of an answer, which no tool verifies
     hint: str | None = None
     allow_empty: bool = False  # there may be nothing to change
+    finds: Finding | None = None
+    spares_tests: bool = False  # the failing tests are right: only where the goal names them they may be changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +63,12 @@ PATCH, TEST, MED = StepType.PATCH, StepType.TEST, RiskLevel.MED
 REPAIR = Template(
     rows=(
         Row("analyze-failure", "Analyze the failure", "Find the root cause of: {goal}", READ,
-            success="The root cause is named, with the evidence for it."),
+            success="The root cause is named, with the evidence for it.", finds=Finding.CAUSE),
         Row("locate-source", "Locate the source of the bug", "Find the file, function and line to change for: {goal}",
-            EXPLORE, after=("analyze-failure",), success="The place to change is named."),
+            EXPLORE, after=("analyze-failure",), success="The place to change is named.", finds=Finding.PLACE),
         Row("implement-fix", "Implement the fix", "Fix with the smallest change that is right: {goal}", PATCH,
-            after=("locate-source",), roles=EVERY, risk=MED, check=Check.OWN, hint="Smallest change; no refactoring."),
+            after=("locate-source",), roles=EVERY, risk=MED, check=Check.OWN, hint="Smallest change; no refactoring.",
+            spares_tests=True),
         Row("verify-focused", "Verify the failing tests", "Run the tests that failed, for: {goal}", TEST,
             after=("implement-fix",), check=Check.FOCUSED),
         Row("verify-regression", "Verify that nothing else broke", "Run the whole test suite after: {goal}", TEST,

@@ -1,0 +1,88 @@
+"""What a step may change, by the files that it names and by its patterns: judged before it runs, and after.
+
+A pattern also means what is not there yet, but never a file that configures a verification, nor one that is forbidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from schemas.base import RiskLevel
+from tasks.rules.risk import RISK, assess, is_below
+from tasks.text.forbidden_paths import JUDGED, Forbidden
+from tasks.text.paths import clean, fault, is_glob
+from tasks.text.patterns import Expanded, expand_globs, matches
+from tasks.toolchain.files import Role, configures_verification, role_of
+
+SYNTAX = "syntax"  # the check after a change that no project has to configure
+
+
+@dataclass(frozen=True, slots=True)
+class Allowlist:
+    """What a goal, or a step, may change: files by name, and what patterns mean."""
+
+    files: frozenset[str]
+    patterns: Sequence[str] = ()
+    forbidden: Forbidden = field(default=JUDGED, repr=False)
+
+    @classmethod
+    def of(cls, allowed: Iterable[str], forbidden: Forbidden) -> Allowlist:
+        """Read the allowlist of a goal."""
+        cleaned = tuple(map(clean, allowed))
+        files = frozenset(path for path in cleaned if not is_glob(path))
+        return cls(files, tuple(dict.fromkeys(path for path in cleaned if is_glob(path))), forbidden)
+
+    def __contains__(self, path: object) -> bool:
+        """Tell whether `path` may be changed."""
+        return path in self.files or (
+            isinstance(path, str)
+            and any(matches(pattern, path) for pattern in self.patterns)
+            and is_meant_by_patterns(path, self.forbidden)
+        )
+
+
+def expand_allowed(allowed: Sequence[str], listing: Sequence[str], forbidden: Forbidden) -> Expanded:
+    """Turn the allowlist of a goal into the files of `listing` that it means, those first that it names."""
+    found = expand_globs(allowed, listing, forbidden)
+    named = frozenset(map(clean, allowed))
+    return Expanded(
+        tuple(path for path in found.files if path in named or not configures_verification(path)), found.errors
+    )
+
+
+def is_meant_by_patterns(path: str, forbidden: Forbidden = JUDGED) -> bool:
+    """Tell whether a pattern that matches `path` means it."""
+    return not configures_verification(path) and fault(path, forbidden) is None
+
+
+def is_permitted(facts: Mapping[str, Any], path: str) -> bool:
+    """Tell whether a step may change `path`, or may at a higher risk.
+
+    Failing tests that its patterns leave out are no violation: a controller puts them back, or the change counts as
+    unverified.
+    """
+    if path in facts["allowed_files"]:
+        return True
+    patterns, excluded = facts.get("allowed_patterns", ()), facts.get("excluded_patterns", ())
+    if not any(matches(pattern, path) for pattern in patterns):
+        return False
+    if path in excluded:
+        return role_of(path) is Role.TEST or exceeds(facts, path)
+    folded = path.casefold()
+    return is_meant_by_patterns(path) and not any(matches(each.casefold(), folded) for each in excluded)
+
+
+def exceeds(facts: Mapping[str, Any], path: str) -> bool:
+    """Tell whether a file that a step does not name is riskier than the step."""
+    return path not in facts["allowed_files"] and is_below(RiskLevel(facts["risk_level"]), assess((path,)).level)
+
+
+def limits_of_files(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Limit the files that a step may change, where it may change more than its risk allows at once."""
+    level = RiskLevel(facts["risk_level"])
+    most = RISK[level].max_files
+    if facts.get("allowed_patterns") or len(facts["allowed_files"]) > most:
+        return {"max_files": most, "max_risk": level}
+    return {}

@@ -1,0 +1,163 @@
+"""What the one step may change that makes a change: an allowlist is permission, and no list of what has to be done.
+
+A goal of a few files by name makes the steps that `pieces` cuts. Any other makes one step, whose files are the
+likeliest, whose patterns are the goal's own, and of which it is not known beforehand what it will change.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from schemas import codec
+from schemas.base import RiskLevel
+from schemas.step import MAX_EXCLUDED, MAX_LITERAL, MAX_PATTERNS, Place, fields_of
+from tasks.rules.risk import RISK, assess, assess_declared, is_below
+from tasks.strategies.drafting.pieces import PHASES
+from tasks.strategies.drafting.project import Project
+from tasks.text.paths import is_glob
+from tasks.text.patterns import matches
+from tasks.toolchain.files import Role, configuration_of, role_of
+
+MAX_BYTES = 8192  # of files, patterns and focus, as JSON
+MOST_RISKIER = 30  # files above its level that a step is told of
+_ORDER = tuple(RISK)
+_IN_FILES = re.compile(r"[.*]")  # in the name of a file, and of few folders
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What one step may change; `is_open` where only the attempt shows which of it."""
+
+    files: tuple[str, ...]
+    level: RiskLevel
+    phase: str | None = None
+    patterns: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+    focus: tuple[Place, ...] = ()
+    is_open: bool = False
+
+    @property
+    def requires(self) -> tuple[str, ...]:
+        """List what a controller has to understand to do anything here."""
+        return ("patterns",) if self.patterns and not self.files else ()
+
+
+def sample(pattern: str) -> str:
+    """Make a path that a pattern means, to tell what its files are for."""
+    return "/".join(
+        "x" if set(part) <= {"*", "?"} else part.replace("*", "x").replace("?", "x") for part in pattern.split("/")
+    )
+
+
+def is_for(pattern: str, roles: Sequence[Role], files: Sequence[str]) -> bool:
+    """Tell whether a pattern is for files of these roles, as far as `files` and its own words show.
+
+    One that means sources, too, is for sources: with it nothing else is changed apart.
+    """
+    shown = {role_of(path) for path in files if matches(pattern, path)} or {role_of(sample(pattern))}
+    return not shown.isdisjoint(roles) if Role.SOURCE in roles else shown <= {*roles}
+
+
+def scopes(
+    project: Project, roles: Sequence[Role], files: tuple[str, ...], risk: RiskLevel, *, spares_tests: bool
+) -> tuple[Scope, ...]:
+    """Say what each step may change that changes `files`, those of the goal for `roles`, at `risk` or above.
+
+    Files by name that are riskier than the others make steps of their own; riskier ones that patterns mean are left
+    out. `spares_tests` leaves out the failing tests that the goal does not name.
+    """
+    patterns = tuple(each for each in project.patterns if is_for(each, roles, project.files))
+    shown = files or tuple(map(sample, patterns))
+    if not shown:
+        return ()
+    levels = {path: assess_declared(risk, (path,)).level for path in shown}
+    least = min(levels.values(), key=_ORDER.index)
+    apart = tuple(path for path in files if path in project.named and levels[path] is not least)
+    found: list[Scope] = []
+    for level in reversed(_ORDER):
+        if part := tuple(path for path in apart if levels[path] is level):
+            found += _phases(_of_names(project, part, level))
+    fitting = tuple(path for path in files if levels[path] is least)
+    if patterns:
+        found += _phases(_of_patterns(project, fitting, patterns, least, spares_tests=spares_tests))
+    elif fitting:
+        found += _phases(_of_names(project, fitting, least))
+    return tuple(found)
+
+
+def _of_names(project: Project, files: tuple[str, ...], level: RiskLevel) -> Scope:
+    """Permit these files, of which so many may be changed as one step of this risk may."""
+    if len(files) <= RISK[level].max_files:
+        return Scope(files, level)
+    ordered = _likeliest_first(project.focus, files)
+    more = ordered[MAX_LITERAL:][:MAX_PATTERNS]
+    return _within_bytes(
+        Scope(ordered[:MAX_LITERAL], level, None, more, (), _among(project.focus, files), is_open=True)
+    )
+
+
+def _of_patterns(
+    project: Project, files: tuple[str, ...], patterns: tuple[str, ...], level: RiskLevel, *, spares_tests: bool
+) -> Scope:
+    spared = project.failing_files if spares_tests else frozenset()
+    kept = tuple(path for path in files if path not in spared)
+    files = _likeliest_first(project.focus, kept, project.named)[:MAX_LITERAL]
+    excluded = tuple(_excluded(project, patterns, level, spared))[:MAX_EXCLUDED]
+    focus = _among(project.focus, kept)
+    return _within_bytes(Scope(files, level, None, patterns[:MAX_PATTERNS], excluded, focus, is_open=True))
+
+
+def _phases(scope: Scope) -> list[Scope]:
+    """Make the scopes of the two phases of a level that has these."""
+    return [replace(scope, phase=phase) for phase in (PHASES if RISK[scope.level].two_phase else (None,))]
+
+
+def _excluded(project: Project, patterns: Sequence[str], level: RiskLevel, spared: Collection[str]) -> Iterator[str]:
+    """Yield what the patterns match and the step may not change, that first which is likeliest to be met."""
+    yield from sorted(path for path in spared if _is_matched(patterns, path))
+    riskier = [path for path in project.files if path not in project.named and is_below(level, assess((path,)).level)]
+    yield from [path for path in riskier if _is_matched(patterns, path)][:MOST_RISKIER]
+    yield from configuration_of(project.language)
+    names = [name for name in project.forbidden.names if "[" not in name]  # literal in a pattern
+    yield from (f"**/{name}" for name in names if not name.endswith("/"))
+    folders = sorted((name.rstrip("/") for name in names), key=lambda name: _IN_FILES.search(name[1:]) is not None)
+    yield from (f"**/{name}/**" for name in folders)
+
+
+def _is_matched(patterns: Sequence[str], path: str) -> bool:
+    return any(matches(pattern, path) for pattern in patterns)
+
+
+def _among(focus: Sequence[Place], files: Sequence[str]) -> tuple[Place, ...]:
+    there = frozenset(files)
+    return tuple(place for place in focus if place.path in there)
+
+
+def _likeliest_first(focus: Sequence[Place], files: Sequence[str], named: Collection[str] = ()) -> tuple[str, ...]:
+    """Put what the focus names before what the goal names, then what lies beside the focus, sources first."""
+    places = {place.path: rank for rank, place in enumerate(focus)}
+    near = {path.rpartition("/")[0] for path in places}
+
+    def rank(path: str) -> tuple[int, bool, bool, bool]:
+        beside = path.rpartition("/")[0] in near
+        return places.get(path, len(places)), path not in named, not beside, role_of(path) is not Role.SOURCE
+
+    return tuple(sorted((path for path in files if not is_glob(path)), key=rank))
+
+
+def _within_bytes(scope: Scope) -> Scope:
+    """Keep of the places, the patterns and the files, in this order, what fits into MAX_BYTES."""
+    room = MAX_BYTES - len(codec.dumps([[], [], []]))
+    kept: list[list[Any]] = []
+    for values in (scope.focus, scope.patterns, scope.files):
+        kept.append([])
+        for value in values:
+            room -= len(codec.dumps(value, fields_of)) + 1
+            if room < 0:
+                break
+            kept[-1].append(value)
+    focus, patterns, files = kept
+    return replace(scope, focus=tuple(focus), patterns=tuple(patterns), files=tuple(files))

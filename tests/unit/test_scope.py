@@ -1,0 +1,156 @@
+"""A goal with globs makes one step that may change what they mean: what it names, leaves out and points to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from schemas import codec
+from schemas.base import Mode, RiskLevel
+from schemas.goal import Goal
+from schemas.step import PlannedStep, fields_of
+from tasks.handlers.goals import plan
+from tasks.rules.permission import is_permitted, limits_of_files
+from tasks.rules.strategy import Draft
+from tasks.strategies.drafting.scope import MAX_BYTES
+
+TEST = "tests/test_m3.py::test_x"
+SENTENCES = ["Fix it", "Add prefix support", "Refactor the shop", "Rename x to y", "Fix the build", "Do it all"]
+
+
+def listing(count: int) -> list[str]:
+    sources = [f"src/shop/m{number}.py" for number in range(count)]
+    return [*sources, *(f"tests/test_m{number}.py" for number in range(count // 4 + 1)), "pyproject.toml"]
+
+
+def steps_of(
+    allowed: list[str], files: list[str], sentence: str = "Fix the rounding", **context: Any
+) -> tuple[PlannedStep, ...]:
+    known = {"files": files, "language": "python", **context}
+    answer = plan(Goal.model_validate({"goal": sentence, "allowed_files": allowed, "context": known}))
+    assert isinstance(answer, Draft), answer
+    return answer.steps
+
+
+def patches_of(*args: Any, **context: Any) -> list[PlannedStep]:
+    return [step for step in steps_of(*args, **context) if step.mode is Mode.PATCH]
+
+
+@pytest.mark.parametrize("count", [0, 12, 40, 81, 2000])
+@pytest.mark.parametrize("sentence", SENTENCES)
+def test_sources_are_changed_by_one_step_however_many_there_are(count: int, sentence: str) -> None:
+    (step, *_) = patches = patches_of(["src/**"], listing(count) if count else [], sentence)
+
+    assert len(patches) == 1
+    assert step.allowed_patterns == ("src/**",)
+    assert len(step.allowed_files) == min(count, 50)
+    assert limits_of_files(step.model_dump()) == {"max_files": 5, "max_risk": RiskLevel.MED}
+    assert step.requires == (() if count else ("patterns",))
+    assert step.checks_after == {"syntax": False}
+
+
+def test_tests_and_documents_are_changed_apart_where_the_template_has_steps_for_them() -> None:
+    files = [*listing(12), "docs/use.md"]
+
+    core, tests, docs = patches_of(["src/**", "tests/**", "docs/**/*.md"], files, "Add prefix support")
+
+    assert core.allowed_patterns == ("src/**", "tests/**")
+    assert (tests.allowed_patterns, tests.risk_level) == (("tests/**",), RiskLevel.LOW)
+    assert set(tests.allowed_files) <= {path for path in files if path.startswith("tests/")}
+    assert (docs.allowed_patterns, docs.allowed_files, docs.verify) == (("docs/**/*.md",), ("docs/use.md",), "")
+
+
+def test_what_is_likeliest_comes_first_each_with_its_reason() -> None:
+    log = 'File "/builds/acme/src/shop/m7.py", line 12, in total\nFile "/usr/lib/x.py", line 3'
+    texts = {"tests/test_m3.py": "from shop.m9 import total\nimport os\n"}
+
+    (step,) = patches_of(
+        ["src/**"], listing(60), "Fix the rounding of M5", failing_tests=[TEST], failure_log=log, documents=texts
+    )
+
+    assert [(place.path, place.lines, place.why) for place in step.focus] == [
+        ("src/shop/m7.py", "12", "The failure names it."),
+        ("src/shop/m3.py", None, "tests/test_m3.py is named after it."),
+        ("src/shop/m9.py", None, "tests/test_m3.py imports it."),
+    ]
+    assert step.allowed_files[:3] == ("src/shop/m7.py", "src/shop/m3.py", "src/shop/m9.py")
+
+
+def test_words_of_the_sentence_name_places() -> None:
+    (step,) = patches_of(["src/**"], ["src/cart.py", "src/price_list.py", "src/a.py"], "Fix Cart and src/a.py")
+
+    assert [place.path for place in step.focus] == ["src/a.py", "src/cart.py"]
+
+
+@pytest.mark.parametrize(
+    "path", ["src/conftest.py", "src/new/conftest.py", "src/.env", "src/Makefile", "src/x.pth", "src/secrets/a.py"]
+)
+def test_a_step_never_means_what_configures_a_verification_or_is_forbidden(path: str) -> None:
+    (step,) = patches_of(["src/**"], [*listing(3), path])
+
+    assert path not in step.allowed_files
+    assert not is_permitted(step.model_dump(), path)
+    assert is_permitted(step.model_dump(), "src/preferences.py")
+
+
+def test_the_failing_tests_of_a_repair_are_left_out_unless_they_are_named() -> None:
+    (globs,) = patches_of(["src/**", "tests/**"], listing(8), failing_tests=[TEST])
+    (named,) = patches_of(["src/**", "tests/test_m3.py"], listing(12), failing_tests=[TEST])
+
+    assert "tests/test_m3.py" in globs.excluded_patterns
+    assert "tests/test_m3.py" not in globs.allowed_files
+    assert "tests/test_m3.py" in named.allowed_files
+    assert "tests/test_m3.py" not in named.excluded_patterns
+    assert is_permitted(globs.model_dump(), "tests/test_m3.py")  # no violation: a controller puts it back
+
+
+def test_what_is_riskier_than_the_step_is_left_out_and_makes_no_step_unless_it_is_named() -> None:
+    risky = "src/migrations/0001_begin.py"
+
+    (step,) = patches_of(["src/**"], [*listing(3), risky])
+    named = patches_of(["src/**", risky], [*listing(3), risky])
+
+    assert risky in step.excluded_patterns
+    assert risky not in step.allowed_files
+    assert [(each.allowed_files, each.risk_level) for each in named[:2]] == [((risky,), RiskLevel.HIGH)] * 2
+    assert [each.risk_level for each in named[2:]] == [RiskLevel.MED]
+
+
+def test_a_glob_of_nothing_but_risky_files_makes_a_step_as_risky() -> None:
+    patches = patches_of(["src/migrations/**"], ["src/migrations/0001_begin.py"])
+
+    assert [(step.risk_level, step.phase) for step in patches] == [
+        (RiskLevel.HIGH, "scaffold"),
+        (RiskLevel.HIGH, "fill"),
+    ]
+
+
+def test_files_patterns_and_places_have_a_bound_in_bytes() -> None:
+    long = [f"src/{'x' * 180}/{'y' * 180}/m{number}.py" for number in range(60)]
+    globs = [f"src/{'z' * 100}{number}/**" for number in range(60)]
+
+    (step,) = patches_of(["src/**", *globs], long)
+
+    said = codec.dumps([step.allowed_files, step.allowed_patterns, step.focus], fields_of)
+    assert len(said) <= MAX_BYTES
+    assert len(step.allowed_patterns) == 50
+    assert step.allowed_files
+    assert len(step.excluded_patterns) <= 100
+
+
+@pytest.mark.parametrize(
+    ("log", "failing", "kept"),
+    [
+        ("", [], ["analyze-failure", "locate-source"]),
+        ("src/shop/m2.py:3: TypeError\nsrc/shop/m1.py:9: in total", [], ["locate-source"]),
+        ("src/shop/m2.py:3: TypeError", [TEST], ["locate-source"]),
+        ("src/shop/m2.py:3: TypeError", [], []),
+        ("tests/test_m3.py:3: AssertionError", [TEST], ["analyze-failure"]),
+        ("lib/other.py:3: TypeError", [], ["analyze-failure", "locate-source"]),
+    ],
+)
+def test_what_the_goal_already_says_is_not_looked_for(log: str, failing: list[str], kept: list[str]) -> None:
+    steps = steps_of(["src/**", "tests/**"], listing(20), "Fix it", failing_tests=failing, failure_log=log)
+
+    assert [step.step_id for step in steps if step.mode is Mode.READ_ONLY] == kept
