@@ -12,6 +12,7 @@ from typing import NewType
 from urllib.parse import unquote
 
 from tasks.text.attacks import ATTACKS, Attack, AttackClass, View
+from tasks.text.dress import TURNED, undressed
 from tasks.text.unicode import CONTROL, INVISIBLE, MARKS, TextView, clean, code, code_of, rewrite, words, words_of
 
 Untrusted = NewType("Untrusted", str)  # from outside: a goal's text, a document, a log, evidence, a file's name
@@ -64,6 +65,10 @@ def sanitize(text: str, mode: Treatment = Treatment.STRIP) -> Sanitized:
         spans = sorted(set(_across(gapped)))
         findings += _findings(gapped, spans)
         text = _replace(gapped, spans, _TREAT.get(mode, str)).replace(_GAP, "")
+    if TURNED in text:  # which `clean` takes out, and with it what shows that the rest is read from its end
+        spans = sorted(set(_dressed(TextView(text))))
+        findings += _findings(text, spans)
+        text = _replace(text, spans, _TREAT.get(mode, str))
     text = clean(text)
     for _ in range(MAX_ROUNDS):
         spans = sorted(set(find_spans(text)))
@@ -94,7 +99,8 @@ def is_plain(text: str) -> bool:
         return False
     if _MAY_HIDE.search(text) and not _hides_nothing(text):
         return False
-    return next(_matches(TextView(text)), None) is None
+    view = TextView(text)
+    return next(_matches(view), None) is None and next(_dressed(view), None) is None
 
 
 def _hides_nothing(text: str) -> bool:
@@ -134,10 +140,18 @@ def find_spans(text: str, layers: int = _LAYERS) -> Iterator[Span]:
     shown = rewrite(shown, MARKS, lambda _: "")
     rendered = rewrite(shown, _MARKUP, lambda _: "")
     yield from _matches(shown)
+    yield from _dressed(shown)
     if rendered is not shown:
         yield from _matches(rendered)
     if layers:
         yield from _encoded(text, layers)
+
+
+def _dressed(view: TextView) -> Iterator[Span]:
+    """Find attacks whose words a reader undoes at sight."""
+    seen = undressed(view)
+    if seen is not view:
+        yield from _matches(seen)
 
 
 def _across(text: str) -> Iterator[Span]:

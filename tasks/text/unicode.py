@@ -63,7 +63,9 @@ _LOOK_ALIKES = (
 _LATIN = (*range(0xC0, 0x250), *range(0x1E00, 0x1F00))  # letters with accents: folded to the letter below
 _UNACCENTED = {code: base.lower() for code in _LATIN if (base := unicodedata.normalize("NFKD", chr(code))[0]) < "\x80"}
 _PAIRS = {ord(theirs): ours for row in _LOOK_ALIKES for ours, theirs in zip(*row, strict=True)}
-FOLDED = MappingProxyType(_UNACCENTED | _PAIRS)
+_SIGNS = (0x1F130, 0x1F150, 0x1F170, 0x1F1E6)  # where squared, circled, and regional letters begin, from A on
+_SIGNED = {first + at: chr(ord("a") + at) for first in _SIGNS for at in range(26)}
+FOLDED = MappingProxyType(_UNACCENTED | _PAIRS | _SIGNED)
 
 _BETWEEN = ' \t-_*~`"|>#=+/\\\u2010\u2011\u2012\u2013\u2014\u2015\u201c\u201d\u2022\u2043\u2212'
 _TO_BLANK = str.maketrans(dict.fromkeys(_BETWEEN, " ") | dict.fromkeys("\u2018\u2019", "'"))
