@@ -55,12 +55,15 @@ def template_steps(project: Project, template: Template) -> tuple[PlannedStep, .
 
 
 def _is_known(project: Project, row: Row) -> bool:
-    """Tell whether the goal already says what a row would find out."""
+    """Tell whether the goal already says what a row would find out.
+
+    A trace that names a file of the goal, be it the failing test alone, says as much of the cause as reading it would.
+    """
     if row.finds is None:
         return False
-    spared = project.failing_files
-    places = [place for place in project.focus if place.path not in spared]
-    return any(place.why == TRACED for place in places) if row.finds is Finding.CAUSE else len(places) == 1
+    if row.finds is Finding.CAUSE:
+        return any(place.why == TRACED for place in project.focus)
+    return len([place for place in project.focus if place.path not in project.failing_files]) == 1
 
 
 def _steps_of_row(project: Project, row: Row, waits: tuple[str, ...], before: PlannedStep | None) -> list[PlannedStep]:
