@@ -103,3 +103,38 @@ def test_a_controller_that_lies_about_what_it_changed_is_not_delivered(
     assert view.branch is None
     assert told in (view.undelivered or "")
     assert branches(remote) == ["main"]
+
+
+def permitted(**context: Any) -> dict[str, Any]:
+    """A goal whose one patch may change what a pattern means."""
+    known = {"language": "python", "test_command": "pytest", "files": ["src/a.py", "test_calc.py"], **context}
+    return {"goal": "Fix failing test test_calc.py::test_adds", "allowed_files": ["src/**"], "context": known}
+
+
+def test_a_controller_that_knows_no_patterns_may_change_what_they_mean_all_the_same(play: Play, remote: Repo) -> None:
+    view = play({"implement-fix": {"write": {"src/deep/new.py": "1\n"}}}, **permitted())
+
+    assert view.state == "COMPLETED", view.halt
+    assert view.branch in branches(remote)
+
+
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        (["src/a.py", "src/migrations/1.py"], "riskier than MED: src/migrations/1.py"),
+        (["src/a.py", "src/conftest.py"], "what the goal does not allow: src/conftest.py"),
+        (["src/a.py", "docs/a.md"], "what the goal does not allow: docs/a.md"),
+        ([f"src/{name}.py" for name in "abcdef"], "changes 6 files, allowed are 5"),
+        (["src/a.py"], "creates 1 files, told were 0: src/a.py"),
+    ],
+)
+def test_what_a_controller_hides_of_its_change_is_found_before_it_is_delivered(
+    play: Play, remote: Repo, files: list[str], told: str
+) -> None:
+    lie = {"touched_files": ["src/a.py"], "created_files": [], "patterns": True}
+
+    view = play({"implement-fix": {"write": dict.fromkeys(files, "1\n"), "report": lie}}, **permitted())
+
+    assert view.branch is None
+    assert told in (view.undelivered or "")
+    assert branches(remote) == ["main"]

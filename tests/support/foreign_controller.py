@@ -29,8 +29,8 @@ def git(folder: str, *words: str) -> bytes:
     ).stdout
 
 
-def land(spec: dict[str, Any], files: dict[str, str]) -> tuple[str, str]:
-    """Commit the files to the plan's ref of the remote; returns the digest of the change, and the commit."""
+def land(spec: dict[str, Any], files: dict[str, str]) -> dict[str, Any]:
+    """Commit the files to the plan's ref of the remote; returns what is true of that."""
     ref = f"refs/planner/{spec['plan_id']}"
     with tempfile.TemporaryDirectory() as folder:
         git(folder, "clone", "--quiet", REMOTE, "clone")
@@ -38,6 +38,7 @@ def land(spec: dict[str, Any], files: dict[str, str]) -> tuple[str, str]:
         if git(clone, "ls-remote", "origin", ref):
             git(clone, "fetch", "--quiet", "origin", ref)
             git(clone, "checkout", "--quiet", "FETCH_HEAD")
+        created = [path for path in files if not (Path(clone) / path).exists()]
         for path, text in files.items():
             (Path(clone) / path).parent.mkdir(parents=True, exist_ok=True)
             (Path(clone) / path).write_text(text)
@@ -46,7 +47,8 @@ def land(spec: dict[str, Any], files: dict[str, str]) -> tuple[str, str]:
         git(clone, "commit", "--quiet", "--message", f"Do it\n\n{trailers}")
         git(clone, "push", "--quiet", "origin", f"HEAD:{ref}")
         digest = hashlib.sha256(git(clone, *DIFF, "HEAD^", "HEAD")).hexdigest()
-        return digest, git(clone, "rev-parse", "HEAD").decode().strip()
+        commit = git(clone, "rev-parse", "HEAD").decode().strip()
+        return {"touched_files": sorted(files), "created_files": created, "diff_hash": digest, "commit": commit}
 
 
 def work(spec: dict[str, Any]) -> dict[str, Any]:
@@ -55,8 +57,7 @@ def work(spec: dict[str, Any]) -> dict[str, Any]:
     todo = script.get(f"{spec['step_id']} {spec['attempt']}") or script.get(spec["step_id"]) or {}
     said = {"success": True, "tests_passed": True, "metrics": {"tokens_used": 10, "patch_cycles": 1}}
     if files := todo.get("write"):
-        digest, commit = land(spec, files)
-        said |= {"touched_files": sorted(files), "created_files": [], "diff_hash": digest, "commit": commit}
+        said |= land(spec, files)
     elif spec["mode"] == "patch":
         said |= {"touched_files": [], "created_files": [], "nothing_to_change": "all is right"}
     said["verify"] = [{"tool": tool["tool"], "exit_code": 0} for tool in spec["verify_tools"]]
