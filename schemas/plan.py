@@ -65,7 +65,8 @@ class PlanSummary(Outbound):
     """A line of `planner plans --json`.
 
     `branch` and `pull_request` are what was delivered, `undelivered` says why not all that the goal asks for was.
-    `cost_usd` is what its attempts cost, as controllers say; null where none said so.
+    `cost_usd` is what its attempts cost, as controllers say; null where none said so. `doubt` says why its success is
+    not to be believed without a look: an attempt changed the failing test itself.
     """
 
     plan_id: str
@@ -87,6 +88,7 @@ class PlanSummary(Outbound):
     branch: str | None = None
     pull_request: str | None = None
     undelivered: str | None = None
+    doubt: str | None = None
     cost_usd: float | None = None
 
 
@@ -162,6 +164,18 @@ class BreakerView(Outbound):
     probe: str | None = None
 
 
+class NeedView(Outbound):
+    """Files that a step needs and its goal does not allow, why, and the command that sends a goal which does.
+
+    `submit` is empty where no goal may allow them, or a goal of this kind is not sent by options.
+    """
+
+    step_id: str
+    files: tuple[str, ...]
+    reason: str
+    submit: str = ""
+
+
 class PlanView(PlanSummary):
     """Everything about one plan; steps in their planned order.
 
@@ -171,6 +185,7 @@ class PlanView(PlanSummary):
     `forecast` is null of a plan that has ended or is not made yet. `drafted_from` is the plan whose draft the plan
     cache gave to this one, `flaky_tests` those that earlier plans of its repository found, of which its steps are told.
     `breaker` is that of its repository, where the plan is paused by it; null to a user of Redis who may not read that.
+    `needs` are files that attempts asked for and the goal does not allow at the level of their steps.
     """
 
     steps: tuple[StepView, ...]
@@ -184,6 +199,7 @@ class PlanView(PlanSummary):
     drafted_from: str | None = None
     flaky_tests: tuple[str, ...] = ()
     breaker: BreakerView | None = None
+    needs: tuple[NeedView, ...] = ()
     document: Any = None
 
 
@@ -205,3 +221,4 @@ class GoalAnswer(Outbound):
     branch: str | None = None
     pull_request: str | None = None
     undelivered: str | None = None
+    doubt: str | None = None

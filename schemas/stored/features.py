@@ -83,6 +83,49 @@ class Claims(Part):
 
 
 @dataclass(slots=True)
+class AskedFiles(Part):
+    """Files that attempts found they need beside those of their steps (tasks/features/needs.py)."""
+
+    given: dict[str, list[list[str]]] = field(default_factory=dict)  # step -> what its attempts were given, each time
+    refused: list[str] = field(default_factory=list)  # steps of which a note has what the goal does not allow
+
+    def forget_step(self, step_id: str) -> None:
+        """Forget what a step was given."""
+        self.given.pop(step_id, None)
+
+
+@dataclass(slots=True)
+class ChangedTests(Part):
+    """Failing tests that a success changed which was to make them pass (tasks/features/unverified.py)."""
+
+    files: list[str] = field(default_factory=list)  # the first ones
+
+    @property
+    def doubt(self) -> str | None:
+        """Say that for people; None where no success did."""
+        changed = f"unverified: the failing test itself was changed ({', '.join(self.files)})"
+        return changed if self.files else None
+
+
+@dataclass(slots=True)
+class CreatedFiles(Part):
+    """Files that the plan created, where the goal's listing was whole (tasks/features/created_files.py)."""
+
+    known: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class RiskierFiles(Part):
+    """The steps whose riskier files got a step of their own (tasks/features/riskier_files.py)."""
+
+    steps: list[str] = field(default_factory=list)
+
+    def forget_step(self, step_id: str) -> None:
+        """Forget that it happened to a step."""
+        self.steps = [name for name in self.steps if name != step_id]
+
+
+@dataclass(slots=True)
 class FailedDiffs(Part):
     """Changes that failed their verification on the tree of the plan (tasks/features/failed_changes.py)."""
 
@@ -121,3 +164,7 @@ class FeatureParts:
     failed_diffs = PartOf(FailedDiffs)
     reruns = PartOf(Reruns)
     probe = PartOf(Probe)
+    asked_files = PartOf(AskedFiles)
+    changed_tests = PartOf(ChangedTests)
+    created_files = PartOf(CreatedFiles)
+    riskier_files = PartOf(RiskierFiles)

@@ -7,6 +7,7 @@ from tasks.features import (
     baseline,
     breakers,
     check_changed,
+    created_files,
     delivery,
     estimates,
     failed_changes,
@@ -14,8 +15,11 @@ from tasks.features import (
     goal_texts,
     handing_back,
     mending,
+    needs,
     nothing_done,
     overlaps,
+    riskier_files,
+    split_changes,
     unverified,
 )
 from tasks.policy import advice, expansion
@@ -24,8 +28,9 @@ from tasks.policy.pipeline import Feature, build
 FEATURES: tuple[Feature, ...] = tuple(
     each.FEATURE
     for each in (
-        *(answers, delivery, handing_back, estimates, unverified, expansion, flaky_tests, baseline, nothing_done),
-        *(goal_texts, failed_changes, mending, overlaps, breakers, advice, check_changed),
+        *(answers, created_files, delivery, handing_back, estimates, needs, riskier_files, split_changes, unverified),
+        *(expansion, flaky_tests, baseline, nothing_done, goal_texts),
+        *(failed_changes, mending, overlaps, breakers, advice, check_changed),
     )
 )
 

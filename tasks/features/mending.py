@@ -13,13 +13,13 @@ from schemas.base import MODE_OF_TYPE, Mode, RiskLevel, StepType
 from schemas.base import FailureCategory as C
 from schemas.goal import Goal
 from schemas.step import MAX_ANSWERS_FROM, ControllerTaskSpec, PlannedStep, StepEstimate, VerifyTool
-from tasks.base.errors import UnknownCommand
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy.halt_rules import timeouts_of
 from tasks.policy.pipeline import LIMITS, REVISE, Feature, always
 from tasks.policy.plan_seed import PlanSeed
-from tasks.policy.pre_steps import MEND, SYNTAX_CHECK, name_of, tools_by_language
+from tasks.policy.pre_steps import MEND, name_of
+from tasks.policy.quick_checks import checks_of_files
 from tasks.policy.revision import Evidence, Revision, faults_of, has_room, names_file
 from tasks.policy.sources import Source, sources_of
 from tasks.rules.permission import is_permitted
@@ -27,9 +27,8 @@ from tasks.rules.risk import RISK, ROLLBACK, assess, is_below
 from tasks.rules.strategy import Draft
 from tasks.text.paths import clean
 from tasks.toolchain.catalogue import Catalogue, catalogue_of, render
-from tasks.toolchain.contract import Contract, ToolCategory, operand
+from tasks.toolchain.contract import operand
 from tasks.toolchain.files import Role, files_of, role_of, stem_of, subject_of
-from tasks.toolchain.languages import LANGUAGES
 
 MENDED = frozenset({C.TEST_REGRESSION, C.COMPILATION_ERROR, C.TYPE_ERROR, C.LINT_ERROR, C.IMPORT_ERROR})
 MENDS = "mends"  # among limits, 0: no red verification leads back to a patch
@@ -37,7 +36,6 @@ MAX_TOOLS = 20
 RETRIES = 2
 
 _WORD = re.compile(r"[\w./-]+")
-_BY_FILE = (ToolCategory.LINT, ToolCategory.TYPE_CHECK)  # what a tool finds in one file is about that file
 
 
 def limits_of(_: PlanSeed, goal: Goal, __: Draft) -> Mapping[str, int]:
@@ -163,11 +161,9 @@ def _verification(
 ) -> tuple[VerifyTool, ...]:
     """Verify a mend by what is quick on its own files and by the tests that failed, else as the red step is."""
     known = tuple(tool for tool in step.verify_tools if tool.tool in catalogue.contracts)
-    like = mend.model_copy(update={"verify_tools": known})
-    quick = tools_by_language(SYNTAX_CHECK.purpose, like, catalogue)
-    by_file = (_on_files(tool, mend.allowed_files, catalogue) for tool in known)
+    quick = checks_of_files(mend, known, catalogue)
     focused = (_on_test(tool, test, catalogue) for test in tests for tool in known)
-    found = dict.fromkeys(tool for tool in (*quick, *by_file, *focused) if tool)
+    found = dict.fromkeys(tool for tool in (*quick, *focused) if tool)
     permitted = [tool for tool in found if not is_below(mend.risk_level, catalogue.contracts[tool.tool].min_risk)]
     return tuple(permitted[:MAX_TOOLS]) or step.verify_tools
 
@@ -175,20 +171,6 @@ def _verification(
 def _on_test(tool: VerifyTool, test: str, catalogue: Catalogue) -> VerifyTool | None:
     """Aim a tool at a test that failed; the tool itself where it runs nothing else."""
     return catalogue.focus(tool, (test,)) or (tool if operand(test) in tool.argv else None)
-
-
-def _on_files(tool: VerifyTool, files: Sequence[str], catalogue: Catalogue) -> VerifyTool | None:
-    """Aim a linter or type checker at those of `files` that are of its language; None where it takes no files."""
-    contract: Contract = catalogue.contracts[tool.tool]
-    reading = contract.read(tool.argv)
-    suffixes = tuple(suffix for name in contract.languages for suffix in LANGUAGES[name].suffixes)
-    fitting = tuple(path for path in files if path.endswith(suffixes)) if suffixes else ()
-    if contract.category not in _BY_FILE or contract.positional != "path" or reading is None or not fitting:
-        return None
-    try:
-        return catalogue.aim((*reading.spelling, *reading.options), fitting)
-    except UnknownCommand:  # the name of a file is none that the tool takes
-        return None
 
 
 FEATURE = Feature("mending", (LIMITS.row(limits_of), REVISE.row(revise)), is_idle=always)

@@ -10,12 +10,14 @@ from typing import Any, NamedTuple
 
 from schemas.base import FailureCategory, Mode
 from schemas.base import StepState as S
+from schemas.outcome import Outcome
 from schemas.step import PreviousFailure
 from schemas.stored import StepStatus
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy.outcome_verdict import doubt, fit_evidence, proves_itself
 from tasks.policy.pipeline import AFTER_END, JUDGES, LIMITS, Feature, Judgement, switched
 from tasks.rules import budget
+from tasks.rules.permission import exceeds, is_permitted
 from tasks.toolchain.catalogue import Catalogue
 from tasks.toolchain.contract import ToolCategory, operand
 from tasks.toolchain.files import Role, role_of
@@ -25,20 +27,42 @@ MOST_NAMED = 5
 
 def judge(unit: UnitOfWork, seen: Judgement) -> bool:
     """Emit that nothing proves a success on a step with a verification, which fails where receipts are required."""
+    if seen.failure is None and (changed := changed_tests(seen.step.facts, seen.outcome)):
+        _doubt_tests(unit, seen, changed)
     requires = budget.requires_receipts(unit.plan.head)
     if seen.failure is None and (found := doubt(seen.step.facts, seen.outcome, requires_receipts=requires)):
         about = {"step_id": seen.step.step_id, "attempt": seen.attempt.attempt, "verified": False}
         unit.emit("outcome.unverified", about, found)
-        seen.doubt, seen.failure = found, failure_without_proof(found) if requires else None
+        seen.doubt, seen.failure = seen.doubt or found, failure_without_proof(found) if requires else None
     return False
 
 
-def note_doubt(_: UnitOfWork, seen: Judgement) -> None:
+def changed_tests(facts: Mapping[str, Any], outcome: Outcome) -> list[str]:
+    """List the failing tests that a step was to make pass, may not change by its patterns, and changed."""
+    touched = dict.fromkeys((*outcome.touched_files, *outcome.created_files))
+    spared = facts["excluded_patterns"]
+    changed = (path for path in touched if path in spared and path not in facts["allowed_files"])
+    return [path for path in changed if is_permitted(facts, path) and not exceeds(facts, path)]
+
+
+def _doubt_tests(unit: UnitOfWork, seen: Judgement, files: Sequence[str]) -> None:
+    """Emit that a success changed the tests that it was to make pass."""
+    seen.doubt = "the failing test itself was changed"
+    about = {"step_id": seen.step.step_id, "attempt": seen.attempt.attempt, "verified": False}
+    unit.emit("outcome.unverified", {**about, "files": [*files][:MOST_NAMED]}, seen.doubt)
+
+
+def note_doubt(unit: UnitOfWork, seen: Judgement) -> None:
     """Keep with a step that is done that nothing proved it, beside the result of a pre-step.
+
+    Tests that it was to make pass, and that it changed, are kept with the plan.
 
     `codes` and `text` are there for every pre-step that left something.
     """
     status = seen.step.status
+    if changed := changed_tests(seen.step.facts, seen.outcome):
+        kept = unit.plan.changed_tests
+        kept.files = [*dict.fromkeys((*kept.files, *changed))][:MOST_NAMED]
     if seen.doubt:
         empty = {"codes": "", "text": ""} if seen.step.facts["inserted_by"] else {}
         status.previous = {**empty, **(status.previous or {}), "verified": False}

@@ -69,7 +69,7 @@ def _take(unit: UnitOfWork, step: Step, report: Report) -> None:
     if seen.failure is None:
         _succeed(unit, seen)
     else:
-        failing.count_failure(unit, step, seen.failure, outcome, seen.attempt.at, known_flaky=seen.known_flaky)
+        failing.count_failure(unit, step, seen.failure, seen.outcome, seen.attempt.at, known_flaky=seen.known_flaky)
 
 
 def _settle(unit: UnitOfWork, seen: Judgement) -> int:

@@ -23,7 +23,7 @@ from tasks.policy.advice_facts import (
     sentence,
 )
 from tasks.policy.advice_on_limits import advise_on_budget, advise_on_wall_clock
-from tasks.policy.pipeline import ADVICE, Feature, always
+from tasks.policy.pipeline import ADVICE, MORE_ADVICE, Feature, always
 from tasks.text.paths import fault
 
 
@@ -48,7 +48,7 @@ def advise(unit: UnitOfWork, rule: str, evidence: Mapping[str, Any], cause: str 
         cause=cause,
         policy=unit.snapshot.policy,
     )
-    return _advise(rule, facts)
+    return " ".join(filter(None, (_advise(rule, facts), *(more(unit) for more in MORE_ADVICE))))
 
 
 def _advise(rule: str, facts: Facts) -> str:

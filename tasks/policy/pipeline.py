@@ -198,6 +198,7 @@ REFUSE_ADDED = Table[Callable[[UnitOfWork, Sequence[PlannedStep], str, Mapping[s
 ADDED = Table[Callable[[UnitOfWork, tuple[PlannedStep, ...]], tuple[PlannedStep, ...]]]()  # steps as they are added
 SATISFIED = Table[Callable[[UnitOfWork], bool]]()  # every step is done; true: the plan goes on all the same
 AT_CLOSE = Table[Callable[[UnitOfWork], None]]()  # of every decision
+MORE_ADVICE = Table[Callable[[UnitOfWork], str]]()  # what else would let a plan go on that has ended
 AT_WALL_CLOCK = Table[Callable[[UnitOfWork], Mapping[str, Any]]]()  # evidence of a plan that ran out of time
 ON_COMMAND = {CommandName.SKIP: Table[Callable[[UnitOfWork, Step, str], None]]()}  # what else it does to the step
 

@@ -86,6 +86,8 @@ DEPENDENCIES = PreStep(
     "dependencies",
 )
 BASELINE = "baseline"  # the suffix of a step that runs a verification before the plan, see `baseline`
+PIECE = "piece"  # the suffix of a step that makes a part of another one's change, see `split_changes`
+RISKY = "risky"  # the suffix of a step that changes the riskier files of another one, see `riskier_files`
 MEND = "mend"  # the suffix of a step that changes code again, see `mending`
 _MEND = re.compile(rf".*-{MEND}(?:-\d+)?")
 CHECK_CHANGED = "check-changed"  # the name of the step that checks what a change touched, see `check_changed`
@@ -206,7 +208,10 @@ def looks_inserted(step_id: str) -> bool:
     """Whether a step of a plan is called as a pre-step, its delivery or a check of its changes could be."""
     if any(step_id == name or step_id.startswith(f"{name}-") for name in (DELIVER, CHECK_CHANGED)):
         return True
-    return any(step_id.endswith(f"-{suffix}") or f"-{suffix}-" in step_id for suffix in (*PRE_STEPS, BASELINE, MEND))
+    return any(
+        step_id.endswith(f"-{suffix}") or f"-{suffix}-" in step_id
+        for suffix in (*PRE_STEPS, BASELINE, MEND, PIECE, RISKY)
+    )
 
 
 def result_of(outcome: Outcome) -> dict[str, Any] | None:

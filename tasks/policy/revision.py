@@ -49,12 +49,14 @@ class Revision:
     step: PlannedStep
     before: PlannedStep | None
     strategies: tuple[str, ...]
+    parts: tuple[PlannedStep, ...] = ()  # of what the step was to do: they go before it, one after the other
 
     def diff(self, was: PlannedStep) -> dict[str, Any]:
         """Name the fields that changed, each with what it was and is, and the step that was inserted."""
         old, new = was.model_dump(mode="json"), self.step.model_dump(mode="json")
         changed: dict[str, Any] = {name: [old[name], new[name]] for name in old if old[name] != new[name]}
-        return changed | ({"inserted": self.before.step_id} if self.before else {})
+        added = {"added": [part.step_id for part in self.parts]} if self.parts else {}
+        return changed | ({"inserted": self.before.step_id} if self.before else {}) | added
 
 
 GUIDANCE = MappingProxyType(
@@ -179,7 +181,10 @@ def carry_out(
         status.unmet += 1
         if unit.strategy_state:
             unit.keep_strategy_state(ids=[*unit.strategy_state["ids"], found.before.step_id])
+    if found.parts:
+        _insert_parts(unit, step, found.parts)
     unit.move_plan(P.EXECUTING.value, "revised")
+    first = found.parts[0] if found.parts else found.before
     data = {
         "step_id": step.step_id,
         "attempt": status.attempt,
@@ -190,7 +195,7 @@ def carry_out(
         "limit": waits.retries(step.facts, category, unit.snapshot.policy),
         "limit_name": "retry_limit",
         "events": [{"at": unit.at, "step_id": step.step_id, "attempt": status.attempt, "category": category}],
-        "unblock": _what_is_next(unit, found.before.step_id if found.before else None),
+        "unblock": _what_is_next(unit, first.step_id if first else None),
         "diff": found.diff(was),
     }
     unit.revisions.append({**data, "category": category})
@@ -206,6 +211,21 @@ def _what_is_next(unit: UnitOfWork, before: str | None) -> str:
     if not unit.snapshot.active and (name := budget.first_exhausted(unit.plan)):
         return f"Top the plan up with {name}: nothing of them is left for another attempt."
     return f"Finish {before}." if before else "Nothing: the next attempt starts by itself."
+
+
+def _insert_parts(unit: UnitOfWork, step: Step, parts: tuple[PlannedStep, ...]) -> None:
+    """Put the parts of a step before it: what it failed by so far, and who approved it, holds for them too."""
+    status, ids = step.status, [part.step_id for part in parts]
+    behind = dict(zip(ids, ([name] for name in (*ids[1:], step.step_id)), strict=True))
+    unit.insert(parts, status.index, behind)
+    for name in ids:
+        part = unit.snapshot.steps[name].status
+        part.signature, part.repeats = status.signature, status.repeats
+        part.approval = "" if status.approval == "asked" else status.approval
+    status.unmet += 1
+    unit.plan.structure.taken += ids
+    if unit.strategy_state:
+        unit.keep_strategy_state(ids=[*unit.strategy_state["ids"], *ids])
 
 
 def revision_of(

@@ -50,7 +50,7 @@ def sources_of(unit: UnitOfWork, step: PlannedStep) -> Iterator[Source]:
         behind: dict[str, bool] = {}
         for name in names:
             facts, near = steps[name].facts, frontier[name]
-            if facts["inserted_by"]:  # its files are those of a step that is found itself
+            if facts["inserted_by"] and not facts["piece_of"]:  # its files are those of a step that is found itself
                 continue
             landed = steps[name].status.state == S.DONE and facts["mode"] == Mode.PATCH
             if landed:

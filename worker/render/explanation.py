@@ -28,7 +28,8 @@ def lines_of(explained: dict[str, Any]) -> list[str]:
     remarks = Remarks.of(explained)
     paused = [f"paused: {each}" for each in remarks.pauses]
     delivered = [f"{name.replace('_', ' ')}: {explained[name]}" for name in DELIVERED if explained.get(name)]
-    return [head, *paused, *_halt(explained["halt"]), *delivered, *remarks.warnings, *_steps(explained)]
+    doubt = [remarks.doubt] if remarks.doubt else []
+    return [head, *doubt, *paused, *_halt(explained["halt"]), *delivered, *remarks.warnings, *_steps(explained)]
 
 
 def _halt(halt: dict[str, Any] | None) -> Iterator[str]:

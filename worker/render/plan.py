@@ -100,6 +100,8 @@ def portrait(plan: PlanView, most_steps: int | None = None) -> RenderableType:
     about = f"goal {plan.goal_id}  {plan.kind}  {plan.created_at[:19].replace('T', ' ')} UTC"
     parts: list[RenderableType] = [head, Text(plain(plan.goal)), Text(plain(about), "dim")]
     parts += [*(Text(plain(each), "dim") for each in _origin(plan)), ""]
+    if plan.doubt:
+        parts += [Text(plain(plan.doubt), "bold yellow"), ""]
     if plan.halt:
         parts += [_halt(plan.halt), ""]
     if plan.paused_by:
@@ -113,6 +115,8 @@ def portrait(plan: PlanView, most_steps: int | None = None) -> RenderableType:
             for name, told in delivered
         ]
         parts.append("")
+    if needed := remarks.needed:
+        parts += [*(Text(plain(each), "yellow") for each in needed), ""]
     if overlapped := remarks.overlapped:
         parts += [*(Text(plain(each), "yellow") for each in overlapped), ""]
     if plan.outside:

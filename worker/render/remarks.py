@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from schemas.plan import BreakerView, OverlapView, PlanView
+from schemas.plan import BreakerView, NeedView, OverlapView, PlanView
 
 MOST_FILES = 10  # that other plans claimed
 MOST_NAMED = 10
@@ -18,6 +18,8 @@ class Remarks(BaseModel):
 
     paused_by: str | None = None
     breaker: BreakerView | None = None
+    doubt: str | None = None
+    needs: tuple[NeedView, ...] = ()
     unverified: str | None = None
     outside: str | None = None
     overlaps: tuple[OverlapView, ...] = ()
@@ -44,9 +46,18 @@ class Remarks(BaseModel):
         return [*shown, *([f"overlap: and {left} more files"] if left else [])]
 
     @property
+    def needed(self) -> list[str]:
+        """Which files steps need that the goal does not allow, and what would allow them."""
+        told = []
+        for each in self.needs:
+            told.append(f"{each.step_id} needs {listed(each.files)}: {each.reason or 'no reason given'}")
+            told.append(f"to allow it: {each.submit}" if each.submit else "a goal may not allow it")
+        return told
+
+    @property
     def warnings(self) -> list[str]:
-        """What nothing verifies, what is left outside of the goal, and which files others claimed."""
-        return [*filter(None, (self.unverified, self.outside)), *self.overlapped]
+        """What nothing verifies, what is left outside of the goal or needed, and which files others claimed."""
+        return [*filter(None, (self.unverified, self.outside)), *self.needed, *self.overlapped]
 
 
 def probe_of(breaker: BreakerView) -> str:

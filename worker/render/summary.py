@@ -37,6 +37,7 @@ def page_of_plan(plan: PlanView, explained: dict[str, Any]) -> str:
     took = f" after {span(int((ended - datetime.fromisoformat(plan.created_at)).total_seconds()))}" if ended else ""
     return _page(
         _head(plan.state, took),
+        *_doubted(plan.doubt),
         f"Goal: {code(plan.goal, MAX_TEXT)}",
         _bullets([f"plan {code(plan.plan_id)}, goal {code(plan.goal_id)}, kind {plan.kind}, revision {plan.revision}"]),
         *_ending(plan.halt.rule if plan.halt else None, plan.halt.reason if plan.halt else None),
@@ -57,11 +58,17 @@ def page_of_goal(record: GoalAnswer) -> str:
     errors = [f"{code(each.get('pointer') or '/')} {code(each.get('message', ''))}" for each in record.errors]
     return _page(
         _head(record.state or record.verdict),
+        *_doubted(record.doubt),
         _bullets([*about, *ended]),
         *_ending(record.halt_rule, record.halt_reason or record.reason or None),
         *([_bullets(errors)] if errors else []),
         *_delivered(record),
     )
+
+
+def _doubted(doubt: str | None) -> Iterator[str]:
+    if doubt:
+        yield f"⚠️ {code(doubt, MAX_TEXT)}"
 
 
 def nothing_page(why: str) -> str:

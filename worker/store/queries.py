@@ -20,17 +20,20 @@ from schemas.plan import (
     Forecast,
     GoalAnswer,
     LogView,
+    NeedView,
     PlanSummary,
     PlanView,
     StepView,
     Waiting,
 )
 from schemas.stored import HOT, LogHead, PlanHead, PlanRecord, StepStatus, decode_plan, read_part
+from schemas.stored.features import AskedFiles
 from schemas.stored.step import TEXTS, read_texts, unpack_step
 from schemas.times import rfc3339
 from tasks.base.batches import batches
 from tasks.features.answers import note_of
 from tasks.features.flaky_tests import FLAKY, MEMORY
+from tasks.features.needs import REFUSED
 from tasks.features.unverified import Planned, describe_unverified, is_verified
 from tasks.plan.cached_draft import HIT
 from tasks.plan.end_sum import cost_of
@@ -53,6 +56,7 @@ SPEC_FIELDS = (
     *("step_id", "title", "depends_on", "allowed_files", "verify"),
     *("risk_level", "mode", "queue", "inserted_by"),
 )
+NEEDS = NOTE + REFUSED  # the field of a plan's steps in which these are kept
 ENDED = frozenset({PlanState.COMPLETED.value, PlanState.HALTED.value, PlanState.REJECTED.value})
 
 
@@ -157,8 +161,8 @@ def plan(client: Redis, partitions: int, plan_id: str) -> PlanView | None:
     pipeline = client.pipeline(transaction=False)
     pipeline.hmget(k.plan, "document", "strategy_state", "head", "retry_of", "retried_by", "live")
     pipeline.hkeys(k.active)
-    pipeline.hmget(k.steps, file_claims.OVERLAPS)  # no other command: readers have none
-    (document, strategy_state, head, retry_of, retried_by, live), flying, (overlaps,) = pipeline.execute()
+    pipeline.hmget(k.steps, file_claims.OVERLAPS, NEEDS)  # no other command: readers have none
+    (document, strategy_state, head, retry_of, retried_by, live), flying, (overlaps, needs) = pipeline.execute()
     kept = codec.loads(strategy_state) if strategy_state else {}
     known = kept["document"] if kept else codec.loads(document or b"null")
     if line.waiting and (page := kept.get("page")):
@@ -178,6 +182,7 @@ def plan(client: Redis, partitions: int, plan_id: str) -> PlanView | None:
         drafted_from=_drafted_from(about.get("cache")),
         flaky_tests=tuple(about.get("context", {}).get(MEMORY, {}).get(FLAKY, ())),
         breaker=open_breakers.read_of(client, partitions, line),
+        needs=_needs(live, needs),
         document=known,
     )
 
@@ -187,6 +192,13 @@ def _forecast(line: PlanSummary, flying: Set[str], steps: Sequence[tuple[StepVie
         return None
     known = (Expected(each.facts, each.state, view.attempt, view.step_id in flying) for view, each in steps)
     return forecast(known, line.budget)
+
+
+def _needs(live: bytes | None, note: bytes | None) -> tuple[NeedView, ...]:
+    """Tell of each step that still needs what its goal does not allow."""
+    refused = read_part(codec.loads(live or b"{}"), AskedFiles).refused
+    known = codec.loads(note) if note and refused else {}
+    return tuple(NeedView(step_id=name, **known[name]) for name in refused if name in known)
 
 
 def _drafted_from(cache: Any) -> str | None:
@@ -218,6 +230,7 @@ def goal(client: Redis, goal_id: str, tenant: str = NO_TENANT) -> GoalAnswer | N
         branch=said.get("branch"),
         pull_request=said.get("pull_request"),
         undelivered=said.get("undelivered"),
+        doubt=said.get("doubt"),
     )
 
 
@@ -268,6 +281,7 @@ def _summary(plan_id: str, raw: list[bytes | None], now: int) -> PlanSummary | N
         ended_at=rfc3339(ended) if ended else None,
         cost_usd=cost_of(record),
         **record.delivery.outcome,
+        doubt=record.changed_tests.doubt,
     )
 
 

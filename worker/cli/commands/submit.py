@@ -332,7 +332,7 @@ def _sentence(result: Mapping[str, Any], tenant: str) -> str:
         what = "Submitted goal" if result["entry"] else "Submitted before, as goal"
         return f"{what} {result['goal_id']}. See what becomes of it: planner show {result['goal_id']}{whose}"
     why = ": ".join(filter(None, (result.get("halt_rule"), result.get("halt_reason")))) or result["reason"]
-    delivered = (result.get("branch"), result.get("pull_request"), result.get("undelivered"))
+    delivered = (result.get("doubt"), result.get("branch"), result.get("pull_request"), result.get("undelivered"))
     known = [SUBMITTED_BEFORE] if result.get("entry", "") is None else []
     if any(each.get("code") == "no_allowed_files" for each in result["errors"]):
         known.append(HOW_TO_ALLOW)

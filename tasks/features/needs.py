@@ -1,0 +1,213 @@
+"""Files that an attempt finds it needs beside those of its step.
+
+What the goal allows at the step's level comes with the next attempt, and nothing failed. Anything else is a failure: a
+plan is never widened, and the reason stands in the plan with the command that would send a goal which allows it. A
+controller that knows no patterns calls their files a violation; that counts as the same need.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from schemas.base import FailureCategory as C
+from schemas.base import GoalKind, Mode
+from schemas.base import StepState as S
+from schemas.goal import Goal
+from schemas.outcome import MAX_NEEDED, Outcome
+from schemas.step import MAX_LITERAL, MAX_PATTERNS, PlannedStep, PreviousFailure
+from schemas.stored.features import AskedFiles
+from tasks.plan.snapshot import Step
+from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy.outcome_verdict import fit_evidence
+from tasks.policy.pipeline import AFTER_END, AT_BIRTH, JUDGES, MORE_ADVICE, Feature, Judgement
+from tasks.policy.plan_seed import PlanSeed
+from tasks.rules.permission import Allowlist, exceeds, is_permitted
+from tasks.rules.strategy import Draft
+from tasks.text.fields import MAX_GUIDANCE
+from tasks.text.forbidden_paths import JUDGED
+from tasks.text.paths import clean, fault
+from tasks.text.patterns import matches
+
+GOAL = "goal"  # the note of what a goal allows, and is sent with
+REFUSED = "needs"  # the note of what it does not allow, by step
+TIMES = 2  # that a step is given files
+MOST_FILES = 1000  # of a goal's allowlist that is kept
+MOST_STEPS = 8  # in the note
+MAX_REASON = 200
+DEFAULT = "default"  # what a goal says of its tenant and its queue by saying nothing
+OPTIONS = ("language", "test_command", "repo", "tenant", "queue")  # of the command, as the note names them
+UNKNOWN_PATTERNS = "its controller knows no patterns"
+
+
+class Need(NamedTuple):
+    """Files that an attempt asks for, and why; nobody broke a rule by asking."""
+
+    files: tuple[str, ...]
+    reason: str
+
+
+def keep_goal(unit: UnitOfWork, _: PlanSeed, goal: Goal, draft: Draft) -> None:
+    """Keep what a goal allows and says, where a step of its plan may patch."""
+    patches = draft.state is not None or any(step.mode is Mode.PATCH for step in draft.steps)
+    if not patches or not goal.allowed_files or len(goal.allowed_files) > MOST_FILES:
+        return
+    context = goal.context
+    kept = {
+        "goal": goal.goal,
+        "kind": goal.kind.value,
+        "allowed": list(dict.fromkeys(map(clean, goal.allowed_files))),
+        "language": context.language,
+        "test_command": context.test_command,
+        "repo": context.repo,
+        "tenant": goal.tenant,
+        "queue": goal.queue,
+    }
+    unit.keep_note(GOAL, {name: value for name, value in kept.items() if value and value != DEFAULT})
+
+
+def judge(unit: UnitOfWork, seen: Judgement) -> bool:
+    """Give a step the files that its attempt asks for, as far as the goal allows; else let its failure count."""
+    step, facts = seen.step, seen.step.facts
+    need = _need_of(facts, seen)
+    if need is None or seen.failure is None:
+        return False
+    if seen.failure["category"] == C.ALLOWLIST_VIOLATION:  # what only its controller calls so
+        seen.failure = PreviousFailure(category=C.UNKNOWN.value, suggestion=fit_evidence(need.reason)).model_dump()
+    given = unit.plan.asked_files.given.get(step.step_id, [])
+    new = [path for path in need.files if path not in facts["allowed_files"]]
+    if not new or len(given) >= TIMES:
+        told = f"It asks for {', '.join(need.files)}, which it may change." if not new else _told_too_often(need)
+        seen.failure = {**seen.failure, "suggestion": fit_evidence(told)}
+        return False
+    known = _goal_of(unit)
+    if refused := [path for path in new if not _may_give(unit, facts, known, path)]:
+        _refuse(unit, seen, refused, need.reason)
+        return False
+    _give(unit, step, new, need.reason)
+    return True
+
+
+def _need_of(facts: Mapping[str, Any], seen: Judgement) -> Need | None:
+    """Read what a failed attempt asks for; None where it asks for nothing, or touched what it may not."""
+    outcome = seen.outcome
+    if outcome.success or facts["mode"] != Mode.PATCH:
+        return None
+    touched = [*outcome.touched_files, *outcome.created_files]
+    if not all(is_permitted(facts, path) for path in touched):
+        return None
+    if outcome.needs and outcome.needs.files:
+        reason = fit_evidence(outcome.needs.reason[:MAX_REASON])
+        return Need(tuple(dict.fromkeys(map(clean, outcome.needs.files))), reason)
+    if not facts["allowed_patterns"] or outcome.patterns or (seen.failure or {})["category"] != C.ALLOWLIST_VIOLATION:
+        return None
+    files = dict.fromkeys((*touched, *outcome.discarded_files, *_affected(outcome)))
+    meant = [path for path in files if is_permitted(facts, path) and not exceeds(facts, path)]
+    wanted = tuple(path for path in meant if path not in facts["allowed_files"])
+    if not wanted or len(meant) < len(files) or len(wanted) > MAX_NEEDED:
+        return None
+    return Need(wanted, UNKNOWN_PATTERNS)
+
+
+def _affected(outcome: Outcome) -> Sequence[str]:
+    return outcome.failure_evidence.affected_files if outcome.failure_evidence else ()
+
+
+def _told_too_often(need: Need) -> str:
+    return f"It asks for {', '.join(need.files)} after it was given files {TIMES} times: {need.reason}"
+
+
+def _goal_of(unit: UnitOfWork) -> Mapping[str, Any]:
+    found: Mapping[str, Any] | None = unit.note(GOAL)
+    return found or {}
+
+
+def _may_give(unit: UnitOfWork, facts: Mapping[str, Any], goal: Mapping[str, Any], path: str) -> bool:
+    """Whether the goal, and an operator who left only some of its files, allow a file at the level of a step."""
+    tightened = unit.plan.head.tightened
+    if tightened is not None and path not in tightened:
+        return False
+    allowed = Allowlist.of([*goal.get("allowed", ()), *facts["allowed_patterns"]], JUDGED)
+    if path not in allowed or exceeds(facts, path):
+        return False
+    return path in allowed.files or (fault(path) is None and not _is_excluded(facts, path))
+
+
+def _is_excluded(facts: Mapping[str, Any], path: str) -> bool:
+    folded = path.casefold()
+    return any(matches(each.casefold(), folded) for each in facts["excluded_patterns"])
+
+
+def _give(unit: UnitOfWork, step: Step, files: Sequence[str], reason: str) -> None:
+    """Let the next attempt of a step change `files` as well, and start it."""
+    was = PlannedStep.model_validate(step.facts)
+    named = (*files, *was.allowed_files)
+    beside = named[MAX_LITERAL:] if was.allowed_patterns else ()
+    guidance = f"{was.guidance or ''} The last attempt asked for {', '.join(files)}: change these files too.".strip()
+    update = {
+        "allowed_files": named[:MAX_LITERAL] if was.allowed_patterns else named,
+        "allowed_patterns": (*was.allowed_patterns, *beside)[:MAX_PATTERNS],
+        "guidance": guidance if len(guidance) <= MAX_GUIDANCE else was.guidance,
+    }
+    unit.rewrite(step, was.model_copy(update=update))
+    unit.plan.asked_files.given.setdefault(step.step_id, []).append([*files])
+    unit.inputs.append(["needs", step.step_id, step.status.attempt, [*files]])
+    unit.move_step(step, S.ACTIVE.value)
+    data = {"step_id": step.step_id, "attempt": step.status.attempt, "files": [*files]}
+    unit.emit("step.given_files", data, reason or None)
+    unit.make_ready(step)
+
+
+def _refuse(unit: UnitOfWork, seen: Judgement, files: Sequence[str], reason: str) -> None:
+    """Keep what the goal does not allow, for people, and say it in the failure."""
+    step_id = seen.step.step_id
+    known = unit.note(REFUSED) or {}
+    kept = {name: entry for name, entry in known.items() if name != step_id}
+    entry = {"files": [*files], "reason": reason, "submit": command_for(_goal_of(unit), files)}
+    unit.keep_note(REFUSED, dict([*kept.items(), (step_id, entry)][-MOST_STEPS:]))
+    unit.plan.asked_files.refused = [*(name for name in unit.plan.asked_files.refused if name != step_id), step_id]
+    unit.plan.dirty.add("live")
+    told = f"It needs {', '.join(files)}, which the goal does not allow at this level: {reason or 'no reason given'}"
+    seen.failure = {**(seen.failure or {}), "suggestion": fit_evidence(told)}
+
+
+def command_for(goal: Mapping[str, Any], files: Iterable[str]) -> str:
+    """Write the command that sends a goal again with `files` allowed; empty where no goal may allow them."""
+    fitting = [path for path in files if fault(path) is None]
+    if not fitting or goal.get("kind") != GoalKind.TASK:
+        return ""
+    words = ["planner", "submit", "--goal", goal["goal"]]
+    for path in dict.fromkeys((*goal.get("allowed", ()), *fitting)):
+        words += ["--file", path]
+    for name in OPTIONS:
+        if value := goal.get(name):
+            words += [f"--{name.replace('_', '-')}", value]
+    return shlex.join(words)
+
+
+def advise(unit: UnitOfWork) -> str:
+    """Say which steps of a plan that ends need what its goal does not allow, and how to send one that does."""
+    refused = unit.plan.asked_files.refused
+    known = (unit.note(REFUSED) or {}) if refused else {}
+    told = []
+    for name in refused:
+        if entry := known.get(name):
+            why = f"{name} needs {', '.join(entry['files'])} ({entry['reason'] or 'no reason given'})"
+            told.append(f"{why}: {entry['submit']}" if entry["submit"] else f"{why}, which no goal may allow.")
+    return " ".join(told)
+
+
+def forget(unit: UnitOfWork, seen: Judgement) -> None:
+    """Forget what a step needed that is done."""
+    asked = unit.plan.asked_files
+    if seen.step.step_id in asked.refused:
+        asked.refused = [name for name in asked.refused if name != seen.step.step_id]
+
+
+FEATURE = Feature(
+    "needs",
+    (AT_BIRTH.row(keep_goal), JUDGES.row(judge), AFTER_END.row(forget), MORE_ADVICE.row(advise)),
+    events=("step.given_files",),
+    is_idle=lambda plan: not plan.keeps(AskedFiles),
+)

@@ -1,0 +1,96 @@
+"""A change of files above the level of its step: it is discarded, and these files get a step of their own.
+
+That step changes them alone, at their level and with the approvals of that, and goes before the next attempt of the
+first one. It happens once to a step, and then it is no failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schemas.base import FailureCategory as C
+from schemas.base import Mode
+from schemas.base import StepState as S
+from schemas.step import PlannedStep
+from schemas.stored.features import RiskierFiles
+from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy.outcome_verdict import fit_evidence
+from tasks.policy.pipeline import JUDGES, Feature, Judgement
+from tasks.policy.pre_steps import RISKY, name_of
+from tasks.policy.quick_checks import checks_of_files
+from tasks.policy.revision import Revision, carry_out, has_room
+from tasks.rules.permission import exceeds, is_permitted
+from tasks.rules.risk import RISK, ROLLBACK, assess, is_below
+from tasks.text.fields import MAX_TITLE
+from tasks.toolchain.catalogue import Catalogue, catalogue_of, render
+
+APART = "risk_apart"  # the rule of the revision
+
+
+def judge(unit: UnitOfWork, seen: Judgement) -> bool:
+    """Give the riskier files of a change a step before the next attempt; else the failure counts, and says why not."""
+    step, failure = seen.step, seen.failure
+    if failure is None or failure["category"] != C.RISK_EXCEEDED or step.facts["mode"] != Mode.PATCH:
+        return False
+    was, files = PlannedStep.model_validate(step.facts), _riskier(seen)
+    if why := _obstacle(unit, was, files):
+        told = f"{failure['suggestion'] or 'riskier files were changed'}; {why}"
+        seen.failure = {**failure, "suggestion": fit_evidence(told)}
+        return False
+    unit.plan.riskier_files.steps = [*unit.plan.riskier_files.steps, step.step_id]
+    apart = _make(was, files, [*unit.plan.structure.taken, *was.depends_on], catalogue_of(unit.plan.head.tools))
+    unit.inputs.append([APART, step.step_id, step.status.attempt, [*files]])
+    unit.move_step(step, S.ACTIVE.value)
+    told = f"These files are changed by {apart.step_id} before this attempt, so leave them: {', '.join(files)}"
+    step.status.previous = {**failure, "suggestion": fit_evidence(told)}
+    after = was.model_copy(update={"depends_on": (*was.depends_on, apart.step_id)})
+    carry_out(unit, step, Revision(after, None, (APART,), (apart,)), failure["category"])
+    return True
+
+
+def _riskier(seen: Judgement) -> tuple[str, ...]:
+    """List the files that the step may change at a higher level alone."""
+    outcome, facts = seen.outcome, seen.step.facts
+    told = outcome.failure_evidence.affected_files if outcome.failure_evidence else ()
+    named = dict.fromkeys((*outcome.touched_files, *outcome.created_files, *outcome.discarded_files, *told))
+    return tuple(path for path in named if exceeds(facts, path) and is_permitted(facts, path))
+
+
+def _obstacle(unit: UnitOfWork, step: PlannedStep, files: Sequence[str]) -> str:
+    """Say why there is no step for these files; empty where there is one."""
+    if step.step_id in unit.plan.riskier_files.steps:
+        return "this happened to the step before"
+    if not files:
+        return "which ones is not known"
+    level = assess(files).level
+    if len(files) > RISK[level].max_files:
+        return f"they are {len(files)}, and a {level} step may change {RISK[level].max_files}: name them in the goal"
+    return "" if has_room(unit.plan) else "the plan has no room for another step; raise limits.max_steps"
+
+
+def _make(step: PlannedStep, files: tuple[str, ...], taken: Sequence[str], catalogue: Catalogue) -> PlannedStep:
+    level = assess(files).level
+    known = tuple(tool for tool in step.verify_tools if tool.tool in catalogue.contracts)
+    nothing = dict.fromkeys(("allowed_patterns", "excluded_patterns", "focus", "requires", "depends_on"), ())
+    update = {
+        **nothing,
+        "step_id": name_of(RISKY, step.step_id, taken),
+        "title": f"{step.title[: MAX_TITLE - 20]}: riskier files",
+        "allowed_files": files,
+        "risk_level": level,
+        "controller_task_spec": step.controller_task_spec.model_copy(update={"target_file": files[0]}),
+        "rollback_hint": step.rollback_hint or ROLLBACK,
+        "guidance": f"Change these {level} files alone, as far as they have to change; the others follow.",
+        "inserted_by": step.step_id,
+        "allow_empty": True,
+        "keeps_answer": False,
+        "checks_after": {},
+    }
+    made = step.model_copy(update=update)
+    found = checks_of_files(made, known, catalogue)
+    tools = tuple(tool for tool in found if not is_below(level, catalogue.contracts[tool.tool].min_risk))
+    marked = tuple(name for name in made.quick_checks if any(tool.tool == name for tool in tools))
+    return made.model_copy(update={"verify_tools": tools, "verify": render(tools), "quick_checks": marked})
+
+
+FEATURE = Feature("riskier_files", (JUDGES.row(judge),), is_idle=lambda plan: not plan.keeps(RiskierFiles))

@@ -1,0 +1,135 @@
+"""A change of more files than its step may change: the step is split once, into the parts of that change.
+
+Nothing failed by that. Each part names its files and nothing else; files of one folder stay together, documents come
+before sources and tests last. Parts but the last are verified by what is quick on their files, the last by the step's
+own verification. A controller that has kept a change whose verification passed cuts it, and asks no agent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from schemas.base import FailureCategory as C
+from schemas.base import Mode, RiskLevel
+from schemas.base import StepState as S
+from schemas.step import PlannedStep
+from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy.outcome_verdict import fit_evidence
+from tasks.policy.pipeline import JUDGES, Feature, Judgement, always
+from tasks.policy.pre_steps import PIECE, name_of
+from tasks.policy.quick_checks import checks_of_files
+from tasks.policy.revision import Revision, carry_out
+from tasks.rules.permission import exceeds, is_permitted
+from tasks.rules.risk import RISK, is_below
+from tasks.text.fields import MAX_TITLE
+from tasks.toolchain.catalogue import Catalogue, catalogue_of, render
+from tasks.toolchain.files import Role, files_of
+
+SPLIT = "split"  # the rule of the revision
+ROLES = ((Role.DOCUMENT,), (Role.MANIFEST, Role.SOURCE), (Role.TEST,))
+
+
+def judge(unit: UnitOfWork, seen: Judgement) -> bool:
+    """Split a step whose change is of too many files; else its failure counts, and says why it was not split."""
+    step, failure = seen.step, seen.failure
+    if failure is None or failure["category"] != C.TOO_MANY_FILES or step.facts["mode"] != Mode.PATCH:
+        return False
+    was = PlannedStep.model_validate(step.facts)
+    parts = cut(_changed(seen), RISK[was.risk_level].max_files)
+    if why := _obstacle(unit, was, parts):
+        told = f"{failure['suggestion'] or 'too many files were changed'}; {why}"
+        seen.failure = {**failure, "suggestion": fit_evidence(told)}
+        return False
+    found = split(was, parts, unit.plan.structure.taken, catalogue_of(unit.plan.head.tools))
+    unit.inputs.append([SPLIT, step.step_id, step.status.attempt, len(parts)])
+    unit.move_step(step, S.ACTIVE.value)
+    step.status.previous = None  # the last part is a first attempt like the others
+    carry_out(unit, step, found, failure["category"])
+    return True
+
+
+def _changed(seen: Judgement) -> list[str]:
+    """List the files of the change, all of which have to be known, and to be the step's."""
+    outcome, facts = seen.outcome, seen.step.facts
+    told = outcome.failure_evidence.affected_files if outcome.failure_evidence else ()
+    files = sorted({*outcome.touched_files, *outcome.created_files} or {*outcome.discarded_files, *told})
+    whole = len(files) >= (outcome.touched_count or 0)
+    fitting = all(is_permitted(facts, path) and not exceeds(facts, path) for path in files)
+    return files if whole and fitting else []
+
+
+def _obstacle(unit: UnitOfWork, step: PlannedStep, parts: Sequence[Sequence[str]]) -> str:
+    """Say why a step is not split; empty where it is."""
+    if step.piece_of or step.inserted_by:
+        return "a part of a change is not split again"
+    if len(parts) < 2:
+        return "which ones is not known, so that the step cannot be split"
+    most, total = unit.plan.limits["max_steps"], sum(unit.plan.counts.values()) + len(parts) - 1
+    if most is not None and total > most:
+        return f"with its parts the plan would have {total} steps and may have {most}; raise limits.max_steps"
+    return ""
+
+
+def cut(files: Sequence[str], size: int) -> list[tuple[str, ...]]:
+    """Cut files into parts of at most `size`: those of a folder together as far as they fit."""
+    parts: list[tuple[str, ...]] = []
+    for roles in ROLES:
+        part: tuple[str, ...] = ()
+        for folder in _folders(files_of(files, *roles)):
+            for start in range(0, len(folder), size):
+                some = folder[start : start + size]
+                if part and len(part) + len(some) > size:
+                    parts.append(part)
+                    part = ()
+                part += some
+        parts += [part] if part else []
+    return parts
+
+
+def _folders(files: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    ordered = sorted(files, key=lambda path: (path.rpartition("/")[0], path))
+    for _, group in groupby(ordered, key=lambda path: path.rpartition("/")[0]):
+        yield tuple(group)
+
+
+def split(step: PlannedStep, parts: Sequence[tuple[str, ...]], taken: Sequence[str], catalogue: Catalogue) -> Revision:
+    """Make of a step one that changes the last of the parts, and those that go before it."""
+    pieces: list[PlannedStep] = []
+    names = [*taken, *step.depends_on]
+    for number, files in enumerate(parts[:-1], 1):
+        after = (pieces[-1].step_id,) if pieces else ()
+        update = {
+            "step_id": name_of(PIECE, step.step_id, names),
+            "title": f"{step.title[: MAX_TITLE - 20]}: part {number} of {len(parts)}",
+            "depends_on": after,
+            "inserted_by": step.step_id,
+            "allow_empty": True,
+            "keeps_answer": False,
+            "checks_after": {},
+        }
+        piece = _named(step, files).model_copy(update=update)
+        pieces.append(_quickly_verified(piece, step, catalogue))
+        names.append(piece.step_id)
+    last = _named(step, parts[-1]).model_copy(update={"depends_on": (*step.depends_on, pieces[-1].step_id)})
+    return Revision(last, None, (SPLIT,), tuple(pieces))
+
+
+def _named(step: PlannedStep, files: tuple[str, ...]) -> PlannedStep:
+    """Permit a step these files and no others, as one part of a change."""
+    short = step.controller_task_spec.model_copy(update={"target_file": files[0]})
+    nothing = dict.fromkeys(("allowed_patterns", "excluded_patterns", "focus", "requires"), ())
+    named = {"allowed_files": files, "piece_of": step.step_id, "controller_task_spec": short}
+    return step.model_copy(update={**nothing, **named})
+
+
+def _quickly_verified(piece: PlannedStep, step: PlannedStep, catalogue: Catalogue) -> PlannedStep:
+    known = tuple(tool for tool in step.verify_tools if tool.tool in catalogue.contracts)
+    found = checks_of_files(piece, known, catalogue)
+    level = RiskLevel(piece.risk_level)
+    tools = tuple(tool for tool in found if not is_below(level, catalogue.contracts[tool.tool].min_risk))
+    marked = tuple(name for name in piece.quick_checks if any(tool.tool == name for tool in tools))
+    return piece.model_copy(update={"verify_tools": tools, "verify": render(tools), "quick_checks": marked})
+
+
+FEATURE = Feature("split_changes", (JUDGES.row(judge),), is_idle=always)

@@ -1,0 +1,128 @@
+"""A change of too many files becomes parts, once, and none of it is a failure or an attack."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from schemas.base import RiskLevel
+from tasks.features.split_changes import cut
+from tasks.toolchain.catalogue import CATALOGUE
+from tests.support.commands import an_order
+from tests.support.plans import Running, a_report
+from tests.unit.test_needs import GLOBS, a_wide_step
+
+SOURCES = [f"src/part{number}.py" for number in range(11)]
+MED = RiskLevel.MED
+
+
+def too_many(*files: str, success: bool = True, **said: Any) -> Any:
+    evidence = {"category": "TOO_MANY_FILES", "affected_files": files}
+    said |= {} if success else {"failure_evidence": evidence}
+    return a_report("a", success=success, touched_files=files, patterns=True, **said)
+
+
+def test_files_of_a_folder_stay_together_and_tests_come_last() -> None:
+    files = ["src/b/1.py", "tests/test_1.py", "src/a/1.py", "README.md", "src/a/2.py", "src/b/2.py", "src/c.py"]
+
+    assert cut(files, 3) == [
+        ("README.md",),
+        ("src/c.py", "src/a/1.py", "src/a/2.py"),
+        ("src/b/1.py", "src/b/2.py"),
+        ("tests/test_1.py",),
+    ]
+    assert cut([f"src/{n}.py" for n in range(5)], 2) == [
+        *(("src/0.py", "src/1.py"), ("src/2.py", "src/3.py"), ("src/4.py",)),
+    ]
+
+
+@pytest.mark.parametrize("success", [True, False])
+def test_a_step_is_split_into_the_parts_of_its_change_and_nothing_failed(success: bool) -> None:
+    step = a_wide_step(tools=(CATALOGUE.match("pytest tests/test_it.py"),))
+    plan = Running(step, files=GLOBS, consecutive_failures=1)
+
+    plan.report(too_many(*SOURCES, "tests/test_new.py", success=success, tests_passed=True))
+
+    assert plan.state == "EXECUTING"
+    first, second = "a-piece", "a-piece-2"
+    assert [plan.facts[name]["allowed_files"] for name in (first, second, "a")] == [
+        sorted(SOURCES)[:10],
+        sorted(SOURCES)[10:],
+        ["tests/test_new.py"],
+    ]
+    assert [plan.facts[name]["depends_on"] for name in (first, second, "a")] == [[], [first], [second]]
+    assert all(plan.facts[name]["piece_of"] == "a" for name in (first, second, "a"))
+    assert not any(plan.facts[name].get("allowed_patterns") for name in (first, second, "a"))
+    assert plan.facts["a"]["verify"] == "pytest tests/test_it.py"
+    assert "pytest" not in plan.facts[first]["verify"]
+    assert plan.facts[first]["verify"].startswith("python -m py_compile src/part0.py")
+    assert [*plan.active] == [first]
+    assert (plan.record.counters.consecutive, plan.record.spent["failing_outcomes"]) == (0, 0)
+    assert plan.steps["a"].failures == 0
+
+
+def test_the_parts_are_done_one_after_the_other_and_the_plan_is_completed() -> None:
+    plan = Running(a_wide_step(), files=GLOBS)
+    plan.report(too_many(*SOURCES))
+
+    plan.report(a_report("a-piece", touched_files=SOURCES[:1]))
+    assert [*plan.active] == ["a"]
+    assert plan.steps["a"].previous is None
+    plan.report(a_report("a", touched_files=[]))
+
+    assert plan.state == "COMPLETED"
+
+
+def test_a_part_is_never_split_again() -> None:
+    plan = Running(a_wide_step(), files=GLOBS)
+    plan.report(too_many(*SOURCES))
+
+    evidence = {"category": "TOO_MANY_FILES"}
+    plan.report(a_report("a-piece", success=False, failure_evidence=evidence))
+
+    assert (plan.state, plan.steps["a-piece"].failures) == ("EXECUTING", 1)
+    assert "not split again" in (plan.steps["a-piece"].previous or {})["suggestion"]
+
+
+def test_what_the_step_failed_by_before_holds_for_its_parts() -> None:
+    plan = Running(a_wide_step(), files=GLOBS)
+    said = {"category": "TEST_REGRESSION", "top_failing_tests": ["tests/test_it.py::test_it"]}
+    plan.report(a_report("a", success=False, failure_evidence=said))
+    before = plan.steps["a"]
+    assert before.signature
+
+    plan.report(too_many(*SOURCES))
+
+    for name in ("a", "a-piece"):
+        assert (plan.steps[name].signature, plan.steps[name].repeats) == (before.signature, before.repeats)
+    assert plan.record.counters.consecutive == 1
+
+
+@pytest.mark.parametrize(
+    ("report", "limits", "told"),
+    [
+        (too_many(*SOURCES), {"max_steps": 1}, "raise limits.max_steps"),
+        (too_many(*SOURCES, touched_count=1200), {}, "which ones is not known"),
+        (a_report("a", success=False, failure_evidence={"category": "TOO_MANY_FILES"}), {}, "which ones is not known"),
+    ],
+)
+def test_what_cannot_be_split_is_a_failure_and_halts_nothing_at_once(
+    report: Any, limits: dict[str, int], told: str
+) -> None:
+    plan = Running(a_wide_step(), files=GLOBS, **limits)
+
+    plan.report(report)
+
+    assert (plan.state, plan.steps["a"].failures) == ("EXECUTING", 1)
+    assert told in (plan.steps["a"].previous or {})["suggestion"]
+
+
+def test_a_person_who_approved_the_step_has_approved_its_parts() -> None:
+    plan = Running(a_wide_step(risk=MED), files=GLOBS, approvals=["MED"])
+    plan.obey(an_order("approve", "a"))
+    assert [*plan.active] == ["a"]
+
+    plan.report(too_many(*SOURCES))
+
+    assert [*plan.active] == ["a-piece"]
