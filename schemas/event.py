@@ -50,6 +50,7 @@ class EventData(Outbound):
     actor: str | None = None
     count: int | None = None
     figures: dict[str, dict[str, int]] | None = None
+    files: tuple[str, ...] | None = None
     verified: bool | None = None
     phase: str | None = None
     status: str | None = None

@@ -208,6 +208,5 @@ def forget(unit: UnitOfWork, seen: Judgement) -> None:
 FEATURE = Feature(
     "needs",
     (AT_BIRTH.row(keep_goal), JUDGES.row(judge), AFTER_END.row(forget), MORE_ADVICE.row(advise)),
-    events=("step.given_files",),
     is_idle=lambda plan: not plan.keeps(AskedFiles),
 )
