@@ -24,6 +24,7 @@ from tasks.policy.halt_rules import compared_as
 from tasks.policy.pipeline import END_FIELDS, START_FIELDS
 from tasks.rules import budget
 from tasks.rules.risk import RISK
+from tasks.rules.side_by_side import are_free, held_by
 
 QUEUED_MS = 3_600_000  # from dispatch: an attempt that no controller ever claims
 SILENT_MS = 60_000  # from the claim or the last renewal
@@ -35,7 +36,7 @@ class StepCard(Struct, frozen=True, gc=False):
     """What starts and successes need of a step, found out once and kept with it."""
 
     facts: dict[str, Any]  # as they are stored
-    files: list[str]
+    files: list[str]  # that an attempt holds, and patterns
     tokens: int  # expected of an attempt
     patch_cycles: int
     limits: str  # of its files, behind a comma, where it may change more than its risk allows at once
@@ -64,7 +65,7 @@ def card_of(step: Step) -> StepCard:
     sent = stored if is_sent_whole else {name: value for name, value in stored.items() if name not in UNSENT}
     card = step.card = StepCard(
         stored,
-        files,
+        held_by(stored),
         estimate["tokens"],
         estimate["patch_cycles"],
         f',"max_files":{most},"max_risk":"{risk}"' if may_change_more else "",
@@ -96,12 +97,12 @@ def _shape_of(stored: tuple[str, ...]) -> tuple[bytes, bool, bool, bool]:
 def fit(steps: Iterable[Wanted], busy: set[str], room: int) -> Iterator[Wanted]:
     """Yield those of `steps` that may start at the same time, `room` at most; the next is looked at once one started.
 
-    A step waits while one of its files is `busy`: an attempt holds its files until it ends.
+    A step waits while one of its files is `busy`: an attempt holds its files until it ends, and its patterns.
     """
     waiting = iter(steps)
     while room > 0 and (wanted := next(waiting, None)):
         files = wanted[1].files
-        if busy.isdisjoint(files):
+        if are_free(files, busy):
             yield wanted
             busy.update(files)
             room -= 1

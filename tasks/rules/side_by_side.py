@@ -1,0 +1,40 @@
+"""Which steps may run side by side: those that cannot change the same file."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from tasks.text.paths import is_glob
+from tasks.text.patterns import are_apart, literal_folder
+
+
+def held_by(facts: Mapping[str, Any]) -> list[str]:
+    """List what an attempt at a step holds until it ends: files, and patterns of files."""
+    files: list[str] = facts["allowed_files"]
+    patterns = facts.get("allowed_patterns")
+    return [*files, *patterns] if patterns else files
+
+
+def are_free(wanted: Collection[str], busy: Collection[str]) -> bool:
+    """Tell whether nothing that is `wanted` is held by others.
+
+    A pattern holds all of the folder before its first wildcard.
+    """
+    if not frozenset(busy).isdisjoint(wanted):
+        return False
+    if not busy or not (has_patterns(wanted) or has_patterns(busy)):
+        return True
+    ours, theirs = ([(_place(path), is_glob(path)) for path in paths] for paths in (wanted, busy))
+    return all(
+        are_apart(mine, other) for mine, is_wide in ours for other, is_also_wide in theirs if is_wide or is_also_wide
+    )
+
+
+def has_patterns(held: Iterable[str]) -> bool:
+    """Tell whether any of what is held is a pattern."""
+    return any(map(is_glob, held))
+
+
+def _place(path: str) -> str:
+    return literal_folder(path) if is_glob(path) else path
