@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from typing import Any
 
 from schemas.base import FailureCategory as C
 from schemas.base import Mode, RiskLevel
@@ -99,7 +100,7 @@ def split(step: PlannedStep, parts: Sequence[tuple[str, ...]], taken: Sequence[s
     names = [*taken, *step.depends_on]
     for number, files in enumerate(parts[:-1], 1):
         after = (pieces[-1].step_id,) if pieces else ()
-        update = {
+        update: dict[str, Any] = {
             "step_id": name_of(PIECE, step.step_id, names),
             "title": f"{step.title[: MAX_TITLE - 20]}: part {number} of {len(parts)}",
             "depends_on": after,

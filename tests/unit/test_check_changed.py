@@ -114,6 +114,8 @@ def test_a_change_is_held_against_the_patterns_the_risk_and_the_number_of_files(
 
     if category is None:
         assert plan.states["fix"] == "DONE"
+    elif category == "TOO_MANY_FILES":  # it is split
+        assert (plan.states["fix"], plan.facts["fix"]["piece_of"]) == ("ACTIVE", "fix")
     else:
         assert plan.states["fix"] != "DONE"
         assert (plan.steps["fix"].previous or {})["category"] == category
