@@ -49,9 +49,9 @@ class Need(NamedTuple):
 
 
 def keep_goal(unit: UnitOfWork, _: PlanSeed, goal: Goal, draft: Draft) -> None:
-    """Keep what a goal allows and says, where a step of its plan may patch."""
-    patches = draft.state is not None or any(step.mode is Mode.PATCH for step in draft.steps)
-    if not patches or not goal.allowed_files or len(goal.allowed_files) > MOST_FILES:
+    """Keep what a goal allows and says, where a step of its plan may change more than it names."""
+    is_wide = any(step.allowed_patterns for step in draft.steps)
+    if not is_wide or len(goal.allowed_files) > MOST_FILES:
         return
     context = goal.context
     kept = {

@@ -23,7 +23,6 @@ from tasks.rules.risk import RISK
 from tasks.text.fields import as_written, fit
 from tasks.toolchain.classify import category_of
 
-JUDGES_NUMBER: bool = False  # of changed files: controllers hold it, until a change of too many is split
 STOPPED = 124  # the exit code of a tool that ran out of time, as timeout(1) says it
 MAX_TESTS = 5
 MAX_TRACE = 500
@@ -174,7 +173,7 @@ def _beyond_limits(
     if riskier := sorted(path for path in unnamed if exceeds(facts, path)):
         return FailureCategory.RISK_EXCEEDED, f"these files are riskier than {level}: {', '.join(riskier)}"
     count, most = max(len(touched), getattr(outcome, "touched_count", None) or 0), RISK[level].max_files
-    if JUDGES_NUMBER and count > most and limits_of_files(facts):
+    if count > most and limits_of_files(facts):
         return FailureCategory.TOO_MANY_FILES, f"{count} files were changed, and a {level} step may change {most}"
     return None
 

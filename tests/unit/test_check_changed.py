@@ -8,7 +8,6 @@ import pytest
 
 from schemas.base import RiskLevel
 from schemas.step import PlannedStep
-from tasks.policy import outcome_verdict
 from tests.support.plans import PYTEST, Running, a_check, a_failure, a_report, a_step
 
 CHECKS = {"ruff": False, "syntax": False}
@@ -24,11 +23,6 @@ def an_open_step(step_id: str = "fix", *after: str, **more: Any) -> PlannedStep:
 
 def a_plan(*steps: PlannedStep, **limits: Any) -> Running:
     return Running(an_open_step(), *(steps or (a_check("all", "fix"),)), **limits)
-
-
-@pytest.fixture(autouse=True)
-def _judge_the_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outcome_verdict, "JUDGES_NUMBER", True)
 
 
 def spec_of(plan: Running, step_id: str) -> dict[str, Any]:
