@@ -27,7 +27,7 @@ from tasks.rules.permission import Allowlist, exceeds, is_permitted
 from tasks.rules.strategy import Draft
 from tasks.text.fields import MAX_GUIDANCE
 from tasks.text.forbidden_paths import JUDGED
-from tasks.text.paths import clean, fault
+from tasks.text.paths import clean, fault, is_glob
 from tasks.text.patterns import matches
 
 GOAL = "goal"  # the note of what a goal allows, and is sent with
@@ -49,8 +49,8 @@ class Need(NamedTuple):
 
 
 def keep_goal(unit: UnitOfWork, _: PlanSeed, goal: Goal, draft: Draft) -> None:
-    """Keep what a goal allows and says, where a step of its plan may change more than it names."""
-    is_wide = any(step.allowed_patterns for step in draft.steps)
+    """Keep what a goal with globs allows and says."""
+    is_wide = any(step.allowed_patterns for step in draft.steps) and any(map(is_glob, goal.allowed_files))
     if not is_wide or len(goal.allowed_files) > MOST_FILES:
         return
     context = goal.context
@@ -194,7 +194,9 @@ def advise(unit: UnitOfWork) -> str:
     for name in refused:
         if entry := known.get(name):
             why = f"{name} needs {', '.join(entry['files'])} ({entry['reason'] or 'no reason given'})"
-            told.append(f"{why}: {entry['submit']}" if entry["submit"] else f"{why}, which no goal may allow.")
+            fitting = any(fault(path) is None for path in entry["files"])
+            else_told = "add them to allowed_files and send the goal again" if fitting else "no goal may allow them"
+            told.append(f"{why}: {entry['submit'] or else_told}")
     return " ".join(told)
 
 

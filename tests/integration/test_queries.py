@@ -210,7 +210,7 @@ def test_receipts_are_required_by_a_setting_when_the_plan_is_made(redis_url: str
     assert (proved.steps[0].state, proved.steps[0].verified) == ("DONE", True)
 
 
-def test_what_a_step_needs_beyond_its_goal_is_shown_with_the_command_that_would_allow_it(planner: Planner) -> None:
+def test_what_a_step_needs_beyond_its_goal_is_shown(planner: Planner) -> None:
     plan_id = planner.submit()
     planner.report("look", plan_id)
     planner.report("fix-b", plan_id, success=False, needs={"files": ["docs/c.md"], "reason": "it is described there"})
@@ -218,6 +218,5 @@ def test_what_a_step_needs_beyond_its_goal_is_shown_with_the_command_that_would_
     (need,) = planner.view(plan_id).needs
 
     assert (need.step_id, need.files, need.reason) == ("fix-b", ("docs/c.md",), "it is described there")
-    assert need.submit == "planner submit --goal 'Fix b' --file b.py --file docs/c.md"
     planner.report("fix-b", plan_id, touched_files=["b.py"])
     assert planner.view(plan_id).needs == ()

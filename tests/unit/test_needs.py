@@ -44,12 +44,14 @@ def test_what_the_goal_allows_comes_with_the_next_attempt_and_is_no_failure() ->
     assert plan.state == "COMPLETED"
 
 
-def test_a_literal_goal_gives_a_step_what_it_names_for_another_one() -> None:
-    plan = Running(a_step("a"), a_step("b", "a"), files=["src/a.py", "src/b.py"])
+def test_a_step_that_names_all_it_may_change_is_given_no_others() -> None:
+    plan = Running(a_step("a", retries=0), a_step("b", "a"), files=["src/a.py", "src/b.py"])
 
     plan.report(asking("src/b.py"))
 
-    assert spec(plan)["allowed_files"] == ["src/b.py", "src/a.py"]
+    assert spec(plan)["allowed_files"] == ["src/a.py"]
+    told = "a needs src/b.py (it is called there): add them to allowed_files and send the goal again"
+    assert told in plan.halt["evidence"]["unblock"]
 
 
 def test_a_step_is_given_files_twice_and_then_it_fails() -> None:
@@ -113,7 +115,7 @@ def test_what_no_goal_may_allow_has_no_command() -> None:
 
     plan.report(asking(".git/config"))
 
-    assert "a needs .git/config (it is called there), which no goal may allow." in plan.halt["evidence"]["unblock"]
+    assert "a needs .git/config (it is called there): no goal may allow them" in plan.halt["evidence"]["unblock"]
 
 
 def test_a_step_that_is_done_needs_nothing_any_more() -> None:

@@ -51,7 +51,8 @@ class Remarks(BaseModel):
         told = []
         for each in self.needs:
             told.append(f"{each.step_id} needs {listed(each.files)}: {each.reason or 'no reason given'}")
-            told.append(f"to allow it: {each.submit}" if each.submit else "a goal may not allow it")
+            if each.submit:
+                told.append(f"to allow it: {each.submit}")
         return told
 
     @property
