@@ -106,7 +106,7 @@ class Fleet:
         """Start two `planner controller` for `queues` on the repository `root`, with the scripted agent of a kind, or
         another one."""
         command = shlex.join((sys.executable, "-P", "-m", AGENT, kind))  # -P: whatever folders the repository has
-        options = ["--agent", agent.write(self._home)] if agent else ["--exec", command]
+        options = ["--agent", agent.write(self._home)] if agent else ["--exec", command, "--agent-env", "PYTHONPATH"]
         options += ["--workdir", str(root), *(f"--queue={queue}" for queue in queues)]
         paths: Iterable[Path | str] = (self._sources, *(Path(SOURCES) / name for name in PACKAGES))
         options += [f"--agent-path={path}" for path in (agent.paths if agent else paths)]
