@@ -24,6 +24,7 @@ from worker.store import dead as dead_streams
 from worker.store import keys
 from worker.store.dead import Filter
 from worker.store.keys import Partition
+from worker.webhooks import forge as forge_module
 from worker.webhooks import intake, jobs
 from worker.webhooks.forge import Forge, ForgeRefuses
 from worker.webhooks.intake import Answer
@@ -125,7 +126,8 @@ def test_globs_get_the_files_of_the_commit_and_what_failed_is_read_from_its_repo
     (goal,) = scene.goals()
     assert goal["goal_id"] == answer.goal_id
     assert goal["allowed_files"] == ["src/**", "tests/test_app.py"]
-    assert goal["context"]["files"] == list(FILES)
+    assert set(goal["context"]["files"]) == set(FILES)
+    assert goal["context"]["files_complete"] is True
     assert goal["context"]["failing_tests"] == ["tests/test_app.py::test_total"]
     assert "language" not in goal["context"]  # what a run wrote into an artifact chooses none
     assert "assert 1 == 2" in goal["context"]["failure_log"]
@@ -179,7 +181,9 @@ def test_annotations_tell_what_failed_where_there_is_no_report(make: Make, forge
     assert goal["context"]["failure_log"] == "src/app.py:3: r: E501 too long"
 
 
-def test_what_failed_may_stay_unknown_but_a_glob_needs_its_listing(make: Make, forge: ForgeServer) -> None:
+def test_what_failed_and_the_files_may_stay_unknown(
+    make: Make, forge: ForgeServer, caplog: pytest.LogCaptureFixture
+) -> None:
     scene = make()
     del forge.told[ARTIFACTS]
     scene.deliver(workflow_run())
@@ -188,16 +192,29 @@ def test_what_failed_may_stay_unknown_but_a_glob_needs_its_listing(make: Make, f
     assert "failing_tests" not in scene.goals()[0]["context"]
 
     del forge.told[TREE]
-    scene.deliver(workflow_run(run_number=13, head_branch="other", id=5), "d-2")
-    scene.deliver(workflow_run(run_number=13, head_branch="third", head_sha="a" * 40), "d-3")
+    scene.deliver(workflow_run(run_number=13, head_branch="third", head_sha="a" * 40), "d-2")
     scene.work()
 
-    assert len(scene.goals()) == 1
-    dead: Any = scene.redis.xrange(keys.GOALS_DEAD)
-    (problem,) = [codec.loads(fields[b"problem"])["problem"] for _, fields in dead]
-    assert problem["code"] == "forge_lookup_failed"
-    assert "HTTP 404" in problem["detail"]
-    assert TOKEN not in str(dead)
+    goal = scene.goals()[1]
+    assert goal["allowed_files"] == ["src/**", "tests/test_app.py"]
+    assert "files" not in goal["context"]
+    said = [each.__dict__["reason"] for each in caplog.records if each.message == "webhook lookup failed"]
+    assert all("HTTP 404" in reason for reason in said)
+    assert len(said) == 3
+    assert TOKEN not in str(said)
+    assert scene.redis.xlen(keys.GOALS_DEAD) == 0
+
+
+def test_a_tree_that_the_forge_cuts_is_listed_as_far_as_it_goes(make: Make, forge: ForgeServer) -> None:
+    scene = make()
+    forge.told[TREE]["truncated"] = True
+
+    scene.deliver(workflow_run())
+    scene.work()
+
+    (goal,) = scene.goals()
+    assert set(goal["context"]["files"]) == set(FILES)
+    assert "files_complete" not in goal["context"]
 
 
 @pytest.mark.parametrize("status", [500, 429])
@@ -229,9 +246,10 @@ def test_it_is_not_asked_for_ever(make: Make, forge: ForgeServer) -> None:
         scene.work()
         scene.wait_over()
 
-    assert len(forge.asked) == len(jobs.ASK_AGAIN_S) + 1
+    assert len(forge.asked) == len(jobs.ASK_AGAIN_S) + 2  # the last time for the files, and for what failed
     assert scene.is_idle()
-    assert scene.redis.xlen(keys.GOALS_DEAD) == 1
+    (goal,) = scene.goals()
+    assert "files" not in goal["context"]
 
 
 def test_a_redirection_is_followed_on_the_same_server_alone(make: Make, forge: ForgeServer) -> None:
@@ -242,12 +260,12 @@ def test_a_redirection_is_followed_on_the_same_server_alone(make: Make, forge: F
         scene.deliver(workflow_run())
         scene.work()
         assert other.asked == []
-    assert scene.redis.xlen(keys.GOALS_DEAD) == 1
+    assert "files" not in scene.goals()[0]["context"]
     forge.told["/github/repositories/1/tree"] = forge.told[TREE]
     forge.moved[TREE.replace(SHA, "b" * 40)] = "/github/repositories/1/tree"  # as of a repository that was renamed
     scene.deliver(workflow_run(run_number=13, head_branch="other", head_sha="b" * 40), "d-2")
     scene.work()
-    assert len(scene.goals()) == 1
+    assert "files" in scene.goals()[1]["context"]
 
 
 def test_an_artifact_may_lie_on_a_host_for_artifacts_which_is_not_shown_the_token(
@@ -316,6 +334,24 @@ def test_gitlab_tells_files_page_by_page_and_failing_tests(make: Make, forge: Fo
     assert goal["context"]["failing_tests"] == ["tests/test_app.py::test_a", "tests/test_c.py::test_c"]
 
 
+def test_of_a_tree_of_too_many_pages_the_first_ones_are_listed(
+    make: Make, forge: ForgeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forge_module, "MOST_PAGES", 2)
+    scene = make(webhooks.GITLAB.replace('["src/app.py"]\ncoalesce', '["src/**"]\nfiles = "forge"\ncoalesce'), "gitlab")
+    (about,) = scene.sources.source
+    tree = "/gitlab/projects/acme%2Fshop/repository/tree"
+    forge.told[tree] = [{"path": "src/app.py", "mode": "100644", "type": "blob"}]
+    forge.headers = {"Link": f'<{forge.url}{tree}>; rel="next"'}
+
+    intake.take(scene.here.client, about, {"x-gitlab-token": webhooks.SECRET}, codec.dumps(pipeline()), time.time())
+    scene.work()
+
+    (goal,) = scene.goals()
+    assert goal["context"]["files"] == ["src/app.py"]
+    assert "files_complete" not in goal["context"]
+
+
 def test_the_job_of_a_worker_that_died_is_taken_over(make: Make) -> None:
     scene = make()
     scene.deliver(workflow_run())
@@ -374,8 +410,14 @@ def test_a_worker_without_the_file_leaves_jobs_to_one_that_has_it(make: Make, re
     with engine.container(redis_url) as without:
         without.webhook_jobs.drain()
         assert redis.zcard(keys.WEBHOOK_LATER) == 1
-    scene.wait_over()
+        scene.wait_over()
 
+        for _ in jobs.ASK_AGAIN_S:
+            without.webhook_jobs.drain()
+            scene.wait_over()
+
+    ((dead,),) = dead_streams.until_now(redis, 1, Filter(cause="forge_lookup_failed"))
+    dead_streams.replay(redis, [dead])
     scene.work()
 
     wait_until(lambda: len(scene.goals()) == 1, what="goal sent")

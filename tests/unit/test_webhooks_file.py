@@ -45,7 +45,6 @@ def planner(*words: str, given: Any = None, folder: Path) -> Result:
         (source("g", "github", RULE.replace('"src/app.py"', '"../x"')), "allowed_files: ../x: A path may not climb"),
         (source("g", "github", RULE.replace('"src/app.py"', '"**"')), "**: A glob must name a folder"),
         (source("g", "github", RULE.replace('"src/app.py"', '".env"')), ".env: No step may touch this path"),
-        (source("g", "github", CALLED), "rule 1, files: src/** needs a listing: files = 'forge', or files_from"),
         (source("g", "github", CALLED + 'files_from = "nowhere"'), "rule 1, files_from: "),
         (source("g", "github", RULE.replace('"acme/shop"', "")), "rule 1, repos: names the repositories"),
         (source("g", "github", RULE.replace("workflow_run.name", "workflow_run.")), "rule 1, goal: "),
@@ -119,6 +118,18 @@ def test_a_payload_is_tried_without_sending_anything(tmp_path: Path) -> None:
     assert "Nothing would be sent. no_rule" in by_header.output
     assert planner("test", "gitea", "-", given={}, folder=tmp_path).exit_code == 3
     assert planner("test", "github", "-", given=[1], folder=tmp_path).exit_code == 2
+
+
+def test_globs_need_no_listing(tmp_path: Path) -> None:
+    write(tmp_path, source("github", "github", CALLED))
+
+    checked = planner("check", folder=tmp_path)
+    found = planner("test", "github", "-", "-e", "workflow_run", "--json", given=workflow_run(), folder=tmp_path)
+
+    assert checked.exit_code == 0, checked.output
+    goal = json.loads(found.output)["goal"]
+    assert goal["allowed_files"] == ["src/**"]
+    assert "files" not in goal["context"]
 
 
 def test_a_listing_may_come_from_a_file(tmp_path: Path) -> None:

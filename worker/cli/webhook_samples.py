@@ -31,11 +31,10 @@ class Checked:
 
 
 def sample_of(rule: Rule) -> dict[str, Any]:
-    """Make the goal of a rule, with a file for each glob; of its expressions each is a sample word."""
+    """Make the goal of a rule; of its expressions each is a sample word, of a listing each glob has a sample file."""
     context: dict[str, Any] = {"base_sha": SAMPLE_COMMIT} if rule.base_sha else {}
-    files = [_file(each) if is_glob(each) else each for each in rule.allowed_files]
-    if any(map(is_glob, rule.allowed_files)):
-        context["files"] = files
+    if rule.files or rule.files_from:
+        context["files"] = [_file(each) if is_glob(each) else each for each in rule.allowed_files]
     text = re.sub(r"\{\{.*?\}\}", WORD, rule.goal, flags=re.DOTALL) if rule.goal else f"Do what a {WORD} asks for"
     return goal_with(rule, rule.repos[0] if rule.repos else None, text, context)
 

@@ -169,19 +169,29 @@ def _of_checkout(
     found |= _of_files(checkout, files, expanded, context)
     room = (MAX_GOAL_BYTES - len(codec.dumps(body)) - RESERVED) // 2
     manifests = _manifests(checkout, files, (*expanded, *patterns))  # a glob stands for the folders above it
-    found["manifests"] = dict(within(manifests, min(MAX_MANIFESTS, room)))
-    literal = (each for each in patterns if not is_glob(each))
-    listed = dict.fromkeys(
-        path for path in (*literal, *mentioned(body, {**context, **found}, files), *expanded, *files) if path in files
-    )
-    most = min(MAX_FILES if any(map(is_glob, patterns)) else MAX_FILES_UNASKED, room)
-    found["files"] = [path for path, _ in within(((path, "") for path in listed), most)]
+    found["manifests"] = dict(_within(manifests, min(MAX_MANIFESTS, room)))
+    found["files"] = listed(body, {**context, **found}, files, patterns, expanded, room)
     given = context.get("files", found["files"])
     found["files_complete"] = isinstance(given, list) and files.keys() <= set(map(str, given))
     return found
 
 
-def mentioned(body: Mapping[str, Any], context: Mapping[str, Any], files: Container[str]) -> Iterator[str]:
+def listed(
+    body: Mapping[str, Any],
+    context: Mapping[str, Any],
+    files: Mapping[str, Any],
+    patterns: Sequence[str],
+    meant: Iterable[str],
+    room: int,
+) -> list[str]:
+    """List the files of a commit that fit into `room` bytes: those that a goal names first, then those it means."""
+    literal = (each for each in patterns if not is_glob(each))
+    ordered = (path for path in (*literal, *_mentioned(body, context, files), *meant, *files) if path in files)
+    most = min(MAX_FILES if any(map(is_glob, patterns)) else MAX_FILES_UNASKED, room)
+    return [path for path, _ in _within(((path, "") for path in dict.fromkeys(ordered)), most)]
+
+
+def _mentioned(body: Mapping[str, Any], context: Mapping[str, Any], files: Container[str]) -> Iterator[str]:
     """Yield the files that the goal's sentence, failing tests and log name: of a listing that is cut these must stay.
 
     A log may have them below a folder of the machine that it was written on.
@@ -333,7 +343,7 @@ def _folders_above(path: str) -> Iterator[str]:
         yield path
 
 
-def within(items: Iterable[tuple[str, str]], room: int) -> Iterator[tuple[str, str]]:
+def _within(items: Iterable[tuple[str, str]], room: int) -> Iterator[tuple[str, str]]:
     """Yield those that fit into `room` bytes of JSON, in order."""
     for name, text in items:
         size = len(codec.dumps([name, text]))

@@ -7,10 +7,10 @@ more of it than agreed.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 from urllib.parse import quote, urljoin, urlsplit
 
 import httpx
@@ -40,6 +40,13 @@ class ForgeRefuses(PlannerError):
     """The forge does not tell this, and asking again would change nothing."""
 
 
+class Tree(NamedTuple):
+    """The files of a commit, and whether these are all of them."""
+
+    files: list[str]
+    is_whole: bool
+
+
 class Forge:
     """The forge of one source, for one goal; to be used in a `with`."""
 
@@ -56,20 +63,19 @@ class Forge:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._client.close()
 
-    def files(self, repo: str, commit: str) -> list[str]:
-        """List the regular files of a commit; raises ForgeAway or ForgeRefuses."""
+    def files(self, repo: str, commit: str) -> Tree:
+        """List the regular files of a commit, as many as the forge lists; raises ForgeAway or ForgeRefuses."""
         if self._source.scheme is Scheme.GITLAB:
             asked = (
                 f"{self.project(repo)}/repository/tree?recursive=true&ref={commit}&pagination=keyset&per_page={PAGE}"
             )
-            entries = [entry for page in self.pages(asked) for entry in _dicts(page)]
+            entries, is_whole = self._pages(asked)
         else:
             found = self.json(f"{self.project(repo)}/git/trees/{commit}?recursive=1")
-            if isinstance(found, dict) and found.get("truncated"):
-                raise ForgeRefuses("The tree has more files than the forge lists: name a listing by files_from.")
-            entries = _dicts(found.get("tree") if isinstance(found, dict) else None)
+            tree = found if isinstance(found, dict) else {}
+            entries, is_whole = _dicts(tree.get("tree")), tree.get("truncated") is False
         names = (str(entry.get("path")) for entry in entries if entry.get("mode") in FILE_MODES)
-        return [path for name in names if (path := as_path(name.encode(errors="replace")))]
+        return Tree([path for name in names if (path := as_path(name.encode(errors="replace")))], is_whole)
 
     def project(self, repo: str) -> str:
         """Return the address of a repository."""
@@ -81,15 +87,16 @@ class Forge:
         """Return what the forge answers; raises ForgeAway or ForgeRefuses."""
         return _json(self.read(url, most)[0], url)
 
-    def pages(self, url: str) -> Iterator[Any]:
-        """Yield the pages that follow each other, of which the forge names the next; raises as `json`."""
+    def _pages(self, url: str) -> tuple[list[dict[str, Any]], bool]:
+        """Read pages that follow each other, MOST_PAGES at most, and whether these are all; raises as `json`."""
+        entries: list[dict[str, Any]] = []
         for _ in range(MOST_PAGES):
             data, answer = self.read(url)
-            yield _json(data, url)
+            entries += _dicts(_json(data, url))
             url = answer.links.get("next", {}).get("url", "")
             if not url:
-                return
-        raise ForgeRefuses("The tree has more files than are asked for: name a listing by files_from.")
+                return entries, True
+        return entries, False
 
     def read(self, url: str, most: int = MAX_BYTES, *, elsewhere: bool = False) -> tuple[bytes, httpx.Response]:
         """Read what is at `url`, which is the forge's own; raises ForgeAway or ForgeRefuses.

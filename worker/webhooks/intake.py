@@ -16,7 +16,6 @@ from worker.store import webhook_events
 from worker.telemetry import tracing
 from worker.webhooks import events, listing, rules
 from worker.webhooks.expressions import Scalar
-from worker.webhooks.listing import TooManyFiles
 from worker.webhooks.rules import Ignored, Wanted
 from worker.webhooks.signatures import Headers, is_signed
 from worker.webhooks.sources_file import Source
@@ -91,10 +90,7 @@ def prepare(source: Source, event: events.Event, raw: bytes, traceparent: str | 
     if traceparent:
         goal["traceparent"] = traceparent
     if wanted.rule.files_from:
-        try:
-            goal = listing.with_files(goal, listing.read(wanted.rule.files_from))
-        except TooManyFiles as error:
-            return Ignored(f"files: {error}")
+        goal = listing.with_files(goal, listing.read(wanted.rule.files_from))
     return Prepared(wanted, goal_id, goal)
 
 

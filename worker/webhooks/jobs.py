@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from redis import Redis
 from redis.exceptions import ConnectionError as NoConnection
@@ -29,10 +29,12 @@ from worker.streams.inbox import Inbox, StreamEntry
 from worker.streams.internal_error import is_passing, report_failure
 from worker.webhooks.failures import failures_of
 from worker.webhooks.forge import Forge, ForgeAway, ForgeRefuses
-from worker.webhooks.listing import TooManyFiles, with_files
+from worker.webhooks.listing import with_files
 from worker.webhooks.sources_file import SourcesFile, WrongSources
 
 log = logging.getLogger("planner.webhooks")
+
+T = TypeVar("T")
 
 DRAIN_S = 1.0  # after which a drain gives its place in the pool back, when the job in hand is done
 RENEW_S = 10.0
@@ -147,33 +149,24 @@ class WebhookJobs:
         log.info(said, extra={"goal_id": goal["goal_id"], "source": job["source"]})
 
     def _asked(self, job: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the goal of a job with what the forge tells; raises _Later or _Hopeless.
-
-        A goal whose globs need a listing waits for it; what failed is told where the forge tells it.
-        """
+        """Return the goal of a job with what the forge tells; raises _Later or _Hopeless."""
         goal: dict[str, Any] = job["goal"]
         tries, context = job.get("tries", 0), goal["context"]
+        found: dict[str, Any] = {}
         try:
             source = SourcesFile.read(self.file).named(job["source"]) if self.file else None
             if source is None:
                 raise ForgeAway(f"This worker's PLANNER_WEBHOOKS_FILE has no source {job['source']}.")
             with Forge(source) as forge:
-                if job["files"]:
-                    goal = with_files(goal, forge.files(context["repo"], context["base_sha"]), are_all=True)
-                try:
-                    found = failures_of(forge, context["repo"], job["failures_of"]) if job["failures_of"] else {}
-                except (ForgeAway, ForgeRefuses) as error:
-                    if isinstance(error, ForgeAway) and tries < len(ASK_AGAIN_S):
-                        raise
-                    log.warning("webhook failures unknown", extra={"reason": str(error), "source": job["source"]})
-                    found = {}
+                if job["files"] and (tree := _told(job, lambda: forge.files(context["repo"], context["base_sha"]))):
+                    goal = with_files(goal, tree.files, are_all=tree.is_whole)
+                if job["failures_of"]:
+                    found = _told(job, lambda: failures_of(forge, context["repo"], job["failures_of"])) or {}
             return {**goal, "context": found | goal["context"]}
         except WrongSources as error:
             raise _later(tries, ForgeAway(str(error))) from error
         except ForgeAway as error:
             raise _later(tries, error) from error
-        except (ForgeRefuses, TooManyFiles) as error:
-            raise _Hopeless(str(error)) from error
 
     def _cancel(self, job: Mapping[str, Any]) -> None:
         """Cancel the plan of a goal that was overtaken; raises _Later while there may yet be one."""
@@ -201,6 +194,17 @@ class WebhookJobs:
             publish_command(self.client, self.partitions, command)
             log.info("webhook cancels", extra={"goal_id": goal_id, "plan_id": plan_id, "by": by})
         self.client.zrem(keys.WEBHOOK_WITHDRAWN, goal_id)
+
+
+def _told(job: Mapping[str, Any], ask: Callable[[], T]) -> T | None:
+    """Ask a forge; None if it refuses, or is away for the last time. Raises ForgeAway if it is to be asked again."""
+    try:
+        return ask()
+    except (ForgeAway, ForgeRefuses) as error:
+        if isinstance(error, ForgeAway) and job.get("tries", 0) < len(ASK_AGAIN_S):
+            raise
+        log.warning("webhook lookup failed", extra={"reason": str(error), "source": job["source"]})
+        return None
 
 
 def _later(tries: int, error: ForgeAway) -> Exception:

@@ -31,8 +31,7 @@ from schemas import goal as wire
 from schemas.base import CommandLine, EndpointId, Name, QueueName, RiskLevel
 from schemas.base import Path as FilePath
 from tasks.base.errors import PlannerError
-from tasks.text.paths import is_glob
-from tasks.text.patterns import expand_globs
+from tasks.text.patterns import pattern_fault
 from worker.host.regular_files import read_setting
 
 MAX_BYTES = 1024 * 1024
@@ -83,9 +82,9 @@ def _listed(value: Any) -> Any:
 
 
 def _allowed(patterns: tuple[str, ...]) -> tuple[str, ...]:
-    for error in expand_globs(patterns, ["src/a.py"]).errors:
-        number = int(error.pointer.rpartition("/")[2])
-        raise ValueError(f"{patterns[number]}: {error.message}")
+    for pattern in patterns:
+        if found := pattern_fault(pattern):
+            raise ValueError(f"{pattern}: {found.message}")
     return patterns
 
 
@@ -183,9 +182,6 @@ class Rule(_Table):
         yield from self._contradictions(scheme)
 
     def _contradictions(self, scheme: Scheme) -> Iterator[tuple[str, str]]:
-        globs = [each for each in self.allowed_files if is_glob(each)]
-        if globs and not (self.files or self.files_from):
-            yield "files", f"{globs[0]} needs a listing: files = 'forge', or files_from = a file with a path a line"
         if self.files and self.files_from:
             yield "files_from", "is a listing, and so is files = 'forge': leave one"
         if self.files and not self.base_sha:
