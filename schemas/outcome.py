@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from enum import StrEnum
 from typing import Annotated, Any
 
 from pydantic import (
@@ -109,10 +110,12 @@ class VerifyReceipt(Inbound):
     output_digest: Word | None = None
 
 
-class Released(Inbound):
-    """Why an attempt is handed back: what kept its host or its model's provider from beginning or from going on."""
+class ReleaseKind(StrEnum):
+    """What keeps an attempt from beginning or from going on."""
 
-    reason: Annotated[str, StringConstraints(max_length=4096), TextKind.LOG]
+    HOST = "host"  # a program, a repository, its setup
+    PROVIDER = "provider"  # of the agent's model: a rate limit, an expired login, an outage
+    REQUIRES = "requires"  # an addition to the spec that the controller does not understand
 
 
 class Transcript(Inbound):
@@ -129,6 +132,13 @@ def _take_unreadable_for_none(value: Any, read: ValidatorFunctionWrapHandler) ->
         return read(value)
     except ValidationError:
         return None
+
+
+class Released(Inbound):
+    """Why an attempt is handed back: what kept its host or its model's provider from beginning or from going on."""
+
+    reason: Annotated[str, StringConstraints(max_length=4096), TextKind.LOG]
+    kind: Annotated[ReleaseKind | None, WrapValidator(_take_unreadable_for_none)] = None
 
 
 Evaluation = Annotated[  # what was measured of the change, by the names of metrics

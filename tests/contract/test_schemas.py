@@ -310,6 +310,26 @@ def test_an_outcome_of_more_files_than_are_listed_is_cut_and_counted() -> None:
     assert Outcome.model_validate({**many, "needs": "more", "patterns": "yes?"}).needs is None
 
 
+@pytest.mark.parametrize("kind", ["host", "provider", "requires"])
+def test_an_outcome_says_what_kept_its_attempt_from_going_on(kind: str) -> None:
+    _, back = outcome(success=False, released={"reason": "no disk", "kind": kind})
+
+    assert codec.loads(Outcome.model_validate(back).model_dump_json())["released"] == {
+        "reason": "no disk",
+        "kind": kind,
+    }
+
+
+@pytest.mark.parametrize("kind", ["weather", "HOST", 7, None])
+def test_another_word_for_what_kept_an_attempt_counts_as_none(kind: object) -> None:
+    _, back = outcome(success=False, released={"reason": "no disk", "kind": kind})
+
+    released = Outcome.model_validate(back).released
+
+    assert released is not None
+    assert (released.reason, released.kind) == ("no disk", None)
+
+
 NAMES = {model: name for name, model in MESSAGES.items()}
 
 

@@ -122,7 +122,7 @@ def test_a_step_that_comes_when_the_controller_ends_is_handed_back(stub: Stub) -
 
     assert stub.asked[1][1] == "/v1/outcomes"
     said = stub.asked[1][3]
-    assert (said["lease"], said["success"], set(said["released"])) == ("l", False, {"reason"})
+    assert (said["lease"], said["success"], said["released"]["kind"]) == ("l", False, "host")
 
 
 def test_a_gateway_that_is_busy_is_asked_again_no_sooner_than_it_says(

@@ -56,7 +56,7 @@ class HttpSteps:
         """Have others do what came too late for us."""
         for spec in steps:
             ours = {name: spec[name] for name in ("plan_id", "step_id", "attempt", "lease")}
-            said = {**ours, "success": False, "released": {"reason": "the controller ends"}}
+            said = {**ours, "success": False, "released": {"reason": "the controller ends", "kind": "host"}}
             with suppress(Trouble):
                 self._link.ask("POST", "/v1/outcomes", data=codec.dumps({**said, "controller": self._controller}))
 

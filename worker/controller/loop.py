@@ -30,7 +30,7 @@ from worker.controller.kept_changes import KeptChanges
 from worker.controller.lease import LeaseClient, Paused
 from worker.controller.pauses import Pauses
 from worker.controller.places import Places
-from worker.controller.readiness import CannotWork, StepTrouble
+from worker.controller.readiness import CannotWork, NotUnderstood
 from worker.controller.result import Result, outcome
 from worker.controller.wire import Spec
 from worker.host.code_version import CODE_VERSION
@@ -214,7 +214,9 @@ class Controller:
             if paused := self._pauses.reason(spec.context.repo or ""):
                 raise paused
             if unknown := sorted(set(spec.requires) - UNDERSTOOD):
-                raise StepTrouble(f"this controller does not understand {', '.join(unknown)}, which the step requires")
+                raise NotUnderstood(
+                    f"this controller does not understand {', '.join(unknown)}, which the step requires"
+                )
             if spec.delivers:
                 return Delivery(spec, *self._places.delivered(spec.context.repo), lease).run()
             place = self._places.of(spec.context.repo)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from schemas.outcome import ReleaseKind
 from worker.agents.agent import Agent
 from worker.host.git import GitError
 from worker.sandbox.process import Job
@@ -27,9 +28,17 @@ log = logging.getLogger("planner.controller")
 class CannotWork(Exception):
     """The step cannot be done here now; the message is the reason."""
 
+    kind = ReleaseKind.HOST
+
 
 class StepTrouble(CannotWork):
     """The step cannot be done here, which says nothing of any other: somebody named what is not to be had."""
+
+
+class NotUnderstood(StepTrouble):
+    """The step requires additions to its spec that this controller does not know."""
+
+    kind = ReleaseKind.REQUIRES
 
 
 class UnknownCommit(StepTrouble, GitError):
@@ -38,6 +47,8 @@ class UnknownCommit(StepTrouble, GitError):
 
 class ProviderTrouble(CannotWork):
     """The provider of the agent's model is not there for us: too many requests, an expired login, an outage."""
+
+    kind = ReleaseKind.PROVIDER
 
 
 class RemoteTrouble(CannotWork, GitError):

@@ -41,7 +41,7 @@ def outcome(spec: Spec, result: Result, duration_ms: int, controller: str) -> Ou
     failure, changes, report = result.failure, result.changes, result.report
     shown = failure or result.verification.finding or _denied(result)
     if result.released:
-        return _released(spec, result, duration_ms, controller)
+        return _released(spec, result, result.released, duration_ms, controller)
     return Outcome(
         step_id=spec.step_id,
         success=failure is None,
@@ -72,8 +72,8 @@ def outcome(spec: Spec, result: Result, duration_ms: int, controller: str) -> Ou
     )
 
 
-def _released(spec: Spec, result: Result, duration_ms: int, controller: str) -> Outcome:
-    reason = str(result.released)[: wire.MESSAGE_CHARS]
+def _released(spec: Spec, result: Result, trouble: CannotWork, duration_ms: int, controller: str) -> Outcome:
+    reason = str(trouble)[: wire.MESSAGE_CHARS]
     return Outcome(
         step_id=spec.step_id,
         success=False,
@@ -83,7 +83,7 @@ def _released(spec: Spec, result: Result, duration_ms: int, controller: str) -> 
         lease=spec.lease,
         error_message=reason,
         controller=controller,
-        released=Released(reason=reason),
+        released=Released(reason=reason, kind=trouble.kind),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from schemas.outcome import Outcome
+from schemas.outcome import Outcome, ReleaseKind
 from tests.conftest import wait_until
 from tests.support.controlling import FIX, PYTEST, Planner, Repo, evidence
 from worker.controller import pauses
@@ -25,11 +25,12 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pauses, "FIRST_S", 0.05)
 
 
-def reason(outcome: Outcome) -> str:
+def reason(outcome: Outcome, kind: ReleaseKind = ReleaseKind.HOST) -> str:
     assert not outcome.success
     assert outcome.touched_files == ()
     assert outcome.failure_evidence is None
     assert outcome.released
+    assert outcome.released.kind is kind
     return outcome.released.reason
 
 
@@ -89,7 +90,7 @@ def test_trouble_of_the_models_provider_is_no_failure_and_leaves_nothing(
 
     outcome = planner.outcome("fix")
 
-    assert "The login has expired." in reason(outcome)
+    assert "The login has expired." in reason(outcome, ReleaseKind.PROVIDER)
     assert repo.landed() == []
 
 

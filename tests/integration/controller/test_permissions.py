@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from schemas.outcome import ReleaseKind
 from tests.support.controlling import BRANCH, FIX, PYTEST, Planner, Repo, evidence
 from worker.controller.logs_folder import LogsFolder
 
@@ -258,6 +259,7 @@ def test_a_step_that_requires_what_nobody_here_understands_is_handed_back(planne
 
     assert released
     assert "teleport" in released.reason
+    assert released.kind is ReleaseKind.REQUIRES
     assert planner.outcome("fine").success
 
 
