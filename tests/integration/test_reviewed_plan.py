@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from tests.support.scripts.reviewed_plan import (
 )
 from worker.agents.agent import named_agent
 from worker.cli.commands.app import app
-from worker.demo.fleet import DemoAgent
+from worker.demo import fleet
 
 
 def planned(worker: RunningWorker, goal: Mapping[str, Any]) -> tuple[Fleet, str]:
@@ -309,6 +309,8 @@ def test_the_demo_shows_a_gate_that_fails_and_leaves_nothing(place: Path) -> Non
         (["--kind", "reviewed_plan", "--agent", "codex"], "codex: there is no such program on PATH"),
         (["--kind", "reviewed_plan", "--agent", "cat", "--agent-path", "/no/path:rw"], "/no/path:rw: there is no such"),
         (["--kind", "reviewed_plan", "--agent-path", "/usr"], "--agent-path is for the agent of --agent"),
+        (["--kind", "reviewed_plan", "--agent-env", "A"], "--agent-env is for the agent of --agent"),
+        (["--kind", "reviewed_plan", "--agent", "cat", "--agent-env", "A=b"], "say the name of a variable, as NAME"),
     ],
 )
 def test_an_agent_that_cannot_play_the_demo_is_told_at_once(
@@ -327,9 +329,34 @@ def test_an_agent_that_cannot_play_the_demo_is_told_at_once(
 def test_the_data_file_of_a_demos_agent_holds_any_command(tmp_path: Path) -> None:
     words = ["echo", "\U0001f600", "é\x7f", 'a "b" \\ c']
 
-    agent = named_agent(DemoAgent(shlex.join(words)).write(tmp_path))
+    agent = named_agent(fleet.DemoAgent(shlex.join(words)).write(tmp_path))
 
     assert list(agent.argv) == words
+
+
+def test_a_command_that_plays_the_demo_has_the_keys_of_models_providers_and_no_other_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("ANTHROPIC_API_KEY", "OPENAI_BASE_URL", "GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "PYTHONPATH"):
+        monkeypatch.setenv(name, "x")
+
+    agent = named_agent(fleet.DemoAgent("cat").write(tmp_path))
+
+    assert {"PATH", "HOME", "ANTHROPIC_API_KEY", "OPENAI_BASE_URL"} <= set(given := agent.variables_of_run())
+    assert not {"GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "PYTHONPATH"} & set(given)
+    assert "ANTHROPIC_API_KEY" in agent.login  # verifications do not see it
+
+
+def test_a_demos_agent_has_the_variables_that_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Sequence[str]] = []
+    monkeypatch.setattr(fleet.Fleet, "_start", lambda _self, _name, argv, _settings: started.append(argv))
+
+    fleet.Fleet(tmp_path, {}).start_controllers(
+        tmp_path, (), "reviewed_plan", fleet.DemoAgent("cat", (), ("MY_AGENT_KEY",))
+    )
+
+    assert len(started) == 2
+    assert all("--agent-env=MY_AGENT_KEY" in argv for argv in started)
 
 
 @pytest.mark.outages
@@ -346,7 +373,7 @@ def test_an_agent_that_knows_its_prompt_alone_makes_mistakes_and_recovers(
     file = place / "strict.toml"
     file.write_text(f'{data}[options]\nquestion = ["--strict", "{{strict_schema}}"]\n')
     options = ["--kind", "reviewed_plan", "--json", "--agent", str(file) if strict else shlex.join(argv)]
-    options += [f"--agent-path={path}" for path in (f"{memory}:rw", root)]
+    options += ["--agent-env=PYTHONPATH", *(f"--agent-path={path}" for path in (f"{memory}:rw", root))]
 
     demo = played(place, *options, PYTHONPATH=str(root))
 

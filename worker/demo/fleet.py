@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 import shutil
 import signal
@@ -20,12 +19,16 @@ from worker.agents.agent import WrongAgent, command_agent, is_named, named_agent
 from worker.controller.readiness import agent_trouble
 from worker.process.launch import gateway_command, worker_command
 from worker.sandbox.paths import PathGrant, WrongPath
-from worker.sandbox.process import SOURCES, basic_environment, environment
+from worker.sandbox.process import SOURCES
 
 GRACE_S = 4.0  # between SIGTERM and SIGKILL
 PLANNER = ("-c", "from worker.start import planner; planner()")  # the command `planner`, also if it is not on the path
 PACKAGES = ("schemas", "tasks", "worker")
 AGENT = "worker.demo.agent"
+PROVIDERS = (  # of models, as the variables for their logins, addresses and models begin
+    *("ANTHROPIC_", "CLAUDE_", "OPENAI_", "CODEX_", "AZURE_OPENAI_", "GEMINI_", "GOOGLE_API_KEY", "MISTRAL_"),
+    *("OPENROUTER_", "GROQ_", "XAI_", "DEEPSEEK_", "COHERE_", "CEREBRAS_", "TOGETHER_", "FIREWORKS_", "OLLAMA_"),
+)
 CONTROLLERS = ("controller-1", "controller-2")
 
 
@@ -35,6 +38,7 @@ class DemoAgent:
 
     command: str
     paths: tuple[str, ...] = ()  # that it may reach, such as its login
+    variables: tuple[str, ...] = ()  # of ours that it has beside the basic ones and its provider's
 
     @property
     def fault(self) -> str | None:
@@ -68,8 +72,7 @@ class DemoAgent:
         if is_named(self.command):
             return str(Path(self.command).expanduser().resolve()) if self.command.endswith(".toml") else self.command
         words = [_found(word) for word in shlex.split(self.command)]
-        usual = basic_environment()  # which verifications have as well: what a data file names they have not
-        variables = [name for name in environment() if name not in usual and re.fullmatch(r"[A-Za-z_]\w*", name)]
+        variables = [name for name in os.environ if name.startswith(PROVIDERS) and name.isidentifier()]
         data = {"argv": words, "stdin": "prompt", "reader": "report", "variables": variables}
         path = home / "agent.toml"
         path.write_text("".join(f"{name} = {_as_toml(value)}\n" for name, value in data.items()), encoding="utf-8")
@@ -110,6 +113,7 @@ class Fleet:
         options += ["--workdir", str(root), *(f"--queue={queue}" for queue in queues)]
         paths: Iterable[Path | str] = (self._sources, *(Path(SOURCES) / name for name in PACKAGES))
         options += [f"--agent-path={path}" for path in (agent.paths if agent else paths)]
+        options += [f"--agent-env={name}" for name in (agent.variables if agent else ())]
         for name in CONTROLLERS:
             self._start(name, (*PLANNER, "controller", "--name", name, *options), {"PYTHONPATH": str(self._sources)})
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from worker.cli.agent_variables import AgentEnv, agent_variables
 from worker.cli.console import FAILED, OK, USAGE, Failure, SecretsFd, command, planner_settings, refused
 
 if TYPE_CHECKING:
@@ -65,10 +66,7 @@ def controller(
         list[str] | None,
         typer.Option(metavar="PATH[:rw]", help="What the agent may read, or write, such as its login; again for more."),
     ] = None,
-    agent_env: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="A variable of this environment that the agent gets; again for more."),
-    ] = None,
+    agent_env: AgentEnv = None,
     tool_path: Annotated[
         list[str] | None,
         typer.Option(
@@ -140,7 +138,7 @@ def controller(
         once=once,
         name=name or unique_name(),
         sandbox=SandboxMode(sandbox or settings.sandbox),
-        agent_env=_variables(agent_env),
+        agent_env=agent_variables(agent_env),
         agent_paths=_grants("--agent-path", agent_path),
         tool_paths=_grants("--tool-path", tool_path),
         logs=_logs(settings, logs, logs_days, logs_size),
@@ -230,18 +228,6 @@ def _user(name: str | None) -> User | None:
 
     with refused("wrong_user", "--agent-user ", by=WrongUser):
         return User.find(name) if name else None
-
-
-def _variables(names: list[str] | None) -> tuple[str, ...]:
-    """Check the names of variables, of which none may be one of the planner's own settings and secrets."""
-    from worker.sandbox.process import PRIVATE
-
-    for name in names or ():
-        if not name.isidentifier():
-            raise Failure.of("wrong_variable", f"--agent-env {name}: say the name of a variable, as NAME.", USAGE)
-        if name.startswith(PRIVATE):
-            raise Failure.of("wrong_variable", f"--agent-env {name}: no agent gets the planner's own variables.", USAGE)
-    return tuple(names or ())
 
 
 def _grants(option: str, texts: list[str] | None) -> tuple[PathGrant, ...]:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from worker.cli.agent_variables import AgentEnv, agent_variables
 from worker.cli.console import USAGE, Failure, Json, Kind, command
 from worker.host.terminal import Terminal
 
@@ -24,6 +25,7 @@ def demo(
     agent_path: Annotated[
         list[str] | None, typer.Option(metavar="PATH[:rw]", help="What that agent may read or write; again for more.")
     ] = None,
+    agent_env: AgentEnv = None,
     page: Annotated[
         bool, typer.Option("--page", help="Serve the page beside it, with a key that is told, until Ctrl-C.")
     ] = False,
@@ -43,7 +45,8 @@ def demo(
     [b]planner demo --page[/b]
 
     With --agent, for the kind reviewed_plan, an agent of yours plays all roles: each step's prompt on its standard
-    input, its answer on its standard output.
+    input, its answer on its standard output. Of this environment a command gets basic variables such as PATH, those of
+    models' providers such as ANTHROPIC_API_KEY, and those that --agent-env names.
 
     Needs nothing running. Exit code 0 only if the plan is COMPLETED and the tests pass.
     """
@@ -52,11 +55,13 @@ def demo(
 
     if agent is not None and kind is not Kind.REVIEWED_PLAN:
         raise Failure.of("wrong_kind", "--agent plays the kind reviewed_plan alone.", USAGE)
-    if agent_path and agent is None:
-        raise Failure.of("no_agent", "--agent-path is for the agent of --agent, and there is none.", USAGE)
+    for option, named in (("--agent-path", agent_path), ("--agent-env", agent_env)):
+        if named and agent is None:
+            raise Failure.of("no_agent", f"{option} is for the agent of --agent, and there is none.", USAGE)
     if page and as_json:
         raise Failure.of("no_page", "--page is for people, who end it by Ctrl-C: --json prints once and ends.", USAGE)
-    given = DemoAgent(agent, tuple(agent_path or ())) if agent is not None else None
+    variables = agent_variables(agent_env)
+    given = DemoAgent(agent, tuple(agent_path or ()), variables) if agent is not None else None
     if given and (fault := given.fault):
         raise Failure.of("no_agent", fault, USAGE)
     console = Terminal(stderr=as_json)
