@@ -107,9 +107,9 @@ def _is_stopped(facts: dict[str, Any], receipt: VerifyReceipt) -> bool:
 def contradiction(facts: dict[str, Any], outcome: Outcome | PlainOutcome) -> tuple[FailureCategory, str] | None:
     """Return by which category an outcome failed whatever it says, and why; None where it contradicts nothing."""
     touched = {*outcome.touched_files, *outcome.created_files}
-    allowed = facts["allowed_files"] if facts["mode"] == Mode.PATCH else ()
-    unnamed = touched.difference(allowed)
-    if unnamed and (outside := [path for path in unnamed if not is_permitted(facts, path)]):
+    patches = facts["mode"] == Mode.PATCH
+    unnamed = touched.difference(facts["allowed_files"] if patches else ())
+    if unnamed and (outside := [path for path in unnamed if not (patches and is_permitted(facts, path))]):
         reason = f"these files were touched and are not the step's: {', '.join(sorted(outside))}"
         return FailureCategory.ALLOWLIST_VIOLATION, reason
     if outcome.success and (found := _beyond_limits(facts, outcome, touched, unnamed)):

@@ -199,8 +199,8 @@ def test_a_limit_that_the_goal_names_is_never_raised() -> None:
     ("limits", "told"),
     [
         ({}, []),
-        ({"tokens": 100_000, "patch_cycles": 1}, []),
-        ({"tokens": 99_999}, ["The 5 steps are expected to use 100000 tokens, and limits.tokens is 99999."]),
+        ({"tokens": 80_000, "patch_cycles": 1}, []),
+        ({"tokens": 79_999}, ["The 3 steps are expected to use 80000 tokens, and limits.tokens is 79999."]),
     ],
 )
 def test_a_goal_whose_steps_cannot_fit_its_limit_is_rejected_with_the_figures(

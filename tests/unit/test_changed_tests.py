@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.support.plans import Running, a_report
-from tests.unit.test_needs import GLOBS, a_wide_step
+from tests.support.wide_steps import GLOBS, a_wide_step
 
 TEST = "tests/test_it.py"
 DOUBT = f"unverified: the failing test itself was changed ({TEST})"

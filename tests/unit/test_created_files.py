@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.support.plans import Running, a_report, a_step
-from tests.unit.test_needs import GLOBS, a_wide_step
+from tests.support.wide_steps import GLOBS, a_wide_step
 
 LISTED = {"files": ["src/a.py", "src/b.py"], "files_complete": True}
 

@@ -11,7 +11,7 @@ from worker.render.decisions import CAME_IN, REVISED, TITLES, decisions_of
 
 
 def test_every_revision_that_there_is_has_words() -> None:
-    assert REVISED.keys() == {*STRATEGIES, BASELINE, MEND, DROPPED, "unfolding"}
+    assert REVISED.keys() == {*STRATEGIES, BASELINE, MEND, DROPPED, "check_changed", "unfolding"}
 
 
 def test_every_line_of_every_recorded_plan_is_told_in_words() -> None:

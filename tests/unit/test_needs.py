@@ -8,17 +8,8 @@ from typing import Any
 import pytest
 
 from schemas.base import RiskLevel
-from schemas.step import PlannedStep
 from tests.support.plans import Running, a_failure, a_report, a_step
-
-GLOBS = ("src/**", "tests/**")
-
-
-def a_wide_step(step_id: str = "a", *after: str, excluded: tuple[str, ...] = (), **fields: Any) -> PlannedStep:
-    """A step that names one file, and may change what the goal's globs mean."""
-    return a_step(step_id, *after, **fields).model_copy(
-        update={"allowed_patterns": GLOBS, "excluded_patterns": excluded}
-    )
+from tests.support.wide_steps import GLOBS, a_wide_step
 
 
 def asking(*files: str, reason: str = "it is called there", **said: Any) -> Any:

@@ -9,7 +9,7 @@ import pytest
 from schemas.base import RiskLevel
 from tests.support.commands import an_order
 from tests.support.plans import Running, a_report
-from tests.unit.test_needs import GLOBS, a_wide_step
+from tests.support.wide_steps import GLOBS, a_wide_step
 
 RISKY = "src/login.py"
 

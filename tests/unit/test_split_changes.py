@@ -11,7 +11,7 @@ from tasks.features.split_changes import cut
 from tasks.toolchain.catalogue import CATALOGUE
 from tests.support.commands import an_order
 from tests.support.plans import Running, a_report
-from tests.unit.test_needs import GLOBS, a_wide_step
+from tests.support.wide_steps import GLOBS, a_wide_step
 
 SOURCES = [f"src/part{number}.py" for number in range(11)]
 MED = RiskLevel.MED

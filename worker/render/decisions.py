@@ -28,6 +28,7 @@ REVISED = MappingProxyType(
         "baseline": "A step before the next attempt looks whether this was red before the plan changed anything.",
         "drop_red_checks": "A check that was red before the plan is not run any more.",
         "mend": "A step before the next attempt changes the code again: to verify it once more would find the same.",
+        "check_changed": "A step was added that checks the files which were changed.",
         "unfolding": "Steps were added to the plan.",
     }
 )

@@ -85,7 +85,7 @@ def test_an_act_is_obeyed_and_leads_back_to_its_plan(gateway: Gateway, planner: 
     assert "Pause: done." in page
     assert "lunch &lt;script&gt;" in page
     assert ("resume" in offers, "pause" in offers) == (True, False)
-    assert view.budget.tokens.limit == 105_000
+    assert view.budget.tokens.limit == 405_000
     assert all(step.waiting is None for step in view.steps)
 
 
@@ -160,7 +160,7 @@ def test_an_act_that_is_sent_twice_is_obeyed_once(gateway: Gateway, planner: Pla
         answers = [client.post(address, data=fields).status_code for _ in range(2)]
 
     assert answers == [303, 303]
-    assert planner.view(plan_id).budget.tokens.limit == 100_005
+    assert planner.view(plan_id).budget.tokens.limit == 400_005
 
 
 def test_nothing_is_done_without_the_right_the_plan_and_the_token(gateway: Gateway, planner: Planner) -> None:

@@ -61,12 +61,12 @@ def test_a_goal_that_is_sent_becomes_the_plan_that_was_drawn(gateway: Gateway, p
     drawn = send(client, "draw", **GOAL)
 
     with deciding(planner):
-        sent = send(client, "send", **GOAL, limit_tokens="50000", approve_HIGH="yes")
+        sent = send(client, "send", **GOAL, limit_tokens="150000", approve_HIGH="yes")
 
     assert sent.status_code == 303
     view = planner.view(sent.headers["location"].removeprefix("/plans/"))
     assert [step.step_id for step in view.steps] == re.findall('<li id="step-(.*?)">', drawn.text)
-    assert (view.tenant, view.goal, view.budget.tokens.limit) == ("acme", "Fix the login test", 50_000)
+    assert (view.tenant, view.goal, view.budget.tokens.limit) == ("acme", "Fix the login test", 150_000)
     assert client.get(sent.headers["location"]).status_code == 200
 
 
@@ -174,14 +174,14 @@ def test_constraints_and_files_of_the_repository_have_fields_with_their_errors(
     }
 
     shapeless = send(client, "draw", **{**said, "constraints": f"short\r\n\r\n{'x' * 1001}", "listing": "y" * 513})
-    unlisted = send(client, "draw", **{**said, "listing": ""})
+    folder = send(client, "draw", **{**said, "files": "src/"})
     with deciding(planner):
         sent = send(client, "send", **said)
 
     for name, label in (("constraints", "What to keep to, line 3"), ("listing", "Files of the repository, line 1")):
         assert f'<a href="#field-{name}">{label}</a>' in shapeless.text
         assert f'id="wrong-{name}"' in shapeless.text
-    assert '<a href="#field-files">Files that may change, line 1</a>: A glob needs' in unlisted.text
+    assert '<a href="#field-files">Files that may change, line 1</a>: A folder is no file' in folder.text
     view = planner.view(sent.headers["location"].removeprefix("/plans/"))
     kept = kept_goals.read(gateway.redis, 1, view.plan_id)[0]
     assert kept["constraints"] == ["Add no dependency", "Keep the API"]
@@ -299,12 +299,12 @@ def test_a_plan_that_has_ended_is_made_again_with_what_is_changed(gateway: Gatew
     at = f"/plans/{old}/acts/retry"
     assert at in client.get(f"/plans/{old}").text
     with deciding(planner):
-        again = act(client, at, tokens="70000", base_sha="def5678")
+        again = act(client, at, tokens="170000", base_sha="def5678")
         place = client.get(again.headers["location"]).headers["location"]
 
     view = planner.view(place.removeprefix("/plans/"))
     kept = kept_goals.read(gateway.redis, 1, view.plan_id)[0]
-    assert (view.retry_of, view.budget.tokens.limit) == (old, 70_000)
+    assert (view.retry_of, view.budget.tokens.limit) == (old, 170_000)
     assert kept["context"]["base_sha"] == "def5678"
     assert view.plan_id in client.get(f"/plans/{old}").text
 
