@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any, Literal
 
 from pydantic import Field
@@ -92,6 +93,8 @@ class PlannedStep(StepFields):
     keeps_answer: bool = False  # whether another step is given what this one answers
     goal_texts: bool = False  # whether it is given the goal's failure log and documents
     checks_after: dict[str, bool] = Field(default_factory=dict)  # of what it changed; whether the goal asks for each
+    # Names that its patterns mean nothing of; left out where they are those of the usual list.
+    forbidden: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
 
 
 # What most steps leave as it is: not stored, filled in again when the step is read or handed out.
@@ -115,6 +118,7 @@ OMITTED: dict[str, Any] = {
     "keeps_answer": False,
     "goal_texts": False,
     "checks_after": {},
+    "forbidden": [],
 }
 UNSENT = frozenset(PlannedStep.model_fields.keys() - StepFields.model_fields.keys())
 LEFT_OUT = frozenset({"answers_from", "allowed_patterns", "excluded_patterns", "focus", "requires"})

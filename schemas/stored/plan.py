@@ -40,6 +40,7 @@ class PlanHead:
     policy: str | None = None  # the digest of the policy that the plan was made under, and goes on under
     cache: list[Any] | None = None  # what it has to do with the plan cache, see tasks/plan/cached_draft.py
     learned: dict[str, int] | None = None  # tokens of an attempt by mode and queue, see tasks/features/estimates.py
+    forbidden: list[str] | None = None  # names, of an operator's own list, that patterns of its steps mean nothing of
     unknown: dict[str, Any] | None = field(default=None, init=False)
 
     @classmethod
@@ -63,7 +64,7 @@ class PlanHead:
         return codec.dumps({**record, **(self.unknown or {})})
 
 
-OMITTED_FIELDS = ("traceparent", "policy", "cache", "learned")
+OMITTED_FIELDS = ("traceparent", "policy", "cache", "learned", "forbidden")
 HEAD_FIELDS = tuple(each.name for each in fields(PlanHead) if each.name != "unknown")
 
 

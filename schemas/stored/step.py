@@ -23,7 +23,7 @@ ORDER = tuple(PlannedStep.model_fields)
 SHORTEST = 8  # characters
 NO_MATTER = ("",) * MOST_TEXTS
 LINE = "\n"  # between patterns, which have none
-PATTERNS = ("allowed_patterns", "excluded_patterns")
+PATTERNS = ("allowed_patterns", "excluded_patterns", "forbidden")
 JOINT = " && "  # between the commands of a verification, as `verify` shows them
 NO_TEXTS: Mapping[str, int] = MappingProxyType({})
 PASSES = (0,)  # the exit codes of nearly every tool
@@ -38,9 +38,7 @@ def shared_texts(steps: Iterable[PlannedStep]) -> list[str]:
     steps = tuple(steps)
     found = Counter(text for step in steps for text in (step.title, step.intent, step.verify, step.success_criteria))
     shared = [(count * len(text), text) for text, count in found.items() if count > 1 and len(text) >= SHORTEST]
-    patterns = dict.fromkeys(
-        LINE.join(each) for step in steps for each in (step.allowed_patterns, step.excluded_patterns) if each
-    )
+    patterns = dict.fromkeys(LINE.join(each) for step in steps for name in PATTERNS if (each := getattr(step, name)))
     texts = [text for _, text in sorted(shared, key=lambda pair: -pair[0])]
     return [*dict.fromkeys((*patterns, *texts))][:MOST_TEXTS]
 

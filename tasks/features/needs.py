@@ -23,7 +23,7 @@ from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy.outcome_verdict import fit_evidence
 from tasks.policy.pipeline import AFTER_END, AT_BIRTH, JUDGES, MORE_ADVICE, Feature, Judgement
 from tasks.policy.plan_seed import PlanSeed
-from tasks.rules.permission import Allowlist, exceeds, is_permitted
+from tasks.rules.permission import Allowlist, exceeds, forbidden_by, is_permitted
 from tasks.rules.strategy import Draft
 from tasks.text.fields import MAX_GUIDANCE
 from tasks.text.forbidden_paths import JUDGED
@@ -131,7 +131,7 @@ def _may_give(unit: UnitOfWork, facts: Mapping[str, Any], goal: Mapping[str, Any
     allowed = Allowlist.of([*goal.get("allowed", ()), *facts["allowed_patterns"]], JUDGED)
     if path not in allowed or exceeds(facts, path):
         return False
-    return path in allowed.files or (fault(path) is None and not _is_excluded(facts, path))
+    return path in allowed.files or (fault(path, forbidden_by(facts)) is None and not _is_excluded(facts, path))
 
 
 def _is_excluded(facts: Mapping[str, Any], path: str) -> bool:

@@ -27,6 +27,7 @@ from tasks.policy.schedule import advance
 from tasks.rules import budget, estimates
 from tasks.rules.budget import Expected
 from tasks.rules.goal_cleaning import clean_goal
+from tasks.rules.permission import names_to_keep, under
 from tasks.rules.strategy import Answer, Consult, Draft, NothingToDo, Question, Rejected, Setting
 from tasks.rules.validation import reject, validate
 from tasks.strategies.registry import strategy_of
@@ -62,7 +63,9 @@ def plan(goal: Goal, catalogue: Catalogue = CATALOGUE, setting: Setting = NO_SET
     else:
         answer = strategy_of(goal.kind).draft(planned, catalogue, setting)
     if isinstance(answer, Draft):
-        answer = replace(answer, steps=estimates.assign(answer.steps, planned, setting.learned))
+        names = names_to_keep(setting.forbidden, planned.allowed_files)
+        steps = under(names, estimates.assign(answer.steps, planned, setting.learned))
+        answer = replace(answer, steps=steps, forbidden=names)
         errors = () if answer.question else validate(planned, answer.steps, catalogue, setting.forbidden)
         if errors or (errors := budget.find_too_small(asked, setting.policy, budget.expect(answer.steps))):
             answer = reject("invalid_plan", errors)
@@ -190,6 +193,7 @@ def _begin(
         policy=plan_seed.policy.digest or None,
         traceparent=plan_seed.traceparent,
         cache=list(draft.cache) if draft.cache else None,
+        forbidden=list(draft.forbidden) or None,
     )
     record = PlanRecord(
         version=plan_seed.version,

@@ -40,7 +40,7 @@ from tasks.policy.pipeline import (
 )
 from tasks.policy.pre_steps import is_mend, looks_inserted
 from tasks.rules.budget import bind
-from tasks.rules.permission import expand_allowed
+from tasks.rules.permission import expand_allowed, under
 from tasks.rules.strategy import MAX_EXPANSION, Blocked, Draft, End, Expansion, LivePlan, Phase, Strategy
 from tasks.rules.validation import max_steps, validate
 from tasks.strategies.registry import strategy_of
@@ -257,7 +257,7 @@ def _add(unit: UnitOfWork, found: Expansion) -> None:
         if plan.head.kind == GoalKind.GAP_REPORT:
             plan.counters.consecutive = 0
     total = sum(plan.counts.values())
-    steps = found.steps
+    steps = under(plan.head.forbidden or (), found.steps)
     for add in ADDED:
         steps = add(unit, steps)
     if plan.state == P.CREATED:

@@ -85,6 +85,7 @@ def _accept(
         tokens=born.get("tokens", 0),
         read=born.get("read", {}),
         cache=tuple(born["cache"]) if "cache" in born else None,
+        forbidden=tuple(head.get("forbidden", ())),
     )
     yield from goals.accept(seed, goal, draft)
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schemas.base import RiskLevel
+from schemas.step import PlannedStep
 from tasks.rules.risk import RISK, assess, is_below
-from tasks.text.forbidden_paths import JUDGED, Forbidden
+from tasks.text.forbidden_paths import FORBIDDEN, JUDGED, Forbidden, forbid
 from tasks.text.paths import clean, fault, is_glob
 from tasks.text.patterns import Expanded, expand_globs, matches
 from tasks.toolchain.files import Role, configures_verification, role_of
@@ -68,10 +69,30 @@ def is_permitted(facts: Mapping[str, Any], path: str) -> bool:
     patterns, excluded = facts.get("allowed_patterns", ()), facts.get("excluded_patterns", ())
     if not any(matches(pattern, path) for pattern in patterns):
         return False
+    if not is_meant_by_patterns(path, forbidden_by(facts)):
+        return False
     if path in excluded:
         return role_of(path) is Role.TEST or exceeds(facts, path)
     folded = path.casefold()
-    return is_meant_by_patterns(path) and not any(matches(each.casefold(), folded) for each in excluded)
+    return not any(matches(each.casefold(), folded) for each in excluded)
+
+
+def forbidden_by(facts: Mapping[str, Any]) -> Forbidden:
+    """Take the list of forbidden paths that a step was made under, whatever its excluded patterns have room for."""
+    return forbid(tuple(names)) if (names := facts.get("forbidden")) else FORBIDDEN
+
+
+def names_to_keep(forbidden: Forbidden, allowed: Iterable[str]) -> tuple[str, ...]:
+    """List the forbidden names that a plan has to keep: where its goal has globs, and the list is not the usual one."""
+    return forbidden.names if forbidden.pattern != FORBIDDEN.pattern and any(map(is_glob, allowed)) else ()
+
+
+def under(forbidden: Sequence[str], steps: Iterable[PlannedStep]) -> tuple[PlannedStep, ...]:
+    """Let steps with patterns keep the names that were forbidden when their plan was made."""
+    names = tuple(forbidden)
+    return tuple(
+        step.model_copy(update={"forbidden": names}) if names and step.allowed_patterns else step for step in steps
+    )
 
 
 def exceeds(facts: Mapping[str, Any], path: str) -> bool:

@@ -82,6 +82,7 @@ class Draft:
     read: Mapping[str, Any] = field(default_factory=dict)  # what planning read beside the goal, for the plan's log
     cache: tuple[Any, ...] | None = None  # what the plan has to do with the plan cache, for its head
     notes: Mapping[str, Any] = field(default_factory=dict)  # that the plan keeps
+    forbidden: tuple[str, ...] = ()  # names that the plan keeps, see `names_to_keep`
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,13 @@ import pytest
 from schemas import codec
 from schemas.base import Mode, RiskLevel
 from schemas.goal import Goal
-from schemas.step import PlannedStep, fields_of
+from schemas.step import MAX_EXCLUDED, PlannedStep, fields_of
 from tasks.handlers.goals import plan
 from tasks.rules.permission import is_permitted, limits_of_files
-from tasks.rules.strategy import Draft
+from tasks.rules.strategy import Draft, Setting
 from tasks.strategies.drafting.scope import MAX_BYTES
+from tasks.text.forbidden_paths import FORBIDDEN, Forbidden, forbid
+from tests.support.plans import Running, a_report
 
 TEST = "tests/test_m3.py::test_x"
 SENTENCES = ["Fix it", "Add prefix support", "Refactor the shop", "Rename x to y", "Fix the build", "Do it all"]
@@ -154,3 +156,69 @@ def test_what_the_goal_already_says_is_not_looked_for(log: str, failing: list[st
     steps = steps_of(["src/**", "tests/**"], listing(20), "Fix it", failing_tests=failing, failure_log=log)
 
     assert [step.step_id for step in steps if step.mode is Mode.READ_ONLY] == kept
+
+
+MANY = forbid((*(f"part{number}.secret" for number in range(150)), "lpt[1-9]"))
+
+
+@pytest.mark.parametrize("path", ["src/part149.secret", "src/PART149.Secret", "src/lpt7", "src/part149.secret."])
+def test_what_the_operator_forbids_is_a_violation_also_where_the_spec_has_no_room_to_exclude_it(path: str) -> None:
+    steps, names = made_under(MANY, "src/**")
+    step = patch_under(MANY)
+    assert len(step.excluded_patterns) == MAX_EXCLUDED
+    plan = Running(*steps, draft={"forbidden": names})
+    while "implement-fix" not in plan.active:
+        plan.report(a_report(next(iter(plan.active)), touched_files=[]))
+    assert "forbidden" not in plan.waiting("default")[-1]
+
+    plan.report(a_report("implement-fix", touched_files=["src/shop/m1.py", path], tests_passed=True))
+
+    assert plan.halt["rule"] == "security"
+    assert path in (plan.steps["implement-fix"].previous or {})["suggestion"]
+
+
+def test_what_the_usual_list_forbids_and_the_operators_own_does_not_is_permitted() -> None:
+    usual, own = (patch_under(forbidden).model_dump() for forbidden in (FORBIDDEN, MANY))
+    assert not is_permitted(usual, "src/governance/a.py")
+    assert is_permitted(own, "src/governance/a.py")
+
+
+def test_a_plan_keeps_forbidden_names_only_where_it_needs_them() -> None:
+    assert made_under(FORBIDDEN, "src/**")[1] == ()
+    steps, names = made_under(MANY, "src/shop/m1.py")
+    assert names == ()
+    assert not any(step.forbidden for step in steps)
+
+
+@pytest.mark.parametrize("path", ["src/.env.", "src/com3", "src/id_rsa:x", "src/_NETRC"])
+def test_no_form_of_a_forbidden_name_is_permitted_by_a_pattern(path: str) -> None:
+    (step, *_) = patches_of(["src/**"], listing(12))
+    facts = step.model_dump()
+
+    assert not is_permitted({**facts, "excluded_patterns": ()}, path)
+    assert is_permitted({**facts, "allowed_files": (path,)}, path)
+
+
+@pytest.mark.parametrize("path", [".github/workflows/ci.yml", "tests/conftest.py", "src/new/package.json"])
+@pytest.mark.parametrize("is_excluded", [True, False])
+def test_a_pattern_never_permits_what_configures_a_verification(path: str, is_excluded: bool) -> None:
+    (step, *_) = patches_of([".github/**", "src/**", "tests/**"], listing(12))
+    facts = {**step.model_dump(), "excluded_patterns": (path,) if is_excluded else ()}
+
+    assert not is_permitted(facts, path)
+    assert is_permitted({**facts, "allowed_files": (path,)}, path)
+
+
+def made_under(forbidden: Forbidden, allowed: str) -> tuple[tuple[PlannedStep, ...], tuple[str, ...]]:
+    """The steps of a repair that is planned under this list, and the names that its plan keeps."""
+    context = {"files": listing(12), "language": "python", "failing_tests": [TEST]}
+    goal = Goal.model_validate({"goal": "Fix the rounding", "allowed_files": [allowed], "context": context})
+    answer = plan(goal, setting=Setting(forbidden=forbidden))
+    assert isinstance(answer, Draft), answer
+    return answer.steps, answer.forbidden
+
+
+def patch_under(forbidden: Forbidden) -> PlannedStep:
+    """The step of that plan that changes files."""
+    (step,) = (step for step in made_under(forbidden, "src/**")[0] if step.mode is Mode.PATCH)
+    return step
