@@ -192,6 +192,7 @@ class Outcome(Inbound):
     needs: Annotated[Needs | None, WrapValidator(_take_unreadable_for_none)] = None  # beside `success: false`
     patterns: Annotated[bool | None, WrapValidator(_take_unreadable_for_none)] = None  # `allowed_patterns` were obeyed
     discarded_files: ManyPaths = ()
+    deleted_files: ManyPaths = ()  # of those touched, the ones that are no more; the old name of a file is one
     touched_count: LaterFigure = None  # of the files that were touched, where the list was cut
     traceparent: Traceparent = None  # of the attempt, or as the spec has it; may be the entry's field instead
 

@@ -64,6 +64,7 @@ class PlainOutcome(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
     metrics: PlainMetrics | None = None
     failure_evidence: None = None
     created_files: _Paths = ()
+    deleted_files: _Paths = ()
     growth_kb: None = None
     error_message: None = None
     verify: Annotated[list[PlainReceipt], Meta(max_length=50)] | None = None

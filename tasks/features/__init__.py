@@ -13,6 +13,7 @@ from tasks.features import (
     failed_changes,
     flaky_tests,
     goal_texts,
+    gone_files,
     handing_back,
     mending,
     needs,
@@ -28,7 +29,18 @@ from tasks.policy.pipeline import Feature, build
 FEATURES: tuple[Feature, ...] = tuple(
     each.FEATURE
     for each in (
-        *(answers, created_files, delivery, handing_back, estimates, needs, riskier_files, split_changes, unverified),
+        *(
+            answers,
+            created_files,
+            gone_files,
+            delivery,
+            handing_back,
+            estimates,
+            needs,
+            riskier_files,
+            split_changes,
+            unverified,
+        ),
         *(expansion, flaky_tests, baseline, nothing_done, goal_texts),
         *(failed_changes, mending, overlaps, breakers, advice, check_changed),
     )

@@ -47,7 +47,7 @@ def insert_check(unit: UnitOfWork, seen: Judgement) -> None:
     files = _changed(step.facts, seen.outcome)
     keep_changed(unit, step.step_id, files)
     window = unit.snapshot.windows.get((step.step_id, 0), Window(()))
-    tools, added = _tools(wanted, files, catalogue_of(plan.head.tools))
+    tools, added = _tools(wanted, _left(files, seen.outcome), catalogue_of(plan.head.tools))
     if not tools or window.more or not has_room(plan):
         return
     waiting = [unit.snapshot.steps[name] for name in window.dependents]
@@ -69,6 +69,11 @@ def insert_check(unit: UnitOfWork, seen: Judgement) -> None:
 def _changed(facts: Mapping[str, Any], outcome: Outcome) -> tuple[str, ...]:
     files = dict.fromkeys((*outcome.touched_files, *outcome.created_files))
     return tuple(path for path in files if is_permitted(facts, path))
+
+
+def _left(files: Sequence[str], outcome: Outcome) -> tuple[str, ...]:
+    """Leave out the files that the change removed: nothing is there to be checked."""
+    return tuple(path for path in files if path not in outcome.deleted_files)
 
 
 def _wait_for(unit: UnitOfWork, step: Step, was: str, now: str) -> None:

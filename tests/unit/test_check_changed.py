@@ -121,3 +121,76 @@ def test_a_list_that_was_cut_counts_as_long_as_it_was() -> None:
     plan.report(a_report("fix", touched_files=["src/b.py"], touched_count=6, **PASSED))
 
     assert (plan.steps["fix"].previous or {})["category"] == "TOO_MANY_FILES"
+
+
+def test_what_the_change_removed_is_not_checked() -> None:
+    plan = a_plan()
+
+    plan.report(
+        a_report("fix", touched_files=["src/old.py", "src/new.py"], deleted_files=["src/old.py"], **PASSED),
+    )
+
+    assert spec_of(plan, "check-changed")["verify"] == "ruff check -- src/new.py && python -m py_compile src/new.py"
+
+
+def test_a_change_that_only_removed_files_is_not_checked() -> None:
+    plan = a_plan()
+
+    plan.report(a_report("fix", touched_files=["src/old.py"], deleted_files=["src/old.py"], **PASSED))
+
+    assert list(plan.active) == ["all"]
+
+
+MISSING = [
+    "E902 No such file or directory (os error 2)\n--> src/old.py:1:1\n\nFound 1 error.",
+    "src/old.py:1:1: E902 No such file or directory (os error 2)",
+    "src/old.py: error: Cannot read file: No such file or directory",
+    "mypy: can't read file 'src/old.py': No such file or directory",
+    "[Errno 2] No such file or directory: 'src/old.py'",
+    "error TS6053: File 'src/old.py' not found.",
+    "stat src/old.py: no such file or directory",
+    "No files matching the pattern 'src/old.py' were found.",
+]
+
+
+@pytest.mark.parametrize("trace", MISSING)
+def test_a_file_that_a_check_does_not_find_is_no_failure_and_the_others_are_checked_again(trace: str) -> None:
+    plan = a_plan(consecutive_failures=1)
+    plan.report(a_report("fix", touched_files=["src/old.py", "src/new.py"], **PASSED))
+
+    plan.report(a_failure("check-changed", category="LINT_ERROR", error_message=trace, touched_files=[]))
+
+    assert (plan.states["check-changed"], plan.steps["check-changed"].failures) == ("ACTIVE", 0)
+    assert spec_of(plan, "check-changed")["verify"] == "ruff check -- src/new.py && python -m py_compile src/new.py"
+    plan.report(a_report("check-changed", touched_files=[], tests_passed=True))
+    assert list(plan.active) == ["all"]
+
+
+def test_a_check_that_finds_none_of_its_files_is_done() -> None:
+    plan = a_plan()
+    plan.report(a_report("fix", touched_files=["src/old.py"], **PASSED))
+
+    plan.report(a_failure("check-changed", category="LINT_ERROR", error_message=MISSING[0], touched_files=[]))
+
+    assert plan.states["check-changed"] == "DONE"
+    assert list(plan.active) == ["all"]
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [
+        "src/new.py:3:1: error: No such file or directory: 'data.txt'",
+        "src/new.py:1:10: fatal error: old.h: No such file or directory",
+        "src/new.py:1: error: Cannot find implementation or library stub for module named 'src.old'",
+        "[Errno 2] No such file or directory: 'lib/src/new.py'",
+        "[Errno 2] No such file or directory: 'src/new.py.bak'",
+    ],
+)
+def test_a_file_that_asks_for_a_missing_one_is_red_all_the_same(trace: str) -> None:
+    plan = a_plan()
+    plan.report(a_report("fix", touched_files=["src/new.py"], **PASSED))
+
+    plan.report(a_failure("check-changed", category="LINT_ERROR", error_message=trace, touched_files=[]))
+
+    assert plan.states["check-changed"] != "DONE"
+    assert plan.steps["check-changed"].failures == 1

@@ -41,6 +41,7 @@ class Changes:
     tree: str = ""  # none was made of what is not allowed
     touched: tuple[str, ...] = ()
     created: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
     escaping: tuple[str, ...] = ()  # links that lead out of the clone
     unfit: str | None = None  # why this cannot be landed whatever is allowed
     growth_kb: int = 0
@@ -55,6 +56,7 @@ def name_changes(base: str, touched: Mapping[bytes, Marks | None], known: Iterab
         base,
         touched=tuple(map(_text, touched)),
         created=tuple(_text(path) for path in touched if path not in known),
+        deleted=tuple(_text(path) for path, marks in touched.items() if not marks),
         escaping=tuple(_text(path) for path in links if leads_out(root, os.fsdecode(path))),
     )
 
@@ -77,8 +79,8 @@ def landed(git: Git, base: str, commit: str) -> Changes:
     """Name and measure what `commit` has changed since `base`."""
     words = git("diff-tree", "-r", "--no-renames", "--name-status", "-z", base, commit).split(b"\0")[:-1]
     states = dict(zip(words[1::2], words[::2], strict=True))
-    created = tuple(_text(path) for path, state in states.items() if state == b"A")
-    return measure(git, Changes(base, commit, tuple(map(_text, states)), created))
+    created, deleted = (tuple(_text(path) for path, kind in states.items() if kind == one) for one in (b"A", b"D"))
+    return measure(git, Changes(base, commit, tuple(map(_text, states)), created, deleted))
 
 
 def patch(git: Git, base: str, tree: str) -> bytes:

@@ -69,6 +69,7 @@ def outcome(spec: Spec, result: Result, duration_ms: int, controller: str) -> Ou
         needs=result.needs,
         patterns=True if spec.allowed_patterns else None,
         discarded_files=_paths(result.discarded),
+        deleted_files=_paths(changes.deleted) if changes else (),
     )
 
 

@@ -1,0 +1,78 @@
+"""A check of changed files that did not find one of them: the change removed it, and its outcome did not say so.
+
+A controller that does not know `deleted_files` names removed files as touched, the old name of a file among them. That
+one is missing is no failure: the others are checked again without it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+
+from schemas.base import Mode
+from schemas.base import StepState as S
+from schemas.outcome import Outcome
+from schemas.step import PlannedStep, VerifyTool
+from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy.pipeline import JUDGES, Feature, Judgement, always
+from tasks.policy.pre_steps import CHECK_CHANGED
+from tasks.toolchain.catalogue import render
+
+# As tools say that a file which they were given is not there; one that it includes is another matter.
+_MISSING = (
+    r"(?:no such file or directory|can't (?:open|read) file|could not open(?: input)? file|no files matching"
+    r"(?: the pattern)?)[: ]+['\"]?{path}(?![\w./-])",
+    r"(?<![\w./-]){path}['\"]?:(?:\d+:\d+: E902| error: cannot read file:)? no such file or directory(?! *:)",
+    r"\bE902 no such file[^\n]*\n\s*--> {path}:",
+    r"\bfile '{path}' not found",
+)
+
+
+def judge(unit: UnitOfWork, seen: Judgement) -> bool:
+    """Check again without the files that were not found; where all are gone there is nothing to check."""
+    step, facts = seen.step, seen.step.facts
+    if seen.failure is None or facts["mode"] != Mode.TEST or not step.step_id.startswith(CHECK_CHANGED):
+        return False
+    was = PlannedStep.model_validate(facts)
+    gone = _unfound({word for tool in was.verify_tools for word in tool.argv[1:]}, seen.outcome)
+    if not gone:
+        return False
+    tools = tuple(tool for each in was.verify_tools if (tool := _without(each, gone)))
+    unit.rewrite(step, was.model_copy(update={"verify_tools": tools, "verify": render(tools)}))
+    if not tools:
+        seen.failure, seen.outcome = None, seen.outcome.model_copy(update={"success": True})
+        return False
+    unit.move_step(step, S.ACTIVE.value)
+    data = {"step_id": step.step_id, "attempt": step.status.attempt, "files": sorted(gone)}
+    unit.emit("step.gone_files", data, "its check did not find them")
+    unit.make_ready(step)
+    return True
+
+
+def _unfound(words: Collection[str], outcome: Outcome) -> frozenset[str]:
+    """Keep of the words of a command the files that it says are not there."""
+    evidence = outcome.failure_evidence
+    text = f"{evidence.stack_trace_head if evidence else ''}\n{outcome.error_message}"
+    files = (word for word in words if "." in word or "/" in word)
+    return frozenset(path for path in files if any(_says(form, path, text) for form in _MISSING))
+
+
+def _says(form: str, path: str, text: str) -> bool:
+    return re.search(form.replace("{path}", re.escape(path)), text, re.IGNORECASE) is not None
+
+
+def _without(tool: VerifyTool, gone: Collection[str]) -> VerifyTool | None:
+    """Take files out of a command; None where it would look at none, or at all of the project then."""
+    argv = tuple(word for word in tool.argv if word not in gone)
+    if argv == tool.argv:
+        return tool
+    return tool.model_copy(update={"argv": argv}) if _names_files(argv) else None
+
+
+def _names_files(argv: Sequence[str]) -> bool:
+    if "--" in argv:
+        return argv[-1] != "--"
+    return any("." in word or "/" in word for word in argv[1:] if not word.startswith("-"))
+
+
+FEATURE = Feature("gone_files", (JUDGES.row(judge),), is_idle=always)
