@@ -44,9 +44,9 @@ def check(file: File = None, as_json: Json = False) -> None:
 
     Of each rule a goal with sample words and files is shown, and checked as a worker with these settings does.
     """
-    from worker.cli.webhook_samples import check_goal, sample_of
-
     found, settings = _read(file), read_settings()
+    from worker.cli.webhook_samples import check_goal, sample_of  # after `_read`, which names a missing extra
+
     sources: list[dict[str, Any]] = []
     wrong: list[str] = []
     for source in found.source:
