@@ -87,5 +87,5 @@ def _step(number: int, kind: str, place: int, after: list[int], rng: Random) -> 
         "rollback_hint": "Discard the change." if risky else None,
         "verify": "pytest tests/test_all.py" if verified else None,
         "retry_limit": 3,
-        "estimate": {"tokens": 5000, "patch_cycles": 1},
+        "estimate": {"tokens": 2000 if kind == "poor" else 5000, "patch_cycles": 1},  # an attempt uses 4000
     }

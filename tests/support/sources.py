@@ -15,6 +15,7 @@ GOAL_CODES = (
     *(
         "tasks/handlers/goals.py",
         "tasks/features/overlaps.py",
+        "tasks/rules/budget.py",
         "tasks/rules/goal_cleaning.py",
         "tasks/strategies/task/strategy.py",
         "tasks/strategies/task/supplied.py",
