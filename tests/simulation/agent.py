@@ -108,8 +108,10 @@ class Agent:
         """Name the files of what is to be done elsewhere, where it is known and the step may be given more files."""
         if self.goes_wrong or not is_wide(spec):
             return ()
-        undone = [item for item in self.repository.undone(tree) if item.file not in {*allowed, *asked}]
-        return _files([item for item in undone if self._knows(item, told, allowed)], ())
+        undone = self.repository.undone(tree)
+        kinds = {item.work for item in undone if item.file in allowed}  # other kinds of work have steps of their own
+        others = [item for item in undone if item.work in kinds and item.file not in {*allowed, *asked}]
+        return _files([item for item in others if self._knows(item, told, allowed)], ())
 
     def _knows(self, item: Item, told: str, allowed: Sequence[str]) -> bool:
         drawn = self.rng.random()  # always, so that what one agent is told changes no later draw

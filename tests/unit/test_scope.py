@@ -148,7 +148,8 @@ def test_files_patterns_and_places_have_a_bound_in_bytes() -> None:
         ("src/shop/m2.py:3: TypeError\nsrc/shop/m1.py:9: in total", [], ["locate-source"]),
         ("src/shop/m2.py:3: TypeError", [TEST], ["locate-source"]),
         ("src/shop/m2.py:3: TypeError", [], []),
-        ("tests/test_m3.py:3: AssertionError", [TEST], []),
+        ("tests/test_m3.py:3: AssertionError", [TEST], ["analyze-failure"]),
+        ("tests/test_m3.py:3: AssertionError", [TEST, "tests/test_m4.py::test_b"], ["locate-source"]),
         ("lib/other.py:3: TypeError", [], ["analyze-failure", "locate-source"]),
     ],
 )

@@ -57,13 +57,14 @@ def template_steps(project: Project, template: Template) -> tuple[PlannedStep, .
 def _is_known(project: Project, row: Row) -> bool:
     """Tell whether the goal already says what a row would find out.
 
-    A trace that names a file of the goal, be it the failing test alone, says as much of the cause as reading it would.
+    Of a failure whose trace names no source one row stays: a file that is named after its test may be an innocent one.
     """
     if row.finds is None:
         return False
-    if row.finds is Finding.CAUSE:
-        return any(place.why == TRACED for place in project.focus)
-    return len([place for place in project.focus if place.path not in project.failing_files]) == 1
+    likely = [place for place in project.focus if place.path not in project.failing_files]
+    if row.finds is Finding.PLACE:
+        return len(likely) == 1
+    return any(place.why == TRACED for place in (likely if len(likely) == 1 else project.focus))
 
 
 def _steps_of_row(project: Project, row: Row, waits: tuple[str, ...], before: PlannedStep | None) -> list[PlannedStep]:
