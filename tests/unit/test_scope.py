@@ -141,6 +141,14 @@ def test_files_patterns_and_places_have_a_bound_in_bytes() -> None:
     assert len(step.excluded_patterns) <= 100
 
 
+def test_a_failing_test_that_may_be_changed_is_no_place_of_its_bug() -> None:
+    allowed = ["src/shop/m1.py", "src/shop/m2.py", "tests/test_m9.py"]
+    failing, log = ["tests/test_m9.py::test_x"], "tests/test_m9.py:3: AssertionError"
+    steps = steps_of(allowed, listing(20), "Fix it", failing_tests=failing, failure_log=log)
+
+    assert [step.step_id for step in steps if step.mode is Mode.READ_ONLY] == ["locate-source"]
+
+
 @pytest.mark.parametrize(
     ("log", "failing", "kept"),
     [

@@ -61,7 +61,7 @@ def _is_known(project: Project, row: Row) -> bool:
     """
     if row.finds is None:
         return False
-    likely = [place for place in project.focus if place.path not in project.failing_files]
+    likely = [place for place in project.focus if role_of(place.path) is not Role.TEST]
     if row.finds is Finding.PLACE:
         return len(likely) == 1
     return any(place.why == TRACED for place in (likely if len(likely) == 1 else project.focus))
