@@ -64,7 +64,7 @@ ACTS: dict[str, tuple[Callable[[Planner], str], str, Fill, Callable[[PlanView], 
         executing,
         "Top up",
         lambda hand: hand.write(hand.page.get_by_label("More tokens"), "5000"),
-        lambda view: view.budget.tokens.limit == 105_000,
+        lambda view: view.budget.tokens.limit == 405_000,
     ),
     "Tighten": (
         executing,
@@ -124,13 +124,13 @@ def test_a_plan_that_has_ended_is_retried(operator: Tab, planner: Planner, hand:
     page = operator.open(f"/plans/{old}")
 
     hand.press(page.get_by_role("link", name="Retry", exact=True))
-    hand.write(page.get_by_label("Limit of tokens"), "70000")
+    hand.write(page.get_by_label("Limit of tokens"), "170000")
     with deciding(planner):
         hand.press(page.get_by_role("button", name="Retry"))
         page.wait_for_url(re.compile(f"/plans/plan_(?!{old[5:]})"))
 
     view = planner.view(page.url.rpartition("/")[2])
-    assert (view.retry_of, view.budget.tokens.limit) == (old, 70_000)
+    assert (view.retry_of, view.budget.tokens.limit) == (old, 170_000)
 
 
 def test_a_goal_is_written_drawn_and_sent(operator: Tab, planner: Planner, hand: Hand) -> None:

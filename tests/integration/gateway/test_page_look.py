@@ -291,7 +291,7 @@ def test_forms_are_used_without_script(browser: Browser, gateway: Gateway, plann
 
         expect(page).to_have_url(re.compile("/plans/plan_"))
         expect(page.locator("h1")).to_have_text("Fix the login test")
-    wait_until(lambda: planner.view(plan_id).budget.tokens.limit == 105_000, what="the budget is raised")
+    wait_until(lambda: planner.view(plan_id).budget.tokens.limit == 405_000, what="the budget is raised")
 
 
 def test_a_reader_of_a_hidden_tab_is_told_that_it_rests(viewer: Tab, gateway: Gateway, planner: Planner) -> None:
