@@ -44,9 +44,11 @@ CLOCK_HZ = 100  # an idle server rounds each wait up to a period of its clock, w
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# A script ignores SIGINT for what it starts in the background, and a child of ours would inherit that.
+# A script ignores SIGINT for what it starts in the background, nohup SIGHUP, and a child of ours would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 settings.register_profile("any machine", deadline=None)  # a busy one takes its time
 settings.load_profile("any machine")
