@@ -12,7 +12,7 @@ from tests.real.fix import CannotPlay, Fix
 from tests.real.play import Behaviour, play_fix
 from tests.support.committing import commit, git
 
-pytestmark = pytest.mark.outages
+pytestmark = [pytest.mark.outages, pytest.mark.long]
 
 FILES: dict[str, str | None] = {
     "src/shop/__init__.py": "",
