@@ -19,7 +19,7 @@ from schemas.stored.features import FailedDiffs
 from tasks.plan.changeset import KeptChange, kept_name
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy.halt_rules import name_verification
+from tasks.policy.flips import name_verification
 from tasks.policy.pipeline import (
     AT_FAILURE,
     AT_SUCCESS,

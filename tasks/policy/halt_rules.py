@@ -6,10 +6,8 @@ thresholds are limits of the goal.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -25,10 +23,10 @@ from tasks.base.errors import NeedsSteps
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy.advice_facts import MOST, Facts, category_of, listing, raise_limit, retries_of, sentence
+from tasks.policy.flips import compared_as, count_flip
 from tasks.policy.pipeline import AT_FAILURE, AT_SUCCESS
 from tasks.toolchain.classify import FAMILY, HALTS_AT_ONCE, OWN, Family, signature
 
-MAX_VERIFICATIONS = 64  # whose flips are counted: the counters are written with every commit
 MAX_REMEMBERED = 8  # failures of a plan, and steps that made it grow, named as the events that led to a halt
 FAILED = StepState.FAILED.value
 IDENTICAL = "identical_failure"
@@ -194,7 +192,7 @@ def _count_pass(plan: PlanRecord, said: Success) -> None:
     if said.lands:
         plan.streaks.land(said.now)
     if is_of_tree and said.verification:
-        _count_flip(plan, said.step, said.verification, passed=True)
+        count_flip(plan, said.step, said.verification, passed=True)
 
 
 def _has_not_flipped(plan: PlanRecord, said: Success) -> bool:
@@ -274,7 +272,7 @@ def record_failure(
     plan, counters, status = unit.plan, unit.plan.counters, step.status
     flips, repeated = 0, ""
     if _is_comparable(unit, outcome, failure, began) and (name := compared_as(step.facts)):
-        flips = _count_flip(plan, step, name, passed=False)
+        flips = count_flip(plan, step, name, passed=False)
     created, growth_kb = len(outcome.created_files), outcome.growth_kb or 0
     if known_flaky:
         remember(plan, step, failure["category"], unit.snapshot.now)
@@ -387,39 +385,3 @@ def _is_comparable(unit: UnitOfWork, outcome: Outcome, failure: dict[str, Any], 
     if touched and outcome.success:
         unit.plan.streaks.land(unit.snapshot.now)
     return is_of_tree and not touched and failure["category"] not in OWN
-
-
-def _count_flip(plan: PlanRecord, step: Step, name: str, *, passed: bool) -> int:
-    """Note what the verification `name` said; returns how often it flipped.
-
-    Kept is 2 * flips + whether it passed last.
-    """
-    known, key = plan.streaks.flips, plan.streaks.narrowed.get(step.step_id) or name
-    last = known.get(key)
-    if last is None:
-        if len(known) >= MAX_VERIFICATIONS:
-            del known[min(known, key=lambda each: known[each] >> 1)]
-        known[key] = int(passed)
-    elif last & 1 != passed:
-        known[key] = (last | 1) + 1 + passed
-    return known[key] >> 1
-
-
-def keep_verification(unit: UnitOfWork, step: Step) -> None:
-    """Go on counting the flips of `step` under the verification that it has now, before it is narrowed."""
-    unit.plan.streaks.narrowed.setdefault(step.step_id, name_verification(step.facts))
-
-
-def compared_as(facts: Mapping[str, Any]) -> str:
-    """Name what verifies a step whose flips are counted, of which `facts` may lack what is omitted; else nothing."""
-    return name_verification(facts) if facts["verify_tools"] and not facts.get("inserted_by") else ""
-
-
-def name_verification(facts: Mapping[str, Any]) -> str:
-    """Name what a step is verified by, in 8 characters: under that a plan counts and remembers what it said."""
-    return _digest("\n".join([" ".join(tool["argv"]) for tool in facts["verify_tools"]]))
-
-
-@lru_cache(maxsize=1024)
-def _digest(commands: str) -> str:
-    return hashlib.blake2b(commands.encode(errors="replace"), digest_size=4).hexdigest()

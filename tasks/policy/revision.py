@@ -22,6 +22,7 @@ from tasks.base.policy import BUILT_IN, Policy
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import halt_rules, waits
+from tasks.policy.flips import keep_verification
 from tasks.policy.pipeline import REVISE
 from tasks.policy.pre_steps import MEND, PRE_STEPS, PreStep, make_pre_step
 from tasks.rules import budget
@@ -173,7 +174,7 @@ def carry_out(
     halt_rules.remember_revised(plan, step)
     unit.move_plan(P.REVISING.value, "revising", reason=f"{step.step_id} failed with {category}")
     if found.step.verify != was.verify:
-        halt_rules.keep_verification(unit, step)
+        keep_verification(unit, step)
     unit.rewrite(step, found.step)
     if found.before:  # it is ready to start in the place of the step, which waits for it
         unit.insert([found.before], status.index, {found.before.step_id: [step.step_id]})

@@ -20,7 +20,7 @@ from schemas.times import rfc3339
 from tasks.base.policy import AttemptRules
 from tasks.plan.hot_plan import HotPlan
 from tasks.plan.snapshot import Snapshot, Step
-from tasks.policy.halt_rules import compared_as
+from tasks.policy.flips import compared_as
 from tasks.policy.pipeline import END_FIELDS, START_FIELDS
 from tasks.rules import budget
 from tasks.rules.risk import RISK

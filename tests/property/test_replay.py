@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from schemas.step import PlannedStep
 from tasks.features.failed_changes import FailedDiff
 from tasks.memory.flaky_tests import Recalled
-from tasks.policy.halt_rules import name_verification
+from tasks.policy.flips import name_verification
 from tests.support.any_plan import APPROVALS, DAY_TOKENS, DOINGS, LIMITS, an_order, drafts
 from tests.support.plans import PLAN, Running, a_step, some_steps
 from tests.support.replay import fold_again, run

@@ -15,7 +15,7 @@ from tasks.features.failed_changes import (
     name_of,
     read_kept,
 )
-from tasks.policy.halt_rules import name_verification
+from tasks.policy.flips import name_verification
 from tasks.record.recorded_plan import RecordedPlan
 from tasks.record.replay import Result, replay
 from tests.support.memory_store import MemoryStore

@@ -8,7 +8,8 @@ import pytest
 
 from schemas import codec
 from tasks.base.policy_version import POLICY_VERSION
-from tasks.policy.halt_rules import AT_ONCE, MAX_REMEMBERED, MAX_VERIFICATIONS, RULES
+from tasks.policy.flips import MAX_VERIFICATIONS
+from tasks.policy.halt_rules import AT_ONCE, MAX_REMEMBERED, RULES
 from tasks.policy.pipeline import ADVICE
 from tasks.toolchain.classify import HALTS_AT_ONCE
 from tests.support.halts import (
