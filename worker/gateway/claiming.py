@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any
 
 from redis import Redis
@@ -22,8 +19,9 @@ from redis.exceptions import OutOfMemoryError, RedisError
 
 from schemas import codec
 from worker.gateway.queue_watch import QueueWatch
+from worker.gateway.waiter import State, Waiter, Wanted
 from worker.store import claims, functions, keys
-from worker.store.claims import Holder, SpecEntry
+from worker.store.claims import SpecEntry
 from worker.store.keys import CONTROLLERS
 
 log = logging.getLogger("planner.gateway")
@@ -37,55 +35,6 @@ TRUSTED_S = 5.0  # for which a key that was checked is not checked again
 UNWANTED_MS = 3 * claims.STRANDED_MS  # for which it is left to gateways where somebody waits for it
 TIDY_S = 600.0
 IDLE_MS = 3_600_000  # a consumer that has nothing and has not asked for so long is forgotten
-
-
-class State(Enum):
-    """Where a waiting caller is."""
-
-    WAITS = 1
-    IS_SERVED = 2  # steps are being claimed for it
-    LEFT = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a caller asks for: `most` steps of `streams` at the most; `record` is where its claim's id is kept."""
-
-    holder: Holder
-    streams: tuple[str, ...]
-    most: int = 1
-    record: str | None = None
-    waits: bool = True  # else it goes with what there is at once
-    lasts: Callable[[], bool] = lambda: True  # whether its key still holds
-
-
-@dataclass(eq=False)
-class Waiter:
-    """A caller who waits; `given` becomes the steps, and ends with the RedisError that kept them from it."""
-
-    wanted: Wanted
-    given: asyncio.Future[list[SpecEntry]]
-    state: State = State.WAITS
-    leaves: bool = False  # as soon as it is served
-    token: str = field(default_factory=lambda: secrets.token_hex(8))
-    since: float = field(default_factory=time.monotonic)
-    got: list[SpecEntry] = field(default_factory=list)
-
-    @property
-    def holder(self) -> Holder:
-        """Who claims for this answer: the same controller may ask again elsewhere, and is then answered there."""
-        return self.wanted.holder._replace(claim=self.token)
-
-    def give(self, steps: list[SpecEntry]) -> None:
-        """Let the caller go, with these steps."""
-        self._settle(lambda: self.given.set_result(steps))
-
-    def fail(self, error: Exception) -> None:
-        """Let the caller go without an answer."""
-        self._settle(lambda: self.given.set_exception(error))
-
-    def _settle(self, settle: Callable[[], None]) -> None:
-        self.given.get_loop().call_soon_threadsafe(lambda: None if self.given.done() else settle())
 
 
 class ClaimDesk:
@@ -199,7 +148,7 @@ class ClaimDesk:
             for waiter in dict.fromkeys((*self._all(), *new)):
                 self._remove(waiter)
                 if waiter.state is State.IS_SERVED and not waiter.wanted.record:  # else it can ask for them again
-                    back += [(spec, waiter.token) for spec in _drop(waiter)]
+                    back += [(spec, waiter.token) for spec in waiter.drop()]
                 if waiter.state is not State.LEFT:
                     waiter.fail(error)
             with self._change:
@@ -305,7 +254,7 @@ class ClaimDesk:
             served: dict[Waiter, None] = {}
             unwanted: list[tuple[SpecEntry, str]] = []
             for spec in rest:
-                waiter = next((each for each in self._waiting.get(spec.stream, ()) if _has_room(each)), None)
+                waiter = next((each for each in self._waiting.get(spec.stream, ()) if each.has_room()), None)
                 if waiter:
                     waiter.got.append(spec)
                     served[waiter] = None
@@ -340,7 +289,7 @@ class ClaimDesk:
             if waiter.got:
                 self._remove(waiter)
                 given += [(spec, waiter.wanted.holder.name) for spec in waiter.got]
-                waiter.give(_drop(waiter))
+                waiter.give(waiter.drop())
             else:
                 self._wait_on(client, waiter)
         claims.move(client, given)
@@ -353,12 +302,12 @@ class ClaimDesk:
         with self._change:
             for waiter in served:
                 if waiter.state is State.LEFT:
-                    rest += _drop(waiter)
+                    rest += waiter.drop()
                 else:
                     waiter.state = State.IS_SERVED
         for waiter in served:
             if waiter.got and time.monotonic() - waiter.since > TRUSTED_S and not waiter.wanted.lasts():
-                rest += _drop(waiter)
+                rest += waiter.drop()
                 self._remove(waiter)
                 waiter.give([])
         return rest
@@ -370,7 +319,7 @@ class ClaimDesk:
         kept = claims.call(client, [_remember(waiter, waiter.got) for waiter in named])
         for waiter, value in zip(named, kept, strict=True):
             if value != _places(waiter.got):  # whoever asked last is answered, maybe elsewhere
-                rest += _drop(waiter)
+                rest += waiter.drop()
                 self._remove(waiter)
                 waiter.give([])
         return rest
@@ -383,15 +332,6 @@ class ClaimDesk:
             waiter.state = State.LEFT if waiter.leaves else State.WAITS
         if waiter.leaves:
             waiter.give([])
-
-
-def _has_room(waiter: Waiter) -> bool:
-    return waiter.state is State.WAITS and len(waiter.got) < waiter.wanted.most
-
-
-def _drop(waiter: Waiter) -> list[SpecEntry]:
-    got, waiter.got = waiter.got, []
-    return got
 
 
 def _places(steps: Sequence[SpecEntry]) -> bytes:

@@ -26,7 +26,8 @@ from tests.support.gateway import Gateway, running_gateway
 from tests.support.messages import answer, report, specs
 from tests.support.stored import P0, QUEUE
 from worker.gateway.app import create_app
-from worker.gateway.claiming import ClaimDesk, Wanted
+from worker.gateway.claiming import ClaimDesk
+from worker.gateway.waiter import Wanted
 from worker.process.container import Container
 from worker.settings.settings import Settings
 from worker.store import claims, clients, fleet, functions, keys, queries

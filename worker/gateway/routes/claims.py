@@ -14,7 +14,8 @@ from schemas import codec
 from schemas.base import PlanId, QueueName, StepId, Word
 from schemas.step import StepSpec
 from worker.gateway.access import Controller, Doors
-from worker.gateway.claiming import LONGEST_WAIT_S, ClaimDesk, Waiter, Wanted
+from worker.gateway.claiming import LONGEST_WAIT_S, ClaimDesk
+from worker.gateway.waiter import Waiter, Wanted
 from worker.store import claims, keys
 from worker.store.claims import Holder
 
