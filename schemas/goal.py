@@ -70,7 +70,7 @@ class Limits(Inbound):
     max_growth_kb: int | None = Field(default=None, ge=0, le=10**6)
 
 
-# What a plan has where neither its goal nor a policy says anything; a kind may need more (tasks/base/policy.py).
+# The limits of a plan if neither its goal nor a policy sets them; a kind may need more (tasks/base/policy.py).
 USUAL_LIMITS: Mapping[str, int | None] = MappingProxyType(
     {
         "tokens": 400_000,

@@ -111,7 +111,7 @@ class VerifyReceipt(Inbound):
 
 
 class ReleaseKind(StrEnum):
-    """What keeps an attempt from beginning or from going on."""
+    """The kind of trouble for which a controller hands an attempt back."""
 
     HOST = "host"  # a program, a repository, its setup
     PROVIDER = "provider"  # of the agent's model: a rate limit, an expired login, an outage
@@ -207,5 +207,5 @@ class Outcome(Inbound):
         return {**said, "touched_count": max(len(touched), told) if type(told) is int else len(touched)}
 
     def tells(self, name: str) -> bool:
-        """Whether the field was sent, of a list even if it is empty."""
+        """Return whether the outcome has the field; an empty list counts."""
         return name in self.model_fields_set

@@ -87,7 +87,7 @@ class AskedFiles(Part):
     """Files that attempts found they need beside those of their steps (tasks/features/needs.py)."""
 
     given: dict[str, list[list[str]]] = field(default_factory=dict)  # step -> what its attempts were given, each time
-    refused: list[str] = field(default_factory=list)  # steps of which a note has what the goal does not allow
+    refused: list[str] = field(default_factory=list)  # steps whose refused files a note keeps
 
     def forget_step(self, step_id: str) -> None:
         """Forget what a step was given."""

@@ -10,7 +10,7 @@ from tasks.text.fields import as_written, fit
 from tasks.text.sanitize import sanitize
 
 TEXTS = Path(__file__).parents[1] / "fixtures" / "texts"
-MAX_REACHING = 0.12  # of the attacks; docs/operations.md tells the figure
+PAGES = [Path(__file__).parents[2] / "docs" / name for name in ("operations.md", "security.md")]
 MAX_TOUCHED = 0.005  # of the benign texts
 
 
@@ -19,13 +19,15 @@ def texts(name: str) -> list[dict[str, str]]:
         return [json.loads(line) for line in lines]
 
 
-def test_attacks_reach_in_no_larger_share_than_the_docs_say() -> None:
+def test_as_many_attacks_reach_a_prompt_as_the_docs_say() -> None:
     attacks = texts("attacks.jsonl")
 
     reaching = Counter(each["form"] for each in attacks if not sanitize(each["text"]).findings)
 
     assert len({each["text"] for each in attacks}) == 200
-    assert reaching.total() / len(attacks) <= MAX_REACHING, reaching
+    figures = f"of 200 attacks {reaching.total()} reach a prompt, and {reaching['reworded']} of these"
+    for page in PAGES:
+        assert figures in " ".join(page.read_text().split()).replace("Of 200", "of 200"), (page, reaching)
     assert not reaching["plain"]
     assert any(each["form"] == "plain" for each in attacks)
 
