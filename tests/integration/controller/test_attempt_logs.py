@@ -18,6 +18,8 @@ from tests.support.job_time import time_begins_when
 from worker.controller import logs_folder
 from worker.controller.logs_folder import LogsFolder
 
+pytestmark = pytest.mark.outages  # each has a controller, agents and git
+
 Start = Callable[..., None]
 HUNG = {"tool": "sleep", "argv": ["sleep", "60"], "timeout_s": 0.5}
 

@@ -14,6 +14,8 @@ from worker.controller import failed_changes
 from worker.controller.failed_changes import MAX_CHARS, MOST_SHOWN, TITLE, FailedChanges
 from worker.controller.logs_folder import LogsFolder
 
+pytestmark = pytest.mark.outages  # each has a controller, agents and git
+
 WRONG = "write('calc.py', 'def add(a, b):\\n    return 7\\n')"
 PATCH: dict[str, Any] = {"allowed_files": ["calc.py"], "verify_tools": [PYTEST]}
 

@@ -13,6 +13,8 @@ from tests.conftest import wait_until
 from tests.support.controlling import BRANCH, FILES, FIX, PYTEST, Planner, Repo, clone_with, evidence
 from worker.controller import snapshot, worktree
 
+pytestmark = pytest.mark.outages  # each has a controller, agents and git
+
 Start = Callable[..., None]
 LISTED = "report(output=[open('calc.py').read(), sorted(os.listdir())])"
 AS_BEGUN = [FILES["calc.py"], [".git", *sorted(FILES)]]
@@ -51,7 +53,6 @@ CONFIGURED = {
 SHOWN = {"another git directory": "SANDBOX_VIOLATION"}  # such a file is a link, and `g` is not allowed
 
 
-@pytest.mark.outages
 @pytest.mark.parametrize("way", CONFIGURED)
 def test_no_git_of_ours_runs_what_an_agent_configured(
     way: str, planner: Planner, repo: Repo, start: Start, tmp_path: Path
@@ -92,7 +93,6 @@ HIDDEN = {
 }
 
 
-@pytest.mark.outages
 @pytest.mark.parametrize("way", HIDDEN)
 def test_a_change_cannot_be_hidden_from_us(way: str, planner: Planner, repo: Repo, start: Start) -> None:
     before = state_of(repo)
@@ -108,7 +108,6 @@ def test_a_change_cannot_be_hidden_from_us(way: str, planner: Planner, repo: Rep
     assert state_of(repo) == before
 
 
-@pytest.mark.outages
 @pytest.mark.parametrize(
     ("intent", "touched"),
     [
@@ -135,7 +134,6 @@ def test_a_new_file_is_seen_whatever_it_is_called_and_whatever_ignores_it(
     assert repo.landed() == []
 
 
-@pytest.mark.outages
 @pytest.mark.parametrize(
     "intent",
     [
@@ -425,7 +423,6 @@ def test_a_sibling_that_landed_meanwhile_is_merged_without_a_program_of_anybody(
     wait_until(lambda: planner.pending() == 0, what="acknowledged")
 
 
-@pytest.mark.outages
 def test_a_shallow_repository_of_another_object_format_works_too(
     planner: Planner, repo: Repo, start: Start, tmp_path: Path
 ) -> None:

@@ -13,6 +13,8 @@ from schemas.outcome import ReleaseKind
 from tests.support.controlling import BRANCH, FIX, PYTEST, Planner, Repo, evidence
 from worker.controller.logs_folder import LogsFolder
 
+pytestmark = pytest.mark.outages  # each has a controller, agents and git
+
 Start = Callable[..., None]
 PATTERNS: dict[str, Any] = {
     "allowed_patterns": ["*.py", "src/**", "locale/**", ".github/**"],

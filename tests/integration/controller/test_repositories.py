@@ -24,6 +24,8 @@ from worker.controller.shared import SharedRepository
 from worker.controller.worktree import worktree
 from worker.host.git import GitError
 
+pytestmark = pytest.mark.outages  # each has a controller, agents and git
+
 Start = Callable[..., None]
 REF = f"refs/planner/{PLAN}"
 
@@ -117,7 +119,6 @@ environment = {{PATH = "{{clone}}/made/bin:{path}"}}
 """
 
 
-@pytest.mark.outages
 def test_what_a_setup_makes_is_made_once_for_a_lock_file_and_cannot_be_poisoned(
     planner: Planner, repo: Repo, remote: Repo, start: Start, tmp_path: Path
 ) -> None:
