@@ -14,6 +14,9 @@ ALWAYS_SHARED = "default"  # the queue that no tenant can have for itself
 
 KeyId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]{1,32}$")]
 Repository = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+PersonName = Annotated[
+    str, StringConstraints(pattern=r"^\w[\w .,'@+-]{0,59}$")
+]  # no parenthesis: a key's id stands in one
 RateText = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,6}/[smh]$")]
 
 
@@ -39,6 +42,7 @@ class ApiKey(Record):
     """A key as it is stored, without its secrets."""
 
     key_id: KeyId
+    name: PersonName | None = None  # of the person who holds it
     rights: tuple[Right, ...]
     tenant: Name | None = None  # for all tenants without one
     queues: tuple[QueueName, ...] = Field(default=(ALWAYS_SHARED,), min_length=1, max_length=100)
@@ -47,6 +51,11 @@ class ApiKey(Record):
     created_at: str | None = None
     expires_at: str | None = None  # the key and its record are gone then
     subject: str | None = None  # of the OIDC token that it was given for
+
+    @property
+    def called(self) -> str:
+        """Who shows it, as commands and the audit have it."""
+        return f"{self.name} (key {self.key_id})" if self.name else f"key {self.key_id}"
 
     @property
     def sees_all(self) -> bool:

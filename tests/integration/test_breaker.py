@@ -210,7 +210,7 @@ def test_who_turned_the_breaker_off_is_not_paused(redis_url: str) -> None:
 
 def command(shop: Shop, name: str, number: int, **about: Any) -> None:
     said = {"command_id": f"c-{number}", "command": name, "actor": "ada", "reason": "why", **about}
-    publishing.publish_command(shop.redis, 1, Command.model_validate(said))
+    publishing.publish_command(shop.redis, 1, Command.model_validate(said), "test")
     shop.planner.container.bulk_commands.drain()
 
 

@@ -35,7 +35,7 @@ from worker.callbacks.sealing import SecretBox
 from worker.host.embedded_server import free_port
 from worker.store import clients, functions
 from worker.store.commits import Commits
-from worker.store.keys import GOALS, POLICIES_CURRENT, POLICY_HISTORY, POLICY_TEXTS, Partition, goal_id
+from worker.store.keys import AUDIT, GOALS, POLICIES_CURRENT, POLICY_HISTORY, POLICY_TEXTS, Partition, goal_id
 from worker.store.plans import PlanStore, Write
 
 ROOT = Path(__file__).parents[2]
@@ -248,7 +248,7 @@ ALLOWED = [
     ("operator", f"HSET {POLICIES_CURRENT} all digest"),
     ("operator", f"HDEL {POLICIES_CURRENT} all"),
     ("operator", f"RPUSH {POLICY_HISTORY} entry"),
-    ("operator", f"LTRIM {POLICY_HISTORY} -10000 -1"),
+    ("operator", f"XRANGE {AUDIT} - +"),
     ("health", "PING"),
 ]
 REFUSED = [
@@ -308,6 +308,13 @@ REFUSED = [
     ("operator", f"HDEL {POLICY_TEXTS} digest"),
     ("operator", f"DEL {POLICY_TEXTS}"),
     ("operator", f"DEL {POLICY_HISTORY}"),
+    ("operator", f"LTRIM {POLICY_HISTORY} -10000 -1"),
+    ("operator", f"XADD {AUDIT} * data {{}}"),
+    ("operator", f"XTRIM {AUDIT} MAXLEN 0"),
+    ("operator", f"DEL {AUDIT}"),
+    ("operator", f"FCALL {functions.ADD} 1 {AUDIT} 1 data {{}}"),
+    ("controller", f"XADD {AUDIT} * data {{}}"),
+    ("controller", f"XRANGE {AUDIT} - +"),
     ("operator", f"HSETNX {PLAN} policy digest"),
     ("operator", "FLUSHALL"),
     ("operator", "KEYS *"),

@@ -19,12 +19,13 @@ from fastapi import FastAPI
 from redis import Redis
 
 from schemas.api_key import ApiKey, Right
-from tests.conftest import connect, wait_until
+from tests.conftest import PATIENCE_S, wait_until
 from worker.gateway.access import Context
 from worker.gateway.app import create_app
 from worker.gateway.serving import server_of
 from worker.settings.settings import Settings
 from worker.store import api_keys
+from worker.store.clients import connect
 
 TIMEOUT_S = 40.0  # longer than a door waits
 
@@ -113,7 +114,7 @@ def running_gateway(
     try:
         wait_until(lambda: server.started or not thread.is_alive(), what="gateway starts")
         with ExitStack() as stack:
-            redis = stack.enter_context(connect(redis_url))
+            redis = stack.enter_context(connect(redis_url, PATIENCE_S))
             running = Gateway(listener, redis, said, app.state.context, stack)
             running.stop = partial(setattr, server, "should_exit", True)
             yield running

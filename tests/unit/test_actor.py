@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from worker.cli.publisher import own_name
+from worker.host.account import own_name
 
 
 def test_an_account_without_a_name_is_named_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:

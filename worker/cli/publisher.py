@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
-import os
 import sys
 import uuid
 from collections.abc import Mapping, Sequence
@@ -41,14 +39,6 @@ def commands(planner: Planner, wanted: Sequence[Mapping[str, Any]]) -> list[dict
         wrong = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
         raise Failure.of("wrong_order", f"That is no order: {wrong}.", USAGE) from error
     return planner.command(made)
-
-
-def own_name() -> str:
-    """Name the account that runs this; one without a name, as containers may have, by its number."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return f"uid {os.getuid()}"
 
 
 def command_plans(name: str, wanted: PlanFilter, *, yes: bool, as_json: bool, **said: Any) -> int:

@@ -19,6 +19,7 @@ from schemas.plan import GoalAnswer, PlanSummary, PlanView
 from schemas.stats import StatsView
 from worker.client.planner import ANSWER_S, ENDS, NotFound, PlanEvent, Trouble, WrongUse, pause_s
 from worker.client.redis_connection import asked
+from worker.host.account import host_name
 from worker.settings.settings import Settings
 from worker.store import export, fleet, kept_goals, plan_lists, plan_names, publishing, queries, sums
 from worker.store.history import Story, read_lines, story
@@ -160,7 +161,7 @@ class RedisPlanner:
                 found: Any = self.client.xrevrange(home.events, count=1)
                 last[home.events] = found[0][0] if found else b"0"
         for one in commands:
-            publishing.publish_command(self.client, self.partitions, one)
+            publishing.publish_command(self.client, self.partitions, one, host_name())
         answers = self._answers(last, {one.command_id for one in commands})
         return [answers.get(one.command_id) for one in commands]
 

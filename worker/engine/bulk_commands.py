@@ -27,7 +27,7 @@ from tasks.base.errors import PlannerError
 from tasks.handlers import bulk_commands
 from tasks.plan.lifecycle import PLAN_ENDS
 from worker.engine.admission import Quota
-from worker.store import functions, keys, publishing
+from worker.store import audit, functions, keys, publishing
 from worker.store.clients import now_ms
 from worker.store.functions import FunctionsMissing
 from worker.store.keys import Partition, partition_of
@@ -105,7 +105,7 @@ class BulkCommands:
             self._dead(entry, found.code, self.inbox.dead_letter(entry, found))
             return
         if found and found.scope in bulk_commands.WIDE:
-            self._obey(found)
+            self._obey(found, entry.field("source"))
         elif found:
             partition = Partition(partition_of(str(found.plan_id), len(self.partitions)))
             self.inbox.forward(entry, partition.commands)
@@ -118,7 +118,7 @@ class BulkCommands:
         )
         HERE.count(metrics.DEAD, code)
 
-    def _obey(self, command: Command) -> None:
+    def _obey(self, command: Command, source: str | None) -> None:
         self._hold()
         now = now_ms(self.client)
         if (is_same := publishing.is_known_alike(self.client, command)) is not None:
@@ -128,6 +128,8 @@ class BulkCommands:
         if not refusal:
             self._look_again(bulk_commands.scope_of(command), now)
         self._announce(command, "refused" if refusal else "obeyed", refusal or command.reason, now)
+        became = (audit.REFUSED, refusal) if refusal else (audit.DONE, command.reason)
+        functions.call(self.client, *audit.call_of_command(command, source, *became))
         publishing.keep_known(self.client, command)
 
     def _do(self, command: Command, now: int) -> str | None:

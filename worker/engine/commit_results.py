@@ -10,8 +10,10 @@ from typing import Any
 from msgspec import Struct
 from redis.exceptions import ResponseError
 
+from schemas import codec
 from schemas.base import Verdict
 from schemas.command import Command
+from schemas.event import event_type
 from schemas.stored import PlanRecord
 from schemas.traceparent import read_traceparent
 from tasks.plan.changeset import Changeset, PlainChange
@@ -20,7 +22,7 @@ from tasks.plan.report import Report
 from tasks.plan.snapshot import Snapshot
 from worker.engine.admission import Quota
 from worker.engine.router import Router, Work
-from worker.store import functions, goal_record
+from worker.store import audit, functions, goal_record
 from worker.store.fleet import QUEUE
 from worker.store.keys import GROUP, Partition
 from worker.store.plans import PlanStore, Write, full_queue
@@ -30,6 +32,8 @@ from worker.telemetry.commit_counts import COMPLETED, BatchCounts, lines_of, log
 from worker.telemetry.tracing import Attributes, SpanKind
 
 log = logging.getLogger("planner.engine")
+
+OUTCOMES = {event_type("command.obeyed"): audit.DONE, event_type("command.refused"): audit.REFUSED}
 
 
 class Decided(Struct, frozen=True, gc=False):
@@ -94,6 +98,8 @@ class CommitResults:
             self.router.applied[QUEUE + dispatch.attempt.queue] += 1
         self.batch.count(plan, changeset, work.messages, booked, is_due=work.due is not None)
         log_status(plan.plan_id, plan.record, lines_of(changeset), changeset.now, ends=changeset.ends)
+        if work.commands:
+            self.router.beside += audited(work.messages, changeset)
         if tracing.is_on():
             note_decision(self.store.partition, work.messages, plan.record, changeset, began_ns)
         if changeset.ends:
@@ -118,6 +124,17 @@ class CommitResults:
         """Make the commands that tell the record of its goal of a plan's end."""
         retention_s = self.store.retention_s
         return goal_record.conclude(self.store.partition, plan_id, record, now, retention_s)
+
+
+def audited(messages: Sequence[tuple[StreamEntry | None, Any]], changeset: Changeset) -> list[tuple[Any, ...]]:
+    """Make the commands that note what became of operators' commands; one that came again is noted already."""
+    told = [(kind, codec.loads(data)) for kind, data in changeset.events if kind in OUTCOMES]
+    became = {data["command_id"]: (OUTCOMES[kind], data.get("reason", "")) for kind, data in told}
+    return [
+        audit.call_of_command(command, entry.field("source"), *became[command.command_id])
+        for entry, command in messages
+        if entry and command.command_id in became
+    ]
 
 
 def describe(plan_id: str, record: PlanRecord) -> dict[str, str]:

@@ -19,7 +19,7 @@ from worker.engine.admission import Quota
 from worker.engine.commit_results import CommitResults
 from worker.engine.decisions import Decisions
 from worker.engine.router import Router
-from worker.store import functions
+from worker.store import audit, functions
 from worker.store import keys as names
 from worker.store.functions import FunctionsMissing
 from worker.store.keys import Partition
@@ -97,6 +97,7 @@ class Engine:
     memory: ServerMemory
     policies: Policies
     events_s: int = 3600  # for which events are kept
+    audit_s: float = 90 * 86_400  # for which it is kept who did what
     keeper: Keeper | None = None  # of what its repositories have together
     pending_look: object = field(default_factory=object, init=False)  # another one once what is pending was read
     _events: EventKeeper = field(init=False)
@@ -109,7 +110,7 @@ class Engine:
         client, partition = self.store.client, self.store.partition
         self._results = CommitResults(self.store, self.router, self.quota, self._batch)
         self._decisions = Decisions(self.router, self.policies, self._results)
-        self._events = EventKeeper(client, partition, self.memory, self.events_s)
+        self._events = EventKeeper(client, partition, self.memory, self.events_s, self.audit_s)
 
     @_with_retries
     def drain(self, share: float = 1.0) -> bool:
@@ -287,14 +288,18 @@ class Engine:
 class EventKeeper:
     """Keeps the events of a partition for `kept_s`, about, and fewer where they take more than their share of memory.
 
-    Whole pages of the stream are cut, so that about a hundred events stay however old they are.
+    Whole pages of the stream are cut, so that about a hundred events stay however old they are. That of the first
+    partition cuts the audit too.
     """
 
-    def __init__(self, client: Redis, partition: Partition, memory: ServerMemory, kept_s: int) -> None:
+    def __init__(
+        self, client: Redis, partition: Partition, memory: ServerMemory, kept_s: int, audit_s: float | None = None
+    ) -> None:
         self._client = client
         self._stream = partition.events
         self._memory = memory
         self._kept_s = kept_s
+        self._audit_s = None if partition.number else audit_s
         self._cut_at = float("-inf")
 
     def cut(self) -> None:
@@ -302,6 +307,8 @@ class EventKeeper:
         if time.monotonic() - self._cut_at < CUT_S:
             return
         self._cut_at = time.monotonic()
+        if self._audit_s is not None:
+            audit.cut(self._client, self._audit_s)
         now: Any = self._client.time()
         pipeline = self._client.pipeline(transaction=False)
         pipeline.xtrim(self._stream, minid=f"{(now[0] - self._kept_s) * 1000}-0", approximate=True, limit=0)

@@ -21,7 +21,7 @@ from tasks.handlers.bulk_commands import WIDE
 from tasks.plan.changeset import Changeset
 from tasks.plan.report import PlainReport, Report
 from tasks.plan.snapshot import READY_PAGE, Clocks, Snapshot
-from worker.store import functions, keys
+from worker.store import audit, functions, keys
 from worker.store.file_claims import ClaimsAsk
 from worker.store.keys import Partition, partition_of
 from worker.store.plans import Ask
@@ -314,8 +314,10 @@ class Router:
         self.tally[Verdict.UNKNOWN] += len(work.reports)
         HERE.count(metrics.OUTCOMES, Verdict.UNKNOWN, "none", by=len(work.reports))
         self.beside += self.inbox.drop([entry for entry, _ in work.reports])
-        for entry in [entry for entry, _ in work.commands if entry]:
+        for entry, command in [(entry, command) for entry, command in work.commands if entry]:
             self._dead_letter(entry, Problem.of("unknown_plan", f"There is no plan {plan_id}.", status=404))
+            gone = (entry.field("source"), audit.REFUSED, "there is no such plan")
+            self.beside.append(audit.call_of_command(command, *gone))
 
     def leave_to_newer(self, plan_id: str, work: Work, now: int) -> None:
         """Leave a plan to workers that know its rules.

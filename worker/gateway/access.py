@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from math import ceil
@@ -57,6 +58,7 @@ def _context(request: Request) -> Context:
 Doors = Annotated[Context, Depends(_context)]
 
 
+ORIGIN: ContextVar[str] = ContextVar("ORIGIN", default="http")  # where the request comes from that is answered
 NO_KEY = "Show a key: Authorization: Bearer pk_..."
 INSIDE = "planner.inside"  # of a request that a call of MCP makes, which was counted itself
 READS = frozenset({"GET", "HEAD", "OPTIONS"})

@@ -29,6 +29,7 @@ FOR_PEOPLE = {  # by the code: what a page says, where a problem names the statu
 
 async def tell(scope: Scope, refusal: Refusal) -> Response:
     """Tell a refusal as a page to whoever came from one."""
+    scope.setdefault("state", {})["refused"] = refusal.problem
     if not asks_for_page(scope):
         return respond(refusal.problem, refusal.retry_after_s)
     problem = refusal.problem

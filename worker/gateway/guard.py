@@ -26,7 +26,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from schemas.traceparent import read_traceparent, trace_id_of
-from worker.gateway.access import INSIDE, NO_KEY, READS, Access, caller_in_session, caller_of
+from worker.gateway.access import INSIDE, NO_KEY, ORIGIN, READS, Access, caller_in_session, caller_of
 from worker.gateway.bodies import (
     GOAL_FORM,
     MAX_BYTES,
@@ -41,6 +41,7 @@ from worker.gateway.bodies import (
 from worker.gateway.cookies import session_in
 from worker.gateway.error_responses import HEALTH, MCP, POLLED, tell, tell_failure
 from worker.gateway.problems import RETRY_S, Refusal, refusal_of
+from worker.gateway.refusals import Refusals
 from worker.gateway.shares import Kind, Shares
 from worker.settings.settings import Settings
 from worker.telemetry import errors, metrics, tracing
@@ -102,6 +103,7 @@ class Guard:
         self._hosts = frozenset(map(_plain, (*LOOPBACK, settings.gateway_host, *settings.gateway_hosts)))
         self._bodies = Bodies()
         self._checks = asyncio.Semaphore(MOST_CHECKS)
+        self._refusals = Refusals(client)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
@@ -113,6 +115,8 @@ class Guard:
             scope["scheme"] = "https"  # as the caller sees it, also where the proxy does not say so
         ids = _ids(Headers(scope=scope))
         of_request.set(ids)
+        if INSIDE not in scope:  # else it is that of the call of MCP
+            ORIGIN.set(f"http from {(scope.get('client') or ('a socket',))[0]}")
         ends_tls = scope["scheme"] == "https" and not self._is_behind_proxy(scope)
         answer = _Answer(send, ids["request_id"], (*SAFE, STRICT) if ends_tls else SAFE)
         with _span(scope, ids):
@@ -139,6 +143,7 @@ class Guard:
         finally:
             HERE.count(metrics.REQUESTS, str(answer.status or "gone"))
             _note(scope, answer)
+            await self._refusals.note(scope)
             _tell_span(scope, answer)
 
     async def _pass(self, scope: Scope, receive: Receive, answer: _Answer) -> None:

@@ -17,11 +17,13 @@ from redis.exceptions import RedisError
 from schemas.api_key import ApiKey, Right
 from worker.client.http_key import GatewayKey
 from worker.gateway.app import create_app
+from worker.host.account import host_name, own_name
 from worker.mcp.doors import Doors
 from worker.mcp.leases import Leases
 from worker.mcp.tools import server_of
 from worker.settings.settings import Settings
-from worker.store import api_keys, clients
+from worker.store import api_keys, audit, clients
+from worker.store.audit import Act
 
 OWN_KEY_S = 86_400  # that a key of our own lasts; another one is made in time
 
@@ -85,6 +87,7 @@ class _OwnKey:
         )
         with clients.connect(self._settings.redis_url) as client:
             self._token = api_keys.add(client, key)
+            audit.note(client, Act("key made", own_name(), host_name(), f"{key.called}: of planner mcp, for a day"))
 
     def _revoke(self) -> None:
         with suppress(RedisError), clients.connect(self._settings.redis_url) as client:  # else it ends by itself

@@ -193,7 +193,9 @@ class Container:
         commands = self._inbox(partition.commands, partition.dead)
         router = Router(outcomes, commands, partition, here.partitions, here.max_failures)
         keeper = Breakers(client, partition, _terms_of(here))
-        engine = Engine(store, router, self.quota, self.memory, self.policies, here.events_s, keeper)
+        engine = Engine(
+            store, router, self.quota, self.memory, self.policies, here.events_s, 86_400 * here.audit_days, keeper
+        )
         self._contexts[number] = PartitionContext(partition, store, commits, router, engine)
         return self._contexts[number]
 

@@ -70,9 +70,9 @@ def _table(*columns: str, whole: str = "") -> Table:
 
 def draw_keys(keys: Sequence[ApiKey]) -> Table:
     """Draw keys, one a line."""
-    table = _table("key", "rights", "tenant", "queues", "repositories", "rate", "expires", "for", whole="key")
+    table = _table("key", "name", "rights", "tenant", "queues", "repositories", "rate", "expires", "for", whole="key")
     for key in keys:
-        cells = (key.key_id, ", ".join(key.rights), key.tenant or "all", ", ".join(key.queues))
+        cells = (key.key_id, key.name or "", ", ".join(key.rights), key.tenant or "all", ", ".join(key.queues))
         rest = (
             ", ".join(key.repositories) or "all",
             key.rate or "",

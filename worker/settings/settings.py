@@ -118,6 +118,7 @@ class ServiceSettings(FromEnvironment):
     )
     retention_days: float = Field(default=30, gt=0, description="days until the keys of an ended plan go")
     events_s: int = Field(default=3600, ge=60, description="seconds for which events are kept, if memory allows")
+    audit_days: float = Field(default=90, gt=0, description="days for which it is kept who did what (`planner audit`)")
     claim_idle_s: float = Field(default=30, ge=1, description="seconds until entries of a dead worker are taken over")
     watchdog_s: float = Field(default=60, ge=6, description="seconds of doing nothing until a worker ends with 70")
     stop_s: float = Field(default=25, ge=0, description="seconds that a stopping worker has for the work in hand")

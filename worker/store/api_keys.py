@@ -20,7 +20,6 @@ from schemas.api_key import ALWAYS_SHARED, ApiKey, Right, rate_of
 from schemas.times import milliseconds, rfc3339
 from tasks.base.errors import PlannerError
 from worker.store import functions, keys
-from worker.store.functions import FunctionsMissing
 
 PREFIX = "pk_"
 MOST_CHARS = 200  # of a token
@@ -55,10 +54,13 @@ def add(client: Redis, key: ApiKey) -> str:
     secret = secrets.token_hex(SECRET_BYTES)
     now = int(time.time() * 1000)
     key = key.model_copy(update={"created_at": key.created_at or rfc3339(now)})
-    refused = _call(
+    refused: Any = functions.call_or_load(
         client,
+        "FCALL",
         functions.ADD_KEY,
-        (keys.API_KEYS, keys.QUEUE_OWNERS),
+        2,
+        keys.API_KEYS,
+        keys.QUEUE_OWNERS,
         keys.api_key(),
         key.key_id,
         codec.encode(key),
@@ -115,7 +117,8 @@ def rotate(client: Redis, key_id: str, keep_ms: int) -> str | None:
     """
     secret = secrets.token_hex(SECRET_BYTES)
     places = (keys.api_key(key_id), keys.older_secret(key_id))
-    there = _call(client, functions.ROTATE_KEY, places, _digest(secret), keep_ms)
+    command = ("FCALL", functions.ROTATE_KEY, len(places), *places, _digest(secret), keep_ms)
+    there = functions.call_or_load(client, *command)
     return f"{PREFIX}{key_id}_{secret}" if there else None
 
 
@@ -147,24 +150,14 @@ def owner_of(client: Redis, queue: str) -> str | None:
 def take(client: Redis, name: str, rate: str) -> int:
     """Take one request from the bucket of `name`; returns 0, or the milliseconds until there is one."""
     requests, period_s = rate_of(rate)
-    wait_ms: int = _call(client, functions.TAKE, (keys.token_bucket(name),), requests, period_s * 1000)
-    return wait_ms
+    command = ("FCALL", functions.TAKE, 1, keys.token_bucket(name), requests, period_s * 1000)
+    return int(functions.call_or_load(client, *command))
 
 
 def _read(raw: bytes) -> ApiKey:
     """Read the record of a key; a right that only a newer version knows is none here."""
     said = codec.loads(raw)
     return ApiKey.model_validate({**said, "rights": [each for each in said["rights"] if each in RIGHTS]})
-
-
-def _call(client: Redis, function: str, places: tuple[str, ...], *args: Any) -> Any:
-    """Call a function, after loading them where the server has none: a gateway may be there before any worker."""
-    command = ("FCALL", function, len(places), *places, *args)
-    try:
-        return functions.call(client, *command)
-    except FunctionsMissing:
-        functions.load(client)
-        return functions.call(client, *command)
 
 
 def _digest(secret: str) -> bytes:

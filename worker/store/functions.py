@@ -181,6 +181,15 @@ def call(client: Redis, *command: Any) -> Any:
     return reply
 
 
+def call_or_load(client: Redis, *command: Any) -> Any:
+    """Call one function, after loading them where the server has none: a gateway may be there before any worker."""
+    try:
+        return call(client, *command)
+    except FunctionsMissing:
+        load(client)
+        return call(client, *command)
+
+
 def call_each(client: Redis, commands: Iterable[tuple[Any, ...]]) -> None:
     """Call one by one: a server that is full takes no function inside of a transaction, if any at all."""
     for command in commands:

@@ -17,7 +17,6 @@ from schemas.stored import PlanRecord
 from schemas.times import rfc3339
 from tasks.base.errors import Overtaken
 from worker.store import functions
-from worker.store.functions import FunctionsMissing
 from worker.store.keys import Partition, goal_id
 
 OPEN = (GoalVerdict.PENDING, GoalVerdict.NEEDS_INPUT)
@@ -44,12 +43,7 @@ def claim(client: Redis, key: str, plan_id: str, digest: str, retention_s: int) 
     if known := read(client, key):
         client.expire(key, retention_s, gt=True)  # that of a plan which has not ended is kept for longer
         return known
-    call = claim_call(key, plan_id, digest, retention_s)
-    try:
-        made = functions.call(client, *call)
-    except FunctionsMissing:  # at a door, before any worker was there
-        functions.load(client)
-        made = functions.call(client, *call)
+    made = functions.call_or_load(client, *claim_call(key, plan_id, digest, retention_s))
     return made[0].decode(), made[1].decode(), made[2].decode()
 
 

@@ -23,7 +23,7 @@ from worker.store import keys
 log = logging.getLogger("planner.policy")
 
 EVERYONE = "all"  # the field of the policy of all tenants that have none of their own
-MOST_HISTORY = 10_000  # entries that are kept
+MOST_HISTORY = 10_000  # entries that workers keep: operators can only add to them
 
 
 class PolicyUnreadable(PlannerError):
@@ -132,7 +132,6 @@ def history(client: Redis) -> Iterator[Applied]:
 
 def _note(client: Any, entry: Applied) -> None:
     client.rpush(keys.POLICY_HISTORY, codec.dumps(entry._asdict()))
-    client.ltrim(keys.POLICY_HISTORY, -MOST_HISTORY, -1)
 
 
 def _field(tenant: str | None) -> str:

@@ -146,15 +146,18 @@ def home_of(command: Command, partitions: int) -> Partition:
     return Partition(partition_of(command.plan_id, partitions) if command.plan_id else 0)
 
 
-def publish_command(client: Redis, partitions: int, command: Command) -> None:
-    """Put a command into its stream: on a full server by the function that may, for the command may end plans."""
+def publish_command(client: Redis, partitions: int, command: Command, source: str) -> None:
+    """Put a command into its stream, with where it comes from.
+
+    On a full server by the function that may, for the command may end plans.
+    """
     stream = home_of(command, partitions).commands if command.plan_id else keys.COMMANDS
     data = codec.encode(command, exclude_none=True)
     try:
-        client.xadd(stream, {"data": data})
+        client.xadd(stream, {"data": data, "source": source})
     except OutOfMemoryError as full:
         try:
-            functions.call(client, "FCALL", functions.PUBLISH_COMMAND, 1, stream, data)
+            functions.call(client, "FCALL", functions.PUBLISH_COMMAND, 1, stream, data, "source", source)
         except (FunctionsMissing, NoPermissionError):
             raise full from None
 

@@ -8,7 +8,6 @@ from typing import Any
 from redis import Redis
 
 from worker.store import functions, keys
-from worker.store.functions import FunctionsMissing
 
 KNOWN_S = 72 * 3600  # for which a delivery, its body and what it coalesces with are known
 LATEST_S = 30 * 86_400  # for which the newest of its kind is: about as long as a plan may live
@@ -80,10 +79,4 @@ def is_withdrawn(client: Redis, goal_id: str) -> bool:
 
 
 def _call(client: Redis, function: str, places: tuple[str, ...], *values: Any) -> Any:
-    """Call a function, once more where the server had lost it."""
-    call = ("FCALL", function, len(places), *places, *values)
-    try:
-        return functions.call(client, *call)
-    except FunctionsMissing:
-        functions.load(client)
-        return functions.call(client, *call)
+    return functions.call_or_load(client, "FCALL", function, len(places), *places, *values)

@@ -191,7 +191,7 @@ class WebhookJobs:
                 actor=f"webhook {job['source']}",
                 reason=reason,
             )
-            publish_command(self.client, self.partitions, command)
+            publish_command(self.client, self.partitions, command, "webhook")
             log.info("webhook cancels", extra={"goal_id": goal_id, "plan_id": plan_id, "by": by})
         self.client.zrem(keys.WEBHOOK_WITHDRAWN, goal_id)
 

@@ -11,6 +11,7 @@ import typer
 
 from worker.cli.commands import (
     attempt,
+    audit,
     backtest,
     controller,
     dead,
@@ -109,6 +110,7 @@ PANELS = {  # in the order of `planner --help`
         policy.app,
         health.health,
         keys.app,
+        audit.audit,
         dead.app,
         webhook.app,
         endpoints.app,

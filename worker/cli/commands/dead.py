@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
@@ -167,6 +167,7 @@ def replay(
                 passed += [{"entry": each.name, "reason": why} for each in batch if (why := each.obstacle())]
                 if fit:
                     dead.replay(link.client, fit)
+                    _note(link, "dead entries sent back", fit)
                 done += len(fit)
                 progress.step(len(batch))
     return _show_replayed(done, passed, as_json=as_json)
@@ -197,10 +198,18 @@ def drop(
         with ProgressLine("entries dropped") as progress:
             for batch in choice.batches(link):
                 dead.drop(link.client, batch)
+                _note(link, "dead entries dropped", batch)
                 done += len(batch)
                 progress.step(len(batch))
     say_json({"dropped": done}) if as_json else say(f"Dropped {done:,}.")
     return OK
+
+
+def _note(link: RedisPlanner, act: str, entries: Sequence[Dead]) -> None:
+    from worker.host.account import host_name, own_name
+    from worker.store import audit
+
+    audit.note(link.client, audit.Act(act, own_name(), host_name(), ", ".join(one.name for one in entries)))
 
 
 def _show_replayed(done: int, passed: list[dict[str, str]], *, as_json: bool) -> int:
@@ -233,4 +242,5 @@ def _edited(link: RedisPlanner, names: list[str], *, as_json: bool) -> int:
         raise Failure.of("not_replayable", f"{found.name}: {why}.")
     data = edit(link, found, ask=not as_json)
     dead.replay(link.client, [found], data)
+    _note(link, "dead entry changed and sent back", [found])
     return _show_replayed(1, [], as_json=as_json)

@@ -12,6 +12,7 @@ from worker.host.terminal import line
 
 if TYPE_CHECKING:
     from schemas.api_key import ApiKey
+    from worker.client.redis_planner import RedisPlanner
 
 app = family("keys", "Make, list, rotate and revoke the keys that callers of the gateway show.")
 
@@ -30,6 +31,9 @@ def add_key(
             " that inform), operator (commands, consent, dead entries), viewer (reads), admin (all). Repeat for more.",
         ),
     ],
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Of the person who holds it: what is done with it is told of so.")
+    ] = None,
     tenant: Annotated[str | None, typer.Option(metavar="T", help="Of this tenant alone; else of all.")] = None,
     queue: Annotated[
         list[str] | None, typer.Option(metavar="Q", help="Its queues, which become the tenant's own; else `default`.")
@@ -55,6 +59,7 @@ def add_key(
     until = moment(expires, "--expires")
     key = _made(
         rights=role,
+        name=name,
         tenant=tenant,
         repositories=repo or (),
         rate=rate,
@@ -63,6 +68,7 @@ def add_key(
     )
     with open_link(agreed=False) as link, refused("queue_taken", exit_code=FAILED, by=api_keys.QueueTaken):
         token = api_keys.add(link.client, key)
+        _note(link, "key made", f"{key.called}: {', '.join(key.rights)} of {key.tenant or 'all tenants'}")
     _show(key.key_id, token, as_json=as_json)
 
 
@@ -107,6 +113,8 @@ def rotate_key(
     kept_ms = 0 if now else int(span("--keep", keep).total_seconds() * 1000)
     with open_link(agreed=False) as link:
         token = api_keys.rotate(link.client, key, kept_ms)
+        if token:
+            _note(link, "key rotated", f"key {key}")
     if token is None:
         raise Failure.of(NO_KEY, _unknown(key), MISSING)
     _show(key, token, as_json=as_json)
@@ -125,9 +133,18 @@ def revoke_key(key: KeyName, as_json: Json = False) -> None:
 
     with open_link(agreed=False) as link:
         was_there = api_keys.revoke(link.client, key)
+        if was_there:
+            _note(link, "key revoked", f"key {key}")
     if not was_there:
         raise Failure.of(NO_KEY, _unknown(key), MISSING)
     say_json({"revoked": key}) if as_json else say(f"Revoked {key}.")
+
+
+def _note(link: RedisPlanner, act: str, about: str) -> None:
+    from worker.host.account import host_name, own_name
+    from worker.store import audit
+
+    audit.note(link.client, audit.Act(act, own_name(), host_name(), about))
 
 
 def _unknown(key: str) -> str:
@@ -152,7 +169,11 @@ def _made(**fields: Any) -> ApiKey:
     from worker.store import api_keys
 
     options = {"rights": "role", "queues": "queue", "repositories": "repo"}
-    wanted = {"rate": "N/s, N/m or N/h is wanted, such as 100/m", "queues": "a word such as gpu is wanted"}
+    wanted = {
+        "name": "letters, digits, spaces and .,'@+- are wanted",
+        "rate": "N/s, N/m or N/h is wanted, such as 100/m",
+        "queues": "a word such as gpu is wanted",
+    }
     try:
         return ApiKey(key_id=api_keys.new_id(), **fields)
     except ValidationError as error:

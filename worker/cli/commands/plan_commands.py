@@ -53,10 +53,11 @@ def _send(name: str, about: Target, said: Said, **more: Any) -> int:
     from schemas.command import CommandName
     from worker.cli import publisher
     from worker.client.planner import ANSWER_S, REFUSED
+    from worker.host.account import own_name
 
     with open_planner(block_s=ANSWER_S) as planner:
         plan_id = _plan_of(planner, about, more.get("step_id")) if about.plan else None
-        more |= {"reason": said.reason, "actor": said.actor or publisher.own_name()}
+        more |= {"reason": said.reason, "actor": said.actor or own_name()}
         more |= {"plan_id": plan_id, "target": about.name}
         event = publisher.command(planner, command=CommandName(name), scope=about.scope, **more)
     if event["type"] == REFUSED:
@@ -70,9 +71,10 @@ def _send_wide(
 ) -> int:
     """Publish a command to each plan that is chosen, or to all that `aim` reaches; where it `asks`, all need a yes."""
     from worker.cli import publisher
+    from worker.host.account import own_name
 
     if wanted := chosen.plans(aim, queue):
-        more |= {"reason": said.reason, "actor": said.actor or publisher.own_name()}
+        more |= {"reason": said.reason, "actor": said.actor or own_name()}
         return publisher.command_plans(name, wanted, yes=chosen.yes, as_json=said.as_json, **more)
     about = aim.target(queue)
     if asks and not target.may_go(name, about, yes=chosen.yes, as_json=said.as_json):

@@ -59,7 +59,7 @@ def apply_policy(
     A wrong file changes nothing, and every mistake in it is told with its line. Exit code 2 says so.
     """
     from tasks.base.policy_text import digest_of
-    from worker.cli.publisher import own_name
+    from worker.host.account import own_name
     from worker.store import policies
 
     text, _ = read_policy_file(file)
@@ -79,7 +79,7 @@ def withdraw_policy(tenant: ForTenant = None, actor: Actor = None, as_json: Json
 
     [b]planner policy withdraw --tenant acme[/b]
     """
-    from worker.cli.publisher import own_name
+    from worker.host.account import own_name
     from worker.store import policies
 
     with open_link(agreed=False) as link:

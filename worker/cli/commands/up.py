@@ -178,7 +178,8 @@ def _leave_key(url: str, file: Path) -> None:
     from redis.exceptions import RedisError
 
     from schemas.api_key import ApiKey, Right
-    from worker.store import api_keys, clients
+    from worker.host.account import host_name, own_name
+    from worker.store import api_keys, audit, clients
 
     kept = file.read_text().strip() if file.exists() else ""
     try:
@@ -186,6 +187,9 @@ def _leave_key(url: str, file: Path) -> None:
             if not (kept and api_keys.find(client, kept)):
                 key = ApiKey(key_id=api_keys.new_id(), rights=(Right.ADMIN,))
                 nearby_server.write(file, api_keys.add(client, key))
+                audit.note(
+                    client, audit.Act("key made", own_name(), host_name(), f"{key.called}: admin, of planner up")
+                )
     except RedisError as error:  # one that is away may come; the workers wait for it too
         say(f"No key was made for the gateway ({error}): make one with `planner keys add --role admin`.")
 

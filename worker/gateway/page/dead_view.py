@@ -14,9 +14,8 @@ from worker.gateway.access import Access, Context, Doors, Operator
 from worker.gateway.page.forms import Signed
 from worker.gateway.page.rendering import PageRoute, render
 from worker.gateway.problems import Refusal
-from worker.gateway.routes.dead import MOST_REPLAYED, EntryName, choose, find_page
+from worker.gateway.routes.dead import MOST_REPLAYED, EntryName, choose, find_page, replay_noted
 from worker.render.dead import escape
-from worker.store import dead
 from worker.store.dead import Dead, Filter
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -78,7 +77,7 @@ def _replay(request: Request, doors: Context, caller: Access, names: Sequence[st
     if not fit and not passed:
         raise Refusal("no_entry", "No entry was chosen.", UNUSABLE)
     if fit:
-        dead.replay(doors.client, fit)
+        replay_noted(doors, caller, fit)
     return render(request, "dead_replay.html", fit=[_shown(each) for each in fit], passed=passed, is_done=True)
 
 

@@ -8,13 +8,14 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import RedirectResponse
 from starlette.concurrency import run_in_threadpool
 
-from worker.gateway.access import Context, Doors, caller_of
+from worker.gateway.access import ORIGIN, Context, Doors, caller_of
 from worker.gateway.cookies import set_session
 from worker.gateway.page.forms import Fields, Signed, read_fields
 from worker.gateway.page.rendering import HEADERS, PageRoute, sign_in
 from worker.gateway.problems import UNAUTHORIZED, Refusal
 from worker.gateway.visible import READ_RIGHTS
-from worker.store import api_keys, page_sessions
+from worker.store import api_keys, audit, page_sessions
+from worker.store.audit import Act
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -30,6 +31,7 @@ async def signs_in(request: Request, doors: Doors, fields: Annotated[Fields, Dep
         session = await run_in_threadpool(_begin, doors, fields.get("key", "").strip())
     except Refusal as refusal:
         if refusal.problem.status in REFUSED:
+            request.state.refused = refusal.problem
             return sign_in(request, refusal.problem.detail, wanted)
         raise
     response = RedirectResponse(wanted, SEE_OTHER, HEADERS)
@@ -39,9 +41,12 @@ async def signs_in(request: Request, doors: Doors, fields: Annotated[Fields, Dep
 
 def _begin(doors: Context, token: str) -> str:
     shown = api_keys.read_token(token)
-    caller_of(doors.client, token).demand(*READ_RIGHTS)
+    caller = caller_of(doors.client, token)
+    caller.demand(*READ_RIGHTS)
     assert shown  # noqa: S101 (the caller was found by it)
-    return page_sessions.begin(doors.client, shown)
+    session = page_sessions.begin(doors.client, shown)
+    audit.note(doors.client, Act("sign-in", caller.key.called, ORIGIN.get(), "the page"))
+    return session
 
 
 @router.post("/sign-out")

@@ -18,7 +18,7 @@ from schemas.plan import PlanSummary
 from tasks.handlers.bulk_commands import WIDE, scope_of
 from tasks.handlers.commands import SCOPES
 from worker.gateway import openapi
-from worker.gateway.access import Access, Context, Doors, having
+from worker.gateway.access import ORIGIN, Access, Context, Doors, having
 from worker.gateway.messages import IdempotencyKey, id_of_key, read_json, refusal_of, reused, wrong
 from worker.gateway.problems import Refusal
 from worker.gateway.responses import Wait, json
@@ -35,7 +35,7 @@ REFUSED = "dev.planner.command.refused.v1"
 KNOWN = "dev.planner.command.known.v1"
 OF_COMMANDS = "/v1/events?types=command.*"  # where what becomes of a wide one is told
 EVENTS = 1000  # read at a time
-MAX_ACTOR = 150  # characters of the name that a caller gives
+MAX_ACTOR = 90  # characters of the name that a caller gives
 INFORMING = "clarify"  # the kind of question whose answer lets a plan do nothing that it might not do before
 SAME = ("command", "scope", "plan_id", "target", "step_id", "reason", "until", "value")  # of a command that comes again
 
@@ -161,12 +161,12 @@ def _command(caller: Access, said: Mapping[str, Any], key: str | None) -> Comman
     whole = {"reason": "", **said}
     if whole.get("command_id") is None:
         whole["command_id"] = key or uuid.uuid4().hex
-    whole.setdefault("actor", f"key {caller.key.key_id}")
+    whole.setdefault("actor", caller.key.called)
     found = read_command(StreamEntry("", b"", {b"data": codec.dumps(whole)}), strict=True)
     if isinstance(found, Problem):
         raise refusal_of(found)
     if "actor" in said:  # nobody speaks for another key
-        actor = f"{found.actor[:MAX_ACTOR]} (key {caller.key.key_id})"
+        actor = f"{found.actor[:MAX_ACTOR]} ({caller.key.called})"
         found = found.model_copy(update={"actor": actor})
     return found
 
@@ -232,7 +232,7 @@ def _publish(doors: Context, made: Command, has_own_id: bool) -> _Replies:
             raise Refusal("command_refused", detail, 409)
         raise reused()
     replies = _Replies(doors, made)
-    publishing.publish_command(doors.client, doors.partitions, made)
+    publishing.publish_command(doors.client, doors.partitions, made, ORIGIN.get())
     return replies
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Response
@@ -10,10 +10,11 @@ from pydantic import Field, StringConstraints
 
 from schemas.base import Inbound, Outbound, Word
 from schemas.times import milliseconds
-from worker.gateway.access import Access, Context, Doors, Operator
+from worker.gateway.access import ORIGIN, Access, Context, Doors, Operator
 from worker.gateway.responses import PAGE, Limit, Moment, json, page
 from worker.gateway.routes.plans import may_see_dead
-from worker.store import dead
+from worker.store import audit, dead
+from worker.store.audit import Act
 from worker.store.dead import Dead, Filter
 from worker.store.queries import MOST_LOOKS
 
@@ -81,9 +82,16 @@ def replay(caller: Operator, doors: Doors, wanted: Replay) -> Response:
     """Send dead entries back to the streams that they came from."""
     fit, passed = choose(doors, caller, wanted.ids)
     if fit:
-        dead.replay(doors.client, fit)
+        replay_noted(doors, caller, fit)
     reasons = tuple({"entry": name, "reason": why} for name, why in passed.items())
     return json(Replayed(replayed=len(fit), passed_over=len(passed), reasons=reasons))
+
+
+def replay_noted(doors: Context, caller: Access, fit: Sequence[Dead]) -> None:
+    """Send entries back, and note who did."""
+    dead.replay(doors.client, fit)
+    about = ", ".join(one.name for one in fit)
+    audit.note(doors.client, Act("dead entries sent back", caller.key.called, ORIGIN.get(), about))
 
 
 def choose(doors: Context, caller: Access, names: Iterable[str]) -> tuple[list[Dead], dict[str, str]]:

@@ -13,10 +13,11 @@ from pydantic import BaseModel, Field
 from schemas.api_key import ApiKey
 from schemas.times import rfc3339
 from worker.gateway import openapi
-from worker.gateway.access import Doors
+from worker.gateway.access import ORIGIN, Doors
 from worker.gateway.oidc import IssuerAway, NotAllowed, Verifier, WrongToken
 from worker.gateway.problems import RETRY_S, Refusal
-from worker.store import api_keys
+from worker.store import api_keys, audit
+from worker.store.audit import Act
 
 LASTS_S = 3600
 RATE = "600/h"  # of keys for one repository
@@ -74,6 +75,8 @@ def exchange(
         token = api_keys.add(doors.client, key)
     except api_keys.QueueTaken as error:
         raise Refusal("queue_taken", str(error), 403) from error
+    about = f"{key.called}: {issuer.right} of {issuer.tenant}, {job.repository}"
+    audit.note(doors.client, Act("key made", f"the job {job.subject}", ORIGIN.get(), about))
     log.info("token exchanged", extra={"key_id": key.key_id, "repository": job.repository, "subject": job.subject})
     response.headers["Cache-Control"] = "no-store"
     return TokenAnswer(key=token, expires_at=key.expires_at or "")

@@ -9,12 +9,12 @@ end
 
 local MOST_COMMANDS = 1000 -- that wait on a server that is full
 
--- KEYS 1 stream of commands | ARGV 1 the command. For a server that is full: commands end what fills it. Returns the entry
+-- KEYS 1 stream of commands | ARGV 1 the command, 2.. further fields and values. For a server that is full: commands end what fills it. Returns the entry
 local function publish_command(keys, args)
   if redis.call('XLEN', keys[1]) >= MOST_COMMANDS then
     return redis.error_reply('OOM the memory is full, and ' .. MOST_COMMANDS .. ' commands wait')
   end
-  return redis.call('XADD', keys[1], '*', 'data', args[1])
+  return redis.call('XADD', keys[1], '*', 'data', unpack(args))
 end
 
 -- KEYS 1 stream | ARGV 1 group, made at the beginning of the stream, with the stream

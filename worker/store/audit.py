@@ -1,0 +1,101 @@
+"""Who did what: one line for each act of a person or a key, and for each refusal, kept by age.
+
+Nobody but the planner's own user of Redis writes here, so that no operator can change what stands. Refusals have a
+stream of their own: a flood of them takes no act away. Which policies were set is their history, which is told among
+the acts.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from heapq import merge
+from typing import Any, NamedTuple
+
+from redis import Redis
+from redis.exceptions import OutOfMemoryError
+
+from schemas import codec
+from schemas.command import Command
+from schemas.times import rfc3339
+from tasks.handlers.bulk_commands import scope_of
+from worker.store import functions, keys, policies
+
+log = logging.getLogger("planner.audit")
+
+DONE, REFUSED = "done", "refused"
+MOST_ACTS, MOST_REFUSALS = 200_000, 20_000  # entries that are kept, however young
+MOST_CHARS = 300  # of each word of an entry
+PAGE = 1000
+
+
+class Act(NamedTuple):
+    """One entry, without its time: `origin` is where it came from, `about` what it was done to."""
+
+    act: str
+    by: str
+    origin: str
+    about: str
+    result: str = DONE
+    reason: str = ""
+
+
+def call_of(act: Act) -> tuple[Any, ...]:
+    """Make the command that writes an act; a server whose memory is full takes it too."""
+    stream, most = (keys.AUDIT_REFUSALS, MOST_REFUSALS) if act.result == REFUSED else (keys.AUDIT, MOST_ACTS)
+    said = {**act._asdict(), "from": act.origin}
+    del said["origin"]
+    data = codec.dumps({name: value[:MOST_CHARS] for name, value in said.items()})
+    return ("FCALL", functions.ADD, 1, stream, most, "data", data)
+
+
+def call_of_command(command: Command, origin: str | None, result: str, reason: str) -> tuple[Any, ...]:
+    """Make the command that writes what became of an operator's command; who gave it says so itself by Redis."""
+    step = f" step {command.step_id}" if command.step_id else ""
+    about = f"{command.plan_id}{step}" if command.plan_id else scope_of(command)
+    return call_of(Act(f"command {command.command}", command.actor, origin or "redis", about, result, reason))
+
+
+def note(client: Redis, act: Act) -> None:
+    """Write an act; the log has it where a full server lacks even the function for that."""
+    try:
+        functions.call_or_load(client, *call_of(act))
+    except OutOfMemoryError as full:
+        log.warning("not noted", extra={**act._asdict(), "error": type(full).__name__})
+
+
+def cut(client: Redis, kept_s: float) -> None:
+    """Cut what is older than `kept_s`, about: whole pages go."""
+    oldest = f"{max(0, int((time.time() - kept_s) * 1000))}-0"
+    pipeline = client.pipeline(transaction=False)
+    for stream in (keys.AUDIT, keys.AUDIT_REFUSALS):
+        pipeline.xtrim(stream, minid=oldest, approximate=True, limit=0)
+    pipeline.ltrim(keys.POLICY_HISTORY, -policies.MOST_HISTORY, -1)
+    pipeline.execute()
+
+
+def read(client: Redis, since_ms: int = 0) -> Iterator[dict[str, str]]:
+    """Yield what was done and refused since then, the oldest first."""
+    streams = (_entries(client, stream, since_ms) for stream in (keys.AUDIT, keys.AUDIT_REFUSALS))
+    return merge(*streams, _policies(client, since_ms), key=lambda entry: entry["at"])
+
+
+def _entries(client: Redis, stream: str, since_ms: int) -> Iterator[dict[str, str]]:
+    after = f"{since_ms}-0"
+    while True:
+        page: Any = client.xrange(stream, after, count=PAGE)
+        for entry, fields in page:
+            yield {"at": rfc3339(int(entry.partition(b"-")[0])), **codec.loads(fields[b"data"])}
+        if len(page) < PAGE:
+            return
+        after = f"({page[-1][0].decode()}"
+
+
+def _policies(client: Redis, since_ms: int) -> Iterator[dict[str, str]]:
+    since = rfc3339(since_ms)
+    for each in reversed(list(policies.history(client))):
+        if each.at >= since:
+            about = f"tenant {each.tenant}" if each.tenant else "all tenants that have none of their own"
+            words = {"act": "policy applied" if each.digest else "policy withdrawn", "by": each.by, "from": "redis"}
+            yield {"at": each.at, **words, "about": about, "result": DONE, "reason": each.digest or ""}
