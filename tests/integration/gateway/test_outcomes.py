@@ -168,3 +168,18 @@ def test_a_key_reports_what_it_was_given_and_of_others_only_what_it_may_see(
 def _all_specs(redis: Redis) -> list[dict[str, Any]]:
     found: Any = redis.xrange(P0.steps("gpu"))
     return [codec.loads(fields[b"data"]) for _, fields in found]
+
+
+def test_an_outcome_has_the_name_of_the_lease_whatever_it_says(
+    here: Container, redis: Redis, controller: httpx.Client
+) -> None:
+    (plan_id,) = plan(here, redis, a_goal(1))
+    (spec,) = claimed(controller)
+    holder: Any = redis.hget(P0.lease_prefix(plan_id) + spec["step_id"], "controller")
+
+    assert controller.post("/v1/outcomes", json=done(spec, controller="ctl-7")).status_code == 202
+
+    there: Any = redis.xrange(P0.outcomes)
+    ((_, fields),) = there
+    assert codec.loads(fields[b"data"])["controller"] == holder.decode()
+    assert holder.endswith(b"/ctl-7")

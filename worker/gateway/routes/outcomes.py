@@ -29,6 +29,7 @@ router = APIRouter(prefix="/v1", tags=["controllers"])
 
 TOO_LARGE = 413
 NEEDED = ("plan_id", "attempt", "lease")
+MAX_NAME = 200  # characters of a controller, as leases and outcomes keep it
 LOOK_S = 1.0  # between two looks for outcomes that no event tells of
 NO_ATTEMPT = "There is no such attempt."
 
@@ -79,7 +80,7 @@ async def report_attempts(request: Request, caller: Controller, doors: Doors, wa
     time.
     """
     raw = await request.body()
-    sent = await run_in_threadpool(_read, raw)
+    sent = await run_in_threadpool(_read, raw, caller)
     await run_in_threadpool(_admit, doors, caller, sent, raw.lstrip()[:1] == b"[")
     if not wait:
         places = await run_in_threadpool(_publish, doors, sent)
@@ -114,7 +115,7 @@ def _where(sent: Sequence[_Sent]) -> dict[str, str]:
     return {"Location": f"/v1/plans/{sent[0].about.plan_id}"}
 
 
-def _read(raw: bytes) -> list[_Sent]:
+def _read(raw: bytes, caller: Access) -> list[_Sent]:
     """Read outcomes as the planner will; raises Refusal with all that is wrong."""
     try:
         body = read_json(raw)
@@ -122,7 +123,7 @@ def _read(raw: bytes) -> list[_Sent]:
         if (body := codec.load_bounded(raw)) is None:  # no outcome is refused for the value of a number
             raise
     if not isinstance(body, list):
-        found = _read_one(body, "")
+        found = _read_one(body, "", caller)
         if isinstance(found, Problem):
             raise refusal_of(found)
         return [found]
@@ -132,7 +133,7 @@ def _read(raw: bytes) -> list[_Sent]:
     errors: list[FieldError] = []
     status = 422
     for number, each in enumerate(body):
-        found = _read_one(each, f"/{number}")
+        found = _read_one(each, f"/{number}", caller)
         if isinstance(found, Problem):
             errors += found.errors or [field_error(f"/{number}", found.code, found.detail)]
             status = found.status if found.status == TOO_LARGE else status
@@ -147,10 +148,15 @@ def _refused(errors: Sequence[FieldError], status: int = 422) -> Refusal:
     return Refusal(INVALID, f"Outcomes that do not fit the contract: {len(errors)} errors.", status, errors)
 
 
-def _read_one(body: Any, before: str) -> _Sent | Problem:
-    """Read an outcome; the pointers of what is wrong begin with `before`."""
+def _read_one(body: Any, before: str, caller: Access) -> _Sent | Problem:
+    """Read an outcome; the pointers of what is wrong begin with `before`.
+
+    Its controller is named as in the lease, so that no key speaks for a controller of another.
+    """
     if not isinstance(body, dict):
         return Problem.of(INVALID, "An outcome is an object.", (field_error(before, "object", "Not an object."),))
+    if isinstance(name := body.get("controller"), str) and 0 < len(name) <= MAX_NAME:
+        body = {**body, "controller": caller.name_of(name)[:MAX_NAME]}
     data = codec.dumps(body)
     lacks = [name for name in NEEDED if body.get(name) is None]
     found = read_outcome(StreamEntry("", b"", {b"data": data}))
