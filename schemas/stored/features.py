@@ -88,10 +88,12 @@ class AskedFiles(Part):
 
     given: dict[str, list[list[str]]] = field(default_factory=dict)  # step -> what its attempts were given, each time
     refused: list[str] = field(default_factory=list)  # steps whose refused files a note keeps
+    discarded: list[str] = field(default_factory=list)  # steps that were red once without files that were put back
 
     def forget_step(self, step_id: str) -> None:
         """Forget what a step was given."""
         self.given.pop(step_id, None)
+        self.discarded = [name for name in self.discarded if name != step_id]
 
 
 @dataclass(slots=True)

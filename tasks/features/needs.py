@@ -13,26 +13,20 @@ from typing import Any, NamedTuple
 
 from schemas.base import FailureCategory as C
 from schemas.base import GoalKind, Mode
-from schemas.base import StepState as S
 from schemas.goal import Goal
 from schemas.outcome import MAX_NEEDED, Outcome
-from schemas.step import MAX_LITERAL, MAX_PATTERNS, PlannedStep, PreviousFailure
+from schemas.step import PreviousFailure
 from schemas.stored.features import AskedFiles
-from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy.giving_files import GOAL, TIMES, give, goal_of, may_give
 from tasks.policy.outcome_verdict import fit_evidence
 from tasks.policy.pipeline import AFTER_END, AT_BIRTH, JUDGES, MORE_ADVICE, Feature, Judgement
 from tasks.policy.plan_seed import PlanSeed
-from tasks.rules.permission import Allowlist, exceeds, forbidden_by, is_permitted
+from tasks.rules.permission import exceeds, is_permitted
 from tasks.rules.strategy import Draft
-from tasks.text.fields import MAX_GUIDANCE
-from tasks.text.forbidden_paths import JUDGED
 from tasks.text.paths import clean, fault, is_glob
-from tasks.text.patterns import matches
 
-GOAL = "goal"  # the note of what a goal allows, and is sent with
 REFUSED = "needs"  # the note of what it does not allow, by step
-TIMES = 2  # that a step is given files
 MOST_FILES = 1000  # of a goal's allowlist that is kept
 MOST_STEPS = 8  # in the note
 MAX_REASON = 200
@@ -81,11 +75,11 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
         told = f"It asks for {', '.join(need.files)}, which it may change." if not new else _told_too_often(need)
         seen.failure = {**seen.failure, "suggestion": fit_evidence(told)}
         return False
-    known = _goal_of(unit)
-    if refused := [path for path in new if not _may_give(unit, facts, known, path)]:
+    known = goal_of(unit)
+    if refused := [path for path in new if not may_give(unit, facts, known, path)]:
         _refuse(unit, seen, refused, need.reason)
         return False
-    _give(unit, step, new, need.reason)
+    give(unit, step, new, need.reason)
     return True
 
 
@@ -118,53 +112,12 @@ def _told_too_often(need: Need) -> str:
     return f"It asks for {', '.join(need.files)} after it was given files {TIMES} times: {need.reason}"
 
 
-def _goal_of(unit: UnitOfWork) -> Mapping[str, Any]:
-    found: Mapping[str, Any] | None = unit.note(GOAL)
-    return found or {}
-
-
-def _may_give(unit: UnitOfWork, facts: Mapping[str, Any], goal: Mapping[str, Any], path: str) -> bool:
-    """Whether the goal, and an operator who left only some of its files, allow a file at the level of a step."""
-    tightened = unit.plan.head.tightened
-    if tightened is not None and path not in tightened:
-        return False
-    allowed = Allowlist.of([*goal.get("allowed", ()), *facts["allowed_patterns"]], JUDGED)
-    if path not in allowed or exceeds(facts, path):
-        return False
-    return path in allowed.files or (fault(path, forbidden_by(facts)) is None and not _is_excluded(facts, path))
-
-
-def _is_excluded(facts: Mapping[str, Any], path: str) -> bool:
-    folded = path.casefold()
-    return any(matches(each.casefold(), folded) for each in facts["excluded_patterns"])
-
-
-def _give(unit: UnitOfWork, step: Step, files: Sequence[str], reason: str) -> None:
-    """Let the next attempt of a step change `files` as well, and start it."""
-    was = PlannedStep.model_validate(step.facts)
-    named = (*files, *was.allowed_files)
-    beside = named[MAX_LITERAL:] if was.allowed_patterns else ()
-    guidance = f"{was.guidance or ''} The last attempt asked for {', '.join(files)}: change these files too.".strip()
-    update = {
-        "allowed_files": named[:MAX_LITERAL] if was.allowed_patterns else named,
-        "allowed_patterns": (*was.allowed_patterns, *beside)[:MAX_PATTERNS],
-        "guidance": guidance if len(guidance) <= MAX_GUIDANCE else was.guidance,
-    }
-    unit.rewrite(step, was.model_copy(update=update))
-    unit.plan.asked_files.given.setdefault(step.step_id, []).append([*files])
-    unit.inputs.append(["needs", step.step_id, step.status.attempt, [*files]])
-    unit.move_step(step, S.ACTIVE.value)
-    data = {"step_id": step.step_id, "attempt": step.status.attempt, "files": [*files]}
-    unit.emit("step.given_files", data, reason or None)
-    unit.make_ready(step)
-
-
 def _refuse(unit: UnitOfWork, seen: Judgement, files: Sequence[str], reason: str) -> None:
     """Keep what the goal does not allow, for people, and say it in the failure."""
     step_id = seen.step.step_id
     known = unit.note(REFUSED) or {}
     kept = {name: entry for name, entry in known.items() if name != step_id}
-    entry = {"files": [*files], "reason": reason, "submit": command_for(_goal_of(unit), files)}
+    entry = {"files": [*files], "reason": reason, "submit": command_for(goal_of(unit), files)}
     unit.keep_note(REFUSED, dict([*kept.items(), (step_id, entry)][-MOST_STEPS:]))
     unit.plan.asked_files.refused = [*(name for name in unit.plan.asked_files.refused if name != step_id), step_id]
     unit.plan.dirty.add("live")

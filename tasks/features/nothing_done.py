@@ -18,6 +18,7 @@ from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy.outcome_verdict import did_something, is_empty
 from tasks.policy.pipeline import REFUSALS, Failure, Feature, Judgement
 
+SHOWN = 5  # files that were put back
 NOTHING_TO_CHANGE = "nothing_to_change"  # the reason of a step that is done so
 _CHANGED = "changed "  # before the first of the pieces: the name of the note that one of them changed a file
 
@@ -70,6 +71,8 @@ def _reason_of(facts: Mapping[str, Any], outcome: Outcome, *, passed: bool) -> s
 def _suggestion(outcome: Outcome) -> str:
     if outcome.nothing_to_change:
         return "Nothing was changed, and no verification that passed shows that nothing has to be: change what is asked"
+    if outcome.discarded_files:
+        return f"Not this step's, and put back: {', '.join(outcome.discarded_files[:SHOWN])}. Nothing else was changed"
     return "Nothing was changed: change what is asked, or say in nothing_to_change why nothing has to be."
 
 

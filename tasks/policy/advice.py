@@ -72,6 +72,9 @@ def _security(facts: Facts) -> str:
     look = f"Look at what the attempt did ({category}); the goal as it is may meet the same again."
     if step is None or category != C.ALLOWLIST_VIOLATION:
         return f"{look} No limit changes that: mend the controller, then {AGAIN}."
+    if step.facts["mode"] != Mode.PATCH:
+        wrote = f" ({listing(facts.outside)})" if facts.outside else ""
+        return f"{look} {step.step_id} is read-only, and the agent wrote{wrote}: have it answer and change no file."
     never = [path for path in facts.outside if fault(path)]
     rest = [path for path in facts.outside if path not in never]
     known = [path for path in rest if facts.allowed is not None and path in facts.allowed]

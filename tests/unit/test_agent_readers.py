@@ -172,3 +172,46 @@ def test_output_in_no_format_has_not_begun() -> None:
     assert not readers.claude("error: unknown option '--nope'\n").has_begun
     assert not readers.codex("").has_begun
     assert readers.text("words").has_begun
+
+
+METRICS = {"tokens_used": 1200, "patch_cycles": 2, "tool_calls": 7, "cost_usd": 0.5}
+FLAT = {**METRICS, "output": "in calc.py", "suggestion": "look there"}
+AS_OUTCOME = {
+    "success": True,
+    "tests_passed": True,
+    "touched_files": ["src/auth.py"],
+    "metrics": METRICS,
+    "output": "in calc.py",
+    "failure_evidence": {"category": "UNKNOWN", "suggestion": "look there"},
+}
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_an_agent_reports_flat_or_as_the_outcome_and_means_the_same(indent: int | None) -> None:
+    flat = READERS["report"]("working...\n" + json.dumps(FLAT))
+
+    assert READERS["report"](json.dumps(AS_OUTCOME, indent=indent)) == flat
+    assert (flat.answer, flat.tokens_used, flat.cost_usd, flat.suggestion) == ("in calc.py", 1200, 0.5, "look there")
+
+
+def test_an_outcome_that_is_no_success_is_a_failure_with_its_message() -> None:
+    told = {"success": False, "error_message": "I give up", "metrics": {"tokens_used": 3}}
+
+    found = READERS["report"](json.dumps(told))
+
+    assert found.error
+    assert (found.error.message, found.tokens_used, found.answer) == ("I give up", 3, None)
+
+
+@pytest.mark.parametrize("more", [{"needs": {"files": ["b.py"]}}, {"released": {"reason": "429", "kind": "provider"}}])
+def test_an_outcome_that_needs_files_or_is_handed_back_is_no_failure(more: dict[str, Any]) -> None:
+    found = READERS["report"](json.dumps({"success": False, **more}))
+
+    assert found.error is None
+    assert bool(found.needs) is ("needs" in more)
+    assert found.released == ("429" if "released" in more else None)
+
+
+@pytest.mark.parametrize("answer", [{"success": True, "steps": []}, {"success": "yes", "verify": []}, {"metrics": {}}])
+def test_what_is_no_outcome_is_an_answer(answer: dict[str, Any]) -> None:
+    assert READERS["report"](json.dumps(answer)).answer == answer

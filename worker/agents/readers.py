@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from schemas import codec
+from schemas.outcome import Outcome, ReleaseKind
 
 MOST = 10**12
 MAX_TEXT = 4000  # characters of a sentence that is told
@@ -23,6 +24,7 @@ REPORTED = frozenset(
         *("evaluation", "needs"),
     }
 )
+OUTCOME = frozenset(Outcome.model_fields) - {"success"}
 NOTHING = "NOTHING TO CHANGE:"  # what an agent begins its answer with that says why
 CODEX_TOOLS = frozenset({"command_execution", "file_change", "mcp_tool_call", "web_search"})
 
@@ -61,6 +63,7 @@ class Reading:
     needs: Mapping[str, Any] | None = None  # a report that names files beside those that it may change
     evaluation: Mapping[str, float] | None = None  # what it measured of its change
     released: str | None = None  # why it could not begin or go on, in a report of its own
+    released_kind: str = ReleaseKind.PROVIDER  # whose trouble that is
     error: AgentError | None = None
 
 
@@ -83,21 +86,57 @@ def is_envelope(stdout: str) -> bool:
 
 
 def report(stdout: str) -> Reading:
-    """Read the report on the last line; a JSON object without a word of a report is an answer, as `text` reads it."""
+    """Read the report on the last line: flat, or as the JSON of an outcome, which may be all that was printed.
+
+    A JSON object without a word of either is an answer, as `text` reads it.
+    """
     last = _json(stdout.rstrip().rpartition("\n")[2])
-    if not isinstance(last, dict) or not last.keys() & REPORTED:
-        return text(stdout)
+    if not isinstance(last, dict):
+        last = _json(stdout.strip())
+        return _outcome(last) if _is_outcome(last) else text(stdout)
+    if _is_outcome(last):
+        return _outcome(last)
+    return _flat(last) if last.keys() & REPORTED else text(stdout)
+
+
+def _is_outcome(said: Any) -> bool:
+    """Whether this is an outcome: it tells whether it is a success, and has nothing else or another field of one."""
+    if not isinstance(said, dict) or not isinstance(said.get("success"), bool):
+        return False
+    return len(said) == 1 or not OUTCOME.isdisjoint(said)
+
+
+def _outcome(said: Mapping[str, Any]) -> Reading:
+    """Read an outcome as its agent reports it: what it says of files and tests is looked up, and not believed."""
+    released, evidence, metrics = (
+        found if isinstance(found := said.get(name), dict) else {}
+        for name in ("released", "failure_evidence", "metrics")
+    )
+    found = _flat({"suggestion": evidence.get("suggestion"), **said, **metrics})
+    if reason := _text(released.get("reason")):
+        return replace(found, released=reason, released_kind=_text(released.get("kind")) or ReleaseKind.PROVIDER)
+    if said["success"] or found.needs or found.released:
+        return found
+    told = _text(said.get("error_message")) or _text(evidence.get("stack_trace_head"))
+    return replace(found, error=AgentError(told or "the agent reports that it failed"))
+
+
+def _flat(said: Mapping[str, Any]) -> Reading:
     return Reading(
-        answer=last.get("output"),
+        answer=said.get("output"),
         is_reported=True,
-        tokens_used=_count(last.get("tokens_used")),
-        patch_cycles=_count(last.get("patch_cycles")),
-        tool_calls=_count(last.get("tool_calls")),
-        suggestion=_text(last.get("suggestion")),
-        nothing_to_change=_text(last.get("nothing_to_change")),
-        released=_text(last.get("released")),
-        evaluation=_numbers(last.get("evaluation")),
-        needs=last if isinstance(last.get("needs"), dict) else None,
+        tokens_used=_count(said.get("tokens_used")),
+        input_tokens=_count(said.get("input_tokens")),
+        output_tokens=_count(said.get("output_tokens")),
+        cached_tokens=_count(said.get("cached_tokens")),
+        cost_usd=_cost(said.get("cost_usd")),
+        patch_cycles=_count(said.get("patch_cycles")),
+        tool_calls=_count(said.get("tool_calls")),
+        suggestion=_text(said.get("suggestion")),
+        nothing_to_change=_text(said.get("nothing_to_change")),
+        released=_text(said.get("released")),
+        evaluation=_numbers(said.get("evaluation")),
+        needs=said if isinstance(said.get("needs"), dict) else None,
     )
 
 

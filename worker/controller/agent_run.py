@@ -9,7 +9,7 @@ from typing import Any
 from schemas import codec
 from schemas.base import Mode
 from schemas.contract.strict import strict_form
-from schemas.outcome import MAX_OUTPUT_BYTES, Needs
+from schemas.outcome import MAX_OUTPUT_BYTES, Needs, ReleaseKind
 from tasks.text.blocked_report import blocked_report
 from worker.agents.agent import Agent, WrongAgent
 from worker.agents.readers import NOTHING, Reading
@@ -142,7 +142,8 @@ def denied(reading: Reading) -> str:
 def _trouble(agent: Agent, done: JobResult, reading: Reading) -> CannotWork | None:
     """Say what kept the agent from its work, as it says so itself."""
     if reading.released:
-        return ProviderTrouble(reading.released)
+        is_of_provider = reading.released_kind == ReleaseKind.PROVIDER
+        return ProviderTrouble(reading.released) if is_of_provider else CannotWork(reading.released)
     if reading.error and agent.trouble.has(reading.error):
         return ProviderTrouble(f"{agent.name}: {reading.error.message or reading.error.kind}")
     if done.timed_out or not done.exit_code:

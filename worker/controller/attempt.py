@@ -35,7 +35,7 @@ from worker.telemetry import tracing
 from worker.telemetry.tracing import Attributes
 
 OF_A_TRACE = ("TRACEPARENT", "TRACESTATE", "BAGGAGE")  # variables
-SHOWN_REFS = 20
+SHOWN_REFS = SHOWN_FILES = 20
 AGENT_BYTES = 8 * 1024 * 1024  # that are kept of what an agent prints, which may be each of its steps
 
 log = logging.getLogger("planner.controller")
@@ -53,6 +53,7 @@ class AttemptRun:
     log: AttemptLog = field(default_factory=AttemptLog)  # of what is done, for people
     failed: FailedChanges | None = None  # what failed on this host before
     kept: KeptChanges | None = None  # what was right here, and of too many files for one step
+    is_strict: bool = False  # a file that the step may not change is a violation, and is not put back
 
     @property
     def tree(self) -> Worktree:
@@ -118,7 +119,7 @@ class AttemptRun:
         if result.report.blocked:  # nothing that it left is verified or landed
             return wire.advice(f"the agent cannot go on: {result.report.blocked}")
         if spec.verify_tools and spec.mode is not Mode.TEST:
-            tree.drop_caches()
+            tree.drop_ignored(self._permission)
             self._set_up()
         result.verification = verification = self._verify()
         if verification.failure:
@@ -143,16 +144,20 @@ class AttemptRun:
 
     @cached_property
     def _permission(self) -> Permission:
-        return Permission.of(self.spec)
+        return Permission.of(self.spec, is_strict=self.is_strict)
 
     def _take_changes(self, result: Result) -> Changes:
-        """Take what the agent changed, but for changes of the tests that are to pass again: those are undone."""
+        """Take what the agent changed, but for what the step may not change and no rule of safety is about.
+
+        That is put back before anything runs.
+        """
         permission = self._permission
         changes = self.tree.changes(permission)
-        undone = tuple(filter(permission.puts_back, changes.touched))
+        undone = tuple(path for path in changes.touched if path not in changes.odd and permission.puts_back(path))
         if undone and not changes.escaping:
             self.tree.put_back(undone)
             result.discarded = undone
+            log.info("changes_discarded", extra={**self.spec.ids, "files": undone[:SHOWN_FILES]})
             changes = self.tree.changes(permission)
         result.changes = changes
         return changes

@@ -43,13 +43,16 @@ class Changes:
     created: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
     escaping: tuple[str, ...] = ()  # links that lead out of the clone
+    odd: frozenset[str] = frozenset()  # of those touched, what is no plain file or was none: links, repositories, pipes
     unfit: str | None = None  # why this cannot be landed whatever is allowed
     growth_kb: int = 0
     diff_lines: int = 0
     diff_hash: str | None = None
 
 
-def name_changes(base: str, touched: Mapping[bytes, Marks | None], known: Iterable[bytes], root: Path) -> Changes:
+def name_changes(
+    base: str, touched: Mapping[bytes, Marks | None], known: Mapping[bytes, TreeEntry], root: Path
+) -> Changes:
     """Name the files that were `touched`: those without marks are gone, and those not `known` in `base` are new."""
     links = (path for path, marks in touched.items() if marks and marks.is_link)
     return Changes(
@@ -58,7 +61,14 @@ def name_changes(base: str, touched: Mapping[bytes, Marks | None], known: Iterab
         created=tuple(_text(path) for path in touched if path not in known),
         deleted=tuple(_text(path) for path, marks in touched.items() if not marks),
         escaping=tuple(_text(path) for path in links if leads_out(root, os.fsdecode(path))),
+        odd=frozenset(_text(path) for path, marks in touched.items() if _is_odd(path, marks, known.get(path))),
     )
+
+
+def _is_odd(path: bytes, marks: Marks | None, known: TreeEntry | None) -> bool:
+    """Whether a path is no plain file, or was none: a link, a submodule, a git directory, a pipe."""
+    was_odd = known is not None and not known[0].startswith(b"100")
+    return was_odd or (marks is not None and not marks.is_file) or path.lower().split(b"/")[-1] == b".git"
 
 
 def touched(git: Git, base: str, commit: str) -> tuple[str, ...]:

@@ -223,7 +223,8 @@ class Controller:
         except CannotWork as reason:
             return Result(released=reason)
         seconds = place.agent_timeout_s if most_s is None else min(place.agent_timeout_s, most_s)
-        return AttemptRun(spec, raw, place, lease, seconds, done, self._failed_changes, self._kept_changes).run()
+        known = (self._failed_changes, self._kept_changes, self._config.is_strict)
+        return AttemptRun(spec, raw, place, lease, seconds, done, *known).run()
 
     def _count(self, repository: str, released: CannotWork | None) -> None:
         """Wait, longer each time, where nothing can be done here for now; any work that could be done ends that."""

@@ -31,15 +31,22 @@ class Permission:
     excluded: tuple[str, ...] = ()
     failing: frozenset[str] = frozenset()  # files of the tests that the step is to make pass
     max_risk: RiskLevel | None = None
+    patches: bool = True
+    is_strict: bool = False  # what may not be changed is a violation, and is never put back
 
     @classmethod
-    def of(cls, spec: Spec) -> Permission:
+    def of(cls, spec: Spec, *, is_strict: bool = False) -> Permission:
         """Read it from a spec: a step that does not patch may change nothing."""
         if spec.mode is not Mode.PATCH:
-            return cls()
+            return cls(patches=False, is_strict=is_strict)
         tests = frozenset(name.partition("::")[0] for name in spec.context.failing_tests)
         return cls(
-            frozenset(spec.allowed_files), spec.allowed_patterns, spec.excluded_patterns, tests, spec.limits.max_risk
+            frozenset(spec.allowed_files),
+            spec.allowed_patterns,
+            spec.excluded_patterns,
+            tests,
+            spec.limits.max_risk,
+            is_strict=is_strict,
         )
 
     @cached_property
@@ -63,13 +70,25 @@ class Permission:
         return tuple(path for path in paths if self._is_risky(path))
 
     def puts_back(self, path: str) -> bool:
-        """Tell whether a change of a file is undone and held against nobody: the tests that are to pass again."""
+        """Tell whether a change of a plain file is undone and held against nobody, as far as it is not allowed.
+
+        In a step that does not patch that is any file. In others it is neither forbidden nor configures a verification,
+        nor does its risk alone keep it from being changed, and of what is excluded it is a test that is to pass again.
+        """
+        if self._is_failing_test(path):
+            return True
+        if self.is_strict or self.allows(path):
+            return False
+        if not self.patches:
+            return True
+        return _is_harmless(path) and not self._is_excluded(path) and not self._is_beyond_its_level(path)
+
+    def _is_failing_test(self, path: str) -> bool:
         is_test = path in self.failing or role_of(path) is Role.TEST
         return path not in self.named and is_test and self._may_mean(path) and self._is_excluded(path)
 
     def _may_mean(self, path: str) -> bool:
-        is_sound = BROKEN not in path and fault(path) is None
-        return self._is_meant(path) and is_sound and not configures_verification(path)
+        return self._is_meant(path) and _is_harmless(path)
 
     def _is_beyond_its_level(self, path: str) -> bool:
         """Whether its risk alone keeps a file from being changed, which is excluded for that, too."""
@@ -77,6 +96,11 @@ class Permission:
 
     def _is_risky(self, path: str) -> bool:
         return path not in self.named and is_riskier(path, self.max_risk)
+
+
+def _is_harmless(path: str) -> bool:
+    """Whether a path is text, is not forbidden, and configures no verification."""
+    return BROKEN not in path and fault(path) is None and not configures_verification(path)
 
 
 def is_riskier(path: str, level: RiskLevel | None) -> bool:

@@ -159,7 +159,7 @@ class Worktree:
         """Put `files` where they belong, None being none, through no link; raises OSError."""
         for name, file in files.items():
             path = name.encode()
-            with suppress(FileNotFoundError):
+            with suppress(FileNotFoundError, NotADirectoryError):
                 snapshot.remove(self.root, path)
             if file:
                 snapshot.write(self.root, path, *file)
@@ -226,14 +226,19 @@ class Worktree:
         names = "".join(f"# changed, and not shown: {path!r}\n" for path in left).encode()
         return names + changes.patch(self._store.git, self._base, self._store.tree(shown)) if shown else names
 
-    def drop_caches(self) -> None:
-        """Remove what tools keep of earlier runs, which an agent can forge; what git knows stays."""
+    def drop_ignored(self, permission: Permission) -> None:
+        """Remove what git ignores and the step does not name, and what tools keep of earlier runs: it can be forged.
+
+        What git knows stays, and so does what the setup command has made, which is put back as it was instead.
+        """
         now = snapshot.take(self.root, self._clock)
-        known = changes.caches(self._files)
-        for path in changes.caches((*now.files, *now.folders)) - known:
-            if is_within(path, self._set_up):  # it is put back as it was instead
-                continue
-            snapshot.remove(self.root, path)
+        named = {path.encode() for path in permission.named}
+        ignored = self._ignored.among(path for path in now.files if path not in self._files and path not in named)
+        caches = changes.caches((*now.files, *now.folders)) - changes.caches(self._files)
+        for path in (*caches, *ignored):
+            if not is_within(path, self._set_up):
+                with suppress(FileNotFoundError, NotADirectoryError):  # it went with the folder around it
+                    snapshot.remove(self.root, path)
 
     def altered_files(self) -> tuple[str, ...]:
         """Name the changed files that are not as when the change was taken."""

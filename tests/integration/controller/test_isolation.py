@@ -99,7 +99,7 @@ def test_a_change_cannot_be_hidden_from_us(way: str, planner: Planner, repo: Rep
     writes = "" if way == "the old times" else "write('words.py', 'other')"
     planner.send("bad", intent=f"{writes}\n{HIDDEN[way]}\n{writes}", allowed_files=["calc.py"])
     planner.send("next", intent="report(output=open('words.py').read())", mode="read_only")
-    start()
+    start(is_strict=True)
 
     assert evidence(planner.outcome("bad")).category == "ALLOWLIST_VIOLATION"
     assert "words.py" in planner.outcome("bad").touched_files
@@ -125,7 +125,7 @@ def test_a_new_file_is_seen_whatever_it_is_called_and_whatever_ignores_it(
     intent: str, touched: tuple[str, ...], planner: Planner, repo: Repo, start: Start
 ) -> None:
     planner.send("bad", intent=f"{intent}; {FIX}", allowed_files=["calc.py"])
-    start()
+    start(is_strict=True)
 
     outcome = planner.outcome("bad")
 
@@ -259,7 +259,7 @@ def test_links_within_the_clone_are_followed_and_what_they_lead_to_must_be_allow
     through = FIX.replace("calc.py", "alias.py")
     planner.send("bad", intent=through, allowed_files=["alias.py"])
     planner.send("good", intent=through, allowed_files=["alias.py", "calc.py"])
-    start()
+    start(is_strict=True)
 
     assert evidence(planner.outcome("bad")).affected_files == ("calc.py",)
     assert planner.outcome("good").touched_files == ("calc.py",)

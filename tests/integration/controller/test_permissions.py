@@ -53,7 +53,6 @@ def test_patterns_admit_new_files_too_and_are_echoed(planner: Planner, repo: Rep
 @pytest.mark.parametrize(
     ("path", "category"),
     [
-        ("docs/a.md", "ALLOWLIST_VIOLATION"),  # no pattern means it
         ("src/secret/a.py", "ALLOWLIST_VIOLATION"),  # excluded
         ("src/.env", "ALLOWLIST_VIOLATION"),  # forbidden, whatever the plan says
         ("conftest.py", "ALLOWLIST_VIOLATION"),  # configures the verification

@@ -135,11 +135,11 @@ def test_a_change_that_contradicts_a_siblings_is_a_failure_and_the_next_step_goe
         ("write('calc.py', '\\n' * 500)", "UNKNOWN", ()),
     ],
 )  # fmt: skip
-def test_a_change_that_is_not_allowed_is_named_and_discarded(
+def test_a_strict_controller_names_and_discards_a_change_that_is_not_allowed(
     planner: Planner, repo: Repo, start: Callable[..., None], intent: str, category: str, files: tuple[str, ...]
 ) -> None:
     planner.send("fix", intent=intent, allowed_files=["calc.py"], verify_tools=[PYTEST])
-    start()
+    start(is_strict=True)
 
     outcome = planner.outcome("fix")
 
@@ -150,11 +150,98 @@ def test_a_change_that_is_not_allowed_is_named_and_discarded(
     assert repo.landed() == []
 
 
-def test_a_step_that_may_only_answer_may_not_touch_a_file(
+@pytest.mark.parametrize("is_strict", [False, True])
+@pytest.mark.parametrize(
+    "intent",
+    [
+        "open(b'\\xff.py', 'w')",
+        "write('conftest.py', 'import os; os._exit(0)')",
+        "write('.env', '')",
+        "os.remove('words.py'); os.symlink('calc.py', 'words.py')",
+        "os.mkfifo('pipe')",
+        "git('init', 'inner')",
+        "os.symlink('/etc', 'etc')",
+    ],
+)
+def test_what_is_no_plain_file_or_is_forbidden_or_configures_a_verification_is_never_put_back(
+    planner: Planner, repo: Repo, start: Callable[..., None], intent: str, is_strict: bool
+) -> None:
+    planner.send("fix", intent=f"{intent}; {FIX}", allowed_files=["calc.py"], verify_tools=[PYTEST])
+    start(is_strict=is_strict)
+
+    outcome = planner.outcome("fix")
+
+    assert evidence(outcome).category in ("ALLOWLIST_VIOLATION", "SANDBOX_VIOLATION")
+    assert (outcome.verify, outcome.discarded_files) == ((), ())
+    assert repo.landed() == []
+
+
+@pytest.mark.parametrize(
+    ("intent", "files"),
+    [
+        ("write('words.py', 'broken(')", ("words.py",)),
+        ("write('new.py', '')", ("new.py",)),
+        ("os.remove('words.py')", ("words.py",)),
+        ("os.remove('words.py'); os.mkdir('words.py'); write('words.py/x', '')", ("words.py", "words.py/x")),
+        ("os.chmod('words.py', 0o755)", ("words.py",)),
+        ("git('rm', 'words.py'); commit()", ("words.py",)),
+        ("os.makedirs('a/b'); write('a/b/straße ä.py', '')", ("a/b/straße ä.py",)),
+        ("write('test_calc.py', 'def test_adds(): assert False')", ("test_calc.py",)),
+        ("open('scratch', 'w').truncate(200 * 1024 * 1024)", ("scratch",)),
+    ],
+)
+def test_plain_files_that_the_step_may_not_change_are_put_back_before_anything_runs(
+    planner: Planner, repo: Repo, start: Callable[..., None], intent: str, files: tuple[str, ...]
+) -> None:
+    planner.send("fix", intent=f"{intent}; {FIX}", allowed_files=["calc.py"], verify_tools=[PYTEST])
+    start()
+
+    outcome = planner.outcome("fix")
+
+    assert outcome.success
+    assert (outcome.discarded_files, outcome.touched_files, outcome.created_files) == (files, ("calc.py",), ())
+    assert repo.landed() == ["calc.py"]
+
+
+def test_what_git_ignores_is_gone_before_the_verification_and_never_listed(
+    planner: Planner, repo: Repo, start: Callable[..., None]
+) -> None:
+    repo.commit_on("main", ".gitignore", "*.so\nbuild/\n")
+    repo.git("reset", "--quiet", "--hard")
+    left = "write('math.so', ''); os.makedirs('build/x'); write('build/x/y', ''); os.mkdir('node_modules')"
+    left += "; write('node_modules/z', '')"
+    look = "import os; raise SystemExit(any(map(os.path.exists, ['build/x/y', 'node_modules/z', 'math.so'])))"
+    tool = {"tool": "pytest", "argv": ["python", "-c", look], "timeout_s": 60}
+    planner.send("fix", intent=f"{left}; {FIX}", allowed_files=["calc.py"], verify_tools=[tool])
+    planner.send("named", intent=f"{left}; {FIX}", allowed_files=["calc.py", "math.so"], verify_tools=[PYTEST])
+    start()
+
+    fix = planner.outcome("fix")
+
+    assert fix.success
+    assert fix.discarded_files == ()
+    assert planner.outcome("named").touched_files == ("math.so",)
+
+
+def test_the_answer_of_an_agent_that_changed_files_counts_and_they_are_put_back(
+    planner: Planner, repo: Repo, start: Callable[..., None]
+) -> None:
+    change = f"{FIX}; write('conftest.py', ''); commit(); print('it is in calc.py')"
+    planner.send("look", mode="read_only", intent=change, allowed_files=["calc.py"])
+    start()
+
+    outcome = planner.outcome("look")
+
+    assert (outcome.success, outcome.output) == (True, "it is in calc.py")
+    assert (outcome.discarded_files, outcome.touched_files) == (("calc.py", "conftest.py"), ())
+    assert repo.landed() == []
+
+
+def test_a_strict_controller_refuses_the_answer_of_an_agent_that_changed_a_file(
     planner: Planner, repo: Repo, start: Callable[..., None]
 ) -> None:
     planner.send("look", mode="read_only", intent=FIX, allowed_files=["calc.py"])
-    start()
+    start(is_strict=True)
 
     assert evidence(planner.outcome("look")).category == "ALLOWLIST_VIOLATION"
     assert repo.landed() == []
@@ -176,6 +263,11 @@ def test_a_step_that_may_only_answer_may_not_touch_a_file(
         ("print(7)", "7"),
         ("print('x' * 70000)", "x" * 32 * 1024),
         ("report(tokens_used=3)", None),
+        ("report(success=True, tests_passed=True, touched_files=['a.py'], metrics={'tokens_used': 3})", None),
+        ("report(success=True, output='in calc.py', metrics={'tokens_used': 3})", "in calc.py"),
+        ("print(json.dumps({'success': True, 'step_id': 'look', 'output': [1]}, indent=2))", [1]),
+        ("report(success=True)", None),
+        ("print(json.dumps({'success': True, 'answer': 42}))", {"success": True, "answer": 42}),
         ("pass", None),
     ],
 )
@@ -233,7 +325,8 @@ def test_an_answer_to_the_input_leaves_the_tree_as_it_was(
     planner.send("look", mode="read_only", intent="report(output=sorted(os.listdir()))")
     start()
 
-    assert evidence(planner.outcome("draft")).category == "ALLOWLIST_VIOLATION"
+    assert planner.outcome("draft").discarded_files == ("plan.json",)
+    assert planner.outcome("draft").output == {"a": 1}
     assert planner.outcome("look").output == [".git", *sorted(FILES)]
     assert repo.landed() == []
 

@@ -62,6 +62,9 @@ def controller(
     name: Annotated[str | None, typer.Option(help="Its name among the consumers; unique.")] = None,
     count: Annotated[int, typer.Option("--count", "-n", min=1, max=64, help="So many, side by side.")] = 1,
     once: Annotated[bool, typer.Option("--once", help="End after one step.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="A change of a file that the step may not change is a violation.")
+    ] = False,
     agent_path: Annotated[
         list[str] | None,
         typer.Option(metavar="PATH[:rw]", help="What the agent may read, or write, such as its login; again for more."),
@@ -136,6 +139,7 @@ def controller(
         queues=tuple(queue or ("default",)),
         partitions=settings.partitions,
         once=once,
+        is_strict=strict,
         name=name or unique_name(),
         sandbox=SandboxMode(sandbox or settings.sandbox),
         agent_env=agent_variables(agent_env),

@@ -1,0 +1,64 @@
+"""Files that a controller put back before it verified, since the step may not change them: no rule was broken.
+
+A verification that is red without them shows that they were needed: once a step, those that its goal allows at its
+level come with the next attempt, and nothing failed. A second time the failure counts, and names the files.
+What an outcome says of files that it discarded excuses no file that it touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schemas.base import Mode
+from schemas.outcome import MAX_NEEDED
+from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy.giving_files import TIMES, give, goal_of, is_excluded, may_give
+from tasks.policy.outcome_verdict import fit_evidence
+from tasks.policy.pipeline import JUDGES, Feature, Judgement, always
+from tasks.rules.permission import is_permitted
+from tasks.text.paths import clean
+from tasks.toolchain.classify import HALTS_AT_ONCE
+
+SHOWN = 20
+NEEDED = "these were changed, put back, and the verification is red without them"
+
+
+def judge(unit: UnitOfWork, seen: Judgement) -> bool:
+    """Tell what was put back, and give a step whose verification is red without it what its goal allows."""
+    step, outcome, facts = seen.step, seen.outcome, seen.step.facts
+    touched = {*outcome.touched_files, *outcome.created_files}
+    files = [path for path in dict.fromkeys(map(clean, outcome.discarded_files)) if path not in touched]
+    if not files:
+        return False
+    data = {"step_id": step.step_id, "attempt": step.status.attempt, "files": files[:SHOWN], "count": len(files)}
+    unit.emit("outcome.discarded", data)
+    if facts["mode"] != Mode.PATCH or not _is_red(seen) or not all(is_permitted(facts, path) for path in touched):
+        return False
+    asked = unit.plan.asked_files
+    if step.step_id in asked.discarded:
+        told = f"Not this step's, and put back again: {', '.join(files[:MAX_NEEDED])}. Change what it may change alone."
+        seen.failure = {**(seen.failure or {}), "suggestion": fit_evidence(told)}
+        return False
+    asked.discarded = [*asked.discarded, step.step_id]
+    unit.plan.dirty.add("live")
+    if wanted := _wanted(unit, seen, files):
+        give(unit, step, wanted, NEEDED)
+    return bool(wanted)
+
+
+def _is_red(seen: Judgement) -> bool:
+    """Whether a verification ran and failed, and nothing that halts a plan came of it."""
+    failure = seen.failure
+    return failure is not None and seen.outcome.tests_passed is False and failure["category"] not in HALTS_AT_ONCE
+
+
+def _wanted(unit: UnitOfWork, seen: Judgement, files: Sequence[str]) -> list[str]:
+    """Keep of the files what the step may be given: none that it leaves out, such as its failing tests."""
+    facts, goal = seen.step.facts, goal_of(unit)
+    if len(unit.plan.asked_files.given.get(seen.step.step_id, [])) >= TIMES:
+        return []
+    new = (path for path in files if path not in facts["allowed_files"] and not is_excluded(facts, path))
+    return [path for path in new if may_give(unit, facts, goal, path)][:MAX_NEEDED]
+
+
+FEATURE = Feature("discarded_files", (JUDGES.row(judge),), events=("outcome.discarded",), is_idle=always)

@@ -1,0 +1,65 @@
+"""More files for a step: what its goal allows at the level of the step comes with the next attempt.
+
+A plan is never widened: a step with patterns is given what its goal allows, one that names all of its files nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from schemas.base import StepState
+from schemas.step import MAX_LITERAL, MAX_PATTERNS, PlannedStep
+from tasks.plan.snapshot import Step
+from tasks.plan.unit_of_work import UnitOfWork
+from tasks.rules.permission import Allowlist, exceeds, forbidden_by
+from tasks.text.fields import MAX_GUIDANCE
+from tasks.text.forbidden_paths import JUDGED
+from tasks.text.paths import fault
+from tasks.text.patterns import matches
+
+GOAL = "goal"  # the note of what a goal allows, and is sent with
+TIMES = 2  # that a step is given files
+
+
+def goal_of(unit: UnitOfWork) -> Mapping[str, Any]:
+    """Return what is kept of a goal with globs; empty of any other."""
+    found: Mapping[str, Any] | None = unit.note(GOAL)
+    return found or {}
+
+
+def may_give(unit: UnitOfWork, facts: Mapping[str, Any], goal: Mapping[str, Any], path: str) -> bool:
+    """Tell whether the goal, and an operator who left only some of its files, allow a file at the level of a step."""
+    tightened = unit.plan.head.tightened
+    if tightened is not None and path not in tightened:
+        return False
+    allowed = Allowlist.of([*goal.get("allowed", ()), *facts["allowed_patterns"]], JUDGED)
+    if path not in allowed or exceeds(facts, path):
+        return False
+    return path in allowed.files or (fault(path, forbidden_by(facts)) is None and not is_excluded(facts, path))
+
+
+def is_excluded(facts: Mapping[str, Any], path: str) -> bool:
+    """Tell whether the step leaves a file out of its patterns."""
+    folded = path.casefold()
+    return any(matches(each.casefold(), folded) for each in facts["excluded_patterns"])
+
+
+def give(unit: UnitOfWork, step: Step, files: Sequence[str], reason: str) -> None:
+    """Let the next attempt of a step change `files` as well, and start it."""
+    was = PlannedStep.model_validate(step.facts)
+    named = (*files, *was.allowed_files)
+    beside = named[MAX_LITERAL:] if was.allowed_patterns else ()
+    guidance = f"{was.guidance or ''} The last attempt asked for {', '.join(files)}: change these files too.".strip()
+    update = {
+        "allowed_files": named[:MAX_LITERAL] if was.allowed_patterns else named,
+        "allowed_patterns": (*was.allowed_patterns, *beside)[:MAX_PATTERNS],
+        "guidance": guidance if len(guidance) <= MAX_GUIDANCE else was.guidance,
+    }
+    unit.rewrite(step, was.model_copy(update=update))
+    unit.plan.asked_files.given.setdefault(step.step_id, []).append([*files])
+    unit.inputs.append(["needs", step.step_id, step.status.attempt, [*files]])
+    unit.move_step(step, StepState.ACTIVE.value)
+    data = {"step_id": step.step_id, "attempt": step.status.attempt, "files": [*files]}
+    unit.emit("step.given_files", data, reason or None)
+    unit.make_ready(step)
