@@ -74,7 +74,8 @@ def _security(facts: Facts) -> str:
         return f"{look} No limit changes that: mend the controller, then {AGAIN}."
     if step.facts["mode"] != Mode.PATCH:
         wrote = f" ({listing(facts.outside)})" if facts.outside else ""
-        return f"{look} {step.step_id} is read-only, and the agent wrote{wrote}: have it answer and change no file."
+        what = "only verifies, and its attempt" if step.facts["mode"] == Mode.TEST else "is read-only, and the agent"
+        return f"{look} {step.step_id} {what} wrote{wrote}: no file of it may be changed."
     never = [path for path in facts.outside if fault(path)]
     rest = [path for path in facts.outside if path not in never]
     known = [path for path in rest if facts.allowed is not None and path in facts.allowed]
