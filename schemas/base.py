@@ -146,6 +146,7 @@ class FailureCategory(StrEnum):
     NO_CHANGE = "NO_CHANGE"
     TOO_MANY_FILES = "TOO_MANY_FILES"
     RISK_EXCEEDED = "RISK_EXCEEDED"
+    CANNOT_VERIFY = "CANNOT_VERIFY"
 
 
 class Inbound(BaseModel):

@@ -162,6 +162,14 @@ class Needs(Inbound):
     reason: Annotated[str, StringConstraints(max_length=4096), TextKind.LOG] = ""
 
 
+class CannotVerify(Inbound):
+    """A tool of the verification that could not run: what it printed instead, and in which folder."""
+
+    tool: Word
+    cwd: Path | None = None
+    reason: Annotated[str, StringConstraints(max_length=4096), TextKind.LOG] = ""
+
+
 class Outcome(Inbound):
     """The result of one attempt. `plan_id`, `attempt` and `lease` may stand in the entry's fields instead."""
 
@@ -190,6 +198,7 @@ class Outcome(Inbound):
     evaluation: Annotated[Evaluation | None, TextKind.LOG, WrapValidator(_take_unreadable_for_none)] = None
     commit: Annotated[Word | None, WrapValidator(_take_unreadable_for_none)] = None  # that the change landed as
     needs: Annotated[Needs | None, WrapValidator(_take_unreadable_for_none)] = None  # beside `success: false`
+    cannot_verify: Annotated[CannotVerify | None, WrapValidator(_take_unreadable_for_none)] = None  # as `needs` does
     patterns: Annotated[bool | None, WrapValidator(_take_unreadable_for_none)] = None  # `allowed_patterns` were obeyed
     discarded_files: ManyPaths = ()
     deleted_files: ManyPaths = ()  # of those touched, the ones that are no more; the old name of a file is one

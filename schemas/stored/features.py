@@ -69,6 +69,22 @@ class Releases(Part):
 
 
 @dataclass(slots=True)
+class CannotVerify(Part):
+    """What of the verifications could not run (tasks/features/cannot_verify.py)."""
+
+    BY_STEP = ("told",)
+
+    told: dict[str, list[list[Any]]] = field(
+        default_factory=dict
+    )  # step -> attempt, claimant, reason, when in ms, tool and folder, since it ended in another way
+    at_base: list[list[str]] = field(default_factory=list)  # tools and folders, at the commit that the plan began with
+
+    def forget_step(self, step_id: str) -> None:
+        """Forget who could not verify a step."""
+        self.told.pop(step_id, None)
+
+
+@dataclass(slots=True)
 class Claims(Part):
     """What waits for files that other plans claim (tasks/features/overlaps.py)."""
 
@@ -170,3 +186,4 @@ class FeatureParts:
     changed_tests = PartOf(ChangedTests)
     created_files = PartOf(CreatedFiles)
     riskier_files = PartOf(RiskierFiles)
+    cannot_verify = PartOf(CannotVerify)

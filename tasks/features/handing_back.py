@@ -11,24 +11,23 @@ from __future__ import annotations
 from typing import Any
 
 from schemas.stored.features import Releases
-from schemas.times import rfc3339
 from tasks.base.errors import NeedsSteps
-from tasks.plan.snapshot import NOTE, Lease, Step
+from tasks.plan.snapshot import NOTE, Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import halt, waits
 from tasks.policy.advice_on_limits import advise_on_hosts
+from tasks.policy.claimant import claimed_by, describe_release
 from tasks.policy.halt_rules import AT_ONCE
 from tasks.policy.pipeline import AT_WALL_CLOCK, GIVE_UP, JUDGES, SETTLE, Feature, HandedBack, Judgement
 from tasks.rules import budget
 from tasks.rules.budget import Booked
-from tasks.text.fields import as_written, fit, flatten
+from tasks.text.fields import flatten
 from tasks.toolchain.classify import category_of
 
 CLAIMANTS = 3  # who handed the same step back: then nobody can do it
 RELEASES, PAIR, SPREAD_MS = 10, 2, 600_000  # so many by two of them, over so long, say the same
 HELD_MS = 60_000  # an attempt that was held for longer may have used all that it reserved
 MAX_LAST = 8  # of those handed back last, for the explanation of a plan that ran out of time
-MAX_NAME, MAX_REASON = 80, 200
 LAST = "released"  # the note of the last ones; with a step behind it, that of the step
 
 
@@ -56,15 +55,7 @@ def _recognize(unit: UnitOfWork, seen: Judgement) -> HandedBack | None:
     word = outcome.failure_evidence.category if outcome.failure_evidence else None
     if outcome.touched_files or outcome.created_files or outcome.growth_kb or category_of(word, "") in AT_ONCE:
         return None
-    lease = unit.snapshot.leases.get(step.step_id)
-    if lease is None or lease.attempt != attempt.attempt or not lease.claimed:
-        # Nobody has claimed it; whoever does before this is written has it decided anew.
-        unit.change.guards[step.step_id] = lease.renewed if lease else 0
-        lease = Lease(attempt.attempt, 0, 0)
-    since = lease.claimed if attempt.at <= lease.claimed <= unit.snapshot.now else attempt.at
-    name = fit(lease.controller, MAX_NAME) if lease.claimed else ""
-    unit.inputs.append(["handed back", step.step_id, attempt.attempt, name, lease.claimed])
-    return HandedBack(fit(outcome.released.reason, MAX_REASON, as_written), name, since)
+    return claimed_by(unit, step, attempt, outcome.released.reason)
 
 
 def judge(unit: UnitOfWork, seen: Judgement) -> bool:
@@ -87,7 +78,7 @@ def explain(unit: UnitOfWork) -> dict[str, Any]:
     """Tell the last attempts that were handed back, for the evidence of a halt; nothing where none was."""
     if unit.plan.releases.counts is None:
         return {}
-    return {"released": [_shown(*entry) for entry in unit.note(LAST)]}
+    return {"released": [describe_release(*entry) for entry in unit.note(LAST)]}
 
 
 def _count(unit: UnitOfWork, step: Step, attempt: int, back: HandedBack) -> dict[str, Any]:
@@ -120,12 +111,8 @@ def _nobody_can(unit: UnitOfWork, step: Step, found: dict[str, Any]) -> tuple[st
         reason = f"{step.step_id} was handed back {count} times in {minutes} minutes ({who})"
     else:
         return None
-    told = [_shown(*entry) for entry in by.values()]
+    told = [describe_release(*entry) for entry in by.values()]
     return reason, {**met, "step_id": step.step_id, "released": sorted(told, key=lambda each: each["at"])}
-
-
-def _shown(step_id: str, attempt: int, controller: str, reason: str, at: int) -> dict[str, Any]:
-    return {"at": rfc3339(at), "step_id": step_id, "attempt": attempt, "controller": controller, "reason": reason}
 
 
 FEATURE = Feature(

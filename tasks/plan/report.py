@@ -32,7 +32,16 @@ class Report(NamedTuple):
     @property
     def needs_lease(self) -> bool:
         """Whether what the controllers wrote into the lease of its attempt has a part in the decision."""
-        return self.lease is None or self.outcome.released is not None
+        if self.lease is None or self.outcome.released is not None:
+            return True
+        return not self.outcome.success and self._may_not_have_run
+
+    @property
+    def _may_not_have_run(self) -> bool:
+        """Whether a failed verification may be one that could not run: whose host that was counts then."""
+        receipts = self.outcome.verify or ()
+        told = self.outcome.cannot_verify is not None or self.outcome.verified_at is not None
+        return told or (bool(receipts) and receipts[-1].exit_code > 1)
 
 
 class PlainReport(Struct, frozen=True, gc=False):

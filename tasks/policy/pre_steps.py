@@ -194,6 +194,24 @@ def name_of(suffix: str, step_id: str, taken: Collection[str]) -> str:
     return name
 
 
+_BASELINE = re.compile(rf".*-{BASELINE}(?:-\d+)?")
+
+
+def is_baseline(facts: Mapping[str, Any]) -> bool:
+    """Whether this step was put in to run the verification of another one before the plan."""
+    return bool(facts["inserted_by"]) and names_baseline(facts["step_id"])
+
+
+def names_baseline(step_id: str) -> bool:
+    """Tell whether an inserted step of this id is one that runs a verification before the plan."""
+    return _BASELINE.fullmatch(step_id) is not None
+
+
+def runs_at_base(facts: Mapping[str, Any]) -> bool:
+    """Whether this step runs a verification at the commit that the plan began with."""
+    return is_baseline(facts)
+
+
 def is_mend(facts: Mapping[str, Any]) -> bool:
     """Whether this step changes code again where a verification is red."""
     return bool(facts["inserted_by"]) and names_mend(facts["step_id"])

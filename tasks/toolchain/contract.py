@@ -20,6 +20,8 @@ from schemas.step import VerifyTool
 from tasks.text.unicode import is_visible
 
 MANY = 50  # positionals of one command
+MANY_TEXTS = 20
+AS_RAN = tuple(range(126))  # of runners that end with the exit code of what they run
 _TAKEN_FOR_MORE = ("-", "@", "+")
 _CHOSEN_OWNER = ("-p", "--package", "--all", "--workspace")
 _HAS_BRACKETS = re.compile(r"[()\[\]]")
@@ -107,7 +109,8 @@ class Contract:
     `options` are regular expressions that a whole word must match, a closed set in any order; `valued` options take
     one more word of a kind; `required` ones must be there; `tails` are all that may stand after `--`, unless the tool
     reads it as `end_of_options`: then positionals do. `pass_codes` say that the code under test is right, `ran_codes`
-    that the tool did run. Without `languages` it is of all languages of its toolchain.
+    that the tool did run, unless its output has a text of `cannot_run`.
+    Without `languages` it is of all languages of its toolchain.
     """
 
     id: str
@@ -132,6 +135,7 @@ class Contract:
     focus_most: int = 1
     pass_codes: tuple[int, ...] = (0,)
     ran_codes: tuple[int, ...] = (0, 1)
+    cannot_run: tuple[str, ...] = ()  # at most MANY_TEXTS, in what it prints where it could not run
     languages: tuple[str, ...] = ()
     min_risk: RiskLevel = RiskLevel.LOW
 
@@ -240,7 +244,9 @@ _SCRIPTS = {  # of a category: the kind of its names is `<key>_script`, the valu
 }
 
 
-def scripts(name: str, spellings: tuple[str, ...], test_tails: tuple[str, ...] = ()) -> tuple[Contract, ...]:
+def scripts(
+    name: str, spellings: tuple[str, ...], test_tails: tuple[str, ...] = (), cannot_run: tuple[str, ...] = ()
+) -> tuple[Contract, ...]:
     """Make one contract a category for a runner of scripts, whose names tell the category."""
     return tuple(
         Contract(
@@ -254,7 +260,8 @@ def scripts(name: str, spellings: tuple[str, ...], test_tails: tuple[str, ...] =
             most=1,
             options=SILENT,
             tails=test_tails if category is ToolCategory.TEST else (),
-            ran_codes=(0, 1, 2),
+            ran_codes=AS_RAN if category is ToolCategory.TEST else (0, 1, 2),
+            cannot_run=cannot_run,
         )
         for category, (kind, example) in _SCRIPTS.items()
     )

@@ -40,6 +40,7 @@ _TOOLS = (
         most=1,
         options=(r"-j\d{0,2}|--parallel|-v|--verbose",),
         ran_codes=(0, 1, 2),
+        cannot_run=("is not a directory", "could not load cache", "could not find CMAKE_PROJECT_NAME"),
     ),
     Contract(
         id="ctest",
@@ -50,6 +51,7 @@ _TOOLS = (
         options=(r"--output-on-failure|--stop-on-failure|-V|--verbose|-Q|--quiet|-j\d{0,2}",),
         valued=(("--test-dir", "path"),),
         ran_codes=(0, 8),
+        cannot_run=("No tests were found", "No test configuration file found"),
     ),
 )
 

@@ -22,6 +22,11 @@ from tasks.toolchain.language import (
 
 _GO_OPTIONS = (r"-v|-race|-short|-failfast|-count=\d{1,2}|-timeout=\d{1,4}[sm]|-mod=(?:readonly|vendor|mod)",)
 
+_NO_MODULE = (
+    *("does not contain main module", "cannot find main module", "go.mod file not found"),
+    *("no test files", "no Go files in"),
+)
+
 _TOOLS = (
     Contract(
         id="go-test",
@@ -35,6 +40,7 @@ _TOOLS = (
         focus="go_test",
         focus_option="-run",
         focus_form="^{}$",
+        cannot_run=_NO_MODULE,
     ),
     Contract(
         id="go-vet",
@@ -43,6 +49,7 @@ _TOOLS = (
         category=ToolCategory.LINT,
         timeout_s=60,
         positional="package",
+        cannot_run=_NO_MODULE,
     ),
     Contract(
         id="go-build",
@@ -52,6 +59,7 @@ _TOOLS = (
         timeout_s=300,
         positional="package",
         options=("-v|-race|-mod=(?:readonly|vendor|mod)",),
+        cannot_run=_NO_MODULE,
     ),
     path_tool(
         id="gofmt",

@@ -21,7 +21,8 @@ TOOLCHAINS: tuple[Toolchain, ...] = (
     rust.TOOLCHAIN,
     cpp.TOOLCHAIN,
 )
-_MAKE = scripts("make", ("make",))  # targets that a project of any language may have
+# Targets that a project of any language may have.
+_MAKE = scripts("make", ("make",), cannot_run=("No rule to make target", "No targets specified"))
 
 TOOLS: tuple[Contract, ...] = (
     *(tool for each in TOOLCHAINS for tool in each.tools),

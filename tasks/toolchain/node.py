@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from tasks.toolchain.contract import (
+    AS_RAN,
     SILENT,
     Contract,
     Part,
@@ -48,6 +49,16 @@ def _run_by(command: str) -> tuple[str, ...]:
     return tuple(each.format(command) for each in _RUNNERS)
 
 
+# What package managers print that find no script, no package.json, or no program of that name.
+_NO_SCRIPT = (
+    *("Missing script", "Could not read package.json", "ERR_PNPM_NO_SCRIPT", "ERR_PNPM_NO_IMPORTER_MANIFEST_FOUND"),
+    *("Couldn't find a script named", "Couldn't find a package.json", "No package.json", "Script not found"),
+)
+_NO_PROGRAM = (
+    *("could not determine executable to run", "npx canceled due to missing packages"),
+    *("Command failed with ENOENT", "Couldn't find a script named"),
+)
+
 _test_files = partial(test_runner, positional="path", timeout_s=300)
 _JEST_PATHS = "--runTestsByPath"  # else positionals are regular expressions
 _WATCHLESS = ("--watchAll=false", "--run", "--ci")
@@ -61,6 +72,8 @@ _TOOLS = (
         timeout_s=300,
         options=SILENT,
         tails=_WATCHLESS,
+        ran_codes=AS_RAN,
+        cannot_run=_NO_SCRIPT,
     ),
     _test_files(
         id="jest",
@@ -68,6 +81,7 @@ _TOOLS = (
         example="npx jest src/auth.test.js --verbose",
         options=("--verbose|--silent|--ci|--bail|-i|--runInBand|--no-cache|--coverage|--watchAll=false", _JEST_PATHS),
         focus_exact=_JEST_PATHS,
+        cannot_run=(*_NO_PROGRAM, "No tests found, exiting with code 1"),
     ),
     _test_files(
         id="vitest",
@@ -75,14 +89,21 @@ _TOOLS = (
         example="npx vitest run src/auth.test.ts",
         end_of_options=False,
         options=("--silent|--no-coverage|--coverage|--bail=1|--reporter=(?:default|verbose|dot|junit|json)",),
+        cannot_run=(*_NO_PROGRAM, "No test files found"),
     ),
-    _test_files(id="node-test", spellings=("node --test",), example="node --test test/auth.test.js"),
+    _test_files(
+        id="node-test",
+        spellings=("node --test",),
+        example="node --test test/auth.test.js",
+        cannot_run=("Could not find '",),
+    ),
     _test_files(
         id="mocha",
         spellings=_run_by("mocha"),
         example="npx mocha test/auth.test.js",
         options=("--exit|--bail|--forbid-only|--recursive|--reporter=(?:spec|dot|min|tap|json)",),
         ran_codes=tuple(range(256)),  # the number of tests that failed
+        cannot_run=(*_NO_PROGRAM, "No test files found"),
     ),
     _test_files(
         id="ava",
@@ -90,6 +111,7 @@ _TOOLS = (
         example="npx ava test/auth.test.js",
         end_of_options=False,
         options=("--verbose|--serial|--fail-fast|--tap",),
+        cannot_run=_NO_PROGRAM,
     ),
     _test_files(
         id="playwright",
@@ -97,6 +119,7 @@ _TOOLS = (
         example="npx playwright test tests/auth.spec.ts",
         end_of_options=False,
         options=("--forbid-only|--quiet|--reporter=(?:list|line|dot|json|junit)",),
+        cannot_run=_NO_PROGRAM,
     ),
     _test_files(
         id="bun",
@@ -104,6 +127,7 @@ _TOOLS = (
         example="bun test src/auth.test.ts",
         end_of_options=False,
         options=("--bail|--coverage",),
+        cannot_run=("did not match any test files", "No tests found!"),
     ),
     _test_files(
         id="deno",
@@ -111,6 +135,7 @@ _TOOLS = (
         example="deno test src/auth_test.ts",
         end_of_options=False,
         options=("-A|--allow-all|--allow-(?:read|env|net|run|sys)|--no-check|--fail-fast",),
+        cannot_run=("No test modules found",),
     ),
     path_tool(
         id="node-check",
@@ -127,6 +152,7 @@ _TOOLS = (
         example="npx eslint src",
         timeout_s=60,
         options=(r"--quiet|--no-color|--cache|--max-warnings=\d{1,4}",),
+        cannot_run=_NO_PROGRAM,
     ),
     linter(
         id="prettier",
@@ -135,6 +161,7 @@ _TOOLS = (
         timeout_s=60,
         least=1,
         required=("--check",),
+        cannot_run=_NO_PROGRAM,
     ),
     Contract(
         id="tsc",
@@ -146,14 +173,15 @@ _TOOLS = (
         required=("--noEmit",),
         ran_codes=(0, 1, 2),
         languages=("typescript",),
+        cannot_run=(*_NO_PROGRAM, "This is not the tsc command you are looking for"),
     ),
 )
 
 _RUNNERS_OF_SCRIPTS = (
-    *scripts("npm-run", ("npm run", "npm run-script"), _WATCHLESS),
-    *scripts("pnpm", ("pnpm", "pnpm run"), _WATCHLESS),
-    *scripts("yarn", ("yarn", "yarn run"), _WATCHLESS),
-    *scripts("bun", ("bun run",), _WATCHLESS),
+    *scripts("npm-run", ("npm run", "npm run-script"), _WATCHLESS, _NO_SCRIPT),
+    *scripts("pnpm", ("pnpm", "pnpm run"), _WATCHLESS, _NO_SCRIPT),
+    *scripts("yarn", ("yarn", "yarn run"), _WATCHLESS, _NO_SCRIPT),
+    *scripts("bun", ("bun run",), _WATCHLESS, _NO_SCRIPT),
 )
 
 _DEPENDENCY = r'"{}"\s*:\s*"[^"]*"'

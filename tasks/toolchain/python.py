@@ -48,6 +48,15 @@ _MYPY_OPTIONS = (
 )
 _PYTEST = spell("pytest", *_RUNNERS)
 
+
+def _no_module(name: str) -> tuple[str, ...]:
+    """List what Python and its runners print where a tool is not installed."""
+    return f"No module named {name}", f"command not found: {name}"
+
+
+_NO_PYTEST = (*_no_module("pytest"), "file or directory not found")
+
+
 _TOOLS = (
     test_runner(
         id="pytest-focused",
@@ -59,6 +68,7 @@ _TOOLS = (
         options=_PYTEST_OPTIONS,
         valued=(("-n", "count"),),
         required=("-x",),
+        cannot_run=_NO_PYTEST,
     ),
     test_runner(
         id="pytest",
@@ -68,6 +78,7 @@ _TOOLS = (
         positional="test",
         options=_PYTEST_OPTIONS,
         valued=(("-n", "count"),),
+        cannot_run=_NO_PYTEST,
     ),
     Contract(
         id="unittest",
@@ -79,6 +90,7 @@ _TOOLS = (
         options=("-v|--verbose|-q|--quiet|-f|--failfast|-b|--buffer",),
         valued=(("-s", "path"), ("-t", "path")),
         ran_codes=(0, 1, 5),
+        cannot_run=("Start directory is not importable",),
     ),
     Contract(
         id="tox",
@@ -88,6 +100,7 @@ _TOOLS = (
         timeout_s=600,
         options=("-q|--quiet|-v|--verbose",),
         valued=(("-e", "environment"),),
+        cannot_run=_no_module("tox"),
     ),
     linter(
         id="ruff-fix",
@@ -98,6 +111,7 @@ _TOOLS = (
         options=_RUFF_OPTIONS,
         required=("--fix",),
         min_risk=RiskLevel.MED,
+        cannot_run=_no_module("ruff"),
     ),
     linter(
         id="ruff-check",
@@ -105,6 +119,7 @@ _TOOLS = (
         example="ruff check src/auth.py",
         timeout_s=30,
         options=_RUFF_OPTIONS,
+        cannot_run=_no_module("ruff"),
     ),
     linter(
         id="ruff-format",
@@ -113,6 +128,7 @@ _TOOLS = (
         timeout_s=30,
         options=("-q|--quiet|--diff|--preview|--no-cache|-n",),
         required=("--check",),
+        cannot_run=_no_module("ruff"),
     ),
     linter(
         id="black",
@@ -122,6 +138,7 @@ _TOOLS = (
         least=1,
         options=("-q|--quiet|--diff",),
         required=("--check",),
+        cannot_run=_no_module("black"),
     ),
     linter(
         id="flake8",
@@ -129,6 +146,7 @@ _TOOLS = (
         example="flake8 src",
         timeout_s=60,
         options=("-q|--quiet|--count|--statistics|--show-source",),
+        cannot_run=_no_module("flake8"),
     ),
     path_tool(
         id="mypy",
@@ -137,6 +155,7 @@ _TOOLS = (
         category=ToolCategory.TYPE_CHECK,
         timeout_s=120,
         options=_MYPY_OPTIONS,
+        cannot_run=_no_module("mypy"),
     ),
     Contract(
         id="pyright",
@@ -146,6 +165,7 @@ _TOOLS = (
         timeout_s=60,
         positional="path",
         options=("--warnings|--stats|--outputjson",),
+        cannot_run=_no_module("pyright"),
     ),
     Contract(
         id="py-compile",
@@ -171,6 +191,7 @@ _TOOLS = (
         example="python -m pip check",
         category=ToolCategory.VALIDATE,
         timeout_s=60,
+        cannot_run=_no_module("pip"),
     ),
 )
 

@@ -27,6 +27,11 @@ _CARGO_OPTIONS = (
 )
 _CARGO_PACKAGE = (("-p", "name"), ("--package", "name"))
 
+_NO_CARGO = (
+    *("could not find `Cargo.toml`", "no test target named", "did not match any packages", "no such command"),
+    "is not installed for the toolchain",
+)
+
 _TOOLS = (
     Contract(
         id="cargo-test",
@@ -43,6 +48,7 @@ _TOOLS = (
         focus_owner="-p",
         focus_tail=("--", "--exact"),
         ran_codes=(0, 101),
+        cannot_run=_NO_CARGO,
     ),
     Contract(
         id="cargo-clippy",
@@ -54,6 +60,7 @@ _TOOLS = (
         valued=_CARGO_PACKAGE,
         tails=("-D warnings",),
         ran_codes=(0, 101),
+        cannot_run=_NO_CARGO,
     ),
     Contract(
         id="cargo-build",
@@ -64,6 +71,7 @@ _TOOLS = (
         options=_CARGO_OPTIONS,
         valued=_CARGO_PACKAGE,
         ran_codes=(0, 101),
+        cannot_run=_NO_CARGO,
     ),
     Contract(
         id="cargo-check",
@@ -74,6 +82,7 @@ _TOOLS = (
         options=_CARGO_OPTIONS,
         valued=_CARGO_PACKAGE,
         ran_codes=(0, 101),
+        cannot_run=_NO_CARGO,
     ),
     Contract(
         id="cargo-fmt",
@@ -83,6 +92,7 @@ _TOOLS = (
         timeout_s=30,
         options=("--all|-q|--quiet",),
         required=("--check",),
+        cannot_run=_NO_CARGO,
     ),
 )
 

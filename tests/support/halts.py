@@ -118,6 +118,22 @@ def be_nobodys() -> Running:
     return plan
 
 
+def cannot_verify(plan: Running, step: str, controller: str, **said: Any) -> None:
+    """Have a controller claim the live attempt of a step, and report that its verification could not run."""
+    plan.store.claim(plan.plan_id, step, controller)
+    live = plan.active[step]
+    body = {"success": False, "cannot_verify": {"tool": "pytest", "reason": "No module named pytest"}, **said}
+    assert plan.report(a_report(step, live.attempt, live.lease, **body)) == ["applied"]
+
+
+def be_unverifiable() -> Running:
+    plan = Running(a_step("a", tools=(PYTEST,)))
+    for _ in range(2):
+        cannot_verify(plan, "a", "ctl-1")
+        plan.rest()
+    return plan
+
+
 def lead_nowhere() -> Running:
     plan = Running(a_step("a", retries=0), a_step("b", "a"))
     fail(plan, "a")
@@ -173,6 +189,7 @@ EVERY_HALT: dict[str, Callable[[], Running]] = {
     "budget": use_up,
     "wall_clock": take_long,
     "nobody_can": be_nobodys,
+    "cannot_verify": be_unverifiable,
     "cannot_revise": lead_nowhere,
     "manual": be_ordered,
     "approval_rejected": partial(be_ordered, "reject"),

@@ -215,7 +215,7 @@ class Running:
     def report(self, *reports: Report) -> list[Verdict]:
         """Report what these say; the events tell the verdict of each."""
         named = [report.outcome.step_id for report in reports]
-        bare = any(report.lease is None or report.outcome.released for report in reports)
+        bare = any(report.needs_lease for report in reports)
         sent = [report._replace(entry=f"{self.store.now}-{number}") for number, report in enumerate(reports)]
         before = len(self.changes)
         if len(sent) == 1 and self._is_alone():

@@ -218,11 +218,15 @@ def test_a_right_file_is_read_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
 
 def tool_row(contract: Contract) -> str:
-    codes = (", ".join(map(str, codes)) for codes in (contract.pass_codes, contract.ran_codes))
+    codes = map(shown, (contract.pass_codes, contract.ran_codes))
     cells = (f"`{contract.id}`", f"`{contract.example}`", contract.category, str(contract.timeout_s), *codes)
     values = ", ".join(f"`{option}` {kind}" for option, kind in contract.valued)
     last = (positionals(contract), values, "yes" if contract.end_of_options else "")
     return f"| {' | '.join([*cells, ', '.join(contract.languages), contract.min_risk, *last])} |"
+
+
+def shown(codes: tuple[int, ...]) -> str:
+    return ", ".join(map(str, codes)) if len(codes) < 9 else f"{codes[0]} to {codes[-1]}"
 
 
 def positionals(contract: Contract) -> str:

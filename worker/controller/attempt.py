@@ -26,7 +26,7 @@ from worker.controller.programs import VerificationResult
 from worker.controller.readiness import CannotWork
 from worker.controller.result import Result
 from worker.controller.setup import path_of
-from worker.controller.wire import AttemptFailure, Spec
+from worker.controller.wire import AttemptFailure, Spec, Tool
 from worker.controller.worktree import Worktree
 from worker.host.git import GitError
 from worker.sandbox.process import Abandoned, Job, JobResult, Printed, ResourceLimits
@@ -196,8 +196,10 @@ class AttemptRun:
             self._set_up()
         except OSError as error:
             raise CannotWork(f"the setup: {error}") from error
-        if missing := programs.missing_programs(spec.verify_tools, self._variables.get("PATH")):
+        missing = programs.missing_programs(spec.verify_tools, self._variables.get("PATH"))
+        if missing and not spec.verified_at:  # of the base it is told which tool could not run
             raise CannotWork(f"programs that are missing here: {', '.join(missing)}")
+        self._found_outside  # noqa: B018 (kept before the agent works)
         return None
 
     def _set_up(self) -> None:
@@ -287,9 +289,29 @@ class AttemptRun:
     def _verify(self) -> VerificationResult:
         search = self._variables.get("PATH")
         with self._span("verify", {"planner.tools": " ".join(tool.tool for tool in self.spec.verify_tools)}):
-            done = programs.verify(self.spec.verify_tools, self._run_tool, str(self.tree.root), search)
+            done = programs.verify(
+                self.spec.verify_tools,
+                self._run_tool,
+                str(self.tree.root),
+                search,
+                at_base=self.spec.verified_at is not None,
+                is_lost=self._is_lost,
+            )
             tracing.add({"planner.success": done.failure is None})
             return done
+
+    @cached_property
+    def _found_outside(self) -> frozenset[str]:
+        """Name the programs of the verification that this host had before the agent worked, the clone left out."""
+        search = programs.outside(self.tree.root, self._variables.get("PATH"))
+        return frozenset(
+            tool.argv[0] for tool in self.spec.verify_tools if not programs.missing_programs([tool], search)
+        )
+
+    def _is_lost(self, tool: Tool) -> bool:
+        """Whether this host had the program of a tool, and has it no more: no change in the clone can be why."""
+        search = programs.outside(self.tree.root, self._variables.get("PATH"))
+        return tool.argv[0] in self._found_outside and bool(programs.missing_programs([tool], search))
 
     def _span(self, name: str, about: Attributes) -> AbstractContextManager[None]:
         """Make a part of the attempt a span of its plan's trace, where there is one."""

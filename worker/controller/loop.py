@@ -48,6 +48,7 @@ PAUSED_S = 2.0  # until a step of a paused plan is asked for again, while others
 PAUSED_EACH_S = 0.05  # and so much longer for each of them
 ABILITIES = (
     "at",
+    "cannot_verify",
     "failed_diffs",
     "failing_tests",
     "needs",
@@ -179,9 +180,9 @@ class Controller:
             self._publish(spec, data)
         tracing.add({"planner.success": message.success, "planner.released": message.released is not None})
         log.info("step_finished", extra={**spec.ids, "success": message.success, "duration_ms": duration_ms})
-        self._count(spec.context.repo or "", result.released)
+        self._count(spec.context.repo or "", result.trouble)
         self._done += message.success
-        self._failed += not message.success and not result.released
+        self._failed += not message.success and not result.trouble
 
     def _publish(self, spec: Spec, data: bytes) -> None:
         """Hand in an outcome, again and again until it is taken; one that is refused as such is no matter of ours."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from worker.controller.readiness import CannotWork, ProviderTrouble, StepTrouble
+from worker.controller.readiness import CannotWork, NotVerifiable, ProviderTrouble, StepTrouble
 
 IN_A_ROW = 5  # then there is a pause: at first, and at most, for so many seconds
 FIRST_S, LONGEST_S = 10.0, 300.0
@@ -66,7 +66,7 @@ class Pauses:
         if isinstance(released, StepTrouble):
             return None
         self._all.add(repository)
-        if isinstance(released, ProviderTrouble):
+        if isinstance(released, ProviderTrouble | NotVerifiable):  # another host may take the step meanwhile
             return Pause(self._all.pause())
         if self._served == 1 or len(self._all.repositories) > 1:
             return Pause(self._all.pause()) if self._all.length >= IN_A_ROW else None

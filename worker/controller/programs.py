@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from schemas.outcome import VerifyReceipt
+from schemas.outcome import CannotVerify, VerifyReceipt
+from tasks.toolchain.catalogue import CATALOGUE
+from tasks.toolchain.could_not_run import why_not_run
 from worker.controller import wire
 from worker.controller.failing_tests import NONE, NOT_KNOWN, FailingTests, failing_tests
-from worker.controller.wire import AttemptFailure, Tool
+from worker.controller.wire import LINE_CHARS, AttemptFailure, Tool
 from worker.sandbox.process import TAIL_BYTES, TIMED_OUT, JobResult
 from worker.sandbox.process import environment as without_secrets
 
@@ -37,6 +39,7 @@ class VerificationResult:
     failure: AttemptFailure | None = None
     failing: FailingTests = NONE  # that tools which ran found
     finding: AttemptFailure | None = None  # of the last exit code that says something was found, and passes
+    cannot_verify: CannotVerify | None = None  # the tool that could not run, which says nothing of the change
 
     @property
     def passed(self) -> bool | None:
@@ -44,11 +47,20 @@ class VerificationResult:
         return self.failure is None if self.receipts else None
 
 
-def verify(tools: Iterable[Tool], run: ToolRun, root: str = "", search: str | None = None) -> VerificationResult:
+def verify(
+    tools: Iterable[Tool],
+    run: ToolRun,
+    root: str = "",
+    search: str | None = None,
+    *,
+    at_base: bool = False,
+    is_lost: Callable[[Tool], bool] = lambda _: False,
+) -> VerificationResult:
     """Have each of `tools` done by `run`, under its timeout; raises what `run` does.
 
     Names of failing tests have their paths from `root`, so that they are the same in every clone. Programs lie on the
-    path `search`, which is ours unless given.
+    path `search`, which is ours unless given. A tool that could not run proves nothing `at_base`, nor where its program
+    is lost; after a change the change may be why.
     """
     receipts: list[VerifyReceipt] = []
     finding: AttemptFailure | None = None
@@ -61,13 +73,24 @@ def verify(tools: Iterable[Tool], run: ToolRun, root: str = "", search: str | No
             )
         done = run(resolve(tool.argv, search), tool.timeout_s)
         receipts.append(VerifyReceipt(tool=tool.tool, exit_code=done.exit_code, output_digest=done.digest))
-        if done.timed_out or done.exit_code not in tool.pass_codes:
+        cannot = _cannot_verify(tool, done, root) if at_base or is_lost(tool) else None
+        if done.timed_out or cannot or done.exit_code not in tool.pass_codes:
             failure = wire.tool_failure(tool.tool, done.stdout, done.timed_out or done.exit_code == TIMED_OUT)
-            return VerificationResult(tuple(receipts), failure, failing.joined(_failing(tool, done, root)))
+            found = failing.joined(_failing(tool, done, root))
+            return VerificationResult(tuple(receipts), failure, found, cannot_verify=cannot)
         if done.exit_code:
             finding = wire.tool_failure(tool.tool, done.stdout, timed_out=False)
             failing = failing.joined(_failing(tool, done, root))
     return VerificationResult(tuple(receipts), failing=failing, finding=finding)
+
+
+def _cannot_verify(tool: Tool, done: JobResult, root: str) -> CannotVerify | None:
+    """Say why a tool could not run; one that named a failing test, or ran out of time, could."""
+    if done.timed_out or done.exit_code == TIMED_OUT or _failing(tool, done, root).names:
+        return None
+    contract = CATALOGUE.contracts.get(tool.tool)
+    why = why_not_run(contract, done.exit_code, done.stdout, ran_codes=tool.pass_codes)
+    return CannotVerify(tool=tool.tool, reason=f"{' '.join(tool.argv)[:LINE_CHARS]}: {why}") if why else None
 
 
 def _failing(tool: Tool, done: JobResult, root: str) -> FailingTests:
@@ -95,6 +118,12 @@ def missing_programs(tools: Iterable[Tool], search: str | None) -> list[str]:
     """Name the programs of `tools` that are not on the path `search`; those of the repository are its own matter."""
     names = dict.fromkeys(resolve(tool.argv, search)[0] for tool in tools)
     return [name for name in names if ("/" not in name or name[0] == "/") and not shutil.which(name, path=search)]
+
+
+def outside(root: Path, search: str | None) -> str:
+    """Return the folders of the path `search` that do not lie in the clone at `root`."""
+    folders = (search or os.environ.get("PATH", os.defpath)).split(os.pathsep)
+    return os.pathsep.join(each for each in folders if each and not Path(each).is_relative_to(root))
 
 
 def resolve(argv: Sequence[str], search: str | None = None) -> list[str]:

@@ -41,6 +41,10 @@ class NotUnderstood(StepTrouble):
     kind = ReleaseKind.REQUIRES
 
 
+class NotVerifiable(CannotWork):
+    """A tool of the verification could not run here, which may be so of every step of the repository."""
+
+
 class UnknownCommit(StepTrouble, GitError):
     """A commit is not here, nor at the remote."""
 

@@ -12,7 +12,7 @@ from worker.controller import wire
 from worker.controller.agent_run import AgentReport, denied
 from worker.controller.changes import Changes
 from worker.controller.programs import VerificationResult
-from worker.controller.readiness import CannotWork
+from worker.controller.readiness import CannotWork, NotVerifiable
 from worker.controller.wire import AttemptFailure, Spec
 
 PATH_CHARS = 512
@@ -31,6 +31,12 @@ class Result:
     commit: str | None = None  # that the change landed as
     failure: AttemptFailure | None = None
     released: CannotWork | None = None  # why nobody could do it here: that is no failure
+
+    @property
+    def trouble(self) -> CannotWork | None:
+        """Say why it could not be done or verified here."""
+        cannot = self.verification.cannot_verify
+        return self.released or (NotVerifiable(cannot.reason) if cannot else None)
 
 
 def outcome(spec: Spec, result: Result, duration_ms: int, controller: str) -> Outcome:
@@ -67,6 +73,7 @@ def outcome(spec: Spec, result: Result, duration_ms: int, controller: str) -> Ou
         evaluation=None if failure or not report.reading.evaluation else dict(report.reading.evaluation),
         commit=result.commit,
         needs=result.needs,
+        cannot_verify=result.verification.cannot_verify,
         patterns=True if spec.allowed_patterns else None,
         discarded_files=_paths(result.discarded),
         deleted_files=_paths(changes.deleted) if changes else (),

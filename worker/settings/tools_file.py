@@ -19,7 +19,7 @@ from schemas.base import RiskLevel
 from schemas.wording import expected
 from tasks.base.errors import PlannerError, UnknownCommand
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue
-from tasks.toolchain.contract import KINDS, MANY, Contract, Part, ToolCategory
+from tasks.toolchain.contract import KINDS, MANY, MANY_TEXTS, Contract, Part, ToolCategory
 from worker.host.regular_files import read_setting
 
 MAX_BYTES = 1024 * 1024
@@ -79,6 +79,9 @@ class ToolTable(_Table):
     focus_most: int = Field(default=1, ge=1, le=MANY)
     pass_codes: tuple[ExitCode, ...] = Field(default=(0,), min_length=1)
     ran_codes: tuple[ExitCode, ...] = (0, 1)
+    cannot_run: tuple[Annotated[str, StringConstraints(min_length=1, max_length=200)], ...] = Field(
+        default=(), max_length=MANY_TEXTS
+    )
     languages: tuple[str, ...] = ()
     min_risk: RiskLevel = RiskLevel.LOW
 

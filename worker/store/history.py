@@ -16,8 +16,8 @@ from schemas.base import FailureCategory
 from schemas.outcome import Outcome, Transcript
 from schemas.stored.step import TEXTS, read_texts, unpack_step
 from schemas.times import rfc3339
-from tasks.features.handing_back import MAX_REASON
 from tasks.features.unverified import failure_without_proof
+from tasks.policy.claimant import MAX_REASON
 from tasks.policy.outcome_verdict import doubt, failure_of
 from tasks.text.fields import as_written, fit
 from worker.store.keys import PlanKeys
@@ -83,9 +83,8 @@ def story_of(lines: Iterable[dict[str, Any]], facts: Mapping[str, dict[str, Any]
                 waiting[step] = entry, outcome
             entry |= findings.get((step, number), {})
             entry |= _place(outcome)
-            if outcome and outcome.get("released") and step in handed_back:
-                reason = fit(outcome["released"]["reason"], MAX_REASON, as_written)
-                entry |= {"result": "RELEASED", "category": None, "reason": reason}
+            if outcome and step in handed_back:
+                entry |= _handed_back(outcome)
             if revised := revisions.get(step):
                 entry["revision"] = {name: value for name, value in revised.items() if name not in _TOLD_BESIDE}
             known.append(entry)
@@ -93,6 +92,18 @@ def story_of(lines: Iterable[dict[str, Any]], facts: Mapping[str, dict[str, Any]
             if found.get(step) and step not in ended:  # by what a step found that was put before it
                 found[step][-1]["revised_later"] = {n: value for n, value in revised.items() if n not in _TOLD_BESIDE}
     return found
+
+
+def _handed_back(outcome: dict[str, Any]) -> dict[str, Any]:
+    """Say why an attempt was handed back; one whose verification could not run may only have an exit code for that."""
+    said = outcome.get("released")
+    told = said or outcome.get("cannot_verify") or {}
+    reason = fit(told.get("reason") or outcome.get("error_message") or "", MAX_REASON, as_written)
+    return {
+        "result": "RELEASED",
+        "category": None if said else FailureCategory.CANNOT_VERIFY.value,
+        "reason": reason or None,
+    }
 
 
 def _excuse(result: str, outcome: dict[str, Any] | None) -> dict[str, Any]:

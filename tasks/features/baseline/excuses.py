@@ -27,7 +27,7 @@ from tasks.policy import failing, halt_rules, revision
 from tasks.policy.outcome_verdict import MAX_TESTS, fit_evidence
 from tasks.policy.pipeline import Judgement
 from tasks.policy.plan_seed import PlanSeed
-from tasks.policy.pre_steps import BASELINE, make_baseline
+from tasks.policy.pre_steps import BASELINE, is_baseline, make_baseline, names_baseline
 from tasks.policy.revision import has_room
 from tasks.rules import budget
 from tasks.rules.strategy import Draft
@@ -41,7 +41,6 @@ from tasks.toolchain.files import Role, files_of
 AT_BASE: Mapping[str, Any] = {"at": "base"}
 GOALS_TESTS = "goal's tests"  # a note: all of them, where the plan's head has not
 IN_HEAD = 20
-_NAME = re.compile(rf".*-{BASELINE}(?:-\d+)?")
 _RED_TEST = re.compile(r"^(?:FAILED|ERROR) ", re.MULTILINE)
 _LAST_WORD = re.compile(r"[\w$-]+$")
 _SUFFIX = re.compile(r"\.\w{1,5}$")
@@ -100,7 +99,7 @@ def keep_goals_tests(unit: UnitOfWork, _: PlanSeed, goal: Goal, __: Draft) -> No
 def judge(unit: UnitOfWork, seen: Judgement) -> bool:
     """Keep what a baseline found, and hold a failure against what was red before the plan."""
     step, outcome = seen.step, seen.outcome
-    if _is_baseline(step.facts) and _end_baseline(unit, step, outcome, seen.failure):
+    if is_baseline(step.facts) and _end_baseline(unit, step, outcome, seen.failure):
         return True
     if seen.failure is None:
         return False
@@ -112,14 +111,9 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
     return False
 
 
-def _is_baseline(facts: Mapping[str, Any]) -> bool:
-    """Whether this step runs a verification at the commit that the plan began with."""
-    return bool(facts["inserted_by"]) and _NAME.fullmatch(facts["step_id"]) is not None
-
-
 def given_to(_: UnitOfWork, step: Step) -> Mapping[str, Any] | None:
     """Have a baseline run at the commit that the plan began with."""
-    return AT_BASE if _is_baseline(step.facts) else None
+    return AT_BASE if is_baseline(step.facts) else None
 
 
 def _awaits_base(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[str, Any]) -> bool:
@@ -174,7 +168,7 @@ def judge_waiting(unit: UnitOfWork, step: Step, ended: Step) -> bool:
 
     However the baseline ended, the plan does not fail for that.
     """
-    if not _NAME.fullmatch(ended.step_id):
+    if not names_baseline(ended.step_id):
         return False
     if step.spec is None:
         raise NeedsSteps(frozenset({step.step_id}))

@@ -1,0 +1,160 @@
+"""Verifications that could not run: that says nothing of the code, and counts as no failure.
+
+At the commit that the plan began with no change can be why. After a change it may be why, so that only what could not
+run there either, or a program that the host lost, is taken for the host's or the project's trouble. Such an attempt is
+handed back, and counted by who had claimed it: the third one, or the same one once more, halts the plan with what to
+set. A check that nobody asked for halts nothing: the baseline leaves it out.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from schemas.base import FailureCategory as C
+from schemas.outcome import Outcome
+from tasks.plan.snapshot import Step
+from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy import halt, waits
+from tasks.policy.advice_facts import AGAIN, Facts
+from tasks.policy.claimant import claimed_by, describe_release
+from tasks.policy.halt_rules import AT_ONCE
+from tasks.policy.outcome_verdict import STOPPED
+from tasks.policy.pipeline import JUDGES, Feature, Judgement, always
+from tasks.policy.pre_steps import is_baseline, runs_at_base
+from tasks.text.fields import flatten
+from tasks.toolchain.catalogue import catalogue_of
+from tasks.toolchain.could_not_run import NOT_FOUND, runs_script, why_not_run
+
+RULE = "cannot_verify"
+CLAIMANTS, AGAIN_BY_ONE = 3, 2
+HERE = "."
+
+
+class NotRun(NamedTuple):
+    """A tool of a step that could not run, and why."""
+
+    tool: Mapping[str, Any]
+    reason: str
+
+    @property
+    def place(self) -> list[str]:
+        """Return the tool and its folder: what could not run is the same where these are."""
+        return [self.tool["tool"], self.tool.get("cwd") or HERE]
+
+
+def judge(unit: UnitOfWork, seen: Judgement) -> bool:
+    """Hand a step back whose verification could not run, or halt the plan; else it counts as the text says."""
+    step, kept = seen.step, unit.plan.cannot_verify
+    found = _find(unit, seen)
+    if found is None or not _is_excusable(unit, seen, found):
+        kept.forget_step(step.step_id)
+        if found and seen.failure and seen.failure["category"] == C.UNKNOWN:
+            seen.failure = {**seen.failure, "category": C.TEST_REGRESSION.value}
+        return False
+    back = claimed_by(unit, step, seen.attempt, found.reason)
+    before = kept.told.get(step.step_id, [])
+    told = [*before, [seen.attempt.attempt, back.controller, back.reason, unit.snapshot.now, *found.place]]
+    met = _met(told)
+    if met and is_baseline(step.facts):  # it has run after the change: what failed then counts
+        return False
+    kept.told[step.step_id] = told
+    if runs_at_base(step.facts) and found.place not in kept.at_base:
+        kept.at_base.append(found.place)
+    unit.plan.dirty.add("live")
+    if met:
+        reason, evidence = _explain(step, found, told)
+        halt.halt(unit, "cannot_verify", reason, {**evidence, **met}, step)
+        return True
+    unit.move_step(step, "ACTIVE", "released", f"{C.CANNOT_VERIFY}: {back.reason}")
+    waits.pause_longer(unit, step, len(told))
+    return True
+
+
+def _find(unit: UnitOfWork, seen: Judgement) -> NotRun | None:
+    """Find the tool of a failed attempt that could not run, as its controller says, or by its receipt."""
+    outcome, tools = seen.outcome, seen.step.facts["verify_tools"]
+    if outcome.success or not tools or (seen.failure and seen.failure["category"] in {*AT_ONCE, C.TEST_TIMEOUT}):
+        return None
+    receipts = outcome.verify or ()
+    last = tools[len(receipts) - 1] if receipts and len(receipts) <= len(tools) else None
+    if said := outcome.cannot_verify:
+        tool = last if last and last["tool"] == said.tool else next((e for e in tools if e["tool"] == said.tool), None)
+        return NotRun(tool, said.reason or "it could not run") if tool else None
+    if last is None or receipts[-1].tool != last["tool"] or receipts[-1].exit_code == STOPPED:
+        return None
+    if receipts[-1].exit_code < 0 or outcome.failing_tests:  # it was killed, or ran
+        return None
+    contract = catalogue_of(unit.plan.head.tools).contracts.get(last["tool"])
+    why = contract and why_not_run(contract, receipts[-1].exit_code, _printed(outcome))
+    return NotRun(last, why) if why else None
+
+
+def _printed(outcome: Outcome) -> str:
+    evidence = outcome.failure_evidence
+    return (evidence and evidence.stack_trace_head) or outcome.error_message or ""
+
+
+def _is_excusable(unit: UnitOfWork, seen: Judgement, found: NotRun) -> bool:
+    """Whether the attempt is not to blame for it."""
+    facts, outcome = seen.step.facts, seen.outcome
+    if runs_at_base(facts):
+        is_wanted = found.tool["tool"] not in facts["quick_checks"]
+        return is_wanted and outcome.verified_at == unit.plan.head.context.get("base_sha")
+    contract = catalogue_of(unit.plan.head.tools).contracts.get(found.tool["tool"])
+    codes = {each.exit_code for each in outcome.verify or () if each.tool == found.tool["tool"]}
+    if contract and runs_script(contract) and not codes.isdisjoint(NOT_FOUND):
+        return False
+    if outcome.cannot_verify is not None:
+        return True
+    return found.place in unit.plan.cannot_verify.at_base and seen.step.step_id in unit.snapshot.leases
+
+
+def _met(told: list[list[Any]]) -> dict[str, Any] | None:
+    """Say which limit is reached, if one is."""
+    (*before, (_, who, _, _, *place)) = told
+    again = [each for each in before if each[1] == who and each[4:] == place]
+    claimants = len({each[1] for each in told})
+    if again:
+        return {"value": len(again) + 1, "limit": AGAIN_BY_ONE, "limit_name": "times by one claimant"}
+    if claimants >= CLAIMANTS:
+        return {"value": claimants, "limit": CLAIMANTS, "limit_name": "claimants"}
+    return None
+
+
+def _explain(step: Step, found: NotRun, told: list[list[Any]]) -> tuple[str, dict[str, Any]]:
+    name, folder = found.place
+    hosts = list(dict.fromkeys(each[1] for each in told if each[1]))
+    command = shlex.join(found.tool["argv"])
+    where = "the repository's root" if folder == HERE else folder
+    reason = f"{name} could not run in {where} ({', '.join(hosts) or 'nobody claimed it'}): {flatten(found.reason)}"
+    evidence = {
+        "step_id": step.step_id,
+        "tool": name,
+        "program": found.tool["argv"][0],
+        "cwd": folder,
+        "command": command,
+        "hosts": hosts,
+        "released": [describe_release(step.step_id, attempt, who, why, at) for attempt, who, why, at, *_ in told],
+    }
+    return reason, evidence
+
+
+def advise(facts: Facts) -> str:
+    """Say what to set so that the verification runs."""
+    program, hosts = facts.evidence.get("program", "the tool"), ", ".join(facts.evidence.get("hosts", ()))
+    command, folder = facts.evidence.get("command", "the verification"), facts.evidence.get("cwd", HERE)
+    return (
+        f"Make `{command}` run in {folder} on {hosts or 'the hosts'}: install {program} there, or have the controller "
+        "prepare each clone (--setup, or `setup` of the repositories file). If another command or folder verifies the "
+        f"project, name it (--test-command, --workdir). Then {AGAIN}."
+    )
+
+
+FEATURE = Feature(
+    RULE,
+    (JUDGES.row(judge),),
+    advice={RULE: advise},
+    is_idle=always,
+)
