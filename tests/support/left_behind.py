@@ -40,16 +40,17 @@ def _mark_of_this_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Remember what ran before the test."""
     global _before, _failures
-    _before, _failures = _processes(), item.session.testsfailed
+    _before, _failures = _before or _processes(), item.session.testsfailed
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> Iterator[None]:
     """Remember what a fixture has started that lives longer than a test."""
+    if fixturedef.scope == "function":
+        return (yield)
     before = _processes()
     result = yield
-    if fixturedef.scope != "function":
-        _kept[fixturedef] = {pid for pid in _processes() - before if _is_ours(pid)}
+    _kept[fixturedef] = {pid for pid in _processes() - before if _is_ours(pid)}
     return result
 
 
@@ -61,17 +62,23 @@ def pytest_fixture_post_finalizer(fixturedef: pytest.FixtureDef[Any]) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
     """Kill what is left; fail the test for it, unless it has failed."""
+    global _before
     try:
         yield
     except BaseException:
-        _kill(_left())
+        _kill(_left(_processes()))
         raise
     deadline = time.monotonic() + GRACE_S
-    while (left := _left()) and item.session.testsfailed == _failures and time.monotonic() < deadline:
+    while (
+        (left := _left(running := _processes()))
+        and item.session.testsfailed == _failures
+        and time.monotonic() < deadline
+    ):
         time.sleep(0.01)
     words = [_words(pid) for pid in left]
     _kill(left)
     _ended.clear()
+    _before = running - {*left}
     if left and item.session.testsfailed == _failures:
         pytest.fail("left behind: " + "; ".join(words), pytrace=False)
 
@@ -82,9 +89,10 @@ def _processes() -> set[int]:
     return set()
 
 
-def _left() -> list[int]:
+def _left(running: set[int]) -> list[int]:
+    """List those of the processes that are `running` that the test has left behind."""
     kept = set[int]().union(*_kept.values())
-    return [pid for pid in (_processes() - _before - kept) | _ended if _is_ours(pid)]
+    return [pid for pid in (running - _before - kept) | _ended if _is_ours(pid)]
 
 
 def _is_ours(pid: int) -> bool:
