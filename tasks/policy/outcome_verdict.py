@@ -6,7 +6,6 @@ figure below 0 counts as 0: nobody gives back what an attempt used. `growth_kb` 
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
@@ -106,13 +105,8 @@ def _is_stopped(facts: dict[str, Any], receipt: VerifyReceipt) -> bool:
 
 def contradiction(facts: dict[str, Any], outcome: Outcome | PlainOutcome) -> tuple[FailureCategory, str] | None:
     """Return by which category an outcome failed whatever it says, and why; None where it contradicts nothing."""
-    touched = {*outcome.touched_files, *outcome.created_files}
-    patches = facts["mode"] == Mode.PATCH
-    unnamed = touched.difference(facts["allowed_files"] if patches else ())
-    if unnamed and (outside := [path for path in unnamed if not (patches and is_permitted(facts, path))]):
-        reason = f"these files were touched and are not the step's: {', '.join(sorted(outside))}"
-        return FailureCategory.ALLOWLIST_VIOLATION, reason
-    if outcome.success and (found := _beyond_limits(facts, outcome, touched, unnamed)):
+    changed = outcome.touched_files or outcome.created_files or getattr(outcome, "touched_count", None)
+    if changed and (found := _beyond_permission(facts, outcome)):
         return found
     if not outcome.success or not facts["verify_tools"]:
         return None
@@ -165,12 +159,20 @@ def did_something(_: PlanRecord, facts: dict[str, Any], outcome: PlainOutcome) -
     return bool(outcome.touched_files) or facts["mode"] != Mode.PATCH or not is_empty(outcome)
 
 
-def _beyond_limits(
-    facts: dict[str, Any], outcome: Outcome | PlainOutcome, touched: Collection[str], unnamed: Collection[str]
-) -> tuple[FailureCategory, str] | None:
-    """Say whether a change is larger or riskier than its step; each file of it may be changed by another one."""
-    level = facts["risk_level"]
-    if riskier := sorted(path for path in unnamed if exceeds(facts, path)):
+def _beyond_permission(facts: dict[str, Any], outcome: Outcome | PlainOutcome) -> tuple[FailureCategory, str] | None:
+    """Return why a change is one that its step does not permit.
+
+    One that is too large or too risky is so only as a success: each file of it may be changed by another step.
+    """
+    touched, level = {*outcome.touched_files, *outcome.created_files}, facts["risk_level"]
+    patches = facts["mode"] == Mode.PATCH
+    unnamed = touched.difference(facts["allowed_files"] if patches else ())
+    if unnamed and (outside := [path for path in unnamed if not (patches and is_permitted(facts, path))]):
+        reason = f"these files were touched and are not the step's: {', '.join(sorted(outside))}"
+        return FailureCategory.ALLOWLIST_VIOLATION, reason
+    if not outcome.success:
+        return None
+    if unnamed and (riskier := sorted(path for path in unnamed if exceeds(facts, path))):
         return FailureCategory.RISK_EXCEEDED, f"these files are riskier than {level}: {', '.join(riskier)}"
     count, most = max(len(touched), getattr(outcome, "touched_count", None) or 0), RISK[level].max_files
     if count > most and limits_of_files(facts):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Set
 from typing import Any
 
 from tasks.text.paths import is_glob
@@ -16,14 +16,16 @@ def held_by(facts: Mapping[str, Any]) -> list[str]:
     return [*files, *patterns] if patterns else files
 
 
-def are_free(wanted: Collection[str], busy: Collection[str]) -> bool:
-    """Tell whether nothing that is `wanted` is held by others.
+def are_free(wanted: Collection[str], busy: Set[str]) -> bool:
+    """Return whether nothing that is `wanted` is held by others.
 
     A pattern holds all of the folder before its first wildcard.
     """
-    if not frozenset(busy).isdisjoint(wanted):
+    if not busy:
+        return True
+    if not busy.isdisjoint(wanted):
         return False
-    if not busy or not (has_patterns(wanted) or has_patterns(busy)):
+    if not (has_patterns(wanted) or has_patterns(busy)):
         return True
     ours, theirs = ([(_place(path), is_glob(path)) for path in paths] for paths in (wanted, busy))
     return all(
