@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from schemas.base import GoalVerdict, Outbound, PlanState
 
@@ -92,12 +92,22 @@ class PlanSummary(Outbound):
     cost_usd: float | None = None
 
 
+class StandingStill(Outbound):
+    """Why no step of a live plan runs, in one word and as a sentence; `since` is null where that is not known."""
+
+    reason: Literal[
+        "no_controller", "handed_back", "paused", "breaker", "person", "files", "drafter", "backoff", "review"
+    ]
+    since: str | None = None
+    detail: str
+
+
 class StepActivity(Outbound):
     """What a step does: `queued`, `running`, in a `backoff` before its next attempt, `held` by its queue or by files.
 
-    `since` is when its attempt was queued, or when a controller claimed or read it; `until` when the backoff ends.
-    `controller` and `heartbeat_at` are as the controller says; it may send no heartbeat. `reason` says why nothing
-    happens, such as that nobody reads its queue, or that another plan claims a file.
+    `since` is when its attempt was queued or handed back, or when a controller claimed or read it; `until` when the
+    backoff ends. `controller` and `heartbeat_at` are as the controller says; it may send no heartbeat. `reason` says
+    why nothing happens: no controller reads its queue, another plan claims a file, a controller handed it back.
     """
 
     kind: str
@@ -185,7 +195,8 @@ class PlanView(PlanSummary):
     `forecast` is null of a plan that has ended or is not made yet. `drafted_from` is the plan whose draft the plan
     cache gave to this one, `flaky_tests` those that earlier plans of its repository found, of which its steps are told.
     `breaker` is that of its repository, where the plan is paused by it; null to a user of Redis who may not read that.
-    `needs` are files that attempts asked for and the goal does not allow at the level of their steps.
+    `needs` are files that attempts asked for and the goal does not allow at the level of their steps. `standing_still`
+    says why no step runs; null where one does, or waits for its turn at a controller that reads its queue.
     """
 
     steps: tuple[StepView, ...]
@@ -200,6 +211,7 @@ class PlanView(PlanSummary):
     flaky_tests: tuple[str, ...] = ()
     breaker: BreakerView | None = None
     needs: tuple[NeedView, ...] = ()
+    standing_still: StandingStill | None = None
     document: Any = None
 
 

@@ -18,6 +18,7 @@ from schemas.step import PlannedStep
 
 WAITS = "?"
 LEFT_OUT = "+"
+WAITING = "waiting for "  # how a sentence of `tell_wait` begins
 MOST_PLANS = 5  # told of a file
 COUNTER = ""  # among the files of a repository: counts what changes who waits for whom
 
@@ -30,7 +31,7 @@ def patched_files(steps: Iterable[PlannedStep]) -> list[str]:
 
 def tell_wait(file: str, plan_id: str) -> str:
     """Say what a plan or a step waits for."""
-    return f"waiting for {file}: {plan_id}"
+    return f"{WAITING}{file}: {plan_id}"
 
 
 def plan_of(claim: str) -> str:

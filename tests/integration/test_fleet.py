@@ -143,8 +143,12 @@ def test_show_says_since_when_a_step_waits_or_runs_and_with_whom(here: Container
         return told["steps"][0]["activity"], planner("show", plan_id).stdout
 
     waiting, drawn = first()
-    assert (waiting["kind"], waiting["reason"], waiting["controller"]) == ("queued", "nobody reads `gpu`", None)
-    assert re.search(r"queued \d+ s: nobody reads `gpu`", drawn)
+    assert (waiting["kind"], waiting["reason"], waiting["controller"]) == (
+        "queued",
+        "no controller reads queue `gpu`",
+        None,
+    )
+    assert re.search(r"queued \d+ s: no controller reads queue `gpu`", drawn)
     spec = take(redis, "ctl-7")
     read, drawn = first()
     assert (read["kind"], read["controller"], read["heartbeat_at"]) == ("running", "ctl-7", None)

@@ -86,6 +86,15 @@ def test_a_checkout_fills_in_what_it_knows(repository: Repository) -> None:
     assert "secret" not in repr(made)
 
 
+@pytest.mark.parametrize("url", ["/srv/git/shop.git", "file:///srv/git/shop"])
+def test_a_remote_that_names_no_repository_is_noted_with_the_option_that_does(repository: Repository, url: str) -> None:
+    folder = repository(url=url)
+
+    assert filled(folder, "src/cart.py").notes[0].endswith("Name it: --repo OWNER/NAME.")
+    assert not any("--repo" in note for note in filled(folder, "src/cart.py", repo="acme/shop").notes)
+    assert not any("--repo" in note for note in filled(repository(url="", name="alone"), "src/cart.py").notes)
+
+
 def test_what_the_goal_says_stands(repository: Repository) -> None:
     said: dict[str, Any] = {"repo": "acme/shop", "base_sha": None, "files": [], "manifests": {}, "language": "go"}
 
@@ -235,7 +244,7 @@ def test_an_unpublished_commit_is_told(repository: Repository, tmp_path: Path) -
     git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{folder}", str(clone))  # shallow
     git(clone, "checkout", "--quiet", "--detach")
 
-    made = filled(clone, "src/cart.py")
+    made = filled(clone, "src/cart.py", repo="acme/shop")
 
     assert made.notes == ()
     assert made.filled["base_sha"] == git(folder, "rev-parse", "HEAD")

@@ -12,6 +12,7 @@ from schemas.event import event_type
 from schemas.plan import PlanView
 from tasks.plan.lifecycle import PLAN_ENDS
 from worker.cli.console import say_json
+from worker.cli.standing import StandingWatch
 from worker.client.planner import GAP, Away, PlanEvent, Planner
 from worker.host.terminal import Terminal, line
 from worker.render.plan import event_line, plain
@@ -24,11 +25,14 @@ def print_events(planner: Planner, plan: PlanView, *, as_json: bool) -> str:
     console = Terminal(highlight=False)
     if not as_json:
         console.print(Text(plan.plan_id, "bold"), Text(plain(plan.goal), "dim"), soft_wrap=True)
+    standing = StandingWatch(planner, plan.plan_id)
     with closing(planner.events(plan)) as events:
         while not events.ended:
             page = events.read(BLOCK_S)
             if not page and _has_ended(planner, plan):
                 break  # its last events are not kept any more
+            if not page:
+                standing.look()
             for event in page:
                 if as_json:
                     say_json(_document(event), line=True)

@@ -12,8 +12,10 @@ from typing import Any
 from schemas import codec
 from schemas.envelope import Problem
 from schemas.goal import Limits
+from schemas.step import DELIVERIES
 from tasks.strategies.gap_report.analysis import RoadmapItem
 from worker.cli.console import USAGE, Failure, read_source, refused
+from worker.client.planner import Planner, Trouble
 from worker.host.terminal import Terminal, line
 from worker.sources import goal, inbox, junit, roadmap, sarif
 from worker.sources.ci import job_of
@@ -124,6 +126,26 @@ def fill_in(body: Mapping[str, Any], guessed: Collection[str], *, quiet: bool, a
         for each in (*said, *filling.notes):
             line(each, err=True)
     return filling
+
+
+def note_delivery(planner: Planner, body: Mapping[str, Any], *, quiet: bool) -> str:
+    """Return, and unless `quiet` print, that no controller delivers, if the goal asks for that; else an empty text."""
+    delivery = body.get("delivery")
+    if not (isinstance(delivery, dict) and delivery.get("push")):
+        return ""
+    try:
+        queues = planner.queues()
+    except Trouble:  # this user may not read queues
+        return ""
+    if any(each.queue == DELIVERIES and each.readers for each in queues):
+        return ""
+    note = (
+        f"No controller reads the queue `{DELIVERIES}`: the plan's changes wait there until a controller starts whose "
+        "repositories file has [delivery] (planner controller --repos FILE)."
+    )
+    if not quiet:
+        line(note, err=True)
+    return note
 
 
 def note_flaky(report: junit.JUnitReport, *, quiet: bool) -> str:

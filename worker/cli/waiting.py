@@ -12,6 +12,7 @@ from typing import TypeVar
 from schemas.base import GoalVerdict
 from schemas.plan import GoalAnswer
 from worker.cli.console import USAGE, Failure
+from worker.cli.standing import StandingWatch
 from worker.client.planner import GAP, Away, NoRight, PlanEvents, Planner, Trouble, pause_s
 from worker.host.terminal import Terminal, line
 from worker.render.plan import event_line
@@ -74,6 +75,7 @@ class EndWait:
         self._end = self._since + timeout_s
         self._console = Terminal(stderr=True, highlight=False)
         self._events: PlanEvents | None = None
+        self._standing: StandingWatch | None = None
         self._refused = False  # whether this user may not read plans
         self._known: tuple[str, ...] = ()  # what was told of the record
 
@@ -149,7 +151,9 @@ class EndWait:
             plan = self._planner.plan(plan_id)
             if plan is None:
                 return
-            self._events = self._planner.events(plan)
+            self._events, self._standing = self._planner.events(plan), StandingWatch(self._planner, plan_id)
+        if self._standing:
+            self._standing.look()
         while not self._events.ended and (page := self._events.read(wait_s)):
             for event in page:
                 if event.what == GAP:

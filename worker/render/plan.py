@@ -21,6 +21,7 @@ from schemas.plan import (
     Halt,
     PlanSummary,
     PlanView,
+    StandingStill,
     StepActivity,
     StepView,
 )
@@ -104,9 +105,8 @@ def portrait(plan: PlanView, most_steps: int | None = None) -> RenderableType:
         parts += [Text(plain(plan.doubt), "bold yellow"), ""]
     if plan.halt:
         parts += [_halt(plan.halt), ""]
-    if plan.paused_by:
-        parts += [Text(plain(f"paused: {each}"), "yellow") for each in remarks.pauses]
-        parts.append("")
+    if stops := _stops(plan, remarks):
+        parts += [*(Text(plain(each), "yellow") for each in stops), ""]
     if plan.waiting:
         parts += [Panel(Text(plain("\n".join(plan.waiting.questions))), title=f"waits: {plan.waiting.kind}"), ""]
     if delivered := [(name, told) for name in DELIVERED if (told := getattr(plan, name))]:
@@ -124,6 +124,20 @@ def portrait(plan: PlanView, most_steps: int | None = None) -> RenderableType:
     if plan.steps:
         parts += [_budget(plan.budget), "", _steps(plan, most_steps)]
     return Group(*parts)
+
+
+def _stops(plan: PlanView, remarks: Remarks) -> list[str]:
+    """List what keeps a plan from moving; the question that it asks a person has a panel of its own."""
+    if plan.paused_by:
+        return [f"paused: {each}" for each in remarks.pauses]
+    still = plan.standing_still
+    return [standing_line(still)] if still and still.reason != "person" else []
+
+
+def standing_line(still: StandingStill) -> str:
+    """Write why no step of a plan runs, and since when if that is known."""
+    since = f" (since {still.since})" if still.since else ""
+    return f"Nothing moves: {still.detail}{since}"
 
 
 def _origin(plan: PlanView) -> list[str]:
@@ -236,14 +250,14 @@ def _work(step: StepView) -> Iterator[Text]:
 
 
 def _activity(doing: StepActivity) -> str:
-    """Say what a step does, such as `queued 12 min: nobody reads gpu` or `running 3 min on ctl-7`."""
+    """Say what a step does, such as `queued 12 min: no controller reads gpu` or `running 3 min on ctl-7`."""
     now = datetime.now(UTC)
 
     def ago(moment: str | None) -> int:
         return int((now - datetime.fromisoformat(moment)).total_seconds()) if moment else 0
 
     if doing.kind == "backoff":
-        return f"next attempt in {span(-ago(doing.until))}"
+        return f"next attempt in {span(-ago(doing.until))}" + (f": {doing.reason}" if doing.reason else "")
     heard = ago(doing.heartbeat_at)
     words = [doing.kind, f" {span(ago(doing.since))}" if doing.since else ""]
     words += [f" on {doing.controller}" if doing.controller else "", f": {doing.reason}" if doing.reason else ""]

@@ -58,6 +58,10 @@ TESTS = "failing_tests"
 WORD = re.compile(r"[\w./@+-]+")
 MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # as make looks for them
 MOST_NAMED = 3  # of a note
+NO_NAME = (
+    "The URL of this checkout's remote names no repository, so context.repo is empty: controllers that serve several "
+    "repositories take no step of it, and no other plan is compared with it. Name it: --repo OWNER/NAME."
+)
 TARGET = re.compile(r"^(test|check)\s*:(?!=)", re.MULTILINE)
 
 
@@ -157,6 +161,8 @@ def _of_checkout(
         notes.append(_why_not(files, meant, checkout.prefix, new))
         return {}
     found: dict[str, Any] = {"repo": _repository(checkout, named, job)}
+    if checkout.remotes and not (found["repo"] or context.get("repo")):
+        notes.append(NO_NAME)
     if commit is None:
         notes.append(f"No files are filled in: this clone does not have the commit {base}.")
         return found

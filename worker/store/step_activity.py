@@ -11,17 +11,22 @@ from schemas import codec
 from schemas.base import StepState
 from schemas.plan import PlanView, StepActivity
 from schemas.stored import Attempt, Claims, read_part
+from schemas.stored.features import Releases
 from schemas.times import rfc3339
+from tasks.features.handing_back import LAST
 from tasks.plan.file_claims import tell_wait
+from tasks.plan.snapshot import NOTE
 from worker.store import fleet
 from worker.store.keys import CONTROLLERS, Partition, partition_of
+from worker.store.standing_still import find_standing_still
 
 MAY_START = (StepState.PENDING, StepState.ACTIVE)  # of those without an attempt in flight
+RELEASED = NOTE + LAST  # the field of a plan's steps in which those that were handed back last are kept
 LEASE = ("attempt", "claimed", "renewed", "controller")
 
 
 def with_activity(client: Redis, partitions: int, plan: PlanView) -> PlanView:
-    """Tell of each step of a plan what it does; nothing where this user may not read leases or queues.
+    """Tell of each step of a plan what it does, and why none moves; nothing where this user may not read that.
 
     Of a plan that has ended no step does anything, whatever is left of its pauses and attempts.
     """
@@ -37,7 +42,8 @@ def with_activity(client: Redis, partitions: int, plan: PlanView) -> PlanView:
             held = StepActivity(kind="held", reason=f"queue {step.queue} is paused by {paused[step.queue]}")
             found.setdefault(step.step_id, held)
     steps = [step.model_copy(update={"activity": found.get(step.step_id)}) for step in plan.steps]
-    return plan.model_copy(update={"steps": tuple(steps)})
+    plan = plan.model_copy(update={"steps": tuple(steps)})
+    return plan.model_copy(update={"standing_still": find_standing_still(plan)})
 
 
 def approval_ends(client: Redis, partitions: int, plan_id: str, step_id: str) -> int | None:
@@ -54,12 +60,15 @@ def _activities(client: Redis, partitions: int, plan_id: str) -> tuple[dict[str,
     pipeline = client.pipeline(transaction=False)
     pipeline.hgetall(keys.active)
     pipeline.hget(keys.plan, "live")
+    pipeline.hmget(keys.steps, RELEASED)  # no other command: readers have none
     pipeline.time()
-    flying, live, (seconds, microseconds) = pipeline.execute()
+    flying, live, (released,), (seconds, microseconds) = pipeline.execute()
     kept = codec.loads(live or b"{}")
     backoffs, waits = kept.get("backoffs", {}), read_part(kept, Claims).waits
+    handed_back = _handed_back(released) if read_part(kept, Releases).counts else {}
     found = {step: StepActivity(kind="held", reason=tell_wait(*wait)) for step, wait in waits.items() if step}
-    found |= {step: StepActivity(kind="backoff", until=rfc3339(until)) for step, until in backoffs.items()}
+    for step, until in backoffs.items():
+        found[step] = StepActivity(kind="backoff", until=rfc3339(until), **handed_back.get(step, {}))
     attempts = {step.decode(): Attempt.decode(raw) for step, raw in flying.items()}
     now = seconds * 1000 + microseconds // 1000
     if not attempts:
@@ -73,6 +82,15 @@ def _activities(client: Redis, partitions: int, plan_id: str) -> tuple[dict[str,
     for (step, attempt), lease, pending in zip(attempts.items(), replies[::2], replies[1::2], strict=True):
         found[step] = _activity(attempt, _or_nothing(lease), _or_nothing(pending), readers[attempt.queue], now)
     return found, now
+
+
+def _handed_back(note: bytes | None) -> dict[str, dict[str, str]]:
+    """Read of the steps that were handed back last when that was, and why."""
+    found = {}
+    for step, _, controller, reason, at in codec.loads(note or b"[]"):
+        by = f" by {controller}" if controller else ""
+        found[step] = {"since": rfc3339(at), "reason": f"{step} was handed back{by}: {reason}"}
+    return found
 
 
 def _or_nothing(reply: Any) -> Any:
@@ -97,5 +115,5 @@ def _activity(attempt: Attempt, lease: Any, pending: Any, readers: int, now: int
     if pending:
         reader = pending[0]["consumer"].decode(errors="replace")
         return StepActivity(kind="running", since=rfc3339(now - pending[0]["time_since_delivered"]), controller=reader)
-    reason = None if readers else f"nobody reads `{attempt.queue}`"
+    reason = None if readers else f"no controller reads queue `{attempt.queue}`"
     return StepActivity(kind="queued", since=rfc3339(attempt.at), reason=reason)

@@ -240,6 +240,8 @@ def submit(
         body, once = goal_options.named(body, sources)
         data, digest = goal_options.encode(body, planner.settings.max_goal_bytes)
         sent = planner.publish(data, body.get("goal_id"), body.get("tenant"), digest, once=once)
+        if note := goal_options.note_delivery(planner, body, quiet=as_json):
+            result["notes"] = (*result.get("notes", ()), note)
         return tell(planner, sent, result, wait, timeout_s, summary, as_json=as_json)
 
 

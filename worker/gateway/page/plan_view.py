@@ -83,8 +83,8 @@ def plan(
     keys = keys_of(doors, view.plan_id)
     first = gantt.clamp(first, len(view.steps), MOST_STEPS)
     is_told = len(view.steps) <= MOST_TOLD
-    shown = view if is_told else view.model_copy(update={"steps": view.steps[first : first + MOST_STEPS]})
-    doing = with_activity(doors.client, doors.partitions, shown).steps
+    view = with_activity(doors.client, doors.partitions, view)
+    doing = view.steps if is_told else view.steps[first : first + MOST_STEPS]
     told, unread = read_if_short(doors, view, doing) if is_told else (NOTHING_TOLD, "")
     steps = doing[first : first + MOST_STEPS] if is_told else doing
     halt = explained_halt(view)

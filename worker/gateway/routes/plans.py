@@ -96,9 +96,9 @@ def show(
     if_none_match: Annotated[str | None, Header()] = None,
 ) -> Response:
     """Show a plan; its `ETag` changes with everything but the clock."""
-    view = view_of(doors, plan.plan_id)
+    view = with_activity(doors.client, doors.partitions, view_of(doors, plan.plan_id))
     if include:
-        shown = with_activity(doors.client, doors.partitions, view).model_dump(mode="json")
+        shown = view.model_dump(mode="json")
         more = len(shown["steps"]) > MOST_ITEMS
         shown |= {"steps": shown["steps"][:MOST_ITEMS], "next_cursor": str(MOST_ITEMS) if more else None}
     else:
