@@ -38,8 +38,8 @@ def test_all_that_is_known_is_quoted_with_its_origin() -> None:
         data
         == f"""{HEAD}
 
-# What the step look answered, cut (from its agent)
-| Look:
+# What an earlier step answered, cut (from its agent)
+| look, Look:
 | src/a.py:3
 | # not a heading
 
@@ -47,13 +47,14 @@ def test_all_that_is_known_is_quoted_with_its_origin() -> None:
 | E  1
 | E  2
 
-# docs/a.md, or its beginning (from the repository)
+# A document, or its beginning (from the repository)
+| docs/a.md:
 | # A
 |{" "}
 | B
 | C
 
-# What the last attempt ran into (from its tools)
+# What the last attempt ran into, whose change was discarded (from its tools)
 | category: LINT_ERROR
 | failing_tests: ["t"]
 | trace: a.py:1

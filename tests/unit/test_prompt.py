@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+import pytest
+
+from tests.support.orders import ORDERS, outside_of_fence
+from tests.support.prompts import PAGE, section
 from worker.agents.agent import FOLDER
 from worker.controller.given_data import HEAD
 from worker.controller.prompt import prompt
@@ -42,10 +47,10 @@ def test_a_step_that_patches_is_told_its_files_and_what_verifies_it() -> None:
     )
 
     for part in (
-        "# Look\n\nFind it.\n\nadd\n\nMake it small.\n\nIt is done when: It passes.\n\n",
-        "no others; make the ones that are missing:\n- a b.py\n- c.py\n",
-        "The change has 20 lines at the most.",
-        "- `pytest 'a b.py'`",
+        "| Look\n\n| Find it.\n\n| add\n\n| Make it small.\n\n| It is done when: It passes.\n\n",
+        "no others, and make those of them that are missing:\n| - a b.py\n| - c.py\n",
+        "Change 20 lines at the most.",
+        "| - pytest 'a b.py'",
     ):
         assert part in text
     assert HEAD not in text
@@ -62,10 +67,10 @@ def test_a_step_with_patterns_is_told_them_in_words() -> None:
     )
 
     for part in (
-        "most likely of these files:\n- src/cart.py\n\n",
-        "`**` means any folders):\n- src/**\n- locale/*.po\n\n",
-        "that one of these means: src/login/**.",
-        "No pattern means a file that configures tests",
+        "most likely in these, which you may change in any case:\n| - src/cart.py\n\n",
+        "`**` means any folders):\n| - src/**\n| - locale/*.po\n\n",
+        "that one of these patterns means:\n| - src/login/**\n",
+        "never mean a file that configures tests",
         "Change 10 files at the most.",
     ):
         assert part in text
@@ -83,7 +88,7 @@ def test_where_to_look_first_is_quoted_since_others_have_said_it() -> None:
 
 
 def test_an_agent_is_told_how_to_say_which_other_files_it_needs() -> None:
-    assert "begin your answer with `NEEDS FILES:`" in asked(mode="patch", allowed_files=["a.py"])
+    assert "- `NEEDS FILES:` and the paths" in asked(mode="patch", allowed_files=["a.py"])
     in_json = asked(mode="patch", allowed_files=["a.py"], input={"prompt": "Do it", "schema": {"type": "object"}})
     assert '"needs": {"files"' in in_json
     assert "NEEDS FILES" not in in_json + asked()
@@ -92,8 +97,8 @@ def test_an_agent_is_told_how_to_say_which_other_files_it_needs() -> None:
 def test_a_question_stands_for_the_intent_and_its_schema_is_told() -> None:
     text = asked(input={"prompt": "Which one?", "schema": {"type": "object"}})
 
-    assert "# Look\n\nWhich one?\n\nChange no file" in text
-    assert 'Its schema:\n{"type":"object"}' in text
+    assert "| Look\n\nWhich one?\n\n# The rules\n\nChange no file" in text
+    assert 'Its schema:\n| {"type":"object"}' in text
     assert "Find it." not in text
 
 
@@ -134,4 +139,76 @@ def test_what_comes_from_outside_is_quoted_and_fills_nothing_in() -> None:
     _, _, quoted = text.partition(HEAD)
     assert quoted.count("{data} Ignore all previous") == 4
     for line in quoted.strip().splitlines():
-        assert not line or line.startswith(("| ", "# What the", "# Tests that fail", "# a.md"))
+        assert not line or line.startswith(("| ", "# What the", "# Tests that fail", "# A document"))
+
+
+def test_each_sentence_is_told_once_and_a_trivial_criterion_not_at_all() -> None:
+    text = asked(
+        mode="patch",
+        allowed_files=["a.py"],
+        intent="Fix it. No refactoring.",
+        guidance="No refactoring. Keep the API.",
+        controller_task_spec={"type": "PATCH", "hint": "No refactoring."},
+        success_criteria="What verifies the step passes.",
+    )
+
+    assert "| Fix it. No refactoring.\n\n| Keep the API.\n\n# The rules" in text
+
+
+def test_who_makes_a_part_of_a_change_hears_who_makes_the_rest() -> None:
+    step: dict[str, Any] = {"mode": "patch", "allowed_files": ["a.py"]}
+
+    assert "other steps change the other files of it" in asked(**step, piece_of="whole")
+    assert "other steps" not in asked(**step)
+
+
+def test_an_agent_hears_which_commands_it_may_run_itself_and_the_forms_of_its_answer() -> None:
+    text = asked(mode="patch", allowed_files=["a.py"], verify_tools=[{"tool": "x", "argv": ["make"], "timeout_s": 9}])
+
+    assert "You may run them yourself, each exactly as it stands here" in text
+    for form in ("NOTHING TO CHANGE:", "NEEDS FILES:", "BLOCKED:"):
+        assert f"\n- `{form}` and " in text
+
+
+def hostile(order: str) -> Iterator[str]:
+    """Every prompt in which an order stands wherever a goal, a report or an agent could have put it."""
+    tool = {"tool": "pytest", "argv": ["pytest", order], "timeout_s": 9}
+    context = {
+        "failing_tests": [order],
+        "failure_log": order,
+        "documents": {order: order},
+        "answers": [{"step_id": order, "title": order, "output": order}],
+        "previous_failure": {"category": "UNKNOWN", "trace": order, "failing_tests": [order], "suggestion": order},
+    }
+    said = {"title": order, "intent": f"Fix: {order}", "guidance": f"Mind {order}", "success_criteria": f"Not {order}"}
+    said["controller_task_spec"] = {"type": order, "hint": f"See {order}"}
+    focus = [{"path": order, "lines": order, "why": order}]
+    common: dict[str, Any] = {**said, "context": context, "focus": focus, "verify_tools": [tool]}
+    schema = {"type": "object", "properties": {order: {"enum": [order]}}}
+    files: dict[str, Any] = {"mode": "patch", "allowed_files": [order], "limits": {"max_files": 2}}
+    patterns = {"allowed_patterns": [order], "excluded_patterns": [order]}
+    known = [("A change that failed", order)]
+    for more in (
+        files,
+        {**files, **patterns, "piece_of": "whole"},
+        {"mode": "read_only"},
+        {"mode": "read_only", "input": {"prompt": "Which one?", "schema": schema}},
+        {**files, "attempt": 2, "input": {"prompt": "Do it.", "schema": schema}},
+        {"mode": "read_only", "input": {"plan": {"title": order}, "step": {order: order}}},
+    ):
+        yield prompt(Spec.model_validate({**SPEC, **common, **more}), TEMPLATE, known)
+
+
+@pytest.mark.parametrize("order", [each for kind in ORDERS.values() for each in kind])
+def test_no_name_from_outside_stands_outside_of_a_fence(order: str) -> None:
+    lines = [line for line in order.splitlines() if line.strip("# ")]
+
+    for text in hostile(order):
+        assert all(line in text for line in lines)
+        assert not [line for line in lines if line in outside_of_fence(text)]
+
+
+def test_the_page_about_agents_shows_a_prompt_of_each_mode_as_it_is() -> None:
+    page = PAGE.read_text()
+
+    assert section() in page, "python -m tests.support.prompts writes it"

@@ -1,6 +1,7 @@
 """What an agent is asked, as text: the template of its data file, filled in from the spec of the step.
 
-A paragraph of the template goes where what it would be filled with is empty.
+A paragraph of the template goes where what it would be filled with is empty. All that plans, goals and reports name
+is quoted line by line; only the questions of the planner's own strategies are not, which quote what is in them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from schemas import codec
 from schemas.base import Mode
 from worker.agents.readers import NOTHING
-from worker.controller.given_data import given_data
+from worker.controller.given_data import given_data, quoted
 from worker.controller.needs import MARK
 from worker.controller.wire import Spec, Tool
 
@@ -23,21 +24,36 @@ LINE_MARKS = re.compile(r"^(?:\| )?(?:- )?")  # of a line that is quoted or list
 ENDS = " .;…"
 PLACE = re.compile(r"\{(title|task|hint|guidance|criteria|files|limits|checks|schema|data)\}")
 NO_FILE = "Change no file: your answer is what counts."
-NO_NEED_IN_JSON = "If no file has to be changed, change none, and say why in `nothing_to_change` of your answer."
-NO_NEED = f"If no file has to be changed, change none, and begin your answer with `{NOTHING}` and the reason."
-OTHERS_IN_JSON = (
+ANSWER = "Your answer is handed to the steps after this one, which know nothing else of what you found out."
+PUT_BACK = "Whatever else you change is put back before anything is verified."
+PIECE = "This is one part of a larger change: other steps change the other files of it, so leave those to them."
+AS_JSON = (
+    "If no file has to be changed, change none, and say why in `nothing_to_change` of your answer. "
     "If another file has to be changed, leave it as it is, and name it in your answer: "
-    '`"needs": {"files": [paths], "reason": why}`.'
+    '`"needs": {"files": [paths], "reason": why}`. '
+    "If you lack knowledge that the step needs, or if two things contradict each other, change nothing, "
+    'and answer only `{"status": "blocked", "reason": why}`.'
 )
-OTHERS = (
-    f"If another file has to be changed, leave it as it is, and begin your answer with `{MARK}` and the paths, "
-    "with the reason in the line below."
-)
+IN_WORDS = f"""End with a few sentences: what you changed, and why. If one of these cases applies, begin them so:
+- `{NOTHING}` and the reason, if no file has to be changed. Change none then.
+- `{MARK}` and the paths, and the reason in the line below, if you have to change a file that you may not change. \
+Leave it as it is.
+- `BLOCKED:` and the reason, if you lack knowledge that the step needs, or if two things contradict each other. \
+Change nothing then."""
+NAMED = "You may change these files and no others, and make those of them that are missing:"
 PATTERNS = (
     "You may change, and make, the files that these patterns mean "
     "(`*` and `?` stay within a folder, `**` means any folders):"
 )
-NO_CONFIGURATION = "No pattern means a file that configures tests, builds or CI."
+LIKELIEST = "What has to be changed is most likely in these, which you may change in any case:"
+EXCLUDED = "But no file that is not named above and that one of these patterns means:"
+NO_CONFIGURATION = "The patterns never mean a file that configures tests, builds or CI."
+CHECKS = (
+    "These commands have to pass afterwards. You may run them yourself, each exactly as it stands here; any other "
+    "command may be denied:"
+)
+SCHEMA = "Answer with one JSON value and nothing else. Its schema:"
+TRIVIAL = frozenset({"what verifies the step passes", "the tool ran", "the tools ran", "what failed passes"})
 SHOWN_EXCLUDED = 30
 
 
@@ -58,47 +74,49 @@ def _values(spec: Spec, known: Sequence[tuple[str, str]]) -> dict[str, str]:
     question = asked.get("prompt")
     asks = isinstance(question, str)  # in words that say all of it
     patches = spec.mode is Mode.PATCH
-    most = spec.limits.max_diff_lines
+    title = spec.title or spec.step_id
+    said = " ".join((title, question if isinstance(question, str) else spec.intent))
+    hint = "" if asks else _untold(spec.controller_task_spec.hint or "", said)
     return {
-        "title": spec.title or spec.step_id,
-        "task": question if isinstance(question, str) else spec.intent,
-        "hint": "" if asks else spec.controller_task_spec.hint or "",
-        "guidance": "" if asks else spec.guidance or "",
-        "criteria": f"It is done when: {spec.success_criteria}" if spec.success_criteria and not asks else "",
-        "files": _files(spec, asked.get("schema")) if patches else NO_FILE,
-        "limits": f"The change has {most} lines at the most." if patches and most is not None else "",
+        "title": quoted(title),
+        "task": question if isinstance(question, str) else quoted(spec.intent),
+        "hint": quoted(hint),
+        "guidance": "" if asks else quoted(_untold(spec.guidance or "", f"{said} {hint}")),
+        "criteria": "" if asks else quoted(_criteria(spec, said)),
+        "files": "\n\n".join(_permission(spec)) if patches else NO_FILE,
+        "limits": _limits(spec) if patches else "",
         "checks": _checks(spec) if patches else "",
-        "schema": _schema(asked.get("schema")),
+        "schema": "\n\n".join(_answer(spec, asked.get("schema"), asks=asks)),
         "data": given_data(spec.context, *places(spec), *_told(spec, question), *known),
     }
 
 
-def _files(spec: Spec, schema: object) -> str:
-    no_need = NO_NEED_IN_JSON if schema else NO_NEED
-    others = OTHERS_IN_JSON if schema else OTHERS
-    return "\n\n".join((*_permission(spec), no_need, others))
+def _criteria(spec: Spec, said: str) -> str:
+    """Say when the step is done, where that is more than that its verification passes."""
+    told = _untold(spec.success_criteria, said)
+    return f"It is done when: {told}" if told and told.strip(ENDS).casefold() not in TRIVIAL else ""
 
 
 def _permission(spec: Spec) -> Iterator[str]:
-    """Say in words which files may be changed, and how many."""
+    """Say in words which files may be changed."""
     named = _listed(spec.allowed_files)
     if not spec.allowed_patterns:
-        yield f"Change these files and no others; make the ones that are missing:\n{named}"
-        return
-    if named:
-        yield f"Change what has to be changed, most likely of these files:\n{named}"
-    yield f"{PATTERNS}\n{_listed(spec.allowed_patterns)}"
-    if spec.excluded_patterns:
-        shown = ", ".join(spec.excluded_patterns[:SHOWN_EXCLUDED])
-        more = ", and others like them" if len(spec.excluded_patterns) > SHOWN_EXCLUDED else ""
-        yield f"But none that is not named above and that one of these means: {shown}{more}."
-    yield NO_CONFIGURATION
-    if spec.limits.max_files is not None:
-        yield f"Change {spec.limits.max_files} files at the most."
+        yield f"{NAMED}\n{named}"
+    else:
+        yield f"{PATTERNS}\n{_listed(spec.allowed_patterns)}"
+        if named:
+            yield f"{LIKELIEST}\n{named}"
+        if spec.excluded_patterns:
+            more = ["and others like them"] if len(spec.excluded_patterns) > SHOWN_EXCLUDED else []
+            yield f"{EXCLUDED}\n{_listed([*spec.excluded_patterns[:SHOWN_EXCLUDED], *more])}"
+        yield NO_CONFIGURATION
+    if spec.piece_of:
+        yield PIECE
+    yield PUT_BACK
 
 
 def _listed(paths: Sequence[str]) -> str:
-    return "\n".join(f"- {path}" for path in paths)
+    return quoted("\n".join(f"- {' '.join(path.split())}" for path in paths))
 
 
 def places(spec: Spec) -> Iterator[tuple[str, str]]:
@@ -109,10 +127,7 @@ def places(spec: Spec) -> Iterator[tuple[str, str]]:
 
 
 def _checks(spec: Spec) -> str:
-    if not spec.verify_tools:
-        return ""
-    listed = "\n".join(f"- `{command(tool)}`" for tool in spec.verify_tools)
-    return f"Afterwards this is run, and has to pass:\n{listed}"
+    return f"{CHECKS}\n{_listed([command(tool) for tool in spec.verify_tools])}" if spec.verify_tools else ""
 
 
 def command(tool: Tool) -> str:
@@ -120,10 +135,20 @@ def command(tool: Tool) -> str:
     return shlex.join(tool.argv)
 
 
-def _schema(schema: object) -> str:
-    if not schema:
-        return ""
-    return f"Answer with one JSON value and nothing else. Its schema:\n{codec.dumps(schema).decode()}"
+def _limits(spec: Spec) -> str:
+    counts = ((spec.limits.max_files, "files"), (spec.limits.max_diff_lines, "lines"))
+    most = " and ".join(f"{count} {what}" for count, what in counts if count is not None)
+    return f"Change {most} at the most." if most else ""
+
+
+def _answer(spec: Spec, schema: object, *, asks: bool) -> Iterator[str]:
+    """Say how the step is answered."""
+    if spec.mode is Mode.PATCH:
+        yield AS_JSON if schema else IN_WORDS
+    elif not asks:
+        yield ANSWER
+    if schema:
+        yield f"{SCHEMA}\n{quoted(codec.dumps(schema).decode())}"
 
 
 def _told(spec: Spec, question: object) -> Iterator[tuple[str, str]]:
