@@ -1,4 +1,6 @@
-"""What a goal brings along to be read, its failure log and its documents, for the steps that analyse or locate.
+"""What a goal brings along to be read: its failure log and its documents, for the steps that analyse or locate.
+
+Steps that patch are given the log alone.
 
 These are texts from outside, and part of no decision. They are sanitised and cut once, when the plan is made, and lie
 in one note of the plan, however many of its steps are given them; only the start of such a step reads it.
@@ -6,11 +8,12 @@ in one note of the plan, however many of its steps are given them; only the star
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from schemas.base import StepType
+from schemas.base import Mode, StepType
 from schemas.goal import Goal
 from schemas.step import PlannedStep
 from tasks.plan.snapshot import Step
@@ -31,6 +34,12 @@ READ = 4  # times what is kept is read of a text, since attacks are taken out of
 
 NOTE = "goal's texts"
 ANALYSING = frozenset({StepType.READ, StepType.EXPLORE})
+LOG = "failure_log"
+MOST_PATCHES = 50  # of a plan that are given the log each
+MAX_ERRORS = 2048  # bytes of the lines of errors that stand before the end of a log
+_ERROR = re.compile(
+    r"^(?:E {2,}\S|\S*(?:Error|Exception)\b|(?:error|fatal|panic|FAILED|FAIL)\b|[^\s:]+:\d+:(?:\d+:)? error\b)"
+)
 
 
 def are_in(goal: Goal) -> bool:
@@ -40,14 +49,18 @@ def are_in(goal: Goal) -> bool:
 
 def assign_first(goal: Goal, steps: tuple[PlannedStep, ...]) -> tuple[PlannedStep, ...]:
     """Settle the same for the first steps of a plan."""
-    return assign(steps, available=are_in(goal))
+    return assign(steps, available=are_in(goal), has_log=bool((goal.context.failure_log or "").strip()))
 
 
-def assign(steps: Iterable[PlannedStep], *, available: bool) -> tuple[PlannedStep, ...]:
-    """Settle which of `steps` are given the texts: those that analyse or locate, and those whose strategy says so."""
+def assign(steps: Sequence[PlannedStep], *, available: bool, has_log: bool) -> tuple[PlannedStep, ...]:
+    """Settle which of `steps` are given the texts: those that analyse or locate, and those whose strategy says so.
+
+    Those that patch are given the log, where they are no more than MOST_PATCHES.
+    """
+    few = has_log and sum(map(_patches, steps)) <= MOST_PATCHES
 
     def settled(step: PlannedStep) -> PlannedStep:
-        given = available and _wants(step)
+        given = available and (_wants(step) or (few and _patches(step)))
         return step if step.goal_texts is given else step.model_copy(update={"goal_texts": given})
 
     return tuple(map(settled, steps))
@@ -65,13 +78,18 @@ def keep(unit: UnitOfWork, _: PlanSeed, goal: Goal, draft: Draft) -> None:
 
 def assign_added(unit: UnitOfWork, steps: tuple[PlannedStep, ...]) -> tuple[PlannedStep, ...]:
     """Settle the same for steps that a plan expands to. Raises NeedsSteps where the snapshot lacks the note."""
-    return assign(steps, available=bool(unit.note(NOTE))) if any(map(_wants, steps)) else steps
+    if not any(_wants(step) or _patches(step) for step in steps):
+        return steps
+    found = unit.note(NOTE)
+    return assign(steps, available=bool(found), has_log=bool(found and LOG in found))
 
 
-def given_to(unit: UnitOfWork, _: Step) -> Mapping[str, Any] | None:
+def given_to(unit: UnitOfWork, step: Step) -> Mapping[str, Any] | None:
     """Give the texts to a step that starts, as fields of its context. Raises NeedsSteps where the note is lacking."""
     found: dict[str, Any] | None = unit.note(NOTE)
-    return found
+    if not found or step.facts["mode"] != Mode.PATCH:
+        return found
+    return {LOG: found[LOG]} if LOG in found else None
 
 
 def texts_of(goal: Goal) -> dict[str, Any]:
@@ -85,7 +103,7 @@ def texts_of(goal: Goal) -> dict[str, Any]:
     room = MAX_TEXTS
     asked = sum(len(path) + len(text) for path, text in documents)
     if end := _end_of(goal.context.failure_log or "", max(room // 2, room - asked)):
-        found["failure_log"] = end
+        found[LOG] = end
         room -= len(end.encode())
     kept: dict[str, str] = {}
     relevance = _relevance(goal, end)
@@ -101,6 +119,10 @@ def _wants(step: PlannedStep) -> bool:
     return step.goal_texts or step.controller_task_spec.type in ANALYSING
 
 
+def _patches(step: PlannedStep) -> bool:
+    return step.mode is Mode.PATCH and not step.inserted_by
+
+
 def _documents(goal: Goal) -> dict[str, str]:
     """List the documents of the goal and of its kind's input, by their paths."""
     project = goal.gap_report.project.documents if goal.gap_report else {}
@@ -109,9 +131,22 @@ def _documents(goal: Goal) -> dict[str, str]:
 
 
 def _end_of(log: str, size: int) -> str:
+    """Keep the end of a log, and before it the lines of errors that are not part of that."""
     read = log[-READ * size :]
     whole = read if len(read) == len(log) else read.partition("\n")[2] or read
-    return fit(whole, size, last_lines) if whole.strip() else ""
+    if not whole.strip():
+        return ""
+    end = fit(whole, size, last_lines)
+    if len(log.encode()) <= size or not (errors := _errors(log, end)):
+        return end
+    head = fit(errors, MAX_ERRORS, whole_lines)
+    return f"{head}\n{fit(whole, size - len(head.encode()) - 1, last_lines)}"
+
+
+def _errors(log: str, end: str) -> str:
+    """List the lines of a log that say what went wrong, each once, that its end does not have."""
+    lines = dict.fromkeys(line for line in log.splitlines() if len(line) < MAX_ERRORS and _ERROR.match(line))
+    return "\n".join(line for line in lines if line not in end)
 
 
 def _relevance(goal: Goal, log: str) -> Callable[[str], int]:

@@ -92,6 +92,10 @@ MEND = "mend"  # the suffix of a step that changes code again, see `mending`
 _MEND = re.compile(rf".*-{MEND}(?:-\d+)?")
 CHECK_CHANGED = "check-changed"  # the name of the step that checks what a change touched, see `check_changed`
 DELIVER = "deliver"  # the name of the step that ends a plan, see `delivery`
+# What a launcher says of a program that is not there, and Python of a module that was to be run.
+_COULD_NOT_RUN = re.compile(
+    r"^\S*python[\d.]*(?:\.exe)?: No module named |\bcommand not found\b|^\S+: not found$|^exec: ", re.MULTILINE
+)
 PRE_STEPS: Mapping[str, PreStep] = MappingProxyType(
     {each.suffix: each for each in (ISOLATE, SYNTAX_CHECK, TYPE_CHECK, AUTO_FIX, DEPENDENCIES)}
 )
@@ -241,9 +245,9 @@ def result_of(outcome: Outcome) -> dict[str, Any] | None:
 
 
 def hand_on(step: Step, pre_step: Step) -> None:
-    """Put the result of `pre_step` behind what the last failure of `step` suggested."""
+    """Put the result of `pre_step` behind what the last failure of `step` suggested, unless it could not run."""
     result, previous = pre_step.status.previous, step.status.previous
-    if result and previous and (result["codes"] or result["text"]):
+    if result and previous and (result["codes"] or result["text"]) and not _COULD_NOT_RUN.search(result["text"]):
         line = f"Before this attempt {pre_step.step_id} ran ({result['codes'] or 'no exit code'}): {result['text']}"
         suggestion = " ".join(filter(None, (previous["suggestion"], line.strip())))
         step.status.previous = {**previous, "suggestion": suggestion}

@@ -13,7 +13,7 @@ from schemas.base import MODE_OF_TYPE, StepType
 from schemas.goal import Goal
 from schemas.step import ControllerTaskSpec, PlannedStep
 from schemas.stored.step import store_step
-from tasks.features.goal_texts import MAX_TEXTS, texts_of
+from tasks.features.goal_texts import MAX_TEXTS, MOST_PATCHES, texts_of
 from tasks.handlers import goals
 from tasks.rules.strategy import Draft, Setting
 from tasks.text.sanitize import TOKEN, Treatment, sanitize
@@ -29,6 +29,7 @@ CONTEXT = {
     "documents": {"README.md": "# Shop"},
 }
 FILES = ["src/a.py", "tests/test_a.py"]
+LOG_ALONE = {"failure_log": "E   assert 1 == 2"}
 GIVEN = {"failure_log": "E   assert 1 == 2", "documents": {"README.md": "# Shop"}}
 
 
@@ -74,7 +75,7 @@ def test_steps_of_templates_that_analyse_or_locate_are_given_them(sentence: str,
     ("kind", "fields", "given"),
     [
         ("task", {"steps": [{"step_id": "a", "title": "a", "intent": "a", "type": "READ"}]}, {"a"}),
-        ("task", {"steps": [{"step_id": "a", "title": "a", "intent": "a", "allowed_files": ["src/a.py"]}]}, set()),
+        ("task", {"steps": [{"step_id": "a", "title": "a", "intent": "a", "allowed_files": ["src/a.py"]}]}, {"a"}),
         ("campaign", {"campaign": {"objective": "Make it fast"}}, {"explore"}),
         ("reviewed_plan", {"reviewed_plan": {"workflow": "plan"}}, {"plan-design-execute"}),
         ("gap_report", SCENES["gap-too-wide"]["goal"], {"explore-scope"}),
@@ -100,10 +101,32 @@ def test_a_step_is_given_them_in_its_context_and_others_are_told_nothing(kind: S
     goal = Goal.model_validate({"goal": "Fix it", "context": CONTEXT})
     (change,) = goals.accept(a_plan_seed(), goal, Draft((of_type(kind),)))
 
+    analyses = {StepType.READ: GIVEN, StepType.EXPLORE: GIVEN}
     spec = change.dispatches[0].spec
-    assert told(spec) == (GIVEN if kind in (StepType.READ, StepType.EXPLORE) else {})
+    assert told(spec) == {**analyses, StepType.PATCH: LOG_ALONE}.get(kind, {})
     assert "goal_texts" not in codec.loads(spec)
-    assert ("=goal's texts" in change.specs) is (kind in (StepType.READ, StepType.EXPLORE))
+    assert ("=goal's texts" in change.specs) is (kind in (*analyses, StepType.PATCH))
+
+
+@pytest.mark.parametrize(("count", "given"), [(MOST_PATCHES, LOG_ALONE), (MOST_PATCHES + 1, {})])
+def test_whoever_patches_is_given_the_log_in_plans_of_few_such_steps(count: int, given: dict[str, Any]) -> None:
+    goal = Goal.model_validate({"goal": "Fix it", "context": CONTEXT})
+    steps = tuple(of_type(StepType.PATCH, f"s-{number}") for number in range(count))
+
+    (change,) = goals.accept(a_plan_seed(), goal, Draft(steps))
+
+    assert told(change.dispatches[0].spec) == given
+
+
+def test_of_a_log_that_is_cut_the_lines_of_its_errors_are_kept() -> None:
+    error = "E   ImportError: cannot import name 'total' from 'shop'"
+    frames = "".join(f'  File "lib/{number}.py", line 1, in call\n' for number in range(2000))
+
+    found = texts_of(a_goal(f"conftest.py:3: in <module>\n{error}\n{frames}"))["failure_log"]
+
+    assert found.splitlines()[0] == error
+    assert found.endswith(frames[-1000:])
+    assert len(found) <= MAX_TEXTS
 
 
 def test_a_goal_without_them_costs_its_steps_nothing() -> None:
@@ -141,7 +164,7 @@ def test_steps_that_a_plan_expands_to_are_given_them(monkeypatch: pytest.MonkeyP
     plan.report(a_report("draft"))
     assert told(codec.dumps(plan.specs[0])) == GIVEN
     plan.report(a_report("look"))
-    assert told(codec.dumps(plan.specs[0])) == {}
+    assert told(codec.dumps(plan.specs[0])) == LOG_ALONE
 
 
 @pytest.mark.outages

@@ -180,7 +180,12 @@ def hostile(order: str) -> Iterator[str]:
         "answers": [{"step_id": order, "title": order, "output": order}],
         "previous_failure": {"category": "UNKNOWN", "trace": order, "failing_tests": [order], "suggestion": order},
     }
-    said = {"title": order, "intent": f"Fix: {order}", "guidance": f"Mind {order}", "success_criteria": f"Not {order}"}
+    said: dict[str, Any] = {
+        "title": order,
+        "intent": f"Fix: {order}",
+        "guidance": f"Mind {order}",
+        "success_criteria": f"Not {order}",
+    }
     said["controller_task_spec"] = {"type": order, "hint": f"See {order}"}
     focus = [{"path": order, "lines": order, "why": order}]
     common: dict[str, Any] = {**said, "context": context, "focus": focus, "verify_tools": [tool]}

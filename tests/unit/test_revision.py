@@ -525,3 +525,21 @@ def test_a_halt_while_a_step_waits_for_its_preparation_leaves_nothing_in_flight(
 
     assert (plan.state, plan.states) == ("HALTED", {"a": "ACTIVE", "a-type-check": "HALTED"})
     assert plan.active == {}
+
+
+@pytest.mark.parametrize(
+    ("printed", "is_told"),
+    [
+        ("requests 2.0 has requirement urllib3", True),
+        ("/opt/venv/bin/python: No module named pip", False),
+        ("sh: 1: npm: command not found", False),
+    ],
+)
+def test_a_pre_step_that_could_not_run_is_no_suggestion(printed: str, is_told: bool) -> None:
+    plan = Running(a_step("a", files=["src/a.py"]))
+    fail_and_rest(plan, "a", "IMPORT_ERROR")
+
+    said = {"verify": [{"tool": "pip-check", "exit_code": 1}], "failure_evidence": {"stack_trace_head": printed}}
+    plan.report(a_report("a-dependencies", **said))
+
+    assert (printed in (plan.steps["a"].previous or {})["suggestion"]) is is_told
