@@ -542,4 +542,5 @@ def test_a_pre_step_that_could_not_run_is_no_suggestion(printed: str, is_told: b
     said = {"verify": [{"tool": "pip-check", "exit_code": 1}], "failure_evidence": {"stack_trace_head": printed}}
     plan.report(a_report("a-dependencies", **said))
 
-    assert (printed in (plan.steps["a"].previous or {})["suggestion"]) is is_told
+    suggestion = (plan.steps["a"].previous or {})["suggestion"] or ""
+    assert (printed in suggestion) is is_told
