@@ -539,7 +539,10 @@ def test_a_pre_step_that_could_not_run_is_no_suggestion(printed: str, is_told: b
     plan = Running(a_step("a", files=["src/a.py"]))
     fail_and_rest(plan, "a", "IMPORT_ERROR")
 
-    said = {"verify": [{"tool": "pip-check", "exit_code": 1}], "failure_evidence": {"stack_trace_head": printed}}
+    said: dict[str, Any] = {
+        "verify": [{"tool": "pip-check", "exit_code": 1}],
+        "failure_evidence": {"stack_trace_head": printed},
+    }
     plan.report(a_report("a-dependencies", **said))
 
     suggestion = (plan.steps["a"].previous or {})["suggestion"] or ""
