@@ -147,6 +147,7 @@ class FailureCategory(StrEnum):
     TOO_MANY_FILES = "TOO_MANY_FILES"
     RISK_EXCEEDED = "RISK_EXCEEDED"
     CANNOT_VERIFY = "CANNOT_VERIFY"
+    INTEGRITY = "INTEGRITY"
 
 
 class Inbound(BaseModel):

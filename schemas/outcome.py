@@ -21,6 +21,7 @@ from pydantic import (
 from pydantic_core import core_schema
 
 from schemas.base import Inbound, Line, Path, PlanId, StepId, Word
+from schemas.integrity import Integrity
 from schemas.text_kinds import TextKind
 from schemas.traceparent import Traceparent
 
@@ -203,6 +204,7 @@ class Outcome(Inbound):
     discarded_files: ManyPaths = ()
     deleted_files: ManyPaths = ()  # of those touched, the ones that are no more; the old name of a file is one
     touched_count: LaterFigure = None  # of the files that were touched, where the list was cut
+    integrity: Annotated[Integrity | None, WrapValidator(_take_unreadable_for_none)] = None  # of the change
     traceparent: Traceparent = None  # of the attempt, or as the spec has it; may be the entry's field instead
 
     @model_validator(mode="before")

@@ -11,7 +11,22 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from schemas import goal as wire
 from schemas.base import FailureCategory, GoalKind, Overlap, RiskLevel
+from schemas.integrity import IntegrityAction, IntegrityFamily
 
+# What a goal is, in the rows about integrity: the type of a task, or the kind of another goal.
+GoalType = Literal[
+    "repair",
+    "feature",
+    "refactor",
+    "build",
+    "dependency",
+    "observation",
+    "generic",
+    "gap_report",
+    "campaign",
+    "reviewed_plan",
+    "evolution",
+]
 FORMAT = 1  # that this version reads
 MOST_RETRIES = 3
 
@@ -38,6 +53,7 @@ class GoalTable(_Table):
     most: Limits = Limits()
     approvals: tuple[RiskLevel, ...] = ()
     overlap: Overlap | None = None
+    integrity: dict[GoalType, dict[IntegrityFamily, IntegrityAction]] = Field(default_factory=dict)
 
 
 class RiskTable(_Table):

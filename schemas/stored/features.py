@@ -144,6 +144,17 @@ class RiskierFiles(Part):
 
 
 @dataclass(slots=True)
+class IntegrityFound(Part):
+    """What changes did to tests and checks (tasks/features/integrity.py)."""
+
+    BY_STEP = ("refused", "asked")
+
+    refused: dict[str, int] = field(default_factory=dict)  # step -> how often
+    asked: dict[str, str] = field(default_factory=dict)  # step -> digest of what a person is asked about
+    told: list[list[Any]] = field(default_factory=list)  # step, action, kind, path, line, what; the last ones
+
+
+@dataclass(slots=True)
 class FailedDiffs(Part):
     """Changes that failed their verification on the tree of the plan (tasks/features/failed_changes.py)."""
 
@@ -187,3 +198,4 @@ class FeatureParts:
     created_files = PartOf(CreatedFiles)
     riskier_files = PartOf(RiskierFiles)
     cannot_verify = PartOf(CannotVerify)
+    integrity = PartOf(IntegrityFound)

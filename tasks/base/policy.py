@@ -14,6 +14,8 @@ from types import MappingProxyType
 from schemas.base import FailureCategory as C
 from schemas.base import GoalKind, Overlap, RiskLevel
 from schemas.goal import USUAL_LIMITS
+from schemas.integrity import IntegrityAction as A
+from schemas.integrity import IntegrityFamily as F
 
 HANDED_BACK = "handed back"  # stands among the categories of failures, and is no failure
 HANDED_BACK_MS = 2000  # at least
@@ -36,6 +38,7 @@ class GoalRules:
     most: Mapping[str, int] = field(default_factory=dict)
     approvals: tuple[RiskLevel, ...] = ()
     overlap: Overlap | None = None
+    integrity: Mapping[str, Mapping[F, A]] = field(default_factory=dict)  # by the type of a goal, then the family
 
     def cover(self, kind: str, tenant: str, repository: str | None) -> bool:
         """Whether a goal is one of those."""
@@ -120,6 +123,22 @@ REVISIONS: Mapping[str, Row] = MappingProxyType(
     }
 )
 
+# What becomes of a change by what it does to tests and checks: by the type of a `task`, or the kind of another goal.
+# What has no row here is told, but for tests under another name.
+_STRICT: Mapping[F, A] = MappingProxyType(
+    {F.WEAKENS_TESTS: A.REFUSE, F.SUPPRESSES: A.REFUSE, F.TESTS_DIVERGE: A.REFUSE}
+)
+INTEGRITY: Mapping[str, Mapping[F, A]] = MappingProxyType(
+    {
+        "repair": _STRICT,
+        "build": _STRICT,
+        **{name: MappingProxyType({F.ALTERS_TESTS: A.PASS}) for name in ("feature", "refactor")},
+        GoalKind.GAP_REPORT: MappingProxyType(
+            {**_STRICT, F.SUPPRESSES_OWN: A.REFUSE, F.LOOSENS: A.REFUSE}  # a finding that is suppressed is not closed
+        ),
+    }
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Policy:
@@ -141,6 +160,13 @@ class Policy:
     def rules_of(self, kind: str, tenant: str, repository: str | None) -> Iterator[GoalRules]:
         """Yield the rows that hold for a goal, in their order."""
         return (each for each in self.goals if each.cover(kind, tenant, repository))
+
+    def integrity(self, goal_type: str, kind: str, tenant: str, repository: str | None) -> Mapping[F, A]:
+        """Say what becomes of a change of such a goal, by the families of what it does to tests and checks."""
+        rows = dict(INTEGRITY.get(goal_type, {}))
+        for each in self.rules_of(kind, tenant, repository):
+            rows.update(each.integrity.get(goal_type, {}))
+        return rows
 
     def most_retries(self, level: str, category: str) -> int:
         """Say how often a step of this risk is retried at most after such a failure."""

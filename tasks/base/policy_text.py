@@ -9,13 +9,14 @@ from dataclasses import replace
 from difflib import get_close_matches
 from hashlib import blake2b
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from schemas.base import FailureCategory, GoalKind, RiskLevel
-from schemas.policy import FORMAT, GoalTable, Limits, PolicyFile, RiskTable
+from schemas.integrity import IntegrityFamily
+from schemas.policy import FORMAT, GoalTable, GoalType, Limits, PolicyFile, RiskTable
 from tasks.base.errors import PlannerError
 from tasks.base.policy import BUILT_IN, GoalRules, Policy
 
@@ -113,6 +114,7 @@ def _policy(file: PolicyFile, digest: str) -> Policy:
             most=table.most.model_dump(exclude_none=True),
             approvals=table.approvals,
             overlap=table.overlap,
+            integrity={str(name): rows for name, rows in table.integrity.items()},
         )
         for about, table in tables
     )
@@ -190,6 +192,10 @@ def _known(path: Path) -> list[str]:
             return list(FailureCategory)
         case ("risk", _):
             return list(RiskTable.model_fields)
+        case (*_, "integrity"):
+            return list(get_args(GoalType))
+        case (*_, "integrity", _):
+            return list(IntegrityFamily)
         case (*_, "defaults" | "most"):
             return list(Limits.model_fields)
     return list(GoalTable.model_fields)

@@ -17,6 +17,7 @@ from tasks.features import (
     goal_texts,
     gone_files,
     handing_back,
+    integrity,
     mending,
     needs,
     nothing_done,
@@ -46,7 +47,7 @@ FEATURES: tuple[Feature, ...] = tuple(
             unverified,
         ),
         *(expansion, flaky_tests, baseline, nothing_done, goal_texts),
-        *(failed_changes, mending, overlaps, breakers, advice, check_changed),
+        *(failed_changes, mending, overlaps, breakers, advice, check_changed, integrity),
     )
 )
 

@@ -24,7 +24,7 @@ from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy.advice_facts import MOST, Facts, category_of, listing, raise_limit, retries_of, sentence
 from tasks.policy.flips import compared_as, count_flip
-from tasks.policy.pipeline import AT_FAILURE, AT_SUCCESS
+from tasks.policy.pipeline import AT_FAILURE, AT_SUCCESS, FIRES
 from tasks.toolchain.classify import FAMILY, HALTS_AT_ONCE, OWN, Family, signature
 
 MAX_REMEMBERED = 8  # failures of a plan, and steps that made it grow, named as the events that led to a halt
@@ -359,6 +359,9 @@ def all_fired(seen: Seen, failure: dict[str, Any] | None) -> Iterator[FiredRule]
         values = {"value": category, "limit": None, "limit_name": "category", "told": failure["suggestion"]}
         yield FiredRule(rule_name, reason, {**values, "step_id": step.step_id, "failed": last[-1:]})
         return
+    for fires in FIRES if failure else ():
+        if failure and (found := fires(seen.plan, step, failure)):
+            yield FiredRule(*found)
     for rule in RULES:
         limit = seen.plan.limits[rule.limit]
         if limit is None or (value := rule.value(seen)) < limit + rule.beyond:

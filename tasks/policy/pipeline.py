@@ -168,6 +168,9 @@ AT_FAILURE = Table[Callable[[UnitOfWork, Step, Outcome, Failure, int], str]]()  
 AFTER_FAILURE = Table[Callable[[UnitOfWork, Step, Failure, str], None]]()  # with its signature
 REVISE = Table[Callable[[UnitOfWork, Step, PlannedStep, "Evidence"], "Revision | None"]]()  # before the policy's rows
 AFTER_END = Table[Callable[[UnitOfWork, Judgement], None]]()  # of a step that is done
+FIRES = Table[
+    Callable[[PlanRecord, Step, Failure], tuple[str, str, Mapping[str, Any]] | None]
+]()  # rule, reason, evidence
 GIVE_UP = Table[Callable[[UnitOfWork, Step, str], bool]]()  # nobody can do the step; true: that halts no plan
 EXPIRED = Table[Callable[[UnitOfWork, Step, Failure, bool], bool]]()  # true: the step has been taken on
 PRE_STEP_ENDED = Table[Callable[[UnitOfWork, Step, Step], bool]]()  # true: the step that waited has been taken on

@@ -72,14 +72,19 @@ def await_approval(unit: UnitOfWork, step: Step) -> bool:
     if step.status.approval not in ("", "asked") or step.facts["risk_level"] not in unit.plan.head.approvals:
         return False
     del unit.ready[step.step_id]
+    ask_approval(unit, step, step.facts["risk_level"])
+    return True
+
+
+def ask_approval(unit: UnitOfWork, step: Step, why: str, **about: Any) -> None:
+    """Have a step wait until a person approves it; what is emitted has the reason, and what `about` adds."""
     until = unit.snapshot.now + APPROVAL_MS
     step.status.approval = "asked"
     unit.touched[step.step_id] = step
     unit.plan.waits[step.step_id] = until
     unit.plan.dirty.add("live")
     unit.wake_at(until)
-    unit.emit("step.approval_requested", {"step_id": step.step_id, "until": rfc3339(until)}, step.facts["risk_level"])
-    return True
+    unit.emit("step.approval_requested", {"step_id": step.step_id, "until": rfc3339(until), **about}, why)
 
 
 def look_at_approvals(unit: UnitOfWork) -> None:

@@ -64,7 +64,10 @@ FAMILY = MappingProxyType({category: family for family, members in TREE.items() 
 HALTS_AT_ONCE = frozenset(TREE[Family.SANDBOX] + TREE[Family.BUDGET])
 
 OWN = frozenset(
-    {Category.LEASE_EXPIRED, Category.OUTPUT_REFUSED, Category.NO_CHANGE, Category.CANNOT_VERIFY}
+    {
+        *(Category.LEASE_EXPIRED, Category.OUTPUT_REFUSED, Category.NO_CHANGE, Category.CANNOT_VERIFY),
+        Category.INTEGRITY,
+    }
 )  # only the planner can know of these
 SCOPE = frozenset({Category.TOO_MANY_FILES, Category.RISK_EXCEEDED})  # the change itself may be right
 FROM_OUTSIDE = frozenset(Category) - OWN

@@ -18,6 +18,7 @@ from worker.controller.attempt_log import AttemptLog
 from worker.controller.changes import Changes
 from worker.controller.failed_changes import FailedChanges
 from worker.controller.hygiene import leaks
+from worker.controller.integrity import look_at
 from worker.controller.kept_changes import KeptChanges
 from worker.controller.lease import LeaseClient
 from worker.controller.permission import LINKS, Permission, too_many_files, violation
@@ -36,6 +37,7 @@ from worker.telemetry.tracing import Attributes
 
 OF_A_TRACE = ("TRACEPARENT", "TRACESTATE", "BAGGAGE")  # variables
 SHOWN_REFS = SHOWN_FILES = 20
+REFUSED = frozenset({FailureCategory.INTEGRITY.value})  # by the planner, of what succeeded here
 AGENT_BYTES = 8 * 1024 * 1024  # that are kept of what an agent prints, which may be each of its steps
 
 log = logging.getLogger("planner.controller")
@@ -114,6 +116,7 @@ class AttemptRun:
         changes = self._take_changes(result)
         if failure := violation(self._permission, spec.limits, changes) or self._find_leaks(changes):
             return failure
+        result.integrity = look_at(tree, changes, spec.context.failing_tests)
         if needs := result.report.needs:
             return self._judge_needs(result, needs)
         if result.report.blocked:  # nothing that it left is verified or landed
@@ -141,6 +144,11 @@ class AttemptRun:
             result.commit = self.tree.land(spec.step_id, changes, history.message(spec), self.lease.confirm)
             log.info("change_landed", extra={**spec.ids, "commit": result.commit})
         return failure
+
+    @property
+    def _was_refused(self) -> bool:
+        """Whether the planner has refused what the last attempt landed, so that it is not to be found."""
+        return (self.spec.context.previous_failure or {}).get("category") in REFUSED
 
     @cached_property
     def _permission(self) -> Permission:
@@ -228,12 +236,15 @@ class AttemptRun:
         if spec.mode is not Mode.PATCH or not (landed := tree.landed(spec.step_id)):
             return False
         limits = spec.limits
-        if not (violation(self._permission, limits, landed) or too_many_files(limits, landed)):
+        if not self._was_refused and not (
+            violation(self._permission, limits, landed) or too_many_files(limits, landed)
+        ):
             verification = self._verify()
             if not verification.failure:
                 log.info("change_found", extra={**spec.ids, "commit": landed.tree})
                 result.report = NO_AGENT_NEEDED
                 result.changes, result.verification = landed, verification
+                result.integrity = look_at(tree, landed, spec.context.failing_tests)
                 return True
         tree.take_off(spec.step_id, self.lease.confirm)
         result.failure = self._begin()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -31,6 +31,7 @@ _COMPILED = tuple(name.encode() for name in COMPILED)
 _DIFF = ("diff-tree", "-r", "--no-renames", "--no-ext-diff", "--no-textconv")
 HERE = b"./"  # so that no name is taken for a pattern
 MAX_RULES_BYTES = 1024 * 1024
+MAX_TEXT_BYTES = 1024 * 1024  # of a file that is read as text
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,45 @@ def added_lines(git: Git, base: str, tree: str) -> dict[str, bytes]:
         elif line.startswith(b"+"):
             added.setdefault(path, []).append(line[1:])
     return {path: b"\n".join(lines) for path, lines in added.items()}
+
+
+def texts(
+    git: Git, base: str, tree: str, is_wanted: Callable[[str], bool]
+) -> Iterator[tuple[str, str | None, str | None]]:
+    """Yield the files that are wanted of those that differ, as they were and as they are; None where there is none.
+
+    Files that are no text, links, and those above MAX_TEXT_BYTES are left out.
+    """
+    raw = git(*_DIFF, base, tree, "--raw", "-z", "--abbrev=64").split(b"\0")[:-1]
+    wanted = [(about.split(b" "), _text(path)) for about, path in zip(raw[::2], raw[1::2], strict=True)]
+    wanted = [
+        (about, path) for about, path in wanted if is_wanted(path) and _is_file(about[0][1:]) and _is_file(about[1])
+    ]
+    ids = dict.fromkeys(name for about, _ in wanted for name in about[2:4] if name.strip(b"0"))
+    found = blobs(git, ids)
+    for (_, _, old, new, *_), path in wanted:
+        both = [found.get(name, b"") if name.strip(b"0") else None for name in (old, new)]
+        if all(each is None or (b"\0" not in each and len(each) <= MAX_TEXT_BYTES) for each in both):
+            before, after = (each if each is None else each.decode(errors="replace") for each in both)
+            yield path, before, after
+
+
+def _is_file(mode: bytes) -> bool:
+    return mode.startswith(b"100") or not mode.strip(b"0")
+
+
+def blobs(git: Git, names: Iterable[bytes]) -> dict[bytes, bytes]:
+    """Read blobs by their names, those that are there."""
+    answer, place, found = git("cat-file", "--batch", stdin=b"".join(name + b"\n" for name in names)), 0, {}
+    while place < len(answer):
+        end = answer.index(b"\n", place)
+        name, *about = answer[place:end].split(b" ")
+        place = end + 1
+        if about[0] == b"blob":
+            size = int(about[1])
+            found[name] = answer[place : place + size]
+            place += size + 1
+    return found
 
 
 def measure(git: Git, changes: Changes) -> Changes:

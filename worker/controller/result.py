@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from schemas import codec
 from schemas.base import Mode
+from schemas.integrity import Integrity
 from schemas.outcome import MAX_TOUCHED, Metrics, Needs, Outcome, Released
 from worker.agents.readers import Reading
 from worker.controller import wire
@@ -26,6 +27,7 @@ class Result:
     report: AgentReport = field(default_factory=AgentReport)
     changes: Changes | None = None
     verification: VerificationResult = field(default_factory=VerificationResult)
+    integrity: Integrity | None = None  # what the change does to tests and checks
     discarded: tuple[str, ...] = ()  # files whose change was undone before the verification
     needs: Needs | None = None  # what the agent needs beside what it may change
     commit: str | None = None  # that the change landed as
@@ -77,6 +79,7 @@ def outcome(spec: Spec, result: Result, duration_ms: int, controller: str) -> Ou
         patterns=True if spec.allowed_patterns else None,
         discarded_files=_paths(result.discarded),
         deleted_files=_paths(changes.deleted) if changes else (),
+        integrity=result.integrity,
     )
 
 

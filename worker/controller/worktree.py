@@ -206,6 +206,20 @@ class Worktree:
         """Return the lines that a change adds to each file."""
         return changes.added_lines(self._store.git, change.base, change.tree) if change.tree else {}
 
+    def texts(self, change: Changes, is_wanted: Callable[[str], bool]) -> Iterator[tuple[str, str | None, str | None]]:
+        """Yield the texts of a change as they were and as they are, of files that are wanted."""
+        return changes.texts(self._store.git, change.base, change.tree, is_wanted)
+
+    def texts_at_reset(self, paths: Iterable[str]) -> dict[str, str]:
+        """Read files of the commit of the reset, those that are there."""
+        known = self.entries(paths)
+        found = changes.blobs(self._store.git, dict.fromkeys(entry[1] for entry in known.values() if entry))
+        return {
+            path: found[entry[1]].decode(errors="replace")
+            for path, entry in known.items()
+            if entry and entry[1] in found
+        }
+
     def diff(self, change: Changes | None) -> bytes:
         """Show what an attempt changed: `change`, or where that has no tree what lies in the clone now.
 

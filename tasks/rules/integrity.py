@@ -1,0 +1,118 @@
+"""What becomes of a change by what it does to tests and checks: the rows of the policy, and what the goal asks for.
+
+A goal asks by words, such as "remove the tests of the old client", or by naming a file among its `allowed_files`. What
+it asks for is told and not refused; that its own failing tests are weakened it has to ask for by words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from schemas.base import GoalKind
+from schemas.goal import Goal
+from schemas.integrity import Integrity, IntegrityPlace
+from schemas.integrity import IntegrityAction as A
+from schemas.integrity import IntegrityFamily as F
+from tasks.base.policy import Policy
+from tasks.text.paths import clean, is_glob
+from tasks.toolchain.files import Role, role_of
+from tasks.toolchain.integrity.configuration import is_configuration
+from tasks.toolchain.integrity.finding import FAMILIES
+
+OF_TESTS = frozenset({F.WEAKENS_TESTS, F.ALTERS_TESTS, F.TESTS_DIVERGE})
+OF_CHECKS = frozenset({F.SUPPRESSES, F.SUPPRESSES_OWN, F.LOOSENS})
+GRAVITY = (A.REFUSE, A.APPROVE, A.TELL, A.PASS)
+MOST_NAMED = 100
+_BETWEEN = r"(?:[\w`'\"./:-]+\s+){0,4}?"
+_ASKS_FOR_TESTS = re.compile(
+    r"\b(?:remov|delet|drop|skip|xfail|disabl|quarantin|renam|rewrit|updat|mov|merg|replac|chang|adjust|loosen|relax"
+    rf"|regenerat|simplif|parametri|clean|adapt|refactor|edit|correct)\w*\s+{_BETWEEN}"
+    r"(?:tests?|testcases?|specs?|snapshots?|assertions?|expectations?|expected|fixtures?)\b",
+    re.IGNORECASE,
+)
+_ASKS_FOR_SUPPRESSION = re.compile(
+    rf"\b(?:suppress|ignor|silenc|disabl|exclud|exempt|loosen|relax|lower)\w*\s+{_BETWEEN}"
+    r"(?:warnings?|errors?|findings?|lints?|linter|rules?|checks?|coverage|thresholds?)\b"
+    r"|\b(?:noqa|nolint|eslint-disable\w*|ts-ignore|ts-expect-error|nosec|pragma|type:\s*ignore)\b",
+    re.IGNORECASE,
+)
+_NOT = re.compile(
+    r"\b(?:not|never|without|don't|dont|no|instead of|rather than)\s+(?:[\w`'\"-]+\s+){0,2}$", re.IGNORECASE
+)
+
+
+class Asked(NamedTuple):
+    """What a goal is, and what it asks for: families of findings by words, files by their names."""
+
+    type: str = ""
+    families: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+
+
+class Decided(NamedTuple):
+    """A place of a change with what becomes of it."""
+
+    action: A
+    place: IntegrityPlace
+
+
+def asked_by(goal: Goal, goal_type: str) -> Asked:
+    """Read what a goal asks for; `goal_type` is the type of a task, or the kind of another goal."""
+    families: set[F] = set()
+    text = " ".join((goal.goal, *goal.constraints))
+    families |= OF_TESTS if _asks(_ASKS_FOR_TESTS, text) else set()
+    families |= OF_CHECKS if _asks(_ASKS_FOR_SUPPRESSION, text) else set()
+    named = (clean(path) for path in goal.allowed_files if not is_glob(path))
+    files = tuple(path for path in named if role_of(path) is Role.TEST or is_configuration(path))
+    return Asked(goal_type, tuple(sorted(families)), files[:MOST_NAMED])
+
+
+def _asks(pattern: re.Pattern[str], text: str) -> bool:
+    return any(not _NOT.search(text[: found.start()]) for found in pattern.finditer(text))
+
+
+def decide(said: Integrity, asked: Asked, rows: Mapping[F, A], failing: Sequence[str]) -> list[Decided]:
+    """Decide about each place, the gravest first; kinds that have counts alone are places without a path."""
+    known = {place.kind for place in said.places}
+    more = (
+        IntegrityPlace(kind=kind, path="-", line=0)
+        for kind, count in said.counts.items()
+        if count and kind not in known
+    )
+    decided = [Decided(_action(place, asked, rows, failing), place) for place in (*said.places, *more)]
+    return sorted(decided, key=lambda each: GRAVITY.index(each.action))
+
+
+def rows_of(policy: Policy, head: Any, asked: Asked) -> Mapping[F, A]:
+    """Find the rows that hold for a plan; in a gap report what suppresses a finding is refused or asked about."""
+    rows = dict(policy.integrity(asked.type, head.kind, head.tenant, head.repo))
+    if asked.type == GoalKind.GAP_REPORT:
+        for family in (F.SUPPRESSES, F.SUPPRESSES_OWN):
+            rows[family] = rows.get(family, A.REFUSE) if rows.get(family) is A.APPROVE else A.REFUSE
+    return rows
+
+
+def is_of_interest(policy: Policy, goal: Goal, asked: Asked) -> bool:
+    """Tell whether what a goal asks for changes any decision: whether its rows refuse, or ask a person."""
+    rows = policy.integrity(asked.type, goal.kind, goal.tenant, goal.context.repo)
+    return any(action in (A.REFUSE, A.APPROVE) for action in rows.values())
+
+
+def _action(place: IntegrityPlace, asked: Asked, rows: Mapping[F, A], failing: Iterable[str]) -> A:
+    family = FAMILIES.get(place.kind)
+    if family is None:  # of a newer controller
+        return A.TELL
+    action = rows.get(family, A.PASS if family is F.ALTERS_TESTS else A.TELL)
+    if action in (A.TELL, A.PASS) or family in asked.families:
+        return A.PASS if action is A.PASS else A.TELL
+    is_named = place.path in asked.files and (family in OF_TESTS or is_configuration(place.path))
+    return A.TELL if is_named and not any(_is_about(place, each) for each in failing) else action
+
+
+def _is_about(place: IntegrityPlace, failing: str) -> bool:
+    """Whether a place is in a test that the goal wants to pass."""
+    file, _, name = failing.partition("::")
+    last = name.rpartition("::")[2].partition("[")[0]
+    return bool(last) and last in place.what and (file == place.path or place.path.endswith(f"/{file}"))

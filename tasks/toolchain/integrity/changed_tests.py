@@ -1,0 +1,151 @@
+"""How a change treats tests: which it removes, renames, skips or weakens, over all of its files.
+
+A test that goes to another file is no removed one. Assertions that go from one test of a file to another are not
+missing, unless the test is one that is to pass again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+
+from tasks.toolchain.files import Role, role_of
+from tasks.toolchain.integrity import marked_tests, python_tests
+from tasks.toolchain.integrity.finding import Finding, Test, TextChange
+from tasks.toolchain.integrity.languages import PYTHON, signs_of
+
+ALIKE = 0.6  # of the words of two tests, so that one is the other under another name
+MOST_PAIRED = 40  # tests of a file that are compared
+_SNAPSHOTS = (".snap", ".ambr", ".snapshot", ".golden", ".approved.txt")
+Named = Mapping[str, Test]
+
+
+def tests_of(path: str, text: str | None) -> Named | None:
+    """Read the tests of a file by their names; None where it is no file of tests, or cannot be read.
+
+    Those that bear the same name are told apart by their order.
+    """
+    signs = signs_of(path)
+    if signs is None or (signs is PYTHON and role_of(path) is not Role.TEST):
+        return None
+    if text is None:
+        return {}
+    if signs.tests is None:
+        found = python_tests.read_tests(text)
+    elif role_of(path) is Role.TEST or path.endswith(".rs"):
+        found = marked_tests.read_tests(text, signs.tests)
+    else:
+        return None
+    if found is None:
+        return None
+    named: dict[str, Test] = {}
+    for each in found:
+        name, number = each.name, 2
+        while name in named:
+            name, number = f"{each.name} ({number})", number + 1
+        named[name] = each
+    return named
+
+
+def find_in_tests(changes: Sequence[TextChange], failing: Collection[str] = ()) -> Iterator[Finding]:
+    """Find what happens to tests; `failing` are names of those that are to pass again."""
+    read = [(each, tests_of(each.path, each.before), tests_of(each.path, each.after)) for each in changes]
+    came = {name for each, was, now in read if now and was is not None for name in now.keys() - was.keys()}
+    came |= {name for each, was, now in read if now and was is None for name in now}
+    for each, was, now in read:
+        yield from _snapshots(each)
+        yield from _runs_only(each)
+        if was is None:
+            continue
+        if now is None:  # it cannot be read any more: no runner does, either
+            if each.after is not None and was:
+                yield Finding("test_removed", each.path, 1, f"{len(was)} tests cannot be read any more")
+            continue
+        yield from _compare(each.path, was, now, came, failing)
+
+
+def _snapshots(each: TextChange) -> Iterator[Finding]:
+    is_one = each.path.endswith(_SNAPSHOTS) or "/__snapshots__/" in f"/{each.path}"
+    if not is_one or each.before is None:
+        return
+    gone = set(each.before.splitlines()) - set((each.after or "").splitlines())
+    if gone:
+        yield Finding("snapshot_rewritten", each.path, 1, f"{len(gone)} lines are gone")
+
+
+def _runs_only(each: TextChange) -> Iterator[Finding]:
+    signs = signs_of(each.path)
+    only = signs.tests.only if signs and signs.tests else None
+    if only is None or each.after is None or role_of(each.path) is not Role.TEST:
+        return
+    before = len(only.findall(each.before or ""))
+    for found in [*only.finditer(each.after)][before:]:
+        line = each.after.count("\n", 0, found.start()) + 1
+        yield Finding("tests_deselected", each.path, line, found[0])
+
+
+def _compare(path: str, was: Named, now: Named, came: Collection[str], failing: Collection[str]) -> Iterator[Finding]:
+    renamed = _pair(was, now)
+    lost = sum(each.assertions for each in was.values()) - sum(each.assertions for each in now.values())
+    gone = [name for name in was if name not in now and name not in renamed and name not in came]
+    lost -= sum(was[name].assertions for name in was if name not in now and name not in renamed)
+    for name in gone:
+        if not was[name].skipped:
+            yield Finding("test_removed", path, was[name].line, name, name)
+    for name, test in was.items():
+        other = now.get(renamed.get(name, name))
+        if other is None:
+            continue
+        if name in renamed:
+            yield Finding("test_renamed", path, other.line, f"{name} is {renamed[name]}", name)
+        is_failing = any(is_named(name, path, each) for each in failing)
+        yield from _weakened(path, name, test, other, loses=is_failing or lost > 0)
+
+
+def is_named(test: str, path: str, failing: str) -> bool:
+    """Whether a failing test, such as tests/test_a.py::test_x[1], is this one."""
+    file, _, name = failing.partition("::")
+    inner = name.partition("[")[0] or file
+    if name and not (file == path or path.endswith(f"/{file}") or file.endswith(f"/{path}")):
+        return False
+    return test == inner or test.strip("'\"`") in failing or inner.rpartition("::")[2] == test.rpartition("::")[2]
+
+
+def _weakened(path: str, name: str, was: Test, now: Test, *, loses: bool) -> Iterator[Finding]:
+    if now.skipped and not was.skipped:
+        yield Finding("test_skipped", path, now.line, f"{name}: {now.skipped}", name)
+    if was.body == now.body and was.cases == now.cases:
+        return
+    if now.cases < was.cases and loses | (was.body == now.body):
+        yield Finding("cases_removed", path, now.line, f"{name}: {was.cases} cases before, {now.cases} now", name)
+    told = f"{name}: {was.assertions} assertions before, {now.assertions} now"
+    if was.assertions and not now.assertions and now.cases >= was.cases:
+        if loses:
+            yield Finding("test_emptied", path, now.line, told, name)
+    elif now.assertions < was.assertions:
+        if loses:
+            yield Finding("assertion_removed", path, now.line, told, name)
+    elif was.strong > now.strong and now.assertions - now.strong > was.assertions - was.strong:
+        yield Finding("assertion_weakened", path, now.line, f"{name}: an assertion compares less than before", name)
+
+
+def _pair(was: Named, now: Named) -> dict[str, str]:
+    """Pair tests that are gone with new ones of the same file that read alike."""
+    gone = [name for name in was if name not in now][:MOST_PAIRED]
+    new = [name for name in now if name not in was][:MOST_PAIRED]
+    pairs: dict[str, str] = {}
+    for name in gone:
+        ranked = sorted(((_likeness(was[name], now[other]), other) for other in new), reverse=True)
+        if ranked and ranked[0][0] >= ALIKE:
+            pairs[name] = ranked[0][1]
+            new.remove(ranked[0][1])
+    return pairs
+
+
+def _likeness(one: Test, other: Test) -> float:
+    return SequenceMatcher(None, one.body.split(), other.body.split(), autojunk=False).ratio()
+
+
+def files_of_tests(failing: Iterable[str]) -> tuple[str, ...]:
+    """List the files of tests by their names."""
+    return tuple(dict.fromkeys(each.partition("::")[0] for each in failing if "::" in each))

@@ -1,0 +1,89 @@
+"""The kinds of what is found in a change, each in the family by which a policy decides about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from schemas.integrity import IntegrityFamily as Family
+
+OWN = "own_"  # before the kind of a suppression of code that the change itself has written
+
+
+_KINDS: Mapping[Family, tuple[str, ...]] = {
+    Family.WEAKENS_TESTS: (
+        *("test_removed", "test_skipped", "test_emptied", "cases_removed", "assertion_removed", "assertion_weakened"),
+        *("snapshot_rewritten", "tests_deselected", "outcome_overridden", "tests_detected", "always_equal"),
+    ),
+    Family.ALTERS_TESTS: ("test_renamed",),
+    Family.SUPPRESSES: (
+        *("noqa", "type_ignore", "pylint_disable", "no_cover", "nosec", "eslint_disable", "ts_ignore"),
+        *("ts_expect_error", "nolint", "allow", "lint_disable"),
+    ),
+    Family.LOOSENS: ("threshold_loosened", "ignored_more", "strictness_loosened", "check_disabled"),
+    Family.EVADES: ("process_ended", "exit_hooked", "modules_read"),
+    Family.SPECIAL_CASES: ("special_case",),
+    Family.TESTS_DIVERGE: ("tests_diverge",),
+}
+FAMILIES: Mapping[str, Family] = MappingProxyType(
+    {kind: family for family, kinds in _KINDS.items() for kind in kinds}
+    | {OWN + kind: Family.SUPPRESSES_OWN for kind in _KINDS[Family.SUPPRESSES]}
+)
+TELLS: Mapping[str, str] = MappingProxyType(  # what a kind is, in words of ours that a prompt may have
+    {
+        "test_removed": "a test was removed",
+        "test_renamed": "a test was renamed",
+        "test_skipped": "a test is skipped now, or expected to fail",
+        "test_emptied": "a test checks nothing any more",
+        "cases_removed": "a test runs fewer cases",
+        "assertion_removed": "a test has fewer assertions",
+        "assertion_weakened": "an assertion was weakened",
+        "snapshot_rewritten": "a snapshot was rewritten",
+        "tests_deselected": "tests are not run any more",
+        "outcome_overridden": "the outcome of tests is overridden",
+        "tests_detected": "the code finds out whether tests run it",
+        "always_equal": "an object is equal to everything",
+        "process_ended": "the code ends its process",
+        "exit_hooked": "the code runs something at the end of its process",
+        "modules_read": "the code reads sys.modules",
+        "threshold_loosened": "a threshold was loosened",
+        "ignored_more": "more is ignored",
+        "strictness_loosened": "a check is less strict",
+        "check_disabled": "a check is disabled",
+        "special_case": "a condition compares with an input of the failing test",
+        "tests_diverge": "the tests pass in the version of the change alone",
+        **{kind: f"a finding is suppressed ({kind})" for kind in _KINDS[Family.SUPPRESSES]},
+        **{OWN + kind: f"new code suppresses a finding ({kind})" for kind in _KINDS[Family.SUPPRESSES]},
+    }
+)
+
+
+class Finding(NamedTuple):
+    """One place of a change: `what` is short, and quotes the code. Of a test `name` is how it is called."""
+
+    kind: str
+    path: str
+    line: int
+    what: str
+    name: str = ""
+
+
+class TextChange(NamedTuple):
+    """A file as it was and as it is; None where it is not there."""
+
+    path: str
+    before: str | None
+    after: str | None
+
+
+class Test(NamedTuple):
+    """What a test says of itself; assertions that cannot fail do not count, and `strong` ones compare two values."""
+
+    name: str
+    line: int
+    assertions: int = 0
+    strong: int = 0
+    skipped: str = ""  # the words by which it is
+    cases: int = 1
+    body: str = ""  # its text, by which it is known under another name

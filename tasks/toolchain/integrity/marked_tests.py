@@ -1,0 +1,71 @@
+"""Tests of languages that are read by patterns: each with its block, what it asserts, and whether it is skipped."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+from tasks.toolchain.integrity.finding import Test
+from tasks.toolchain.integrity.languages import TestSigns
+
+_CLOSING = {"(": ")", "{": "}"}
+MOST_HEAD = 400  # characters between a test's name and its block
+# What is an assertion and cannot fail.
+_EMPTY = re.compile(
+    r"\bexpect\(\s*(?:true|1)\s*\)\.(?:toBe|toEqual|toBeTruthy|to\.be\.true|to\.equal)\(?\s*(?:true|1)?\s*\)?|\bassert(?:\.ok|\.isTrue|\.True)?!?\(\s*(?:t\s*,\s*)?true\s*\)"
+    r"|\bassert(?:\.strictEqual|\.equal|_eq!?)\(\s*(\w+)\s*,\s*\1\s*\)|\b(?:EXPECT|ASSERT)_TRUE\(\s*true\s*\)|\bexpect\(\s*\)"
+)
+
+
+@lru_cache(maxsize=256)
+def without_texts(text: str, texts: re.Pattern[str]) -> str:
+    """Blank out comments and texts, so that every place stays where it is."""
+    return texts.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+
+
+def read_tests(text: str, signs: TestSigns) -> list[Test]:
+    """List the tests of a file."""
+    bare = without_texts(text, signs.texts)
+    return [*_tests(text, bare, signs)]
+
+
+def _tests(text: str, bare: str, signs: TestSigns) -> Iterator[Test]:
+    for found in signs.test.finditer(text):
+        start = found.start()
+        if bare[start : start + 1].isspace() and not text[start : start + 1].isspace():
+            continue  # within a comment or a text
+        opening = bare.find(
+            signs.opening, found.start() if signs.opening == "(" else found.end(), found.end() + MOST_HEAD
+        )
+        if opening < 0:
+            continue
+        end = _close(bare, opening, signs.opening)
+        body, block = text[opening:end], _EMPTY.sub("", bare[opening:end])
+        line_start = text.rfind("\n", 0, start) + 1
+        before = text[text.rfind("\n\n", 0, start) + 1 : start] if signs.opening == "{" else text[line_start:start]
+        head = (
+            before[-MOST_HEAD:] + text[start:opening] + (text[opening : opening + 200] if signs.opening == "(" else "")
+        )
+        skip = signs.skip.search(head) or signs.skip.search(bare, opening, end)
+        yield Test(
+            found["name"].strip(),
+            text.count("\n", 0, start) + 1,
+            len(signs.assertion.findall(block)),
+            len(signs.strong.findall(block)),
+            skip[0].strip() if skip else "",
+            max(1, len(signs.case.findall(body))) if signs.case else 1,
+            body,
+        )
+
+
+def _close(bare: str, opening: int, char: str) -> int:
+    depth, closing = 0, _CLOSING[char]
+    for place in range(opening, len(bare)):
+        if bare[place] == char:
+            depth += 1
+        elif bare[place] == closing:
+            depth -= 1
+            if not depth:
+                return place + 1
+    return len(bare)

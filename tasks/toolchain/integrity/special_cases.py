@@ -1,0 +1,177 @@
+"""Conditions of a change that compare with what the failing test passes in: a case for the test, and none for the rest.
+
+One comparison with a small number says nothing. Two of them, a tuple, a long text or number, or one behind which a
+literal of the test is returned do.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from difflib import SequenceMatcher
+from typing import Any
+
+from tasks.toolchain.integrity.changed_tests import is_named, tests_of
+from tasks.toolchain.integrity.finding import Finding, TextChange
+from tasks.toolchain.integrity.languages import PYTHON, signs_of
+from tasks.toolchain.integrity.python_tests import parse
+
+LONG_TEXT, LARGE = 4, 100  # characters of a text and a number that hardly stand there by chance
+MOST_TEXT = 200
+_LITERAL = re.compile(
+    r"\"((?:\\.|[^\"\\\n])*)\"|'((?:\\.|[^'\\\n])*)'|`([^`\n]*)`|(?<![\w.])(-?\d+(?:\.\d+)?)(?![\w.])"
+)
+_CONDITION = re.compile(r"(?<![=!<>])={2,3}(?!=)|\bcase\b|\.equals\(|\bmatches!\(|=>")
+_RETURNS = re.compile(r"\breturn\b|=>|\?")
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def literals_of(path: str, text: str, failing: Collection[str]) -> frozenset[Any]:
+    """List the literals of the tests of a file that are to pass again, texts and numbers."""
+    tests = tests_of(path, text) or {}
+    bodies = [test.body for name, test in tests.items() if any(is_named(name, path, each) for each in failing)]
+    signs = signs_of(path)
+    found: set[Any] = set()
+    if signs is PYTHON and (tree := parse(text)):
+        wanted = {name.rpartition("::")[2] for name in tests if any(is_named(name, path, each) for each in failing)}
+        for node in ast.walk(tree):
+            if isinstance(node, _FUNCTIONS) and node.name in wanted:
+                found |= {each.value for each in ast.walk(node) if isinstance(each, ast.Constant)}
+    else:
+        found = {value for body in bodies for value in _literals(body)}
+    return frozenset(each for each in found if _is_of_use(each))
+
+
+def find_special_cases(changes: Iterable[TextChange], literals: Collection[Any]) -> Iterator[Finding]:
+    """Find conditions in added lines that compare with `literals`."""
+    if not literals:
+        return
+    for each in changes:
+        signs = signs_of(each.path)
+        if signs is None or not each.after:
+            continue
+        added = _added(each)
+        if signs is not PYTHON:
+            yield from _by_lines(each.path, each.after.splitlines(), added, literals)
+        elif tree := parse(each.after):
+            yield from _in_python(each.path, tree, added, literals)
+
+
+def _is_of_use(value: Any) -> bool:
+    if isinstance(value, bool) or value is None or not isinstance(value, str | int | float | bytes):
+        return False
+    return 0 < len(value) <= MOST_TEXT if isinstance(value, str | bytes) else value not in (0, 1, -1)
+
+
+def _is_telling(value: Any) -> bool:
+    """Whether a comparison with it alone hardly stands there by chance."""
+    if isinstance(value, str | bytes):
+        return (
+            len(value) >= LONG_TEXT and not value.isidentifier() if isinstance(value, str) else len(value) >= LONG_TEXT
+        )
+    return abs(value) >= LARGE or value != int(value) if value == value and abs(value) != float("inf") else False
+
+
+def _added(each: TextChange) -> frozenset[int]:
+    before, after = (each.before or "").splitlines(), (each.after or "").splitlines()
+    found: set[int] = set()
+    for tag, _, __, start, end in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if tag in ("insert", "replace"):
+            found.update(range(start + 1, end + 1))
+    return frozenset(found)
+
+
+def _in_python(path: str, tree: ast.Module, added: Collection[int], literals: Collection[Any]) -> Iterator[Finding]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If | ast.IfExp) and node.test.lineno in added:
+            body = node.body if isinstance(node, ast.If) else [node.body]
+            yield from _told(path, node.test, _returned(body), literals)
+        elif isinstance(node, ast.match_case) and node.pattern.lineno in added:
+            values = [each.value for each in ast.walk(node.pattern) if isinstance(each, ast.Constant)]
+            yield from _if_special(path, node.pattern, values, _returned(node.body), literals)
+        elif isinstance(node, ast.Dict) and node.lineno in added and node.keys:
+            values = [one.value for key in node.keys if key for one in ast.walk(key) if isinstance(one, ast.Constant)]
+            answers = [each.value for each in node.values if isinstance(each, ast.Constant)]
+            if (
+                len(node.keys) <= len(values)
+                and all(each in answers for each in answers)
+                and _all_known(values, answers, literals)
+            ):
+                yield Finding("special_case", path, node.lineno, ast.unparse(node)[:160])
+
+
+def _all_known(values: Sequence[Any], answers: Sequence[Any], literals: Collection[Any]) -> bool:
+    return bool(values and answers) and all(_is_in(each, literals) for each in (*values, *answers))
+
+
+def _told(path: str, test: ast.expr, returned: Sequence[Any], literals: Collection[Any]) -> Iterator[Finding]:
+    values = [
+        one.value
+        for each in ast.walk(test)
+        if isinstance(each, ast.Compare) and isinstance(each.ops[0], ast.Eq | ast.In | ast.Is)
+        for side in (each.left, *each.comparators)
+        if isinstance(side, ast.Constant | ast.Tuple | ast.List | ast.Set | ast.UnaryOp)
+        for one in ast.walk(side)
+        if isinstance(one, ast.Constant)
+    ]
+    yield from _if_special(path, test, values, returned, literals)
+
+
+def _if_special(
+    path: str, node: Any, values: Sequence[Any], returned: Sequence[Any], literals: Collection[Any]
+) -> Iterator[Finding]:
+    known = [each for each in values if _is_in(each, literals)]
+    if not known or len(known) < len([each for each in values if _is_of_use(each)]):
+        return
+    answers = any(_is_in(each, literals) for each in returned)
+    if answers or any(map(_is_telling, known)) or (len(known) > 1 and not all(isinstance(each, str) for each in known)):
+        yield Finding("special_case", path, node.lineno, ast.unparse(node)[:160])
+
+
+def _returned(body: Sequence[ast.AST]) -> list[Any]:
+    """List the literals that a branch returns or assigns, where it does no more than that."""
+    if len(body) != 1:
+        return []
+    only = body[0]
+    value = only.value if isinstance(only, ast.Return | ast.Assign) else only if isinstance(only, ast.expr) else None
+    parts = (
+        [value] if isinstance(value, ast.Constant) else value.elts if isinstance(value, ast.List | ast.Tuple) else []
+    )
+    return [each.value for each in parts if isinstance(each, ast.Constant)]
+
+
+def _is_in(value: Any, literals: Collection[Any]) -> bool:
+    return _is_of_use(value) and value in literals
+
+
+def _literals(text: str) -> Iterator[Any]:
+    for found in _LITERAL.finditer(text):
+        number = found[4]
+        if number is None:
+            yield next(each for each in found.groups() if each is not None)
+        else:
+            yield float(number) if "." in number else int(number)
+
+
+def _by_lines(path: str, lines: Sequence[str], added: Collection[int], literals: Collection[Any]) -> Iterator[Finding]:
+    for number in sorted(added):
+        line = lines[number - 1]
+        compared = _CONDITION.search(line)
+        if not compared or line.lstrip().startswith(("//", "*", "/*")):
+            continue
+        condition, _, rest = line.partition("return") if "return" in line else (line, "", "")
+        if "=>" in condition:
+            condition, _, rest = condition.partition("=>")
+        values = [each for each in _literals(condition) if _is_of_use(each)]
+        following = lines[number] if number < len(lines) and "return" in lines[number] else ""
+        answers = any(_is_in(each, literals) for each in _literals(rest or following))
+        known = [each for each in values if _is_in(each, literals)]
+        if not known or len(known) < len(values):
+            continue
+        if (
+            answers
+            or any(map(_is_telling, known))
+            or (len(known) > 1 and not all(isinstance(each, str) for each in known))
+        ):
+            yield Finding("special_case", path, number, line.strip()[:160])

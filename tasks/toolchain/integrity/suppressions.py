@@ -1,0 +1,96 @@
+"""Suppressions of findings that a change adds: of code that was there before, and of code that it has written.
+
+A suppression goes with its line: one that is moved is none that was added.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import tokenize
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from tasks.toolchain.integrity.finding import OWN, Finding, TextChange
+from tasks.toolchain.integrity.languages import PYTHON, Signs, signs_of
+
+_BLANKS = re.compile(r"\s+")
+_RULES = re.compile(r"[A-Za-z][\w/@-]*\d[\w-]*|[a-z@][\w@/-]*-[\w/-]+|[a-z_]+::[a-z_]+")
+
+
+class _Place(NamedTuple):
+    kind: str
+    line: int
+    code: str  # the line that it is about, without the comment; empty of a wide one
+    text: str
+    rules: int  # that it names; 0 for all
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What a suppression is known by, wherever its line goes."""
+        return self.kind, self.code or self.text
+
+
+def find_suppressions(changes: Sequence[TextChange]) -> Iterator[Finding]:
+    """Find the suppressions that were added, over all files of a change."""
+    before = [(each, [*_places(each.path, each.before)]) for each in changes]
+    known = Counter(place.key for _, places in before for place in places)
+    rules = {place.key: place.rules for _, places in before for place in places}
+    for each, places in before:
+        codes = {_plain(line) for line in (each.before or "").splitlines()} | {place.code for place in places}
+        for place in _places(each.path, each.after):
+            was = rules.get(place.key, 0)
+            if known[place.key] and not (was and (place.rules == 0 or place.rules > was)):
+                known[place.key] -= 1
+                continue
+            is_old = each.before is not None and (not place.code or place.code in codes)
+            yield Finding(place.kind if is_old else OWN + place.kind, each.path, place.line, place.text[:160])
+
+
+def _places(path: str, text: str | None) -> Iterator[_Place]:
+    signs = signs_of(path)
+    if signs is None or not text:
+        return
+    lines = text.splitlines()
+    for number, comment in _comments(text, signs):
+        line = lines[number - 1] if number <= len(lines) else ""
+        for each in signs.suppressions:
+            if each.wide and each.wide.search(line):
+                yield _Place(each.kind, number, "", _plain(comment), 0)
+            elif found := each.pattern.search(comment):
+                own = _plain(line.replace(comment.strip(), "").replace(found[0], ""))
+                code = own if own.strip("*/ ") else _next(lines, number)
+                yield _Place(each.kind, number, code, found[0].strip(), len(_RULES.findall(found[0])))
+
+
+def _next(lines: Sequence[str], number: int) -> str:
+    return next(
+        (
+            _plain(line)
+            for line in lines[number : number + 4]
+            if line.strip() and not line.strip().startswith(("#[", "//"))
+        ),
+        "",
+    )
+
+
+@lru_cache(maxsize=256)
+def _comments(text: str, signs: Signs) -> Sequence[tuple[int, str]]:
+    """List the lines that may suppress something: of Python the comments alone."""
+    if signs is not PYTHON:
+        return [(number, line) for number, line in enumerate(text.splitlines(), 1) if _may(line, signs)]
+    try:
+        tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
+    except (tokenize.TokenError, SyntaxError, ValueError):
+        return [(number, line) for number, line in enumerate(text.splitlines(), 1) if "#" in line]
+    return [(each.start[0], each.string) for each in tokens if each.type == tokenize.COMMENT]
+
+
+def _may(line: str, signs: Signs) -> bool:
+    return any(each.pattern.search(line) or (each.wide and each.wide.search(line)) for each in signs.suppressions)
+
+
+def _plain(line: str) -> str:
+    return _BLANKS.sub(" ", line).strip()

@@ -1,0 +1,45 @@
+"""What a change does to tests and checks, read from both of its trees; whether that is allowed the planner decides."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from schemas.integrity import MOST_PLACES, WHAT_CHARS, Integrity, IntegrityPlace
+from tasks.toolchain.integrity.change import count, find, is_read
+from tasks.toolchain.integrity.changed_tests import files_of_tests
+from tasks.toolchain.integrity.finding import Finding, TextChange
+from worker.controller.changes import Changes
+from worker.controller.worktree import Worktree
+
+PATH_CHARS = 512
+MOST_TESTS = 20  # failing ones, whose inputs are looked at
+
+log = logging.getLogger("planner.controller")
+
+
+def look_at(tree: Worktree, change: Changes, failing: Sequence[str]) -> Integrity | None:
+    """Find what `change` does to tests and checks; None where that is nothing, or it has no tree.
+
+    `failing` are names of tests that are to pass again. A mistake of ours here ends no attempt.
+    """
+    if not change.tree:
+        return None
+    try:
+        files = [TextChange(*each) for each in tree.texts(change, is_read)]
+        tests = tree.texts_at_reset(files_of_tests(failing[:MOST_TESTS])) if files else {}
+        return report_of(find(files, failing, tests))
+    except (ValueError, LookupError, RecursionError):
+        log.exception("integrity_error")
+        return None
+
+
+def report_of(findings: Sequence[Finding]) -> Integrity | None:
+    """Make of findings what an outcome has room for."""
+    if not findings:
+        return None
+    places = tuple(
+        IntegrityPlace(kind=each.kind, path=each.path[:PATH_CHARS], line=each.line, what=each.what[:WHAT_CHARS])
+        for each in findings[:MOST_PLACES]
+    )
+    return Integrity(counts=count(findings), places=places)
