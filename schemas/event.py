@@ -62,6 +62,9 @@ class EventData(Outbound):
     pull_request: str | None = None
     overlap: str | None = None
     overlaps: tuple[dict[str, Any], ...] | None = None
+    action: str | None = None
+    counts: dict[str, int] | None = None
+    places: tuple[dict[str, Any], ...] | None = None
     head: str | None = None
     lines: int | None = None
     at: str

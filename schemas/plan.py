@@ -186,6 +186,17 @@ class NeedView(Outbound):
     submit: str = ""
 
 
+class IntegrityView(Outbound):
+    """What a change did to tests or checks at one place, and what became of the change: refuse, approve or tell."""
+
+    step_id: str
+    action: str
+    kind: str
+    path: str
+    line: int
+    what: str
+
+
 class PlanView(PlanSummary):
     """Everything about one plan; steps in their planned order.
 
@@ -197,6 +208,7 @@ class PlanView(PlanSummary):
     `breaker` is that of its repository, where the plan is paused by it; null to a user of Redis who may not read that.
     `needs` are files that attempts asked for and the goal does not allow at the level of their steps. `standing_still`
     says why no step runs; null where one does, or waits for its turn at a controller that reads its queue.
+    `integrity` has what changes did to tests and checks, those that were refused among them.
     """
 
     steps: tuple[StepView, ...]
@@ -212,6 +224,7 @@ class PlanView(PlanSummary):
     breaker: BreakerView | None = None
     needs: tuple[NeedView, ...] = ()
     standing_still: StandingStill | None = None
+    integrity: tuple[IntegrityView, ...] = ()
     document: Any = None
 
 

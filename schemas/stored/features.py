@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from schemas.stored.part import Part, PartOf
 
+MOST_NAMED = 3
 WHOLE_PLAN = ""  # among what waits for files
 Accepted: TypeAlias = list[
     Any
@@ -152,6 +153,13 @@ class IntegrityFound(Part):
     refused: dict[str, int] = field(default_factory=dict)  # step -> how often
     asked: dict[str, str] = field(default_factory=dict)  # step -> digest of what a person is asked about
     told: list[list[Any]] = field(default_factory=list)  # step, action, kind, path, line, what; the last ones
+
+    @property
+    def doubt(self) -> str | None:
+        """Name what was found, for people; None where nothing was."""
+        found = dict.fromkeys(f"{kind} ({path}:{line}, {action})" for _, action, kind, path, line, _ in self.told)
+        more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+        return f"integrity: {', '.join([*found][:MOST_NAMED])}{more}" if found else None
 
 
 @dataclass(slots=True)

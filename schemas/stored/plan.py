@@ -115,6 +115,11 @@ class PlanRecord(FeatureParts):
         found: str = halt.get("reason" if halt.get("rule") == "rejected" else "rule", "")
         return found
 
+    @property
+    def doubt(self) -> str | None:
+        """Say what a person is to look at first; None where nothing is."""
+        return "; ".join(filter(None, (self.changed_tests.doubt, self.integrity.doubt))) or None
+
     def encode(self, name: str) -> bytes:
         """Write one field of the plan's hash."""
         if name == "live":

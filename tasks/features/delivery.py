@@ -320,7 +320,13 @@ def _is_branch(name: str) -> bool:
 def _text(unit: UnitOfWork, sentence: str, entries: Sequence[Sequence[Any]]) -> str:
     """Explain what is delivered, as Markdown. Words from outside stand in code, where they name and link nobody."""
     plan = unit.plan
-    lines = ["~~~text", *(line for line in sentence.splitlines() if not line.lstrip().startswith("~~~")), "~~~", ""]
+    lines = [
+        f"- {action}: {kind} at {_code(f'{path}:{line}')}, {_code(what)}" if what else f"- {action}: {kind}"
+        for _, action, kind, path, line, what in plan.integrity.told
+        if action != "refuse"
+    ]
+    lines = ["What changes did to tests and checks:", "", *lines, ""] if lines else []
+    lines += ["~~~text", *(line for line in sentence.splitlines() if not line.lstrip().startswith("~~~")), "~~~", ""]
     for step_id, attempt, _, title, tools, *_ in entries[:MAX_LISTED]:
         tried = f", attempt {attempt}" if attempt > 1 else ""
         proof = f", verified by {tools}" if tools else ""

@@ -126,7 +126,7 @@ def fires(plan: PlanRecord, step: Step, failure: Failure) -> tuple[str, str, dic
     names = ("step_id", "action", "kind", "path", "line", "what")
     values = {"value": count, "limit": MOST_REFUSED, "limit_name": "refusals", "step_id": step.step_id}
     return (
-        RULE,
+        "integrity",
         reason,
         {**values, "told": failure["suggestion"], "places": [dict(zip(names, each, strict=True)) for each in places]},
     )

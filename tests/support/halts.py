@@ -131,6 +131,13 @@ def be_unverifiable() -> Running:
     for _ in range(2):
         cannot_verify(plan, "a", "ctl-1")
         plan.rest()
+def be_refused() -> Running:
+    """A repair takes a test away, and once more after it was told not to."""
+    plan = Running(a_step("a"), sentence="Fix the crash in src/a.py")
+    for attempt in (1, 2):
+        place = {"kind": "test_removed", "path": "tests/test_a.py", "line": 3, "what": "test_a"}
+        said = {"counts": {"test_removed": 1}, "places": [place]}
+        plan.report(a_report("a", attempt, touched_files=["src/a.py"], integrity=said))
     return plan
 
 
@@ -190,6 +197,7 @@ EVERY_HALT: dict[str, Callable[[], Running]] = {
     "wall_clock": take_long,
     "nobody_can": be_nobodys,
     "cannot_verify": be_unverifiable,
+    "integrity": be_refused,
     "cannot_revise": lead_nowhere,
     "manual": be_ordered,
     "approval_rejected": partial(be_ordered, "reject"),

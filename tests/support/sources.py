@@ -53,7 +53,15 @@ def modules_of(feature: Feature) -> list[Path]:
 def halts() -> set[str]:
     """The rules for which decisions outside of the table of rules halt a plan."""
     nodes = (node for path in (ROOT / "tasks").rglob("*.py") for node in _nodes(path))
-    return {word for node in nodes if isinstance(node, ast.Call) for word in _halts(node)}
+    return {word for node in nodes for word in (_halts(node) if isinstance(node, ast.Call) else _fires(node))}
+
+
+def _fires(node: ast.AST) -> Iterator[str]:
+    """The rule of a feature that fires."""
+    if isinstance(node, ast.FunctionDef) and node.name == "fires":
+        for each in ast.walk(node):
+            if isinstance(each, ast.Return) and isinstance(each.value, ast.Tuple):
+                yield from _words(each.value.elts[0])
 
 
 def _halts(call: ast.Call) -> Iterator[str]:

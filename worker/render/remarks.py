@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from schemas.plan import BreakerView, NeedView, OverlapView, PlanView
+from schemas.plan import BreakerView, IntegrityView, NeedView, OverlapView, PlanView
 
 MOST_FILES = 10  # that other plans claimed
 MOST_NAMED = 10
@@ -20,6 +20,7 @@ class Remarks(BaseModel):
     breaker: BreakerView | None = None
     doubt: str | None = None
     needs: tuple[NeedView, ...] = ()
+    integrity: tuple[IntegrityView, ...] = ()
     unverified: str | None = None
     outside: str | None = None
     overlaps: tuple[OverlapView, ...] = ()
@@ -58,7 +59,15 @@ class Remarks(BaseModel):
     @property
     def warnings(self) -> list[str]:
         """What nothing verifies, what is left outside of the goal or needed, and which files others claimed."""
-        return [*filter(None, (self.unverified, self.outside)), *self.needed, *self.overlapped]
+        return [*self.altered, *filter(None, (self.unverified, self.outside)), *self.needed, *self.overlapped]
+
+    @property
+    def altered(self) -> list[str]:
+        """What changes did to tests and checks, a line for each place."""
+        return [
+            f"integrity: {each.step_id} ({each.action}): {each.kind} at {each.path}:{each.line}: {each.what}"
+            for each in self.integrity
+        ]
 
 
 def probe_of(breaker: BreakerView) -> str:

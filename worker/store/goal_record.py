@@ -120,7 +120,7 @@ def conclude(
     fields = ["state", record.state, "ended_at", rfc3339(ended)]
     if halt := record.halt:
         fields += ["halt_rule", str(halt["rule"]), "halt_reason", str(halt["reason"])[:SHOWN_CHARS]]
-    if doubt := record.changed_tests.doubt:
+    if doubt := record.doubt:
         fields += ["doubt", doubt[:SHOWN_CHARS]]
     for name, value in record.delivery.outcome.items():
         fields += [name, value[:SHOWN_CHARS] if name == "undelivered" else value]

@@ -19,6 +19,7 @@ from schemas.plan import (
     BudgetLine,
     Forecast,
     GoalAnswer,
+    IntegrityView,
     LogView,
     NeedView,
     PlanSummary,
@@ -27,7 +28,7 @@ from schemas.plan import (
     Waiting,
 )
 from schemas.stored import HOT, LogHead, PlanHead, PlanRecord, StepStatus, decode_plan, read_part
-from schemas.stored.features import AskedFiles
+from schemas.stored.features import AskedFiles, IntegrityFound
 from schemas.stored.step import TEXTS, read_texts, unpack_step
 from schemas.times import rfc3339
 from tasks.base.batches import batches
@@ -183,6 +184,7 @@ def plan(client: Redis, partitions: int, plan_id: str) -> PlanView | None:
         flaky_tests=tuple(about.get("context", {}).get(MEMORY, {}).get(FLAKY, ())),
         breaker=open_breakers.read_of(client, partitions, line),
         needs=_needs(live, needs),
+        integrity=_integrity(live),
         document=known,
     )
 
@@ -199,6 +201,13 @@ def _needs(live: bytes | None, note: bytes | None) -> tuple[NeedView, ...]:
     refused = read_part(codec.loads(live or b"{}"), AskedFiles).refused
     known = codec.loads(note) if note and refused else {}
     return tuple(NeedView(step_id=name, **known[name]) for name in refused if name in known)
+
+
+def _integrity(live: bytes | None) -> tuple[IntegrityView, ...]:
+    """Tell what changes of the plan did to tests and checks."""
+    told = read_part(codec.loads(live or b"{}"), IntegrityFound).told
+    names = tuple(IntegrityView.model_fields)
+    return tuple(IntegrityView.model_validate(dict(zip(names, each, strict=True))) for each in told)
 
 
 def _drafted_from(cache: Any) -> str | None:
@@ -281,7 +290,7 @@ def _summary(plan_id: str, raw: list[bytes | None], now: int) -> PlanSummary | N
         ended_at=rfc3339(ended) if ended else None,
         cost_usd=cost_of(record),
         **record.delivery.outcome,
-        doubt=record.changed_tests.doubt,
+        doubt=record.doubt,
     )
 
 

@@ -170,7 +170,7 @@ RUST = Signs(
         strong=re.compile(
             r"\b(?:\w*assert_(?:eq|ne|matches)\w*|panic|unreachable|assert_snapshot)!\s*[({\[]|\.(?:unwrap_err|expect_err)\s*\("
         ),
-        skip=re.compile(r"#\[\s*(?:ignore|should_panic|cfg)\b[^\]]*\]"),
+        skip=re.compile(r"#\[\s*(?:ignore|should_panic|cfg\s*\((?!\s*test\s*\)))[^\]]*\]"),
     ),
     evading=MappingProxyType(
         {

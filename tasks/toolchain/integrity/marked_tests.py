@@ -10,10 +10,11 @@ from tasks.toolchain.integrity.finding import Test
 from tasks.toolchain.integrity.languages import TestSigns
 
 _CLOSING = {"(": ")", "{": "}"}
-MOST_HEAD = 400  # characters between a test's name and its block
+MOST_HEAD, MOST_OPTIONS = 400, 200  # characters between a test's name and its block, and of its options
 # What is an assertion and cannot fail.
 _EMPTY = re.compile(
-    r"\bexpect\(\s*(?:true|1)\s*\)\.(?:toBe|toEqual|toBeTruthy|to\.be\.true|to\.equal)\(?\s*(?:true|1)?\s*\)?|\bassert(?:\.ok|\.isTrue|\.True)?!?\(\s*(?:t\s*,\s*)?true\s*\)"
+    r"\bexpect\(\s*(?:true|1)\s*\)\.(?:toBe|toEqual|toBeTruthy|to\.be\.true|to\.equal)\(?\s*(?:true|1)?\s*\)?"
+    r"|\bassert(?:\.ok|\.isTrue|\.True)?!?\(\s*(?:t\s*,\s*)?true\s*\)"
     r"|\bassert(?:\.strictEqual|\.equal|_eq!?)\(\s*(\w+)\s*,\s*\1\s*\)|\b(?:EXPECT|ASSERT)_TRUE\(\s*true\s*\)|\bexpect\(\s*\)"
 )
 
@@ -42,11 +43,8 @@ def _tests(text: str, bare: str, signs: TestSigns) -> Iterator[Test]:
             continue
         end = _close(bare, opening, signs.opening)
         body, block = text[opening:end], _EMPTY.sub("", bare[opening:end])
-        line_start = text.rfind("\n", 0, start) + 1
-        before = text[text.rfind("\n\n", 0, start) + 1 : start] if signs.opening == "{" else text[line_start:start]
-        head = (
-            before[-MOST_HEAD:] + text[start:opening] + (text[opening : opening + 200] if signs.opening == "(" else "")
-        )
+        more = text[opening : opening + MOST_OPTIONS] if signs.opening == "(" else ""
+        head = _attributes(text, start) + text[start:opening] + more
         skip = signs.skip.search(head) or signs.skip.search(bare, opening, end)
         yield Test(
             found["name"].strip(),
@@ -57,6 +55,17 @@ def _tests(text: str, bare: str, signs: TestSigns) -> Iterator[Test]:
             max(1, len(signs.case.findall(body))) if signs.case else 1,
             body,
         )
+
+
+def _attributes(text: str, start: int) -> str:
+    """Return the lines right before a test that say something of it, with the beginning of its own."""
+    found = start
+    while found > 0:
+        line = text.rfind("\n", 0, found - 1) + 1
+        if found != start and not text[line:found].lstrip().startswith(("#[", "@", "//")):
+            break
+        found = line
+    return text[found:start]
 
 
 def _close(bare: str, opening: int, char: str) -> int:

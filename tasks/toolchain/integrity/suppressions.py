@@ -5,7 +5,6 @@ A suppression goes with its line: one that is moved is none that was added.
 
 from __future__ import annotations
 
-import io
 import re
 import tokenize
 from collections import Counter
@@ -82,7 +81,8 @@ def _comments(text: str, signs: Signs) -> Sequence[tuple[int, str]]:
     if signs is not PYTHON:
         return [(number, line) for number, line in enumerate(text.splitlines(), 1) if _may(line, signs)]
     try:
-        tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
+        lines = iter(text.splitlines(keepends=True))
+        tokens = list(tokenize.generate_tokens(lambda: next(lines, "")))
     except (tokenize.TokenError, SyntaxError, ValueError):
         return [(number, line) for number, line in enumerate(text.splitlines(), 1) if "#" in line]
     return [(each.start[0], each.string) for each in tokens if each.type == tokenize.COMMENT]
