@@ -32,8 +32,7 @@ def found(*places: dict[str, Any], attempt: int = 1, **said: Any) -> Any:
 
 
 def told(plan: Running) -> list[dict[str, Any]]:
-    changes = [codec.loads(data) for change in plan.changes for what, data in change.events if ".integrity." in what]
-    return changes
+    return [codec.loads(data) for change in plan.changes for what, data in change.events if ".integrity." in what]
 
 
 def test_a_repair_that_skips_a_test_is_refused_once_with_the_sentence_as_guidance_then_halts() -> None:
