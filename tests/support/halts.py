@@ -131,6 +131,9 @@ def be_unverifiable() -> Running:
     for _ in range(2):
         cannot_verify(plan, "a", "ctl-1")
         plan.rest()
+    return plan
+
+
 def be_refused() -> Running:
     """A repair takes a test away, and once more after it was told not to."""
     plan = Running(a_step("a"), sentence="Fix the crash in src/a.py")
