@@ -794,6 +794,9 @@ def test_the_controller_is_a_client_of_the_wire_and_of_nothing_else_of_ours() ->
         "tasks.text.secrets",  # which no log holds
         "tasks.toolchain.classify",
         "tasks.toolchain.files",  # which say what a verification runs
+        "tasks.toolchain.integrity.change",  # what a change does to tests and checks
+        "tasks.toolchain.integrity.changed_tests",
+        "tasks.toolchain.integrity.finding",
         "worker.agents.agent",
         "worker.agents.readers",
         "worker.client.http_link",  # by which a planner is asked, over HTTP or by Redis
