@@ -792,7 +792,9 @@ def test_the_controller_is_a_client_of_the_wire_and_of_nothing_else_of_ours() ->
         "tasks.text.paths",  # which no pattern means
         "tasks.text.patterns",  # what a step may change
         "tasks.text.secrets",  # which no log holds
+        "tasks.toolchain.catalogue",
         "tasks.toolchain.classify",
+        "tasks.toolchain.could_not_run",  # a verification
         "tasks.toolchain.files",  # which say what a verification runs
         "tasks.toolchain.integrity.change",  # what a change does to tests and checks
         "tasks.toolchain.integrity.changed_tests",
