@@ -9,12 +9,14 @@ from __future__ import annotations
 import base64
 import json
 import re
+import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 FIX, NOTHING, CLAIMS, TESTS = "fix", "nothing", "claims", "tests"  # what an agent does about a step that patches
+PRINTED = 3_000_000  # bytes, by a naive one
 KINDS = (FIX, NOTHING, CLAIMS, TESTS)
 COMMENTS = {".py": "# looked at\n", ".go": "// looked at\n", ".rs": "// looked at\n"}
 BREAKING = {
@@ -64,12 +66,29 @@ class Agent:
         """Do the step, and return the report of it."""
         does = self._patch if spec["mode"] == "patch" else self._read
         report, did = does(spec)
+        if self.known["naive"]:
+            self._make_a_mess()
         changes = did == "fixed" or did.startswith(("wrong", "removed"))
         report["tokens_used"] = self.known["tokens"] if changes else self.known["tokens"] // 3  # of reading alone
         about = {name: spec.get(name) for name in ("plan_id", "step_id", "attempt", "mode")}
         about |= {"did": did, "tokens": report["tokens_used"]}
         (self.runs / f"{len(self.before):04}.json").write_text(json.dumps(about))
         return report
+
+    def _make_a_mess(self) -> None:
+        """Do what nobody asked for: edit files of all kinds, commit, print a lot, and leave a process behind."""
+        for path in (*self.known["files"], *self.known["tests"]):
+            place = Path(path)
+            if place.is_file() and not self._is_done(path):
+                place.write_bytes(place.read_bytes() + b"\n# I looked at this\n")
+        for name in ("notes.md", "scratch/try.py", "debug.log", "build/out.o"):
+            Path(name).parent.mkdir(exist_ok=True)
+            Path(name).write_text("assert False, 'left by an agent'\n")
+        git = ["git", "-c", "user.name=agent", "-c", "user.email=agent@example.test"]
+        subprocess.run([*git, "add", "--all"], check=True)
+        subprocess.run([*git, "commit", "--quiet", "--message", "wip"], check=True)
+        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+        sys.stdout.write("thinking, and thinking again\n" * (PRINTED // 29))
 
     def _read(self, spec: Spec) -> tuple[dict[str, Any], str]:
         if self.known["kind"] != FIX:
@@ -115,6 +134,8 @@ class Agent:
         return (spec.get("limits") or {}).get("max_files") is not None and len(asked) < self.known["asks"]
 
     def _is_done(self, path: str) -> bool:
+        if path not in self.known["files"]:
+            return False
         content = self._content(path)
         place = Path(path)
         return place.read_bytes() == content if place.is_file() else content is None

@@ -28,12 +28,16 @@ MOST_NAMED = 40  # tests; of more their files are named
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """How the agent behaves: its kind, how many wrong attempts come first, tokens of a patch, requests for files."""
+    """How the agent behaves: its kind, how many wrong attempts come first, tokens of a patch, requests for files.
+
+    One that is `naive` edits in every step, leaves scratch files and processes, commits by itself and prints a lot.
+    """
 
     kind: str = FIX
     wrong: int = 0
     tokens: int = TOKENS
     asks: int = 2
+    naive: bool = False
 
 
 @dataclass(frozen=True, slots=True)

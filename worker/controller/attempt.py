@@ -12,7 +12,7 @@ from functools import cached_property, partial
 from schemas.base import FailureCategory, Mode
 from schemas.outcome import Needs
 from tasks.text.secrets import redact
-from worker.controller import history, programs, wire
+from worker.controller import commit_message, programs, wire
 from worker.controller.agent_run import NO_AGENT_NEEDED, AgentReport, ask_agent, denied
 from worker.controller.attempt_log import AttemptLog
 from worker.controller.changes import Changes
@@ -141,7 +141,7 @@ class AttemptRun:
                 self.kept.keep(spec.plan_id, spec.step_id, kept, self.tree.taken())
             return many
         if changes.touched and not failure:
-            result.commit = self.tree.land(spec.step_id, changes, history.message(spec), self.lease.confirm)
+            result.commit = self.tree.land(spec.step_id, changes, commit_message.message(spec), self.lease.confirm)
             log.info("change_landed", extra={**spec.ids, "commit": result.commit})
         return failure
 

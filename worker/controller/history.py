@@ -1,7 +1,7 @@
 """The commits of a plan's branch: which step and attempt each is of, and the branch without those of one step.
 
-Only controllers write that branch, and the last lines of a commit's message say what it is of (`message`). A step has
-commits there before it is done if an attempt landed its change and died before it could say so.
+Only controllers write that branch, and the last lines of a commit's message say what it is of (`commit_message`). A
+step has commits there before it is done if an attempt landed its change and died before it could say so.
 """
 
 from __future__ import annotations
@@ -10,9 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from worker.controller.forge_text import title_of
 from worker.controller.repository import HISTORY, Store
-from worker.controller.wire import Spec
 from worker.host.git import Git
 
 _TRAILERS = re.compile(r"\n\nPlan: (\S+)\nStep: (\S+)\nAttempt: (\d+)\s*\Z")
@@ -27,12 +25,6 @@ class PlanCommit:
     step_id: str
     attempt: int
     message: str
-
-
-def message(spec: Spec) -> str:
-    """Return the message of the commit that the attempt `spec` lands."""
-    title = title_of(spec.title, spec.step_id)
-    return f"{title}\n\nPlan: {spec.plan_id}\nStep: {spec.step_id}\nAttempt: {spec.attempt}\n"
 
 
 def commits(git: Git, plan_id: str, tip: str) -> list[PlanCommit]:
