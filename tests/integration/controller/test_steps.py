@@ -850,7 +850,8 @@ def test_a_verification_at_the_base_is_of_that_commit_and_names_all_that_fails(
 
 
 def of_step(step_id: str, attempt: int) -> str:
-    return f"Do {step_id}\n\nPlan: {PLAN}\nStep: {step_id}\nAttempt: {attempt}"
+    about = f"Do {step_id}: step {step_id} of the plan {PLAN}, attempt {attempt}."
+    return f"Do {step_id}\n\n{about}\n\nPlan: {PLAN}\nStep: {step_id}\nAttempt: {attempt}"
 
 
 def history(repo: Repo) -> list[str]:
