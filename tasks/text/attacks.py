@@ -58,6 +58,7 @@ class Attack:
 
 
 _G = r"[^a-z0-9\[\]]{1,12}"  # between two words: spaces, line ends, quotes, markup
+GAP = _G
 _THE = rf"(?:(?:all|any|every|each|of|the|these|those|this|that|your|my|our|its|to){_G}){{0,5}}"
 _BEFORE = r"(?:previous|previously|prior|above|preceding|earlier|foregoing|former)"
 _ORDERS = r"(?:instructions?|prompts?|directions?|directives?|commands?|guidelines?|orders?|rules?|messages?|context)\b"

@@ -1,46 +1,70 @@
-"""Words in another dress, which a reader undoes at sight: dotted, glued, in camel case, with digits, reversed."""
+"""Words in another dress that a reader undoes at sight: digits for letters, dotted, glued, camel case, reversed."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from dataclasses import replace
 
+from tasks.text.attacks import ATTACKS, GAP, Attack, View
 from tasks.text.unicode import TextView, rewrite
 
-_WORD = (  # of phrases that are written without blanks; none is the beginning of one behind it
-    r"ignore|disregard|forget|override|bypass|skip|follow|obey|disable|reveal|print|show|enter|answer|act"
-    r"|all|any|every|each|of|these|those|the|this|that|your|you|my|our|its|to|are|now|new|as|not|no|do"
-    r"|previously|previous|prior|above|preceding|earlier|former|system|developer|mode|anything|longer|only"
-    r"|(?:instruction|prompt|direction|directive|command|guideline|order|rule|message|check|filter)s?"
-    r"|context|safety|security"
-)
-_LETTERS = str.maketrans("013457@$", "oieastas")  # digits and signs that stand for letters
-
-_DOTTED = re.compile(r"(?<![A-Za-z0-9])[A-Za-z](?:[.,:;|][A-Za-z])+(?![A-Za-z0-9])")
-_JOINED = re.compile(r"(?<![A-Za-z0-9.])[A-Za-z]{2,12}(?:[.,:;|][A-Za-z]{2,12}){2,}+(?![A-Za-z0-9])")
-_CAMEL = re.compile(r"(?<![A-Za-z])[A-Za-z][a-z]{1,11}(?:[A-Z][a-z]{1,11}){2,}+(?![A-Za-z])")
-_VERB = r"ignore|disregard|forget|override|bypass|follow|obey|disable|reveal|enter|you|please|now|do|no|new"
-_GLUED = re.compile(rf"(?<![A-Za-z])(?={_VERB})(?:{_WORD}|please){{3,}}+", re.IGNORECASE)
-_DIGITS = re.compile(r"(?<![\w@$])(?=[A-Za-z013457@$]*[A-Za-z])(?=[A-Za-z]*[013457@$])[A-Za-z013457@$]{2,20}(?![\w@$])")
 TURNED = "\u202e"  # right to left from here on
-_REVERSED = re.compile(TURNED + "([^\u202a-\u202e\n]{4,400})")
+_REVERSED = re.compile(TURNED + "([^\u202a-\u202e\n]{1,400})")
+_LETTERS = str.maketrans("013456789@$l", "oieasgtbgasi")  # an l is an i, since 1 stands for both
+_BANG = re.compile(r"!(?=[a-z])")
+_POINTS = ".,:;'"
+_NO_POINTS = str.maketrans("", "", _POINTS)
+_DOTTED = re.compile(r"(?<![a-z0-9])[a-z](?:[.,:;'][a-z]){2,}(?![a-z0-9])")
+_POINT = re.compile(f"[{_POINTS}]+")
+_RUN = re.compile(r"[a-z]{10,}")  # several words of ours without a blank are longer
+_ANY_NAME = rf"(?:a|an|the|my){GAP}[a-z]|"  # "youAreNowAuthenticated" has it
 
-_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_KNOWN_WORD = re.compile(f"{_WORD}|please", re.IGNORECASE)
-_POINT = re.compile(r"[.,:;|]")
-
-_DRESSES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
-    (_REVERSED, lambda found: found[1][::-1]),
-    (_DOTTED, lambda found: found[0][::2]),
-    (_JOINED, lambda found: _POINT.sub(" ", found[0])),
-    (_CAMEL, lambda found: _CAPITAL.sub(" ", found[0])),
-    (_GLUED, lambda found: f" {' '.join(_KNOWN_WORD.findall(found[0]))} "),
-    (_DIGITS, lambda found: found[0].translate(_LETTERS)),
+_AS_GLUED = (
+    (_ANY_NAME, ""),
+    (GAP, ""),
+    ("(?:[a-z]{1,20}){0,2}", "[a-z]{0,30}"),
+    ("(?:[a-z]{1,20}){0,3}", "[a-z]{0,40}"),
+    (" ?", ""),
+    (" ", ""),
+    (r"\b", ""),
 )
 
 
-def undressed(view: TextView) -> TextView:
-    """Show a text as it is read; the same view where nothing is in another dress."""
-    for pattern, change in _DRESSES:
-        view = rewrite(view, pattern, change)
-    return view
+def turned(view: TextView) -> TextView:
+    """Show what is written from right to left from its end; the same view where nothing is."""
+    return rewrite(view, _REVERSED, lambda found: found[1][::-1])
+
+
+def with_letters(words: str) -> str:
+    """Put letters in the place of digits and signs that stand for them, each in its place; the text is folded."""
+    return _BANG.sub("i", words.translate(_LETTERS))
+
+
+def has_dotted_letters(words: str) -> bool:
+    """Tell whether letters stand alone with points between them."""
+    return _DOTTED.search(words) is not None
+
+
+def long_runs(lettered: str) -> str:
+    """Keep of text with letters the runs in which several words may be glued, one blank between two."""
+    return " ".join(_RUN.findall(lettered.translate(_NO_POINTS)))
+
+
+def without_points(view: TextView) -> TextView:
+    """Take out what may stand between dotted words, as `long_runs` does."""
+    return rewrite(view, _POINT, lambda _: "")
+
+
+def _lettered(row: Attack) -> Attack:
+    return replace(row, starts=row.starts.replace("l", "i"), rest=row.rest.replace("l", "i"))
+
+
+def _glued(row: Attack) -> Attack:
+    starts, rest = row.starts.replace(" ", ""), row.rest
+    for part, changed in _AS_GLUED:
+        rest = rest.replace(part, changed)
+    return _lettered(replace(row, starts=starts, rest=rest, after=""))
+
+
+LETTERED = [_lettered(row) for row in ATTACKS if row.view is not View.CODE]
+GLUED = [_glued(row) for row in ATTACKS if row.view is View.WORDS]

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from html import unescape
+from itertools import chain
 from typing import NewType
 from urllib.parse import unquote
 
 from tasks.text.attacks import ATTACKS, Attack, AttackClass, View
-from tasks.text.dress import TURNED, undressed
+from tasks.text.dress import (
+    GLUED,
+    LETTERED,
+    TURNED,
+    has_dotted_letters,
+    long_runs,
+    turned,
+    with_letters,
+    without_points,
+)
 from tasks.text.unicode import CONTROL, INVISIBLE, MARKS, TextView, clean, code, code_of, rewrite, words, words_of
 
 Untrusted = NewType("Untrusted", str)  # from outside: a goal's text, a document, a log, evidence, a file's name
@@ -66,7 +77,7 @@ def sanitize(text: str, mode: Treatment = Treatment.STRIP) -> Sanitized:
         findings += _findings(gapped, spans)
         text = _replace(gapped, spans, _TREAT.get(mode, str)).replace(_GAP, "")
     if TURNED in text:  # which `clean` takes out, and with it what shows that the rest is read from its end
-        spans = sorted(set(_dressed(TextView(text))))
+        spans = sorted(set(_matches(_visible(turned(TextView(text))))))
         findings += _findings(text, spans)
         text = _replace(text, spans, _TREAT.get(mode, str))
     text = clean(text)
@@ -99,8 +110,7 @@ def is_plain(text: str) -> bool:
         return False
     if _MAY_HIDE.search(text) and not _hides_nothing(text):
         return False
-    view = TextView(text)
-    return next(_matches(view), None) is None and next(_dressed(view), None) is None
+    return next(_read(TextView(text)), None) is None
 
 
 def _hides_nothing(text: str) -> bool:
@@ -135,23 +145,37 @@ def find_spans(text: str, layers: int = _LAYERS) -> Iterator[Span]:
     """Find attacks in a text as it is read, rendered and decoded."""
     shown = TextView(text)
     for _ in range(_LAYERS):
-        shown = rewrite(shown, _ESCAPE, _unescape)
-    shown = rewrite(shown, INVISIBLE, lambda _: "")
-    shown = rewrite(shown, MARKS, lambda _: "")
+        before, shown = shown, rewrite(shown, _ESCAPE, _unescape)
+        if shown is before:
+            break
+    shown = _visible(shown)
     rendered = rewrite(shown, _MARKUP, lambda _: "")
-    yield from _matches(shown)
-    yield from _dressed(shown)
+    yield from _read(shown)
     if rendered is not shown:
         yield from _matches(rendered)
     if layers:
         yield from _encoded(text, layers)
 
 
-def _dressed(view: TextView) -> Iterator[Span]:
-    """Find attacks whose words a reader undoes at sight."""
-    seen = undressed(view)
-    if seen is not view:
-        yield from _matches(seen)
+def _visible(view: TextView) -> TextView:
+    """Leave out what is not seen, and marks on letters."""
+    for pattern in () if view.text.isascii() else (INVISIBLE, MARKS):
+        view = rewrite(view, pattern, lambda _: "")
+    return view
+
+
+def _read(view: TextView) -> Iterator[Span]:
+    """Find attacks in a text as it stands there, and in its words as a reader undoes their dress at sight."""
+    spoken, placed = words_of(view.text), cache(lambda: words(view))
+    yield from _placed(spoken, _PROSE, placed)
+    yield from _placed(code_of(view.text), _CODE, lambda: code(view))
+    lettered = with_letters(spoken)
+    yield from _placed(lettered, _LETTERED, lambda: TextView(lettered, placed()))
+    is_dotted = has_dotted_letters(lettered)
+    if is_dotted or next(_hits(long_runs(lettered), _GLUED), None):
+        seen = without_points(TextView(lettered, placed()))
+        yield from _placed(seen.text, _GLUED, lambda: seen)
+        yield from _placed(seen.text, _LETTERED, lambda: seen) if is_dotted else ()
 
 
 def _across(text: str) -> Iterator[Span]:
@@ -161,30 +185,33 @@ def _across(text: str) -> Iterator[Span]:
 
 
 def _matches(view: TextView) -> Iterator[Span]:
-    for text_of, view_of, rows in ((words_of, words, _PROSE), (code_of, code, _CODE)):
-        if hits := list(_hits(text_of(view.text), rows)):
-            seen = view_of(view)  # which knows where its parts stood
-            yield from ((*seen.span(start, end), kind) for start, end, kind in hits)
+    yield from _placed(words_of(view.text), _PROSE, lambda: words(view))
+    yield from _placed(code_of(view.text), _CODE, lambda: code(view))
 
 
-_Rows = dict[str, list[Attack]]
+def _placed(text: str, rows: _Rows, view: Callable[[], TextView]) -> Iterator[Span]:
+    """Find where a row fits a text that was changed; `view` knows where its parts stood."""
+    if hits := list(_hits(text, rows)):
+        seen = view()
+        yield from ((*seen.span(start, end), kind) for start, end, kind in hits)
 
 
-def _by_word(rows: list[Attack]) -> _Rows:
-    return {word: [row for row in rows if word in row.words] for each in rows for word in each.words}
+class _Rows:
+    """Rows by the words that they start with."""
+
+    def __init__(self, rows: Sequence[Attack], *, is_flat: bool = True) -> None:
+        self.by_word = {word: [row for row in rows if word in row.words] for each in rows for word in each.words}
+        self.begins = _any_start(self.by_word)
+        self.is_flat = is_flat  # a line end counts as a blank
 
 
-_CODE = _by_word([row for row in ATTACKS if row.view is View.CODE])
-_PROSE = _by_word([row for row in ATTACKS if row.view is not View.CODE])
-
-
-def _hits(folded: str, by_word: _Rows) -> Iterator[Span]:
+def _hits(folded: str, rows: _Rows) -> Iterator[Span]:
     """Find where a row fits; what has been found once is not looked through again."""
-    flat = folded.replace("\n", " ") if by_word is _PROSE else folded
-    if not _BEGINS[by_word is _PROSE].search(flat):
+    flat = folded.replace("\n", " ") if rows.is_flat else folded
+    if not rows.begins.search(flat):
         return
-    for word in [word for word in by_word if word in flat]:  # as a rule none
-        attacks, at = by_word[word], flat.find(word)
+    for word in [word for word in rows.by_word if word in flat]:  # as a rule none
+        attacks, at = rows.by_word[word], flat.find(word)
         while at >= 0:
             after = at + 1
             for attack in attacks:
@@ -194,13 +221,13 @@ def _hits(folded: str, by_word: _Rows) -> Iterator[Span]:
             at = flat.find(word, after)
 
 
-def _any_start(rows: _Rows) -> re.Pattern[str]:
+def _any_start(rows: Mapping[str, Sequence[Attack]]) -> re.Pattern[str]:
     """Find where a row may begin, in one pass over a text: at the beginning of a word, but for rows that say otherwise.
 
     What begins alike is looked at once.
     """
     inner = {word for word, attacks in rows.items() if any(attack.after == "" for attack in attacks)}
-    return re.compile(f"(?<![a-z0-9])(?:{_tree(rows.keys() - inner)})|{_tree(inner) or '(?!)'}")
+    return re.compile(f"(?<![a-z0-9])(?:{_tree(rows.keys() - inner) or '(?!)'})|{_tree(inner) or '(?!)'}")
 
 
 def _tree(words: Iterable[str]) -> str:
@@ -213,7 +240,9 @@ def _tree(words: Iterable[str]) -> str:
     return "|".join(f"{re.escape(first)}(?:{_tree(rest)})" for first, rest in below.items())
 
 
-_BEGINS = {True: _any_start(_PROSE), False: _any_start(_CODE)}
+_CODE = _Rows([row for row in ATTACKS if row.view is View.CODE], is_flat=False)
+_PROSE = _Rows([row for row in ATTACKS if row.view is not View.CODE])
+_LETTERED, _GLUED = _Rows(LETTERED), _Rows(GLUED)
 _PLAIN = re.compile(r"[\t\n -~]*")  # what `clean` and `fold` leave as it is but for its case
 _ESCAPE = re.compile(
     r"(?:%[0-9A-Fa-f]{2})+|&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z]{2,8});|\\x[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}"
@@ -232,28 +261,38 @@ def _unescape(found: re.Match[str]) -> str:
 
 # Where none of these stands there is no escape, no markup and no blob.
 _MAY_HIDE = re.compile(
-    r"[%&<\\*`~]|-->|\]\(|(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{16}"
+    r"[%&<\\*`~]|-->|\]\(|[a-z0-9][A-Z]|0x[0-9A-Fa-f]{2}[ ,]|(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{16}"
     r"|(?<![0-9A-Fa-f])[0-9A-Fa-f]{2}(?:[ :]?[0-9A-Fa-f]{2}){11}"
 )
 _GAPS = re.compile(f"{_GAP}+")
 _BASE64 = re.compile(
     r"[A-Za-z0-9+/_-]{16,}(?:\n[ \t>]{0,8}[A-Za-z0-9+/_-]{16,})*(?:\n[ \t>]{0,8}[A-Za-z0-9+/_-]+)?={0,2}"
 )
+_LIKE_BLOB = r"(?=[A-Za-z0-9+/]{0,40}(?:[a-z0-9][A-Z]|[A-Z]{2}[a-z0-9]|[a-z][0-9]))"  # as no word has letters
+_PIECES = re.compile(
+    rf"(?<![A-Za-z0-9+/]){_LIKE_BLOB}[A-Za-z0-9+/]{{6,200}}"
+    rf"(?:[\"' \t\n,.\\]{{1,4}}(?:\+[\"' \t\n]{{1,4}})?"
+    rf"(?:{_LIKE_BLOB}[A-Za-z0-9+/]{{4,200}}|[A-Za-z0-9+/]{{2,200}}=)){{1,64}}+"
+)
+_BETWEEN_PIECES = re.compile(r"[\"' \t\n,.\\]+(?:\+[\"' \t\n]+)?")
 _BLOB = re.compile(r"[A-Za-z0-9+/_-]{80,}|(?:[0-9A-Fa-f]{2}[ :]?){40,}")
-_HEX = re.compile(r"(?<![0-9A-Fa-f])[0-9A-Fa-f]{2}(?:[ :]?[0-9A-Fa-f]{2}){11,}(?![0-9A-Za-z])")
+_HEX = re.compile(
+    r"(?<![0-9A-Fa-f])(?:0x)?[0-9A-Fa-f]{2}(?:(?:[ :,]{1,2}(?:0x)?|0x)?[0-9A-Fa-f]{2}){11,}(?![0-9A-Za-z])"
+)
+_BETWEEN_HEX = re.compile("0x|[ :,]+")
 _TO_STANDARD = str.maketrans("-_", "+/", "\n\t >=")
 _READABLE = re.compile(rb"[\t\n\r -~]{8,}")  # bytes that are text; digests and pictures have hardly any
 
 
 def _encoded(text: str, layers: int) -> Iterator[Span]:
     """Find blobs that decode to an attack."""
-    for found in _BASE64.finditer(text):
-        blob = found[0].translate(_TO_STANDARD)
+    for found in chain(_BASE64.finditer(text), _PIECES.finditer(text)):
+        blob = _BETWEEN_PIECES.sub("", found[0]).translate(_TO_STANDARD)
         # what stands before a blob may look like a part of it, so any of four beginnings may be its own
         wholes = (rest[: len(rest) - (len(rest) % 4 == 1)] for rest in (blob[skip:] for skip in range(4)))
         yield from _hidden(b"\n".join(b64decode(each + "=" * (-len(each) % 4)) for each in wholes), found, layers)
     for found in _HEX.finditer(text):
-        yield from _hidden(bytes.fromhex(re.sub(r"[ :]", "", found[0])), found, layers)
+        yield from _hidden(bytes.fromhex(_BETWEEN_HEX.sub("", found[0])), found, layers)
 
 
 def _hidden(raw: bytes, blob: re.Match[str], layers: int) -> Iterator[Span]:
