@@ -6,6 +6,7 @@ our own words never stand on a line with the mark of data.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from schemas import codec
@@ -23,6 +24,7 @@ MAX_LINE = 300
 MAX_LISTED = 300  # files
 MAX_MISTAKES = 10  # of the last answer
 
+_WORDS = re.compile(r"[a-z0-9_=-]{1,16}(?: [a-z0-9_=-]{1,16}){0,7}")  # of a tool and its options
 _ORIGIN = {  # of the files that may change, by whether a person chose them
     False: "the goal's allowlist",
     True: "a person chose these out of the goal's allowlist; no other file may change",
@@ -111,8 +113,11 @@ def _facts(known: Knowledge) -> Iterator[str]:
 def _commands(known: Knowledge, scope: CampaignScope) -> str:
     """Name what may verify: the project's command, recipes, an example of each tool."""
     tests = project_of(known, scope).tests
-    own = [f"- `{render(tests)}` runs the tests of this project"] if tests else []
+    command = render(tests) if tests else ""
+    is_ours = _WORDS.fullmatch(command) is not None  # else it names files or tests, whose names may be orders
+    own = [f"- `{command}` runs the tests of this project"] if command and is_ours else []
     recipes = ", ".join(scope.catalogue.recipes)
     examples = ", ".join(f"`{each.example}`" for each in scope.catalogue.contracts.values())
     lines = ["# Commands that may verify", *own, f"- recipes by name: {recipes}", f"- commands such as {examples}"]
-    return "\n".join(lines)
+    named = [] if is_ours else [_data("The command that runs the tests of this project", "from the goal", [command])]
+    return "\n\n".join(["\n".join(lines), *filter(None, named)])
