@@ -262,7 +262,7 @@ def _unescape(found: re.Match[str]) -> str:
 # Where none of these stands there is no escape, no markup and no blob.
 _MAY_HIDE = re.compile(
     r"[%&<\\*`~]|-->|\]\(|[a-z0-9][A-Z]|0x[0-9A-Fa-f]{2}[ ,]|(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{16}"
-    r"|(?<![0-9A-Fa-f])[0-9A-Fa-f]{2}(?:[ :]?[0-9A-Fa-f]{2}){11}"
+    r"|(?<![0-9A-Fa-f])[0-9A-Fa-f]{2}(?:[ :,]{0,2}[0-9A-Fa-f]{2}){11}"
 )
 _GAPS = re.compile(f"{_GAP}+")
 _BASE64 = re.compile(

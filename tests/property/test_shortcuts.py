@@ -38,7 +38,8 @@ def closer_look() -> Iterator[None]:
     """Have every text looked through for everything."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sanitize_module, "_MAY_HIDE", EVERYWHERE)
-        patch.setattr(sanitize_module, "_BEGINS", {True: EVERYWHERE, False: EVERYWHERE})
+        for rows in ("_PROSE", "_CODE", "_LETTERED", "_GLUED"):
+            patch.setattr(getattr(sanitize_module, rows), "begins", EVERYWHERE)
         yield
 
 
