@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
@@ -161,6 +161,7 @@ class Goal(Inbound):
     drafter: Name | None = None
     mend: bool = True  # whether the plan may insert steps that repair what a verification finds
     delivery: Delivery | None = None
+    reproduce: Literal["halt", "warn", "off"] | bool | None = None  # at the base; None for off
     retry_of: PlanId | None = None  # the plan of whose goal this one was made
     overlap: Overlap | None = None  # with live plans of the repository; None takes what the policy says, else `allow`
     callback: EndpointId | None = None  # an endpoint of the tenant, which hears of the plan

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import operator
+from enum import StrEnum
 from typing import Any, Literal
 
 from pydantic import Field
 
 from schemas import codec
 from schemas.base import SCHEMA_VERSION, Mode, Outbound, Record, RiskLevel, StepType
+
+
+class AtBase(StrEnum):
+    """What is concluded from a step that runs at the plan's base."""
+
+    HALT = "halt"
+    WARN = "warn"
+    UNLOADED = "unloaded"  # the goal itself is about tests that cannot be loaded
+
 
 DELIVERIES = "deliver"  # the queue of DELIVER steps, and of no others
 MAX_ANSWERS_FROM = 4  # steps whose answers one step is given
@@ -93,6 +103,8 @@ class PlannedStep(StepFields):
     keeps_answer: bool = False  # whether another step is given what this one answers
     goal_texts: bool = False  # whether it is given the goal's failure log and documents
     checks_after: dict[str, bool] = Field(default_factory=dict)  # of what it changed; whether the goal asks for each
+    # It verifies the commit that the plan begins with: words of `AtBase`; left out where it does not.
+    at_base: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
     # Names that its patterns mean nothing of; left out where they are those of the usual list.
     forbidden: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
 
@@ -118,6 +130,7 @@ OMITTED: dict[str, Any] = {
     "keeps_answer": False,
     "goal_texts": False,
     "checks_after": {},
+    "at_base": [],
     "forbidden": [],
 }
 UNSENT = frozenset(PlannedStep.model_fields.keys() - StepFields.model_fields.keys())

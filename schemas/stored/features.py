@@ -134,6 +134,25 @@ class CreatedFiles(Part):
 
 
 @dataclass(slots=True)
+class Reproduced(Part):
+    """What the first step found at the plan's base (tasks/features/baseline/reproduction.py)."""
+
+    red: list[str] = field(default_factory=list)  # the notes of checks that nobody asked for
+    not_run: list[list[str]] = field(default_factory=list)  # such notes, with the command and why it could not run
+    passed: bool = False  # whether the goal's failing tests passed each time
+
+    @property
+    def doubt(self) -> str | None:
+        """Say for people what nothing verifies for that; None where there is nothing of the kind."""
+        told = [
+            f"`{command}` could not run at the base and verifies nothing: {why}" for _, command, why in self.not_run
+        ]
+        if self.passed:
+            told.append("The goal's failing tests pass at the base: nothing shows that they failed.")
+        return " ".join(told) or None
+
+
+@dataclass(slots=True)
 class RiskierFiles(Part):
     """The steps whose riskier files got a step of their own (tasks/features/riskier_files.py)."""
 
@@ -207,3 +226,4 @@ class FeatureParts:
     riskier_files = PartOf(RiskierFiles)
     cannot_verify = PartOf(CannotVerify)
     integrity = PartOf(IntegrityFound)
+    reproduced = PartOf(Reproduced)

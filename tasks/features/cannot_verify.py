@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from schemas.base import FailureCategory as C
 from schemas.outcome import Outcome
+from schemas.step import AtBase
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import halt, waits
@@ -101,6 +102,9 @@ def _is_excusable(unit: UnitOfWork, seen: Judgement, found: NotRun) -> bool:
     facts, outcome = seen.step.facts, seen.outcome
     if runs_at_base(facts):
         is_wanted = found.tool["tool"] not in facts["quick_checks"]
+        category = seen.failure["category"] if seen.failure else ""
+        if AtBase.UNLOADED in facts["at_base"] and category in (C.IMPORT_ERROR, C.COMPILATION_ERROR):
+            return False  # that is what the goal is about
         return is_wanted and outcome.verified_at == unit.plan.head.context.get("base_sha")
     contract = catalogue_of(unit.plan.head.tools).contracts.get(found.tool["tool"])
     codes = {each.exit_code for each in outcome.verify or () if each.tool == found.tool["tool"]}

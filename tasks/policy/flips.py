@@ -37,7 +37,11 @@ def keep_verification(unit: UnitOfWork, step: Step) -> None:
 
 def compared_as(facts: Mapping[str, Any]) -> str:
     """Name what verifies a step whose flips are counted, of which `facts` may lack what is omitted; else nothing."""
-    return name_verification(facts) if facts["verify_tools"] and not facts.get("inserted_by") else ""
+    return name_verification(facts) if facts["verify_tools"] and not _prepares(facts) else ""
+
+
+def _prepares(facts: Mapping[str, Any]) -> bool:
+    return bool(facts.get("inserted_by") or facts.get("at_base"))
 
 
 def name_verification(facts: Mapping[str, Any]) -> str:

@@ -112,8 +112,7 @@ def make_pre_step(
     tools, risk = [], RiskLevel.LOW
     for tool in found:
         contract = catalogue.contracts[tool.tool]
-        codes = tuple(sorted({*contract.pass_codes, *contract.ran_codes}))
-        tools.append(tool.model_copy(update={"pass_codes": codes}))
+        tools.append(catalogue.as_ran(tool))
         risk = contract.min_risk if is_below(risk, contract.min_risk) else risk
     files = tuple(path for path in step.allowed_files if any(operand(path) in tool.argv for tool in tools))
     files = files or step.allowed_files  # a tool that is given no files works on the whole project
@@ -142,12 +141,7 @@ def make_baseline(
     step: PlannedStep, tools: Sequence[VerifyTool], taken: Collection[str], catalogue: Catalogue
 ) -> PlannedStep:
     """Make the step that runs `tools` of `step` at the commit that the plan began with; it passes if they ran."""
-    ran = tuple(
-        tool.model_copy(
-            update={"pass_codes": tuple(sorted({*tool.pass_codes, *catalogue.contracts[tool.tool].ran_codes}))}
-        )
-        for tool in tools
-    )
+    ran = tuple(map(catalogue.as_ran, tools))
     return PlannedStep(
         step_id=name_of(BASELINE, step.step_id, {*taken, *step.depends_on}),
         title="Run the same before the plan",
@@ -213,7 +207,7 @@ def names_baseline(step_id: str) -> bool:
 
 def runs_at_base(facts: Mapping[str, Any]) -> bool:
     """Whether this step runs a verification at the commit that the plan began with."""
-    return is_baseline(facts)
+    return bool(facts["at_base"]) or is_baseline(facts)
 
 
 def is_mend(facts: Mapping[str, Any]) -> bool:

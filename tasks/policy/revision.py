@@ -165,14 +165,22 @@ def revise(unit: UnitOfWork, step: Step, failure: Mapping[str, Any], outcome: Ou
 
 
 def carry_out(
-    unit: UnitOfWork, step: Step, found: Revision, category: str, previous: Mapping[str, Any] | None = None
+    unit: UnitOfWork,
+    step: Step,
+    found: Revision,
+    category: str,
+    previous: Mapping[str, Any] | None = None,
+    why: str = "",
 ) -> None:
-    """Revise `step` as was `found`; a step that goes before it begins with `previous` as its previous failure."""
+    """Revise `step` as was `found`; a step that goes before it begins with `previous` as its previous failure.
+
+    The reason is that it failed with `category`, if `why` gives no other.
+    """
     plan, status = unit.plan, step.status
     was = PlannedStep.model_validate(step.facts)
     plan.revision += 1
     halt_rules.remember_revised(plan, step)
-    unit.move_plan(P.REVISING.value, "revising", reason=f"{step.step_id} failed with {category}")
+    unit.move_plan(P.REVISING.value, "revising", reason=why or f"{step.step_id} failed with {category}")
     if found.step.verify != was.verify:
         keep_verification(unit, step)
     unit.rewrite(step, found.step)

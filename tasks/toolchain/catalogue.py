@@ -164,6 +164,11 @@ class Catalogue:
         found = self.find(contract.command(replace(reading, positionals=places)))
         return found[0].tool(contract.command(found[1])) if found else None
 
+    def as_ran(self, tool: VerifyTool) -> VerifyTool:
+        """Have a tool pass whenever it did its work, whatever it found."""
+        codes = {*tool.pass_codes, *self.contracts[tool.tool].ran_codes}
+        return tool.model_copy(update={"pass_codes": tuple(sorted(codes))})
+
     def focus(self, tool: VerifyTool, tests: Sequence[str]) -> VerifyTool | None:
         """Aim `tool` at the first of `tests` that it runs, within what it runs now; None where that cannot be.
 

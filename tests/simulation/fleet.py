@@ -31,6 +31,7 @@ from tests.support.plans import PARTITION
 HOSTS = 10
 IDLE = 0.5  # how often a host that can work has nothing else to do; one that cannot always is
 PERSON_MS = 3_600_000  # until somebody approves or answers
+PAUSE_MS = 10_000  # of a host whose verification could not run, as the reference controller pauses
 TURNS = 3000  # that no plan needs
 
 
@@ -108,6 +109,7 @@ class Course:
     running: dict[str, Running] = field(default_factory=dict)
     asked: dict[str, int] = field(default_factory=dict)  # what a person was asked, and when the answer comes
     commands: int = 0
+    pausing: dict[str, int] = field(default_factory=dict)  # hosts whose verification could not run, until when
 
     def __post_init__(self) -> None:
         self.rng = self._random("agents")
@@ -181,7 +183,8 @@ class Course:
     def _host(self, rng: Random) -> Host:
         """Whoever has nothing to do; of several any."""
         idle = [host for host in self.hosts if host.ill or rng.random() < IDLE]
-        return rng.choice(idle or self.hosts)
+        awake = [host for host in idle if self.pausing.get(host.name, 0) <= self.now]
+        return rng.choice(awake or idle or self.hosts)
 
     @property
     def now(self) -> int:
@@ -216,6 +219,8 @@ class Course:
     def _finish(self, step: str) -> None:
         """Report an attempt; what it changed is on the plan's branch if the report counts as a success."""
         each = self.running.pop(step)
+        if each.done.body.get("cannot_verify"):
+            self.pausing[each.host] = self.now + PAUSE_MS
         (verdict,) = self.player.play(["report", [[step, each.number, each.lease, each.done.body]]])
         if verdict != Verdict.APPLIED:
             return

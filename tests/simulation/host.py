@@ -14,6 +14,8 @@ from typing import Any
 
 from schemas import codec
 from schemas.outcome import Outcome
+from tasks.toolchain.catalogue import CATALOGUE
+from tasks.toolchain.could_not_run import why_not_run
 from tests.simulation.agent import NO_CHANGE, USUAL, Agent, Errors, Patch, Spec
 from tests.simulation.permission import permitted
 from tests.simulation.repository import Change, Fault, Repository, Tree
@@ -113,7 +115,7 @@ def attempt(host: Host, spec: Spec, tree: Tree, bench: Bench, rng: Random) -> At
         body["verified_at"] = spec["context"]["base_sha"]
     if host.lies:
         return replace(_lying(body, spec, bench, tree, seconds, patch.change), note=patch.note)
-    if host.ill is Ill.TOOL and spec["verify_tools"] and "released" in KNOWN:
+    if host.ill is Ill.TOOL and spec["verify_tools"] and "released" in KNOWN and not at_base:
         return _cannot_begin(body, host.ill.value)
     return replace(_verified(body, host, spec, bench, seen, seconds, patch, rng), tried=patch)
 
@@ -143,12 +145,22 @@ def _verified(
     body["tests_passed"] = failure is None if receipts else None
     if last and "failing_tests" in KNOWN:
         body |= {"failing_tests": list(last.failing), "failing_tests_complete": last.complete}
+    if failure and spec["context"].get("at") == "base" and "cannot_verify" in KNOWN:
+        body |= _cannot_verify(receipts[-1], last)
     if failure:
         note = "broken host" if host.ill else patch.note or _left(spec, bench, seen, last)
         return _failed(body, failure, seconds, note)
     if patch.nothing_to_do and "nothing_to_change" in KNOWN:
         body["nothing_to_change"] = "these files are as they should be"
     return Attempt({**body, "success": True}, seconds, patch.change, patch.note)
+
+
+def _cannot_verify(receipt: dict[str, Any], printed: Printed | None) -> dict[str, Any]:
+    """Say that the last tool could not run, where that is so."""
+    contract, text = CATALOGUE.contracts.get(receipt["tool"]), printed.text if printed else ""
+    if printed is None or printed.timed_out or not (why := why_not_run(contract, receipt["exit_code"], text)):
+        return {}
+    return {"cannot_verify": {"tool": receipt["tool"], "reason": why}}
 
 
 def _reading(body: dict[str, Any], spec: Spec, agent: Agent, tree: Tree, bench: Bench, seconds: int) -> Attempt:

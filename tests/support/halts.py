@@ -13,7 +13,7 @@ from tasks.policy.starts import SILENT_MS
 from tasks.rules.strategy import Question
 from tests.support.commands import WEEK_MS, order
 from tests.support.growing import Script, goes_on, growing
-from tests.support.plans import PYTEST, Running, a_report, a_step, plan_id, some_steps
+from tests.support.plans import PYTEST, Running, a_check, a_report, a_step, plan_id, some_steps
 
 
 def fail(plan: Running, step: str, trace: str = "", category: str = "TEST_REGRESSION", **said: Any) -> None:
@@ -144,6 +144,13 @@ def be_refused() -> Running:
     return plan
 
 
+def pass_at_base() -> Running:
+    first = a_check("r").model_copy(update={"at_base": ("halt",)})
+    plan = Running(first, a_step("a", "r"), base_sha="9f1c2d4")
+    plan.report(a_report("r", verified_at="9f1c2d4", verify=[{"tool": "pytest", "exit_code": 0}]))
+    return plan
+
+
 def lead_nowhere() -> Running:
     plan = Running(a_step("a", retries=0), a_step("b", "a"))
     fail(plan, "a")
@@ -200,6 +207,7 @@ EVERY_HALT: dict[str, Callable[[], Running]] = {
     "wall_clock": take_long,
     "nobody_can": be_nobodys,
     "cannot_verify": be_unverifiable,
+    "passes_at_base": pass_at_base,
     "integrity": be_refused,
     "cannot_revise": lead_nowhere,
     "manual": be_ordered,

@@ -39,6 +39,7 @@ class VerificationResult:
     failure: AttemptFailure | None = None
     failing: FailingTests = NONE  # that tools which ran found
     finding: AttemptFailure | None = None  # of the last exit code that says something was found, and passes
+    ran_by: str = ""  # the program of the first tool, as it lies on the path
     cannot_verify: CannotVerify | None = None  # the tool that could not run, which says nothing of the change
 
     @property
@@ -48,7 +49,7 @@ class VerificationResult:
 
 
 def verify(
-    tools: Iterable[Tool],
+    tools: Sequence[Tool],
     run: ToolRun,
     root: str = "",
     search: str | None = None,
@@ -81,7 +82,8 @@ def verify(
         if done.exit_code:
             finding = wire.tool_failure(tool.tool, done.stdout, timed_out=False)
             failing = failing.joined(_failing(tool, done, root))
-    return VerificationResult(tuple(receipts), failing=failing, finding=finding)
+    ran_by = shutil.which(resolve(first.argv, search)[0], path=search) if (first := next(iter(tools), None)) else ""
+    return VerificationResult(tuple(receipts), failing=failing, finding=finding, ran_by=ran_by or "")
 
 
 def _cannot_verify(tool: Tool, done: JobResult, root: str) -> CannotVerify | None:

@@ -64,7 +64,7 @@ def outcome(spec: Spec, result: Result, duration_ms: int, controller: str) -> Ou
         lease=spec.lease,
         created_files=_paths(changes.created) if changes else (),
         growth_kb=changes.growth_kb if changes else 0,
-        error_message=failure.message if failure else None,
+        error_message=failure.message if failure else _ran_by(spec, result),
         verify=result.verification.receipts,
         output=None if failure and not report.blocked else report.output,
         controller=controller,
@@ -96,6 +96,11 @@ def _released(spec: Spec, result: Result, trouble: CannotWork, duration_ms: int,
         controller=controller,
         released=Released(reason=reason, kind=trouble.kind),
     )
+
+
+def _ran_by(spec: Spec, result: Result) -> str | None:
+    """Say what verified the base: where a failure does not show there, that may be why."""
+    return result.verification.ran_by or None if spec.verified_at else None
 
 
 def _denied(result: Result) -> AttemptFailure | None:

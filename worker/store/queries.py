@@ -28,7 +28,7 @@ from schemas.plan import (
     Waiting,
 )
 from schemas.stored import HOT, LogHead, PlanHead, PlanRecord, StepStatus, decode_plan, read_part
-from schemas.stored.features import AskedFiles, IntegrityFound
+from schemas.stored.features import AskedFiles, IntegrityFound, Reproduced
 from schemas.stored.step import TEXTS, read_texts, unpack_step
 from schemas.times import rfc3339
 from tasks.base.batches import batches
@@ -41,7 +41,7 @@ from tasks.plan.end_sum import cost_of
 from tasks.plan.snapshot import NOTE
 from tasks.rules.forecast import Expected, forecast
 from tasks.strategies.gap_report.outside import describe_outside
-from tasks.toolchain.catalogue import catalogue_of
+from tasks.toolchain.catalogue import Catalogue, catalogue_of
 from worker.store import file_claims, keys, open_breakers
 from worker.store.keys import NO_TENANT, Partition, partition_of
 from worker.store.plan_lists import Place, PlanFilter, walk
@@ -173,7 +173,7 @@ def plan(client: Redis, partitions: int, plan_id: str) -> PlanView | None:
     return PlanView(
         **dict(line),
         steps=tuple(view for _, view, _ in steps),
-        unverified=describe_unverified([each for _, _, each in steps], catalogue_of(about.get("tools", ()))),
+        unverified=_unverified(live, [each for _, _, each in steps], catalogue_of(about.get("tools", ()))),
         outside=describe_outside(known),
         retry_of=retry_of.decode() if retry_of else None,
         retried_by=tuple((retried_by or b"").decode().split()),
@@ -194,6 +194,12 @@ def _forecast(line: PlanSummary, flying: Set[str], steps: Sequence[tuple[StepVie
         return None
     known = (Expected(each.facts, each.state, view.attempt, view.step_id in flying) for view, each in steps)
     return forecast(known, line.budget)
+
+
+def _unverified(live: bytes | None, steps: Sequence[Planned], catalogue: Catalogue) -> str | None:
+    """Say what nothing verifies, as the steps and what was found at the plan's base tell it."""
+    found = describe_unverified(steps, catalogue), read_part(codec.loads(live or b"{}"), Reproduced).doubt
+    return " ".join(filter(None, found)) or None
 
 
 def _needs(live: bytes | None, note: bytes | None) -> tuple[NeedView, ...]:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from tasks.features.baseline import excuses, red_checks
+from schemas.stored.features import Reproduced
+from tasks.features.baseline import excuses, red_checks, reproduction
 from tasks.policy.pipeline import (
     AFTER_END,
     AT_BIRTH,
+    BEFORE_START,
+    EXPIRED,
     JUDGES,
     LIMITS,
     PRE_STEP_ENDED,
     SPEC_FIELDS,
     Feature,
+    keeping,
     limited,
 )
 from tasks.rules import budget
@@ -20,13 +24,18 @@ FEATURE = Feature(
     (
         LIMITS.row(excuses.limits_of),
         AT_BIRTH.row(excuses.keep_goals_tests),
+        JUDGES.row(reproduction.judge, fact="at_base"),
         JUDGES.row(excuses.judge, only=limited(budget.EXCUSES)),
         AFTER_END.row(red_checks.note_created),
         PRE_STEP_ENDED.row(excuses.judge_waiting),
         SPEC_FIELDS.row(excuses.given_to, fact="inserted_by"),
+        SPEC_FIELDS.row(reproduction.given_to, fact="at_base"),
+        EXPIRED.row(reproduction.expire, fact="at_base"),
+        BEFORE_START.row(red_checks.drop_known, only=keeping(Reproduced), fact="quick_checks"),
     ),
     is_idle=lambda plan: not plan.head.limits.get(budget.EXCUSES),
     is_idle_about=red_checks.notes_nothing,
-    end_fields=("inserted_by",),
-    start_fields=("inserted_by",),
+    advice={"passes_at_base": reproduction.advise},
+    end_fields=("inserted_by", "at_base"),
+    start_fields=("inserted_by", "at_base", "quick_checks"),
 )

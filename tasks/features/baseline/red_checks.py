@@ -10,9 +10,10 @@ any check of them is red.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from schemas.base import FailureCategory as C
 from schemas.base import Mode
 from schemas.base import StepState as S
 from schemas.outcome import Outcome
@@ -44,7 +45,7 @@ def awaits_base(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[st
     red = _red_check(unit, step, outcome, failure)
     if red is None:
         return False
-    known = unit.note(_name(red))
+    known = unit.note(name_of(red.argv))
     if not _is_open(step, known):
         if known["red"]:
             unit.move_step(step, S.ACTIVE.value, "retried", failure["category"])
@@ -56,14 +57,16 @@ def awaits_base(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[st
     unknown = tuple(
         tool
         for tool in _added(was)
-        if _is_open(step, unit.note(_name(tool))) and (tool == red or _was_there(unit, step, outcome, tool))
+        if _is_open(step, unit.note(name_of(tool.argv))) and (tool == red or _was_there(unit, step, outcome, tool))
     )
     before = make_baseline(was, unknown, unit.plan.structure.taken, _catalogue(unit))
     before = before.model_copy(update={"quick_checks": tuple(tool.tool for tool in unknown)})
     revised = was.model_copy(update={"depends_on": (*was.depends_on, before.step_id)})
     for tool in unknown:
-        unit.keep_note(_name(tool), {"by": step.step_id, "red": None})
-    unit.keep_note(f"red {step.step_id}", {"outcome": failing.keep(outcome), "failure": failure, "check": _name(red)})
+        unit.keep_note(name_of(tool.argv), {"by": step.step_id, "red": None})
+    unit.keep_note(
+        f"red {step.step_id}", {"outcome": failing.keep(outcome), "failure": failure, "check": name_of(red.argv)}
+    )
     revision.carry_out(unit, step, revision.Revision(revised, before, (BASELINE,)), failure["category"])
     step.status.previous = failure
     return True
@@ -94,6 +97,20 @@ def notes_nothing(plan: PlanRecord, facts: Mapping[str, Any], outcome: PlainOutc
     return not outcome.created_files and (plan.growth.untold or not _leaves_untold(plan, facts, outcome))
 
 
+def drop_known(unit: UnitOfWork, step: Step) -> bool:
+    """Take out of a step that starts what was red, or could not run, before the plan; never keeps it back."""
+    kept, added = unit.plan.reproduced, _added(PlannedStep.model_validate(step.facts))
+    not_run = {name for name, *_ in kept.not_run}
+    remains = any(tool["tool"] not in step.facts["quick_checks"] for tool in step.facts["verify_tools"])
+    red = set(kept.red if remains else ())
+    gone = [tool for tool in added if name_of(tool.argv) in not_run | red]
+    if gone and not step.facts["at_base"]:
+        category = C.CANNOT_VERIFY if all(name_of(tool.argv) in not_run for tool in gone) else C.LINT_ERROR
+        why = f"{', '.join(tool.tool for tool in gone)} was red, or could not run, before the plan"
+        _take_out(unit, step, {tool.argv for tool in gone}, category.value, why)
+    return False
+
+
 def keep_base(unit: UnitOfWork, step: Step, outcome: Outcome) -> None:
     """Keep which checks were red before the plan, if each of them ran to its end there."""
     tools, receipts = PlannedStep.model_validate(step.facts).verify_tools, outcome.verify or ()
@@ -108,12 +125,12 @@ def keep_base(unit: UnitOfWork, step: Step, outcome: Outcome) -> None:
         return
     for tool, each in zip(tools, receipts, strict=True):
         red = each.exit_code not in contracts[each.tool].pass_codes
-        unit.keep_note(_name(tool), {"by": step.facts["inserted_by"], "red": red})
+        unit.keep_note(name_of(tool.argv), {"by": step.facts["inserted_by"], "red": red})
 
 
 def judge(unit: UnitOfWork, step: Step, kept: Mapping[str, Any]) -> None:
     """Judge the step that waited for the baseline of its checks, by what it had `kept`."""
-    for name in map(_name, _added(PlannedStep.model_validate(step.facts))):
+    for name in (name_of(tool.argv) for tool in _added(PlannedStep.model_validate(step.facts))):
         known = unit.note(name)
         if known == {"by": step.step_id, "red": None}:  # nobody knows, and nobody is asked any more
             unit.keep_note(name, {**known, "red": False})
@@ -177,8 +194,15 @@ def _may_be_new(unit: UnitOfWork, step: Step, outcome: Outcome, files: Collectio
 def _drop(unit: UnitOfWork, step: Step, category: str) -> None:
     """Take the checks that were red before the plan out of a step, and try it again."""
     was = PlannedStep.model_validate(step.facts)
-    red = {tool.argv for tool in _added(was) if (unit.note(_name(tool)) or {}).get("red")}
-    left = tuple(tool for tool in was.verify_tools if tool.argv not in red)
+    red = {tool.argv for tool in _added(was) if (unit.note(name_of(tool.argv)) or {}).get("red")}
+    _take_out(unit, step, red, category)
+    step.status.previous = None
+    unit.make_ready(step)
+
+
+def _take_out(unit: UnitOfWork, step: Step, gone: Collection[tuple[str, ...]], category: str, why: str = "") -> None:
+    was = PlannedStep.model_validate(step.facts)
+    left = tuple(tool for tool in was.verify_tools if tool.argv not in gone)
     ids = {tool.tool for tool in left}
     revised = was.model_copy(
         update={
@@ -187,9 +211,7 @@ def _drop(unit: UnitOfWork, step: Step, category: str) -> None:
             "quick_checks": tuple(name for name in was.quick_checks if name in ids),
         }
     )
-    revision.carry_out(unit, step, revision.Revision(revised, None, (DROPPED,)), category)
-    step.status.previous = None
-    unit.make_ready(step)
+    revision.carry_out(unit, step, revision.Revision(revised, None, (DROPPED,)), category, why=why)
 
 
 def _added(step: PlannedStep) -> tuple[VerifyTool, ...]:
@@ -200,7 +222,7 @@ def _catalogue(unit: UnitOfWork) -> Any:
     return catalogue_of(unit.plan.head.tools)
 
 
-def _name(tool: VerifyTool) -> str:
+def name_of(argv: Sequence[str]) -> str:
     """Name the note of what a check found before the plan: the same for all steps that run the same."""
-    told = " ".join(tool.argv).encode(errors="replace")
+    told = " ".join(argv).encode(errors="replace")
     return "check " + hashlib.blake2b(told, digest_size=8).hexdigest()

@@ -16,6 +16,7 @@ from tasks.rules.strategy import Answer, Consult, Draft, Drafted, End, Expansion
 from tasks.rules.validation import max_steps, reject, validate
 from tasks.strategies.drafting.cycle import FAILED, NONE, QUEUE, DraftOptions, QueueCycle, Refusal, WorkerCycle, failure
 from tasks.strategies.drafting.project import Project, read_test_command
+from tasks.strategies.drafting.reproduce import reproduce_first
 from tasks.strategies.drafting.scope import sample
 from tasks.strategies.drafting.steps import room_for
 from tasks.strategies.task import supplied
@@ -100,7 +101,7 @@ def _take_supplied(project: Project, allowed: Expanded, forbidden: Forbidden) ->
     ):
         errors = (_no_allowed_files(goal), *errors)
     if not errors:
-        return Draft(steps)
+        return Draft(reproduce_first(project, steps))
     named = {error.pointer for error in errors}
     follow = (
         set() if allowed.files or project.patterns else {"outside_allowlist"}
@@ -131,7 +132,7 @@ def _fill_template(project: Project) -> Answer:
     if any(RISK[step.risk_level].tests_required and not step.verify_tools for step in steps):
         sentence = "No verification is known for these files: set context.test_command or context.language."
         return reject("invalid_goal", (field_error("/context/test_command", "no_verification", sentence),))
-    return Draft(steps, describe_template(project, kind, template))
+    return Draft(reproduce_first(project, steps), describe_template(project, kind, template))
 
 
 def _no_allowed_files(goal: Goal) -> FieldError:
