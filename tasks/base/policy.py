@@ -124,15 +124,15 @@ REVISIONS: Mapping[str, Row] = MappingProxyType(
 )
 
 # What becomes of a change by what it does to tests and checks: by the type of a `task`, or the kind of another goal.
-# What has no row here is told, but for tests under another name.
+# What has no row here is told.
 _STRICT: Mapping[F, A] = MappingProxyType(
     {F.WEAKENS_TESTS: A.REFUSE, F.SUPPRESSES: A.REFUSE, F.TESTS_DIVERGE: A.REFUSE}
 )
+OF_OTHERS: Mapping[F, A] = MappingProxyType({F.ALTERS_TESTS: A.PASS, F.SUPPRESSES_OWN: A.PASS})
 INTEGRITY: Mapping[str, Mapping[F, A]] = MappingProxyType(
     {
         "repair": _STRICT,
         "build": _STRICT,
-        **{name: MappingProxyType({F.ALTERS_TESTS: A.PASS}) for name in ("feature", "refactor")},
         GoalKind.GAP_REPORT: MappingProxyType(
             {**_STRICT, F.SUPPRESSES_OWN: A.REFUSE, F.LOOSENS: A.REFUSE}  # a finding that is suppressed is not closed
         ),
@@ -163,7 +163,7 @@ class Policy:
 
     def integrity(self, goal_type: str, kind: str, tenant: str, repository: str | None) -> Mapping[F, A]:
         """Say what becomes of a change of such a goal, by the families of what it does to tests and checks."""
-        rows = dict(INTEGRITY.get(goal_type, {}))
+        rows = dict(INTEGRITY.get(goal_type, OF_OTHERS))
         for each in self.rules_of(kind, tenant, repository):
             rows.update(each.integrity.get(goal_type, {}))
         return rows

@@ -45,7 +45,7 @@ def type_of(goal: Goal) -> str:
 
 
 def keep_asked(unit: UnitOfWork, plan_seed: PlanSeed, goal: Goal, _: Draft) -> None:
-    """Keep what the goal asks for, if its rows refuse anything."""
+    """Keep what the goal asks for, if its rows are not those of most goals."""
     asked = asked_by(goal, type_of(goal))
     if is_of_interest(plan_seed.policy, goal, asked):
         unit.keep_note(ASKED, asked._asdict())
@@ -118,8 +118,7 @@ def revise(_: UnitOfWork, step: Step, was: PlannedStep, evidence: Evidence) -> R
 
 def fires(plan: PlanRecord, step: Step, failure: Failure) -> tuple[str, str, dict[str, Any]] | None:
     """Halt a plan of which one step was refused twice."""
-    count = plan.integrity.refused.get(step.step_id, 0)
-    if failure["category"] != CATEGORY or count < MOST_REFUSED:
+    if failure["category"] != CATEGORY or (count := plan.integrity.refused.get(step.step_id, 0)) < MOST_REFUSED:
         return None
     reason = f"{step.step_id} was refused {count} times for what it does to tests or checks"
     places = [each for each in plan.integrity.told if each[0] == step.step_id][-MOST_TOLD:]

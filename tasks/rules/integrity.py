@@ -15,7 +15,7 @@ from schemas.goal import Goal
 from schemas.integrity import Integrity, IntegrityPlace
 from schemas.integrity import IntegrityAction as A
 from schemas.integrity import IntegrityFamily as F
-from tasks.base.policy import Policy
+from tasks.base.policy import OF_OTHERS, Policy
 from tasks.text.paths import clean, is_glob
 from tasks.toolchain.files import Role, role_of
 from tasks.toolchain.integrity.configuration import is_configuration
@@ -90,21 +90,21 @@ def rows_of(policy: Policy, head: Any, asked: Asked) -> Mapping[F, A]:
     rows = dict(policy.integrity(asked.type, head.kind, head.tenant, head.repo))
     if asked.type == GoalKind.GAP_REPORT:
         for family in (F.SUPPRESSES, F.SUPPRESSES_OWN):
-            rows[family] = rows.get(family, A.REFUSE) if rows.get(family) is A.APPROVE else A.REFUSE
+            rows[family] = A.APPROVE if rows.get(family) is A.APPROVE else A.REFUSE
     return rows
 
 
 def is_of_interest(policy: Policy, goal: Goal, asked: Asked) -> bool:
-    """Tell whether what a goal asks for changes any decision: whether its rows refuse, or ask a person."""
+    """Tell whether what a goal asks for changes any decision: whether its rows are not those of most goals."""
     rows = policy.integrity(asked.type, goal.kind, goal.tenant, goal.context.repo)
-    return any(action in (A.REFUSE, A.APPROVE) for action in rows.values())
+    return dict(rows) != dict(OF_OTHERS)
 
 
 def _action(place: IntegrityPlace, asked: Asked, rows: Mapping[F, A], failing: Iterable[str]) -> A:
     family = FAMILIES.get(place.kind)
     if family is None:  # of a newer controller
         return A.TELL
-    action = rows.get(family, A.PASS if family is F.ALTERS_TESTS else A.TELL)
+    action = rows.get(family, A.TELL)
     if action in (A.TELL, A.PASS) or family in asked.families:
         return A.PASS if action is A.PASS else A.TELL
     is_named = place.path in asked.files and (family in OF_TESTS or is_configuration(place.path))

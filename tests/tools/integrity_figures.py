@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from schemas.integrity import IntegrityAction
-from tasks.base.policy import INTEGRITY
+from tasks.base.policy import INTEGRITY, OF_OTHERS
 from tasks.toolchain.files import Role, role_of
 from tasks.toolchain.integrity.change import find, is_read
 from tasks.toolchain.integrity.changed_tests import tests_of
@@ -44,7 +44,7 @@ class Judged(NamedTuple):
     @property
     def actions(self) -> set[IntegrityAction]:
         """What the table makes of it."""
-        rows = INTEGRITY.get(self.type, {})
+        rows = INTEGRITY.get(self.type, OF_OTHERS)
         return {rows.get(FAMILIES[each.kind], IntegrityAction.TELL) for each in self.found}
 
 

@@ -70,6 +70,14 @@ def test_a_feature_is_told_of_it_and_completed() -> None:
     assert plan.record.doubt == "integrity: test_skipped (tests/test_a.py:3, tell), noqa (src/a.py:9, tell)"
 
 
+def test_a_feature_is_told_nothing_of_a_renamed_test_and_of_suppressions_in_its_own_code() -> None:
+    plan = Running(a_step("a"), sentence=FEATURE)
+
+    plan.report(found({**SKIPPED, "kind": "test_renamed"}, {**NOQA, "kind": "own_noqa"}))
+
+    assert (plan.state, told(plan), plan.record.doubt) == ("COMPLETED", [], None)
+
+
 def test_a_failed_attempt_is_judged_by_its_failure_alone() -> None:
     plan = Running(a_step("a"), sentence=REPAIR)
 
@@ -191,6 +199,14 @@ def test_a_gap_report_never_takes_a_suppression_for_a_closed_finding() -> None:
     plan.report(found(NOQA))
 
     assert [event["action"] for event in told(plan)] == ["refuse"]
+
+
+def test_a_policy_that_only_counts_something_holds_for_its_type() -> None:
+    plan = Running(a_step("a"), sentence=FEATURE, policy=a_policy('[integrity.feature]\nweakens_tests = "pass"\n'))
+
+    plan.report(found(SKIPPED))
+
+    assert told(plan) == []
 
 
 def test_a_plan_of_which_nothing_is_refused_keeps_no_note() -> None:
