@@ -89,7 +89,7 @@ def test_the_program_itself_fixes_the_bug_of_the_demo(cli: Cli, redis_url: str, 
     def model(asked: Asked) -> Says:
         if "Change no file" in asked.prompt:
             return Says("`replace` keeps the day, also where the month has none such.")
-        test = next(line.strip("-` ") for line in asked.prompt.splitlines() if line.startswith("- `pytest"))
+        test = next(line[4:] for line in asked.prompt.splitlines() if line.startswith("| - pytest"))
         edits = [turn for change in fix for turn in cli.edit(change.file, change.old, change.new)]
         return script(cli.run("curl http://127.0.0.1:9/"), *edits, cli.run(test), Says("Done."))(asked)
 
