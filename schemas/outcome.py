@@ -153,6 +153,7 @@ def _cut(size: int) -> BeforeValidator:
 
 
 FewPaths = Annotated[tuple[Path, ...], Field(max_length=MAX_NEEDED), _cut(MAX_NEEDED)]
+LinesByFile = Annotated[dict[Path, Figure], Field(max_length=MAX_TOUCHED)]
 ManyPaths = Annotated[tuple[Path, ...], Field(max_length=MAX_TOUCHED), _cut(MAX_TOUCHED)]
 
 
@@ -203,6 +204,7 @@ class Outcome(Inbound):
     patterns: Annotated[bool | None, WrapValidator(_take_unreadable_for_none)] = None  # `allowed_patterns` were obeyed
     discarded_files: ManyPaths = ()
     deleted_files: ManyPaths = ()  # of those touched, the ones that are no more; the old name of a file is one
+    changed_lines: Annotated[LinesByFile | None, WrapValidator(_take_unreadable_for_none)] = None  # new or gone
     touched_count: LaterFigure = None  # of the files that were touched, where the list was cut
     integrity: Annotated[Integrity | None, WrapValidator(_take_unreadable_for_none)] = None  # of the change
     traceparent: Traceparent = None  # of the attempt, or as the spec has it; may be the entry's field instead

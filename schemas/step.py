@@ -101,6 +101,7 @@ class PlannedStep(StepFields):
     """A step as it is planned and stored: encoded once, in the order of the wire, then what only the planner reads."""
 
     keeps_answer: bool = False  # whether another step is given what this one answers
+    finds_places: bool = False  # whether it is asked for places, which those behind it are pointed to
     goal_texts: bool = False  # whether it is given the goal's failure log and documents
     checks_after: dict[str, bool] = Field(default_factory=dict)  # of what it changed; whether the goal asks for each
     # It verifies the commit that the plan begins with: words of `AtBase`; left out where it does not.
@@ -128,6 +129,7 @@ OMITTED: dict[str, Any] = {
     "focus": [],
     "requires": [],
     "keeps_answer": False,
+    "finds_places": False,
     "goal_texts": False,
     "checks_after": {},
     "at_base": [],

@@ -157,10 +157,12 @@ class RiskierFiles(Part):
     """The steps whose riskier files got a step of their own (tasks/features/riskier_files.py)."""
 
     steps: list[str] = field(default_factory=list)
+    after: dict[str, list[str]] = field(default_factory=dict)  # step -> its riskier files, where they come behind it
 
     def forget_step(self, step_id: str) -> None:
         """Forget that it happened to a step."""
         self.steps = [name for name in self.steps if name != step_id]
+        self.after.pop(step_id, None)
 
 
 @dataclass(slots=True)

@@ -14,10 +14,11 @@ from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
 from schemas.goal import GoalContext
 from schemas.outcome import Outcome
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
-from tasks.base.errors import NeedsSteps, UnknownCommand
+from tasks.base.errors import UnknownCommand
 from tasks.plan.lifecycle import PLAN_ENDS
-from tasks.plan.snapshot import Step, Window
+from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy.insertion import insert_behind, waiting_for
 from tasks.policy.pipeline import AFTER_END, Feature, Judgement, always
 from tasks.policy.pre_steps import CHECK_CHANGED
 from tasks.policy.revision import has_room
@@ -46,24 +47,11 @@ def insert_check(unit: UnitOfWork, seen: Judgement) -> None:
         return
     files = _changed(step.facts, seen.outcome)
     keep_changed(unit, step.step_id, files)
-    window = unit.snapshot.windows.get((step.step_id, 0), Window(()))
     tools, added = _tools(wanted, _left(files, seen.outcome), catalogue_of(plan.head.tools))
-    if not tools or window.more or not has_room(plan):
+    if not tools or not has_room(plan) or (waiting := waiting_for(unit, step)) is None:
         return
-    waiting = [unit.snapshot.steps[name] for name in window.dependents]
-    if missing := frozenset(each.step_id for each in waiting if each.spec is None):
-        raise NeedsSteps(missing)
     check = _make(step, tools, added, _free_name(plan.structure.taken))
-    plan.structure.taken = [*plan.structure.taken, check.step_id]
-    for each in waiting:
-        _wait_for(unit, each, step.step_id, check.step_id)
-    why = f"the files are checked that {step.step_id} changed"
-    unit.pass_revising(why)
-    unit.insert((check,), step.status.index, {check.step_id: [each.step_id for each in waiting]})
-    unit.snapshot.windows[step.step_id, 0] = Window((check.step_id,))
-    if unit.strategy_state:
-        unit.keep_strategy_state(ids=[*unit.strategy_state["ids"], check.step_id])
-    unit.tell_added((check.step_id,), RULE, why)
+    insert_behind(unit, step, check, waiting, RULE, f"the files are checked that {step.step_id} changed")
 
 
 def _changed(facts: Mapping[str, Any], outcome: Outcome) -> tuple[str, ...]:
@@ -74,12 +62,6 @@ def _changed(facts: Mapping[str, Any], outcome: Outcome) -> tuple[str, ...]:
 def _left(files: Sequence[str], outcome: Outcome) -> tuple[str, ...]:
     """Leave out the files that the change removed: nothing is there to be checked."""
     return tuple(path for path in files if path not in outcome.deleted_files)
-
-
-def _wait_for(unit: UnitOfWork, step: Step, was: str, now: str) -> None:
-    planned = PlannedStep.model_validate(step.facts)
-    waits = tuple(now if name == was else name for name in planned.depends_on)
-    unit.rewrite(step, planned.model_copy(update={"depends_on": waits}))
 
 
 def _free_name(taken: Sequence[str]) -> str:

@@ -88,6 +88,7 @@ def keep_request(unit: UnitOfWork, _: PlanSeed, goal: Goal, draft: Draft) -> Non
         "pull_request": asks,
         "allowed": list(map(clean, goal.allowed_files)),
         "excluded": list(dict.fromkeys(pattern for step in draft.steps for pattern in step.excluded_patterns)),
+        **({"forbidden": list(draft.forbidden)} if draft.forbidden else {}),
     }
     unit.keep_note(REQUEST, request)
 
@@ -175,6 +176,7 @@ def input_for(unit: UnitOfWork, _: Step) -> dict[str, Any] | None:
         "accepted": [_row(*entry) for entry in entries],
         "allowed": asked["allowed"],
         "excluded": asked["excluded"],
+        **({"forbidden": asked["forbidden"]} if "forbidden" in asked else {}),
         "push": True,
         "pull_request": asked["pull_request"],
         "title": asked["title"],

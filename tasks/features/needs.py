@@ -24,10 +24,11 @@ from tasks.policy.pipeline import AFTER_END, AT_BIRTH, JUDGES, MORE_ADVICE, Feat
 from tasks.policy.plan_seed import PlanSeed
 from tasks.rules.permission import exceeds, is_permitted
 from tasks.rules.strategy import Draft
-from tasks.text.paths import clean, fault, is_glob
+from tasks.text.paths import clean, fault
 
 REFUSED = "needs"  # the note of what it does not allow, by step
 MOST_FILES = 1000  # of a goal's allowlist that is kept
+MOST_TESTS = 100  # that fail, of the command
 MOST_STEPS = 8  # in the note
 MAX_REASON = 200
 DEFAULT = "default"  # what a goal says of its tenant and its queue by saying nothing
@@ -43,17 +44,18 @@ class Need(NamedTuple):
 
 
 def keep_goal(unit: UnitOfWork, _: PlanSeed, goal: Goal, draft: Draft) -> None:
-    """Keep what a goal with globs allows and says."""
-    is_wide = any(step.allowed_patterns for step in draft.steps) and any(map(is_glob, goal.allowed_files))
-    if not is_wide or len(goal.allowed_files) > MOST_FILES:
+    """Keep what a goal allows and says whose plan makes changes."""
+    changes = draft.state is not None or any(step.mode is Mode.PATCH for step in draft.steps)
+    if not changes or not 0 < len(goal.allowed_files) <= MOST_FILES:
         return
     context = goal.context
     kept = {
         "goal": goal.goal,
-        "kind": goal.kind.value,
+        "kind": "" if goal.steps is not None else goal.kind.value,  # no command sends steps along
         "allowed": list(dict.fromkeys(map(clean, goal.allowed_files))),
         "language": context.language,
         "test_command": context.test_command,
+        "failing_tests": list(context.failing_tests[:MOST_TESTS]),
         "repo": context.repo,
         "tenant": goal.tenant,
         "queue": goal.queue,
@@ -133,6 +135,8 @@ def command_for(goal: Mapping[str, Any], files: Iterable[str]) -> str:
     words = ["planner", "submit", "--goal", goal["goal"]]
     for path in dict.fromkeys((*goal.get("allowed", ()), *fitting)):
         words += ["--file", path]
+    for test in goal.get("failing_tests", ()):
+        words += ["--failing-test", test]
     for name in OPTIONS:
         if value := goal.get(name):
             words += [f"--{name.replace('_', '-')}", value]

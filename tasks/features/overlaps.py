@@ -4,6 +4,10 @@ A plan claims what its steps may patch in the commit that makes it READY or adds
 file before, and gives all of it back at its end. What an overlap means is for the plan that comes later to say: it goes
 on, waits for every claim before its own, or is refused. Who waits keeps its place. Waits cannot close a circle: a claim
 goes before those of plans that wait for its own plan; where one of these runs already the overlap is allowed, and told.
+
+A plan that goes on claims the files that its steps name and look at first; what it changed beyond is noted once it has
+changed it. One that waits, or is refused, claims the folders of its patterns as well, and what others claim in or
+around these.
 """
 
 from __future__ import annotations
@@ -28,10 +32,13 @@ from tasks.plan.file_claims import (
     MOST_PLANS,
     WAITS,
     FileClaims,
+    asked_for,
     before,
+    claimed_by,
+    claims_of,
     count_claims,
     last_of,
-    patched_files,
+    overlapping,
     plans_of,
     tell_wait,
 )
@@ -41,6 +48,7 @@ from tasks.policy import halt
 from tasks.policy.advice_facts import AGAIN, Facts, listing, sentence
 from tasks.policy.pipeline import (
     ADDED,
+    AFTER_END,
     AT_BIRTH,
     BEFORE_START,
     HOLDS,
@@ -51,6 +59,7 @@ from tasks.policy.pipeline import (
     REFUSE_DRAFT,
     SEED,
     Feature,
+    Judgement,
     keeping,
 )
 from tasks.policy.plan_seed import PlanSeed
@@ -89,8 +98,9 @@ def keep_read(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> PlanSeed:
     """Keep of the claims that were read those on files of the first steps, of more than are told only their number."""
     if plan_seed.claims is None:
         return plan_seed
-    most = MAX_ERRORS if asked_of(goal, plan_seed.policy) is Overlap.REFUSE else MOST_TOLD
-    claims = plan_seed.claims.cut(patched_files(draft.steps), most)
+    mode = asked_of(goal, plan_seed.policy)
+    most = MAX_ERRORS if mode is Overlap.REFUSE else MOST_TOLD
+    claims = plan_seed.claims.cut(_wanted(draft.steps, mode, plan_seed.claims), most)
     return replace(plan_seed, claims=claims if claims.files else None)
 
 
@@ -105,7 +115,7 @@ def refuse_draft(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> Rejected | No
     claims = plan_seed.claims
     if not claims or asked_of(goal, plan_seed.policy) is not Overlap.REFUSE:
         return None
-    if not (found := _others(patched_files(draft.steps), claims, "")):
+    if not (found := _others(_wanted(draft.steps, Overlap.REFUSE, claims), claims, "")):
         return None
     errors = tuple(
         FieldError(pointer="/allowed_files", code="overlap", message=f"{file} is claimed by {_named(others)}.")
@@ -118,10 +128,10 @@ def claim(unit: UnitOfWork, steps: Sequence[PlannedStep]) -> None:
     """Claim the files of the steps of a plan that is made READY; where it waits for others, nothing of it starts."""
     if not claims_files(unit.plan):
         return
-    files = patched_files(steps)
-    claims, me = unit.snapshot.claims or NOTHING_CLAIMED, unit.snapshot.plan_id
+    claims, me, mode = unit.snapshot.claims or NOTHING_CLAIMED, unit.snapshot.plan_id, _mode(unit.plan.head)
+    files = _wanted(steps, mode, claims)
     found = _others(files, claims, me)
-    waits = bool(found) and _mode(unit.plan.head) is Overlap.WAIT
+    waits = bool(found) and mode is Overlap.WAIT
     for file in files:
         _put(unit, file, claims.mark(file), WAITS * waits + me)
     if waits:
@@ -135,8 +145,9 @@ def refuse_added(unit: UnitOfWork, steps: Sequence[PlannedStep], why: str, who: 
     """Halt a plan that refuses overlaps instead of giving it `steps`; returns whether it has. Raises NeedsClaims."""
     if _mode(unit.plan.head) is not Overlap.REFUSE or not claims_files(unit.plan):
         return False
-    files = patched_files(steps)
-    found = _others(files, _read(unit, files, deep=False), unit.snapshot.plan_id) if files else {}
+    files = claimed_by(steps, wide=True)
+    claims = _read(unit, asked_for(files), deep=False) if files else NOTHING_CLAIMED
+    found = _others(_wanted(steps, Overlap.REFUSE, claims), claims, unit.snapshot.plan_id)
     if not found:
         return False
     file, others = next(iter(found.items()))
@@ -153,15 +164,18 @@ def claim_added(unit: UnitOfWork, steps: tuple[PlannedStep, ...]) -> tuple[Plann
 
     Raises NeedsClaims, and NeedsSteps for the note of what was told before.
     """
-    files = patched_files(steps) if claims_files(unit.plan) else []
+    mode, me = _mode(unit.plan.head), unit.snapshot.plan_id
+    files = claimed_by(steps, wide=mode is not Overlap.ALLOW) if claims_files(unit.plan) else []
     if not files:
         return steps
+    asked = files if mode is Overlap.ALLOW else asked_for(files)
     if unit.plan.state == P.CREATED:
-        _read(unit, files, deep=False)
+        _read(unit, asked, deep=False)
         claim(unit, steps)
         return steps
-    waits = _mode(unit.plan.head) is Overlap.WAIT
-    claims, me = _read(unit, files, deep=waits), unit.snapshot.plan_id
+    waits = mode is Overlap.WAIT
+    claims = _read(unit, asked, deep=waits)
+    files = _wanted(steps, mode, claims)
     found, behind = _others(files, claims, me), claims.behind if waits else {}
     ahead: dict[str, str] = {}  # file -> the plan whose claim is directly before that of this one, which waits for it
     for file in files:
@@ -187,7 +201,7 @@ def _keep_back(unit: UnitOfWork, steps: Sequence[PlannedStep], ahead: Mapping[st
     waiting = {
         step.step_id: [file, ahead[file]]
         for step in steps
-        if step.mode is Mode.PATCH and (file := next((path for path in step.allowed_files if path in ahead), ""))
+        if step.mode is Mode.PATCH and (file := _first_ahead(ahead, claimed_by((step,), wide=True)))
     }
     if waiting:
         _keep_waiting(unit, {**unit.plan.claims.waits, **waiting})
@@ -217,8 +231,7 @@ def look(unit: UnitOfWork) -> None:
     ahead = {file: plan for file in own if (plan := before(claims.of(file), mine))}
     left: dict[str, list[str]] = {}
     for name, was in waiting.items():
-        files = ahead if name == WHOLE_PLAN else steps[name].facts["allowed_files"]
-        if file := next((path for path in files if path in ahead), ""):
+        if file := next(iter(ahead), "") if name == WHOLE_PLAN else _first_ahead(ahead, _claims_in(steps[name].facts)):
             left[name] = [file, ahead[file]]
             if left[name] != was:
                 unit.inputs.append(["file wait", name, *left[name]])
@@ -231,6 +244,31 @@ def look(unit: UnitOfWork) -> None:
             if file not in ahead and mine in claims.of(file).split():
                 _put(unit, file, "", me, FIRST)
     _keep_waiting(unit, left)
+
+
+def _claims_in(facts: Mapping[str, Any]) -> list[str]:
+    """List what a step claims, as it is stored."""
+    return claims_of(facts["allowed_files"], (place["path"] for place in facts["focus"]), facts["allowed_patterns"])
+
+
+def _first_ahead(ahead: Mapping[str, str], claimed: Sequence[str]) -> str:
+    """Name what of these claims stands behind another plan's, or overlaps what does; empty where none is."""
+    return next((file for file in claimed if file in ahead), "") or next(iter(overlapping(claimed, ahead)), "")
+
+
+def note_changed(unit: UnitOfWork, seen: Judgement) -> None:
+    """Claim what a step changed beyond what it names, where nobody waits for that. Raises NeedsClaims."""
+    if not claims_files(unit.plan) or _mode(unit.plan.head) is not Overlap.ALLOW:
+        return
+    known = frozenset(_claims_in(seen.step.facts))
+    changed = dict.fromkeys((*seen.outcome.touched_files, *seen.outcome.created_files))
+    new = [path for path in changed if path not in known][:MOST_KEPT]
+    if not new:
+        return
+    claims, me = _read(unit, new, deep=False), unit.snapshot.plan_id
+    for file in new:
+        if me not in plans_of(claims.of(file)):
+            _put(unit, file, claims.mark(file), me)
 
 
 def _keep_waiting(unit: UnitOfWork, waiting: dict[str, list[str]]) -> None:
@@ -266,6 +304,12 @@ def _read(unit: UnitOfWork, files: Iterable[str], *, deep: bool) -> FileClaims:
     if claims.are_others(me):
         unit.around["claims"] = claims.tell()
     return claims
+
+
+def _wanted(steps: Iterable[PlannedStep], mode: Overlap, claims: FileClaims) -> list[str]:
+    """List what steps claim; of a plan that does not just go on also what others claim in or around that."""
+    files = claimed_by(steps, wide=mode is not Overlap.ALLOW)
+    return files if mode is Overlap.ALLOW else [*files, *overlapping(files, claims.files)]
 
 
 def _others(files: Iterable[str], claims: FileClaims, me: str) -> dict[str, str]:
@@ -329,6 +373,7 @@ FEATURE = Feature(
         REFUSE_DRAFT.row(refuse_draft),
         AT_BIRTH.row(note_read),
         OPENED.row(claim),
+        AFTER_END.row(note_changed, fact="allowed_patterns"),
         BEFORE_START.row(keeps_back, only=WAITS_FOR_FILES),
         HOLDS.row(why_held, only=WAITS_FOR_FILES),
         ON_TIMER.row(look, only=WAITS_FOR_FILES),
@@ -338,4 +383,5 @@ FEATURE = Feature(
     events=("plan.overlaps",),
     advice={"overlap": advise},
     is_idle=lambda plan: not plan.keeps(Claims),
+    end_fields=("allowed_patterns",),
 )

@@ -1,7 +1,8 @@
 """A change of files above the level of its step: it is discarded, and these files get a step of their own.
 
-That step changes them alone, at their level and with the approvals of that, and goes before the next attempt of the
-first one. It happens once to a step, and then it is no failure.
+That step changes them alone, at their level and with the approvals of that. It goes before the next attempt of the
+first one, or comes behind it where its files import what the first one changes. It happens once to a step, and then it
+is no failure.
 """
 
 from __future__ import annotations
@@ -14,21 +15,23 @@ from schemas.base import StepState as S
 from schemas.step import PlannedStep
 from schemas.stored.features import RiskierFiles
 from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy.imports import imports_any, imports_of
+from tasks.policy.insertion import insert_behind, waiting_for
 from tasks.policy.outcome_verdict import fit_evidence
-from tasks.policy.pipeline import JUDGES, Feature, Judgement
+from tasks.policy.pipeline import AFTER_END, JUDGES, Feature, Judgement, keeping
 from tasks.policy.pre_steps import RISKY, name_of
 from tasks.policy.quick_checks import checks_of_files
 from tasks.policy.revision import Revision, carry_out, has_room
 from tasks.rules.permission import exceeds, is_permitted
 from tasks.rules.risk import RISK, ROLLBACK, assess, is_below
 from tasks.text.fields import MAX_TITLE
-from tasks.toolchain.catalogue import Catalogue, catalogue_of, render
+from tasks.toolchain.catalogue import catalogue_of, render
 
 APART = "risk_apart"  # the rule of the revision
 
 
 def judge(unit: UnitOfWork, seen: Judgement) -> bool:
-    """Give the riskier files of a change a step before the next attempt; else the failure counts, and says why not."""
+    """Give the riskier files of a change a step of their own; else the failure counts, and says why not."""
     step, failure = seen.step, seen.failure
     if failure is None or failure["category"] != C.RISK_EXCEEDED or step.facts["mode"] != Mode.PATCH:
         return False
@@ -37,15 +40,45 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
         told = f"{failure['suggestion'] or 'riskier files were changed'}; {why}"
         seen.failure = {**failure, "suggestion": fit_evidence(told)}
         return False
-    unit.plan.riskier_files.steps = [*unit.plan.riskier_files.steps, step.step_id]
-    apart = _make(was, files, [*unit.plan.structure.taken, *was.depends_on], catalogue_of(unit.plan.head.tools))
+    comes_after = _comes_after(unit, seen, files)
+    kept = unit.plan.riskier_files
+    kept.steps = [*kept.steps, step.step_id]
     unit.inputs.append([APART, step.step_id, step.status.attempt, [*files]])
     unit.move_step(step, S.ACTIVE.value)
-    told = f"These files are changed by {apart.step_id} before this attempt, so leave them: {', '.join(files)}"
+    apart = _make(unit, was, files)
+    when = "after this step" if comes_after else "before this attempt"
+    told = f"These files are changed by {apart.step_id} {when}, so leave them: {', '.join(files)}"
     step.status.previous = {**failure, "suggestion": fit_evidence(told)}
-    after = was.model_copy(update={"depends_on": (*was.depends_on, apart.step_id)})
-    carry_out(unit, step, Revision(after, None, (APART,), (apart,)), failure["category"])
+    if comes_after:
+        kept.after[step.step_id] = [*files]
+        carry_out(unit, step, Revision(was, None, (APART,)), failure["category"])
+        unit.make_ready(step)
+    else:
+        after = was.model_copy(update={"depends_on": (*was.depends_on, apart.step_id)})
+        carry_out(unit, step, Revision(after, None, (APART,), (apart,)), failure["category"])
     return True
+
+
+def _comes_after(unit: UnitOfWork, seen: Judgement, files: Sequence[str]) -> bool:
+    """Whether the riskier files import what else was changed, and nothing of that imports them."""
+    imports = imports_of(unit)
+    others = {*seen.outcome.touched_files, *seen.outcome.created_files}.difference(files)
+    return imports_any(imports, files, others) and not imports_any(imports, others, files)
+
+
+def insert_after(unit: UnitOfWork, seen: Judgement) -> None:
+    """Put the step of riskier files that wait for it behind a step that is done.
+
+    Raises NeedsSteps where the snapshot lacks a step that waits for it.
+    """
+    step = seen.step
+    if not (files := unit.plan.riskier_files.after.get(step.step_id)):
+        return
+    waiting = waiting_for(unit, step) or []
+    was = PlannedStep.model_validate(step.facts)
+    made = _make(unit, was, tuple(files)).model_copy(update={"depends_on": (step.step_id,)})
+    del unit.plan.riskier_files.after[step.step_id]
+    insert_behind(unit, step, made, waiting, APART, f"its riskier files come behind {step.step_id}")
 
 
 def _riskier(seen: Judgement) -> tuple[str, ...]:
@@ -68,8 +101,9 @@ def _obstacle(unit: UnitOfWork, step: PlannedStep, files: Sequence[str]) -> str:
     return "" if has_room(unit.plan) else "the plan has no room for another step; raise limits.max_steps"
 
 
-def _make(step: PlannedStep, files: tuple[str, ...], taken: Sequence[str], catalogue: Catalogue) -> PlannedStep:
-    level = assess(files).level
+def _make(unit: UnitOfWork, step: PlannedStep, files: tuple[str, ...]) -> PlannedStep:
+    level, catalogue = assess(files).level, catalogue_of(unit.plan.head.tools)
+    taken = [*unit.plan.structure.taken, *step.depends_on]
     known = tuple(tool for tool in step.verify_tools if tool.tool in catalogue.contracts)
     nothing = dict.fromkeys(("allowed_patterns", "excluded_patterns", "focus", "requires", "depends_on"), ())
     update = {
@@ -93,4 +127,8 @@ def _make(step: PlannedStep, files: tuple[str, ...], taken: Sequence[str], catal
     return made.model_copy(update={"verify_tools": tools, "verify": render(tools), "quick_checks": marked})
 
 
-FEATURE = Feature("riskier_files", (JUDGES.row(judge),), is_idle=lambda plan: not plan.keeps(RiskierFiles))
+FEATURE = Feature(
+    "riskier_files",
+    (JUDGES.row(judge), AFTER_END.row(insert_after, only=keeping(RiskierFiles))),
+    is_idle=lambda plan: not plan.keeps(RiskierFiles),
+)

@@ -1,33 +1,40 @@
 """A change of more files than its step may change: the step is split once, into the parts of that change.
 
-Nothing failed by that. Each part names its files and nothing else; files of one folder stay together, documents come
-before sources and tests last. Parts but the last are verified by what is quick on their files, the last by the step's
-own verification. A controller that has kept a change whose verification passed cuts it, and asks no agent.
+Nothing failed by that. Each part names its files and nothing else, and has room for their lines where these are known.
+Files that import each other stay together, then those of one folder; documents come before sources and tests last.
+Parts but the last are verified by what is quick on their files, the last by the step's own verification. A controller
+that has kept a change whose verification passed cuts it, and asks no agent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
+from types import MappingProxyType
 from typing import Any
 
 from schemas.base import FailureCategory as C
 from schemas.base import Mode, RiskLevel
 from schemas.base import StepState as S
+from schemas.goal import Goal
 from schemas.step import PlannedStep
 from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy.imports import Imports, connected, imports_of, keep_imports
 from tasks.policy.outcome_verdict import fit_evidence
-from tasks.policy.pipeline import JUDGES, Feature, Judgement, always
+from tasks.policy.pipeline import AT_BIRTH, JUDGES, Feature, Judgement, always
+from tasks.policy.plan_seed import PlanSeed
 from tasks.policy.pre_steps import PIECE, name_of
 from tasks.policy.quick_checks import checks_of_files
 from tasks.policy.revision import Revision, carry_out
 from tasks.rules.permission import exceeds, is_permitted
 from tasks.rules.risk import RISK, is_below
+from tasks.rules.strategy import Draft
 from tasks.text.fields import MAX_TITLE
 from tasks.toolchain.catalogue import Catalogue, catalogue_of, render
 from tasks.toolchain.files import Role, files_of
 
 SPLIT = "split"  # the rule of the revision
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 ROLES = ((Role.DOCUMENT,), (Role.MANIFEST, Role.SOURCE), (Role.TEST,))
 
 
@@ -37,8 +44,10 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
     if failure is None or failure["category"] != C.TOO_MANY_FILES or step.facts["mode"] != Mode.PATCH:
         return False
     was = PlannedStep.model_validate(step.facts)
-    parts = cut(_changed(seen), RISK[was.risk_level].max_files)
-    if why := _obstacle(unit, was, parts):
+    lines, most_lines = seen.outcome.changed_lines or {}, unit.snapshot.policy.attempts[was.risk_level].max_diff_lines
+    parts = cut(_changed(seen), RISK[was.risk_level].max_files, imports_of(unit), lines, most_lines)
+    longest = max(lines, key=lines.__getitem__, default="")
+    if why := _obstacle(unit, was, parts) or _excess(longest, lines.get(longest, 0), most_lines):
         told = f"{failure['suggestion'] or 'too many files were changed'}; {why}"
         seen.failure = {**failure, "suggestion": fit_evidence(told)}
         return False
@@ -72,20 +81,55 @@ def _obstacle(unit: UnitOfWork, step: PlannedStep, parts: Sequence[Sequence[str]
     return ""
 
 
-def cut(files: Sequence[str], size: int) -> list[tuple[str, ...]]:
-    """Cut files into parts of at most `size`: those of a folder together as far as they fit."""
+def _excess(path: str, lines: int, most: int) -> str:
+    """Say why no part may have a file; empty where one may."""
+    return f"{path} alone has {lines} changed lines, allowed are {most}: make a smaller change" if lines > most else ""
+
+
+def cut(
+    files: Sequence[str],
+    size: int,
+    imports: Imports = NOTHING,
+    lines: Mapping[str, int] = NOTHING,
+    most_lines: int = 0,
+) -> list[tuple[str, ...]]:
+    """Cut files into parts of at most `size`, and of at most so many changed `lines` as far as these are known.
+
+    Those that import each other stay together as far as they fit, then those of a folder.
+    """
+
+    def fits(part: tuple[str, ...]) -> bool:
+        return len(part) <= size and (len(part) == 1 or sum(lines.get(path, 0) for path in part) <= most_lines)
+
     parts: list[tuple[str, ...]] = []
     for roles in ROLES:
         part: tuple[str, ...] = ()
-        for folder in _folders(files_of(files, *roles)):
-            for start in range(0, len(folder), size):
-                some = folder[start : start + size]
-                if part and len(part) + len(some) > size:
+        for group in _groups(files_of(files, *roles), imports):
+            for some in _fitting(group, fits):
+                if part and not fits(part + some):
                     parts.append(part)
                     part = ()
                 part += some
         parts += [part] if part else []
     return parts
+
+
+def _fitting(files: Sequence[str], fits: Callable[[tuple[str, ...]], bool]) -> Iterator[tuple[str, ...]]:
+    """Cut files one after the other."""
+    part: tuple[str, ...] = ()
+    for path in files:
+        if part and not fits((*part, path)):
+            yield part
+            part = ()
+        part = (*part, path)
+    if part:
+        yield part
+
+
+def _groups(files: Sequence[str], imports: Imports) -> list[tuple[str, ...]]:
+    together = connected(files, imports)
+    found = {path for group in together for path in group}
+    return [*together, *_folders([path for path in files if path not in found])]
 
 
 def _folders(files: Sequence[str]) -> Iterator[tuple[str, ...]]:
@@ -133,4 +177,9 @@ def _quickly_verified(piece: PlannedStep, step: PlannedStep, catalogue: Catalogu
     return piece.model_copy(update={"verify_tools": tools, "verify": render(tools), "quick_checks": marked})
 
 
-FEATURE = Feature("split_changes", (JUDGES.row(judge),), is_idle=always)
+def keep(unit: UnitOfWork, _: PlanSeed, goal: Goal, draft: Draft) -> None:
+    """Keep which files import each other."""
+    keep_imports(unit, goal, draft)
+
+
+FEATURE = Feature("split_changes", (AT_BIRTH.row(keep), JUDGES.row(judge)), is_idle=always)

@@ -10,23 +10,61 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any
 
 from schemas.base import Mode
 from schemas.step import PlannedStep
 
 WAITS = "?"
+ROOT = "./"  # the folder of all files; the others end in / as well
+WITHIN = "*"  # behind a folder: what is claimed in it, to be read
 LEFT_OUT = "+"
 WAITING = "waiting for "  # how a sentence of `tell_wait` begins
 MOST_PLANS = 5  # told of a file
 COUNTER = ""  # among the files of a repository: counts what changes who waits for whom
 
 
-def patched_files(steps: Iterable[PlannedStep]) -> list[str]:
-    """List the files that steps may patch, each once."""
-    patches = (step.allowed_files for step in steps if step.mode is Mode.PATCH)
-    return list(dict.fromkeys(path for files in patches for path in files))
+def claims_of(files: Iterable[str], focus: Iterable[str], patterns: Iterable[str]) -> list[str]:
+    """List what one step claims: the files that it names, where it looks first, and the folders of its patterns."""
+    return list(dict.fromkeys((*files, *focus, *map(folder_of, patterns))))
+
+
+def claimed_by(steps: Iterable[PlannedStep], *, wide: bool) -> list[str]:
+    """List what steps claim that patch, each once; without `wide` what patterns mean is claimed by nobody."""
+    claims = (
+        claims_of(step.allowed_files, (place.path for place in step.focus), step.allowed_patterns if wide else ())
+        for step in steps
+        if step.mode is Mode.PATCH
+    )
+    return list(dict.fromkeys(each for found in claims for each in found))
+
+
+def folder_of(pattern: str) -> str:
+    """Name the folder that all files lie in which a pattern means."""
+    folders = pattern.split("/")[:-1]
+    literal = [*takewhile(lambda folder: "*" not in folder and "?" not in folder, folders)]
+    return "/".join(literal) + "/" if literal else ROOT
+
+
+def folders_around(claimed: str) -> list[str]:
+    """List the folders around a file or a folder, from the outside."""
+    parts = claimed.rstrip("/").split("/")
+    return [] if claimed == ROOT else [ROOT, *("/".join(parts[:number]) + "/" for number in range(1, len(parts)))]
+
+
+def asked_for(claimed: Iterable[str]) -> list[str]:
+    """List of what claims have to be read where folders count: also those around, and what is claimed in a folder."""
+    near = ((*folders_around(one), one, *([one + WITHIN] if one.endswith("/") else ())) for one in claimed)
+    return list(dict.fromkeys(each for found in near for each in found))
+
+
+def overlapping(claimed: Sequence[str], others: Iterable[str]) -> list[str]:
+    """List those of `others` that lie in, or around, what is claimed, but are not the same."""
+    own = frozenset(claimed)
+    around = frozenset(folder for one in claimed for folder in folders_around(one))
+    near = (each for each in others if each and each not in own)
+    return [each for each in near if each in around or not own.isdisjoint(folders_around(each))]
 
 
 def tell_wait(file: str, plan_id: str) -> str:
@@ -151,7 +189,7 @@ class FileClaims:
 
     def short_for(self, me: str, asked: Iterable[str]) -> FileClaims:
         """Shorten what was read to what a decision of the plan `me` about the files `asked` rests on."""
-        asked = [file for file in asked if file in self.files]
+        asked = self._named(asked)
         behind = self._first_behind(me, [file for file in asked if me not in plans_of(self.files[file])])
         files = {file: shorten(self.files[file], behind.get(file, me)) for file in asked}
         own = self.plans.get(me, ())
@@ -159,6 +197,13 @@ class FileClaims:
         files |= {COUNTER: self.files[COUNTER]} if COUNTER in self.files else {}
         marks = {file: self.mark(file) for file in files}
         return FileClaims(files, {me: own} if me else {}, behind, marks, self.asked, self.deep)
+
+    def _named(self, asked: Iterable[str]) -> list[str]:
+        """List the files with claims that were asked for, also within folders."""
+        asked = list(asked)
+        folders = tuple("" if each == ROOT + WITHIN else each[:-1] for each in asked if each.endswith("/" + WITHIN))
+        within = (file for file in self.files if file and folders and file.startswith(folders))
+        return [*dict.fromkeys((*(file for file in asked if file in self.files), *within))]
 
     def _first_behind(self, me: str, files: Iterable[str]) -> Mapping[str, str]:
         """Find of each file the first plan that claims it and waits for the plan `me`; none where none does."""

@@ -1,6 +1,6 @@
 """More files for a step: what its goal allows at the level of the step comes with the next attempt.
 
-A plan is never widened: a step with patterns is given what its goal allows, one that names all of its files nothing.
+A plan is never widened: a step is given what its goal allows, and nothing else.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TIMES = 2  # that a step is given files
 
 
 def goal_of(unit: UnitOfWork) -> Mapping[str, Any]:
-    """Return what is kept of a goal with globs; empty of any other."""
+    """Return what is kept of a goal; empty of one that allows too much to be kept."""
     found: Mapping[str, Any] | None = unit.note(GOAL)
     return found or {}
 

@@ -234,6 +234,14 @@ def test_a_delivery_is_asked_for(
     assert sent(redis)["delivery"] == {"push": True, "pull_request": pull_request}
 
 
+def test_failing_tests_are_named_by_options(planner: Callable[..., Result], redis: Redis) -> None:
+    words = ("--failing-test", "tests/test_b.py::test_it", "--failing-test", "tests/test_b.py::test_that")
+
+    assert planner("submit", "--goal", "Fix it", "--file", "b.py", "--no-fill", *words).exit_code == 0
+
+    assert sent(redis)["context"] == {"failing_tests": ["tests/test_b.py::test_it", "tests/test_b.py::test_that"]}
+
+
 def test_a_test_report_becomes_a_goal(planner: Callable[..., Result], redis: Redis, tmp_path: Path) -> None:
     (tmp_path / "report.xml").write_text(REPORT)
 

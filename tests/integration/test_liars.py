@@ -128,4 +128,4 @@ def test_a_controller_that_changes_nothing_completes_no_plan_of_many_files(here:
     wait_until(over, timeout=60, what="the end of the plan")
 
     assert state(redis, made) == "HALTED"
-    assert pieces == {"implement-refactor"}
+    assert pieces == {f"implement-refactor-{number}" for number in (1, 2, 3)}

@@ -74,6 +74,38 @@ def test_goals_that_are_taken_together_wait_for_each_other(here: Container, redi
     assert held(redis, third) == f"waiting for b.py: {second}"
 
 
+def test_a_goal_with_patterns_waits_for_what_is_claimed_in_their_folders(here: Container, redis: Redis) -> None:
+    known = {"repo": "acme/shop", "language": "python", "files": ["src/a.py", "src/b.py"], "test_command": "pytest"}
+    wide = {"goal": "Fix it", "goal_id": "wide", "allowed_files": ["src/**"], "context": known}
+
+    made: list[str] = []
+    goals = (wanting(1, "src/shop/new.py"), wide, wanting(3, "docs/a.md"), wanting(4, "src/z.py"))
+    for goal in goals:  # one after the other
+        made += [each for each in plan(here, redis, {**goal, "overlap": "wait"}) if each not in made]
+    first, second, other, third = made
+
+    assert [state(redis, each) for each in (first, second, other, third)] == [
+        *("EXECUTING", "READY", "EXECUTING", "READY"),
+    ]
+    assert held(redis, second) == f"waiting for src/shop/new.py: {first}"
+    assert held(redis, third) == f"waiting for src/: {second}"
+
+
+def test_goals_with_patterns_that_are_taken_together_wait_for_each_other(here: Container, redis: Redis) -> None:
+    known = {"repo": "acme/shop", "language": "python", "files": ["src/a/1.py", "src/b/1.py"], "test_command": "pytest"}
+    wide = {"goal": "Fix it", "overlap": "wait", "context": known}
+
+    first, second, third = plan(
+        here,
+        redis,
+        {**wide, "goal_id": "a", "allowed_files": ["src/a/**"]},
+        {**wide, "goal_id": "b", "allowed_files": ["src/b/**"]},
+        {**wide, "goal_id": "c", "allowed_files": ["src/**"]},
+    )
+
+    assert [state(redis, each) for each in (first, second, third)] == ["EXECUTING", "EXECUTING", "READY"]
+
+
 def test_the_plain_end_of_a_plan_gives_its_files_back_and_the_next_goes_on(here: Container, redis: Redis) -> None:
     first, second = plan(here, redis, a_goal(2, overlap="wait", **SHOP), wanting(2, "src/f1.py", overlap="wait"))
     calls = []

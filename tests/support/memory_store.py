@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -171,7 +171,7 @@ class MemoryStore:
         claims = self.hash(self.partition.claims_of(claims_name(ask.tenant, ask.repo)))
         files: dict[str, str] = {}
         plans = {plan_id: self._waits_of(plan_id)} if plan_id else {}
-        open_files = [*ask.files, *plans.get(plan_id, ())]
+        open_files = [*self._within(ask.files, claims), *plans.get(plan_id, ())]
         while open_files:
             file = open_files.pop(0)
             if file in files or file not in claims:
@@ -184,6 +184,16 @@ class MemoryStore:
         if ask.deep and "" in claims:
             files[""] = claims[""]
         return FileClaims(files, plans, asked=frozenset(ask.files), deep=ask.deep)
+
+    @staticmethod
+    def _within(asked: Iterable[str], claims: Iterable[str]) -> Iterator[str]:
+        """Yield what is asked for, and in the place of a folder that ends in `*` what is claimed in it."""
+        for each in asked:
+            folder = each.removesuffix("*")
+            if each.endswith("/*"):
+                yield from (file for file in claims if file and (folder == "./" or file.startswith(folder)))
+            else:
+                yield each
 
     def _waits_of(self, plan_id: str) -> list[str]:
         """The files that a plan waits for."""

@@ -24,7 +24,7 @@ from tasks.handlers import commands, goals, outcomes, upkeep
 from tasks.handlers.upkeep import NO_CLOCKS
 from tasks.memory.flaky_tests import NOTHING
 from tasks.plan.changeset import Changeset
-from tasks.plan.file_claims import patched_files
+from tasks.plan.file_claims import asked_for, claimed_by
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.report import Report
 from tasks.plan.snapshot import READY_PAGE, Clocks, Snapshot
@@ -114,13 +114,14 @@ def a_goal(
     context: Any = MappingProxyType({}),
     delivery: Any = None,
     overlap: str | None = None,
+    steps: Any = None,
     **limits: Any,
 ) -> Goal:
     plenty = {"tokens": 10**8, "patch_cycles": 100_000, "failing_outcomes": 1000, "max_steps": 10_000, **NO_HALT}
     known = {"repo": repo, "base_sha": base_sha, "failing_tests": failing, **context}
     body = {"goal": sentence, "tenant": tenant, "context": known, "approvals": approvals}
     body |= {"kind": kind, "allowed_files": files}
-    more = {"mend": mend, "delivery": delivery, "overlap": overlap, "limits": {**plenty, **limits}}
+    more = {"mend": mend, "delivery": delivery, "overlap": overlap, "steps": steps, "limits": {**plenty, **limits}}
     return Goal.model_validate({**body, **more})
 
 
@@ -204,7 +205,7 @@ class Running:
         born |= {"policy": policy, "switches": switches | {name: 0 for name, is_off in off.items() if is_off}}
         born["recalled"] = {FAILED_DIFFS: failed_diffs, MEMORY: flaky_tests._asdict()}
         if repo:
-            born["claims"] = self.store.claims(ClaimsAsk(tenant, repo, patched_files(steps)))
+            born["claims"] = self.store.claims(ClaimsAsk(tenant, repo, asked_for(claimed_by(steps, wide=True))))
         changes = a_plan(*steps, plan=plan, now=now, born=born, draft=draft, tenant=tenant, repo=repo, **limits)
         assert self.store.commit([Write(change) for change in changes]) == ["ok"] * len(changes)
         self.changes: list[Changeset] = changes

@@ -407,6 +407,14 @@ def test_it_is_told_how_many_files_an_attempt_said_to_have_created() -> None:
     assert [row["created"] for row in given(plan)["accepted"]] == [0, 1]
 
 
+def test_it_is_given_every_name_that_the_operator_forbids() -> None:
+    names = [f"part{number}.secret" for number in range(150)]
+    own, usual = delivering(draft={"forbidden": names}), delivering()
+
+    assert given(own)["forbidden"] == names
+    assert "forbidden" not in given(usual)
+
+
 def test_a_strategy_does_not_hear_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     script = Script(refuses=lambda output: None if output is None else "no", gives=lambda _: {"prompt": "say"})
     plan = growing(monkeypatch, script, a_step("a"), delivery=BOTH)

@@ -35,12 +35,24 @@ def test_what_the_goal_allows_comes_with_the_next_attempt_and_is_no_failure() ->
     assert plan.state == "COMPLETED"
 
 
-def test_a_step_that_names_all_it_may_change_is_given_no_others() -> None:
+def test_a_step_of_a_goal_without_globs_is_given_other_files_that_the_goal_names() -> None:
     plan = Running(a_step("a", retries=0), a_step("b", "a"), files=["src/a.py", "src/b.py"])
+
+    plan.report(asking("./src/b.py"))
+    plan.report(asking("src/c.py"))
+
+    assert spec(plan)["allowed_files"] == ["src/b.py", "src/a.py"]
+    assert "a needs src/c.py (it is called there): planner submit" in plan.halt["evidence"]["unblock"]
+
+
+SUPPLIED = {"step_id": "a", "title": "a", "intent": "a", "allowed_files": ["src/a.py"]}
+
+
+def test_no_command_sends_a_plan_that_was_supplied() -> None:
+    plan = Running(a_step("a", retries=0), files=["src/a.py"], steps=[SUPPLIED])
 
     plan.report(asking("src/b.py"))
 
-    assert spec(plan)["allowed_files"] == ["src/a.py"]
     told = "a needs src/b.py (it is called there): add them to allowed_files and send the goal again"
     assert told in plan.halt["evidence"]["unblock"]
 
@@ -87,7 +99,12 @@ def test_a_plan_that_halts_names_the_command_that_would_allow_what_it_needs() ->
         a_wide_step(retries=0),
         files=GLOBS,
         sentence="Fix 'it'; now",
-        context={"language": "python", "test_command": "pytest -q", "repo": "acme/shop"},
+        context={
+            "language": "python",
+            "test_command": "pytest -q",
+            "repo": "acme/shop",
+            "failing_tests": ["tests/test_a.py::test_it", "tests/test_b.py::test_it[x y]"],
+        },
     )
 
     plan.report(asking("docs/a.md", ".git/config"))
@@ -97,6 +114,7 @@ def test_a_plan_that_halts_names_the_command_that_would_allow_what_it_needs() ->
     assert told.endswith("a needs docs/a.md, .git/config (it is called there)")
     assert shlex.split(command) == [
         *("submit", "--goal", "Fix 'it'; now", "--file", "src/**", "--file", "tests/**", "--file", "docs/a.md"),
+        *("--failing-test", "tests/test_a.py::test_it", "--failing-test", "tests/test_b.py::test_it[x y]"),
         *("--language", "python", "--test-command", "pytest -q", "--repo", "acme/shop"),
     ]
 

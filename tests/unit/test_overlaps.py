@@ -8,6 +8,7 @@ import pytest
 
 from schemas import codec
 from schemas.goal import Goal
+from schemas.step import Place, PlannedStep
 from schemas.stored import PlanRecord
 from tasks.base.policy_text import read_policy
 from tasks.features.overlaps import LOOK_MS, asked_of
@@ -370,3 +371,83 @@ def test_logs_of_plans_that_waited_fold_again(here: Neighbours) -> None:
         here.fold_again(name)
     record: PlanRecord = third.record
     assert record.claims.waits == {}
+
+
+def wide(name: str, *files: str, patterns: tuple[str, ...] = ("src/**",)) -> PlannedStep:
+    return a_step(name, files=files).model_copy(update={"allowed_patterns": patterns})
+
+
+@pytest.mark.parametrize(
+    ("before", "later"),
+    [
+        (wide("a", A), wide("a", B)),
+        (wide("a", A), wide("a", patterns=("src/shop/*.py",))),
+        (wide("a", patterns=("src/shop/*.py",)), wide("a", B)),
+        (wide("a", A), a_step("a", files=[B])),
+        (a_step("a", files=[B]), wide("a", A)),
+        (wide("a", patterns=("*.py",)), a_step("a", files=[A])),
+        (a_step("a", files=[A]), wide("a", patterns=("**/*.py",))),
+    ],
+)
+def test_a_plan_that_waits_does_so_for_what_is_claimed_in_or_around_its_patterns(
+    here: Neighbours, before: PlannedStep, later: PlannedStep
+) -> None:
+    first, second = here.begin(before), here.begin(later)
+
+    assert (bool(first.active), dict(second.active)) == (True, {})
+    assert second.record.held.endswith(first.plan_id)
+    here.succeed(first, "a")
+    here.sweep()
+    assert second.active
+    here.succeed(second, "a")
+    assert here.left() == {}
+
+
+def test_plans_of_other_folders_do_not_wait_for_each_other(here: Neighbours) -> None:
+    plans = [
+        here.begin(wide("a", patterns=("src/a/**",))),
+        here.begin(wide("a", patterns=("src/ab/**", "tests/**"))),
+        here.begin(a_step("a", files=["src/a.py", "docs/a.md"])),
+    ]
+
+    assert all(plan.active for plan in plans)
+
+
+def test_a_plan_that_goes_on_claims_what_it_names_and_notes_what_it_changed_beyond(here: Neighbours) -> None:
+    place = Place(path=B, why="The goal names it.")
+    first = here.begin(
+        wide("a", A).model_copy(update={"focus": (place,)}), a_step("b", "a", files=[A]), overlap="allow"
+    )
+    assert here.claimed == {A: first.plan_id, B: first.plan_id}
+    waiting = here.begin(a_step("a", files=[C]))
+
+    first.report(a_report("a", 1, first.active["a"].lease, touched_files=[A, C, D], patterns=True))
+
+    assert here.claimed[C] == f"{waiting.plan_id} {first.plan_id}"
+    assert here.claimed[D] == first.plan_id
+    assert first.active
+    assert waiting.active
+    later = here.begin(a_step("a", files=[D]))
+    assert later.record.held == f"waiting for {D}: {first.plan_id}"
+
+
+def test_a_plan_that_refuses_is_halted_by_steps_in_a_folder_that_another_plan_claims(here: Neighbours) -> None:
+    first = here.begin(wide("a", patterns=("src/**",)))
+    second = here.begin(a_step("a", files=["docs/a.md"]), overlap="refuse")
+
+    here.succeed(second, "a", [a_step("b", files=[A])])
+
+    assert (second.state, second.halt["rule"]) == ("HALTED", "overlap")
+    assert first.plan_id in second.halt["reason"]
+
+
+def test_steps_that_are_added_wait_for_the_folder_that_another_plan_claims(here: Neighbours) -> None:
+    first = here.begin(wide("a", patterns=("src/**",)))
+    second = here.begin(a_step("a", files=["docs/a.md"]))
+
+    here.succeed(second, "a", [a_step("b", files=[A])])
+
+    assert ([*second.active], second.record.claims.waits) == ([], {"b": ["src/", first.plan_id]})
+    here.succeed(first, "a")
+    here.sweep()
+    assert "b" in second.active

@@ -83,3 +83,33 @@ def test_a_step_of_a_higher_level_may_change_them() -> None:
     plan.report(exceeding("src/a.py", RISKY))
 
     assert plan.state == "COMPLETED"
+
+
+def importing(path: str, module: str) -> dict[str, Any]:
+    files = [*GLOBS, "src/a.py", RISKY]
+    return {"files": files, "context": {"documents": {path: f"from src.{module} import x\n"}}}
+
+
+def test_riskier_files_that_import_what_else_was_changed_come_behind_it() -> None:
+    last = a_wide_step("b", "a")
+    plan = Running(a_wide_step(), last, consecutive_failures=1, **importing(RISKY, "a"))
+
+    plan.report(exceeding("src/a.py", RISKY))
+
+    assert "a-risky" not in plan.facts
+    assert "changed by a-risky after this step" in (plan.steps["a"].previous or {})["suggestion"]
+    assert ([*plan.active], plan.steps["a"].failures) == (["a"], 0)
+    plan.report(a_report("a", touched_files=["src/a.py"]))
+    assert ([*plan.active], plan.facts["a-risky"]["allowed_files"]) == (["a-risky"], [RISKY])
+    assert (plan.facts["a-risky"]["depends_on"], plan.facts["b"]["depends_on"]) == (["a"], ["a-risky"])
+    plan.report(a_report("a-risky", touched_files=[RISKY]))
+    plan.report(a_report("b", touched_files=["src/b.py"]))
+    assert plan.state == "COMPLETED"
+
+
+def test_riskier_files_that_others_import_go_before_them() -> None:
+    plan = Running(a_wide_step(), **importing("src/a.py", "login"))
+
+    plan.report(exceeding("src/a.py", RISKY))
+
+    assert [*plan.active] == ["a-risky"]

@@ -126,3 +126,53 @@ def test_a_person_who_approved_the_step_has_approved_its_parts() -> None:
     plan.report(too_many(*SOURCES))
 
     assert [*plan.active] == ["a-piece"]
+
+
+def test_a_part_has_no_more_lines_than_one_step_may_change() -> None:
+    files = [f"src/{n}.py" for n in range(6)]
+    lines = dict(zip(files, (60, 30, 40, 100, 1, 2), strict=True))
+
+    assert cut(files, 5, lines=lines, most_lines=100) == [
+        ("src/0.py", "src/1.py"),
+        ("src/2.py",),
+        ("src/3.py",),
+        ("src/4.py", "src/5.py"),
+    ]
+    assert cut(files, 5, lines={}, most_lines=100) == [tuple(files[:5]), tuple(files[5:])]
+
+
+def test_files_that_import_each_other_stay_together_the_imported_ones_first() -> None:
+    files = ["src/a/1.py", "src/a/2.py", "src/b/1.py", "src/b/2.py"]
+    imports = {"src/a/1.py": ["src/b/2.py", "lib/x.py"], "src/b/1.py": ["src/a/2.py"], "tests/t.py": ["src/a/1.py"]}
+
+    assert cut(files, 2, imports) == [("src/b/2.py", "src/a/1.py"), ("src/a/2.py", "src/b/1.py")]
+    circle = {"src/a/1.py": ["src/b/1.py"], "src/b/1.py": ["src/a/1.py"]}
+    assert cut(files, 3, circle) == [("src/a/1.py", "src/b/1.py", "src/a/2.py"), ("src/b/2.py",)]
+
+
+def test_the_imports_are_those_of_the_goals_documents() -> None:
+    documents = {"src/part0.py": "from src.part10 import x\n"}
+    plan = Running(a_wide_step(), files=[*GLOBS, *SOURCES], context={"documents": documents})
+
+    plan.report(too_many(*SOURCES))
+
+    assert plan.facts["a-piece"]["allowed_files"][:2] == ["src/part10.py", "src/part0.py"]
+
+
+def test_the_parts_of_a_change_have_room_for_its_lines() -> None:
+    plan = Running(a_wide_step(), files=GLOBS)
+
+    plan.report(too_many(*SOURCES, success=False, changed_lines=dict.fromkeys(SOURCES, 90)))
+
+    parts = [plan.facts[name]["allowed_files"] for name in sorted(plan.facts) if plan.facts[name].get("piece_of")]
+    assert sorted(map(len, parts)) == [1, 2, 2, 2, 2, 2]
+
+
+def test_a_change_with_a_file_that_fits_into_no_part_is_not_split() -> None:
+    plan = Running(a_wide_step(), files=GLOBS)
+
+    plan.report(too_many(*SOURCES, success=False, changed_lines={SOURCES[3]: 201}))
+
+    assert (plan.state, plan.steps["a"].failures) == ("EXECUTING", 1)
+    told = (plan.steps["a"].previous or {})["suggestion"]
+    assert f"{SOURCES[3]} alone has 201 changed lines, allowed are 200: make a smaller change" in told

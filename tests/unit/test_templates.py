@@ -191,8 +191,21 @@ def test_the_goals_own_test_command_is_used() -> None:
     assert steps[-1].verify == "make test"
 
 
-def test_more_files_than_the_risk_allows_make_one_step_that_names_them_sources_first() -> None:
-    files = ["tests/test_a.py", "README.md", *[f"src/{i}.py" for i in range(7)]]
+def test_a_few_more_files_by_name_than_the_risk_allows_are_cut_into_pieces_of_which_the_last_is_verified_whole() -> (
+    None
+):
+    files = [*[f"src/{i}.py" for i in range(7)], "tests/test_a.py"]
+
+    first, second, last = (step for step in drafted("Refactor utils", files).steps if step.mode is Mode.PATCH)
+
+    assert [*first.allowed_files, *second.allowed_files, *last.allowed_files] == files
+    assert {step.allowed_patterns for step in (first, second, last)} == {()}
+    for step in (first, second, last):
+        assert step.verify == f"python -m py_compile {' '.join(step.allowed_files)}"
+
+
+def test_many_more_files_than_the_risk_allows_make_one_step_that_names_them_sources_first() -> None:
+    files = ["tests/test_a.py", "README.md", *[f"src/{i}.py" for i in range(17)]]
 
     (step,) = [step for step in drafted("Refactor utils", files).steps if step.mode is Mode.PATCH]
 

@@ -10,7 +10,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from worker.controller import snapshot
@@ -47,8 +47,13 @@ class Changes:
     odd: frozenset[str] = frozenset()  # of those touched, what is no plain file or was none: links, repositories, pipes
     unfit: str | None = None  # why this cannot be landed whatever is allowed
     growth_kb: int = 0
-    diff_lines: int = 0
+    lines: Mapping[str, int] = field(default_factory=dict)  # that are new or gone, by file; none of a binary one
     diff_hash: str | None = None
+
+    @property
+    def diff_lines(self) -> int:
+        """How many lines are new or gone."""
+        return sum(self.lines.values())
 
 
 def name_changes(
@@ -165,11 +170,11 @@ def measure(git: Git, changes: Changes) -> Changes:
     for number, line in enumerate(git("cat-file", "--batch-check", stdin=asked).splitlines()):
         size = int(line.split()[2]) if b" blob " in line else 0
         growth += size if number % 2 else -size
-    counts = (line.split(b"\t")[:2] for line in git(*diff, "--numstat").splitlines())
+    counted = (row.split(b"\t", 2) for row in git(*diff, "--numstat", "-z").split(b"\0")[:-1])
     return replace(
         changes,
         growth_kb=round(growth / 1024),
-        diff_lines=sum(int(count) for pair in counts for count in pair if count.isdigit()),  # none of a binary file
+        lines={_text(path): sum(int(count) for count in pair if count.isdigit()) for *pair, path in counted},
         diff_hash=diff_hash(git, changes.base, changes.tree),
     )
 

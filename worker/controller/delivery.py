@@ -11,6 +11,7 @@ import logging
 import subprocess
 from dataclasses import dataclass, replace
 
+from tasks.text.forbidden_paths import FORBIDDEN, forbid
 from tasks.text.paths import is_glob
 from worker.controller import changes, history, wire
 from worker.controller.agent_run import NO_AGENT_NEEDED
@@ -153,6 +154,7 @@ def _wrong_files(git: Git, found: PlanCommit, accepted: Accepted, asked: Deliver
         named=frozenset(each for each in asked.allowed if not is_glob(each)),
         patterns=tuple(filter(is_glob, asked.allowed)),
         excluded=tuple(filter(is_glob, asked.excluded)),  # files that it names are kept from some steps alone
+        forbidden=forbid(asked.forbidden) if asked.forbidden else FORBIDDEN,
     )
     if outside := [path for path in touched if not permission.allows(path)]:
         return f"changes what the goal does not allow: {', '.join(outside[: wire.FILES])}"

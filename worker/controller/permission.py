@@ -12,6 +12,7 @@ from functools import cached_property
 
 from schemas.base import FailureCategory, Mode, RiskLevel
 from tasks.rules.risk import assess, is_below
+from tasks.text.forbidden_paths import FORBIDDEN, Forbidden
 from tasks.text.paths import fault
 from tasks.text.patterns import matcher
 from tasks.toolchain.files import Role, configures_verification, role_of
@@ -33,6 +34,7 @@ class Permission:
     max_risk: RiskLevel | None = None
     patches: bool = True
     is_strict: bool = False  # what may not be changed is a violation, and is never put back
+    forbidden: Forbidden = FORBIDDEN  # names that no pattern means
 
     @classmethod
     def of(cls, spec: Spec, *, is_strict: bool = False) -> Permission:
@@ -81,14 +83,16 @@ class Permission:
             return False
         if not self.patches:
             return True
-        return _is_harmless(path) and not self._is_excluded(path) and not self._is_beyond_its_level(path)
+        return (
+            _is_harmless(path, self.forbidden) and not self._is_excluded(path) and not self._is_beyond_its_level(path)
+        )
 
     def _is_failing_test(self, path: str) -> bool:
         is_test = path in self.failing or role_of(path) is Role.TEST
         return path not in self.named and is_test and self._may_mean(path) and self._is_excluded(path)
 
     def _may_mean(self, path: str) -> bool:
-        return self._is_meant(path) and _is_harmless(path)
+        return self._is_meant(path) and _is_harmless(path, self.forbidden)
 
     def _is_beyond_its_level(self, path: str) -> bool:
         """Whether its risk alone keeps a file from being changed, which is excluded for that, too."""
@@ -98,9 +102,9 @@ class Permission:
         return path not in self.named and is_riskier(path, self.max_risk)
 
 
-def _is_harmless(path: str) -> bool:
+def _is_harmless(path: str, forbidden: Forbidden) -> bool:
     """Whether a path is text, is not forbidden, and configures no verification."""
-    return BROKEN not in path and fault(path) is None and not configures_verification(path)
+    return BROKEN not in path and fault(path, forbidden) is None and not configures_verification(path)
 
 
 def is_riskier(path: str, level: RiskLevel | None) -> bool:

@@ -157,7 +157,7 @@ def _told(spec: Spec, question: object) -> Iterator[tuple[str, str]]:
         # A first answer needs its question alone; after a failure the planner may have added advice.
         if (spec.mode is Mode.PATCH or spec.attempt > 1) and (more := "\n".join(_beside(spec, question))):
             yield "What else the plan says of this step (from the planner)", more
-    elif spec.input is not None:
+    elif spec.input is not None and not (isinstance(spec.input, dict) and spec.input.keys() == {"schema"}):
         yield "What the plan says of this step (from the plan)", codec.pretty(spec.input).decode()
 
 

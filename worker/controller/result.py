@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from schemas import codec
-from schemas.base import Mode
+from schemas.base import FailureCategory, Mode
 from schemas.integrity import Integrity
 from schemas.outcome import MAX_TOUCHED, Metrics, Needs, Outcome, Released
 from worker.agents.readers import Reading
@@ -80,6 +80,7 @@ def outcome(spec: Spec, result: Result, duration_ms: int, controller: str) -> Ou
         discarded_files=_paths(result.discarded),
         deleted_files=_paths(changes.deleted) if changes else (),
         integrity=result.integrity,
+        changed_lines=_lines_to_cut(shown, changes) if changes else None,
     )
 
 
@@ -101,6 +102,13 @@ def _released(spec: Spec, result: Result, trouble: CannotWork, duration_ms: int,
 def _ran_by(spec: Spec, result: Result) -> str | None:
     """Say what verified the base: where a failure does not show there, that may be why."""
     return result.verification.ran_by or None if spec.verified_at else None
+
+
+def _lines_to_cut(shown: AttemptFailure | None, changes: Changes) -> dict[str, int] | None:
+    """Tell the lines of each file of a change that is to be cut into pieces."""
+    if shown is None or shown.evidence.category != FailureCategory.TOO_MANY_FILES:
+        return None
+    return {path: changes.lines.get(path, 0) for path in _paths(changes.touched)}
 
 
 def _denied(result: Result) -> AttemptFailure | None:

@@ -97,6 +97,7 @@ class DeliveryInput(Inbound):
     accepted: tuple[Accepted, ...]
     allowed: tuple[str, ...] | None = None  # files and patterns of the goal; an older planner does not name them
     excluded: tuple[str, ...] = ()
+    forbidden: tuple[str, ...] = ()  # names that no pattern of the goal means; none: the usual ones
     push: bool = False
     pull_request: bool = False
     title: str = ""

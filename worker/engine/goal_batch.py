@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import filterfalse
 from typing import Any, NamedTuple
 
 from redis import Redis
@@ -21,15 +22,17 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from schemas import codec
-from schemas.base import GoalVerdict, unknown_fields
+from schemas.base import GoalVerdict, Overlap, unknown_fields
 from schemas.envelope import Problem
 from schemas.event import event_type
 from schemas.goal import Goal
 from schemas.times import rfc3339
 from schemas.traceparent import read_traceparent, trace_id_of
 from tasks.plan.changeset import Changeset, claims_name
+from tasks.plan.file_claims import asked_for, claims_of
 from tasks.plan.snapshot import Grant
 from tasks.policy.plan_seed import PlanSeed
+from tasks.text.paths import is_glob
 from worker.engine.admission import Admission, fresh_plan_id
 from worker.engine.plan_creation import PlanCreation
 from worker.store import file_claims, fleet, functions, goal_record, keys, policies
@@ -137,11 +140,12 @@ class NewGoal:
         What nobody has read of is taken for free, which the commit finds out.
         """
         repo = self.goal.context.repo
-        return (
-            [file_claims.read_call(self.partition, ClaimsAsk(self.goal.tenant, repo, self.goal.allowed_files))]
-            if repo
-            else []
-        )
+        named: Sequence[str] = self.goal.allowed_files
+        if not repo:
+            return []
+        if self.goal.overlap in (Overlap.WAIT, Overlap.REFUSE):
+            named = asked_for(claims_of(filterfalse(is_glob, named), (), filter(is_glob, named)))
+        return [file_claims.read_call(self.partition, ClaimsAsk(self.goal.tenant, repo, named))]
 
     @property
     def answer(self) -> GoalAnswer:

@@ -12,18 +12,19 @@ from typing import Any, NamedTuple
 from redis import Redis
 
 from schemas import codec
-from schemas.base import GoalKind, GoalVerdict, PlanState
+from schemas.base import GoalKind, GoalVerdict, Overlap, PlanState
 from schemas.envelope import FieldError, Problem
 from schemas.goal import Goal
 from schemas.stored import HOT, PlanRecord, decode_plan
 from tasks.base.batches import batches
 from tasks.base.errors import Overtaken
+from tasks.features import overlaps
 from tasks.handlers import goals, plan_cache
 from tasks.handlers.goals import CHUNK
 from tasks.handlers.plan_cache import CacheQuestion
 from tasks.plan.cached_draft import CACHE
 from tasks.plan.changeset import Changeset, kept_name, plan_history
-from tasks.plan.file_claims import patched_files
+from tasks.plan.file_claims import asked_for, claimed_by
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.policy.plan_seed import PlanSeed
 from tasks.rules import budget
@@ -280,10 +281,11 @@ class PlanCreation:
 
     def _with_claims(self, partition: Partition, plan_seed: PlanSeed, goal: Goal, draft: Draft) -> PlanSeed:
         """Read what plans claim of the files that a draft's steps may patch."""
-        files, repo = patched_files(draft.steps), goal.context.repo
+        wide = overlaps.asked_of(goal, plan_seed.policy) is not Overlap.ALLOW
+        files, repo = claimed_by(draft.steps, wide=wide), goal.context.repo
         if not files or not repo:
             return plan_seed
-        asked = ClaimsAsk(goal.tenant, repo, files)
+        asked = ClaimsAsk(goal.tenant, repo, asked_for(files) if wide else files)
         reply = functions.call(self.client, *file_claims.read_call(partition, asked))
         return replace(plan_seed, claims=file_claims.decode(reply))
 

@@ -72,11 +72,20 @@ class Focus:
                 yield Place(path=path, why=TESTED.format(test)[:200])
 
     def _imported(self, tests: Iterable[str], documents: Mapping[str, str]) -> Iterator[Place]:
-        texts = {clean(path): text for path, text in documents.items()}
+        known = frozenset(tests)
+        shown = self.imports({path: text for path, text in documents.items() if clean(path) in known})
         for test in tests:
-            for module in dict.fromkeys(_IMPORT.findall(texts.get(test, "")[:MAX_LOG])):
-                if path := self._of_module(module):
-                    yield Place(path=path, why=IMPORTED.format(test)[:200])
+            for path in shown.get(test, ()):
+                yield Place(path=path, why=IMPORTED.format(test)[:200])
+
+    def imports(self, documents: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+        """List which of the files each document imports; a document that imports none is left out."""
+        found: dict[str, tuple[str, ...]] = {}
+        for name, text in documents.items():
+            modules = map(self._of_module, _IMPORT.findall(text[:MAX_LOG]))
+            if paths := tuple(dict.fromkeys(path for path in modules if path)):
+                found[clean(name)] = paths
+        return found
 
     def _of_module(self, module: str) -> str | None:
         parts = [part for part in re.split(r"[./:]+", module) if part]

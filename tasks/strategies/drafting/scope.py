@@ -19,9 +19,10 @@ from tasks.strategies.drafting.pieces import PHASES
 from tasks.strategies.drafting.project import Project
 from tasks.text.paths import is_glob
 from tasks.text.patterns import matches
-from tasks.toolchain.files import Role, configuration_of, role_of
+from tasks.toolchain.files import Role, chunks, configuration_of, files_of, role_of
 
 MAX_BYTES = 8192  # of files, patterns and focus, as JSON
+MOST_PIECES = 3  # that files by name are cut into
 MOST_RISKIER = 30  # files above its level that a step is told of
 _ORDER = tuple(RISK)
 _IN_FILES = re.compile(r"[.*]")  # in the name of a file, and of few folders
@@ -79,24 +80,28 @@ def scopes(
     found: list[Scope] = []
     for level in reversed(_ORDER):
         if part := tuple(path for path in apart if levels[path] is level):
-            found += _phases(_of_names(project, part, level))
+            found += _of_names(project, part, level, is_whole=spares_tests or bool(files_of(files, Role.MANIFEST)))
     fitting = tuple(path for path in files if levels[path] is least)
     if patterns:
         found += _phases(_of_patterns(project, fitting, patterns, least, spares_tests=spares_tests))
     elif fitting:
-        found += _phases(_of_names(project, fitting, least))
+        found += _of_names(project, fitting, least, is_whole=spares_tests or bool(files_of(files, Role.MANIFEST)))
     return tuple(found)
 
 
-def _of_names(project: Project, files: tuple[str, ...], level: RiskLevel) -> Scope:
-    """Permit these files, of which so many may be changed as one step of this risk may."""
-    if len(files) <= RISK[level].max_files:
-        return Scope(files, level)
+def _of_names(project: Project, files: tuple[str, ...], level: RiskLevel, *, is_whole: bool) -> list[Scope]:
+    """Permit these files, of which so many may be changed as one step of this risk may.
+
+    Work that names a few more is meant for all of them, so they are cut into pieces; a bug lies in some of them alone,
+    and an upgrade fits to nothing until it `is_whole`.
+    """
+    most = RISK[level].max_files
+    if len(files) <= (most if is_whole else MOST_PIECES * most):
+        return [scope for part in chunks(files, most) for scope in _phases(Scope(part, level))]
     ordered = _likeliest_first(project.focus, files)
     more = ordered[MAX_LITERAL:][:MAX_PATTERNS]
-    return _within_bytes(
-        Scope(ordered[:MAX_LITERAL], level, None, more, (), _among(project.focus, files), is_open=True)
-    )
+    focus = _among(project.focus, files)
+    return _phases(_within_bytes(Scope(ordered[:MAX_LITERAL], level, None, more, (), focus, is_open=True)))
 
 
 def _of_patterns(

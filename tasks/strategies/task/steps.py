@@ -83,7 +83,8 @@ def _steps_of_row(project: Project, row: Row, waits: tuple[str, ...], before: Pl
         if row.check is Check.FOCUSED and before and {tool.argv for tool in tools} <= _run_by(before):
             return []
         kind = StepType.REVIEW if row.type is StepType.TEST and not tools else row.type  # no tool: somebody must look
-        return [_step(project, row, kind, tools, waits)]
+        step = _step(project, row, kind, tools, waits)
+        return [step.model_copy(update={"finds_places": True})] if row.finds is Finding.PLACE else [step]
     parts = scopes(project, roles, files, row.risk, spares_tests=row.spares_tests)
     steps: list[PlannedStep] = []
     for number, part in enumerate(parts, 1):

@@ -214,6 +214,7 @@ def test_what_no_accepted_attempt_has_changed_is_never_delivered(
         ("docs/a.md", {"max_files": 2, "max_risk": "HIGH"}, "what the goal does not allow: docs/a.md"),
         ("src/old/a.py", {"max_files": 2, "max_risk": "HIGH"}, "what the goal does not allow: src/old/a.py"),
         ("src/.env", {"max_files": 2, "max_risk": "HIGH"}, "what the goal does not allow: src/.env"),
+        ("src/state.tfvars", {"max_files": 2, "max_risk": "HIGH"}, None),
         ("src/setup.cfg", {"max_files": 2, "max_risk": "HIGH"}, "what the goal does not allow: src/setup.cfg"),
         ("src/migrations/1.py", {"max_files": 2, "max_risk": "MED"}, "riskier than MED: src/migrations/1.py"),
         ("src/a.py", {"max_files": 0, "max_risk": "LOW"}, "changes 1 files, allowed are 0"),
@@ -243,6 +244,23 @@ def test_a_commit_of_files_that_its_goal_does_not_allow_is_never_delivered(
         assert told in result.failure.message
         assert forge.pull_requests == []
         assert BRANCH not in remote.git("for-each-ref", "refs/heads")
+
+
+@pytest.mark.parametrize(("path", "is_delivered"), [("src/state.tfvars", False), ("src/.env", True)])
+def test_no_commit_of_a_name_that_the_operator_forbids_is_delivered(
+    path: str, is_delivered: bool, deliver: Deliver, remote: Repo, forge: ForgeServer
+) -> None:
+    """The names stand in place of the usual ones, also those that `excluded` had no room for."""
+    remote.git("branch", "work", "main")
+    commit = remote.commit_on("work", path, "1\n", f"Do it\n\nPlan: {PLAN}\nStep: fix\nAttempt: 1")
+    row = {"step_id": "fix", "attempt": 1, "diff_hash": diff_hash(Git(remote.path), f"{commit}^", commit)}
+    remote.git("update-ref", REF, "work")
+    allowlist = {"allowed": ["src/**"], "excluded": [], "forbidden": [".git", "*.tfvars"]}
+
+    result = deliver([], input=ASKED | allowlist | {"accepted": [row]})
+
+    assert len(forge.pull_requests) == is_delivered
+    assert is_delivered or f"what the goal does not allow: {path}" in str(result.failure)
 
 
 def test_a_plan_of_another_branch_is_for_that_branch(

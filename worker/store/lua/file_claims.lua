@@ -119,7 +119,8 @@ local function claim_files(timers, claims, id, now, changes)
 end
 
 -- KEYS 1 timers, 2 the repository's claims | ARGV 1 plan id ('' for one that is yet to be), 2 1 to read on from each plan
--- that claims a file to all that this plan waits for, else 0, 3.. files
+-- that claims a file to all that this plan waits for, else 0, 3.. files, folders that end in /, and folder/* for what is
+-- claimed in one (./ is the folder of all)
 -- Returns {{file, claims, mark, ...}, {plan, files, ...}}: the claims on the files named, and on those that the plan waits
 -- for, shortened unless that is read on; and what each plan that was met waits for.
 -- Gives back what plans have left that are not there any more, as far as it meets them: who waits meets the one before
@@ -127,7 +128,16 @@ local function read_claims(keys, args)
   local timers, key, me, deep = keys[1], keys[2], args[1], args[2] == '1'
   local claims, prefix = claims_beside(timers), string.sub(timers, 1, -7)
   local files, plans, seen, alive, looked, queue = {}, {}, {}, {}, {}, {}
-  for i = 3, #args do queue[i - 2] = args[i] end
+  for i = 3, #args do
+    local folder = string.match(args[i], '^(.*/)%*$')
+    if not folder then
+      queue[#queue + 1] = args[i]
+    else
+      for _, file in ipairs(redis.call('HKEYS', key)) do
+        if file ~= '' and (folder == './' or string.sub(file, 1, #folder) == folder) then queue[#queue + 1] = file end
+      end
+    end
+  end
   local asked = #queue
   local function add_plan(id, theirs)
     looked[id] = true

@@ -1,0 +1,131 @@
+"""Steps that are asked for places: their answer says to those behind them where to look first.
+
+An answer is data from outside, JSON or prose. Of the files that it names those count that the goal allows, and a step
+is pointed to those that it may change itself. One that names none is asked once more, which is no failure; then the
+plan goes on without.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from schemas import codec
+from schemas.base import FailureCategory, Mode
+from schemas.base import StepState as S
+from schemas.kinds.places import LINES, PLACES_SCHEMA
+from schemas.step import MAX_FOCUS, Place, PlannedStep, PreviousFailure, fields_of
+from tasks.plan.lifecycle import PLAN_ENDS
+from tasks.plan.snapshot import Step
+from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy.giving_files import goal_of
+from tasks.policy.insertion import waiting_for
+from tasks.policy.pipeline import AFTER_END, INPUT, JUDGES, Feature, Judgement, always
+from tasks.rules.permission import Allowlist, is_permitted
+from tasks.strategies.drafting.scope import MAX_BYTES
+from tasks.text.fields import fit
+from tasks.text.forbidden_paths import JUDGED
+from tasks.text.json_in_prose import as_text, find_object
+from tasks.text.paths import clean
+
+NOTHING_NAMED = (
+    "No file of the answer is one that the goal allows: name the places to change, as the schema of the input has it."
+)
+ANSWERED = "{} names it."
+MAX_READ = 16_384  # characters of an answer in prose
+MAX_WHY = 200
+
+_PLACE = re.compile(rf"(?P<path>[\w@+()\[\]-]*[./][\w./@+()\[\]-]*\w)(?::(?P<lines>{LINES}))?")
+_LINES = re.compile(LINES)
+
+
+def input_for(_: UnitOfWork, __: Step) -> Mapping[str, Any]:
+    """Give the schema of the answer."""
+    return {"schema": PLACES_SCHEMA}
+
+
+def judge(unit: UnitOfWork, seen: Judgement) -> bool:
+    """Ask a step once more whose answer names no place."""
+    step = seen.step
+    if seen.failure or seen.handed_back or _found(unit, seen):
+        return False
+    if seen.previous.get("category") == FailureCategory.OUTPUT_REFUSED:
+        return False
+    unit.inputs.append(["no place", step.step_id, step.status.attempt])
+    refused = PreviousFailure(category=FailureCategory.OUTPUT_REFUSED.value, suggestion=NOTHING_NAMED)
+    step.status.previous = refused.model_dump()
+    unit.move_step(step, S.ACTIVE.value, "retried", NOTHING_NAMED)
+    unit.make_ready(step)
+    return True
+
+
+def hand_on(unit: UnitOfWork, seen: Judgement) -> None:
+    """Point the steps that wait for one that is done to the places of its answer, and to those it was pointed to.
+
+    Raises NeedsSteps where the snapshot lacks one of them.
+    """
+    step = seen.step
+    if unit.plan.state in PLAN_ENDS or not (found := _found(unit, seen)):
+        return
+    for each in waiting_for(unit, step) or ():
+        was = PlannedStep.model_validate(each.facts)
+        if was.mode is not Mode.TEST:
+            places = (*found, *map(Place.model_validate, step.facts["focus"]), *was.focus)
+            unit.rewrite(each, was.model_copy(update={"focus": _fitting(was, places)}))
+
+
+def _found(unit: UnitOfWork, seen: Judgement) -> list[Place]:
+    """List the places of an answer that the goal allows; of a goal that was not kept, all."""
+    kept = goal_of(unit).get("allowed")
+    allowed = Allowlist.of(kept, JUDGED) if kept else None
+    why = ANSWERED.format(seen.step.step_id)
+    found = (Place(path=path, lines=lines, why=said or why) for path, lines, said in _named(seen.outcome.output))
+    return [place for place in found if allowed is None or place.path in allowed]
+
+
+def _named(output: Any) -> Iterator[tuple[str, str | None, str]]:
+    """Yield what an answer names: a path, lines, and why."""
+    try:
+        value = find_object(output, ("files",))
+    except ValueError:
+        value = None
+    listed = value.get("files") if isinstance(value, dict) else None
+    if not isinstance(listed, list):
+        for line in as_text(output)[:MAX_READ].splitlines():
+            for hit in _PLACE.finditer(line):
+                yield clean(hit["path"]), hit["lines"], fit(line.strip(), MAX_WHY)
+        return
+    for entry in listed:
+        said = entry if isinstance(entry, dict) else {"path": entry}
+        if isinstance(path := said.get("path"), str):
+            lines, why = str(said.get("lines") or ""), said.get("why")
+            known = lines if _LINES.fullmatch(lines) else None
+            yield clean(path), known, fit(why, MAX_WHY) if isinstance(why, str) else ""
+
+
+def _fitting(step: PlannedStep, places: tuple[Place, ...]) -> tuple[Place, ...]:
+    """Keep of the places that a step may change, each file once, what it has room for; one that reads takes all."""
+    room = MAX_BYTES - len(codec.dumps([step.allowed_files, step.allowed_patterns, []]))
+    facts, kept = fields_of(step), dict[str, Place]()
+    for place in places:
+        if place.path in kept or not (step.mode is not Mode.PATCH or is_permitted(facts, place.path)):
+            continue
+        room -= len(codec.dumps(place, fields_of)) + 1
+        if room < 0 or len(kept) == MAX_FOCUS:
+            break
+        kept[place.path] = place
+    return tuple(kept.values())
+
+
+FEATURE = Feature(
+    "places",
+    (
+        INPUT.row(input_for, fact="finds_places"),
+        JUDGES.row(judge, fact="finds_places"),
+        AFTER_END.row(hand_on, fact="finds_places"),
+    ),
+    is_idle=always,
+    end_fields=("finds_places",),
+    start_fields=("finds_places",),
+)
