@@ -124,9 +124,11 @@ def test_a_template_takes_risky_files_apart_and_first_in_two_phases() -> None:
 
 
 def test_a_template_lets_a_risky_step_change_one_of_many_files() -> None:
-    steps = templated("Dockerfile", "main.tf", "k8s/a.yaml", text="Add a health check")
+    files = ("Dockerfile", "main.tf", *(f"k8s/{number}.yaml" for number in range(5)))
+    few, steps = (templated(*files[:size], text="Add a health check") for size in (3, 7))
 
-    assert [len(step.allowed_files) for step in steps] == [3, 3]
+    assert [len(step.allowed_files) for step in few] == [2, 2, 1, 1]
+    assert [len(step.allowed_files) for step in steps] == [7, 7]
     assert [limits_of_files(step.model_dump()) for step in steps] == [{"max_files": 2, "max_risk": HIGH}] * 2
     assert all(step.guidance and step.guidance.startswith("Risk HIGH: ") for step in steps)
 
