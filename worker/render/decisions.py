@@ -36,6 +36,7 @@ CAME_IN = MappingProxyType(
     {  # by the word that the log has: what it means
         "no change": ("refused", "A success was not taken: the step has to change a file, and none was changed."),
         "output refused": ("refused", "A success was not taken: what was answered is of no use to the plan."),
+        "no place": ("refused", "An answer named no place that the goal allows: it was asked for once more."),
         "approval over": ("clock", "Nobody approved the step in time."),
         "answer over": ("clock", "Nobody answered the question in time."),
         "wall clock over": ("clock", "The plan's time was used up."),
@@ -102,7 +103,7 @@ def _decided(line: Mapping[str, Any]) -> Iterator[Decision]:
         elif what in CAME_IN:
             kind, text = CAME_IN[what]
             step = said[0] if said and isinstance(said[0], str) else ""
-            values = [("attempt", said[1])] if what in ("no change", "output refused") else []
+            values = [("attempt", said[1])] if what in ("no change", "output refused", "no place") else []
             values += [("why", said[2])] if what == "output refused" else []
             yield Decision(at, kind, text, step, _values(values))
     yield from (_revised(at, each) for each in line.get("revisions", ()))
