@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.support.sources import events
 from worker.gateway.access import Sight
 from worker.gateway.broadcast import SHORTEST_S
@@ -21,6 +19,7 @@ def expected(what: str) -> float | None:
     return None if of in SHOWN_ELSEWHERE else FIGURES_S
 
 
-@pytest.mark.parametrize("what", sorted(events()))
-def test_plans_change_a_list_at_once_and_steps_outcomes_and_budgets_at_a_slower_pace(what: str) -> None:
-    assert LISTING.pace_of(what) == expected(what)
+def test_plans_change_a_list_at_once_and_steps_outcomes_and_budgets_at_a_slower_pace() -> None:
+    every = sorted(events())
+
+    assert {what: LISTING.pace_of(what) for what in every} == {what: expected(what) for what in every}
