@@ -51,7 +51,7 @@ def test_what_an_attempt_did_is_kept_whether_it_failed_or_not(
     planner.send("refused", intent="write('words.py', 'mine'); write('new.bin', '\\0')", **patch)
     planner.send("gone", intent="write('calc.py', '# half'); sys.exit('I give up')", **patch)
     planner.send("hung", mode="test", verify_tools=[HUNG])
-    start(logs=logs)
+    start(logs=logs, is_strict=True)
 
     for step, success in {"fix": True, "wrong": False, "refused": False, "gone": False, "hung": False}.items():
         outcome = planner.outcome(step)

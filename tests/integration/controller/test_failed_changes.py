@@ -52,7 +52,7 @@ def test_an_agent_is_shown_what_was_tried_and_may_do_it_all_the_same(
 def test_what_passed_or_was_refused_is_not_shown(
     planner: Planner, start: Callable[..., None], logs: LogsFolder
 ) -> None:
-    start(logs=logs)
+    start(logs=logs, is_strict=True)
     planner.send("fix", intent=FIX, **PATCH)
     planner.send("outside", intent="write('words.py', 'mine')", **PATCH)
     assert planner.outcome("fix").success
