@@ -95,7 +95,7 @@ class Planned(NamedTuple):
     def tools(self) -> list[Mapping[str, Any]]:
         """List what verifies the plan here: not what a step runs that did not succeed, nor what only prepares one."""
         left_out = self.state in (S.FAILED, S.SKIPPED, S.HALTED) or self.verified is False
-        prepares = self.facts["at_base"] or (self.facts["inserted_by"] and self.facts["mode"] == Mode.TEST)
+        prepares = self.facts.get("at_base") or (self.facts["inserted_by"] and self.facts["mode"] == Mode.TEST)
         return [] if left_out or prepares else self.facts["verify_tools"]
 
 

@@ -789,6 +789,7 @@ def test_the_controller_is_a_client_of_the_wire_and_of_nothing_else_of_ours() ->
         "tasks.rules.risk",  # how risky a file is
         "tasks.text.blocked_report",  # of an agent that cannot go on
         "tasks.text.fields",  # how a text is kept short
+        "tasks.text.forbidden_paths",
         "tasks.text.paths",  # which no pattern means
         "tasks.text.patterns",  # what a step may change
         "tasks.text.secrets",  # which no log holds
