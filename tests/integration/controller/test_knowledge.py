@@ -52,5 +52,6 @@ def test_a_log_of_300_kb_reaches_the_agent_that_analyses_and_its_answer_the_next
     assert "| 016999 went wrong" in first["data"].splitlines()
 
     assert [each["output"] for each in second["context"]["answers"]] == ["it is add"]
-    assert "failure_log" not in second["context"]
+    assert second["context"]["failure_log"] == told["failure_log"]
+    assert "documents" not in second["context"]
     assert "| it is add" in second["data"].splitlines()
