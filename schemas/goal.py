@@ -161,7 +161,7 @@ class Goal(Inbound):
     drafter: Name | None = None
     mend: bool = True  # whether the plan may insert steps that repair what a verification finds
     delivery: Delivery | None = None
-    reproduce: Literal["halt", "warn", "off"] | bool | None = None  # at the base; None for off
+    reproduce: Literal["halt", "warn", "off"] | bool | None = None  # supplied steps are reproduced only if asked for
     retry_of: PlanId | None = None  # the plan of whose goal this one was made
     overlap: Overlap | None = None  # with live plans of the repository; None takes what the policy says, else `allow`
     callback: EndpointId | None = None  # an endpoint of the tenant, which hears of the plan

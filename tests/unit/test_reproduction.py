@@ -23,7 +23,6 @@ FAILS, PASSES = [("pytest-focused", 1)] * 3, [("pytest-focused", 0)] * 3
 def steps_of(sentence: str = "Fix the sum", **fields: Any) -> tuple[PlannedStep, ...]:
     """Plan a task whose failing test is known."""
     more: dict[str, Any] = {name: fields.pop(name) for name in ("reproduce", "steps") if name in fields}
-    more = {"reproduce": "halt", **more}
     known = {"files": FILES, "failing": [TEST], "base_sha": SHA, "context": CONTEXT, **fields}
     goal = a_goal(sentence=sentence, **known).model_copy(update=more)
     answer = plan_goal(goal)
@@ -78,7 +77,7 @@ def test_its_spec_is_of_the_base_and_needs_no_agent() -> None:
     assert "at_base" not in spec
 
 
-@pytest.mark.parametrize("fields", [{"base_sha": None}, {"reproduce": "off"}, {"reproduce": None}])
+@pytest.mark.parametrize("fields", [{"base_sha": None}, {"reproduce": "off"}, {"reproduce": False}])
 def test_without_a_base_or_where_it_is_off_there_is_none(fields: dict[str, Any]) -> None:
     assert "reproduce" not in [step.step_id for step in steps_of(**fields)]
 

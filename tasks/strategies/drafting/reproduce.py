@@ -39,7 +39,7 @@ def reproduce_first(project: Project, steps: Sequence[PlannedStep]) -> tuple[Pla
 def _is_wanted(goal: Goal, steps: Sequence[PlannedStep]) -> bool:
     if not goal.context.base_sha or not any(step.mode is Mode.PATCH for step in steps):
         return False
-    return goal.reproduce in ASKED
+    return goal.reproduce in ASKED or (goal.reproduce is None and goal.steps is None)
 
 
 def _make(project: Project, steps: Sequence[PlannedStep]) -> PlannedStep | None:
