@@ -148,6 +148,7 @@ class FailureCategory(StrEnum):
     RISK_EXCEEDED = "RISK_EXCEEDED"
     CANNOT_VERIFY = "CANNOT_VERIFY"
     INTEGRITY = "INTEGRITY"
+    NO_PROOF = "NO_PROOF"
 
 
 class Inbound(BaseModel):

@@ -103,14 +103,6 @@ class FailureEvidence(Inbound):
     error_line: Figure | None = None
 
 
-class VerifyReceipt(Inbound):
-    """The proof that a verification ran: its exit code and the digest of what it printed."""
-
-    tool: Word
-    exit_code: Figure
-    output_digest: Word | None = None
-
-
 class ReleaseKind(StrEnum):
     """The kind of trouble for which a controller hands an attempt back."""
 
@@ -133,6 +125,59 @@ def _take_unreadable_for_none(value: Any, read: ValidatorFunctionWrapHandler) ->
         return read(value)
     except ValidationError:
         return None
+
+
+class ReportKind(StrEnum):
+    """How much of a tool's report of its tests was read."""
+
+    WHOLE = "whole"
+    PARTIAL = "partial"  # it began, and its end is missing or contradicts it
+    NONE = "none"
+
+
+class TestWord(StrEnum):
+    """What a report says of one test."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    XFAILED = "xfailed"
+    DESELECTED = "deselected"
+    ABSENT = "absent"  # the report does not have it
+
+
+MAX_NAMED = 50  # tests of a receipt that are told by name
+TestCount = Annotated[int, Field(ge=0, le=10**9)]
+TestName = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
+
+
+class TestFigures(Inbound):
+    """What the report of a verification counts, and what became of the failing tests that the spec names."""
+
+    passed: TestCount = 0
+    failed: TestCount = 0
+    skipped: TestCount = 0
+    xfailed: TestCount = 0
+    deselected: TestCount = 0
+    collected: TestCount = 0  # all of them but those that were deselected
+    digest: Word | None = None
+    named: dict[TestName, TestWord] = Field(default_factory=dict, max_length=MAX_NAMED)
+
+    @property
+    def ended(self) -> int:
+        """Count the tests that have an outcome."""
+        return self.passed + self.failed + self.skipped + self.xfailed
+
+
+class VerifyReceipt(Inbound):
+    """The proof that a verification ran: its exit code, the digest of what it printed, and its report of tests."""
+
+    tool: Word
+    exit_code: Figure
+    output_digest: Word | None = None
+    tests: Annotated[TestFigures | None, WrapValidator(_take_unreadable_for_none)] = None
+    report: Annotated[ReportKind | None, WrapValidator(_take_unreadable_for_none)] = None
+    isolation: Annotated[Word | None, WrapValidator(_take_unreadable_for_none)] = None
 
 
 class Released(Inbound):

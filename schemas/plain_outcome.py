@@ -7,7 +7,7 @@ are known.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Struct
@@ -15,6 +15,8 @@ from msgspec import Meta, Struct
 _Figure = Annotated[int, Meta(ge=0, le=10**12)]  # any such figure counts as it is reported
 _Word = Annotated[str, Meta(min_length=1, max_length=200)]
 _Path = Annotated[str, Meta(min_length=1, max_length=512)]
+_Count = Annotated[int, Meta(ge=0, le=10**9)]
+_TestName = Annotated[str, Meta(min_length=1, max_length=1000)]
 _Paths = Annotated[Sequence[_Path], Meta(max_length=1000)]  # a list where it was sent, else the default
 
 
@@ -31,12 +33,33 @@ class PlainMetrics(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
     cost_usd: Annotated[float, Meta(ge=0, le=10**9)] | None = None
 
 
+class PlainTests(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
+    """What a report counts, as `TestFigures`."""
+
+    passed: _Count = 0
+    failed: _Count = 0
+    skipped: _Count = 0
+    xfailed: _Count = 0
+    deselected: _Count = 0
+    collected: _Count = 0
+    digest: _Word | None = None
+    named: Annotated[dict[_TestName, Literal["passed"]], Meta(max_length=50)] = msgspec.field(default_factory=dict)
+
+    @property
+    def ended(self) -> int:
+        """As that of `TestFigures`."""
+        return self.passed + self.failed + self.skipped + self.xfailed
+
+
 class PlainReceipt(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
     """The proof that a verification ran, as `VerifyReceipt`."""
 
     tool: _Word
     exit_code: Annotated[int, Meta(ge=-(10**9), le=10**9)]
     output_digest: _Word | None = None
+    tests: PlainTests | None = None
+    report: Literal["whole", "none"] | None = None
+    isolation: _Word | None = None
 
 
 class PlainTranscript(Struct, forbid_unknown_fields=True, frozen=True, gc=False):

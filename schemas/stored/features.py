@@ -127,6 +127,21 @@ class ChangedTests(Part):
 
 
 @dataclass(slots=True)
+class Reports(Part):
+    """What reports of tests have shown so far (tasks/features/proof.py)."""
+
+    whole: bool = False  # whether a success had one
+    without: list[str] = field(default_factory=list)  # tools that passed without any, the first ones
+    base: dict[str, list[Any]] = field(default_factory=dict)  # command -> report at the base, and tests collected there
+    changed_tests: bool = False  # whether a step has changed a file of tests
+
+    @property
+    def doubt(self) -> str | None:
+        """Say for people that the plan rests on exit codes; None where a report was whole, or nobody told of one."""
+        return None if self.whole or not self.without else f"unverified: exit code only ({', '.join(self.without)})"
+
+
+@dataclass(slots=True)
 class CreatedFiles(Part):
     """Files that the plan created, where the goal's listing was whole (tasks/features/created_files.py)."""
 
@@ -229,3 +244,4 @@ class FeatureParts:
     cannot_verify = PartOf(CannotVerify)
     integrity = PartOf(IntegrityFound)
     reproduced = PartOf(Reproduced)
+    reports = PartOf(Reports)

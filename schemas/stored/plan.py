@@ -104,6 +104,11 @@ class PlanRecord(FeatureParts):
     spending = PartOf(Spending)
 
     @property
+    def doubt(self) -> str | None:
+        """Say for people why not all that succeeded is verified; None where nothing is in doubt."""
+        return self.changed_tests.doubt or self.reports.doubt
+
+    @property
     def limits(self) -> dict[str, int | None]:
         """What the plan may use up."""
         return self.head.limits

@@ -119,6 +119,7 @@ REVISIONS: Mapping[str, Row] = MappingProxyType(
         C.LINT_ERROR: (("auto-fix",), ("add_context",), ("narrow_files",)),
         C.IMPORT_ERROR: (("dependencies",), ("add_context",), ("narrow_files",)),
         C.NO_CHANGE: (("add_context",), ("add_context",), ("add_context",)),
+        C.NO_PROOF: (("add_context",), (), ()),
         C.UNKNOWN: (("narrow_verification", "narrow_files"), (), ()),  # and it is retried only once
     }
 )

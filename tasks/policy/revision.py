@@ -69,6 +69,7 @@ GUIDANCE = MappingProxyType(
         C.TYPE_ERROR: "The last attempt had type errors: read them in context.previous_failure.",
         C.LINT_ERROR: "The last attempt broke lint rules: read them in context.previous_failure.",
         C.NO_CHANGE: "The last attempt changed no file: change what the step asks for.",
+        C.NO_PROOF: "The last attempt passed without a whole report of its tests: let each run to its end.",
         C.IMPORT_ERROR: "The last attempt imported what is not there: use only what the project has.",
     }
 )

@@ -25,6 +25,7 @@ from tasks.plan.unit_of_work import UnitOfWork
 Figures: TypeAlias = Metrics | PlainMetrics
 Booked: TypeAlias = tuple[int, int, int]  # tokens, patch cycles and tool calls
 RECEIPTS = "unproven_successes"  # 0: none is taken. Only among the limits of plans made where receipts are required
+REPORTS = "exit_codes_alone"  # 0: a tool of tests that passes without a whole report does not pass
 EXCUSES = "excuses"  # what does not count against a plan where it was red before: one of these two
 EXCUSE_ALL = 1  # tests, and checks that nobody asked for
 EXCUSE_CHECKS = 2
@@ -110,6 +111,11 @@ def bind(goal: Goal, policy: Policy) -> Goal:
 def requires_receipts(plan: PlanHead) -> bool:
     """Whether the plan was made where a success counts only with a receipt of every tool that verifies its step."""
     return plan.limits.get(RECEIPTS) == 0
+
+
+def requires_reports(plan: PlanHead) -> bool:
+    """Whether the plan was made where a tool of tests passes only with a whole report."""
+    return plan.limits.get(REPORTS) == 0
 
 
 def first_exhausted(plan: PlanRecord) -> str | None:

@@ -136,6 +136,7 @@ class Contract:
     pass_codes: tuple[int, ...] = (0,)
     ran_codes: tuple[int, ...] = (0, 1)
     cannot_run: tuple[str, ...] = ()  # at most MANY_TEXTS, in what it prints where it could not run
+    reports: bool = False  # of what became of each test: it passes only with a whole one
     languages: tuple[str, ...] = ()
     min_risk: RiskLevel = RiskLevel.LOW
 

@@ -41,6 +41,7 @@ _TOOLS = (
         focus_option="-run",
         focus_form="^{}$",
         cannot_run=_NO_MODULE,
+        reports=True,
     ),
     Contract(
         id="go-vet",

@@ -82,6 +82,7 @@ _TOOLS = (
         options=("--verbose|--silent|--ci|--bail|-i|--runInBand|--no-cache|--coverage|--watchAll=false", _JEST_PATHS),
         focus_exact=_JEST_PATHS,
         cannot_run=(*_NO_PROGRAM, "No tests found, exiting with code 1"),
+        reports=True,
     ),
     _test_files(
         id="vitest",
@@ -90,12 +91,14 @@ _TOOLS = (
         end_of_options=False,
         options=("--silent|--no-coverage|--coverage|--bail=1|--reporter=(?:default|verbose|dot|junit|json)",),
         cannot_run=(*_NO_PROGRAM, "No test files found"),
+        reports=True,
     ),
     _test_files(
         id="node-test",
         spellings=("node --test",),
         example="node --test test/auth.test.js",
         cannot_run=("Could not find '",),
+        reports=True,
     ),
     _test_files(
         id="mocha",
@@ -104,6 +107,7 @@ _TOOLS = (
         options=("--exit|--bail|--forbid-only|--recursive|--reporter=(?:spec|dot|min|tap|json)",),
         ran_codes=tuple(range(256)),  # the number of tests that failed
         cannot_run=(*_NO_PROGRAM, "No test files found"),
+        reports=True,
     ),
     _test_files(
         id="ava",

@@ -69,6 +69,7 @@ _TOOLS = (
         valued=(("-n", "count"),),
         required=("-x",),
         cannot_run=_NO_PYTEST,
+        reports=True,
     ),
     test_runner(
         id="pytest",
@@ -79,6 +80,7 @@ _TOOLS = (
         options=_PYTEST_OPTIONS,
         valued=(("-n", "count"),),
         cannot_run=_NO_PYTEST,
+        reports=True,
     ),
     Contract(
         id="unittest",
@@ -91,6 +93,7 @@ _TOOLS = (
         valued=(("-s", "path"), ("-t", "path")),
         ran_codes=(0, 1, 5),
         cannot_run=("Start directory is not importable",),
+        reports=True,
     ),
     Contract(
         id="tox",

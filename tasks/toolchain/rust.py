@@ -47,6 +47,7 @@ _TOOLS = (
         focus="cargo_test",
         focus_owner="-p",
         focus_tail=("--", "--exact"),
+        reports=True,
         ran_codes=(0, 101),
         cannot_run=_NO_CARGO,
     ),

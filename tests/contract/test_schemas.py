@@ -45,6 +45,8 @@ def contains(whole: Any, part: Any) -> bool:
         return isinstance(whole, dict) and all(
             name in whole and contains(whole[name], value) for name, value in part.items()
         )
+    if isinstance(part, list):
+        return isinstance(whole, list) and len(whole) == len(part) and all(map(contains, whole, part))
     return bool(whole == part)
 
 

@@ -329,6 +329,7 @@ THRICE = {
     C.TYPE_ERROR: ["type-check", "add_context", "narrow_files"],
     C.LINT_ERROR: ["auto-fix", "add_context", "narrow_files"],
     C.IMPORT_ERROR: ["dependencies", "add_context", "narrow_files"],
+    C.NO_PROOF: ["add_context"],
     C.UNKNOWN: ["narrow_verification + narrow_files"],
 }
 

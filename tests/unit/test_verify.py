@@ -17,8 +17,8 @@ PRINTS = "print('src/a.py:3: error: Incompatible return value type  [return-valu
 
 def in_folder(folder: Path) -> ToolRun:
     """ToolRun what is to be verified in `folder`, as a controller does."""
-    return lambda argv, seconds: process.run(
-        Job(argv, folder, seconds, lambda: True, merge=True, env=environment(argv, folder))
+    return lambda how, seconds: process.run(
+        Job(how.argv, folder, seconds, lambda: True, merge=True, env=how.added_to(environment(how.argv, folder)))
     )
 
 

@@ -25,12 +25,14 @@ from worker.controller.permission import LINKS, Permission, too_many_files, viol
 from worker.controller.places import Place
 from worker.controller.programs import VerificationResult
 from worker.controller.readiness import CannotWork
+from worker.controller.reports import MAX_BYTES as REPORT_BYTES
+from worker.controller.reports import Reporting
 from worker.controller.result import Result
 from worker.controller.setup import path_of
 from worker.controller.wire import AttemptFailure, Spec, Tool
 from worker.controller.worktree import Worktree
 from worker.host.git import GitError
-from worker.sandbox.process import Abandoned, Job, JobResult, Printed, ResourceLimits
+from worker.sandbox.process import UNLIMITED, Abandoned, Job, JobResult, Printed, ResourceLimits
 from worker.sandbox.process import environment as without_secrets
 from worker.telemetry import tracing
 from worker.telemetry.tracing import Attributes
@@ -301,10 +303,8 @@ class AttemptRun:
         search = self._variables.get("PATH")
         with self._span("verify", {"planner.tools": " ".join(tool.tool for tool in self.spec.verify_tools)}):
             done = programs.verify(
-                self.spec.verify_tools,
-                self._run_tool,
-                str(self.tree.root),
-                search,
+                *(self.spec.verify_tools, self._run_tool, str(self.tree.root), search),
+                named=self.spec.context.failing_tests,
                 at_base=self.spec.verified_at is not None,
                 is_lost=self._is_lost,
             )
@@ -348,11 +348,19 @@ class AttemptRun:
         job = Job(argv, self.tree.root, timeout_s, self.lease.is_wanted, stdin, env=env, limits=limits, record=record)
         return self.place.agent.run(job, writable=self.tree.writable)
 
-    def _run_tool(self, argv: Sequence[str], timeout_s: float) -> JobResult:
+    def _run_tool(self, how: Reporting, timeout_s: float) -> JobResult:
+        argv, tool = how.argv, self.place.tool
         env = self._without_login(programs.environment(argv, self.tree.root)) | self._variables
-        record = partial(self.log.add_tool, argv)
-        job = Job(argv, self.tree.root, timeout_s, self.lease.is_wanted, merge=True, env=env, record=record)
-        return self.place.tool.run(job, writable=self.tree.writable)
+        if how.folder and tool.user:
+            tool.user.own(how.folder)
+        job = Job(
+            *(argv, self.tree.root, timeout_s, self.lease.is_wanted),
+            merge=True,
+            env=how.added_to(env),
+            limits=ResourceLimits(kept=REPORT_BYTES) if how.printed else UNLIMITED,
+            record=partial(self.log.add_tool, argv),
+        )
+        return tool.run(job, writable=(*self.tree.writable, *filter(None, (how.folder,))))
 
     def _without_login(self, env: Mapping[str, str]) -> dict[str, str]:
         """Leave out what only the agent needs: a setup and tests run code of the repository."""

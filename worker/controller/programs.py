@@ -6,27 +6,30 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
+from schemas.base import FailureCategory
 from schemas.outcome import CannotVerify, VerifyReceipt
 from tasks.toolchain.catalogue import CATALOGUE
 from tasks.toolchain.could_not_run import why_not_run
+from tasks.toolchain.proof import describe_unpassed, find_lack, judged_contract, unpassed
 from worker.controller import wire
 from worker.controller.failing_tests import NONE, NOT_KNOWN, FailingTests, failing_tests
+from worker.controller.reports import Reporting, TestReport, reporting
 from worker.controller.wire import LINE_CHARS, AttemptFailure, Tool
 from worker.sandbox.process import TAIL_BYTES, TIMED_OUT, JobResult
 from worker.sandbox.process import environment as without_secrets
 
-ToolRun = Callable[[Sequence[str], float], JobResult]  # an argv and seconds
+ToolRun = Callable[[Reporting, float], JobResult]  # a command with its report, and seconds
 
 # Variables, by how they begin, that choose the options, the configuration or the code of a tool of the catalogue.
 STEERING = (
     *("GOFLAGS", "GOENV", "GOWORK", "MAKE", "MFLAGS", "GNUMAKEFLAGS", "CTEST_", "RUFF_", "TOX", "MYPYPATH"),
     *("MYPY_CONFIG", "ESLINT_", "NODE_OPTIONS", "JEST_", "VITEST_", "PYTHONSTARTUP", "PYTHONINSPECT", "PYTHONWARNINGS"),
 )
-IMPORTING = frozenset({"pytest", "unittest"})  # they import what they test
+IMPORTING = frozenset({"pytest", "unittest", "planner_unittest"})  # they import what they test
 RUNNER_WORDS = 3  # such as `python -m pytest`
 NPX = {"npm_config_yes": "false"}  # npx runs what the project has, and downloads nothing that is called so
 
@@ -56,12 +59,16 @@ def verify(
     *,
     at_base: bool = False,
     is_lost: Callable[[Tool], bool] = lambda _: False,
+    named: Sequence[str] = (),
 ) -> VerificationResult:
     """Have each of `tools` done by `run`, under its timeout; raises what `run` does.
 
     Names of failing tests have their paths from `root`, so that they are the same in every clone. Programs lie on the
     path `search`, which is ours unless given. A tool that could not run proves nothing `at_base`, nor where its program
-    is lost; after a change the change may be why.
+    is lost; after a change the change may be why. Receipts say what became of the tests that are `named`.
+
+    Unless this is `at_base`, an exit code that passes is a failure where the report of the tests does not bear it out,
+    or does not have each `named` one as passed.
     """
     receipts: list[VerifyReceipt] = []
     finding: AttemptFailure | None = None
@@ -72,18 +79,47 @@ def verify(
             return VerificationResult(
                 tuple(receipts), wire.advice(f"{tool.tool} would read options from {word!r}"), NOT_KNOWN
             )
-        done = run(resolve(tool.argv, search), tool.timeout_s)
-        receipts.append(VerifyReceipt(tool=tool.tool, exit_code=done.exit_code, output_digest=done.digest))
+        done, report = _run(tool, run, root, search)
+        receipts.append(_receipt(tool, done, report, named))
         cannot = _cannot_verify(tool, done, root) if at_base or is_lost(tool) else None
         if done.timed_out or cannot or done.exit_code not in tool.pass_codes:
             failure = wire.tool_failure(tool.tool, done.stdout, done.timed_out or done.exit_code == TIMED_OUT)
             found = failing.joined(_failing(tool, done, root))
             return VerificationResult(tuple(receipts), failure, found, cannot_verify=cannot)
+        if unproved := None if at_base else _unproved(tool, receipts[-1]):
+            return VerificationResult(tuple(receipts), unproved, NOT_KNOWN)
         if done.exit_code:
             finding = wire.tool_failure(tool.tool, done.stdout, timed_out=False)
             failing = failing.joined(_failing(tool, done, root))
+    left = None if at_base else _unpassed(tools, receipts)
     ran_by = shutil.which(resolve(first.argv, search)[0], path=search) if (first := next(iter(tools), None)) else ""
-    return VerificationResult(tuple(receipts), failing=failing, finding=finding, ran_by=ran_by or "")
+    return VerificationResult(tuple(receipts), left, failing=failing, finding=finding, ran_by=ran_by or "")
+
+
+def _receipt(tool: Tool, done: JobResult, report: TestReport, named: Sequence[str]) -> VerifyReceipt:
+    tests, kind = report.figures(named), report.kind
+    return VerifyReceipt(tool=tool.tool, exit_code=done.exit_code, output_digest=done.digest, tests=tests, report=kind)
+
+
+def _unproved(tool: Tool, receipt: VerifyReceipt) -> AttemptFailure | None:
+    contract = judged_contract(CATALOGUE, tool.tool, tool.pass_codes, receipt.exit_code)
+    why = find_lack(contract, receipt) if contract else None
+    return wire.unproved(FailureCategory.NO_PROOF, why) if why else None
+
+
+def _unpassed(tools: Iterable[Tool], receipts: Iterable[VerifyReceipt]) -> AttemptFailure | None:
+    told = [(receipt, tool.argv) for tool, receipt in zip(tools, receipts, strict=False)]
+    wrong = {name: word for name, word in unpassed(told, CATALOGUE).items() if word}
+    return wire.unproved(FailureCategory.TEST_REGRESSION, describe_unpassed(wrong), wrong) if wrong else None
+
+
+def _run(tool: Tool, run: ToolRun, root: str, search: str | None) -> tuple[JobResult, TestReport]:
+    with reporting(tool.tool, resolve(tool.argv, search), Path(root)) as how:
+        done = run(how, tool.timeout_s)
+        report, text = how.read(done.stdout)
+        if how.printed:
+            done = replace(done, stdout=text[-TAIL_BYTES:], stdout_bytes=len(text.encode(errors="replace")))
+        return done, report
 
 
 def _cannot_verify(tool: Tool, done: JobResult, root: str) -> CannotVerify | None:

@@ -193,6 +193,13 @@ def advice(message: str) -> AttemptFailure:
     return _failure(FailureCategory.UNKNOWN, message, suggestion=message)
 
 
+def unproved(category: FailureCategory, why: str, tests: Iterable[str] = ()) -> AttemptFailure:
+    """Say why tests that ended without an error prove nothing."""
+    failure = _failure(category, why[:MESSAGE_CHARS], suggestion=why[:MESSAGE_CHARS])
+    named = tuple(test[:1000] for test in tests)[:FAILING_TESTS]
+    return AttemptFailure(failure.evidence.model_copy(update={"top_failing_tests": named}), failure.message)
+
+
 def own_failure(error: Exception) -> AttemptFailure:
     """Say that the controller could not do its part, such as where git refuses."""
     message = f"{type(error).__name__}: {error}"[:MESSAGE_CHARS]

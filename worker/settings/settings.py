@@ -71,6 +71,11 @@ class ServiceSettings(FromEnvironment):
         description="new plans take no success on a step with a verification without a receipt of every tool of it",
         json_schema_extra={LIMIT: "unproven_successes"},
     )
+    require_report: bool = Field(
+        default=False,
+        description="in new plans a tool of tests passes only with a whole report of them, whatever its exit code is",
+        json_schema_extra={LIMIT: "exit_codes_alone"},
+    )
     remember_failed_diffs: bool = Field(
         default=True,
         description="attempts of new plans are told of changes that failed their verification on the same tree",

@@ -1,0 +1,188 @@
+"""Whether tests were passed, by their reports: an exit code alone proves that a program ended, and not that it tested.
+
+What is known of the base is held against later reports of the same command. Controllers that tell of no reports are
+not judged by them; where a plan rests on exit codes alone, its result says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from schemas.base import FailureCategory
+from schemas.outcome import Outcome, ReportKind
+from schemas.plain_outcome import PlainOutcome
+from schemas.step import PreviousFailure
+from schemas.stored import PlanRecord
+from schemas.stored.features import Reports
+from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy.outcome_verdict import MAX_TESTS, fit_evidence
+from tasks.policy.pipeline import AFTER_END, JUDGES, LIMITS, Failure, Feature, Judgement, switched
+from tasks.rules import budget
+from tasks.toolchain.catalogue import Catalogue, catalogue_of
+from tasks.toolchain.contract import Contract
+from tasks.toolchain.files import Role, role_of
+from tasks.toolchain.proof import Receipt, describe_unpassed, find_lack, judged_contract, unpassed
+
+MOST_WITHOUT = 5
+MOST_AT_BASE = 50
+
+
+class Run(NamedTuple):
+    """A run of a tool of tests that has passed."""
+
+    receipt: Receipt
+    contract: Contract
+    argv: tuple[str, ...]
+
+
+class Doubt(NamedTuple):
+    """Why a success is in doubt, and whether that makes it a failure, of a category and with failing tests."""
+
+    why: str
+    category: FailureCategory | None = None
+    tests: tuple[str, ...] = ()
+
+
+def judge(unit: UnitOfWork, seen: Judgement) -> bool:
+    """Refuse a success whose reports do not bear it out, and emit what only casts doubt on it."""
+    facts, outcome = seen.step.facts, seen.outcome
+    if _is_of_base(unit.plan, outcome):
+        _keep_base(unit.plan, facts, outcome)
+        return False
+    if seen.failure is None and (found := find_doubt(unit.plan, facts, outcome)):
+        if found.category:
+            seen.failure = _failure_of(found)
+        else:
+            about = {"step_id": seen.step.step_id, "attempt": seen.attempt.attempt, "verified": False}
+            unit.emit("outcome.unverified", about, fit_evidence(found.why))
+            seen.doubt = seen.doubt or found.why
+    return False
+
+
+def find_doubt(plan: PlanRecord, facts: Mapping[str, Any], outcome: Outcome | PlainOutcome) -> Doubt | None:
+    """Find why the tests of a success are not proved; None where they are, or nobody could."""
+    catalogue = catalogue_of(plan.head.tools)
+    runs = list(_runs(catalogue, facts, outcome))
+    for run in runs:
+        if why := _find_lack(plan, run):
+            return Doubt(why, FailureCategory.NO_PROOF)
+    if budget.requires_reports(plan.head) and (without := _unreported(catalogue, facts, runs)):
+        return Doubt(f"there is no report of the tests of {', '.join(without)}", FailureCategory.NO_PROOF)
+    left = unpassed([(run.receipt, run.argv) for run in runs], catalogue)
+    if wrong := {name: word for name, word in left.items() if word}:
+        return Doubt(describe_unpassed(wrong), FailureCategory.TEST_REGRESSION, tuple(wrong))
+    if left:
+        return Doubt(f"no report has the failing test {', '.join(left)}")
+    return _find_fewer(plan, runs)
+
+
+def _runs(catalogue: Catalogue, facts: Mapping[str, Any], outcome: Outcome | PlainOutcome) -> Iterator[Run]:
+    """Yield the runs of tools of tests; receipts stand in the order of the step's tools."""
+    receipts: Sequence[Receipt] = outcome.verify or ()
+    for tool, receipt in zip(facts["verify_tools"], receipts, strict=False):
+        if tool["tool"] != receipt.tool:
+            return
+        if contract := judged_contract(catalogue, receipt.tool, tool["pass_codes"], receipt.exit_code):
+            yield Run(receipt, contract, tuple(tool["argv"]))
+
+
+def _find_lack(plan: PlanRecord, run: Run) -> str | None:
+    base = plan.reports.base.get(_name_of(run.argv)) if plan.keeps(Reports) else None
+    if base and base[0] == ReportKind.WHOLE and run.receipt.report != ReportKind.WHOLE:
+        return f"{run.receipt.tool} gave a whole report of its tests before the plan, and gives none now"
+    return find_lack(run.contract, run.receipt)
+
+
+def _unreported(catalogue: Catalogue, facts: Mapping[str, Any], runs: Sequence[Run]) -> list[str]:
+    """Name the tools of tests of a step that have no whole report."""
+    wanted = [
+        tool["tool"]
+        for tool in facts["verify_tools"]
+        if judged_contract(catalogue, tool["tool"], tool["pass_codes"], 0)
+    ]
+    for run in runs:
+        if run.receipt.report == ReportKind.WHOLE and run.receipt.tool in wanted:
+            wanted.remove(run.receipt.tool)
+    return list(dict.fromkeys(wanted))
+
+
+def _find_fewer(plan: PlanRecord, runs: Sequence[Run]) -> Doubt | None:
+    """Say that fewer tests were collected than before the plan, which in a repair that changed no test is a failure."""
+    if not plan.keeps(Reports):
+        return None
+    known = plan.reports
+    for run in runs:
+        base, tests = known.base.get(_name_of(run.argv)), run.receipt.tests
+        if base and tests and tests.collected < base[1]:
+            why = f"{run.receipt.tool} collected {tests.collected} tests, and {base[1]} before the plan"
+            fails = bool(plan.head.context.get("failing_tests")) and not known.changed_tests
+            return Doubt(why, FailureCategory.NO_PROOF if fails else None)
+    return None
+
+
+def _is_of_base(plan: PlanRecord, outcome: Outcome | PlainOutcome) -> bool:
+    return outcome.verified_at is not None and outcome.verified_at == plan.head.context.get("base_sha")
+
+
+def _keep_base(plan: PlanRecord, facts: Mapping[str, Any], outcome: Outcome) -> None:
+    """Keep what tools of tests reported of the commit that the plan began with."""
+    for tool, receipt in zip(facts["verify_tools"], outcome.verify or (), strict=False):
+        if receipt.report and len(plan.reports.base) < MOST_AT_BASE:
+            collected = receipt.tests.collected if receipt.tests else 0
+            plan.reports.base[_name_of(tool["argv"])] = [receipt.report.value, collected]
+
+
+def _name_of(argv: Sequence[str]) -> str:
+    return hashlib.blake2b(" ".join(argv).encode(errors="replace"), digest_size=6).hexdigest()
+
+
+def _failure_of(found: Doubt) -> Failure:
+    return PreviousFailure(
+        category=found.category or FailureCategory.UNKNOWN,
+        failing_tests=tuple(fit_evidence(test) for test in found.tests[:MAX_TESTS]),
+        suggestion=fit_evidence(found.why),
+    ).model_dump()
+
+
+def note(unit: UnitOfWork, seen: Judgement) -> None:
+    """Keep what a success was proved by."""
+    without, whole, tests = _news(unit.plan, seen.step.facts, seen.outcome)
+    if without or whole or tests:
+        known = unit.plan.reports
+        known.without = [*dict.fromkeys((*known.without, *without))][:MOST_WITHOUT]
+        known.whole, known.changed_tests = known.whole or whole, known.changed_tests or tests
+
+
+def _news(
+    plan: PlanRecord, facts: Mapping[str, Any], outcome: Outcome | PlainOutcome
+) -> tuple[Collection[str], bool, bool]:
+    """Return what of a success the plan does not keep yet: tools without a report, a whole one, changed tests."""
+    if _is_of_base(plan, outcome):
+        return (), False, False
+    known = plan.reports if plan.keeps(Reports) else Reports()
+    runs = list(_runs(catalogue_of(plan.head.tools), facts, outcome))
+    without = [run.receipt.tool for run in runs if run.receipt.report == ReportKind.NONE]
+    new = [tool for tool in without if tool not in known.without] if len(known.without) < MOST_WITHOUT else []
+    whole = not known.whole and any(run.receipt.report == ReportKind.WHOLE for run in runs)
+    touched = bool(known.base) and not known.changed_tests
+    return new, whole, touched and any(role_of(path) is Role.TEST for path in outcome.touched_files)
+
+
+def proves_itself(plan: PlanRecord, facts: dict[str, Any], outcome: PlainOutcome) -> bool:
+    """Whether nothing of a success is in doubt, and nothing of it is to be kept."""
+    told = any(receipt.report is not None for receipt in outcome.verify or ())
+    if not told and not plan.keeps(Reports) and not budget.requires_reports(plan.head):
+        return True
+    if _is_of_base(plan, outcome) or any(_news(plan, facts, outcome)):
+        return False
+    return find_doubt(plan, facts, outcome) is None
+
+
+FEATURE = Feature(
+    "proof",
+    (LIMITS.row(switched(budget.REPORTS)), JUDGES.row(judge), AFTER_END.row(note)),
+    events=("outcome.unverified",),
+    is_idle_about=proves_itself,
+)

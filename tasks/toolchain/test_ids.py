@@ -1,0 +1,56 @@
+"""Finds a named test among those of a report, whose tool may spell it in another way.
+
+`tests/test_cart.py::TestCart::test_adds`, `tests.test_cart.TestCart.test_adds` and `src/cart.test.js > cart > adds` are
+compared by their words, without the suffix of a file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+
+_SUFFIX = re.compile(r"\.(?:py|[cm]?[jt]sx?|go|rs)\b")
+_WORD = re.compile(r"\w+")
+_PARAMETERS = re.compile(r"\[.*\]$", re.DOTALL)
+ABSENT = "absent"
+_ORDER = ("xfailed", "skipped", "deselected")
+
+
+@lru_cache(maxsize=4096)
+def words_of(name: str) -> tuple[str, ...]:
+    """Split a name into the words that every spelling of it has."""
+    return tuple(_WORD.findall(_SUFFIX.sub("", name)))
+
+
+def word_of(name: str, known: Mapping[str, str]) -> str:
+    """Return what a report, a word by the id of each test, says of the test `name`.
+
+    Of several tests that the name means, such as all parameters of one, any that failed counts first, then one that
+    passed.
+    """
+    found = {known[each] for each in _meant(name, known)}
+    return next((word for word in ("failed", "passed", *_ORDER) if word in found), ABSENT)
+
+
+def _meant(name: str, known: Mapping[str, str]) -> Sequence[str]:
+    if name in known:
+        return (name,)
+    if same := [each for each in known if _PARAMETERS.sub("", each) == name]:
+        return same
+    wanted = words_of(name)
+    if longer := [each for each in known if is_within(wanted, words_of(each))]:
+        return longer
+    return [each for each in known if (own := words_of(each)) and wanted[-len(own) :] == own]
+
+
+def is_within(part: Sequence[str], whole: Sequence[str]) -> bool:
+    """Whether `whole` has the words of `part`, at least one, one after the other."""
+    size = len(part)
+    return size > 0 and any(whole[at : at + size] == part for at in range(len(whole) - size + 1))
+
+
+def is_aimed_at(operands: Iterable[str], name: str) -> bool:
+    """Whether one of a command's operands, paths or names of tests, means the test `name` or what it lies in."""
+    wanted = words_of(name)
+    return any((own := words_of(each)) and (is_within(own, wanted) or is_within(wanted, own)) for each in operands)

@@ -1,0 +1,109 @@
+"""A plugin of pytest that writes what became of each test: for any pytest from 5 on, on any Python from 3.7 on.
+
+It judges a test by what it raised, not by what hooks of the repository make of its report. Code inside of the process
+can still lie; it is only kept from the easy ways.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any, Iterator
+
+import pytest
+
+_FOLDER = Path(__file__).parent
+
+
+def _take_token() -> str | None:
+    """Read the token, which the code under test is not to find."""
+    place = _FOLDER / "token"
+    try:
+        token = place.read_text()
+        place.unlink()
+    except OSError:  # of a worker of pytest-xdist, or a pytest that a test starts
+        return None
+    os.environ.pop("PYTEST_ADDOPTS", None)
+    return token
+
+
+_tokens = [_take_token()]  # before any conftest.py runs
+
+
+class _Report:
+    """The lines of one session."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+        self._pid = os.getpid()
+        self._file = os.open(str(_FOLDER / "report"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._workers: set[str] = set()
+        self._raised: set[str] = set()
+
+    def write(self, *line: str) -> None:
+        if os.getpid() == self._pid:  # not a process that a test has forked
+            os.write(self._file, (json.dumps(line) + "\n").encode())
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionstart(self) -> None:
+        self.write("begin", "pytest")
+
+    @pytest.hookimpl(tryfirst=True, hookwrapper=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Iterator[None]:
+        before = [item.nodeid for item in items]
+        yield
+        kept = {item.nodeid for item in items}
+        for name in before:
+            if name not in kept:
+                self.write("deselected", name)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        for item in session.items:
+            self.write("collected", item.nodeid)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
+        for name in ids:
+            if name not in self._workers:
+                self._workers.add(name)
+                self.write("collected", name)
+
+    @pytest.hookimpl(tryfirst=True, hookwrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+        outcome: Any = yield
+        found = outcome.get_result()
+        raised = call.excinfo is not None and not call.excinfo.errisinstance(pytest.skip.Exception)
+        if raised and found.outcome == "passed" and not hasattr(found, "wasxfail"):
+            self._raised.add(item.nodeid)
+            self.write("test", item.nodeid, "failed")
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        xfail = hasattr(report, "wasxfail")
+        if report.outcome == "failed":
+            self.write("test", report.nodeid, "failed")
+        elif hasattr(report, "context"):
+            return  # a part of a test
+        elif report.outcome == "skipped":
+            self.write("test", report.nodeid, "xfailed" if xfail else "skipped")
+        elif report.outcome == "passed" and report.when == "call" and report.nodeid not in self._raised:
+            self.write("test", report.nodeid, "passed")
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.outcome == "failed":
+            self.write("test", report.nodeid, "failed")
+
+    @pytest.hookimpl(tryfirst=True, hookwrapper=True)
+    def pytest_sessionfinish(self) -> Iterator[None]:
+        yield
+        self.write("end", self._token)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Take part in the session that was started for us, and in no other one of this process."""
+    token = _tokens.pop() if _tokens else None
+    if token is not None:
+        config.pluginmanager.register(_Report(token), "planner-report")
