@@ -103,7 +103,7 @@ def _receipt(tool: Tool, done: JobResult, report: TestReport, named: Sequence[st
 
 def _unproved(tool: Tool, receipt: VerifyReceipt) -> AttemptFailure | None:
     contract = judged_contract(CATALOGUE, tool.tool, tool.pass_codes, receipt.exit_code)
-    why = find_lack(contract, receipt) if contract else None
+    why = find_lack(contract, receipt) if contract and contract.read(tool.argv) else None
     return wire.unproved(FailureCategory.NO_PROOF, why) if why else None
 
 
