@@ -104,11 +104,6 @@ class PlanRecord(FeatureParts):
     spending = PartOf(Spending)
 
     @property
-    def doubt(self) -> str | None:
-        """Say for people why not all that succeeded is verified; None where nothing is in doubt."""
-        return self.changed_tests.doubt or self.reports.doubt
-
-    @property
     def limits(self) -> dict[str, int | None]:
         """What the plan may use up."""
         return self.head.limits
@@ -123,7 +118,7 @@ class PlanRecord(FeatureParts):
     @property
     def doubt(self) -> str | None:
         """Say what a person is to look at first; None where nothing is."""
-        return "; ".join(filter(None, (self.changed_tests.doubt, self.integrity.doubt))) or None
+        return "; ".join(filter(None, (self.changed_tests.doubt, self.reports.doubt, self.integrity.doubt))) or None
 
     def encode(self, name: str) -> bytes:
         """Write one field of the plan's hash."""

@@ -800,6 +800,8 @@ def test_the_controller_is_a_client_of_the_wire_and_of_nothing_else_of_ours() ->
         "tasks.toolchain.integrity.change",  # what a change does to tests and checks
         "tasks.toolchain.integrity.changed_tests",
         "tasks.toolchain.integrity.finding",
+        "tasks.toolchain.proof",  # what a report of tests proves
+        "tasks.toolchain.test_ids",
         "worker.agents.agent",
         "worker.agents.readers",
         "worker.client.http_link",  # by which a planner is asked, over HTTP or by Redis
