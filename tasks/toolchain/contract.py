@@ -57,6 +57,7 @@ KINDS = {
     "environment": rf"{_HARMLESS}[A-Za-z_][\w-]{{0,99}}",
     "test_name": r"[A-Za-z_]\w*(?:::[A-Za-z_]\w*)*",
     "cargo_test": r"(?:[A-Za-z_][\w-]{0,99} )?[A-Za-z_]\w*(?:::[A-Za-z_]\w*)*",  # a package before its test
+    "nextest": r"test\(=[A-Za-z_]\w*(?:::[A-Za-z_]\w*)*\)",
     "go_test": r"[A-Za-z_]\w{0,99}",
     "go_run": r"\^?[A-Za-z_][\w-]{0,99}\$?",
     "module": r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*",
@@ -129,6 +130,7 @@ class Contract:
     focus: str = ""  # the kind of one failing test that may narrow this tool
     focus_option: str = ""  # the valued option that takes it; else it is a positional
     focus_form: str = "{}"  # how the option's value names one test and no other
+    focus_is_module: bool = False  # whether it takes a test as `tests.test_cart.CartTests.test_adds`
     focus_owner: str = ""  # the valued option that takes what stands before the test and a space
     focus_exact: str = ""  # an option with which positionals are paths also where they have brackets
     focus_tail: tuple[str, ...] = ()  # behind a focused command
@@ -173,6 +175,8 @@ class Contract:
         if not self.focus or not 0 < len(tests) <= self.focus_most:
             return None
         options, tail = reading.options, reading.tail or self.focus_tail
+        if self.focus_is_module:
+            tests = tuple(map(_module_of, tests))
         if self.focus_owner and " " in tests[0]:
             owner, _, test = tests[0].partition(" ")
             tests = (test,)
@@ -211,6 +215,12 @@ class Contract:
             else:
                 return None
         return tuple(options), tuple(positionals)
+
+
+def _module_of(test: str) -> str:
+    """Name a test by its module: of a file, classes and a function."""
+    file, *inner = test.removeprefix("./").split("::")
+    return ".".join((file.rpartition(".")[0].replace("/", "."), *inner))
 
 
 path_tool = partial(Contract, positional="path", end_of_options=True)  # reads paths, behind `--` too

@@ -6,7 +6,7 @@ Each language is a module beside this one that makes one `Toolchain`, and has on
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
@@ -120,13 +120,28 @@ class LogSigns:
     failing: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ConfiguredRunner:
-    """A runner of tests that a manifest configures, if its text has `sign`, a regular expression."""
+    """A runner of tests, and how a project says that it uses it.
 
-    manifest: str
-    sign: str
+    It does so if it has one of `files`, or if one of the manifests `within` has `sign`, a regular expression; of
+    `both` it takes one of each. `{place}` of the command stands for what the group `place` of the sign has matched.
+    """
+
     command: str
+    files: tuple[str, ...] = ()
+    within: tuple[str, ...] = ()
+    sign: str = ""
+    both: bool = False
+
+    def command_in(self, manifests: Mapping[str, str], files: Collection[str]) -> str | None:
+        """Return the command for a project of these manifests and files; None where it does not use the runner."""
+        by_file = any(name in manifests or name in files for name in self.files)
+        texts = (manifests[name] for name in self.within if name in manifests)
+        found = next((found for text in texts if (found := re.search(self.sign, text))), None)
+        if not ((by_file and found) if self.both else (by_file or found)):
+            return None
+        return self.command.format(place=(found.groupdict().get("place") if found else None) or ".")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -40,25 +40,35 @@ MANIFESTS: Mapping[str, str] = MappingProxyType(
     {manifest: language.name for language in LANGUAGES.values() for manifest in language.manifests}
 )
 _BY_WORD = {word: each for each in LANGUAGES.values() for word in (each.name, *each.aliases)}
-_BY_SUFFIX = {suffix: each for each in LANGUAGES.values() for suffix in each.suffixes}
+_OTHER = "another language"  # of which we know no tool: what is written in it is of no language that we guess
+_OTHER_SUFFIXES = (
+    *(".rb", ".php", ".java", ".kt", ".kts", ".scala", ".groovy", ".clj", ".cs", ".fs", ".vb", ".swift", ".m", ".dart"),
+    *(".ex", ".exs", ".erl", ".hs", ".ml", ".elm", ".lua", ".pl", ".pm", ".r", ".jl", ".zig", ".nim"),
+)
+_OTHER_MANIFESTS = (
+    *("Gemfile", "Rakefile", "composer.json", "pom.xml", "build.gradle", "build.gradle.kts", "build.sbt", "mix.exs"),
+    *("Package.swift", "pubspec.yaml", "project.clj", "stack.yaml", "rebar.config", "build.zig"),
+)
+_BY_SUFFIX = dict.fromkeys(_OTHER_SUFFIXES, _OTHER) | {
+    suffix: each.name for each in LANGUAGES.values() for suffix in each.suffixes
+}
+_BY_MANIFEST = dict.fromkeys(_OTHER_MANIFESTS, _OTHER) | dict(MANIFESTS)
 
 
 def language_of(context: GoalContext, files: Iterable[str], tested: Sequence[str] = ()) -> Language | None:
     """Find the language of a goal, as it says or by what it knows of its project.
 
-    That is its test command, its files, its manifests, its repository, in this order. `tested` are the languages of the
-    contract that its test command matched.
+    That is its test command, its files, its manifests, its repository, in this order; None where most of these are of
+    a language that we have no tools for. `tested` are the languages of the contract that its test command matched.
     """
     if context.language and context.language.strip():
         return _BY_WORD.get(context.language.strip().casefold())
-    return (
-        (LANGUAGES.get(tested[0]) if len(tested) == 1 else None)
-        or _most_common(map(_of_suffix, files))
-        or _most_common(
-            LANGUAGES.get(MANIFESTS.get(path.rpartition("/")[2], "")) for path in (*context.manifests, *context.files)
-        )
-        or _most_common(map(_of_suffix, context.files))
-    )
+    if len(tested) == 1:
+        return LANGUAGES.get(tested[0])
+    manifests = (path.rpartition("/")[2] for path in (*context.manifests, *context.files))
+    told = (map(_of_suffix, files), map(_BY_MANIFEST.get, manifests), map(_of_suffix, context.files))
+    found = next(filter(None, map(_most_common, told)), _OTHER)
+    return LANGUAGES.get(found)
 
 
 def suffixes_of(languages: Iterable[str]) -> tuple[str, ...]:
@@ -66,12 +76,12 @@ def suffixes_of(languages: Iterable[str]) -> tuple[str, ...]:
     return tuple(suffix for name in languages if name in LANGUAGES for suffix in LANGUAGES[name].suffixes) or ("",)
 
 
-def _of_suffix(path: str) -> Language | None:
+def _of_suffix(path: str) -> str | None:
     dot = path.rfind(".")
     return _BY_SUFFIX.get(path[dot:].lower()) if dot >= 0 else None
 
 
-def _most_common(found: Iterable[Language | None]) -> Language | None:
+def _most_common(found: Iterable[str | None]) -> str | None:
     """Take the most frequent one; of equals the one that the table names first."""
     counts = Counter(each for each in found if each)
-    return max(LANGUAGES.values(), key=lambda each: counts[each]) if counts else None
+    return max((*LANGUAGES, _OTHER), key=lambda name: counts[name]) if counts else None

@@ -192,7 +192,7 @@ _DEPENDENCY = r'"{}"\s*:\s*"[^"]*"'
 
 
 def _runner(name: str, command: str, sign: str = _DEPENDENCY) -> ConfiguredRunner:
-    return ConfiguredRunner(manifest="package.json", sign=sign.format(name), command=command)
+    return ConfiguredRunner(command, within=("package.json",), sign=sign.format(name))
 
 
 _TEST_RUNNERS = (
@@ -204,8 +204,7 @@ _TEST_RUNNERS = (
     _runner("mocha", "npx mocha"),
     _runner("ava", "npx ava"),
     _runner("@playwright/test", "npx playwright test"),
-    ConfiguredRunner(manifest="deno.json", sign="", command="deno test"),
-    ConfiguredRunner(manifest="deno.jsonc", sign="", command="deno test"),
+    ConfiguredRunner("deno test", files=("deno.json", "deno.jsonc")),
 )
 
 _ESLINT = Part("npx eslint", _NODE, "npx eslint .")

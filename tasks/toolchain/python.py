@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from schemas.base import RiskLevel
 from tasks.toolchain.contract import Contract, Part, ToolCategory, linter, path_tool, spell, test_runner
 from tasks.toolchain.language import (
@@ -18,6 +20,7 @@ from tasks.toolchain.language import (
     TIMEOUT,
     TYPE,
     TYPING,
+    ConfiguredRunner,
     Language,
     LogSigns,
     OutputParser,
@@ -47,6 +50,11 @@ _MYPY_OPTIONS = (
     "--check-untyped-defs|--explicit-package-bases|--namespace-packages|--follow-imports=silent",
 )
 _PYTEST = spell("pytest", *_RUNNERS)
+_UNITTEST_OPTIONS = ("-v|--verbose|-q|--quiet|-f|--failfast|-b|--buffer",)
+_test_modules = partial(
+    Contract, category=ToolCategory.TEST, timeout_s=300, positional="module", focus="test_id", focus_most=20,
+    focus_is_module=True,
+)  # fmt: skip
 
 
 def _no_module(name: str) -> tuple[str, ...]:
@@ -83,17 +91,40 @@ _TOOLS = (
         reports=True,
     ),
     Contract(
-        id="unittest",
-        spellings=("python -m unittest discover", "python -m unittest", "python3 -m unittest"),
-        example="python -m unittest -v",
+        id="unittest-discover",
+        spellings=("python -m unittest discover", "python3 -m unittest discover"),
+        example="python -m unittest discover -s tests",
         category=ToolCategory.TEST,
         timeout_s=300,
         positional="module",
-        options=("-v|--verbose|-q|--quiet|-f|--failfast|-b|--buffer",),
+        options=_UNITTEST_OPTIONS,
         valued=(("-s", "path"), ("-t", "path")),
         ran_codes=(0, 1, 5),
         cannot_run=("Start directory is not importable",),
         reports=True,
+    ),
+    _test_modules(
+        id="unittest",
+        spellings=("python -m unittest", "python3 -m unittest"),
+        example="python -m unittest -v",
+        options=_UNITTEST_OPTIONS,
+        valued=(("-s", "path"), ("-t", "path")),
+        ran_codes=(0, 1, 5),
+    ),
+    _test_modules(
+        id="django",
+        spellings=("python manage.py test", "python3 manage.py test"),
+        example="python manage.py test shop.tests",
+        options=("--failfast|--keepdb|--noinput|--no-input|--parallel|-v=[0-3]|--verbosity=[0-3]",),
+    ),
+    Contract(
+        id="nox",
+        spellings=("nox", "python -m nox"),
+        example="nox -s tests",
+        category=ToolCategory.TEST,
+        timeout_s=600,
+        options=("-r|-R|--reuse-existing-virtualenvs|--no-error-on-missing-interpreters",),
+        valued=(("-s", "environment"),),
     ),
     Contract(
         id="tox",
@@ -223,6 +254,35 @@ _PYRIGHT_CHECK = QuickCheck(
     about=TYPING,
 )
 
+_DECLARING = (
+    *("pyproject.toml", "setup.cfg", "setup.py", "tox.ini", "noxfile.py", "Pipfile"),
+    *("requirements.txt", "requirements-dev.txt"),
+)
+_UNITTEST_SIGN = (
+    r"-m unittest\b(?: discover(?: -[vqfb]{1,4}){0,4}(?: (?:-s[ =]|--start-directory[ =])?(?P<place>\w+))?)?"
+)
+_TEST_RUNNERS = (
+    ConfiguredRunner(
+        "pytest -q",
+        files=("pytest.ini", ".pytest.ini", "conftest.py", "tests/conftest.py", "test/conftest.py"),
+        within=_DECLARING,
+        sign=r"\bpytest\b",
+    ),
+    ConfiguredRunner(
+        "python manage.py test", files=("manage.py",), within=_DECLARING, sign=r"(?i)\bdjango\b", both=True
+    ),
+    ConfiguredRunner("python -m unittest discover -s {place}", within=_DECLARING, sign=_UNITTEST_SIGN),
+    ConfiguredRunner("python -m unittest", within=_DECLARING, sign=_UNITTEST_SIGN),  # which takes one test
+    ConfiguredRunner(
+        "tox -q",
+        files=("tox.toml",),
+        within=("tox.ini", "pyproject.toml"),
+        sign=r"(?m)^\[(?:testenv\b|tox\]|tool\.tox\b)",
+    ),
+    # Of its sessions one that tests: a bare `nox` would also run one that releases.
+    ConfiguredRunner("nox -s {place}", within=("noxfile.py",), sign=r"(?m)^def (?P<place>tests?)\("),
+)
+
 _RECIPES = {
     "python-quick": (_COMPILE, _RUFF),
     "python-full": (_COMPILE, _RUFF, _MYPY, _TESTS),
@@ -240,7 +300,7 @@ _LANGUAGE = Language(
     suffixes=(".py", ".pyi"),
     manifests=(
         *("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "requirements-dev.txt", "Pipfile"),
-        *("Pipfile.lock", "poetry.lock", "uv.lock", "tox.ini"),
+        *("Pipfile.lock", "poetry.lock", "uv.lock", "tox.ini", "noxfile.py"),
     ),
     quick="python-syntax",
     build="python-syntax",
@@ -338,6 +398,7 @@ TOOLCHAIN = Toolchain(
     tools=_TOOLS,
     recipes=_RECIPES,
     checks=_CHECKS,
+    runners=_TEST_RUNNERS,
     configuration=(
         "conftest.py",
         "pytest.ini",
@@ -365,6 +426,7 @@ TOOLCHAIN = Toolchain(
     output={
         "pytest": PYTEST + _RUN,
         "unittest": _RUN,
+        "django": _RUN,
         "py": PYTHON,
         "compileall": PYTHON,
         "mypy": MYPY + PYTHON,

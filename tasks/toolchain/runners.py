@@ -34,15 +34,12 @@ def runner_commands(language: Language, manifests: Mapping[str, str], files: Col
     manager = _EXECUTE[package_manager(manifests, files)]
     for toolchain in TOOLCHAINS:
         for runner in toolchain.runners if language in toolchain.languages else ():
-            if runner.manifest in manifests and re.search(runner.sign, manifests[runner.manifest]):
-                yield re.sub(r"^npx\b", manager, runner.command)
+            if command := runner.command_in(manifests, files):
+                yield re.sub(r"^npx\b", manager, command)
 
 
 def whole_command(language: Language, manifests: Mapping[str, str], files: Collection[str]) -> str | None:
     """Choose the command that runs all tests; None where nothing speaks for another than the language's usual one."""
-    package = manifests.get("package.json")
-    if language.name not in _NODE or package is None:
-        return None
-    if _TEST_SCRIPT.search(package):
+    if language.name in _NODE and _TEST_SCRIPT.search(manifests.get("package.json", "")):
         return _RUN_SCRIPT[package_manager(manifests, files)]
     return next(runner_commands(language, manifests, files), None)

@@ -12,6 +12,7 @@ from tasks.toolchain.language import (
     LINT,
     REGRESSION,
     TYPE,
+    ConfiguredRunner,
     Language,
     LogSigns,
     OutputParser,
@@ -35,7 +36,7 @@ _NO_CARGO = (
 _TOOLS = (
     Contract(
         id="cargo-test",
-        spellings=("cargo test", "cargo nextest run"),
+        spellings=("cargo test",),
         example="cargo test",
         category=ToolCategory.TEST,
         timeout_s=300,
@@ -50,6 +51,22 @@ _TOOLS = (
         reports=True,
         ran_codes=(0, 101),
         cannot_run=_NO_CARGO,
+    ),
+    Contract(
+        id="cargo-nextest",
+        spellings=("cargo nextest run",),
+        example="cargo nextest run --no-fail-fast",
+        category=ToolCategory.TEST,
+        timeout_s=300,
+        positional="test_name",
+        most=1,
+        options=_CARGO_OPTIONS,
+        valued=(*_CARGO_PACKAGE, ("-E", "nextest")),
+        focus="cargo_test",
+        focus_option="-E",
+        focus_form="test(={})",
+        focus_owner="-p",
+        ran_codes=(0, 100, 101),  # of tests that fail, and of a build
     ),
     Contract(
         id="cargo-clippy",
@@ -153,6 +170,7 @@ TOOLCHAIN = Toolchain(
     tools=_TOOLS,
     recipes=_RECIPES,
     checks=_CHECKS,
+    runners=(ConfiguredRunner("cargo nextest run", files=(".config/nextest.toml",)),),
     configuration=(
         "build.rs",
         "Cargo.toml",

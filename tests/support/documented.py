@@ -6,4 +6,4 @@ import re
 from pathlib import Path
 
 DOCS = Path(__file__).parents[2] / "docs"
-TOOLS_EXAMPLE = re.findall(r"```toml\n(.*?)```", (DOCS / "tools.md").read_text(), re.S)[0]
+TOOLS_EXAMPLE, OTHER_LANGUAGES_EXAMPLE = re.findall(r"```toml\n(.*?)```", (DOCS / "tools.md").read_text(), re.S)[:2]

@@ -120,6 +120,9 @@ def test_the_log_holds_what_pytest_printed_of_each_failure(pytest_report: bytes)
         (suite(failed("Tests.test_basket", "test_sum")), "Tests/test_basket.py::test_sum", "python"),
         (suite(failed("com.acme.AuthTest", "logsIn")), "com.acme.AuthTest logsIn", None),
         (suite(failed("tests.test_auth.TestX", "test_y")), "tests/test_auth.py::TestX::test_y", "python"),
+        (suite(failed("TestCart", "test_adds", "test/test_cart.rb")), "TestCart test_adds", None),  # Minitest
+        (suite(failed("TestCart", "test_adds")), "TestCart test_adds", None),
+        (suite(failed("cart", "test_0001_sums the items")), "cart test_0001_sums the items", None),
         (suite(failed("", ""), name=""), "unnamed test", None),
     ],
 )

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from schemas.goal import GoalContext
 from tasks.toolchain import languages
 from tasks.toolchain.catalogue import Catalogue, words
 from tasks.toolchain.classify import output_parser
 from tasks.toolchain.contract import Contract, Part, ToolCategory
 from tasks.toolchain.language import Language, Toolchain
-from tasks.toolchain.languages import LANGUAGES, TOOLCHAINS
+from tasks.toolchain.languages import LANGUAGES, TOOLCHAINS, language_of
 from tests.support.imports import imports_of
 
 ROOT = Path(__file__).parents[2]
@@ -186,3 +187,24 @@ def test_whoever_stands_in_the_table_is_served_everywhere() -> None:
         "dependency manifest test",
         "zig ast-check src/a.zig",
     ]
+
+
+@pytest.mark.parametrize(
+    ("context", "files", "tested", "name"),
+    [
+        ({}, ["lib/cart.rb", "lib/tax.rb", "lib/tool.py"], (), None),
+        ({"files": ["conf.py", "lib/cart.rb"], "manifests": {"Gemfile": ""}}, ["lib/cart.rb"], (), None),
+        ({"files": ["conf.py", "a.rb", "b.rb"]}, [], (), None),
+        ({"files": ["pyproject.toml"], "manifests": {"pyproject.toml": ""}}, ["templates/a.html"], (), "python"),
+        ({"files": ["composer.json", "package.json", "pom.xml"]}, ["Dockerfile"], (), None),
+        ({"files": ["Cargo.toml", "tools/a.py", "tools/b.py"]}, ["build.rs"], (), "rust"),
+        ({"files": ["Cargo.toml", "tools/a.py", "tools/b.py"]}, ["README.md"], (), "rust"),
+        ({"files": ["a.py"]}, ["a.py"], ("ruby",), None),  # an operator's tool
+        ({"language": "ruby", "files": ["a.py"]}, ["a.py"], (), None),
+    ],
+)
+def test_what_is_mostly_of_another_language_is_of_none_that_we_know(
+    context: dict[str, object], files: list[str], tested: tuple[str, ...], name: str | None
+) -> None:
+    found = language_of(GoalContext.model_validate(context), files, tested)
+    assert (found.name if found else None) == name

@@ -13,7 +13,7 @@ from tasks.handlers.goals import plan
 from tasks.rules.strategy import Draft, Rejected
 from tasks.toolchain.catalogue import CATALOGUE
 from tasks.toolchain.contract import KINDS, Contract, Part, ToolCategory
-from tests.support.documented import TOOLS_EXAMPLE
+from tests.support.documented import OTHER_LANGUAGES_EXAMPLE, TOOLS_EXAMPLE
 from tests.support.smuggling import SMUGGLED_WORDS, smuggled_lines
 from worker.process.container import Container
 from worker.settings.settings import WrongSettings, load
@@ -57,6 +57,30 @@ def test_an_operators_contract_refuses_what_is_smuggled_in(contract: Contract) -
     for word in SMUGGLED_WORDS:
         with pytest.raises(UnknownCommand):
             made.match_argv((*contract.example.split(), word))
+
+
+@pytest.mark.parametrize(
+    ("command", "file"),
+    [
+        ("rake test", "lib/cart.rb"),
+        ("ruby -Ilib -Itest test/test_cart.rb -n test_sum", "lib/cart.rb"),
+        ("vendor/bin/phpunit", "src/Cart.php"),
+        ("phpunit tests/CartTest.php --filter testSum", "src/Cart.php"),
+        ("mvn -B -ntp test", "src/main/java/shop/Cart.java"),
+        ("./mvnw -B -ntp test -Dtest=CartTest", "src/main/java/shop/Cart.java"),
+    ],
+)
+def test_a_goal_of_another_language_is_planned_once_an_operator_has_added_its_tool(command: str, file: str) -> None:
+    goal = Goal.model_validate({"goal": "Fix the sum", "allowed_files": [file]})
+    named = goal.model_copy(update={"context": goal.context.model_copy(update={"test_command": command})})
+
+    without, with_tool = plan(goal), plan(named, catalogue_with(OTHER_LANGUAGES_EXAMPLE))
+
+    assert isinstance(without, Rejected)
+    assert without.errors[0].code == "no_verification"
+    assert "PLANNER_TOOLS_FILE" in without.errors[0].message
+    assert isinstance(with_tool, Draft)
+    assert {step.verify for step in with_tool.steps} - {""} == {command}
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ JS_FILE = re.compile(r"[\w./@+()\[\]-]+\.[cm]?[jt]sx?")  # Next.js has folders s
 RUST_PLACE = re.compile(r"(?:^|[\s'])[\w./-]+\.rs:\d+")
 GO_NAME = re.compile(r"(?:Test|Example|Fuzz|Benchmark)\w*(?:/.*)?")
 PACKAGE = re.compile(r"[A-Za-z_][\w-]{0,99}")
+PYTHON_NAME = re.compile(r"test_\w*(?:\[.*\])?", re.DOTALL)
 DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 MAX_TEXT = 1000
 MYPY = "mypy"
@@ -164,7 +165,7 @@ def _name(suite: Element, case: Element, reason: Element) -> tuple[str, str | No
             return place, "typescript" if place.endswith(("ts", "tsx")) else "javascript"
     if GO_NAME.fullmatch(name) and ("/" in owner or file.endswith(".go") or _is_go(suite)):
         return name.split("/")[0], "go"  # a subtest fails together with its test
-    if file.endswith(".py") or suite.get("name") == "pytest" or name.startswith("test_"):
+    if file.endswith(".py") or (not file and (suite.get("name") == "pytest" or _is_in_module(owner, name))):
         return _python(owner, name, file, reason), "python"
     return (name if name.startswith(owner) else f"{owner} {name}").strip() or "unnamed test", None
 
@@ -172,6 +173,12 @@ def _name(suite: Element, case: Element, reason: Element) -> tuple[str, str | No
 def _is_rust(case: Element, reason: Element) -> bool:
     """Tell whether nextest wrote a case, or cargo2junit: they name no file, but what panicked does."""
     return not case.get("file") and RUST_PLACE.search(_trace(reason)[:MAX_NAME]) is not None
+
+
+def _is_in_module(owner: str, name: str) -> bool:
+    """Tell whether a test is one of a module of Python: those of Minitest have such names, and none of a module."""
+    is_dotted = DOTTED.fullmatch(owner) and PYTHON_NAME.fullmatch(name)
+    return is_dotted is not None and any(not part[0].isupper() for part in owner.split("."))
 
 
 def _rust(suite: Element, name: str) -> str:

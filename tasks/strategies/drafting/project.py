@@ -33,6 +33,10 @@ from tasks.toolchain.runners import runner_commands, whole_command
 
 Aim = Callable[[Part, Sequence[str]], tuple[VerifyTool, ...]]
 
+NO_VERIFICATION = (
+    "No verification is known for these files: set context.test_command or context.language. An operator adds the tool "
+    "of another language with PLANNER_TOOLS_FILE (docs/tools.md)."
+)
 _QUOTED = re.compile(r"`([^`]+)`")
 
 
@@ -213,7 +217,7 @@ class Project:
     def _runners(self) -> tuple[VerifyTool, ...]:
         context = self.goal.context
         commands = runner_commands(self.language, context.manifests, context.files) if self.language else ()
-        return tuple(map(self.catalogue.match, commands))
+        return tuple(tool for command in commands for tool in _matched(self.catalogue, command))
 
 
 def _usual_tests(goal: Goal, language: Language | None, catalogue: Catalogue) -> tuple[VerifyTool, ...]:
@@ -221,7 +225,15 @@ def _usual_tests(goal: Goal, language: Language | None, catalogue: Catalogue) ->
     if language is None:
         return ()
     command = whole_command(language, goal.context.manifests, goal.context.files)
-    return (catalogue.match(command),) if command else catalogue.recipe(language.test)
+    return (_matched(catalogue, command) if command else ()) or catalogue.recipe(language.test)
+
+
+def _matched(catalogue: Catalogue, command: str) -> tuple[VerifyTool, ...]:
+    """Read a command of ours; empty if an operator's contract stands in the place of ours and refuses it."""
+    try:
+        return (catalogue.match(command),)
+    except UnknownCommand:
+        return ()
 
 
 def project_of(goal: Goal, catalogue: Catalogue, forbidden: Forbidden = JUDGED) -> Project | tuple[FieldError, ...]:

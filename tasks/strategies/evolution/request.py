@@ -15,7 +15,7 @@ from schemas.goal import Goal
 from schemas.kinds.evolution import CommitMetric, CommitPlanningContext, Evolution, PlanningAgentRequest
 from tasks.rules.validation import max_steps
 from tasks.strategies.drafting.cycle import NONE, QUEUE
-from tasks.strategies.drafting.project import Project, only_documents
+from tasks.strategies.drafting.project import NO_VERIFICATION, Project, only_documents
 from tasks.strategies.evolution.trajectory import History, Rollup, TrajectoryOptions, rollup
 from tasks.text.fields import fit, several_lines
 from tasks.text.sanitize import TOKEN
@@ -30,7 +30,6 @@ PLACE = ("cell_index", "objective", "measures")  # in the archive
 NO_DRAFTER = "An evolution goal is planned by a drafter: set drafter to queue, or to another that is enabled here."
 NO_INPUT = "An evolution goal needs its input: set evolution.base to the commit to start from."
 NO_FILES = "A step that patches needs them: set allowed_files to the files that may change."
-NO_TESTS = "No verification is known for these files: set context.test_command or context.language."
 NO_ROOM = "A plan that is drafted has two steps at least: raise limits.max_steps."
 NO_GOAL = "Nothing is left of the goal once what reads like an attack on the agent is taken out."
 
@@ -121,7 +120,7 @@ def shortcomings(goal: Goal, project: Project, drafter: str) -> tuple[FieldError
         (drafter == NONE, "/drafter", "no_drafter", NO_DRAFTER),
         (not re.search(r"\w", asked.replace(TOKEN, "")), "/evolution/goal", "empty_after_sanitizing", NO_GOAL),
         (not project.files, "/allowed_files", "no_allowed_files", NO_FILES),
-        (untested, "/context/test_command", "no_verification", NO_TESTS),
+        (untested, "/context/test_command", "no_verification", NO_VERIFICATION),
         (drafter == QUEUE and max_steps(goal) < 2, "/limits/max_steps", "too_many_steps", NO_ROOM),
     )
     return tuple(FieldError(pointer=where, code=code, message=why) for wrong, where, code, why in rules if wrong)

@@ -21,7 +21,7 @@ from tasks.rules.permission import expand_allowed
 from tasks.rules.strategy import MAX_EXPANSION, Answer, Draft, End, Expansion, LivePlan, NothingToDo, Phase, Setting
 from tasks.rules.validation import max_steps, reject
 from tasks.strategies.drafting.answers import connect_answers
-from tasks.strategies.drafting.project import Project, read_test_command
+from tasks.strategies.drafting.project import NO_VERIFICATION, Project, read_test_command
 from tasks.strategies.gap_report.check_first import mend_what_it_found
 from tasks.strategies.gap_report.checks import Checks, checks_named_in, choose_checks, unknown_checks
 from tasks.strategies.gap_report.choice import Choice, Rules, choose, gaps_in
@@ -244,8 +244,7 @@ def _shortcomings(goal: Goal, steps: tuple[PlannedStep, ...], before: int = 0) -
         sentence = f"{made}: raise limits.max_steps or allow fewer."
         return (field_error("/allowed_files", "too_many_files", sentence),)
     if lacks_verification(steps):
-        sentence = "No verification is known for these files: set context.test_command or context.language."
-        return (field_error("/context/test_command", "no_verification", sentence),)
+        return (field_error("/context/test_command", "no_verification", NO_VERIFICATION),)
     return ()
 
 

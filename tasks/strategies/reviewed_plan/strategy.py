@@ -18,7 +18,7 @@ from schemas.kinds.reviewed_plan_strict import plain_answer, strict_answer
 from tasks.rules.permission import expand_allowed
 from tasks.rules.strategy import Answer, Draft, End, Expansion, LivePlan, Setting
 from tasks.rules.validation import reject
-from tasks.strategies.drafting.project import Project, keep_permitted, read_test_command
+from tasks.strategies.drafting.project import NO_VERIFICATION, Project, keep_permitted, read_test_command
 from tasks.strategies.reviewed_plan.decision import ask_about_work, continue_loop, overrule, read_decision
 from tasks.strategies.reviewed_plan.document import (
     execution_errors,
@@ -224,8 +224,7 @@ def _errors(goal: Goal, given: ReviewedPlanInput, project: Project, *, testable:
     elif not testable or project.only_documents:
         return
     elif not project.tests:
-        sentence = "No verification is known for these files: set context.test_command or context.language."
-        yield field_error("/context/test_command", "no_verification", sentence)
+        yield field_error("/context/test_command", "no_verification", NO_VERIFICATION)
     elif not keep_permitted(project.tests, project.catalogue, CODE_LEVEL):
         sentence = f"The tests need a higher risk than that of a step that changes code, which is {CODE_LEVEL}."
         yield field_error("/context/test_command", "tool_needs_risk", sentence)

@@ -15,7 +15,7 @@ from tasks.rules.risk import RISK
 from tasks.rules.strategy import Answer, Consult, Draft, Drafted, End, Expansion, LivePlan, Phase, Rejected, Setting
 from tasks.rules.validation import max_steps, reject, validate
 from tasks.strategies.drafting.cycle import FAILED, NONE, QUEUE, DraftOptions, QueueCycle, Refusal, WorkerCycle, failure
-from tasks.strategies.drafting.project import Project, read_test_command
+from tasks.strategies.drafting.project import NO_VERIFICATION, Project, read_test_command
 from tasks.strategies.drafting.reproduce import reproduce_first
 from tasks.strategies.drafting.scope import sample
 from tasks.strategies.drafting.steps import room_for
@@ -130,8 +130,7 @@ def _fill_template(project: Project) -> Answer:
         error = field_error("/allowed_files", "too_many_files", f"{sentence} or allow fewer files.")
         return reject("invalid_goal", (error,))
     if any(RISK[step.risk_level].tests_required and not step.verify_tools for step in steps):
-        sentence = "No verification is known for these files: set context.test_command or context.language."
-        return reject("invalid_goal", (field_error("/context/test_command", "no_verification", sentence),))
+        return reject("invalid_goal", (field_error("/context/test_command", "no_verification", NO_VERIFICATION),))
     return Draft(reproduce_first(project, steps), describe_template(project, kind, template))
 
 
