@@ -12,6 +12,10 @@ from tasks.toolchain.language import Language
 from tasks.toolchain.languages import MANIFESTS, TOOLCHAINS
 
 _REQUIREMENTS = re.compile(r"requirements[\w.-]*\.(?:txt|in)")
+_INSTALLING = re.compile(  # beside manifests: lock files, and what chooses registries and versions
+    r".*[.-]lock(?:\.\w+)?|.*\.sum|bun\.lockb|pnpm-workspace\.yaml|npm-shrinkwrap\.json|constraints[\w.-]*\.txt"
+    r"|\.(?:npmrc|yarnrc(?:\.yml)?|nvmrc|(?:python|node|ruby)-version)"
+)
 _TEST_FOLDERS = frozenset({"test", "tests", "__tests__", "spec", "specs", "testdata"})
 _BESIDE_TESTS = frozenset({"conftest.py"})  # of tests, and without any
 _RUN_WHOLE = "__tests__"  # what lies there is run, whatever its name
@@ -66,6 +70,11 @@ def role_of(path: str) -> Role:
     if _TEST_NAME.fullmatch(name) or not _TEST_FOLDERS.isdisjoint(folders):
         return Role.TEST
     return Role.SOURCE
+
+
+def decides_installation(path: str) -> bool:
+    """Tell whether a file is a manifest or a lock file, by which a project is set up."""
+    return role_of(path) is Role.MANIFEST or _INSTALLING.fullmatch(name_of(path)) is not None
 
 
 def is_named_as_test(path: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -24,7 +25,7 @@ from worker.controller.lease import LeaseClient
 from worker.controller.permission import LINKS, Permission, too_many_files, violation
 from worker.controller.places import Place
 from worker.controller.programs import VerificationResult
-from worker.controller.readiness import CannotWork
+from worker.controller.readiness import CannotWork, SetupFailed
 from worker.controller.reports import MAX_BYTES as REPORT_BYTES
 from worker.controller.reports import Reporting
 from worker.controller.result import Result
@@ -32,8 +33,7 @@ from worker.controller.setup import path_of
 from worker.controller.wire import AttemptFailure, Spec, Tool
 from worker.controller.worktree import Worktree
 from worker.host.git import GitError
-from worker.sandbox.process import UNLIMITED, Abandoned, Job, JobResult, Printed, ResourceLimits
-from worker.sandbox.process import environment as without_secrets
+from worker.sandbox.process import UNLIMITED, Abandoned, Job, JobResult, Printed, ResourceLimits, basic_environment
 from worker.telemetry import tracing
 from worker.telemetry.tracing import Attributes
 
@@ -125,7 +125,10 @@ class AttemptRun:
             return wire.advice(f"the agent cannot go on: {result.report.blocked}")
         if spec.verify_tools and spec.mode is not Mode.TEST:
             tree.drop_ignored(self._permission)
-            self._set_up()
+            try:
+                self._set_up(anew=spec.setup)
+            except SetupFailed as error:  # at the beginning it went well
+                return wire.setup_failure(str(error))
         result.verification = verification = self._verify()
         if verification.failure:
             self._keep_failed(changes)
@@ -203,34 +206,46 @@ class AttemptRun:
         if leading_out := tree.links_out(followed):
             return wire.path_failure(FailureCategory.SANDBOX_VIOLATION, LINKS, leading_out)
         try:
-            self._set_up()
+            self._set_up(anew=spec.setup)
         except OSError as error:
             raise CannotWork(f"the setup: {error}") from error
         missing = programs.missing_programs(spec.verify_tools, self._variables.get("PATH"))
         if missing and not spec.verified_at:  # of the base it is told which tool could not run
-            raise CannotWork(f"programs that are missing here: {', '.join(missing)}")
+            hint = f"; it may help to start the controller with {self.place.proposed}" if self.place.proposed else ""
+            raise CannotWork(f"programs that are missing here: {', '.join(missing)}{hint}")
         self._found_outside  # noqa: B018 (kept before the agent works)
         return None
 
-    def _set_up(self) -> None:
-        """Have what the setup command makes lie in the clone as it was made; raises OSError."""
+    def _set_up(self, *, anew: bool = False) -> None:
+        """Have what the setup command makes lie in the clone as it was made; raises OSError.
+
+        It has the variables of agents that are commands, but for what is named like a secret. With `anew` it is run
+        on the manifests and lock files as the attempt has left them.
+        """
         setup = self.place.setup
         if not setup:
             return
 
         def run() -> None:
-            done = self._run_as_agent(setup.argv, setup.timeout_s, b"", self._without_login(without_secrets()))
+            given = self._without_login(basic_environment(self.place.agent_env))
+            done = self._run_as_agent(setup.argv, setup.timeout_s, b"", given)
             if done.exit_code:
                 tail = f"{done.stdout}\n{done.stderr}".strip()[-wire.TRACE_CHARS :]
-                raise CannotWork(f"the setup ended with {done.exit_code}: {tail}")
+                raise SetupFailed(f"the setup ended with {done.exit_code}: {tail}")
 
-        self.tree.set_up(setup, run)
+        self.tree.set_up(setup, run, anew=anew)
 
     @property
     def _variables(self) -> dict[str, str]:
-        """Return the environment that the operator names for this repository, `{clone}` being the clone."""
+        """Return the environment that the operator names for this repository, `{clone}` being the clone.
+
+        Programs that a setup has made there come first on its path.
+        """
         root = str(self.tree.root)
-        return {name: value.replace("{clone}", root) for name, value in self.place.environment.items()}
+        named = {name: value.replace("{clone}", root) for name, value in self.place.environment.items()}
+        if made := self.tree.programs:
+            named["PATH"] = os.pathsep.join((*made, named.get("PATH") or os.environ.get("PATH", os.defpath)))
+        return named
 
     def _found(self, result: Result) -> bool:
         """Verify what an earlier attempt landed before it died: it is this one's if it holds, else it is taken off."""

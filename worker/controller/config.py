@@ -12,6 +12,7 @@ from schemas.step import DELIVERIES
 from worker.agents.agent import Agent
 from worker.controller.logs_folder import LogsFolder
 from worker.controller.repositories_file import RepositoriesFile
+from worker.controller.setup import Setup
 from worker.sandbox.paths import PathGrant
 from worker.sandbox.sandbox import SandboxMode
 from worker.sandbox.user import User
@@ -35,6 +36,7 @@ class ControllerConfig:
     gateway: Settings | None = None  # which name a gateway and its key, in place of `redis_url`
     workdir: Path = Path()
     repositories: RepositoriesFile | None = None
+    setup: Setup | None = None  # of `workdir`
     agent: Agent | None = None
     queues: tuple[str, ...] = ("default",)
     partitions: int = 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -23,6 +24,22 @@ from worker.sandbox.paths import grants_of
 from worker.sandbox.sandbox import Sandbox
 from worker.settings.credentials import NAMED_LIKE_SECRETS
 
+SETUPS = {  # by lock file
+    "uv.lock": "uv sync",
+    "poetry.lock": "poetry install",
+    "pdm.lock": "pdm sync",
+    "Pipfile.lock": "pipenv sync --dev",
+    "package-lock.json": "npm ci",
+    "npm-shrinkwrap.json": "npm ci",
+    "pnpm-lock.yaml": "pnpm install --frozen-lockfile",
+    "yarn.lock": "yarn install --frozen-lockfile",
+    "bun.lock": "bun install --frozen-lockfile",
+    "bun.lockb": "bun install --frozen-lockfile",
+    "composer.lock": "composer install",
+    "Gemfile.lock": "bundle install",
+}
+log = logging.getLogger("planner.controller")
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -36,6 +53,7 @@ class Place:
     environment: dict[str, str] = field(default_factory=dict)
     setup: Setup | None = None
     agent_env: tuple[str, ...] = ()  # variables of ours that the agent has beside its own
+    proposed: str = ""  # the option of a setup that may be missing
 
     @property
     def login(self) -> frozenset[str]:
@@ -110,7 +128,10 @@ class Places:
         self, name: str, repository: Repository, program: Agent | None, table: RepositorySettings | None = None
     ) -> None:
         config = self._config
-        setup = table.made_by_setup if table else None
+        setup = table.made_by_setup if table else config.setup
+        proposed = "" if setup else propose(repository)
+        if proposed:
+            log.warning("no_setup", extra={"repository": name or str(repository.path), "proposed": proposed})
         granted = (*(program.grants() if program else ()), *grants_of(setup.argv if setup else ()))
         made = worktree(repository, config.name, config.worktrees, config.agent_user)
         self._known[name] = Place(
@@ -122,7 +143,17 @@ class Places:
             environment=table.environment if table else {},
             setup=setup,
             agent_env=config.agent_env,
+            proposed=proposed,
         )
+
+
+def propose(repository: Repository) -> str:
+    """Name the setup that the lock files of a repository speak for, as the option of a controller; "" if none do."""
+    try:
+        listed = repository.git.line("ls-tree", "--name-only", "HEAD").splitlines()
+    except GitError:  # it has no branch of its own
+        return ""
+    return next((f'--setup "{command}"' for name, command in SETUPS.items() if name in listed), "")
 
 
 def _named(repo: str | None, file: RepositoriesFile) -> str:

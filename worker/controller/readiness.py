@@ -49,6 +49,10 @@ class UnknownCommit(StepTrouble, GitError):
     """A commit is not here, nor at the remote."""
 
 
+class SetupFailed(CannotWork):
+    """The setup command of a repository ended with a failure."""
+
+
 class ProviderTrouble(CannotWork):
     """The provider of the agent's model is not there for us: too many requests, an expired login, an outage."""
 

@@ -128,8 +128,8 @@ class RepositorySettings(_Table):
     agent_timeout_s: float = Field(default=900.0, gt=0, le=900)
     setup: Annotated[str, AfterValidator(_words)] | None = None  # run as the agent is, once for each of the lock files
     setup_timeout_s: float = Field(default=600.0, gt=0, le=3600)
-    lock_files: tuple[Below, ...] = ()
-    setup_results: tuple[Below, ...] = ()  # what it makes in the clone
+    lock_files: tuple[Below, ...] = ()  # else all manifests and lock files
+    setup_results: tuple[Below, ...] = ()  # what it makes in the clone; else all that is new there
     environment: dict[Variable, str] = Field(default_factory=dict)  # of agent and verifications
     user: Annotated[str, StringConstraints(pattern=r"^[^\s:]+$")] = "x-access-token"  # with the token
     token_file: File | None = None  # for https
@@ -137,9 +137,9 @@ class RepositorySettings(_Table):
     known_hosts: File | None = None  # for ssh, beside those of the user and of the system
 
     @model_validator(mode="after")
-    def _says_what_the_setup_makes(self) -> Self:
-        if bool(self.setup) != bool(self.setup_results) or bool(self.setup) != bool(self.lock_files):
-            raise ValueError("setup, lock_files and setup_results go together")
+    def _names_nothing_without_a_setup(self) -> Self:
+        if (self.setup_results or self.lock_files) and not self.setup:
+            raise ValueError("lock_files and setup_results are those of a setup")
         return self
 
     delivery: DeliverySettings = DeliverySettings()

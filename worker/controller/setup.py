@@ -10,15 +10,18 @@ import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tasks.toolchain.files import decides_installation
 from worker.controller import snapshot
 from worker.controller.snapshot import TreeSnapshot
 from worker.host.regular_files import folder
 
+DEFAULT_S = 600.0
+PROGRAMS = {".venv": ("bin",), "venv": ("bin",), "node_modules": (".bin",), "vendor": ("bin",)}  # by their results
 MOST_KEPT = 3  # results, each of other lock files
 MAX_BYTES = 8 * 1024**3  # of one result
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -30,19 +33,25 @@ class WrongResult(OSError):
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """The command that makes `results` in the clone; it is run once for each content of the lock files."""
+    """The command that makes `results` in the clone; it is run once for each content of the lock files.
+
+    Without `lock_files` these are all manifests and lock files; without `results` all that was not there before.
+    """
 
     argv: Sequence[str]
-    lock_files: tuple[str, ...]
-    results: tuple[str, ...]
-    timeout_s: float
+    lock_files: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
+    timeout_s: float = DEFAULT_S
 
-    def key(self, files: Mapping[bytes, object]) -> str:
+    def key(self, files: Mapping[bytes, object], *, anew: bool = False) -> str:
         """Return what tells its results from others: the command, and the `files` that it or `lock_files` name.
 
-        Files outside of the clone count by their times.
+        All manifests and lock files count where `anew` is asked for. Files outside of the clone count by their times.
         """
-        names = dict.fromkeys((*self.lock_files, *filter(None, map(path_of, self.argv))))
+        read = (*self.lock_files, *filter(None, map(path_of, self.argv)))
+        if anew or not self.lock_files:
+            read = (*read, *sorted(path for path in map(os.fsdecode, files) if decides_installation(path)))
+        names = dict.fromkeys(read)
         inside = [(name, files.get(os.fsencode(name))) for name in names]
         outside = [(found.st_ino, found.st_mtime_ns) for word in self.argv if (found := _outside(word))]
         return hashlib.sha256(repr([self, inside, outside]).encode()).hexdigest()
@@ -50,8 +59,12 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """A result: its files by path, each with permissions and digest or, of a link, target; and its folders."""
+    """A result: its files by path, each with permissions and digest or, of a link, target; and its folders.
 
+    All of it lies at or below `tops`.
+    """
+
+    tops: tuple[bytes, ...]
     files: Mapping[bytes, tuple[int, bytes]]
     links: Mapping[bytes, bytes]
     folders: Mapping[bytes, int]
@@ -69,39 +82,42 @@ class SetupResults:
         """Say whether the result `key` is kept."""
         return key in self._kept
 
-    def keep(self, key: str, root: Path, results: Sequence[str]) -> None:
-        """Keep what lies at `results` of `root`; raises OSError where that is nothing that can be kept."""
+    def keep(self, key: str, root: Path, tops: Sequence[bytes], now: TreeSnapshot) -> None:
+        """Keep what `now` lies at `tops` of `root`; raises OSError where that is nothing that can be kept."""
         store = self.home / key
         self._drop(key)
         store.mkdir(parents=True)
-        files, links, folders = {}, {}, {}
+        files, links = {}, {}
+        parents = (top.split(b"/")[:-1] for top in tops)
+        folders = {b"/".join(each[: depth + 1]): 0o755 for each in parents for depth in range(len(each))}
+        folders |= {path: mode for path, mode in now.folders.items() if is_within(path, tops)}
         size = 0
-        for result in map(os.fsencode, results):
-            parents = result.split(b"/")[:-1]
-            folders.update({b"/".join(parents[: depth + 1]): 0o755 for depth in range(len(parents))})
-            listed, inner = snapshot.contents(root, *result.split(b"/"))
-            folders.update({result + b"/" + path: mode for path, mode in inner.items()} | {result: 0o755})
-            for name, marks in listed.items():
-                path = result + b"/" + name
-                content = snapshot.read(root, path, MAX_BYTES)
-                size += len(content)
-                if size > MAX_BYTES or not (marks.is_file or marks.is_link):
-                    raise WrongResult(f"{path!r}: results of a setup are files and links of {MAX_BYTES} bytes at most")
-                if marks.is_link:
-                    links[path] = content
-                    continue
-                digest = hashlib.sha256(content).hexdigest()
-                files[path] = stat.S_IMODE(marks.mode) & 0o777, digest.encode()
-                (store / digest).write_bytes(content)
-        self._kept[key] = _Kept(files, links, folders)
+        for path, marks in now.files.items():
+            if not is_within(path, tops):
+                continue
+            content = snapshot.read(root, path, MAX_BYTES)
+            size += len(content)
+            if size > MAX_BYTES or not (marks.is_file or marks.is_link):
+                raise WrongResult(f"{path!r}: results of a setup are files and links of {MAX_BYTES} bytes at most")
+            if marks.is_link:
+                links[path] = content
+                continue
+            digest = hashlib.sha256(content).hexdigest()
+            files[path] = stat.S_IMODE(marks.mode) & 0o777, digest.encode()
+            (store / digest).write_bytes(content)
+        self._kept[key] = _Kept(tuple(tops), files, links, folders)
         for old in list(self._kept)[:-MOST_KEPT]:
             self._drop(old)
 
-    def put_back(self, key: str, root: Path, results: Sequence[str]) -> None:
-        """Make `results` of `root` what was kept as `key`; raises OSError, and forgets that, if it has been altered."""
+    def tops(self, key: str) -> tuple[bytes, ...]:
+        """Name where the result `key` lies."""
+        return self._kept[key].tops
+
+    def put_back(self, key: str, root: Path) -> None:
+        """Make of `root` what was kept as `key`; raises OSError, and forgets that, if it has been altered."""
         kept, (placed, known) = self._kept[key], self._placed
         try:
-            there = self._remove_others(root, results, kept, known if placed == key else TreeSnapshot())
+            there = self._remove_others(root, kept, known if placed == key else TreeSnapshot())
             for path, mode in sorted(kept.folders.items()):
                 with _parent(root, path) as (handle, name), suppress(FileExistsError):
                     os.mkdir(name, mode | 0o700, dir_fd=handle)
@@ -120,10 +136,9 @@ class SetupResults:
         """Take `now` as how the clone is with the result `key`."""
         self._placed = (key, now)
 
-    def _remove_others(self, root: Path, results: Sequence[str], kept: _Kept, known: TreeSnapshot) -> set[bytes]:
+    def _remove_others(self, root: Path, kept: _Kept, known: TreeSnapshot) -> set[bytes]:
         """Remove what does not belong to `kept`, or was touched; return the files that stay."""
-        tops = [os.fsencode(result) for result in results]
-        now = snapshot.contents(root)
+        tops, now = kept.tops, snapshot.contents(root)
         there: set[bytes] = set()
         for path, marks in now[0].items():
             if is_within(path, tops):
@@ -162,6 +177,18 @@ def _outside(word: str) -> os.stat_result | None:
 def is_within(path: bytes, tops: Sequence[bytes]) -> bool:
     """Say whether `path` is one of `tops`, or lies below one."""
     return any(path == top or path.startswith(top + b"/") for top in tops)
+
+
+def tops_of(paths: Iterable[bytes], known: Iterable[bytes]) -> tuple[bytes, ...]:
+    """Name where `paths` lie: the topmost folder of each that no `known` file lies in, else the path itself."""
+    there = {b"/".join(parts[:depth]) for path in known for parts in [path.split(b"/")] for depth in range(len(parts))}
+    tops: dict[bytes, None] = {}
+    for path in paths:
+        parts = path.split(b"/")
+        above = (b"/".join(parts[:depth]) for depth in range(1, len(parts) + 1))
+        if top := next((each for each in above if each not in there), None):
+            tops[top] = None
+    return tuple(tops)
 
 
 @contextmanager

@@ -121,6 +121,7 @@ class Spec(Inbound):
     excluded_patterns: tuple[str, ...] = ()
     focus: tuple[Place, ...] = ()
     requires: tuple[str, ...] = ()
+    setup: bool = False  # whether a setup is to be run on manifests and lock files as the attempt has left them
     piece_of: StepId | None = None  # the step whose change was split, or the first of those that it was split into
     verify_tools: tuple[Tool, ...] = ()
     context: Context = Context()
@@ -174,6 +175,13 @@ def tool_failure(tool: str, output: str, timed_out: bool) -> AttemptFailure:
 def agent_failure(stderr: str, suggestion: str | None) -> AttemptFailure:
     """Say that the agent gave up; the end of its standard error is what we know."""
     return _classified(classify(stderr), stderr, suggestion)
+
+
+def setup_failure(message: str) -> AttemptFailure:
+    """Say that what the attempt has made of manifests and lock files cannot be installed."""
+    finding = classify(message)
+    category = FailureCategory.IMPORT_ERROR if finding.category is FailureCategory.UNKNOWN else finding.category
+    return _failure(category, message, trace=message[-TRACE_CHARS:])
 
 
 def agent_timeout(seconds: float, stderr: str) -> AttemptFailure:

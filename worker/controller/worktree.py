@@ -22,7 +22,7 @@ from worker.controller.changes import Changes, IgnoreRules
 from worker.controller.history import PlanCommit
 from worker.controller.permission import Permission
 from worker.controller.repository import SUBMODULE, Repository, Store, TreeEntry, branch_of
-from worker.controller.setup import Setup, SetupResults, WrongResult, is_within
+from worker.controller.setup import PROGRAMS, Setup, SetupResults, WrongResult, is_within, tops_of
 from worker.controller.snapshot import GIT_DIR, Marks, TreeSnapshot
 from worker.sandbox.user import PASSABLE, User
 
@@ -104,6 +104,10 @@ class Worktree:
         self._store.forget()
         self._taken = {}
         self._files = self._store.files(self._base)
+        self._clear()
+
+    def _clear(self) -> None:
+        """Make the clone equal to the commit of the reset."""
         try:
             snapshot.clean(self.root, self._snapshot)
         except (OSError, RecursionError):
@@ -113,7 +117,7 @@ class Worktree:
             self._user.own(self.root)
         self._snapshot = snapshot.take(self.root, self._clock)
         self._ignored.read(self._files)
-        clone_git.renew(self.root, self._store, plan_id, self._base, self._ignored.everywhere)
+        clone_git.renew(self.root, self._store, self._plan_id, self._base, self._ignored.everywhere)
         if self._user:
             self._user.own(self.root / ".git")
 
@@ -125,21 +129,21 @@ class Worktree:
         if self._user:
             self.root.parent.chmod(PASSABLE)
 
-    def set_up(self, setup: Setup, run: Callable[[], None]) -> None:
+    def set_up(self, setup: Setup, run: Callable[[], None], *, anew: bool = False) -> None:
         """Put what the setup command makes into the clone; `run` runs it first, if it has not for these lock files.
 
-        Raises OSError for what it cannot make, or if the copy of it is not any more what it was.
+        It is run on the commit of the reset, and only with `anew` on what the attempt has made of manifests and lock
+        files. Raises OSError for what it cannot make, or if the copy of it is not any more what it was.
         """
-        results = tuple(map(os.fsencode, setup.results))
-        if tracked := next((path for path in self._files if is_within(path, results)), None):
+        named = tuple(map(os.fsencode, setup.results))
+        if tracked := next((path for path in self._files if is_within(path, named)), None):
             raise WrongResult(f"{os.fsdecode(tracked)} is below setup_results, and is a file of the commit")
-        key = setup.key(self._files)
+        now_there = {path: entry for path, entry in {**self._files, **self._taken}.items() if entry}
+        key = setup.key(now_there if anew else self._files, anew=anew)
         if not self._setups.has(key):
-            run()
-            self._setups.keep(key, self.root, setup.results)
-            self.reset(self._plan_id, None, at=self._base)
-        self._set_up = results
-        self._setups.put_back(key, self.root, setup.results)
+            self._make(key, named, run, self.taken(), anew=anew)
+        self._set_up = self._setups.tops(key)
+        self._setups.put_back(key, self.root)
         if self._user:
             self._user.own(self.root)
         now = snapshot.take(self.root, self._clock)
@@ -150,6 +154,37 @@ class Worktree:
         files_then = {path: marks for path, marks in self._snapshot.files.items() if not is_within(path, self._set_up)}
         then = {path: mode for path, mode in self._snapshot.folders.items() if not is_within(path, self._set_up)}
         self._snapshot = replace(self._snapshot, files=files_then | kept, folders=then | folders)
+
+    def _make(
+        self,
+        key: str,
+        named: tuple[bytes, ...],
+        run: Callable[[], None],
+        taken: Mapping[str, PlacedFile | None],
+        *,
+        anew: bool,
+    ) -> None:
+        """Run a setup in a clean clone and keep what it makes; what the attempt has `taken` is there again after it."""
+        self._clear()
+        if anew:
+            self.place(taken)
+        run()
+        now = snapshot.take(self.root, self._clock)
+        known = (*self._files, *(path.encode() for path in taken))
+        new = [path for path in (*now.files, *now.folders) if path not in self._files]
+        tops = named or tops_of(new, known)
+        if missing := next((top for top in named if not any(is_within(path, (top,)) for path in new)), None):
+            raise WrongResult(f"the setup has not made {os.fsdecode(missing)}")
+        self._setups.keep(key, self.root, tuple(top for top in tops if not changes.caches((top,))), now)
+        self._clear()
+        self.place(taken)
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """Name the folders of programs that a setup has made in the clone, as environments of packages have them."""
+        made = [os.fsdecode(top) for top in self._set_up]
+        found = (self.root / top / name for top in made for name in PROGRAMS.get(top.rpartition("/")[2], ()))
+        return tuple(str(folder) for folder in found if folder.is_dir())
 
     def links_out(self, paths: Iterable[str]) -> tuple[str, ...]:
         """Name those of `paths` at or below a link out of the clone."""

@@ -341,7 +341,7 @@ def test_the_places_of_a_file_hold_wherever_git_runs(tmp_path: Path, monkeypatch
         ("[repositories.shop]\nurl = '/srv/shop.git'\nagent = 'my-agnt'", "my-agnt"),
         ("[repositories.shop]\nurl = '/srv/shop.git'\ntoken_file = 'none'", "there is no file"),
         ("[repositories.shop]\nurl = '/srv/shop.git'\nsetupp = 'x'", "setupp"),
-        ("[repositories.shop]\nurl = '/srv/shop.git'\nsetup = 'true'", "go together"),
+        ("[repositories.shop]\nurl = '/srv/shop.git'\nsetup_results = ['x']", "those of a setup"),
         ("[repositories.shop]\nurl = '/srv/shop.git'\nsetup_results = ['../x']", "setup_results"),
         ("keep_days = 3", "repositories"),
         ("[", "no TOML"),

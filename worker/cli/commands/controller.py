@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shlex
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from enum import StrEnum
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from worker.controller import ControllerConfig
     from worker.controller.logs_folder import LogsFolder
     from worker.controller.repositories_file import RepositoriesFile
+    from worker.controller.setup import Setup
     from worker.sandbox.paths import PathGrant
     from worker.sandbox.user import User
     from worker.settings.settings import Settings
@@ -58,6 +60,10 @@ def controller(
     repos: Annotated[
         Path | None, typer.Option("--repos", metavar="FILE", help="A file of repositories, instead of --workdir.")
     ] = None,
+    setup: Annotated[
+        str,
+        typer.Option(metavar="CMD", help="What sets a clone of --workdir up, such as 'uv sync'; runs as the agent."),
+    ] = "",
     queue: Annotated[list[str] | None, typer.Option("--queue", "-q", help="Read this one; again for more.")] = None,
     name: Annotated[str | None, typer.Option(help="Its name among the consumers; unique.")] = None,
     count: Annotated[int, typer.Option("--count", "-n", min=1, max=64, help="So many, side by side.")] = 1,
@@ -122,6 +128,8 @@ def controller(
 
     if repos and workdir != Path():
         raise Failure.of("two_places", "--repos names the repositories; --workdir says nothing beside it.", USAGE)
+    if repos and setup:
+        raise Failure.of("two_places", "--repos names the setup of each repository; leave --setup out.", USAGE)
     if which("git") is None:
         raise Failure.of("no_git", "There is no git on the PATH; a controller needs 2.38 or newer.", USAGE)
     settings, repositories = planner_settings(secrets_fd), _repositories(repos)
@@ -135,6 +143,7 @@ def controller(
         gateway=settings if settings.url else None,
         workdir=workdir,
         repositories=repositories,
+        setup=_setup(setup),
         agent=program,
         queues=tuple(queue or ("default",)),
         partitions=settings.partitions,
@@ -166,6 +175,14 @@ def _repositories(file: Path | None) -> RepositoriesFile | None:
 
     with refused("wrong_repositories", by=WrongRepositories):
         return RepositoriesFile.read(file) if file else None
+
+
+def _setup(command_line: str) -> Setup | None:
+    from worker.controller.setup import Setup
+
+    with refused("wrong_setup", "--setup ", by=ValueError):
+        words = tuple(shlex.split(command_line))
+    return Setup(words) if words else None
 
 
 def _logs(settings: Settings, place: str | None, days: float, gigabytes: float) -> LogsFolder | None:
