@@ -115,7 +115,8 @@ _TOOLS = (
         id="django",
         spellings=("python manage.py test", "python3 manage.py test"),
         example="python manage.py test shop.tests",
-        options=("--failfast|--keepdb|--noinput|--no-input|--parallel|-v=[0-3]|--verbosity=[0-3]",),
+        options=("--failfast|--keepdb|--noinput|--no-input|--parallel|--verbosity=[0-3]",),
+        cannot_run=("can't open file", "No module named 'django'"),
     ),
     Contract(
         id="nox",

@@ -67,6 +67,7 @@ _TOOLS = (
         focus_form="test(={})",
         focus_owner="-p",
         ran_codes=(0, 100, 101),  # of tests that fail, and of a build
+        cannot_run=("no such command: `nextest`", "no such subcommand: `nextest`"),
     ),
     Contract(
         id="cargo-clippy",
