@@ -95,6 +95,7 @@ class StepFields(Record):
     )  # win over `allowed_patterns`, never over `allowed_files`
     focus: tuple[Place, ...] = Field(default=(), max_length=MAX_FOCUS)  # the likeliest place first
     requires: tuple[str, ...] = ()  # additions to this message that a controller has to understand
+    setup: bool = False  # whether the controller's own setup is to run again first
 
 
 class PlannedStep(StepFields):
@@ -128,6 +129,7 @@ OMITTED: dict[str, Any] = {
     "excluded_patterns": [],
     "focus": [],
     "requires": [],
+    "setup": False,
     "keeps_answer": False,
     "finds_places": False,
     "goal_texts": False,
@@ -136,7 +138,7 @@ OMITTED: dict[str, Any] = {
     "forbidden": [],
 }
 UNSENT = frozenset(PlannedStep.model_fields.keys() - StepFields.model_fields.keys())
-LEFT_OUT = frozenset({"answers_from", "allowed_patterns", "excluded_patterns", "focus", "requires"})
+LEFT_OUT = frozenset({"answers_from", "allowed_patterns", "excluded_patterns", "focus", "requires", "setup"})
 SENT_OMITTED = {name: value for name, value in OMITTED.items() if name not in UNSENT | LEFT_OUT}
 
 

@@ -57,6 +57,7 @@ UNPROMISED = {
         "excluded_patterns",
         "focus",
         "requires",
+        "setup",
         "input",
         "traceparent",
     )

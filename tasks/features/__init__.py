@@ -25,6 +25,7 @@ from tasks.features import (
     places,
     proof,
     riskier_files,
+    setting_up,
     split_changes,
     unverified,
 )
@@ -51,7 +52,7 @@ FEATURES: tuple[Feature, ...] = tuple(
             proof,
         ),
         *(expansion, flaky_tests, baseline, nothing_done, goal_texts),
-        *(failed_changes, mending, overlaps, breakers, advice, check_changed, integrity),
+        *(failed_changes, mending, overlaps, breakers, advice, check_changed, integrity, setting_up),
     )
 )
 
