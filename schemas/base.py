@@ -27,6 +27,7 @@ EndpointId = Annotated[str, StringConstraints(pattern=r"^ep_[0-9a-f]{16}$"), Tex
 Word = Annotated[str, StringConstraints(min_length=1, max_length=200), TextKind.SENTENCE]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200), TextKind.NAME]
 Path = Annotated[str, StringConstraints(min_length=1, max_length=512), TextKind.PATH]
+Folder = Annotated[str, StringConstraints(min_length=1, max_length=512), TextKind.KEY]  # `.` is the root
 Line = Annotated[str, StringConstraints(max_length=1000), TextKind.SENTENCE]
 CommandLine = Annotated[str, StringConstraints(max_length=1000), TextKind.COMMAND]
 

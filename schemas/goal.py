@@ -44,6 +44,7 @@ class GoalContext(Inbound):
     base_sha: Annotated[str, StringConstraints(min_length=1, max_length=200), TextKind.REVISION] | None = None
     language: Name | None = None
     test_command: CommandLine | None = None
+    workdir: Path | None = None  # the folder that `test_command` runs in, or whose tests count; None is the root
     failing_tests: tuple[Line, ...] = Field(default=(), max_length=1000)
     failure_log: Annotated[str, TextKind.LOG] | None = None
     files: tuple[Path, ...] = ()

@@ -20,7 +20,7 @@ from pydantic import (
 )
 from pydantic_core import core_schema
 
-from schemas.base import Inbound, Line, Path, PlanId, StepId, Word
+from schemas.base import Folder, Inbound, Line, Path, PlanId, StepId, Word
 from schemas.integrity import Integrity
 from schemas.text_kinds import TextKind
 from schemas.traceparent import Traceparent
@@ -178,6 +178,9 @@ class VerifyReceipt(Inbound):
     tests: Annotated[TestFigures | None, WrapValidator(_take_unreadable_for_none)] = None
     report: Annotated[ReportKind | None, WrapValidator(_take_unreadable_for_none)] = None
     isolation: Annotated[Word | None, WrapValidator(_take_unreadable_for_none)] = None
+    cwd: Annotated[Folder | None, WrapValidator(_take_unreadable_for_none)] = Field(
+        default=None, exclude_if=lambda folder: folder is None
+    )  # the folder that it ran in, where that is told
 
 
 class Released(Inbound):

@@ -60,6 +60,7 @@ class PlainReceipt(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
     tests: PlainTests | None = None
     report: Literal["whole", "none"] | None = None
     isolation: _Word | None = None
+    cwd: _Path | None = None
 
 
 class PlainTranscript(Struct, forbid_unknown_fields=True, frozen=True, gc=False):

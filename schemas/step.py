@@ -26,6 +26,8 @@ MAX_FOCUS = 10  # places that one step is pointed to
 MAX_PATTERNS = 50  # by which one step may change files
 MAX_EXCLUDED = 100  # patterns of what it may not
 MAX_LITERAL = 50  # files that one step with patterns names
+ROOT = "."  # the folder of a verification that runs at the root of the repository
+CWD = "cwd"  # in `requires`: a verification runs in another folder, and its receipt has to say so
 
 
 class ControllerTaskSpec(Record):
@@ -43,6 +45,17 @@ class VerifyTool(Record):
     argv: tuple[str, ...]
     timeout_s: int
     pass_codes: tuple[int, ...] = (0,)
+    cwd: str = Field(default=ROOT, exclude_if=ROOT.__eq__)  # the folder that it runs in; paths in `argv` begin there
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What it runs, and where: of verifications with the same key one is enough."""
+        return (self.cwd, *self.argv)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What it runs, and before that where, unless it is at the root."""
+        return self.argv if self.cwd == ROOT else self.key
 
 
 class StepEstimate(Record):
@@ -110,6 +123,12 @@ class PlannedStep(StepFields):
     # Names that its patterns mean nothing of; left out where they are those of the usual list.
     forbidden: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
 
+    @property
+    def required(self) -> tuple[str, ...]:
+        """What a controller has to understand of it, in whatever folders its verifications run by now."""
+        others = tuple(name for name in self.requires if name != CWD)
+        return (CWD, *others) if any(tool.cwd != ROOT for tool in self.verify_tools) else others
+
 
 # What most steps leave as it is: not stored, filled in again when the step is read or handed out.
 OMITTED: dict[str, Any] = {
@@ -160,6 +179,10 @@ def fields_of(record: Any) -> dict[str, Any]:
         raise TypeError(type(record).__name__)
     if isinstance(record, Place) and record.lines is None:
         return {name: value for name, value in record.model_dump().items() if name != "lines"}
+    if isinstance(record, VerifyTool) and record.cwd == ROOT:
+        return {name: value for name, value in record.__dict__.items() if name != "cwd"} | (
+            record.__pydantic_extra__ or {}
+        )
     return record.__dict__ | record.__pydantic_extra__ if record.__pydantic_extra__ else record.__dict__
 
 

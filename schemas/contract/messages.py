@@ -68,6 +68,7 @@ SELDOM = {
     "StepContext": tuple(name for name in StepContext.model_fields if name not in GIVEN),
     "StepLimits": ("max_files", "max_risk"),
     "Place": ("lines",),
+    "VerifyTool": ("cwd",),
 }
 
 

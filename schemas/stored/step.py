@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from schemas import codec
-from schemas.step import OMITTED, PlannedStep, VerifyTool, fields_of
+from schemas.step import OMITTED, ROOT, PlannedStep, VerifyTool, fields_of
 
 LAYOUT = 1  # how plans are stored; raised where this version cannot read what a newer one writes
 TEXTS = "#texts"  # among the steps of a plan, of which none is called so
@@ -63,6 +63,8 @@ def store_step(step: PlannedStep, window: Sequence[str] = (), texts: Mapping[str
     for name in PATTERNS:
         if name in rest:
             rest[name] = texts.get(LINE.join(rest[name]), rest[name])
+    if required := step.required:
+        rest["requires"] = required
     for name in ("controller_task_spec", "estimate"):
         if getattr(step, name).__pydantic_extra__:
             rest[name] = getattr(step, name)
@@ -164,8 +166,10 @@ def _tools(verify: str, tools: Sequence[VerifyTool]) -> list[list[Any]]:
     found = []
     for tool, words in zip(tools, _words(verify, len(tools)), strict=True):
         one: list[Any] = [tool.tool, tool.timeout_s]
-        if (is_other := words != list(tool.argv)) or tool.pass_codes != PASSES:
+        if (is_other := words != list(tool.argv)) or tool.pass_codes != PASSES or tool.cwd != ROOT:
             one += [tool.argv if is_other else None, tool.pass_codes]
+        if tool.cwd != ROOT:
+            one.append(tool.cwd)
         found.append(one)
     return found
 
@@ -176,9 +180,10 @@ def _tools_of(verify: str, stored: bytes) -> list[Mapping[str, Any]]:
     tools: list[list[Any]] = codec.loads(stored)
     found: list[Mapping[str, Any]] = []
     for (tool, timeout_s, *more), words in zip(tools, _words(verify, len(tools)), strict=True):
-        argv, codes = more or (None, PASSES)
+        argv, codes, *folder = more or (None, PASSES)
         found.append(
             {"tool": tool, "argv": words if argv is None else argv, "timeout_s": timeout_s, "pass_codes": list(codes)}
+            | ({"cwd": folder[0]} if folder else {})
         )
     return found
 

@@ -21,6 +21,7 @@ class UnknownCommand(PlannerError):
 
 
 EVERY_STEP = "*"  # among the ids of NeedsSteps: all steps of the plan
+LEASES = "@"  # the same: what controllers wrote into the leases of the steps that are there
 
 
 class NeedsSteps(PlannerError):

@@ -15,13 +15,14 @@ from typing import Any, NamedTuple
 from schemas.base import FailureCategory as C
 from schemas.outcome import Outcome
 from schemas.step import AtBase
+from tasks.base.errors import LEASES, NeedsSteps
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import halt, waits
 from tasks.policy.advice_facts import AGAIN, Facts
 from tasks.policy.claimant import claimed_by, describe_release
 from tasks.policy.halt_rules import AT_ONCE
-from tasks.policy.outcome_verdict import STOPPED
+from tasks.policy.outcome_verdict import STOPPED, folder_untold
 from tasks.policy.pipeline import JUDGES, Feature, Judgement, always
 from tasks.policy.pre_steps import is_baseline, runs_at_base
 from tasks.text.fields import flatten
@@ -48,12 +49,15 @@ class NotRun(NamedTuple):
 def judge(unit: UnitOfWork, seen: Judgement) -> bool:
     """Hand a step back whose verification could not run, or halt the plan; else it counts as the text says."""
     step, kept = seen.step, unit.plan.cannot_verify
-    found = _find(unit, seen)
-    if found is None or not _is_excusable(unit, seen, found):
+    untold = _find_untold(seen)
+    found = untold or _find(unit, seen)
+    if found is None or not (untold or _is_excusable(unit, seen, found)):
         kept.forget_step(step.step_id)
         if found and seen.failure and seen.failure["category"] == C.UNKNOWN:
             seen.failure = {**seen.failure, "category": C.TEST_REGRESSION.value}
         return False
+    if untold and not unit.snapshot.knows_leases:
+        raise NeedsSteps(frozenset({LEASES}))
     back = claimed_by(unit, step, seen.attempt, found.reason)
     before = kept.told.get(step.step_id, [])
     told = [*before, [seen.attempt.attempt, back.controller, back.reason, unit.snapshot.now, *found.place]]
@@ -61,16 +65,25 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
     if met and is_baseline(step.facts):  # it has run after the change: what failed then counts
         return False
     kept.told[step.step_id] = told
-    if runs_at_base(step.facts) and found.place not in kept.at_base:
+    if runs_at_base(step.facts) and not untold and found.place not in kept.at_base:
         kept.at_base.append(found.place)
     unit.plan.dirty.add("live")
     if met:
         reason, evidence = _explain(step, found, told)
-        halt.halt(unit, "cannot_verify", reason, {**evidence, **met}, step)
+        halt.halt(unit, "cannot_verify", reason, {**evidence, **met, **({"untold": True} if untold else {})}, step)
         return True
     unit.move_step(step, "ACTIVE", "released", f"{C.CANNOT_VERIFY}: {back.reason}")
     waits.pause_longer(unit, step, len(told))
     return True
+
+
+def _find_untold(seen: Judgement) -> NotRun | None:
+    """Find the tool below the root of which a failed attempt does not tell where it ran: that proves nothing either."""
+    outcome, facts = seen.outcome, seen.step.facts
+    why = None if outcome.success else folder_untold(facts, outcome)
+    if why is None or (seen.failure and seen.failure["category"] in AT_ONCE):
+        return None
+    return NotRun(next(tool for tool in facts["verify_tools"] if tool.get("cwd", HERE) != HERE), why)
 
 
 def _find(unit: UnitOfWork, seen: Judgement) -> NotRun | None:
@@ -147,6 +160,8 @@ def _explain(step: Step, found: NotRun, told: list[list[Any]]) -> tuple[str, dic
 
 def advise(facts: Facts) -> str:
     """Say what to set so that the verification runs."""
+    if facts.evidence.get("untold"):
+        return f"Have controllers run each tool in its `cwd`, and tell it in `verify` of their outcomes. Then {AGAIN}."
     program, hosts = facts.evidence.get("program", "the tool"), ", ".join(facts.evidence.get("hosts", ()))
     command, folder = facts.evidence.get("command", "the verification"), facts.evidence.get("cwd", HERE)
     return (

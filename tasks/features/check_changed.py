@@ -25,8 +25,10 @@ from tasks.policy.revision import has_room
 from tasks.policy.sources import keep_changed
 from tasks.rules.permission import SYNTAX, is_permitted
 from tasks.rules.risk import estimate
-from tasks.toolchain.catalogue import Catalogue, catalogue_of, render
+from tasks.text.folders import folder_of_check, of_folder
+from tasks.toolchain.catalogue import Catalogue, catalogue_of, in_folder, once, render
 from tasks.toolchain.contract import Part
+from tasks.toolchain.files import name_of
 from tasks.toolchain.languages import LANGUAGES, language_of
 
 MAX_FILES = 50  # that are checked
@@ -47,7 +49,7 @@ def insert_check(unit: UnitOfWork, seen: Judgement) -> None:
         return
     files = _changed(step.facts, seen.outcome)
     keep_changed(unit, step.step_id, files)
-    tools, added = _tools(wanted, _left(files, seen.outcome), catalogue_of(plan.head.tools))
+    tools, added = _tools(wanted, _left(files, seen.outcome)[:MAX_FILES], catalogue_of(plan.head.tools))
     if not tools or not has_room(plan) or (waiting := waiting_for(unit, step)) is None:
         return
     check = _make(step, tools, added, _free_name(plan.structure.taken))
@@ -75,13 +77,15 @@ def _tools(
     wanted: Mapping[str, bool], files: Sequence[str], catalogue: Catalogue
 ) -> tuple[tuple[VerifyTool, ...], tuple[str, ...]]:
     """Aim the checks at the files, and answer the ids of those for which nobody asked."""
-    tools: dict[tuple[str, ...], VerifyTool] = {}
+    tools: list[VerifyTool] = []
     added: list[str] = []
-    for name, is_asked in wanted.items():
-        found = _aimed(name, files[:MAX_FILES], catalogue)
-        tools.update({tool.argv: tool for tool in found})
+    folders = {folder_of_check(name) for name in wanted}
+    for place, is_asked in wanted.items():
+        folder, name = folder_of_check(place), name_of(place)
+        found = [in_folder(tool, folder) for tool in _aimed(name, of_folder(files, folder, folders), catalogue)]
+        tools += found
         added += [] if is_asked or name == SYNTAX else [tool.tool for tool in found]
-    return tuple(tools.values()), tuple(dict.fromkeys(added))
+    return once(tools), tuple(dict.fromkeys(added))
 
 
 def _aimed(name: str, files: Sequence[str], catalogue: Catalogue) -> Iterable[VerifyTool]:

@@ -31,7 +31,12 @@ _MISSING = (
 def judge(unit: UnitOfWork, seen: Judgement) -> bool:
     """Check again without the files that were not found; where all are gone there is nothing to check."""
     step, facts = seen.step, seen.step.facts
-    if seen.failure is None or facts["mode"] != Mode.TEST or not step.step_id.startswith(CHECK_CHANGED):
+    if (
+        seen.failure is None
+        or seen.handed_back
+        or facts["mode"] != Mode.TEST
+        or not step.step_id.startswith(CHECK_CHANGED)
+    ):
         return False
     was = PlannedStep.model_validate(facts)
     gone = _unfound({word for tool in was.verify_tools for word in tool.argv[1:]}, seen.outcome)

@@ -1,5 +1,7 @@
 """Attempts that are handed back: their host, or their model's provider, kept them from beginning or from going on.
 
+So count successes whose receipts do not tell the folder in which tools ran that run below the root.
+
 Such an attempt ends without a failure, and its step is tried again after a pause that grows. It is counted by who had
 claimed it, so that one broken host halts nothing, and a step that nobody can do halts its plan with the reasons. What
 counts is what the lease says, not what the outcome says of itself. A step begins to count anew once an attempt of it
@@ -10,14 +12,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from schemas.outcome import Outcome
 from schemas.stored.features import Releases
-from tasks.base.errors import NeedsSteps
+from tasks.base.errors import LEASES, NeedsSteps
 from tasks.plan.snapshot import NOTE, Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import halt, waits
 from tasks.policy.advice_on_limits import advise_on_hosts
 from tasks.policy.claimant import claimed_by, describe_release
 from tasks.policy.halt_rules import AT_ONCE
+from tasks.policy.outcome_verdict import contradiction, folder_untold
 from tasks.policy.pipeline import AT_WALL_CLOCK, GIVE_UP, JUDGES, SETTLE, Feature, HandedBack, Judgement
 from tasks.rules import budget
 from tasks.rules.budget import Booked
@@ -47,15 +51,27 @@ def settle(unit: UnitOfWork, seen: Judgement) -> Booked | None:
 def _recognize(unit: UnitOfWork, seen: Judgement) -> HandedBack | None:
     """Say how an attempt was handed back, if it was.
 
-    It was not where it succeeded, left something on the plan's branch, or broke a rule that halts at once.
+    It was not where it succeeded, left something on the plan's branch, or broke a rule that halts at once. A success
+    of tools that ran nobody knows where is none, and counts as handed back.
     """
     step, attempt, outcome = seen.step, seen.attempt, seen.outcome
-    if outcome.released is None or outcome.success:
+    untold = folder_untold(step.facts, outcome) or "" if outcome.success else ""
+    if (outcome.released is None or outcome.success) and not untold:
         return None
     word = outcome.failure_evidence.category if outcome.failure_evidence else None
-    if outcome.touched_files or outcome.created_files or outcome.growth_kb or category_of(word, "") in AT_ONCE:
+    if category_of(word, "") in AT_ONCE or (untold and _breaks_a_rule(step, outcome)):
         return None
-    return claimed_by(unit, step, attempt, outcome.released.reason)
+    if not untold and (outcome.touched_files or outcome.created_files or outcome.growth_kb):
+        return None
+    if not unit.snapshot.knows_leases:
+        raise NeedsSteps(frozenset({LEASES}))
+    return claimed_by(unit, step, attempt, outcome.released.reason if outcome.released and not untold else untold)
+
+
+def _breaks_a_rule(step: Step, outcome: Outcome) -> bool:
+    """Whether an attempt did what halts its plan at once, wherever its tools ran."""
+    found = contradiction(step.facts, outcome)
+    return found is not None and found[0] in AT_ONCE
 
 
 def judge(unit: UnitOfWork, seen: Judgement) -> bool:

@@ -26,8 +26,7 @@ from tasks.rules.permission import is_permitted
 from tasks.rules.risk import RISK, ROLLBACK, assess, is_below
 from tasks.rules.strategy import Draft
 from tasks.text.paths import clean
-from tasks.toolchain.catalogue import Catalogue, catalogue_of, render
-from tasks.toolchain.contract import operand
+from tasks.toolchain.catalogue import Catalogue, catalogue_of, looks_at, render
 from tasks.toolchain.files import Role, files_of, role_of, stem_of, subject_of
 
 MENDED = frozenset({C.TEST_REGRESSION, C.COMPILATION_ERROR, C.TYPE_ERROR, C.LINT_ERROR, C.IMPORT_ERROR})
@@ -170,7 +169,7 @@ def _verification(
 
 def _on_test(tool: VerifyTool, test: str, catalogue: Catalogue) -> VerifyTool | None:
     """Aim a tool at a test that failed; the tool itself where it runs nothing else."""
-    return catalogue.focus(tool, (test,)) or (tool if operand(test) in tool.argv else None)
+    return catalogue.focus(tool, (test,)) or (tool if looks_at(tool, test) else None)
 
 
 FEATURE = Feature("mending", (LIMITS.row(limits_of), REVISE.row(revise)), is_idle=always)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from schemas.base import FailureCategory
 from schemas.outcome import Outcome, ReportKind
 from schemas.plain_outcome import PlainOutcome
-from schemas.step import PreviousFailure
+from schemas.step import ROOT, PreviousFailure
 from schemas.stored import PlanRecord
 from schemas.stored.features import Reports
 from tasks.plan.unit_of_work import UnitOfWork
@@ -35,6 +35,7 @@ class Run(NamedTuple):
     receipt: Receipt
     contract: Contract
     argv: tuple[str, ...]
+    cwd: str
 
 
 class Doubt(NamedTuple):
@@ -85,11 +86,11 @@ def _runs(catalogue: Catalogue, facts: Mapping[str, Any], outcome: Outcome | Pla
         if tool["tool"] != receipt.tool:
             return
         if contract := judged_contract(catalogue, receipt.tool, tool["pass_codes"], receipt.exit_code):
-            yield Run(receipt, contract, tuple(tool["argv"]))
+            yield Run(receipt, contract, tuple(tool["argv"]), tool.get("cwd", ROOT))
 
 
 def _find_lack(plan: PlanRecord, run: Run) -> str | None:
-    base = plan.reports.base.get(_name_of(run.argv)) if plan.keeps(Reports) else None
+    base = plan.reports.base.get(_name_of(run.cwd, run.argv)) if plan.keeps(Reports) else None
     if base and base[0] == ReportKind.WHOLE and run.receipt.report != ReportKind.WHOLE:
         return f"{run.receipt.tool} gave a whole report of its tests before the plan, and gives none now"
     return find_lack(run.contract, run.receipt)
@@ -114,7 +115,7 @@ def _find_fewer(plan: PlanRecord, runs: Sequence[Run]) -> Doubt | None:
         return None
     known = plan.reports
     for run in runs:
-        base, tests = known.base.get(_name_of(run.argv)), run.receipt.tests
+        base, tests = known.base.get(_name_of(run.cwd, run.argv)), run.receipt.tests
         if base and tests and tests.collected < base[1]:
             why = f"{run.receipt.tool} collected {tests.collected} tests, and {base[1]} before the plan"
             fails = bool(plan.head.context.get("failing_tests")) and not known.changed_tests
@@ -131,11 +132,11 @@ def _keep_base(plan: PlanRecord, facts: Mapping[str, Any], outcome: Outcome) -> 
     for tool, receipt in zip(facts["verify_tools"], outcome.verify or (), strict=False):
         if receipt.report and len(plan.reports.base) < MOST_AT_BASE:
             collected = receipt.tests.collected if receipt.tests else 0
-            plan.reports.base[_name_of(tool["argv"])] = [receipt.report.value, collected]
+            plan.reports.base[_name_of(tool.get("cwd", ROOT), tool["argv"])] = [receipt.report.value, collected]
 
 
-def _name_of(argv: Sequence[str]) -> str:
-    return hashlib.blake2b(" ".join(argv).encode(errors="replace"), digest_size=6).hexdigest()
+def _name_of(cwd: str, argv: Sequence[str]) -> str:
+    return hashlib.blake2b(" ".join((cwd, *argv)).encode(errors="replace"), digest_size=6).hexdigest()
 
 
 def _failure_of(found: Doubt) -> Failure:

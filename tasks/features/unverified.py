@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 from schemas.base import FailureCategory, Mode
 from schemas.base import StepState as S
 from schemas.outcome import Outcome
-from schemas.step import PreviousFailure
+from schemas.step import ROOT, PreviousFailure
 from schemas.stored import StepStatus
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy.outcome_verdict import doubt, fit_evidence, proves_itself
 from tasks.policy.pipeline import AFTER_END, JUDGES, LIMITS, Feature, Judgement, switched
 from tasks.rules import budget
 from tasks.rules.permission import exceeds, is_permitted
+from tasks.text.folders import inner
 from tasks.toolchain.catalogue import Catalogue
 from tasks.toolchain.contract import ToolCategory, operand
 from tasks.toolchain.files import Role, role_of
@@ -121,12 +122,17 @@ def _open_files(step: Planned, *, tested: bool) -> Iterator[str]:
     """Yield the files that `step` may change and nothing verifies."""
     if step.facts["mode"] != Mode.PATCH or step.state in (S.FAILED, S.SKIPPED):
         return
-    files, commands = step.facts["allowed_files"], [tool["argv"] for tool in step.tools]
-    named = {path for path in files if any(operand(path) in command for command in commands)}
-    wide = any(not any(operand(path) in command for path in files) for command in commands)
+    files, tools = step.facts["allowed_files"], step.tools
+    named = {path for path in files if any(_names(tool, path) for tool in tools)}
+    wide = any(not any(_names(tool, path) for path in files) for tool in tools)
     for path in files:
         if path not in named and (role_of(path) is Role.DOCUMENT or not (tested or wide)):
             yield path
+
+
+def _names(tool: Mapping[str, Any], path: str) -> bool:
+    seen = inner(path, tool.get("cwd", ROOT))
+    return seen is not None and operand(seen) in tool["argv"]
 
 
 def _before_tests(steps: Sequence[Planned]) -> set[str]:

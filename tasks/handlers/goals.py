@@ -65,6 +65,7 @@ def plan(goal: Goal, catalogue: Catalogue = CATALOGUE, setting: Setting = NO_SET
     if isinstance(answer, Draft):
         names = names_to_keep(setting.forbidden, planned.allowed_files)
         steps = under(names, estimates.assign(answer.steps, planned, setting.learned))
+        steps = tuple(step.model_copy(update={"requires": step.required}) for step in steps)
         answer = replace(answer, steps=steps, forbidden=names)
         errors = () if answer.question else validate(planned, answer.steps, catalogue, setting.forbidden)
         if errors or (errors := budget.find_too_small(asked, setting.policy, budget.expect(answer.steps))):

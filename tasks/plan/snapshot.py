@@ -109,6 +109,7 @@ class Snapshot:
     ready_beyond: bool = False  # whether the queue may hold more than `ready`
     todo_beyond: int = 0  # items of left-over work behind those in `todo`
     leases: dict[str, Lease] = field(default_factory=dict)
+    knows_leases: bool = False  # whether they were asked for
     standing: StandingCommand | None = None
     grants: Mapping[str, Grant] = field(default_factory=dict)  # scope -> what is left; without it there is no limit
     notes: dict[str, bytes] = field(default_factory=dict)  # those that were asked for; b"" for one that is not there

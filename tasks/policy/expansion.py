@@ -43,12 +43,14 @@ from tasks.rules.budget import bind
 from tasks.rules.permission import expand_allowed, under
 from tasks.rules.strategy import MAX_EXPANSION, Blocked, Draft, End, Expansion, LivePlan, Phase, Strategy
 from tasks.rules.validation import max_steps, validate
+from tasks.strategies.drafting.members import kept_manifests
 from tasks.strategies.registry import strategy_of
 from tasks.text.blocked_report import blocked_report
 from tasks.text.forbidden_paths import JUDGED
 from tasks.text.paths import clean, is_glob
 from tasks.toolchain.catalogue import Catalogue, catalogue_of
 
+MAX_MANIFESTS = 16_000  # characters of them that are kept
 BLOCKED = "BLOCKED"  # begins the reason of a step that its controller could not go on with
 NOBODY: Mapping[str, Any] = MappingProxyType({})
 KINDS = {kind.value: True for kind in GoalKind}
@@ -68,6 +70,8 @@ def begin(unit: UnitOfWork, goal: Goal, draft: Draft) -> None:
     globs = (path for path in map(clean, goal.allowed_files) if is_glob(path) and goal.kind is GoalKind.TASK)
     allowed = {"allowed_files": list(dict.fromkeys((*globs, *listed, *made)))}
     fields = goal.model_dump(mode="json", exclude=DROPPED, exclude_defaults=True) | allowed
+    if manifests := kept_manifests(goal.context, MAX_MANIFESTS):
+        fields["context"] = {**fields.get("context", {}), "manifests": manifests}
     kept = Goal.model_validate(fields, extra="ignore").model_dump(mode="json", exclude_defaults=True)
     ids = [step.step_id for step in draft.steps]
     unit.keep_strategy_state(goal=kept, state=draft.state, document=draft.document, ids=ids, page=None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -46,7 +46,12 @@ def _prepares(facts: Mapping[str, Any]) -> bool:
 
 def name_verification(facts: Mapping[str, Any]) -> str:
     """Name what a step is verified by, in 8 characters: under that a plan counts and remembers what it said."""
-    return _digest("\n".join([" ".join(tool["argv"]) for tool in facts["verify_tools"]]))
+    return _digest("\n".join([" ".join(words_of(tool)) for tool in facts["verify_tools"]]))
+
+
+def words_of(tool: Mapping[str, Any]) -> Sequence[str]:
+    """List the words of a stored verification, before them the folder that it runs in where that is not the root."""
+    return [tool["cwd"], *tool["argv"]] if "cwd" in tool else tool["argv"]
 
 
 @lru_cache(maxsize=1024)

@@ -6,13 +6,15 @@ figure below 0 counts as 0: nobody gives back what an attempt used. `growth_kb` 
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 from schemas.base import FailureCategory, Mode, Verdict
 from schemas.outcome import Outcome, VerifyReceipt
 from schemas.plain_outcome import PlainOutcome, PlainReceipt
-from schemas.step import PreviousFailure
+from schemas.step import ROOT, PreviousFailure
 from schemas.stored import PlanRecord
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.snapshot import Snapshot
@@ -128,6 +130,8 @@ def doubt(facts: dict[str, Any], outcome: Outcome | PlainOutcome, *, requires_re
     """
     if _is_proved(facts, outcome):
         return None
+    if untold := folder_untold(facts, outcome):
+        return untold
     wanted, shown = {*map(WANTED, facts["verify_tools"])}, {*map(SHOWN, outcome.verify or ())}
     if other := sorted(shown - wanted):
         return f"there are receipts of {fit_evidence(', '.join(other))}, and not of {', '.join(sorted(wanted - shown))}"
@@ -137,9 +141,29 @@ def doubt(facts: dict[str, Any], outcome: Outcome | PlainOutcome, *, requires_re
     return f"there is no receipt of {', '.join(sorted(wanted - shown))}{word}"
 
 
+def folder_untold(facts: Mapping[str, Any], outcome: Outcome | PlainOutcome) -> str | None:
+    """Say for which tool an outcome does not tell the folder that it ran in; None where it tells all that matter.
+
+    Without that nothing follows from a receipt of a tool that runs below the root: a controller that does not know
+    `cwd` ran it elsewhere.
+    """
+    elsewhere = [(tool["tool"], tool["cwd"]) for tool in facts["verify_tools"] if tool.get("cwd", ROOT) != ROOT]
+    if not elsewhere:
+        return None
+    told = Counter((receipt.tool, receipt.cwd or ROOT) for receipt in outcome.verify or ())
+    if outcome.success or (outcome.tests_passed is False and not told):
+        untold = next((pair for pair in elsewhere if not told[pair]), None)
+    else:
+        at_root = Counter(tool["tool"] for tool in facts["verify_tools"] if tool.get("cwd", ROOT) == ROOT)
+        untold = next((pair for pair in elsewhere if told[pair[0], ROOT] > at_root[pair[0]]), None)
+    return f"no receipt tells that {untold[0]} ran in {fit_evidence(untold[1])} (`cwd`)" if untold else None
+
+
 def _is_proved(facts: dict[str, Any], outcome: Outcome | PlainOutcome) -> bool:
     """Whether there is a receipt of every tool that verifies the step, if any does."""
-    return {*map(SHOWN, outcome.verify or ())}.issuperset(map(WANTED, facts["verify_tools"]))
+    if not {*map(SHOWN, outcome.verify or ())}.issuperset(map(WANTED, facts["verify_tools"])):
+        return False
+    return folder_untold(facts, outcome) is None
 
 
 def proves_itself(plan: PlanRecord, facts: dict[str, Any], outcome: PlainOutcome) -> bool:

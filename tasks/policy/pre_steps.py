@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
@@ -18,13 +18,13 @@ from typing import Any
 from schemas.base import MODE_OF_TYPE, Mode, RiskLevel, StepType
 from schemas.goal import GoalContext
 from schemas.outcome import Outcome
-from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
+from schemas.step import ROOT, ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.base.errors import UnknownCommand
 from tasks.plan.snapshot import Step
 from tasks.policy.outcome_verdict import fit_evidence
 from tasks.rules.risk import RISK, estimate, is_below
-from tasks.toolchain.catalogue import CATALOGUE, Catalogue, render
-from tasks.toolchain.contract import operand
+from tasks.text.folders import of_folder
+from tasks.toolchain.catalogue import CATALOGUE, Catalogue, in_folder, looks_at, render
 from tasks.toolchain.languages import LANGUAGES, language_of
 
 MAX_ID = 64
@@ -114,7 +114,7 @@ def make_pre_step(
         contract = catalogue.contracts[tool.tool]
         tools.append(catalogue.as_ran(tool))
         risk = contract.min_risk if is_below(risk, contract.min_risk) else risk
-    files = tuple(path for path in step.allowed_files if any(operand(path) in tool.argv for tool in tools))
+    files = tuple(path for path in step.allowed_files if any(looks_at(tool, path) for tool in tools))
     files = files or step.allowed_files  # a tool that is given no files works on the whole project
     patches = kind.type is StepType.PATCH
     return PlannedStep(
@@ -160,12 +160,33 @@ def make_baseline(
 
 
 def tools_by_language(purpose: str, step: PlannedStep, catalogue: Catalogue) -> tuple[VerifyTool, ...]:
-    """Take the tools of the language of the step's own verification, else of that of its files."""
-    known = (catalogue.contracts[tool.tool].languages for tool in step.verify_tools if tool.tool in catalogue.contracts)
-    language = language_of(GoalContext(), step.allowed_files, next(known, ()))
+    """Take the tools of the language of the step's own verification, else of that of its files.
+
+    Files that lie in a folder of that verification are looked at there.
+    """
+    folders = folders_of(step.verify_tools)
+    found: list[VerifyTool] = []
+    for folder in folders:
+        tools = (tool for tool in step.verify_tools if tool.cwd == folder and tool.tool in catalogue.contracts)
+        tested = next((catalogue.contracts[tool.tool].languages for tool in tools), ())
+        files = of_folder(step.allowed_files, folder, folders)
+        if files or len(folders) == 1:
+            found += (in_folder(tool, folder) for tool in _of_language(purpose, files, tested, catalogue))
+    return tuple(found)
+
+
+def folders_of(tools: Iterable[VerifyTool]) -> tuple[str, ...]:
+    """List the folders in which tools run; the root where there is no tool."""
+    return tuple(dict.fromkeys(tool.cwd for tool in tools)) or (ROOT,)
+
+
+def _of_language(
+    purpose: str, files: Sequence[str], tested: Sequence[str], catalogue: Catalogue
+) -> tuple[VerifyTool, ...]:
+    language = language_of(GoalContext(), files, tested)
     name = f"{purpose}-{language.name}" if language else ""
     try:
-        return _with_recipes(catalogue).recipe(name, step.allowed_files) if name in _RECIPES else ()
+        return _with_recipes(catalogue).recipe(name, files) if name in _RECIPES else ()
     except UnknownCommand:  # an operator's contract stands in the place of ours and does not take this
         return ()
 

@@ -23,6 +23,7 @@ from tasks.rules.permission import Allowlist
 from tasks.rules.risk import RISK, assess_declared, is_below
 from tasks.rules.strategy import Rejected
 from tasks.text.fields import MAX_INTENT, MAX_TITLE
+from tasks.text.folders import is_folder
 from tasks.text.forbidden_paths import FORBIDDEN, JUDGED, Forbidden
 from tasks.text.paths import fault
 from tasks.text.sanitize import Treatment, is_plain, sanitize
@@ -241,6 +242,8 @@ def _verification(step: PlannedStep, around: Surroundings) -> Found:
         except UnknownCommand as error:
             yield "/verify", "unknown_command", str(error)
             continue
+        if not is_folder(tool.cwd):
+            yield "/verify", "unknown_folder", f"{tool.cwd!r} is no folder of the repository."
         if contract.id != tool.tool:
             yield "/verify", "tool_mismatch", f"This command is of {contract.id}, not of {tool.tool}."
         if is_below(step.risk_level, contract.min_risk):

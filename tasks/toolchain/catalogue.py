@@ -18,8 +18,10 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from schemas.goal import ToolCall, Verify
-from schemas.step import PlannedStep, VerifyTool
+from schemas.step import ROOT, PlannedStep, VerifyTool
 from tasks.base.errors import UnknownCommand
+from tasks.text.folders import all_inner, inner, is_folder
+from tasks.text.paths import clean
 from tasks.toolchain.contract import MANY, Contract, Part, Reading, fits, operand
 from tasks.toolchain.files import Role, role_of
 from tasks.toolchain.languages import RECIPES, TOOLS, suffixes_of
@@ -28,6 +30,7 @@ AND = " && "
 MOST_KEPT = 1000  # characters of a command whose words are kept
 _NO_PACKAGE = re.compile(r"(?:^|/)(?:[._]|(?:testdata|vendor)/)")  # folders that runners of packages pass over
 _WORD = re.compile(r"[\w.-]+")
+_IN_FOLDER = re.compile(r"(?P<open>\()?cd (?P<folder>'[^'\n]+'|[^\s'\"()&;|]+) && (?P<command>[^&]+)(?(open)\))")
 _SHELL = re.compile(r"[;|&$<>`\\\x00-\x1f\x7f]")  # what a shell would act on, even between quotes
 
 
@@ -55,7 +58,12 @@ class Catalogue:
         return Catalogue.of((*added.values(), *kept), {**self.recipes, **recipes})
 
     def match(self, command: str) -> VerifyTool:
-        """Read a command line; UnknownCommand names the nearest contract."""
+        """Read a command line, perhaps in a folder: `cd web && npm test`; UnknownCommand names the nearest contract."""
+        if found := _IN_FOLDER.fullmatch(command.strip()):
+            folder = clean("".join(words(found["folder"])))
+            if not is_folder(folder):
+                raise UnknownCommand(f"`{_quote(command)}`: {_quote(folder)!r} is no folder of the repository.")
+            return self.match(found["command"]).model_copy(update={"cwd": folder})
         try:
             argv = words(command)
         except UnknownCommand as error:
@@ -134,21 +142,25 @@ class Catalogue:
 
     def as_typed(self, tools: Iterable[VerifyTool]) -> str:
         """Return what `tools` run as a person would type it, without `--`."""
-        readings = (self._read(tool.argv)[1] for tool in tools)
-        commands = ((*each.spelling, *each.options, *each.positionals, *each.tail) for each in readings)
-        return AND.join(map(shlex.join, commands))
+        readings = ((tool, self._read(tool.argv)[1]) for tool in tools)
+        typed = (
+            tool.model_copy(update={"argv": (*each.spelling, *each.options, *each.positionals, *each.tail)})
+            for tool, each in readings
+        )
+        return render(tuple(typed))
 
     def narrow(self, tool: VerifyTool, tests: Iterable[str]) -> VerifyTool | None:
-        """Aim `tool` at these tests alone; None where it has no place for them.
+        """Aim `tool` at these tests alone, named from the root; None where it has no place for them.
 
         Names that are no well-formed test are left out: they come from outside and never become part of a command
-        in another way.
+        in another way. So are those of files that do not lie in the folder of the tool.
         """
         contract, reading = self._read(tool.argv)
-        named = tuple(dict.fromkeys(each for each in tests if contract.focus and fits(contract.focus, each)))
+        seen = (each for test in tests if (each := _seen_from(test, tool.cwd, contract)))
+        named = tuple(dict.fromkeys(each for each in seen if contract.focus and fits(contract.focus, each)))
         argv = contract.narrow(reading, named) or ()
         found = self.find(argv)
-        return found[0].tool(argv) if found else None
+        return in_folder(found[0].tool(argv), tool.cwd) if found else None
 
     def confine(self, tool: VerifyTool, files: Sequence[str]) -> VerifyTool | None:
         """Aim a tool that reads packages at the folders of `files`, and those below; None for any other tool.
@@ -156,13 +168,13 @@ class Catalogue:
         None also where no file lies in a package of its language: it would fail for want of something to run.
         """
         contract, reading = self._read(tool.argv)
-        suffixes = suffixes_of(contract.languages)
+        suffixes, files = suffixes_of(contract.languages), all_inner(files, tool.cwd)
         folders = dict.fromkeys(path.rpartition("/")[0] for path in files if path.endswith(suffixes))
         if contract.positional != "package" or not folders or any(_NO_PACKAGE.search(f"{each}/") for each in folders):
             return None
         places = tuple(f"./{folder}/..." if folder else "./..." for folder in folders)
         found = self.find(contract.command(replace(reading, positionals=places)))
-        return found[0].tool(contract.command(found[1])) if found else None
+        return in_folder(found[0].tool(contract.command(found[1])), tool.cwd) if found else None
 
     def as_ran(self, tool: VerifyTool) -> VerifyTool:
         """Have a tool pass whenever it did its work, whatever it found."""
@@ -180,9 +192,12 @@ class Catalogue:
         if contract is None or reading is None:  # this catalogue has no such tool
             return None
         places = () if contract.focus_option else [place.removeprefix("./") for place in reading.positionals]
-        for test in (each for name in tests for each in _within(name.removeprefix("./"), places)):
-            narrowed = self.narrow(tool, (test,))
+        seen = (each for test in tests if (each := _seen_from(test.removeprefix("./"), tool.cwd, contract)))
+        here = in_folder(tool, ROOT)
+        for test in (each for name in seen for each in _within(name, places)):
+            narrowed = self.narrow(here, (test,))
             if narrowed and contract.read(narrowed.argv) != reading:
+                narrowed = in_folder(narrowed, tool.cwd)
                 return narrowed.model_copy(update={"timeout_s": max(tool.timeout_s, narrowed.timeout_s)})
         return None
 
@@ -261,11 +276,48 @@ def _tool(catalogue: Catalogue, argv: tuple[str, ...]) -> VerifyTool | None:
 
 
 def render(tools: Sequence[VerifyTool]) -> str:
-    """Write what `tools` run for people and for a shell; the first failure ends it."""
-    return AND.join([_join(tool.argv) for tool in tools])
+    """Write what `tools` run for people and for a shell, with their folders; the first failure ends it."""
+    return AND.join([_join(tool.argv) if tool.cwd == ROOT else _join_in(tool.cwd, tool.argv) for tool in tools])
 
 
 _join = lru_cache(maxsize=512)(shlex.join)
+
+
+def _join_in(folder: str, argv: tuple[str, ...]) -> str:
+    return f"(cd {shlex.quote(folder)}{AND}{_join(argv)})"
+
+
+def split_commands(text: str) -> list[str]:
+    """Split what `render` wrote into its commands, each with its folder."""
+    found: list[str] = []
+    for part in text.split(AND):
+        if found and found[-1].startswith("(cd ") and AND not in found[-1]:
+            found[-1] += AND + part
+        else:
+            found.append(part)
+    return found
+
+
+def in_folder(tool: VerifyTool, folder: str) -> VerifyTool:
+    """Have a tool run in a folder, as what it names is seen from there."""
+    return tool if tool.cwd == folder else tool.model_copy(update={"cwd": folder})
+
+
+def once(tools: Iterable[VerifyTool]) -> tuple[VerifyTool, ...]:
+    """Leave out what runs the same in the same folder as one before; of these the last one counts."""
+    return tuple({tool.key: tool for tool in tools}.values())
+
+
+def looks_at(tool: VerifyTool, path: str) -> bool:
+    """Tell whether a command names a path of the repository."""
+    seen = inner(path, tool.cwd)
+    return seen is not None and operand(seen) in tool.argv
+
+
+def _seen_from(test: str, folder: str, contract: Contract) -> str | None:
+    """Name a test from a folder; None where its file does not lie there. One that names no file is everywhere."""
+    file = test.partition("::")[0].partition(" > ")[0]
+    return inner(test, folder) if file.endswith(suffixes_of(contract.languages)) else test
 
 
 def _within(test: str, places: Sequence[str]) -> Iterator[str]:

@@ -108,6 +108,7 @@ _LANGUAGE = Language(
     types=(_VET_ALL,),
     fix=(_FORMAT,),
     dependencies=(_BUILD_ALL,),
+    projects=(("go.mod", ""),),
 )
 
 _GO_LINE = rf"(?:\./)?(?P<file>[^\s:]{{1,300}}\.go){AT_COL}: "

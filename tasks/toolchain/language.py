@@ -91,7 +91,8 @@ class Language:
 
     `quick`, `build` and `test` name recipes of the catalogue, from cheap to thorough. `types`, `fix` and `dependencies`
     are what a revision puts before the next attempt; empty where no tool of ours does that. Of each tuple of
-    `quick_checks` the first that a project configures verifies its changes.
+    `quick_checks` the first that a project configures verifies its changes. A manifest counts among `projects` and
+    `workspaces` if its text has a match of the regular expression beside it.
     """
 
     name: str
@@ -105,6 +106,8 @@ class Language:
     fix: tuple[Part, ...] = ()
     dependencies: tuple[Part, ...] = ()
     quick_checks: tuple[tuple[QuickCheck, ...], ...] = ()
+    projects: tuple[tuple[str, str], ...] = ()  # of `manifests`, those that make a project below another one
+    workspaces: tuple[tuple[str, str], ...] = ()  # and those by which projects of the language below are part of it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

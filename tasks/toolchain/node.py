@@ -268,6 +268,7 @@ _JAVASCRIPT = Language(
     fix=(_ESLINT,),
     quick_checks=((_ESLINT_CHECK,),),
     dependencies=(_SYNTAX,),
+    projects=(("package.json", r'"(?:scripts|dependencies|devDependencies|peerDependencies|workspaces)"\s*:'),),
 )
 
 _JS_FILE = r"(?P<file>[^\s:]{1,300}\.[cm]?[jt]sx?)"

@@ -295,6 +295,8 @@ _CHECKS = {
     "python-syntax": (_COMPILE,),
 }
 
+_OF_PROJECT = r"(?m)^\s*\[(?:project|build-system|dependency-groups|tool\.(?:poetry|pdm|hatch|flit|uv|pytest))"
+
 _LANGUAGE = Language(
     name="python",
     aliases=("py", "python3"),
@@ -310,6 +312,7 @@ _LANGUAGE = Language(
     fix=(Part("ruff check --fix", _PY),),
     dependencies=(Part("python -m pip check"),),
     quick_checks=((_RUFF_CHECK,), (_MYPY_CHECK, _PYRIGHT_CHECK)),
+    projects=(("pyproject.toml", _OF_PROJECT), ("setup.py", ""), ("Pipfile", "")),
 )
 
 _PY_FILE = r"(?P<file>[^\s:'\"()]{1,300}\.pyi?)"

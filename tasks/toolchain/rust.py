@@ -146,6 +146,8 @@ _LANGUAGE = Language(
     fix=(Part("cargo fmt --check"),),
     dependencies=(_CHECK,),
     quick_checks=((_CLIPPY_CHECK,),),
+    projects=(("Cargo.toml", ""),),
+    workspaces=(("Cargo.toml", r"(?m)^\s*\[workspace[\].]"),),
 )
 
 _MISTYPED = r"E0(?:061|107|277|282|283|308|369|412|425|560|599|600|604|605|606|609|614|618)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from io import BytesIO
 from pathlib import Path
@@ -14,6 +15,9 @@ import pytest
 from redis import Redis
 
 from schemas import codec
+from schemas.goal import Goal
+from tasks.handlers.goals import plan as plan_of
+from tasks.rules.strategy import Draft
 from tests.conftest import wait_until
 from tests.support import engine, webhooks
 from tests.support.forge_server import TOKEN, ForgeServer, serving
@@ -332,6 +336,45 @@ def test_gitlab_tells_files_page_by_page_and_failing_tests(make: Make, forge: Fo
     (goal,) = scene.goals()
     assert goal["context"]["files"] == ["src/app.py"]
     assert goal["context"]["failing_tests"] == ["tests/test_app.py::test_a", "tests/test_c.py::test_c"]
+
+
+PACKAGE = '{"name": "web", "scripts": {"test": "node --test"}}'
+AS_TOLD = {"encoding": "base64", "content": b64encode(PACKAGE.encode()).decode()}
+
+
+def test_manifests_above_what_may_change_are_read_so_that_files_are_verified_in_their_projects(
+    make: Make, forge: ForgeServer
+) -> None:
+    scene = make(ASKING.replace('"src/**"', '"web/**"').replace('test_command = "pytest"\n', ""))
+    listing = ["package.json", "web/package.json", "web/src/a.js", "web/src/deep/package.json", "docs/package.json"]
+    forge.told[TREE] = {"tree": [{"path": path, "mode": "100644"} for path in listing], "truncated": False}
+    base = "/github/repos/acme/shop/contents"
+    forge.told[f"{base}/web/package.json"] = AS_TOLD
+    forge.told[f"{base}/web/src/deep/package.json"] = {"encoding": "none"}
+
+    scene.deliver(workflow_run())
+    scene.work()
+
+    (goal,) = scene.goals()
+    assert goal["context"]["manifests"] == {"web/package.json": PACKAGE}
+    drafted = plan_of(Goal.model_validate(goal))
+    assert isinstance(drafted, Draft)
+    assert any("(cd web && npm test)" in step.verify for step in drafted.steps)
+
+
+def test_gitlab_tells_manifests_by_their_whole_path(make: Make, forge: ForgeServer) -> None:
+    scene = make(webhooks.GITLAB.replace('["src/app.py"]\ncoalesce', '["web/**"]\nfiles = "forge"\ncoalesce'), "gitlab")
+    (about,) = scene.sources.source
+    base = "/gitlab/projects/acme%2Fshop"
+    paths = ["web/package.json", "web/a.js"]
+    forge.told[f"{base}/repository/tree"] = [{"path": path, "mode": "100644", "type": "blob"} for path in paths]
+    forge.told[f"{base}/pipelines/31/test_report"] = {}
+    forge.told[f"{base}/repository/files/web%2Fpackage.json"] = AS_TOLD
+
+    intake.take(scene.here.client, about, {"x-gitlab-token": webhooks.SECRET}, codec.dumps(pipeline()), time.time())
+    scene.work()
+
+    assert scene.goals()[0]["context"]["manifests"] == {"web/package.json": PACKAGE}
 
 
 def test_of_a_tree_of_too_many_pages_the_first_ones_are_listed(

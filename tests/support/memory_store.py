@@ -150,6 +150,7 @@ class MemoryStore:
         prefix = self.partition.lease_prefix(ask.plan_id)
         leases = {step: found for step in ask.steps if ask.leases and (found := self._lease(prefix + step))}
         view: Snapshot = self.held(ask.plan_id).snapshot(self.now, ask.steps, ask.page, leases)
+        view.knows_leases = ask.leases
         head = view.record.head
         view.probe = find_probe(self._records(), head.tenant, head.repo, view.plan_id)
         view.standing = self.standing(head.tenant, head.repo, view.record.times["created"])

@@ -16,7 +16,7 @@ from schemas.outcome import Outcome
 from schemas.step import ControllerTaskSpec, PlannedStep, StepContext, StepEstimate, VerifyTool
 from schemas.stored import Attempt, PlanRecord, StepStatus
 from schemas.stored.step import TEXTS, read_texts
-from tasks.base.errors import EVERY_STEP, NeedsClaims, NeedsSteps
+from tasks.base.errors import EVERY_STEP, LEASES, NeedsClaims, NeedsSteps
 from tasks.base.policy import BUILT_IN, Policy
 from tasks.features.failed_changes import FAILED_DIFFS
 from tasks.features.flaky_tests import MEMORY
@@ -272,7 +272,8 @@ class Running:
             try:
                 change: Changeset = decision(view)
             except NeedsSteps as missing:
-                ask = ask._replace(steps=[*ask.steps, *self.named(missing)])
+                steps = [*ask.steps, *self.named(missing)]
+                ask = ask._replace(steps=steps, leases=ask.leases or LEASES in missing.step_ids)
                 continue
             except NeedsClaims as missing:
                 head = view.record.head
@@ -296,7 +297,7 @@ class Running:
     def named(self, missing: NeedsSteps) -> list[str]:
         """The steps that a decision needs, as the engine finds them."""
         every = self.store.hash(self.keys.status) if EVERY_STEP in missing.step_ids else ()
-        return sorted((missing.step_ids - {EVERY_STEP}).union(every))
+        return sorted((missing.step_ids - {EVERY_STEP, LEASES}).union(every))
 
     def begin(self, ask: Ask) -> Snapshot:
         (view,) = self.store.begin([ask])

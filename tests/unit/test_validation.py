@@ -90,6 +90,7 @@ ONE_RULE: list[tuple[dict[str, Any], str, str]] = [
     ({"verify_tools": (VerifyTool(tool="pytest", argv=("sh", "-c"), timeout_s=1),)}, "/verify", "unknown_command"),
     ({"verify_tools": (VerifyTool(tool="pytest", argv=(), timeout_s=1),)}, "/verify", "unknown_command"),
     ({"verify_tools": (VerifyTool(tool="mypy", argv=("pytest",), timeout_s=1),)}, "/verify", "tool_mismatch"),
+    ({"verify_tools": (PYTEST[0].model_copy(update={"cwd": "../x"}),)}, "/verify", "unknown_folder"),
     ({"verify_tools": CATALOGUE.expand("ruff check src --fix")}, "/verify", "tool_needs_risk"),
     ({"verify_tools": PYTEST * 51}, "/verify", "too_many_tools"),
     ({"risk_level": RiskLevel.MED, "rollback_hint": "git"}, "/verify", "tests_required"),

@@ -17,8 +17,15 @@ PRINTS = "print('src/a.py:3: error: Incompatible return value type  [return-valu
 
 def in_folder(folder: Path) -> ToolRun:
     """ToolRun what is to be verified in `folder`, as a controller does."""
-    return lambda how, seconds: process.run(
-        Job(how.argv, folder, seconds, lambda: True, merge=True, env=how.added_to(environment(how.argv, folder)))
+    return lambda how, seconds, place: process.run(
+        Job(
+            how.argv,
+            folder / place,
+            seconds,
+            lambda: True,
+            merge=True,
+            env=how.added_to(environment(how.argv, folder / place)),
+        )
     )
 
 
@@ -43,7 +50,7 @@ def test_a_word_that_is_read_as_a_file_of_options_fails_before_anything_runs(wor
         Tool(tool="pytest", argv=("pytest", word), timeout_s=9),
     ]
 
-    def run(argv: object, _: float) -> process.JobResult:
+    def run(argv: object, _: float, __: str) -> process.JobResult:
         ran.append(argv)
         return process.JobResult(0, "", "", "sha256:0")
 

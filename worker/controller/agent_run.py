@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +17,7 @@ from worker.agents.readers import NOTHING, Reading
 from worker.controller import wire
 from worker.controller.given_data import given_data
 from worker.controller.needs import needs_of
-from worker.controller.prompt import command, places, prompt
+from worker.controller.prompt import places, prompt
 from worker.controller.readiness import CannotWork, ProviderTrouble
 from worker.controller.wire import MESSAGE_CHARS, AttemptFailure, Spec
 from worker.sandbox.process import JobResult
@@ -96,7 +97,7 @@ def _told(
         prompt=text,
         schema=codec.dumps(asked).decode() if asked else None,
         strict=codec.dumps(strict).decode() if asked else None,
-        checks=[command(tool) for tool in spec.verify_tools],
+        checks=[shlex.join(tool.argv) for tool in spec.verify_tools],
     )
     if agent.stdin != "spec":
         return argv, text.encode() if agent.stdin == "prompt" else b""

@@ -29,7 +29,7 @@ from worker.controller.readiness import CannotWork, SetupFailed
 from worker.controller.reports import MAX_BYTES as REPORT_BYTES
 from worker.controller.reports import Reporting
 from worker.controller.result import Result
-from worker.controller.setup import path_of
+from worker.controller.setup import paths_of
 from worker.controller.wire import AttemptFailure, Spec, Tool
 from worker.controller.worktree import Worktree
 from worker.host.git import GitError
@@ -200,7 +200,7 @@ class AttemptRun:
             raise
         except (GitError, OSError, subprocess.TimeoutExpired) as error:
             raise CannotWork(str(error)) from error
-        verified = (path_of(word) for tool in spec.verify_tools for word in tool.argv)
+        verified = (path for tool in spec.verify_tools for path in paths_of(tool))
         results = self.place.setup.results if self.place.setup else ()
         followed = dict.fromkeys((*spec.allowed_files, *filter(None, verified), *results))
         if leading_out := tree.links_out(followed):
@@ -363,17 +363,17 @@ class AttemptRun:
         job = Job(argv, self.tree.root, timeout_s, self.lease.is_wanted, stdin, env=env, limits=limits, record=record)
         return self.place.agent.run(job, writable=self.tree.writable)
 
-    def _run_tool(self, how: Reporting, timeout_s: float) -> JobResult:
-        argv, tool = how.argv, self.place.tool
-        env = self._without_login(programs.environment(argv, self.tree.root)) | self._variables
+    def _run_tool(self, how: Reporting, timeout_s: float, folder: str) -> JobResult:
+        argv, tool, place = how.argv, self.place.tool, self.tree.root / folder
+        env = self._without_login(programs.environment(argv, place)) | self._variables
         if how.folder and tool.user:
             tool.user.own(how.folder)
         job = Job(
-            *(argv, self.tree.root, timeout_s, self.lease.is_wanted),
+            *(argv, place, timeout_s, self.lease.is_wanted),
             merge=True,
             env=how.added_to(env),
             limits=ResourceLimits(kept=REPORT_BYTES) if how.printed else UNLIMITED,
-            record=partial(self.log.add_tool, argv),
+            record=partial(self.log.add_tool, argv, folder=folder),
         )
         return tool.run(job, writable=(*self.tree.writable, *filter(None, (how.folder,))))
 

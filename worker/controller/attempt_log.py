@@ -12,6 +12,7 @@ from typing import IO, Any
 
 from schemas import codec
 from schemas.outcome import Outcome
+from schemas.step import ROOT
 from tasks.text.secrets import mask, redact
 from worker.sandbox.process import TIMED_OUT, Printed
 
@@ -42,11 +43,12 @@ class AttemptLog:
         self._transcript = _excerpt(said.stdout, room) + (ERRORS + errors if errors else b"")
         self.began = True
 
-    def add_tool(self, argv: Sequence[str], said: Printed) -> None:
-        """Take what the verification `argv` printed, and how it ended."""
+    def add_tool(self, argv: Sequence[str], said: Printed, folder: str = ROOT) -> None:
+        """Take what the verification `argv` printed in a folder of the clone, and how it ended."""
         ends = {None: "was abandoned", TIMED_OUT: f"exit code {TIMED_OUT}, out of time"}
         end = ends.get(said.exit_code, f"exit code {said.exit_code}")
-        head = f"$ {shlex.join(argv)}\n{end} after {said.seconds:.1f} s\n\n"
+        place = "" if folder == ROOT else f"{folder} "
+        head = f"{place}$ {shlex.join(argv)}\n{end} after {said.seconds:.1f} s\n\n"
         self._tools.append(os.fsencode(head) + _excerpt(said.stdout, MAX_TOOL_BYTES))
 
     @property

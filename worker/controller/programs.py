@@ -12,17 +12,19 @@ from pathlib import Path
 
 from schemas.base import FailureCategory
 from schemas.outcome import CannotVerify, VerifyReceipt
+from schemas.step import ROOT
 from tasks.toolchain.catalogue import CATALOGUE
 from tasks.toolchain.could_not_run import why_not_run
 from tasks.toolchain.proof import describe_unpassed, find_lack, judged_contract, unpassed
 from worker.controller import wire
+from worker.controller.changes import leads_out
 from worker.controller.failing_tests import NONE, NOT_KNOWN, FailingTests, failing_tests
 from worker.controller.reports import Reporting, TestReport, reporting
 from worker.controller.wire import LINE_CHARS, AttemptFailure, Tool
 from worker.sandbox.process import TAIL_BYTES, TIMED_OUT, JobResult
 from worker.sandbox.process import environment as without_secrets
 
-ToolRun = Callable[[Reporting, float], JobResult]  # a command with its report, and seconds
+ToolRun = Callable[[Reporting, float, str], JobResult]  # a command with its report, seconds, and a folder of the repository
 
 # Variables, by how they begin, that choose the options, the configuration or the code of a tool of the catalogue.
 STEERING = (
@@ -65,7 +67,8 @@ def verify(
 
     Names of failing tests have their paths from `root`, so that they are the same in every clone. Programs lie on the
     path `search`, which is ours unless given. A tool that could not run proves nothing `at_base`, nor where its program
-    is lost; after a change the change may be why. Receipts say what became of the tests that are `named`.
+    is lost; after a change the change may be why. A tool whose folder is not there, or no folder of the clone, fails.
+    Receipts say what became of the tests that are `named`.
 
     Unless this is `at_base`, an exit code that passes is a failure where the report of the tests does not bear it out,
     or does not have each `named` one as passed.
@@ -79,17 +82,20 @@ def verify(
             return VerificationResult(
                 tuple(receipts), wire.advice(f"{tool.tool} would read options from {word!r}"), NOT_KNOWN
             )
+        if not is_there(root, tool.cwd):
+            why = f"{tool.tool} runs in {tool.cwd}, which is no folder of the repository"
+            cannot = CannotVerify(tool=tool.tool, cwd=tool.cwd, reason=why) if at_base else None
+            return VerificationResult(tuple(receipts), wire.advice(why), NOT_KNOWN, cannot_verify=cannot)
         done, report = _run(tool, run, root, search)
         receipts.append(_receipt(tool, done, report, named))
         cannot = _cannot_verify(tool, done, root) if at_base or is_lost(tool) else None
         if done.timed_out or cannot or done.exit_code not in tool.pass_codes:
-            failure = wire.tool_failure(tool.tool, done.stdout, done.timed_out or done.exit_code == TIMED_OUT)
             found = failing.joined(_failing(tool, done, root))
-            return VerificationResult(tuple(receipts), failure, found, cannot_verify=cannot)
+            return VerificationResult(tuple(receipts), _failure(tool, done, root), found, cannot_verify=cannot)
         if unproved := None if at_base else _unproved(tool, receipts[-1]):
             return VerificationResult(tuple(receipts), unproved, NOT_KNOWN)
         if done.exit_code:
-            finding = wire.tool_failure(tool.tool, done.stdout, timed_out=False)
+            finding = _failure(tool, done, root)
             failing = failing.joined(_failing(tool, done, root))
     left = None if at_base else _unpassed(tools, receipts)
     ran_by = shutil.which(resolve(first.argv, search)[0], path=search) if (first := next(iter(tools), None)) else ""
@@ -97,8 +103,14 @@ def verify(
 
 
 def _receipt(tool: Tool, done: JobResult, report: TestReport, named: Sequence[str]) -> VerifyReceipt:
-    tests, kind = report.figures(named), report.kind
-    return VerifyReceipt(tool=tool.tool, exit_code=done.exit_code, output_digest=done.digest, tests=tests, report=kind)
+    return VerifyReceipt(
+        tool=tool.tool,
+        exit_code=done.exit_code,
+        output_digest=done.digest,
+        tests=report.figures(named),
+        report=report.kind,
+        cwd=None if tool.cwd == ROOT else tool.cwd,
+    )
 
 
 def _unproved(tool: Tool, receipt: VerifyReceipt) -> AttemptFailure | None:
@@ -114,8 +126,8 @@ def _unpassed(tools: Iterable[Tool], receipts: Iterable[VerifyReceipt]) -> Attem
 
 
 def _run(tool: Tool, run: ToolRun, root: str, search: str | None) -> tuple[JobResult, TestReport]:
-    with reporting(tool.tool, resolve(tool.argv, search), Path(root)) as how:
-        done = run(how, tool.timeout_s)
+    with reporting(tool.tool, resolve(tool.argv, search), Path(root, tool.cwd)) as how:
+        done = run(how, tool.timeout_s, tool.cwd)
         report, text = how.read(done.stdout)
         if how.printed:
             done = replace(done, stdout=text[-TAIL_BYTES:], stdout_bytes=len(text.encode(errors="replace")))
@@ -128,13 +140,42 @@ def _cannot_verify(tool: Tool, done: JobResult, root: str) -> CannotVerify | Non
         return None
     contract = CATALOGUE.contracts.get(tool.tool)
     why = why_not_run(contract, done.exit_code, done.stdout, ran_codes=tool.pass_codes)
-    return CannotVerify(tool=tool.tool, reason=f"{' '.join(tool.argv)[:LINE_CHARS]}: {why}") if why else None
+    if not why:
+        return None
+    folder = None if tool.cwd == ROOT else tool.cwd
+    return CannotVerify(tool=tool.tool, cwd=folder, reason=f"{' '.join(tool.argv)[:LINE_CHARS]}: {why}")
+
+
+def is_there(root: str, folder: str) -> bool:
+    """Tell whether a folder of the clone is one, and no link leads out of the clone to it."""
+    return folder == ROOT or (Path(root, folder).is_dir() and not leads_out(Path(root), folder))
+
+
+def _failure(tool: Tool, done: JobResult, root: str) -> AttemptFailure:
+    failure = wire.tool_failure(tool.tool, done.stdout, done.timed_out or done.exit_code == TIMED_OUT)
+    if tool.cwd == ROOT:
+        return failure
+    evidence = failure.evidence
+    seen = {
+        "top_failing_tests": tuple(_from_root(name, tool.cwd, root) for name in evidence.top_failing_tests),
+        "affected_files": tuple(_from_root(name, tool.cwd, root) for name in evidence.affected_files),
+    }
+    return replace(failure, evidence=evidence.model_copy(update=seen))
 
 
 def _failing(tool: Tool, done: JobResult, root: str) -> FailingTests:
     whole = not done.timed_out and done.stdout_bytes <= TAIL_BYTES
     output = done.stdout.replace(f"{root}/", "") if root else done.stdout
-    return failing_tests(tool.tool, tool.argv, output, whole=whole)
+    found = failing_tests(tool.tool, tool.argv, output, whole=whole)
+    return (
+        found if tool.cwd == ROOT else replace(found, names=tuple(_from_root(n, tool.cwd, root) for n in found.names))
+    )
+
+
+def _from_root(name: str, folder: str, root: str) -> str:
+    """Name from the root what a tool named from the folder that it ran in: a file, or a test behind one."""
+    file = name.partition("::")[0].partition(" > ")[0]
+    return f"{folder}/{name}" if Path(root, folder, file).is_file() else name
 
 
 def environment(argv: Sequence[str], root: Path) -> dict[str, str]:

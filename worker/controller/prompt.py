@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from schemas import codec
 from schemas.base import Mode
+from schemas.step import ROOT
 from worker.agents.readers import NOTHING
 from worker.controller.given_data import given_data, quoted
 from worker.controller.needs import MARK
@@ -131,8 +132,9 @@ def _checks(spec: Spec) -> str:
 
 
 def command(tool: Tool) -> str:
-    """Return a verification as a shell would read it."""
-    return shlex.join(tool.argv)
+    """Return a verification as a shell would read it, at the root of the repository."""
+    words = shlex.join(tool.argv)
+    return words if tool.cwd == ROOT else f"(cd {shlex.quote(tool.cwd)} && {words})"
 
 
 def _limits(spec: Spec) -> str:

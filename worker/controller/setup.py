@@ -16,8 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tasks.toolchain.files import decides_installation
+from schemas.step import ROOT
 from worker.controller import snapshot
 from worker.controller.snapshot import TreeSnapshot
+from worker.controller.wire import Tool
 from worker.host.regular_files import folder
 
 DEFAULT_S = 600.0
@@ -167,6 +169,12 @@ def path_of(word: str) -> str:
     """Return what a word of a command may mean as a path of the clone, "" if it means another place."""
     path = os.path.normpath(word.partition("::")[0].rpartition("=")[2])
     return "" if "\0" in path or path.startswith(("/", "..")) else path
+
+
+def paths_of(tool: Tool) -> tuple[str, ...]:
+    """List what a verification may follow in the clone: its folder, and what its words may mean there."""
+    seen = (os.path.normpath(f"{tool.cwd}/{path}") for word in tool.argv if (path := path_of(word)))
+    return (*(() if tool.cwd == ROOT else (tool.cwd,)), *(path for path in seen if not path.startswith("..")))
 
 
 def _outside(word: str) -> os.stat_result | None:

@@ -11,8 +11,9 @@ from typing import Any
 
 from pydantic import AwareDatetime, Field
 
-from schemas.base import FailureCategory, Inbound, Mode, Path, PlanId, RiskLevel, StepId, StepType, Word
+from schemas.base import FailureCategory, Folder, Inbound, Mode, Path, PlanId, RiskLevel, StepId, StepType, Word
 from schemas.outcome import FailureEvidence
+from schemas.step import ROOT
 from schemas.traceparent import Traceparent
 from tasks.toolchain.classify import Diagnosis, classify
 from worker.client.steps import Held
@@ -32,6 +33,7 @@ class Tool(Inbound):
     argv: tuple[str, ...] = Field(min_length=1)
     timeout_s: float = Field(gt=0)
     pass_codes: tuple[int, ...] = (0,)
+    cwd: Folder = ROOT  # a folder of the repository
 
 
 class Answer(Inbound):

@@ -12,7 +12,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from tasks.base.batches import batches
-from tasks.base.errors import EVERY_STEP, NeedsClaims, NeedsSteps
+from tasks.base.errors import EVERY_STEP, LEASES, NeedsClaims, NeedsSteps
 from tasks.base.policy import BUILT_IN
 from tasks.base.policy_version import is_newer
 from tasks.plan.changeset import Changeset, PlainChange
@@ -173,7 +173,8 @@ class Decisions:
     def _ask_more(self, work: Work, plan: Snapshot, missing: NeedsSteps | NeedsClaims) -> None:
         """Have the next snapshot of a plan hold what a decision lacked."""
         if isinstance(missing, NeedsSteps):
-            work.extra |= self._named(plan.plan_id, missing.step_ids)
+            work.leases |= LEASES in missing.step_ids
+            work.extra |= self._named(plan.plan_id, missing.step_ids - {LEASES})
         else:
             head = plan.record.head
             ask = ClaimsAsk(head.tenant, head.repo or "", sorted(missing.files), missing.deep)

@@ -56,6 +56,7 @@ class Work(Struct):
     size: int = MESSAGES_A_COMMIT  # of the next decision; 1 once deciding about several at once has failed
     page: int = READY_PAGE
     extra: frozenset[str] = frozenset()  # steps and notes that the decision turned out to need beside those
+    leases: bool = False  # whether it turned out to need what controllers wrote into leases
     full: frozenset[str] = frozenset()  # queues that had no room for what was decided
     claims: ClaimsAsk | None = None  # on which files the decision turned out to rest
     is_general: bool = False  # whether no decision is plain, since one has failed
@@ -87,7 +88,7 @@ class Work(Struct):
     @property
     def needs_no_reading(self) -> bool:
         """Whether a copy of the plan is enough to decide: there are outcomes with leases, and nothing else."""
-        if self.due or self.commands or self.extra or self.full or self.claims or self.is_general:
+        if self.due or self.commands or self.extra or self.full or self.claims or self.leases or self.is_general:
             return False
         return not any(map(NEEDS_LEASE, map(REPORT, self.reports[: self.size])))
 
@@ -107,7 +108,7 @@ class Work(Struct):
         else:
             reports = self.reports[: self.size]
             named = [report.step_id for _, report in reports]
-            claims_matter = any(map(NEEDS_LEASE, map(REPORT, reports)))
+            claims_matter = self.leases or any(map(NEEDS_LEASE, map(REPORT, reports)))
         steps = dict.fromkeys([*named, *sorted(self.extra)])
         return Ask(plan_id, list(steps), claims_matter, self.page, self.claims)
 
@@ -128,6 +129,7 @@ class Work(Struct):
         else:
             del self.reports[: self.size]
         self.extra = self.full = frozenset()
+        self.leases = False
         self.claims = None
         wider = changeset.wider and self.page < MAX_PAGE
         self.page = self.page * 8 if wider else READY_PAGE

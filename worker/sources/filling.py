@@ -20,6 +20,7 @@ from schemas.base import GoalKind
 from schemas.goal import MAX_GOAL_BYTES, GoalContext
 from schemas.kinds.gap_report import GapGoal
 from tasks.base.errors import UnknownCommand
+from tasks.strategies.drafting.focus import file_of_test
 from tasks.strategies.gap_report.analysis import category_of, wish
 from tasks.strategies.gap_report.checks import CHECKS, command_of, title_of
 from tasks.strategies.gap_report.places import Places
@@ -36,7 +37,7 @@ from worker.sources.ci import Job
 from worker.sources.goal import sentence_of
 
 MAX_MANIFEST = 32_000  # characters of one
-MAX_MANIFESTS, MAX_FILES = 48_000, 64_000  # bytes of all, as JSON; a goal may have 256 kB
+MAX_MANIFESTS, MAX_FILES = 96_000, 64_000  # bytes of all, as JSON; a goal may have 256 kB
 MAX_FILES_UNASKED = 16_000  # where no glob needs them: a plan is kept with them for weeks
 RESERVED = 4096  # bytes of a goal for all else that is filled in
 LOCK = re.compile(r".*(?:\.lock|[-.]lock\.\w+|\.sum)")  # what tools write: long, and no tool is configured there
@@ -174,8 +175,9 @@ def _of_checkout(
     notes += _left_out(patterns, files, frozenset(expanded))
     found |= _of_files(checkout, files, expanded, context)
     room = (MAX_GOAL_BYTES - len(codec.dumps(body)) - RESERVED) // 2
-    manifests = _manifests(checkout, files, (*expanded, *patterns))  # a glob stands for the folders above it
-    found["manifests"] = dict(_within(manifests, min(MAX_MANIFESTS, room)))
+    paths = manifests_above(files, (*expanded, *patterns), {**context, **found})
+    texts = checkout.texts({path: files[path] for path in paths})
+    found["manifests"] = fit_manifests(texts, room)
     found["files"] = listed(body, {**context, **found}, files, patterns, expanded, room)
     given = context.get("files", found["files"])
     found["files_complete"] = isinstance(given, list) and files.keys() <= set(map(str, given))
@@ -192,9 +194,17 @@ def listed(
 ) -> list[str]:
     """List the files of a commit that fit into `room` bytes: those that a goal names first, then those it means."""
     literal = (each for each in patterns if not is_glob(each))
-    ordered = (path for path in (*literal, *_mentioned(body, context, files), *meant, *files) if path in files)
+    first = [path for path in (*literal, *_mentioned(body, context, files), *meant) if path in files]
     most = min(MAX_FILES if any(map(is_glob, patterns)) else MAX_FILES_UNASKED, room)
-    return [path for path, _ in _within(((path, "") for path in dict.fromkeys(ordered)), most)]
+    kept = _within_listing((*first, *files), most)
+    if len(kept) == len(files):
+        return kept
+    locks = (path for path in files if "/" not in path and path in MANIFESTS)  # by which a package manager is known
+    return _within_listing((*first, *locks, *files), most)
+
+
+def _within_listing(paths: Iterable[str], most: int) -> list[str]:
+    return [path for path, _ in _within(((path, "") for path in dict.fromkeys(paths)), most)]
 
 
 def _mentioned(body: Mapping[str, Any], context: Mapping[str, Any], files: Container[str]) -> Iterator[str]:
@@ -335,12 +345,24 @@ def _of_files(
     return {"test_command": f"make {'test' if 'test' in targets else 'check'}"} if targets else {}
 
 
-def _manifests(checkout: Checkout, files: Mapping[str, str], expanded: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the manifests in the folders of the files that may change and above these, the nearest first."""
-    folders = {folder for path in expanded for folder in _folders_above(path)}
-    found = [path for path in files if name_of(path) in READ and path.rpartition("/")[0] in folders]
-    texts = checkout.texts({path: files[path] for path in sorted(found, key=lambda path: (-path.count("/"), path))})
-    return ((path, text[:MAX_MANIFEST]) for path, text in texts.items() if text.strip())
+def manifests_above(files: Iterable[str], meant: Iterable[str], context: Mapping[str, Any]) -> list[str]:
+    """List the manifests in the folders of what may change and of failing tests, and above these, the nearest first.
+
+    Those at the root come first, since what lies below may be a part of their workspace. A glob stands for the folders
+    above it.
+    """
+    tests, folder = context.get(TESTS), context.get("workdir") or "."
+    files_of_tests = (file_of_test(str(test)) for test in (tests if isinstance(tests, list | tuple) else ()))
+    named = (*meant, *files_of_tests, f"{folder}/")
+    folders = {above for path in named for above in _folders_above(path)}
+    found = (path for path in files if name_of(path) in READ and path.rpartition("/")[0] in folders)
+    return sorted(found, key=lambda path: ("/" in path, -path.count("/"), path))
+
+
+def fit_manifests(texts: Mapping[str, str], room: int) -> dict[str, str]:
+    """Keep of the texts of manifests what fits into `room` bytes of a goal, and into what it has for them."""
+    cut = ((path, text[:MAX_MANIFEST]) for path, text in texts.items() if text.strip())
+    return dict(_within(cut, min(MAX_MANIFESTS, room)))
 
 
 def _folders_above(path: str) -> Iterator[str]:

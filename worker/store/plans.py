@@ -232,7 +232,7 @@ class PlanTalk(functions.Talk):
     def _stand(self, plan: Snapshot, ask: Ask, leases: Any, grants: Any) -> Snapshot:
         """Add what stands around a plan to its snapshot."""
         scopes, head, now = self._scopes or {}, plan.record.head, plan.now
-        plan.code = CODE_VERSION
+        plan.code, plan.knows_leases = CODE_VERSION, ask.leases
         if leases:
             plan.leases = {
                 step: Lease(attempt, claimed, renewed, controller.decode(errors="replace"), ttl)

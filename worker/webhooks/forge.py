@@ -7,7 +7,9 @@ more of it than agreed.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from base64 import b64decode
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -76,6 +78,18 @@ class Forge:
             entries, is_whole = _dicts(tree.get("tree")), tree.get("truncated") is False
         names = (str(entry.get("path")) for entry in entries if entry.get("mode") in FILE_MODES)
         return Tree([path for name in names if (path := as_path(name.encode(errors="replace")))], is_whole)
+
+    def texts(self, repo: str, commit: str, paths: Iterable[str]) -> dict[str, str]:
+        """Read small files of a commit, without those that the forge refuses; raises ForgeAway."""
+        found: dict[str, str] = {}
+        place = "repository/files" if self._source.scheme is Scheme.GITLAB else "contents"
+        for path in paths:
+            name = quote(path, safe="" if self._source.scheme is Scheme.GITLAB else "/")
+            with suppress(ForgeRefuses):
+                told = self.json(f"{self.project(repo)}/{place}/{name}?ref={commit}")
+                if isinstance(told, dict) and told.get("encoding") == "base64":
+                    found[path] = b64decode(str(told.get("content"))).decode(errors="replace")
+        return found
 
     def project(self, repo: str) -> str:
         """Return the address of a repository."""

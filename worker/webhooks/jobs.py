@@ -29,7 +29,7 @@ from worker.streams.inbox import Inbox, StreamEntry
 from worker.streams.internal_error import is_passing, report_failure
 from worker.webhooks.failures import failures_of
 from worker.webhooks.forge import Forge, ForgeAway, ForgeRefuses
-from worker.webhooks.listing import with_files
+from worker.webhooks.listing import wanted_manifests, with_files, with_manifests
 from worker.webhooks.sources_file import SourcesFile, WrongSources
 
 log = logging.getLogger("planner.webhooks")
@@ -162,7 +162,11 @@ class WebhookJobs:
                     goal = with_files(goal, tree.files, are_all=tree.is_whole)
                 if job["failures_of"]:
                     found = _told(job, lambda: failures_of(forge, context["repo"], job["failures_of"])) or {}
-            return {**goal, "context": found | goal["context"]}
+                goal = {**goal, "context": found | goal["context"]}
+                if wanted := wanted_manifests(goal):
+                    told = _told(job, lambda: forge.texts(context["repo"], context["base_sha"], wanted)) or {}
+                    goal = with_manifests(goal, told)
+            return goal
         except WrongSources as error:
             raise _later(tries, ForgeAway(str(error))) from error
         except ForgeAway as error:

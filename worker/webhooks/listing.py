@@ -11,10 +11,11 @@ from schemas.goal import MAX_GOAL_BYTES
 from tasks.text.patterns import meant_by_globs
 from worker.host.regular_files import read_setting
 from worker.sources.checkout import as_path
-from worker.sources.filling import RESERVED, listed
+from worker.sources.filling import RESERVED, fit_manifests, listed, manifests_above
 from worker.webhooks.sources_file import WrongSources
 
 MAX_BYTES = 16 * 1024 * 1024
+MOST_MANIFESTS = 20  # that a forge is asked for
 
 
 def read(path: Path) -> list[str]:
@@ -37,3 +38,18 @@ def with_files(goal: Mapping[str, Any], files: Sequence[str], *, are_all: bool =
     if are_all and len(context["files"]) == len(set(files)):
         context["files_complete"] = True
     return {**goal, "context": context}
+
+
+def wanted_manifests(goal: Mapping[str, Any]) -> list[str]:
+    """Name the manifests of a goal's listing by which its projects are known; none where it brings its own."""
+    context, allowed = goal.get("context") or {}, goal.get("allowed_files", ())
+    if context.get("manifests"):
+        return []
+    files = context.get("files", ())
+    return manifests_above(files, (*meant_by_globs(allowed, files), *allowed), context)[:MOST_MANIFESTS]
+
+
+def with_manifests(goal: Mapping[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:
+    """Put the texts of manifests into the context of a goal, as many as it can carry."""
+    manifests = fit_manifests(texts, MAX_GOAL_BYTES - len(codec.dumps(goal)) - RESERVED)
+    return {**goal, "context": {**goal["context"], "manifests": manifests}} if manifests else dict(goal)

@@ -21,7 +21,7 @@ from worker.webhooks.sources_file import Allowance, Rule, Scheme, Source
 
 COMMIT = re.compile(r"(?!0+$)(?:[0-9a-f]{40}|[0-9a-f]{64})")
 MAX_SENTENCE, MAX_CONSTRAINT, MAX_LOG, MAX_KEY = 4000, 1000, 32_000, 2000
-OTHER_KEYS = ("language", "test_command")  # of the context, which the rule says
+OTHER_KEYS = ("language", "test_command", "workdir")  # of the context, which the rule says
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,6 +131,7 @@ class Rule(_Table):
     failure_log: Template | None = None
     language: Name | None = None
     test_command: CommandLine | None = None
+    workdir: FilePath | None = None
     allowed_files: Annotated[tuple[FilePath, ...], AfterValidator(_allowed)] = ()
     files: Literal["forge"] | None = None
     files_from: File | None = None

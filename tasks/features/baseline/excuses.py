@@ -24,6 +24,7 @@ from tasks.features.baseline import red_checks
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import failing, halt_rules, revision
+from tasks.policy.flips import words_of
 from tasks.policy.outcome_verdict import MAX_TESTS, fit_evidence
 from tasks.policy.pipeline import Judgement
 from tasks.policy.plan_seed import PlanSeed
@@ -281,7 +282,7 @@ def _is_of_another(step: Step, known: Mapping[str, Any]) -> bool:
 def _name_of_base(unit: UnitOfWork, step: Step) -> str:
     """Name the note of what a verification found at the base: the same for all steps that run the same."""
     tools = step.facts["verify_tools"]
-    told = "\n".join(" ".join(tools[at]["argv"]) for at in _run_at_base(unit, step.facts))
+    told = "\n".join(" ".join(words_of(tools[at])) for at in _run_at_base(unit, step.facts))
     return "base " + hashlib.blake2b(told.encode(errors="replace"), digest_size=8).hexdigest()
 
 

@@ -29,7 +29,8 @@ from tasks.policy.pre_steps import BASELINE, make_baseline
 from tasks.policy.revision import has_room
 from tasks.policy.sources import sources_of
 from tasks.rules import budget
-from tasks.toolchain.catalogue import catalogue_of, render
+from tasks.text.folders import outer
+from tasks.toolchain.catalogue import catalogue_of, looks_at, render
 from tasks.toolchain.contract import operand
 
 _CREATED = "new of {}"
@@ -45,7 +46,7 @@ def awaits_base(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[st
     red = _red_check(unit, step, outcome, failure)
     if red is None:
         return False
-    known = unit.note(name_of(red.argv))
+    known = unit.note(name_of(red.words))
     if not _is_open(step, known):
         if known["red"]:
             unit.move_step(step, S.ACTIVE.value, "retried", failure["category"])
@@ -57,15 +58,15 @@ def awaits_base(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[st
     unknown = tuple(
         tool
         for tool in _added(was)
-        if _is_open(step, unit.note(name_of(tool.argv))) and (tool == red or _was_there(unit, step, outcome, tool))
+        if _is_open(step, unit.note(name_of(tool.words))) and (tool == red or _was_there(unit, step, outcome, tool))
     )
     before = make_baseline(was, unknown, unit.plan.structure.taken, _catalogue(unit))
     before = before.model_copy(update={"quick_checks": tuple(tool.tool for tool in unknown)})
     revised = was.model_copy(update={"depends_on": (*was.depends_on, before.step_id)})
     for tool in unknown:
-        unit.keep_note(name_of(tool.argv), {"by": step.step_id, "red": None})
+        unit.keep_note(name_of(tool.words), {"by": step.step_id, "red": None})
     unit.keep_note(
-        f"red {step.step_id}", {"outcome": failing.keep(outcome), "failure": failure, "check": name_of(red.argv)}
+        f"red {step.step_id}", {"outcome": failing.keep(outcome), "failure": failure, "check": name_of(red.words)}
     )
     revision.carry_out(unit, step, revision.Revision(revised, before, (BASELINE,)), failure["category"])
     step.status.previous = failure
@@ -103,11 +104,11 @@ def drop_known(unit: UnitOfWork, step: Step) -> bool:
     not_run = {name for name, *_ in kept.not_run}
     remains = any(tool["tool"] not in step.facts["quick_checks"] for tool in step.facts["verify_tools"])
     red = set(kept.red if remains else ())
-    gone = [tool for tool in added if name_of(tool.argv) in not_run | red]
+    gone = [tool for tool in added if name_of(tool.words) in not_run | red]
     if gone and not step.facts["at_base"]:
-        category = C.CANNOT_VERIFY if all(name_of(tool.argv) in not_run for tool in gone) else C.LINT_ERROR
+        category = C.CANNOT_VERIFY if all(name_of(tool.words) in not_run for tool in gone) else C.LINT_ERROR
         why = f"{', '.join(tool.tool for tool in gone)} was red, or could not run, before the plan"
-        _take_out(unit, step, {tool.argv for tool in gone}, category.value, why)
+        _take_out(unit, step, {tool.words for tool in gone}, category.value, why)
     return False
 
 
@@ -125,12 +126,12 @@ def keep_base(unit: UnitOfWork, step: Step, outcome: Outcome) -> None:
         return
     for tool, each in zip(tools, receipts, strict=True):
         red = each.exit_code not in contracts[each.tool].pass_codes
-        unit.keep_note(name_of(tool.argv), {"by": step.facts["inserted_by"], "red": red})
+        unit.keep_note(name_of(tool.words), {"by": step.facts["inserted_by"], "red": red})
 
 
 def judge(unit: UnitOfWork, step: Step, kept: Mapping[str, Any]) -> None:
     """Judge the step that waited for the baseline of its checks, by what it had `kept`."""
-    for name in (name_of(tool.argv) for tool in _added(PlannedStep.model_validate(step.facts))):
+    for name in (name_of(tool.words) for tool in _added(PlannedStep.model_validate(step.facts))):
         known = unit.note(name)
         if known == {"by": step.step_id, "red": None}:  # nobody knows, and nobody is asked any more
             unit.keep_note(name, {**known, "red": False})
@@ -163,9 +164,9 @@ def _red_check(unit: UnitOfWork, step: Step, outcome: Outcome, failure: Mapping[
 def _was_there(unit: UnitOfWork, step: Step, outcome: Outcome, tool: VerifyTool) -> bool:
     """Whether a check is of files that were there before the plan, or of the whole project."""
     facts, contract = step.facts, _catalogue(unit).contracts[tool.tool]
-    named = {word for path in facts["allowed_files"] if (word := operand(path)) in tool.argv}
+    named = {operand(path) for path in facts["allowed_files"] if looks_at(tool, path)}
     if facts["mode"] == Mode.TEST and (reading := contract.read(tool.argv)):
-        named = set(reading.positionals)
+        named = {outer(word, tool.cwd) for word in reading.positionals}
     return not (named and _may_be_new(unit, step, outcome, named))
 
 
@@ -194,7 +195,7 @@ def _may_be_new(unit: UnitOfWork, step: Step, outcome: Outcome, files: Collectio
 def _drop(unit: UnitOfWork, step: Step, category: str) -> None:
     """Take the checks that were red before the plan out of a step, and try it again."""
     was = PlannedStep.model_validate(step.facts)
-    red = {tool.argv for tool in _added(was) if (unit.note(name_of(tool.argv)) or {}).get("red")}
+    red = {tool.words for tool in _added(was) if (unit.note(name_of(tool.words)) or {}).get("red")}
     _take_out(unit, step, red, category)
     step.status.previous = None
     unit.make_ready(step)
@@ -202,7 +203,7 @@ def _drop(unit: UnitOfWork, step: Step, category: str) -> None:
 
 def _take_out(unit: UnitOfWork, step: Step, gone: Collection[tuple[str, ...]], category: str, why: str = "") -> None:
     was = PlannedStep.model_validate(step.facts)
-    left = tuple(tool for tool in was.verify_tools if tool.argv not in gone)
+    left = tuple(tool for tool in was.verify_tools if tool.words not in gone)
     ids = {tool.tool for tool in left}
     revised = was.model_copy(
         update={

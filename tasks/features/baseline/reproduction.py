@@ -19,6 +19,7 @@ from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import halt, waits
 from tasks.policy.advice_facts import AGAIN, Facts
+from tasks.policy.flips import words_of
 from tasks.policy.halt_rules import AT_ONCE
 from tasks.policy.pipeline import Judgement
 from tasks.text.fields import fit, flatten
@@ -97,7 +98,7 @@ def _keep_checks(
         contract = contracts.get(receipt.tool)
         if tool["tool"] not in step.facts["quick_checks"] or contract is None:
             continue
-        name = name_of(tool["argv"])
+        name = name_of(words_of(tool))
         is_last = number == len(ran)
         why = (
             said.reason if said and is_last and said.tool == receipt.tool else why_not_run(contract, receipt.exit_code)

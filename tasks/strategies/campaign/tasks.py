@@ -41,7 +41,6 @@ from tasks.strategies.campaign.verification import (
     goes_unverified,
     read_command,
     read_commands,
-    syntax_checks,
 )
 from tasks.strategies.drafting.project import Project
 from tasks.text.fields import fit
@@ -79,7 +78,7 @@ def design_tasks(known: Knowledge, project: Project, campaign: str) -> tuple[Pla
         parts = tuple(part for part in parts if not part.files or not {*part.files} <= {*documents})
     code = count - bool(documents)
     sketches = sequence(code, sources, tests, known.headings, campaign, parts)
-    if not all(syntax_checks(project, each.delta) for each in sketches if each.type is TaskType.SPEC):
+    if not all(project.syntax_checks(each.delta) for each in sketches if each.type is TaskType.SPEC):
         # tests that cannot be checked before their code are written with it
         sketches = sequence(code, (*sources, *tests), (), known.headings, campaign, parts)
     if documents:
@@ -91,7 +90,7 @@ def design_tasks(known: Knowledge, project: Project, campaign: str) -> tuple[Pla
     for place, sketch in enumerate(sketches, 1):
         tools, lines = project.tests, None
         if sketch.type is TaskType.SPEC:
-            tools = syntax_checks(project, sketch.delta)
+            tools = project.syntax_checks(sketch.delta)
         elif sketch.type is TaskType.BUILD:
             tools = code_checks(project, sketch.delta, sketch.tests, verified=verified)
             lines = target_lines_of(sketch.delta, known) or None

@@ -10,7 +10,7 @@ from tasks.base.errors import UnknownCommand
 from tasks.rules.risk import is_below
 from tasks.strategies.campaign.state import CampaignScope, Knowledge
 from tasks.strategies.drafting.project import Check, Project, only_documents
-from tasks.toolchain.catalogue import AND, Catalogue
+from tasks.toolchain.catalogue import Catalogue, split_commands
 from tasks.toolchain.languages import LANGUAGES
 
 UNVERIFIED = "none"  # the `verify` of a task that changes nothing but documents
@@ -35,7 +35,7 @@ def read_commands(text: str, catalogue: Catalogue, files: Sequence[str] = ()) ->
         return ()
     if text.strip() in catalogue.recipes:
         return catalogue.recipe(text.strip(), files)
-    return tuple(read_command(each.strip(), catalogue) for each in text.split(AND))
+    return tuple(read_command(each.strip(), catalogue) for each in split_commands(text))
 
 
 def project_of(known: Knowledge, scope: CampaignScope) -> Project:
@@ -44,16 +44,8 @@ def project_of(known: Knowledge, scope: CampaignScope) -> Project:
     Its own test command goes before what its language usually uses.
     """
     language, catalogue = LANGUAGES.get(known.language or ""), scope.catalogue
-    usual = catalogue.recipe(language.test) if language else ()
     own = read_commands(known.test_command, catalogue) if known.test_command else ()
-    return Project(scope.goal, scope.allowed, language, own or usual, catalogue)
-
-
-def syntax_checks(project: Project, files: Sequence[str]) -> tuple[VerifyTool, ...]:
-    """Choose what verifies tests before their code is there: they are well-formed."""
-    if project.language is None:
-        return ()
-    return project.catalogue.recipe(project.language.quick, files)
+    return Project.known(scope.goal, scope.allowed, language, own or None, catalogue)
 
 
 def code_checks(

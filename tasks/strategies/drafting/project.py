@@ -1,4 +1,4 @@
-"""What is known of a goal's project: its files, its language, and how it is verified.
+"""What is known of a goal's projects: each file is of the one that lies nearest above it, and is verified there.
 
 A drafter writes sentences such as "Run `pytest tests/test_a.py`"; a command is only ever taken from the catalogue.
 """
@@ -6,70 +6,47 @@ A drafter writes sentences such as "Run `pytest tests/test_a.py`"; a command is 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from enum import StrEnum
-from functools import cached_property
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Self
 
 from schemas.base import RiskLevel
 from schemas.envelope import FieldError, field_error
 from schemas.goal import Goal
-from schemas.step import Place, VerifyTool
+from schemas.step import ROOT, VerifyTool
 from tasks.base.errors import UnknownCommand
 from tasks.rules.permission import expand_allowed
 from tasks.rules.risk import is_below
 from tasks.rules.validation import MAX_TOOLS
-from tasks.strategies.drafting.focus import Focus, file_of_test
+from tasks.strategies.drafting.folder_project import Check, ChosenCheck, FolderProject, only_documents, usual_tests
+from tasks.strategies.drafting.members import Member, members_of, workdir_of
+from tasks.text.fields import fit
+from tasks.text.folders import all_inner, check_in, is_folder, nearest
 from tasks.text.forbidden_paths import JUDGED, Forbidden
-from tasks.text.paths import clean, is_glob
-from tasks.toolchain.catalogue import Catalogue
-from tasks.toolchain.contract import Part, operand
-from tasks.toolchain.files import Role, files_of, is_named_as_test
+from tasks.toolchain.catalogue import Catalogue, in_folder, once
 from tasks.toolchain.language import Language
-from tasks.toolchain.languages import language_of, suffixes_of
-from tasks.toolchain.runners import runner_commands, whole_command
+from tasks.toolchain.languages import language_of
 
-Aim = Callable[[Part, Sequence[str]], tuple[VerifyTool, ...]]
+__all__ = ["Check", "ChosenCheck", "Member", "Project", "only_documents"]
 
 NO_VERIFICATION = (
     "No verification is known for these files: set context.test_command or context.language. An operator adds the tool "
     "of another language with PLANNER_TOOLS_FILE (docs/tools.md)."
 )
 _QUOTED = re.compile(r"`([^`]+)`")
-
-
-class Check(StrEnum):
-    """Which verification a step carries; a project knows the command of its language for each."""
-
-    NONE = "none"
-    QUICK = "quick"  # syntax of the step's own files
-    BUILD = "build"
-    TESTS = "tests"
-    FOCUSED = "focused"  # the goal's failing tests alone; nothing where none are known
-    OWN = "own"  # what looks at the step's own files alone, and the goal's failing tests
-    NEW_TESTS = "new_tests"  # the test files of the allowlist, else all tests
-
-
-class ChosenCheck(NamedTuple):
-    """A linter or type checker of a project; `is_asked` where its goal speaks of what the tool looks for."""
-
-    name: str
-    part: Part
-    is_asked: bool
+_OF_PATHS = frozenset({"path", "test", "test_id", "package"})  # kinds of words that say where
 
 
 @dataclass(frozen=True)
-class Project:
-    """A goal with its allowlist expanded and its tools chosen."""
+class Project(FolderProject):
+    """A goal with its allowlist expanded and its tools chosen; `members` where not all of it is verified at the root.
 
-    goal: Goal
-    files: tuple[str, ...]
-    language: Language | None
-    tests: tuple[VerifyTool, ...]
-    catalogue: Catalogue
-    forbidden: Forbidden = JUDGED
+    With `test` that one runs all tests, whatever its members use.
+    """
+
+    members: tuple[Member, ...] = ()
+    test: VerifyTool | None = None
 
     @classmethod
     def of(
@@ -79,90 +56,69 @@ class Project:
         test: VerifyTool | None,
         catalogue: Catalogue,
         forbidden: Forbidden = JUDGED,
-    ) -> Project:
+    ) -> Self:
         """Read a project; its own test command goes before what its language usually uses."""
         tested = catalogue.contracts[test.tool].languages if test else ()
         language = language_of(goal.context, files, tested)
-        tests = (test,) if test else _usual_tests(goal, language, catalogue)
-        return cls(goal, files, language, tests, catalogue, forbidden)
+        return cls.known(goal, files, language, (test,) if test else None, catalogue, forbidden)
 
-    @cached_property
-    def named(self) -> frozenset[str]:
-        """The files that the goal names one by one."""
-        return frozenset(path for path in map(clean, self.goal.allowed_files) if not is_glob(path))
-
-    @cached_property
-    def failing_files(self) -> frozenset[str]:
-        """The files of the failing tests that the goal does not name as ones that may be changed."""
-        failing = (file_of_test(test) for test in self.goal.context.failing_tests)
-        return frozenset(path for path in failing if path not in self.named)
-
-    @cached_property
-    def patterns(self) -> tuple[str, ...]:
-        """The globs of the goal, which also mean what is not there yet."""
-        return tuple(dict.fromkeys(path for path in map(clean, self.goal.allowed_files) if is_glob(path)))
-
-    @cached_property
-    def focus(self) -> tuple[Place, ...]:
-        """The places among its files that the goal is likely to be about."""
-        is_python = self.language is not None and self.language.name == "python"
-        return Focus(self.files, is_last_first=is_python).places(self.goal.goal, self.goal.context)
+    @classmethod
+    def known(
+        cls,
+        goal: Goal,
+        files: tuple[str, ...],
+        language: Language | None,
+        tests: tuple[VerifyTool, ...] | None,
+        catalogue: Catalogue,
+        forbidden: Forbidden = JUDGED,
+    ) -> Self:
+        """Read a project of which language and test command are known; None as `tests` takes what is usual."""
+        members = members_of(goal, files, catalogue, is_tested=tests is not None)
+        if tests is None:
+            each = (member.place(member.project.tests) for member in members)
+            usual = tuple(tool for tools in each for tool in tools)[:MAX_TOOLS]
+            tests = usual if members else usual_tests(goal, language, catalogue)
+            return cls(goal, files, language, tests, catalogue, forbidden, members=members)
+        return cls(goal, files, language, tests, catalogue, forbidden, members=members, test=(tests or (None,))[-1])
 
     @property
-    def only_documents(self) -> bool:
-        """Whether nothing but documentation may change, which no test can verify."""
-        return bool(self.files) and only_documents(self.files)
+    def languages(self) -> tuple[Language | None, ...]:
+        """The languages of what may be changed; None for one that is not known."""
+        return tuple(dict.fromkeys(member.project.language for member in self.members)) or super().languages
+
+    @property
+    def checks_after(self) -> dict[str, bool]:
+        """The checks of what an open part will have changed, by folder and name; of each whether the goal asks."""
+        if not self.members:
+            return super().checks_after
+        return {
+            check_in(name, member.folder): is_asked
+            for member in self.members
+            for name, is_asked in member.project.checks_after.items()
+        }
 
     def check(self, check: Check, files: tuple[str, ...]) -> tuple[VerifyTool, ...]:
         """Choose the verification of a step that is about `files`; empty where there is none."""
-        if check is Check.NONE:
-            return ()
-        if check is Check.FOCUSED:
-            return self._narrow(self.goal.context.failing_tests)
+        if not self.members or check in (Check.NONE, Check.FOCUSED):
+            return super().check(check, files)
         special: tuple[VerifyTool, ...] = ()
         if check is Check.NEW_TESTS:
             special = self._narrow(self.tests_among(files))
-        elif check is not Check.TESTS and self.language:
-            recipe = self.language.quick if check is Check.QUICK else self.language.build
-            special = self.catalogue.recipe(recipe, files)
+        elif check is not Check.TESTS:
+            special = self._each(files, lambda project, some: project.check(check, some))
         return special or self.tests
 
-    @cached_property
-    def chosen_checks(self) -> tuple[ChosenCheck, ...]:
-        """The linter and type checker that the goal's sentence names or its manifests configure."""
-        asked = frozenset(re.findall(r"[\w-]+", self.goal.goal.casefold()))
-        chosen: list[ChosenCheck] = []
-        for choice in self.language.quick_checks if self.language else ():
-            named = [each for each in choice if each.name in asked]
-            usual = (each for each in choice if each.is_configured(self.goal.context.manifests))
-            if check := next(iter(named), None) or next(usual, None):
-                is_asked = bool(named) or any(re.fullmatch(check.about, word) for word in asked)
-                chosen.append(ChosenCheck(check.name, check.part, is_asked))
-        return tuple(chosen)
-
     def quick_checks(self, files: tuple[str, ...], *, whole: bool) -> tuple[tuple[VerifyTool, ...], tuple[str, ...]]:
-        """Aim the chosen linter and type checker at `files`.
-
-        Those that look at the whole project judge only what is changed as a `whole`. Also answers the ids of those
-        that only manifests configure: nobody asked for these, nor for what they look for.
-        """
-        aim = self.catalogue.aim_at_all if whole else self.catalogue.aim_part
+        """Aim the chosen linters and type checkers at `files`, each in its folder; see `FolderProject`."""
+        if not self.members:
+            return super().quick_checks(files, whole=whole)
         tools: list[VerifyTool] = []
-        added: list[str] = []
-        for check in self.chosen_checks:
-            if whole or not check.part.whole:
-                found = self._accepted(aim, check.part, files)
-                tools += found
-                added += [] if check.is_asked else [tool.tool for tool in found]
+        added: dict[str, None] = {}
+        for member, some in self.split(files):
+            found, unasked = member.project.quick_checks(some, whole=whole)
+            tools += member.place(found)
+            added.update(dict.fromkeys(unasked))
         return tuple(tools), tuple(added)
-
-    @staticmethod
-    def _accepted(aim: Aim, part: Part, files: tuple[str, ...]) -> tuple[VerifyTool, ...]:
-        """Aim `part` at `files`; empty if an operator's contract stands in the place of ours and refuses this."""
-        try:
-            return aim(part, files)
-        except UnknownCommand:
-            return ()
 
     def own_checks(
         self,
@@ -172,68 +128,123 @@ class Project:
         others: tuple[VerifyTool, ...] = (),
         tests: tuple[str, ...] = (),
     ) -> tuple[VerifyTool, ...]:
-        """Choose what judges a change of `files` by these files alone, after `others`.
-
-        With `whole` nothing else is changed for the same end: then the goal's failing tests judge, too, else `tests`,
-        else the tests among `files`. Where no tool looks at these files alone, what the project has judges all of it.
-        """
-        tools = (*others, *(self.catalogue.aimed(self.language.quick, files) if self.language else ()))
+        """Choose what judges a change of `files` by these files alone, after `others`; see `FolderProject`."""
+        if not self.members:
+            return super().own_checks(files, whole=whole, others=others, tests=tests)
+        found = [*others]
+        for member, some in self.split(files):
+            seen = tuple(in_folder(tool, ROOT) for tool in others if tool.cwd == member.folder)
+            own = member.project.own_checks(some, whole=whole, others=seen, tests=all_inner(tests, member.folder))
+            found += member.place(own)
         if whole:
-            tools += self._narrow(self.goal.context.failing_tests) or self._narrow(tests or self.tests_among(files))
-        named = frozenset(map(operand, files))
-        if tools[len(others) :] or any(not named.isdisjoint(tool.argv) for tool in others):
-            usual: tuple[VerifyTool, ...] = ()
-        elif self.language and len(files_of(files, Role.MANIFEST)) == len(files):
-            run = self.catalogue.run_part
-            usual = tuple(tool for part in self.language.dependencies for tool in self._accepted(run, part, files))
-            usual = usual or self.tests
-        else:
-            usual = self.check(Check.QUICK, files)
-        return tuple({tool.argv: tool for tool in (*tools, *usual)}.values())
+            found += self._narrow(self.goal.context.failing_tests)
+            if self.test and not self.goal.context.failing_tests:
+                found += self._narrow(tests or self.tests_among(files))
+        return once(found) or self.tests
 
     def tests_among(self, files: tuple[str, ...]) -> tuple[str, ...]:
-        """List the tests among `files` that what runs the project's tests takes for tests."""
-        tests = files_of(files, Role.TEST)
-        if not self.tests:
-            return tests
-        suffixes = suffixes_of(self.catalogue.contracts[self.tests[-1].tool].languages)
-        return tuple(path for path in tests if path.endswith(suffixes) and is_named_as_test(path))
+        """List the tests among `files` that what runs their project's tests takes for tests."""
+        if not self.members or self.test:
+            return super().tests_among(files)
+        return tuple(
+            test
+            for member, some in (self.split(files) if files else ())
+            for test in member.outer(member.project.tests_among(some))
+        )
+
+    def syntax_checks(self, files: Sequence[str]) -> tuple[VerifyTool, ...]:
+        """Choose what verifies tests before their code is there: they are well-formed."""
+        if not self.members:
+            return super().syntax_checks(files)
+        return self._each(tuple(files), lambda project, some: project.syntax_checks(some))
+
+    def judged_by(self, judges: Sequence[str]) -> Self:
+        """Have nothing but these tests judge; where a runner cannot be aimed at them, no tests of its project do."""
+        if not self.members or self.test:
+            return super().judged_by(judges)
+        members = tuple(
+            replace(member, project=member.project.judged_by(self._of(member, judges)))
+            if member.project.tests
+            else member
+            for member in self.members
+        )
+        tests = tuple(tool for member in members for tool in member.place(member.project.tests))
+        return replace(self, members=members, tests=tests)
 
     def run_tests(self, tests: tuple[str, ...], files: tuple[str, ...]) -> tuple[VerifyTool, ...]:
-        """Run these `tests` alone, or those in the packages of `files`; all where neither can be."""
-        confined = self.catalogue.confine(self.tests[-1], files) if self.tests else None
-        return self._narrow(tests) or ((*self.tests[:-1], confined) if confined else self.tests)
+        """Run these `tests` alone, or those in the packages of `files`; all of their projects where neither can be."""
+        if not self.members or self.test:
+            return super().run_tests(tests, files)
+        found: list[VerifyTool] = []
+        for member in self.members:
+            named, some = self._of(member, tests), self._of(member, files)
+            if named or some:
+                found += member.place(member.project.run_tests(named, some))
+        return tuple(found)
+
+    def placed(self, tools: Iterable[VerifyTool]) -> tuple[VerifyTool, ...]:
+        """Have commands that are written for the root run in the project that alone they can be about."""
+        return tuple(map(self._placed, tools)) if self.members else tuple(tools)
+
+    def split(self, files: tuple[str, ...]) -> Iterator[tuple[Member, tuple[str, ...]]]:
+        """Yield each member with those of `files` that are its own, seen from its folder; all members without files."""
+        for member in self.members:
+            some = self._of(member, files)
+            if some or not files:
+                yield member, some
+
+    def _of(self, member: Member, paths: Sequence[str]) -> tuple[str, ...]:
+        folders = [each.folder for each in self.members]
+        return all_inner((path for path in paths if nearest(path, folders) == member.folder), member.folder)
+
+    def _each(
+        self, files: tuple[str, ...], choose: Callable[[FolderProject, tuple[str, ...]], tuple[VerifyTool, ...]]
+    ) -> tuple[VerifyTool, ...]:
+        chosen = (member.place(choose(member.project, some)) for member, some in self.split(files))
+        return tuple(tool for tools in chosen for tool in tools)
 
     def _narrow(self, names: tuple[str, ...]) -> tuple[VerifyTool, ...]:
-        """Aim the last of the project's tests at these, else a runner that it configures; empty if neither can be."""
-        if not names:
+        """Aim each project's tests at those of these that are its own; all of a project where that cannot be."""
+        if not self.members or self.test:
+            return super()._narrow(names)
+        aimed = [(member, member.names(names), self._each_narrow(member, names)) for member in self.members]
+        if not any(tools for _, _, tools in aimed):
             return ()
-        for tool in (*self.tests[-1:], *self._runners):
-            if narrowed := self.catalogue.narrow(tool, names):
-                return (*self.tests[:-1], narrowed)
-        return ()
+        return tuple(
+            tool
+            for member, named, tools in aimed
+            for tool in tools or (member.place(member.project.tests) if named.have_files else ())
+        )
 
-    @cached_property
-    def _runners(self) -> tuple[VerifyTool, ...]:
-        context = self.goal.context
-        commands = runner_commands(self.language, context.manifests, context.files) if self.language else ()
-        return tuple(tool for command in commands for tool in _matched(self.catalogue, command))
+    @staticmethod
+    def _each_narrow(member: Member, names: tuple[str, ...]) -> tuple[VerifyTool, ...]:
+        return member.place(member.project.narrowed(member.names(names).names))
+
+    def _placed(self, tool: VerifyTool) -> VerifyTool:
+        found = self.catalogue.find(tool.argv)
+        if tool.cwd != ROOT or found is None:
+            return tool
+        contract, reading = found
+        words = reading.positionals if contract.positional in _OF_PATHS else ()
+        speaking = [m for m in self.members if not contract.languages or _speaks(m, contract.languages)]
+        if not words:
+            return in_folder(tool, speaking[0].folder) if len(speaking) == 1 else tool
+        folders = {nearest(word.removeprefix("./"), [m.folder for m in self.members]) for word in words}
+        folder = folders.pop() if len(folders) == 1 else ROOT
+        if folder == ROOT:
+            return tool
+        seen = {word: _seen(word, folder) for word in words}
+        argv = tuple(seen.get(word, word) for word in tool.argv)
+        return in_folder(tool.model_copy(update={"argv": argv}), folder) if self.catalogue.find(argv) else tool
 
 
-def _usual_tests(goal: Goal, language: Language | None, catalogue: Catalogue) -> tuple[VerifyTool, ...]:
-    """Choose what runs all tests of a goal that names no command."""
-    if language is None:
-        return ()
-    command = whole_command(language, goal.context.manifests, goal.context.files)
-    return (_matched(catalogue, command) if command else ()) or catalogue.recipe(language.test)
+def _speaks(member: Member, languages: Sequence[str]) -> bool:
+    return member.project.language is not None and member.project.language.name in languages
 
 
-def _matched(catalogue: Catalogue, command: str) -> tuple[VerifyTool, ...]:
-    """Read a command of ours; empty if an operator's contract stands in the place of ours and refuses it."""
-    try:
-        return (catalogue.match(command),)
-    except UnknownCommand:
-        return ()
+def _seen(word: str, folder: str) -> str:
+    dot = "./" if word.startswith("./") else ""
+    return dot + word.removeprefix("./").removeprefix(f"{folder}/")
 
 
 def project_of(goal: Goal, catalogue: Catalogue, forbidden: Forbidden = JUDGED) -> Project | tuple[FieldError, ...]:
@@ -246,17 +257,16 @@ def project_of(goal: Goal, catalogue: Catalogue, forbidden: Forbidden = JUDGED) 
 def read_test_command(
     goal: Goal, match: Callable[[str], VerifyTool]
 ) -> tuple[VerifyTool | None, tuple[FieldError, ...]]:
-    """Read the goal's own test command; an error where `match` does not know it."""
-    command = (goal.context.test_command or "").strip()
+    """Read the goal's own test command, in the folder that the goal names; an error where `match` does not know it."""
+    command, folder = (goal.context.test_command or "").strip(), workdir_of(goal)
+    if not is_folder(folder):
+        why = f"{fit(folder, 80)!r} is no folder of the repository: it is named from its root, such as `backend`."
+        return None, (field_error("/context/workdir", "unknown_folder", why),)
     try:
-        return (match(command) if command else None), ()
+        test = match(command) if command else None
     except UnknownCommand as error:
         return None, (field_error("/context/test_command", "unknown_test_command", str(error)),)
-
-
-def only_documents(files: tuple[str, ...]) -> bool:
-    """Tell whether all of `files` are documentation."""
-    return len(files_of(files, Role.DOCUMENT)) == len(files)
+    return (in_folder(test, folder) if test and test.cwd == ROOT else test), ()
 
 
 def commands_in(

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from schemas.step import VerifyTool
 from tasks.strategies.drafting.project import Check, Project, only_documents
+from tasks.toolchain.catalogue import once
 from tasks.toolchain.files import stem_of, subject_of
 
 MOST_OF_FORM = 20  # files whose form is looked at where a step has none of its own: some tools read one at a time
@@ -63,13 +64,13 @@ class Recipes:
 
     def _full(self) -> Verification:
         quick, added = self._project.quick_checks(self._project.files, whole=True)
-        return Verification(_once(*quick, *self._project.tests), added)
+        return Verification(once((*quick, *self._project.tests)), added)
 
     def _focused(self, files: tuple[str, ...]) -> Verification:
         quick, added = self._project.quick_checks(files, whole=False)
         own = self._project.own_checks(files, whole=False, others=quick)
         tests = tuple(dict.fromkeys(test for path in files for test in self._tests_of(path)))
-        return Verification(_once(*own, *self._project.run_tests(tests, files)), added)
+        return Verification(once((*own, *self._project.run_tests(tests, files))), added)
 
     def _tests_of(self, path: str) -> tuple[str, ...]:
         return self._project.tests_among((path,)) or self._tests.nearest(path)
@@ -108,7 +109,3 @@ def _folders_of(path: str) -> Iterator[str]:
     while folder:
         folder = folder.rpartition("/")[0]
         yield folder
-
-
-def _once(*tools: VerifyTool) -> tuple[VerifyTool, ...]:
-    return tuple({tool.argv: tool for tool in tools}.values())

@@ -125,7 +125,7 @@ def _excluded(project: Project, patterns: Sequence[str], level: RiskLevel, spare
     yield from sorted(path for path in spared if _is_matched(patterns, path))
     riskier = [path for path in project.files if path not in project.named and is_below(level, assess((path,)).level)]
     yield from [path for path in riskier if _is_matched(patterns, path)][:MOST_RISKIER]
-    yield from configuration_of(project.language)
+    yield from dict.fromkeys(name for language in project.languages for name in configuration_of(language))
     names = [name for name in project.forbidden.names if "[" not in name]  # literal in a pattern
     yield from (f"**/{name}" for name in names if not name.endswith("/"))
     folders = sorted((name.rstrip("/") for name in names), key=lambda name: _IN_FILES.search(name[1:]) is not None)

@@ -125,7 +125,7 @@ def last_check(
         return ()
     awaited = {name for step in steps for name in step.depends_on}
     ends = [step for step in steps if step.step_id not in awaited]
-    if len(ends) == 1 and {tool.argv for tool in tools} <= {tool.argv for tool in ends[0].verify_tools}:
+    if len(ends) == 1 and {tool.key for tool in tools} <= {tool.key for tool in ends[0].verify_tools}:
         return ()
     levels = {project.catalogue.contracts[tool.tool].min_risk for tool in tools}
     mode = MODE_OF_TYPE[StepType.TEST]
@@ -183,7 +183,7 @@ def _pieces_by_own_files(
         tools = keep_permitted(usual, project.catalogue, piece.level)
         name = free_name(f"{step_id}-{number}", used)
         made.append(_step(project, step, name, piece, tools, (made[-1].step_id,) if made else waits))
-    asked = commands_in(step.validation, project.catalogue, files, RiskLevel.HIGH)
+    asked = project.placed(commands_in(step.validation, project.catalogue, files, RiskLevel.HIGH))
     if not asked:
         return tuple(join_pieces(made))
     return (*join_pieces(made), *last_check(project, made, asked, free_name(f"{step_id}-check", used), step.intent))
@@ -197,7 +197,7 @@ def _tools(project: Project, step: DraftedStep, piece: Piece, *, last: bool) -> 
     if not last:
         usual = () if only_documents(piece.files) else project.check(Check.QUICK, piece.files)
     else:
-        own = commands_in(step.validation, project.catalogue, piece.files, piece.level)
+        own = project.placed(commands_in(step.validation, project.catalogue, piece.files, piece.level))
         usual = own or (() if only_documents(piece.files) else project.tests)
     return keep_permitted(usual, project.catalogue, piece.level)
 

@@ -19,6 +19,7 @@ from tasks.strategies.drafting.project import Project, commands_in
 from tasks.strategies.drafting.steps import MAX_SUCCESS, DraftedStep, GovernedSteps, govern, last_check
 from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, fill, fit
 from tasks.text.paths import clean
+from tasks.toolchain.catalogue import once
 
 DRAFT_ID = "draft-plan"
 FIND_ID = "find-files"
@@ -102,8 +103,8 @@ def plan_steps(
     ]
     made = govern(project, drafted, RESERVED, found)
     # A drafter may ask for more tests, never for less: the goal's own run as well.
-    commands = commands_in(plan.validation, project.catalogue, project.files, RiskLevel.HIGH)
-    tools = tuple({tool.argv: tool for tool in (*project.tests, *commands)}.values())[:MAX_TOOLS]
+    commands = project.placed(commands_in(plan.validation, project.catalogue, project.files, RiskLevel.HIGH))
+    tools = once((*project.tests, *commands))[:MAX_TOOLS]
     words = {
         "success_criteria": fit("; ".join((*criteria, *plan.validation)), MAX_SUCCESS),
         "guidance": fit("; ".join(plan.handoff_notes), MAX_GUIDANCE) or None,

@@ -16,6 +16,7 @@ from schemas.base import RiskLevel
 from schemas.envelope import FieldError, field_error
 from schemas.step import VerifyTool
 from tasks.base.errors import UnknownCommand
+from tasks.strategies.drafting.folder_project import FolderProject
 from tasks.strategies.drafting.project import Project
 from tasks.strategies.gap_report.evidence import runs_tests
 from tasks.text.fields import fit
@@ -143,7 +144,7 @@ def title_of(command: Command) -> str:
     return " ".join(named[: 2 if named and named[0] in _OF_TWO else 1]).casefold()
 
 
-def aim(project: Project, command: Command, files: Sequence[str], *, whole: bool) -> tuple[VerifyTool, ...]:
+def aim(project: FolderProject, command: Command, files: Sequence[str], *, whole: bool) -> tuple[VerifyTool, ...]:
     """Aim a check at those of `files` that it is for.
 
     What does not look at files alone judges only a `whole` change: no piece of one is judged by files that it may not
@@ -153,6 +154,14 @@ def aim(project: Project, command: Command, files: Sequence[str], *, whole: bool
     contract = _contract_of(catalogue, command)
     if contract is None:
         return ()
+    if isinstance(project, Project) and project.members:
+        split = project.split(tuple(files))
+        aimed = (
+            member.place(aim(member.project, command, some, whole=whole))
+            for member, some in split
+            if _serves(contract, member.project)
+        )
+        return tuple(tool for tools in aimed for tool in tools)
     reading = contract.read(command)
     if contract.positional != "path" or (reading and reading.positionals):
         return (catalogue.aim(command),) if whole and reading else ()
@@ -160,14 +169,13 @@ def aim(project: Project, command: Command, files: Sequence[str], *, whole: bool
     return tuple(catalogue.aim(command, part) for part in chunks(fitting, MANY))
 
 
-def aim_at_all(project: Project, command: Command) -> tuple[VerifyTool, ...]:
+def aim_at_all(project: FolderProject, command: Command) -> tuple[VerifyTool, ...]:
     """Aim a check at everything that is of its language."""
     contract = _contract_of(project.catalogue, command)
-    if (
-        contract
-        and contract.languages
-        and (project.language is None or project.language.name not in contract.languages)
-    ):
+    if isinstance(project, Project) and project.members:
+        aimed = (member.place(aim_at_all(member.project, command)) for member in project.members)
+        return tuple(tool for tools in aimed for tool in tools)
+    if contract and not _serves(contract, project):
         return ()
     for place in ((".",), ()):
         with suppress(UnknownCommand):
@@ -182,7 +190,11 @@ def is_wanted(tool: VerifyTool, text: str, catalogue: Catalogue) -> bool:
     return any(re.fullmatch(about, word) or word == title_of(tool.argv) for word in named)
 
 
-def _usual_checks(project: Project, operators: Sequence[str] | None) -> tuple[str, ...]:
+def _usual_checks(project: FolderProject, operators: Sequence[str] | None) -> tuple[str, ...]:
+    if isinstance(project, Project) and project.members:
+        return tuple(
+            dict.fromkeys(name for member in project.members for name in _usual_checks(member.project, operators))
+        )
     language, manifests = project.language, project.goal.context.manifests
     if language is None:
         return ()
@@ -195,7 +207,12 @@ def _usual_checks(project: Project, operators: Sequence[str] | None) -> tuple[st
     return tuple(filter(None, configured))
 
 
-def _is_for(contract: Contract, project: Project, path: str) -> bool:
+def _serves(contract: Contract, project: FolderProject) -> bool:
+    """Tell whether a tool is of the language of a project, if it is of some."""
+    return not contract.languages or (project.language is not None and project.language.name in contract.languages)
+
+
+def _is_for(contract: Contract, project: FolderProject, path: str) -> bool:
     named: Iterable[str] = contract.languages or ([project.language.name] if project.language else ())
     suffixes = tuple(suffix for name in named if name in LANGUAGES for suffix in LANGUAGES[name].suffixes)
     return path.endswith(suffixes) if suffixes else True

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from schemas.goal import Goal
 from schemas.kinds.gap_report import Gap, PlannedGap
@@ -20,6 +20,7 @@ from tasks.strategies.gap_report.checks import Checks, Command, aim, aim_at_all,
 from tasks.strategies.gap_report.evidence import tool_of
 from tasks.strategies.gap_report.history import key
 from tasks.strategies.gap_report.places import Places
+from tasks.toolchain.catalogue import once
 from tasks.toolchain.files import name_of
 
 _RUN = re.compile(r"test_.*\.py|.*_test\.py|.*[.-](?:test|spec)\.[cm]?[jt]sx?")  # what a runner finds tests in
@@ -50,7 +51,7 @@ def verification(
     """
     if files and only_documents(files) and not failed:
         return Verification()
-    is_python = project.language is not None and project.language.name == "python"
+    is_python = all(language is not None and language.name == "python" for language in project.languages)
     built = project.check(Check.BUILD, files) if files and not is_python else ()
     apart = frozenset(new if project.goal.context.base_sha else ())
     known, made = (tuple(path for path in files if (path in apart) is there) for there in (False, True))
@@ -96,7 +97,7 @@ def check_of_all(gap: PlannedGap, project: Project, checks: Checks) -> Verificat
     commands = (command_of(project.catalogue, name) for name in checks.names)
     checked = tuple(tool for command in commands if command for tool in _at_all(project, command))
     tests = project.tests if evidence.runs_tests(gap.description) or not checked or not checks.asked else ()
-    return Verification(tuple({tool.argv: tool for tool in (*checked, *tests)}.values()))
+    return Verification(once((*checked, *tests)))
 
 
 def _at_all(project: Project, command: Command) -> tuple[VerifyTool, ...]:
@@ -114,15 +115,16 @@ def _put_together(
 
     Of these what was red before the plan does not count, whether the goal names them or its manifests configure them.
     """
-    once = {tool.argv: tool for tool in tools}
+    all_of_it = once(tools)
+    there = {tool.key for tool in all_of_it}
     kept = {tool.tool for tool in needed}
     text = f"{project.goal.goal} {gap.description}" if gap.category.casefold() != "quality" else project.goal.goal
     added = dict.fromkeys(
         tool.tool
         for tool in checked
-        if tool.argv in once and tool.tool not in kept and not is_wanted(tool, text, project.catalogue)
+        if tool.key in there and tool.tool not in kept and not is_wanted(tool, text, project.catalogue)
     )
-    return Verification(tuple(once.values()), tuple(added))
+    return Verification(all_of_it, tuple(added))
 
 
 def _aim_whole(project: Project, command: Command, *parts: Sequence[str]) -> tuple[VerifyTool, ...]:
@@ -158,8 +160,4 @@ def judges_of(chosen: Gap, gaps: Iterable[Gap], goal: Goal, places: Places) -> t
 
 def aim_tests(project: Project, judges: Sequence[str] | None) -> Project:
     """Aim the project's tests at those that judge; where that is impossible, the checks of the language are left."""
-    if judges is None or not project.tests or project.language is None:
-        return project
-    *before, last = project.tests
-    aimed = project.catalogue.narrow(last, judges) if judges else None
-    return replace(project, tests=(*before, aimed) if aimed else ())
+    return project if judges is None or not project.tests or project.language is None else project.judged_by(judges)

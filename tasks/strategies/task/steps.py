@@ -5,7 +5,6 @@ from __future__ import annotations
 from schemas.base import MODE_OF_TYPE, Mode, RiskLevel, StepType
 from schemas.goal import Goal
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
-from tasks.rules.permission import SYNTAX
 from tasks.rules.risk import ROLLBACK, assess_declared, estimate, explain_raise
 from tasks.strategies.drafting import cycle
 from tasks.strategies.drafting.answers import connect_answers
@@ -15,7 +14,7 @@ from tasks.strategies.drafting.project import Check, Project, only_documents
 from tasks.strategies.drafting.scope import Scope, is_for, scopes
 from tasks.strategies.task.templates import Finding, Row, Template
 from tasks.text.fields import MAX_INTENT, fill, fit, guidance
-from tasks.toolchain.catalogue import render
+from tasks.toolchain.catalogue import once, render
 from tasks.toolchain.files import Role, files_of, role_of
 
 DRAFT_ID = "draft-plan"
@@ -80,7 +79,7 @@ def _steps_of_row(project: Project, row: Row, waits: tuple[str, ...], before: Pl
         tools = project.check(row.check, files)
         if (row.roles and not files) or (row.check is Check.FOCUSED and not tools):
             return []
-        if row.check is Check.FOCUSED and before and {tool.argv for tool in tools} <= _run_by(before):
+        if row.check is Check.FOCUSED and before and {tool.key for tool in tools} <= _run_by(before):
             return []
         kind = StepType.REVIEW if row.type is StepType.TEST and not tools else row.type  # no tool: somebody must look
         step = _step(project, row, kind, tools, waits)
@@ -91,21 +90,15 @@ def _steps_of_row(project: Project, row: Row, waits: tuple[str, ...], before: Pl
         tools, added = _tools_of_part(project, row, files, part, last=number == len(parts))
         waits = (steps[-1].step_id,) if steps else waits
         step = _step(project, row, StepType.PATCH, tools, waits, part, (number, len(parts)))
-        checks = _checks_after(project) if part.is_open and tools else {}
+        checks = project.checks_after if part.is_open and tools else {}
         more = {name: value for name, value in (("quick_checks", added), ("checks_after", checks)) if value}
         steps.append(step.model_copy(update=more) if more else step)
     return join_pieces(steps)
 
 
-def _checks_after(project: Project) -> dict[str, bool]:
-    """Name the checks of what an open part will have changed; of each whether the goal asks for it."""
-    chosen = {check.name: check.is_asked for check in project.chosen_checks}
-    return {**chosen, SYNTAX: False} if project.language else chosen
-
-
 def _run_by(step: PlannedStep) -> set[tuple[str, ...]]:
     """List the commands that a step which patches has passed once it is done."""
-    return {tool.argv for tool in step.verify_tools} if step.mode is Mode.PATCH else set()
+    return {tool.key for tool in step.verify_tools} if step.mode is Mode.PATCH else set()
 
 
 def _tools_of_part(
@@ -129,7 +122,7 @@ def _tools_of_part(
         return project.own_checks(part.files, whole=whole, others=quick), added
     usual = project.check(row.check, part.files)
     asked = {tool.tool for tool in usual}
-    return tuple({tool.argv: tool for tool in (*quick, *usual)}.values()), tuple(e for e in added if e not in asked)
+    return once((*quick, *usual)), tuple(e for e in added if e not in asked)
 
 
 def _step(

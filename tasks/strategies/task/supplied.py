@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -57,7 +56,7 @@ def supply(step: PlannedStep) -> dict[str, Any]:
         "allowed_files": list(step.allowed_files),
         "success_criteria": step.success_criteria,
         "depends_on": list(step.depends_on),
-        "verify": [shlex.join(tool.argv) for tool in step.verify_tools],
+        "verify": [render((tool,)) for tool in step.verify_tools],
         "quick_checks": list(step.quick_checks),
         "type": step.controller_task_spec.type.value,
         "mode": step.mode.value,
@@ -95,8 +94,8 @@ class _Verifications:
                 recipe = self._recipes.verification(Milestone(verify), files)
                 if not recipe.is_known:
                     raise UnknownCommand(_NOTHING_KNOWN.format(verify))
-                there = {tool.argv for tool in tools}
-                tools += [tool for tool in recipe.tools if tool.argv not in there]
+                there = {tool.key for tool in tools}
+                tools += [tool for tool in recipe.tools if tool.key not in there]
                 added += recipe.added
             else:
                 found = self._project.catalogue.expand(verify, files)

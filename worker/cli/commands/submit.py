@@ -126,6 +126,7 @@ def submit(
     language: Annotated[LanguageName | None, typer.Option(help="The language to verify in.")] = None,
     test_command: Annotated[str | None, typer.Option(help="How its tests are run.")] = None,
     failing_test: Annotated[list[str] | None, typer.Option(help="A test that fails; again for more.")] = None,
+    workdir: Annotated[str | None, typer.Option(metavar="FOLDER", help="Where they are run, from the root.")] = None,
     goal_id: Annotated[str | None, typer.Option(help="The same id twice is one goal.")] = None,
     tenant: Annotated[str | None, typer.Option(help="On whose behalf.")] = None,
     queue: Annotated[str | None, typer.Option(help="Which controllers shall work on it.")] = None,
@@ -211,7 +212,7 @@ def submit(
     given = {
         "goal": goal, "allowed_files": file, "goal_id": goal_id, "tenant": tenant, "queue": queue, "kind": kind,
         "repo": repo, "base_sha": base_sha, "language": language, "test_command": test_command, "drafter": drafter,
-        "failing_tests": failing_test,
+        "failing_tests": failing_test, "workdir": workdir,
         "delivery": deliver and {"push": True, "pull_request": deliver is Delivered.PULL_REQUEST},
         "limits": goal_options.limits_of(limit or ()), "approvals": approvals,
         "overlap": overlap,

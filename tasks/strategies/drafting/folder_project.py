@@ -1,0 +1,260 @@
+"""What is known of one project of a goal: its files, its language, and how it is verified, in a folder of its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import cached_property
+from types import MappingProxyType
+from typing import NamedTuple, Self
+
+from schemas.goal import Goal
+from schemas.step import Place, VerifyTool
+from tasks.base.errors import UnknownCommand
+from tasks.rules.permission import SYNTAX
+from tasks.strategies.drafting.focus import Focus, file_of_test
+from tasks.text.forbidden_paths import JUDGED, Forbidden
+from tasks.text.paths import clean, is_glob
+from tasks.toolchain.catalogue import Catalogue, once
+from tasks.toolchain.contract import Part, operand
+from tasks.toolchain.files import Role, files_of, is_named_as_test
+from tasks.toolchain.language import Language
+from tasks.toolchain.languages import suffixes_of
+from tasks.toolchain.runners import runner_commands, whole_command
+
+Aim = Callable[[Part, Sequence[str]], tuple[VerifyTool, ...]]
+NOTHING_AROUND: Mapping[str, str] = MappingProxyType({})
+
+
+def only_documents(files: Sequence[str]) -> bool:
+    """Tell whether all of `files` are documentation."""
+    return len(files_of(files, Role.DOCUMENT)) == len(files)
+
+
+class Check(StrEnum):
+    """Which verification a step carries; a project knows the command of its language for each."""
+
+    NONE = "none"
+    QUICK = "quick"  # syntax of the step's own files
+    BUILD = "build"
+    TESTS = "tests"
+    FOCUSED = "focused"  # the goal's failing tests alone; nothing where none are known
+    OWN = "own"  # what looks at the step's own files alone, and the goal's failing tests
+    NEW_TESTS = "new_tests"  # the test files of the allowlist, else all tests
+
+
+class ChosenCheck(NamedTuple):
+    """A linter or type checker of a project; `is_asked` where its goal speaks of what the tool looks for."""
+
+    name: str
+    part: Part
+    is_asked: bool
+
+
+@dataclass(frozen=True)
+class FolderProject:
+    """A goal with its allowlist expanded, and the tools of one folder chosen."""
+
+    goal: Goal
+    files: tuple[str, ...]
+    language: Language | None
+    tests: tuple[VerifyTool, ...]
+    catalogue: Catalogue
+    forbidden: Forbidden = JUDGED
+    around: Mapping[str, str] = field(default_factory=dict)  # manifests above it, by their names: what it inherits
+
+    @property
+    def languages(self) -> tuple[Language | None, ...]:
+        """The languages of what may be changed; None for one that is not known."""
+        return (self.language,)
+
+    @property
+    def checks_after(self) -> dict[str, bool]:
+        """The checks of what an open part will have changed, by name; of each whether the goal asks for it."""
+        chosen = {check.name: check.is_asked for check in self.chosen_checks}
+        return {**chosen, SYNTAX: False} if self.language else chosen
+
+    @cached_property
+    def named(self) -> frozenset[str]:
+        """The files that the goal names one by one."""
+        return frozenset(path for path in map(clean, self.goal.allowed_files) if not is_glob(path))
+
+    @cached_property
+    def failing_files(self) -> frozenset[str]:
+        """The files of the failing tests that the goal does not name as ones that may be changed."""
+        failing = (file_of_test(test) for test in self.goal.context.failing_tests)
+        return frozenset(path for path in failing if path not in self.named)
+
+    @cached_property
+    def patterns(self) -> tuple[str, ...]:
+        """The globs of the goal, which also mean what is not there yet."""
+        return tuple(dict.fromkeys(path for path in map(clean, self.goal.allowed_files) if is_glob(path)))
+
+    @cached_property
+    def focus(self) -> tuple[Place, ...]:
+        """The places among its files that the goal is likely to be about."""
+        is_python = self.language is not None and self.language.name == "python"
+        return Focus(self.files, is_last_first=is_python).places(self.goal.goal, self.goal.context)
+
+    @property
+    def only_documents(self) -> bool:
+        """Whether nothing but documentation may change, which no test can verify."""
+        return bool(self.files) and only_documents(self.files)
+
+    def check(self, check: Check, files: tuple[str, ...]) -> tuple[VerifyTool, ...]:
+        """Choose the verification of a step that is about `files`; empty where there is none."""
+        if check is Check.NONE:
+            return ()
+        if check is Check.FOCUSED:
+            return self._narrow(self.goal.context.failing_tests)
+        special: tuple[VerifyTool, ...] = ()
+        if check is Check.NEW_TESTS:
+            special = self._narrow(self.tests_among(files))
+        elif check is not Check.TESTS and self.language:
+            recipe = self.language.quick if check is Check.QUICK else self.language.build
+            special = self.catalogue.recipe(recipe, files)
+        return special or self.tests
+
+    @cached_property
+    def chosen_checks(self) -> tuple[ChosenCheck, ...]:
+        """The linter and type checker that the goal's sentence names or its manifests configure."""
+        asked = frozenset(re.findall(r"[\w-]+", self.goal.goal.casefold()))
+        chosen: list[ChosenCheck] = []
+        for choice in self.language.quick_checks if self.language else ():
+            named = [each for each in choice if each.name in asked]
+            usual = (each for each in choice if each.is_configured(self._configuring))
+            if check := next(iter(named), None) or next(usual, None):
+                is_asked = bool(named) or any(re.fullmatch(check.about, word) for word in asked)
+                chosen.append(ChosenCheck(check.name, check.part, is_asked))
+        return tuple(chosen)
+
+    @cached_property
+    def _configuring(self) -> Mapping[str, str]:
+        """The manifests by which linters and type checkers are configured, those above among them."""
+        above = {f"../{name}": text for name, text in self.around.items()}
+        return {**self.goal.context.manifests, **above} if above else self.goal.context.manifests
+
+    def quick_checks(self, files: tuple[str, ...], *, whole: bool) -> tuple[tuple[VerifyTool, ...], tuple[str, ...]]:
+        """Aim the chosen linter and type checker at `files`.
+
+        Those that look at the whole project judge only what is changed as a `whole`. Also answers the ids of those
+        that only manifests configure: nobody asked for these, nor for what they look for.
+        """
+        aim = self.catalogue.aim_at_all if whole else self.catalogue.aim_part
+        tools: list[VerifyTool] = []
+        added: list[str] = []
+        for check in self.chosen_checks:
+            if whole or not check.part.whole:
+                found = self._accepted(aim, check.part, files)
+                tools += found
+                added += [] if check.is_asked else [tool.tool for tool in found]
+        return tuple(tools), tuple(added)
+
+    @staticmethod
+    def _accepted(aim: Aim, part: Part, files: tuple[str, ...]) -> tuple[VerifyTool, ...]:
+        """Aim `part` at `files`; empty if an operator's contract stands in the place of ours and refuses this."""
+        try:
+            return aim(part, files)
+        except UnknownCommand:
+            return ()
+
+    def own_checks(
+        self,
+        files: tuple[str, ...],
+        *,
+        whole: bool,
+        others: tuple[VerifyTool, ...] = (),
+        tests: tuple[str, ...] = (),
+    ) -> tuple[VerifyTool, ...]:
+        """Choose what judges a change of `files` by these files alone, after `others`.
+
+        With `whole` nothing else is changed for the same end: then the goal's failing tests judge, too, else `tests`,
+        else the tests among `files`. Where no tool looks at these files alone, what the project has judges all of it.
+        """
+        tools = (*others, *(self.catalogue.aimed(self.language.quick, files) if self.language else ()))
+        if whole:
+            tools += self._narrow(self.goal.context.failing_tests) or self._narrow(tests or self.tests_among(files))
+        named = frozenset(map(operand, files))
+        if tools[len(others) :] or any(not named.isdisjoint(tool.argv) for tool in others):
+            usual: tuple[VerifyTool, ...] = ()
+        elif self.language and len(files_of(files, Role.MANIFEST)) == len(files):
+            run = self.catalogue.run_part
+            usual = tuple(tool for part in self.language.dependencies for tool in self._accepted(run, part, files))
+            usual = usual or self.tests
+        else:
+            usual = self.check(Check.QUICK, files)
+        return once((*tools, *usual))
+
+    def tests_among(self, files: tuple[str, ...]) -> tuple[str, ...]:
+        """List the tests among `files` that what runs the project's tests takes for tests."""
+        tests = files_of(files, Role.TEST)
+        if not self.tests:
+            return tests
+        suffixes = suffixes_of(self.catalogue.contracts[self.tests[-1].tool].languages)
+        return tuple(path for path in tests if path.endswith(suffixes) and is_named_as_test(path))
+
+    def syntax_checks(self, files: Sequence[str]) -> tuple[VerifyTool, ...]:
+        """Choose what verifies tests before their code is there: they are well-formed."""
+        return self.catalogue.recipe(self.language.quick, files) if self.language else ()
+
+    def judged_by(self, judges: Sequence[str]) -> Self:
+        """Have nothing but these tests judge; where the project's runner cannot be aimed at them, no tests do."""
+        *before, last = self.tests
+        aimed = self.catalogue.narrow(last, judges) if judges else None
+        return replace(self, tests=(*before, aimed) if aimed else ())
+
+    def run_tests(self, tests: tuple[str, ...], files: tuple[str, ...]) -> tuple[VerifyTool, ...]:
+        """Run these `tests` alone, or those in the packages of `files`; all where neither can be."""
+        confined = self.catalogue.confine(self.tests[-1], files) if self.tests else None
+        return self._narrow(tests) or ((*self.tests[:-1], confined) if confined else self.tests)
+
+    def narrowed(self, names: tuple[str, ...]) -> tuple[VerifyTool, ...]:
+        """Run these tests alone, named from the folder of the project; empty where no tool can be aimed at them."""
+        return self._narrow(names)
+
+    def _narrow(self, names: tuple[str, ...]) -> tuple[VerifyTool, ...]:
+        """Aim the last of the project's tests at these, else a runner that it configures; empty if neither can be."""
+        if not names:
+            return ()
+        for tool in (*self.tests[-1:], *self._runners):
+            if narrowed := self.catalogue.narrow(tool, names):
+                return (*self.tests[:-1], narrowed)
+        return ()
+
+    @cached_property
+    def _runners(self) -> tuple[VerifyTool, ...]:
+        commands = _runners_of(self.goal, self.language, self.around)
+        return tuple(tool for command in commands for tool in _matched(self.catalogue, command))
+
+
+def usual_tests(
+    goal: Goal, language: Language | None, catalogue: Catalogue, around: Mapping[str, str] = NOTHING_AROUND
+) -> tuple[VerifyTool, ...]:
+    """Choose what runs all tests of a goal that names no command, in a folder below the manifests `around`."""
+    if language is None:
+        return ()
+    command = whole_command(language, goal.context.manifests, _listing(goal, around))
+    command = command or next(iter(_runners_of(goal, language, around) if around else ()), None)
+    return (_matched(catalogue, command) if command else ()) or catalogue.recipe(language.test)
+
+
+def _matched(catalogue: Catalogue, command: str) -> tuple[VerifyTool, ...]:
+    """Read a command of ours; empty if an operator's contract stands in the place of ours and refuses it."""
+    try:
+        return (catalogue.match(command),)
+    except UnknownCommand:
+        return ()
+
+
+def _runners_of(goal: Goal, language: Language | None, around: Mapping[str, str]) -> Iterator[str]:
+    """Yield the commands of the runners of tests that a folder configures, then of those that it inherits."""
+    if language:
+        for manifests in (goal.context.manifests, around):
+            yield from runner_commands(language, manifests, _listing(goal, around))
+
+
+def _listing(goal: Goal, around: Mapping[str, str]) -> tuple[str, ...]:
+    """List the files of a folder with the names of the manifests that it inherits, lock files among them."""
+    return (*goal.context.files, *around)

@@ -1,0 +1,161 @@
+"""The projects that a goal is about, each with what of the goal is its own, as it is seen from its folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import NamedTuple
+
+from schemas.goal import Goal, GoalContext
+from schemas.step import ROOT, VerifyTool
+from tasks.strategies.drafting.focus import file_of_test
+from tasks.strategies.drafting.folder_project import FolderProject, usual_tests
+from tasks.text.folders import inner, nearest, of_folder, outer
+from tasks.text.paths import clean, is_glob
+from tasks.toolchain.catalogue import Catalogue, in_folder
+from tasks.toolchain.files import Role, name_of, role_of
+from tasks.toolchain.languages import LANGUAGES, language_of, suffixes_of
+from tasks.toolchain.projects import project_folders
+
+MOST = 10  # projects that one goal is verified in
+_SUFFIXES = suffixes_of(LANGUAGES)
+
+
+class NamesHere(NamedTuple):
+    """Names of tests as a project runs them, and whether its own files are among them."""
+
+    names: tuple[str, ...]
+    have_files: bool
+
+
+@dataclass(frozen=True)
+class Member:
+    """One project of a goal; its paths begin at its folder."""
+
+    folder: str
+    project: FolderProject
+    folders: tuple[str, ...]  # of all projects: a file is of the nearest one
+
+    def place(self, tools: Iterable[VerifyTool]) -> tuple[VerifyTool, ...]:
+        """Have tools run in the folder of the project."""
+        return tuple(in_folder(tool, self.folder) for tool in tools)
+
+    def outer(self, paths: Iterable[str]) -> tuple[str, ...]:
+        """Return as paths of the repository what lies in the project."""
+        return tuple(outer(path, self.folder) for path in paths)
+
+    def names(self, tests: Iterable[str]) -> NamesHere:
+        """List the tests that are in the project's files, and those that name no file: these may be anywhere."""
+        there = [test for test in tests if _has_file(test)]
+        own = of_folder(there, self.folder, self.folders)
+        return NamesHere((*own, *(test for test in tests if not _has_file(test))), bool(own))
+
+
+def workdir_of(goal: Goal) -> str:
+    """Return the folder in which the goal's test command runs, as it names it."""
+    named = goal.context.workdir or ROOT
+    return named if named.startswith("/") else clean(named).rstrip("/") or ROOT
+
+
+def members_of(goal: Goal, files: Sequence[str], catalogue: Catalogue, *, is_tested: bool) -> tuple[Member, ...]:
+    """Find the projects that a goal is about; none where all of it is verified at the root.
+
+    What belongs to no project is looked at from the root. With `is_tested` the goal has its own test command.
+    """
+    context = goal.context
+    folders = project_folders(context.manifests, context.files)
+    if not is_tested and workdir_of(goal) != ROOT:
+        folders |= {workdir_of(goal)}
+    if folders <= {ROOT}:
+        return ()
+    meant = list(dict.fromkeys(_folders_meant(goal, files, folders)))[:MOST]
+    if set(meant) <= {ROOT}:
+        return ()
+    return tuple(_member(goal, files, folder, folders, catalogue, is_tested=is_tested) for folder in meant)
+
+
+def _folders_meant(goal: Goal, files: Sequence[str], folders: frozenset[str]) -> Iterator[str]:
+    """Yield the folder of each file that may change and that a tool may look at, and of each failing test."""
+    for test in goal.context.failing_tests:
+        if _has_file(test):
+            yield nearest(test, folders)
+    for path in files:
+        if path.endswith(_SUFFIXES) or role_of(path) is Role.MANIFEST:
+            yield nearest(path, folders)
+    for pattern in map(clean, goal.allowed_files):
+        if is_glob(pattern):
+            top = "/".join(takewhile(lambda part: not is_glob(part), pattern.split("/")))
+            if not any(path.startswith(f"{top}/") for path in files):
+                yield nearest(f"{top}/x", folders)
+                yield from sorted(each for each in folders if each.startswith(f"{top}/"))
+    if not goal.context.test_command and workdir_of(goal) != ROOT:
+        yield workdir_of(goal)
+
+
+def _member(
+    goal: Goal, files: Sequence[str], folder: str, folders: frozenset[str], catalogue: Catalogue, *, is_tested: bool
+) -> Member:
+    context = goal.context
+    manifests = {
+        seen: text
+        for path, text in context.manifests.items()
+        if nearest(path, folders) == folder and (seen := inner(path, folder))
+    }
+    around = _around(context, folder)
+    own = of_folder(files, folder, folders)
+    mine = context.model_copy(
+        update={
+            "manifests": manifests,
+            "files": of_folder(context.files, folder, folders),
+            "failing_tests": (),
+            "language": None,
+            "repo": None,
+        }
+    )
+    language = language_of(mine, own) or language_of(context, ())
+    inside = goal.model_copy(update={"context": mine, "allowed_files": of_folder(goal.allowed_files, folder, folders)})
+    is_project = folder in folders
+    tests = () if is_tested or not is_project else usual_tests(inside, language, catalogue, around)
+    project = FolderProject(inside, own, language, tests, catalogue, around=around)
+    named = Member(folder, project, tuple(folders)).names(context.failing_tests)
+    if is_tested or not named.names:
+        return Member(folder, project, tuple(folders))
+    known = inside.model_copy(update={"context": mine.model_copy(update={"failing_tests": named.names})})
+    return Member(folder, FolderProject(known, own, language, tests, catalogue, around=around), tuple(folders))
+
+
+def _around(context: GoalContext, folder: str) -> dict[str, str]:
+    """Collect the manifests above a folder by their names, the nearest of each, and the names of lock files there."""
+    found: dict[str, str] = {}
+    above = folder
+    while above != ROOT:
+        above = above.rpartition("/")[0] or ROOT
+        here = [path for path in context.manifests if (path.rpartition("/")[0] or ROOT) == above]
+        for path in here:
+            found.setdefault(name_of(path), context.manifests[path])
+        for path in context.files:
+            if (path.rpartition("/")[0] or ROOT) == above and role_of(path) is Role.MANIFEST:
+                found.setdefault(name_of(path), "")
+    return found
+
+
+def _has_file(test: str) -> bool:
+    return file_of_test(test).endswith(_SUFFIXES)
+
+
+def kept_manifests(context: GoalContext, most: int) -> Mapping[str, str]:
+    """Return the manifests of the projects below the root, which a plan keeps that chooses verifications later.
+
+    Texts go first where they are more than `most` characters. Nothing where all is verified at the root.
+    """
+    folders = project_folders(context.manifests, context.files)
+    if folders <= {ROOT}:
+        return {}
+    kept: dict[str, str] = {}
+    paths = dict.fromkeys((*context.manifests, *(path for path in context.files if role_of(path) is Role.MANIFEST)))
+    for path in sorted(paths, key=lambda path: path.count("/")):
+        text = context.manifests.get(path, "")
+        kept[path] = text if len(text) <= most else ""
+        most -= len(kept[path])
+    return kept
