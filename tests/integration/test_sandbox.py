@@ -170,3 +170,22 @@ def test_in_bubblewrap_there_are_no_processes_and_no_files_of_others(tmp_path: P
     assert "secret: No such file" in done.stderr
     assert (tmp_path / "tree" / "made").read_text() == "x\n"
     assert "too: " not in done.stderr
+
+
+@pytest.mark.parametrize("finds_bubblewrap", [True, False])
+def test_who_may_write_to_a_folder_may_do_so_from_one_below(
+    finds_bubblewrap: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A verification runs in the folder of its project, and may write wherever the clone may be written to."""
+    if finds_bubblewrap and not sandbox.find_bubblewrap():
+        missing("bwrap starts nothing on this machine")
+    if not finds_bubblewrap:
+        monkeypatch.setattr(sandbox, "find_bubblewrap", lambda *_: None)
+    (tmp_path / "tree" / "backend").mkdir(parents=True)
+
+    job = Job(["sh", "-c", "echo x > here; echo y > ../above"], tmp_path / "tree" / "backend", 60, lambda: True)
+    done = Sandbox().run(job, writable=(tmp_path / "tree",))
+
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert (tmp_path / "tree" / "backend" / "here").read_text() == "x\n"
+    assert (tmp_path / "tree" / "above").read_text() == "y\n"

@@ -99,7 +99,8 @@ class Sandbox:
             if self.user:
                 self.user.own(place)
             grants = [PathGrant(path, writable=True) for path in (*writable, place)]
-            grants += [*map(PathGrant, (job.cwd, *readable)), *self.grants]
+            here = () if any(job.cwd.is_relative_to(path) for path in writable) else (job.cwd,)
+            grants += [*map(PathGrant, (*here, *readable)), *self.grants]
             rules = paths.rules(job.argv, given.get("PATH", os.defpath), grants, self.hidden)
             return process.run(replace(job, env=given), self._confinement(rules, job.cwd, place), place)
 
