@@ -60,6 +60,11 @@ def subject_of(test: str) -> str:
     return _OF_TESTS.sub("", stem_of(test))
 
 
+def is_for_tests(folder: str) -> bool:
+    """Tell whether a folder is named as one of tests."""
+    return folder in _TEST_FOLDERS or _OF_TESTS.search(folder) is not None
+
+
 def role_of(path: str) -> Role:
     """Tell what a file is for from its path alone."""
     *folders, name = path.split("/")

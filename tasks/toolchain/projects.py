@@ -10,7 +10,7 @@ from types import MappingProxyType
 from schemas.step import ROOT
 from tasks.text.folders import nearest
 from tasks.text.paths import clean
-from tasks.toolchain.files import name_of
+from tasks.toolchain.files import is_for_tests, name_of
 from tasks.toolchain.languages import LANGUAGES, MANIFESTS
 
 _MAKING: Mapping[str, str] = MappingProxyType(
@@ -19,7 +19,7 @@ _MAKING: Mapping[str, str] = MappingProxyType(
 _JOINING: Mapping[str, str] = MappingProxyType(
     {name: sign for each in LANGUAGES.values() for name, sign in each.workspaces}
 )
-_FOREIGN = frozenset({"node_modules", "vendor", "third_party", "testdata", "fixtures", "__fixtures__"})
+_FOREIGN = frozenset({"node_modules", "vendor", "third_party", "testdata", "fixtures", "__fixtures__", "samples"})
 
 
 def project_folders(manifests: Mapping[str, str], files: Iterable[str] = ()) -> frozenset[str]:
@@ -34,8 +34,9 @@ def project_folders(manifests: Mapping[str, str], files: Iterable[str] = ()) -> 
     workspaces: dict[str, set[str]] = defaultdict(set)
     for path in sorted(paths, key=lambda path: (path.count("/"), name_of(path) not in _MAKING, path)):
         folder, name = path.rpartition("/")[0] or ROOT, name_of(path)
-        if name not in MANIFESTS or not _FOREIGN.isdisjoint(folder.split("/")):
-            continue
+        *above, last = folder.split("/")
+        if name not in MANIFESTS or not _FOREIGN.isdisjoint((*above, last)) or any(map(is_for_tests, above)):
+            continue  # what tests read, or what is of others
         text = texts.get(path, "")
         is_member = folder != ROOT and bool(workspaces[name]) and _lies_in(path, workspaces[name])
         if name in _JOINING and re.search(_JOINING[name], text):

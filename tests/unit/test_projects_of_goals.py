@@ -199,6 +199,9 @@ def test_a_folder_outside_of_the_repository_is_refused(folder: str) -> None:
         ({"backend/pyproject.toml": "[tool.ruff]\n"}, {"backend"}),
         ({"backend/requirements.txt": "", "backend/a/requirements.txt": ""}, {"backend"}),
         ({"package.json": PACKAGE, "api/go.mod": "module a", "api/web/package.json": PACKAGE}, {".", "api", "api/web"}),
+        ({"core/pyproject.toml": PYPROJECT, "core/tests_core/samples/a/pyproject.toml": PYPROJECT}, {"core"}),
+        ({"pyproject.toml": PYPROJECT, "tests/apps/a/setup.py": ""}, {"."}),
+        ({"package.json": PACKAGE, "e2e-tests/package.json": PACKAGE}, {".", "e2e-tests"}),
         ({"CMakeLists.txt": "", "src/CMakeLists.txt": ""}, {"."}),
     ],
 )
@@ -206,6 +209,15 @@ def test_a_folder_is_a_project_of_its_own_if_its_manifest_says_so(
     manifests: dict[str, str], expected: set[str]
 ) -> None:
     assert project_folders(manifests) == expected
+
+
+def test_no_tests_are_run_of_a_python_project_that_has_none() -> None:
+    manifests = {"backend/pyproject.toml": PYPROJECT, "tool/pyproject.toml": PYPROJECT}
+    files = ("backend/a.py", "backend/tests/test_a.py", "tool/b.py")
+
+    found = commands(a_plan(["backend/a.py", "tool/b.py"], *files, manifests=manifests, files_complete=True))
+
+    assert found["verify-regression"] == "(cd backend && pytest -q)"
 
 
 class Keeper:

@@ -14,7 +14,8 @@ from tasks.strategies.drafting.folder_project import FolderProject, usual_tests
 from tasks.text.folders import inner, nearest, of_folder, outer
 from tasks.text.paths import clean, is_glob
 from tasks.toolchain.catalogue import Catalogue, in_folder
-from tasks.toolchain.files import Role, name_of, role_of
+from tasks.toolchain.files import Role, is_named_as_test, name_of, role_of
+from tasks.toolchain.language import Language
 from tasks.toolchain.languages import LANGUAGES, language_of, suffixes_of
 from tasks.toolchain.projects import project_folders
 
@@ -115,14 +116,20 @@ def _member(
     )
     language = language_of(mine, own) or language_of(context, ())
     inside = goal.model_copy(update={"context": mine, "allowed_files": of_folder(goal.allowed_files, folder, folders)})
-    is_project = folder in folders
-    tests = () if is_tested or not is_project else usual_tests(inside, language, catalogue, around)
+    is_run = folder in folders and not is_tested and not _has_no_tests(mine, language)
+    tests = usual_tests(inside, language, catalogue, around) if is_run else ()
     project = FolderProject(inside, own, language, tests, catalogue, around=around)
     named = Member(folder, project, tuple(folders)).names(context.failing_tests)
     if is_tested or not named.names:
         return Member(folder, project, tuple(folders))
     known = inside.model_copy(update={"context": mine.model_copy(update={"failing_tests": named.names})})
     return Member(folder, FolderProject(known, own, language, tests, catalogue, around=around), tuple(folders))
+
+
+def _has_no_tests(context: GoalContext, language: Language | None) -> bool:
+    """Tell whether the whole listing of a folder has no test; pytest takes that for a failure."""
+    is_python = language is not None and language.name == "python"
+    return is_python and context.files_complete and not any(map(is_named_as_test, context.files))
 
 
 def _around(context: GoalContext, folder: str) -> dict[str, str]:
