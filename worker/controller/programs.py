@@ -24,7 +24,9 @@ from worker.controller.wire import LINE_CHARS, AttemptFailure, Tool
 from worker.sandbox.process import TAIL_BYTES, TIMED_OUT, JobResult
 from worker.sandbox.process import environment as without_secrets
 
-ToolRun = Callable[[Reporting, float, str], JobResult]  # a command with its report, seconds, and a folder of the repository
+ToolRun = Callable[
+    [Reporting, float, str], JobResult
+]  # a command with its report, seconds, and a folder of the repository
 
 # Variables, by how they begin, that choose the options, the configuration or the code of a tool of the catalogue.
 STEERING = (

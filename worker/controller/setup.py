@@ -15,8 +15,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tasks.toolchain.files import decides_installation
 from schemas.step import ROOT
+from tasks.toolchain.files import decides_installation
 from worker.controller import snapshot
 from worker.controller.snapshot import TreeSnapshot
 from worker.controller.wire import Tool
