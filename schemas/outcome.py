@@ -148,7 +148,7 @@ class TestWord(StrEnum):
 
 MAX_NAMED = 50  # tests of a receipt that are told by name
 TestCount = Annotated[int, Field(ge=0, le=10**9)]
-TestName = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
+TestName = Annotated[str, StringConstraints(min_length=1, max_length=1000), TextKind.LOG]
 
 
 class TestFigures(Inbound):
