@@ -36,7 +36,10 @@ def ask(steps: Iterable[PlannedStep]) -> tuple[PlannedStep, ...]:
         if any(map(decides_installation, step.allowed_files)) or not after.isdisjoint(step.depends_on):
             after.add(step.step_id)
             if step.verify_tools and step.mode is not Mode.READ_ONLY:
-                step = step.model_copy(update={"setup": True, "requires": (*step.requires, SETUP)})
+                requires = tuple(
+                    dict.fromkeys((*step.requires, SETUP))
+                )  # once, also where a plan is made again from its record
+                step = step.model_copy(update={"setup": True, "requires": requires})
         settled.append(step)
     return tuple(settled)
 

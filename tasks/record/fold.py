@@ -82,7 +82,7 @@ class Fold:
     def _view(self, line: Line, wanted: Sequence[str]) -> Snapshot:
         view = self.plan.snapshot(line["now"], wanted, ready=line.get("read"))
         view.active = {step: view.active[step] for step in _as_told(line, [*view.active])}
-        view.leases = leases_of(view, line)
+        view.leases, view.knows_leases = leases_of(view, line), True
         view.record.wake = 0  # no log has timers, and setting one may be all that this line's commit did
         if not self._has_seed:
             _take_from(line, view)

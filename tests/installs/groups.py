@@ -88,8 +88,9 @@ def extras() -> dict[str, frozenset[str]]:
 
 
 def modules() -> list[str]:
-    """Name all modules of ours; a `__main__` is a program."""
-    paths = sorted(path.relative_to(ROOT) for ring in RINGS for path in (ROOT / ring).rglob("*.py"))
+    """Name all modules of ours; a `__main__` is a program, and reporters are copied to the tools that use them."""
+    found = (path.relative_to(ROOT) for ring in RINGS for path in (ROOT / ring).rglob("*.py"))
+    paths = sorted(path for path in found if path.parent.name != "reporters")
     return [_module_name(path) for path in paths if path.name != "__main__.py"]
 
 

@@ -28,7 +28,7 @@ from tests.support.surroundings import TENANT
 from worker.store.plans import Ask, NoSnapshot, Write
 
 AHEAD = st.sampled_from([0, 1, 2, 8])
-AROUND = ("leases", "standing", "paused_queues", "grants", "notes", "claims")
+AROUND = ("leases", "knows_leases", "standing", "paused_queues", "grants", "notes", "claims")
 
 
 class KeepingStore(MemoryStore):
