@@ -105,6 +105,7 @@ def test_a_copied_plan_is_stored_as_its_model_is(redis_url: str) -> None:
             assert redis.zscore(P0.timers, copied) == due + plan_sizes.YEAR_MS
 
 
+@pytest.mark.long
 @pytest.mark.outages
 @needs("redis-server")
 def test_a_brief_run_on_an_installed_server_has_every_figure_with_its_spread(

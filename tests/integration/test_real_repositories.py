@@ -208,7 +208,7 @@ def test_a_bug_is_repaired_in_a_repository_whose_tests_and_types_were_red_before
     assert view.state == "COMPLETED", view.halt
     assert here.failing(plan_id) == {OLD}  # it was red before, and is; what the goal names is green
     verified = {step.step_id: step.verify for step in view.steps}
-    assert "mypy" in verified["implement-fix-baseline"]
+    assert "mypy" in verified["reproduce"]
     assert "mypy" not in verified["implement-fix"]  # any more: it was red before, too
     assert verified["verify-regression-baseline"] == verified["verify-regression"]
 

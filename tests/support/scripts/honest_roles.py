@@ -91,7 +91,7 @@ def main(folder: Path, first: int, form: Any) -> None:
     """Do the step on standard input."""
     prompt = sys.stdin.read()
     told = sections(prompt)
-    schema = json.loads(prompt.rpartition("Its schema:\n")[2].splitlines()[0])
+    schema = json.loads(prompt.rpartition("Its schema:\n")[2].splitlines()[0].removeprefix("| "))
     role = next(each for words, each in ROLES.items() if prompt.find(f"You are {words} of a plan") >= 0)
     spec = understood(prompt, told)
     if errs(folder, prompt, first):
