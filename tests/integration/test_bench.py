@@ -62,6 +62,7 @@ def test_the_fleet_works_on_all_partitions_until_every_outcome_is_applied(redis_
         assert len(addresses) == 2
 
 
+@pytest.mark.outages
 def test_the_bare_loop_writes_what_a_commit_of_ours_wrote(redis_url: str, tmp_path: Path) -> None:
     with connect(redis_url) as redis, running_worker(redis_url, tmp_path / "worker.log"):
         site = Site(redis, redis_url, "solo", lambda _: None, SMALL)

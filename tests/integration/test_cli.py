@@ -351,7 +351,7 @@ def test_a_worker_of_one_queue_only_decomposes(redis_url: str, tmp_path: Path) -
     assert '"planner:{0}:outcomes"' not in log
 
 
-@pytest.mark.parametrize("pool", ["prefork", "threads"])
+@pytest.mark.parametrize("pool", ["prefork", pytest.param("threads", marks=pytest.mark.outages)])
 def test_a_worker_of_every_pool_plans_and_ends_as_asked(redis_url: str, tmp_path: Path, pool: str) -> None:
     with running_worker(redis_url, tmp_path / "worker.log", pool) as worker:
         worker.redis.xadd(keys.GOALS, {"data": codec.dumps(GOAL)})

@@ -37,9 +37,10 @@ def answered(fleet: Fleet, *names: str, timeout: float = 60) -> list[Any]:
     return [wait_until(lambda each=name: fleet.verdict(each), timeout=timeout, what=name) for name in names]  # type: ignore[misc]
 
 
+@pytest.mark.outages
 @pytest.mark.parametrize(
     "pool",
-    ["solo", pytest.param("prefork", marks=pytest.mark.outages), pytest.param("threads", marks=pytest.mark.outages)],
+    ["solo", "prefork", "threads"],
 )
 def test_a_drafter_that_hangs_holds_up_nothing_else_of_its_one_worker(
     pool: str, redis_url: str, tmp_path: Path

@@ -313,6 +313,7 @@ def test_a_state_file_that_is_damaged_is_passed_over(
         assert not damaged.exists()
 
 
+@pytest.mark.outages
 def test_a_worker_process_sees_that_its_server_came_back_with_an_older_file(tmp_path: Path) -> None:
     data, older, port = tmp_path / "data", tmp_path / "older", free_port()
     with (

@@ -126,7 +126,7 @@ def test_a_plan_that_is_followed_prints_once_why_it_does_not_move(
     monkeypatch.setattr(standing, "LOOK_S", 0.2)
     goal = codec.dumps({**a_goal(1), "queue": "bots"}).decode()
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(CliRunner().invoke, app, ["submit", "-", "--wait", "end", "--timeout", "5s"], input=goal)
+        waiting = pool.submit(CliRunner().invoke, app, ["submit", "-", "--wait", "end", "--timeout", "3s"], input=goal)
         while not waiting.done():
             here.goal_consumer.drain()
         waited = waiting.result()

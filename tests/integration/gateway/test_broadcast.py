@@ -176,6 +176,7 @@ class Costly(Count):
         return made
 
 
+@pytest.mark.outages
 def test_all_texts_together_take_a_quarter_of_the_time_and_who_asks_for_little_waits_for_no_other(
     redis: Redis, redis_url: str
 ) -> None:
@@ -266,6 +267,7 @@ def patient(redis_url: str) -> Iterator[Gateway]:
         yield gateway
 
 
+@pytest.mark.outages
 def test_a_key_is_sent_all_that_it_may_see_and_nothing_else(patient: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     gateway = patient
     monkeypatch.setattr(broadcast, "SHARE", 0)  # so many lists need not share a quarter of the time here

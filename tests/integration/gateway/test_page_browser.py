@@ -33,7 +33,7 @@ HIDE = """() => {
     ("theme", "size"),
     [
         pytest.param("light", WIDE, id="light-wide"),
-        pytest.param("dark", NARROW, id="dark-narrow"),
+        pytest.param("dark", NARROW, id="dark-narrow", marks=pytest.mark.long),
         pytest.param("light", NARROW, id="light-narrow", marks=pytest.mark.long),
         pytest.param("dark", WIDE, id="dark-wide", marks=pytest.mark.long),
     ],
