@@ -13,7 +13,9 @@ from tests.support.messages import publish, verdict_of
 from tests.support.stored import P0, nothing_waits, plans, state, step_states
 from worker.store import keys
 
-pools = pytest.mark.parametrize("planner_worker", ["solo", "prefork", "threads"], indirect=True)
+pools = pytest.mark.parametrize(
+    "planner_worker", ["solo", "prefork", pytest.param("threads", marks=pytest.mark.outages)], indirect=True
+)
 
 
 @pools

@@ -165,10 +165,10 @@ def seen_of(pids: list[int]) -> list[list[str]]:
 
 
 OPEN = {"environ", "cmdline"} if os.getuid() == 0 else {"cmdline"}  # of a process that protects itself
-OFTEN = "descriptor"  # the others take seconds as well, and differ in where a secret is read from
-WAYS = [pytest.param(way, marks=() if way == OFTEN else pytest.mark.outages) for way in ("variable", "file", OFTEN)]
+WAYS = ("variable", "file", "descriptor")
 
 
+@pytest.mark.outages
 @pytest.mark.parametrize("way", WAYS)
 def test_neither_a_worker_nor_its_children_show_a_secret_even_to_root(guarded: str, tmp_path: Path, way: str) -> None:
     env, options, passed = variables(way, guarded, tmp_path)

@@ -64,6 +64,7 @@ CONTROLS = """() => {
 FOCUSED = "() => window.named.get(document.activeElement) ?? null"
 
 
+@pytest.mark.long
 def test_a_large_screen_is_used_and_lines_stay_short(browser: Browser, gateway: Gateway, planner: Planner) -> None:
     with tab(browser, gateway, viewport=LARGE) as opened:
         page = opened.sign_in(gateway.key(Right.ADMIN))
@@ -226,6 +227,7 @@ def test_the_keyboard_reaches_whatever_one_acts_with(browser: Browser, gateway: 
             assert controls - reached(page) == set(), name
 
 
+@pytest.mark.long
 def test_times_are_the_readers_on_every_view_with_utc_on_hover(
     browser: Browser, gateway: Gateway, planner: Planner
 ) -> None:
