@@ -7,20 +7,18 @@ attributes, hooks, index or refs changes what our git does: it is given names an
 
 from __future__ import annotations
 
-import fcntl
 import os
-import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from tempfile import gettempdir, mkdtemp
 
 from worker.controller import changes, clone_git, history, snapshot
 from worker.controller.changes import Changes, IgnoreRules
 from worker.controller.history import PlanCommit
 from worker.controller.permission import Permission
+from worker.controller.private_folder import private_folder
 from worker.controller.repository import SUBMODULE, Repository, Store, TreeEntry, branch_of
 from worker.controller.setup import PROGRAMS, Setup, SetupResults, WrongResult, is_within, tops_of
 from worker.controller.snapshot import GIT_DIR, Marks, TreeSnapshot
@@ -29,7 +27,6 @@ from worker.sandbox.user import PASSABLE, User
 MAX_CHANGE_BYTES = 100 * 1024 * 1024  # of all files that an attempt changes, and of its largest file
 MAX_SHOWN_BYTES = 10 * 1024 * 1024  # of what is only shown
 MAX_REFS = 1000
-HELD = "held"  # locked for as long as its controller lives
 PlacedFile = tuple[bytes, bytes]  # git's mode, and the content
 
 
@@ -39,35 +36,10 @@ def worktree(
 ) -> Iterator[Worktree]:
     """Make a clone of `repository` in a new private directory under `parent` while the block lasts.
 
-    If it is to be another `user` who works in it, the clone is that user's, who cannot reach what is ours beside it.
+    If another `user` is to work in it, the clone is that user's, who cannot reach the files of ours beside it.
     """
-    _discard_left(Path(parent or gettempdir()))
-    # Not below `.git`: several test runners refuse to see files there.
-    home = Path(mkdtemp(prefix=f"planner-{name}-", dir=parent))
-    with (home / "new").open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        (home / "new").rename(home / HELD)  # so that nobody finds it before it is held
-        try:
-            yield Worktree(repository, home, user)
-        finally:
-            _discard(home)
-
-
-def _discard_left(parent: Path) -> None:
-    """Remove what controllers that were killed have left in `parent`: nobody holds it any more."""
-    for file in parent.glob(f"planner-*/{HELD}"):
-        home = file.parent
-        with suppress(OSError):
-            if home.is_symlink() or home.stat().st_uid != os.geteuid():
-                continue  # anybody may make folders there
-            with file.open() as held:
-                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                _discard(home)
-
-
-def _discard(home: Path) -> None:
-    snapshot.discard(home / "clone")
-    shutil.rmtree(home, ignore_errors=True)
+    with private_folder(name, parent) as home:
+        yield Worktree(repository, home, user)
 
 
 class Worktree:
