@@ -11,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import json
 import sys
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from worker.demo.stories import reviewed_plan as craft
 
 EVERY = 3  # step begins with a mistake
 AGAIN = "# What the last attempt ran into"
-PATCHES = "Change these files and no others"
+PATCHES = "You may change these files and no others"
 PHASES = {  # what a reviewer is asked to break down
     "the review of the design": "plan-design-qr",
     "the review of the diffs": "plan-code-qr",
@@ -57,7 +58,13 @@ def understood(prompt: str, told: dict[str, str]) -> dict[str, Any]:
     task = told["What to do"]
     phase = next((name for words, name in PHASES.items() if words in task), None)
     step = "reconcile" if task.startswith("Lay plan and code") else phase
-    return {"mode": "patch" if PATCHES in prompt else "read_only", "step_id": step, "phase": phase, "input": given}
+    return {"mode": "patch" if files_of(prompt) else "read_only", "step_id": step, "phase": phase, "input": given}
+
+
+def files_of(prompt: str) -> list[Path]:
+    """List the files that a prompt allows to be changed; none of a step that reads."""
+    lines = prompt.partition(PATCHES)[2].splitlines()[1:]
+    return [Path(line.removeprefix("| - ")) for line in takewhile(lambda line: line.startswith("| - "), lines)]
 
 
 def errs(folder: Path, prompt: str, first: int) -> bool:
@@ -72,12 +79,11 @@ def errs(folder: Path, prompt: str, first: int) -> bool:
     return number % EVERY == first % EVERY
 
 
-def mistake(told: dict[str, str], answer: Any, number: int) -> str:
+def mistake(files: list[Path], answer: Any, number: int) -> str:
     """Make one: code that does not compile, or nothing; an answer that breaks a rule, or none at all."""
-    if PATCHES in told:
-        path = Path(told[PATCHES].splitlines()[0].removeprefix("- "))
-        if path.suffix == ".py":
-            path.write_text("def half(\n")
+    if files:
+        if files[0].suffix == ".py":
+            files[0].write_text("def half(\n")
         return "It should work."
     wrong = [
         "I had a look, and everything is fine as it is.",
@@ -100,7 +106,7 @@ def main(folder: Path, first: int, form: Any) -> None:
             mistakes.seek(0)
             number = len(mistakes.readlines())
             mistakes.write(told["What to do"][:60] + "\n")
-        sys.stdout.write(mistake(told, answer, number))
+        sys.stdout.write(mistake(files_of(prompt), answer, number))
         return
     answer = role(spec)
     if answer is None:
