@@ -1,4 +1,4 @@
-"""What a change does to tests and checks: what a controller reports of it, and what may become of that."""
+"""Findings about tests and checks that a change touches, and the actions that a policy may choose for them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KindName = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern
 
 
 class IntegrityFamily(StrEnum):
-    """What kinds of findings have in common; a policy has a row for each."""
+    """Families of findings; a policy has one row for each family."""
 
     WEAKENS_TESTS = "weakens_tests"
     ALTERS_TESTS = "alters_tests"
@@ -31,7 +31,7 @@ class IntegrityFamily(StrEnum):
 
 
 class IntegrityAction(StrEnum):
-    """What becomes of a change with such a finding."""
+    """The actions that a policy may choose for a finding."""
 
     REFUSE = "refuse"
     APPROVE = "approve"  # a person looks at it
@@ -58,7 +58,7 @@ class IntegrityPlace(Inbound):
 
 
 class Integrity(Inbound):
-    """What a change was found to do to tests and checks: how often each kind, and where."""
+    """Findings of one change: the count of each kind, and places."""
 
     counts: Annotated[dict[KindName, Annotated[int, Field(ge=0, le=10**9)]], Field(max_length=MOST_KINDS)] = Field(
         default_factory=dict

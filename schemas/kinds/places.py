@@ -1,4 +1,4 @@
-"""What a step answers that is asked for places: the files that something is about."""
+"""The JSON Schema of an answer that names places: files, lines and reasons."""
 
 from __future__ import annotations
 
