@@ -180,6 +180,7 @@ class Running:
         budgets: Any = (),
         policy: Any = BUILT_IN,
         requires_receipts: Any = False,
+        requires_reports: bool = False,
         delivery_wait_s: Any = None,
         answer_wait_s: Any = None,
         failed_diffs: Any = (),
@@ -200,7 +201,7 @@ class Running:
         born["paused_queues"] = self.store.paused_queues()
         switches = {"delivery_wait_s": delivery_wait_s, "answer_wait_s": answer_wait_s}
         off = {"unproven_successes": requires_receipts, "failed_diffs": not remembers_diffs}
-        off["flaky_tests"] = not remembers_flaky_tests
+        off |= {"flaky_tests": not remembers_flaky_tests, "exit_codes_alone": requires_reports}
         switches = {name: value for name, value in switches.items() if value is not None}
         born |= {"policy": policy, "switches": switches | {name: 0 for name, is_off in off.items() if is_off}}
         born["recalled"] = {FAILED_DIFFS: failed_diffs, MEMORY: flaky_tests._asdict()}

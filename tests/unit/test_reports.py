@@ -76,6 +76,20 @@ def test_a_test_that_a_whole_suite_does_not_have_casts_doubt_and_one_that_other_
     assert (whole.steps["a"].previous, other.steps["a"].previous) == ({"verified": False}, None)
 
 
+@pytest.mark.parametrize("receipt", [a_receipt("none", tool="npm-test"), {"tool": "npm-test", "exit_code": 0}])
+def test_where_reports_are_required_a_tool_of_tests_without_one_does_not_pass(receipt: dict[str, Any]) -> None:
+    usual, required = (
+        Running(a_step("a", tools=(SCRIPT,)), a_step("z", "a"), requires_reports=is_on) for is_on in (False, True)
+    )
+    for plan in (usual, required):
+        plan.report(a_report("a", 1, plan.active["a"].lease, verify=[receipt]))
+
+    assert usual.states["a"] == "DONE"
+    assert required.states["a"] == "ACTIVE"
+    assert failure(required)["category"] == "NO_PROOF"
+    assert failure(required)["suggestion"] == "there is no report of the tests of npm-test"
+
+
 def test_a_plan_that_rests_on_exit_codes_says_so_until_a_report_is_whole() -> None:
     plan = Running(a_step("a", tools=(SCRIPT,)), a_step("b", "a", tools=(AIMED,)), a_step("z", "b"))
     plan.report(a_report("a", verify=[{"tool": "npm-test", "exit_code": 0, "report": "none"}]))
