@@ -20,6 +20,7 @@ from tests.support.servers import Server
 from worker.cli.commands.app import app
 from worker.doctor.finding import Finding, Repair, Site, mend
 from worker.doctor.rounds import Rounds
+from worker.sandbox.sandbox import Sandbox, SandboxMode
 from worker.store import keys, queries
 from worker.store.clients import connect
 from worker.store.keys import COMMANDS, CONTROLLERS, GROUP, Partition
@@ -67,8 +68,24 @@ def test_a_sound_plan_is_well(planner: Planner, doctor: Callable[..., Result], s
 def test_an_empty_server_with_a_worker_is_well(planner: Planner, doctor: Callable[..., Result]) -> None:
     result = doctor()
 
-    assert result.output == "Looked at 0 plans and 0 queues: all is well.\n"
+    looked, host = result.output.splitlines()
+    assert looked == "Looked at 0 plans and 0 queues: all is well."
+    assert host.startswith("Verifications on this host run in a new clone of what they verify")
     assert result.exit_code == 0
+
+
+@pytest.mark.parametrize("mode", ["auto", "off"])
+def test_the_doctor_tells_what_keeps_verifications_apart_here(
+    mode: str, planner: Planner, doctor: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLANNER_SANDBOX", mode)
+    held = Sandbox(SandboxMode(mode), has_network=False).isolation
+
+    host = told(doctor("--json"))["host"]
+
+    assert host["isolation"].split() == ["clone", *held]
+    assert ("without a network" in host["sentence"]) == ("no-network" in held)
+    assert ("PLANNER_SANDBOX is off" in host["sentence"]) == (mode == "off")
 
 
 def test_plans_are_paged(planner: Planner, doctor: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,7 +97,7 @@ def test_plans_are_paged(planner: Planner, doctor: Callable[..., Result], monkey
         executing(planner)
 
     well = {"well": True, "plans": 5, "queues": 1, "findings": [], "breakers": [], "notes": []}
-    assert told(doctor("--json")) == well
+    assert {name: told(doctor("--json"))[name] for name in well} == well
 
 
 # --- damages of plans ---
@@ -609,5 +626,5 @@ def test_the_report_is_plain_text_where_no_terminal_is(planner: Planner, doctor:
 
     assert lines[0].startswith("error    plan.timer       plan_")
     assert lines[1].startswith("         No timer will look at the plan, and it has 1 attempt in flight")
-    assert lines[-1] == "Looked at 1 plan and 1 queue: 1 finding."
+    assert lines[-2] == "Looked at 1 plan and 1 queue: 1 finding."
     assert "\x1b" not in "".join(lines)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from contextlib import nullcontext
@@ -170,6 +171,34 @@ def test_in_bubblewrap_there_are_no_processes_and_no_files_of_others(tmp_path: P
     assert "secret: No such file" in done.stderr
     assert (tmp_path / "tree" / "made").read_text() == "x\n"
     assert "too: " not in done.stderr
+
+
+NETWORK = """
+import socket, sys
+def reaches(address):
+    try:
+        socket.create_connection(address, 5).close()
+    except OSError:
+        return False
+    return True
+own = socket.create_server(("127.0.0.1", 0))
+print(reaches(("127.0.0.1", int(sys.argv[1]))), reaches(own.getsockname()))
+"""
+
+
+@needs("bwrap")
+@pytest.mark.parametrize("has_network", [True, False])
+def test_without_a_network_a_program_reaches_its_own_loopback_alone(has_network: bool, tmp_path: Path) -> None:
+    if not sandbox.can_cut_network():
+        missing("bwrap makes no network namespace on this machine")
+    confined = Sandbox(has_network=has_network)
+
+    with socket.create_server(("127.0.0.1", 0)) as ours:
+        words = [sys.executable, "-IS", "-c", NETWORK, str(ours.getsockname()[1])]
+        done = confined.run(Job(words, tmp_path, 60, lambda: True), writable=(tmp_path,))
+
+    assert done.stdout.split() == [str(has_network), "True"], done.stderr
+    assert ("no-network" in confined.isolation) is not has_network
 
 
 @pytest.mark.parametrize("finds_bubblewrap", [True, False])

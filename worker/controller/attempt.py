@@ -124,7 +124,7 @@ class AttemptRun:
         if result.report.blocked:  # nothing that it left is verified or landed
             return wire.advice(f"the agent cannot go on: {result.report.blocked}")
         if spec.verify_tools and spec.mode is not Mode.TEST:
-            tree.drop_ignored(self._permission)
+            tree.make_anew()
             try:
                 self._set_up(anew=spec.setup)
             except SetupFailed as error:  # at the beginning it went well
@@ -273,6 +273,7 @@ class AttemptRun:
         program = self.place.program
         name = program.name if program else "none"
         about = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": name}
+        self.tree.give_to_agent()
         with self._span(f"invoke_agent {name}", about):
             report = ask_agent(
                 *(program, self.spec, self.raw, self._run_agent, self.agent_timeout_s),
@@ -322,6 +323,7 @@ class AttemptRun:
                 named=self.spec.context.failing_tests,
                 at_base=self.spec.verified_at is not None,
                 is_lost=self._is_lost,
+                isolation=self.place.isolation,
             )
             tracing.add({"planner.success": done.failure is None})
             return done

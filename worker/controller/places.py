@@ -6,7 +6,7 @@ import logging
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 from worker.agents.agent import Agent
@@ -54,6 +54,11 @@ class Place:
     setup: Setup | None = None
     agent_env: tuple[str, ...] = ()  # variables of ours that the agent has beside its own
     proposed: str = ""  # the option of a setup that may be missing
+
+    @property
+    def isolation(self) -> str:
+        """Name what keeps a verification apart here, as receipts have it."""
+        return " ".join(("clone", *self.tool.isolation))
 
     @property
     def login(self) -> frozenset[str]:
@@ -138,7 +143,7 @@ class Places:
             tree=self._stack.enter_context(made),
             program=program,
             agent=sandbox_of_agents(config).with_grants(*granted),
-            tool=self._tool,
+            tool=replace(self._tool, has_network=table.network if table else config.tool_network),
             agent_timeout_s=table.agent_timeout_s if table else config.agent_timeout_s,
             environment=table.environment if table else {},
             setup=setup,

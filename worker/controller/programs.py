@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from schemas.base import FailureCategory
-from schemas.outcome import CannotVerify, VerifyReceipt
+from schemas.outcome import CannotVerify, ReportKind, TestFigures, VerifyReceipt
 from schemas.step import ROOT
 from tasks.toolchain.catalogue import CATALOGUE
 from tasks.toolchain.could_not_run import why_not_run
@@ -64,13 +64,14 @@ def verify(
     at_base: bool = False,
     is_lost: Callable[[Tool], bool] = lambda _: False,
     named: Sequence[str] = (),
+    isolation: str | None = None,
 ) -> VerificationResult:
     """Have each of `tools` done by `run`, under its timeout; raises what `run` does.
 
     Names of failing tests have their paths from `root`, so that they are the same in every clone. Programs lie on the
     path `search`, which is ours unless given. A tool that could not run proves nothing `at_base`, nor where its program
     is lost; after a change the change may be why. A tool whose folder is not there, or no folder of the clone, fails.
-    Receipts say what became of the tests that are `named`.
+    Receipts say what became of the tests that are `named`, and which `isolation` held.
 
     Unless this is `at_base`, an exit code that passes is a failure where the report of the tests does not bear it out,
     or does not have each `named` one as passed.
@@ -89,7 +90,7 @@ def verify(
             cannot = CannotVerify(tool=tool.tool, cwd=tool.cwd, reason=why) if at_base else None
             return VerificationResult(tuple(receipts), wire.advice(why), NOT_KNOWN, cannot_verify=cannot)
         done, report = _run(tool, run, root, search)
-        receipts.append(_receipt(tool, done, report, named))
+        receipts.append(_receipt(tool, done, report.figures(named), report.kind, isolation))
         cannot = _cannot_verify(tool, done, root) if at_base or is_lost(tool) else None
         if done.timed_out or cannot or done.exit_code not in tool.pass_codes:
             found = failing.joined(_failing(tool, done, root))
@@ -104,13 +105,16 @@ def verify(
     return VerificationResult(tuple(receipts), left, failing=failing, finding=finding, ran_by=ran_by or "")
 
 
-def _receipt(tool: Tool, done: JobResult, report: TestReport, named: Sequence[str]) -> VerifyReceipt:
+def _receipt(
+    tool: Tool, done: JobResult, figures: TestFigures | None, report: ReportKind, isolation: str | None
+) -> VerifyReceipt:
     return VerifyReceipt(
         tool=tool.tool,
         exit_code=done.exit_code,
         output_digest=done.digest,
-        tests=report.figures(named),
-        report=report.kind,
+        tests=figures,
+        report=report,
+        isolation=isolation,
         cwd=None if tool.cwd == ROOT else tool.cwd,
     )
 

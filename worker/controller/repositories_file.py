@@ -131,6 +131,7 @@ class RepositorySettings(_Table):
     lock_files: tuple[Below, ...] = ()  # else all manifests and lock files
     setup_results: tuple[Below, ...] = ()  # what it makes in the clone; else all that is new there
     environment: dict[Variable, str] = Field(default_factory=dict)  # of agent and verifications
+    network: bool = False  # whether verifications may reach the network; agent and setup may
     user: Annotated[str, StringConstraints(pattern=r"^[^\s:]+$")] = "x-access-token"  # with the token
     token_file: File | None = None  # for https
     ssh_key: File | None = None  # for ssh; else the agent of SSH_AUTH_SOCK

@@ -61,6 +61,8 @@ class Worktree:
         self._taken: Mapping[bytes, TreeEntry | None] = {}  # the change of this attempt
         self._setups = SetupResults(ours / "setups")
         self._set_up: tuple[bytes, ...] = ()  # what a setup command has made in the clone
+        self._is_agents = False  # whether an agent has worked in the folder
+        self._moved: frozenset[str] = frozenset()  # refs that it made in the one before
         self._plan_id = self._base = ""
 
     @property
@@ -74,12 +76,27 @@ class Worktree:
         self._plan_id, self._base = plan_id, commit
         self._store.fetch(self._base, plan_id)
         self._store.forget()
-        self._taken = {}
+        self._taken, self._moved = {}, frozenset()
         self._files = self._store.files(self._base)
         self._clear()
 
+    def give_to_agent(self) -> None:
+        """Note that an agent works in the folder from now on: nothing is verified there."""
+        self._is_agents = True
+
+    def make_anew(self) -> None:
+        """Make a new folder of the commit of the reset and the change that was taken; none of an agent's files stays.
+
+        What a setup command has made is to be put back. Raises OSError.
+        """
+        self._moved, self._is_agents = frozenset(self.moved_refs()), True
+        self._clear()
+        self._put(self._files_taken())
+
     def _clear(self) -> None:
-        """Make the clone equal to the commit of the reset."""
+        """Make the clone equal to the commit of the reset, in another folder if an agent had this one."""
+        if self._is_agents:
+            self._begin()
         try:
             snapshot.clean(self.root, self._snapshot)
         except (OSError, RecursionError):
@@ -96,7 +113,7 @@ class Worktree:
     def _begin(self) -> None:
         snapshot.discard(self.root)
         self._store.index.unlink(missing_ok=True)
-        self._snapshot = TreeSnapshot()
+        self._snapshot, self._is_agents = TreeSnapshot(), False
         self.root.mkdir(parents=True)
         if self._user:
             self.root.parent.chmod(PASSABLE)
@@ -164,8 +181,10 @@ class Worktree:
 
     def place(self, files: Mapping[str, PlacedFile | None]) -> None:
         """Put `files` where they belong, None being none, through no link; raises OSError."""
-        for name, file in files.items():
-            path = name.encode()
+        self._put({path.encode(): file for path, file in files.items()})
+
+    def _put(self, files: Mapping[bytes, PlacedFile | None]) -> None:
+        for path, file in files.items():
             with suppress(FileNotFoundError, NotADirectoryError):
                 snapshot.remove(self.root, path)
             if file:
@@ -181,9 +200,11 @@ class Worktree:
 
     def taken(self) -> dict[str, PlacedFile | None]:
         """Return the files of the change that was taken last, None being removed."""
+        return {path.decode(errors="replace"): file for path, file in self._files_taken().items()}
+
+    def _files_taken(self) -> dict[bytes, PlacedFile | None]:
         blob = partial(self._store.git, "cat-file", "blob")
-        files = {path: entry and (entry[0], blob(entry[1].decode())) for path, entry in self._taken.items()}
-        return {path.decode(errors="replace"): file for path, file in files.items()}
+        return {path: entry and (entry[0], blob(entry[1].decode())) for path, entry in self._taken.items()}
 
     def entries(self, paths: Iterable[str]) -> dict[str, TreeEntry | None]:
         """Return what the commit of the reset holds of each of `paths`."""
@@ -247,20 +268,6 @@ class Worktree:
         names = "".join(f"# changed, and not shown: {path!r}\n" for path in left).encode()
         return names + changes.patch(self._store.git, self._base, self._store.tree(shown)) if shown else names
 
-    def drop_ignored(self, permission: Permission) -> None:
-        """Remove what git ignores and the step does not name, and what tools keep of earlier runs: it can be forged.
-
-        What git knows stays, and so does what the setup command has made, which is put back as it was instead.
-        """
-        now = snapshot.take(self.root, self._clock)
-        named = {path.encode() for path in permission.named}
-        ignored = self._ignored.among(path for path in now.files if path not in self._files and path not in named)
-        caches = changes.caches((*now.files, *now.folders)) - changes.caches(self._files)
-        for path in (*caches, *ignored):
-            if not is_within(path, self._set_up):
-                with suppress(FileNotFoundError, NotADirectoryError):  # it went with the folder around it
-                    snapshot.remove(self.root, path)
-
     def altered_files(self) -> tuple[str, ...]:
         """Name the changed files that are not as when the change was taken."""
         if not self._taken:
@@ -276,7 +283,7 @@ class Worktree:
             found = {f"refs/{path.decode(errors='replace')}" for path in loose} | clone_git.packed_refs(self.root)
         except OSError:
             return ()  # it took its git directory apart
-        return tuple(sorted(found - {branch_of(self._plan_id)}))[:MAX_REFS]
+        return tuple(sorted((found | self._moved) - {branch_of(self._plan_id)}))[:MAX_REFS]
 
     def landed(self, step_id: str) -> Changes | None:
         """Return what a commit of `step_id` has changed on the plan's branch, as it was at the reset; None without one.

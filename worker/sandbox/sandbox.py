@@ -31,6 +31,7 @@ NONE_HERE = (
 AS_ROOT = "Agents and verifications run as root, with few capabilities: PLANNER_AGENT_USER names an ordinary user."
 ENTER = process.START.replace("main(sys.argv[2:])", "enter(int(sys.argv[2]))")
 BASE = ("--unshare-pid", "--unshare-ipc", "--die-with-parent", "--new-session")
+NO_NETWORK = "--unshare-net"
 MADE = ("/proc", "/dev")  # by bubblewrap itself
 PROBE_S = 10.0
 TRUE = ("true",)
@@ -58,6 +59,22 @@ class Sandbox:
     grants: tuple[PathGrant, ...] = ()
     hidden: tuple[Path, ...] = ()
     user: User | None = None  # whom programs run as, where that is not us
+    has_network: bool = True  # else programs have a loopback of their own alone, if this host can give them one
+
+    @property
+    def isolation(self) -> tuple[str, ...]:
+        """Name what keeps programs apart on this host: `user`, `landlock`, `bwrap`, `no-network`."""
+        held = {
+            "user": self.user is not None,
+            "landlock": self.confines and landlock.abi() > 0,
+            "bwrap": self.confines and find_bubblewrap(self.user) is not None,
+            "no-network": self._cuts_network,
+        }
+        return tuple(name for name, is_held in held.items() if is_held)
+
+    @property
+    def _cuts_network(self) -> bool:
+        return not self.has_network and self.mode is not SandboxMode.OFF and can_cut_network(self.user)
 
     @property
     def confines(self) -> bool:
@@ -130,6 +147,8 @@ class Sandbox:
         inner = [sys.executable, "-I", "-S", "-c", ENTER, SOURCES]
         source = [(str(Path(SOURCES) / "worker"), paths.READ)]
         command = bubblewrap_command(bwrap, [*rules, *source], str(cwd), str(place / "tmp"), inner)
+        if self._cuts_network:
+            command.insert(1, NO_NETWORK)
         return Confinement([*rules, ("/tmp", paths.WRITE)], landlock=bool(version), bwrap=command, user=self.user)  # noqa: S108
 
 
@@ -157,21 +176,30 @@ def _temporary() -> Iterator[Path]:
             shutil.rmtree(place, ignore_errors=True)
 
 
-@cache
 def find_bubblewrap(user: User | None = None) -> str | None:
     """Return bubblewrap where it is installed and can do its work, which is to start us again, for `user`."""
     program = shutil.which("bwrap")
-    if not program:
-        return None
-    words = [program, *BASE, "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--", *(OURS if user else TRUE)]
+    return program if program and _works(program, BASE, user) else None
+
+
+def can_cut_network(user: User | None = None) -> bool:
+    """Whether bubblewrap can give programs of `user` a loopback of their own, and nothing beside it."""
+    program = find_bubblewrap(user)
+    return program is not None and _works(program, (*BASE, NO_NETWORK), user)
+
+
+@cache
+def _works(program: str, options: Sequence[str], user: User | None) -> bool:
+    started = OURS if user else TRUE
+    words = [program, *options, "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--", *started]
     spawn = user.spawn_options if user else {}
     try:
         probe = subprocess.run(  # noqa: S603 - a fixed bubblewrap_command
             words, cwd="/", capture_output=True, timeout=PROBE_S, check=False, **spawn
         )
     except (OSError, subprocess.TimeoutExpired):
-        return None
-    return program if probe.returncode == 0 else None
+        return False
+    return probe.returncode == 0
 
 
 def bubblewrap_command(

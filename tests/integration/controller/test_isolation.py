@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -294,6 +296,21 @@ def test_forged_caches_do_not_pass_the_verification(planner: Planner, repo: Repo
 
     assert evidence(planner.outcome("fix")).category == "TEST_REGRESSION"
     assert repo.landed() == []
+
+
+def test_tests_run_in_a_clone_that_no_agent_had(planner: Planner, repo: Repo, start: Start, tmp_path: Path) -> None:
+    """Git knows of no empty folder, and the git directory is no part of a change: neither is seen as one."""
+    left = "os.mkdir('left'); write('.git/left', ''); git('config', 'core.fsmonitor', 'left')"
+    look = f"import os; open({str(tmp_path / 'seen')!r}, 'w').write(repr([os.path.exists('left'), os.listdir('.git')]))"
+    tool = {"tool": "look", "argv": [sys.executable, "-c", look], "timeout_s": 60}
+    planner.send("fix", intent=f"{left}; {FIX}", allowed_files=["calc.py"], verify_tools=[tool, PYTEST])
+    start()
+
+    done = planner.outcome("fix")
+
+    there, git_directory = ast.literal_eval((tmp_path / "seen").read_text())
+    assert (done.success, there, "left" in git_directory) == (True, False, False)
+    assert {(receipt.isolation or "").split()[0] for receipt in done.verify or ()} == {"clone"}
 
 
 def test_more_files_than_can_be_looked_at_fail_the_attempt_alone(

@@ -82,6 +82,9 @@ def controller(
             metavar="PATH[:rw]", help="The same for verifications and the agent, such as a cache of packages."
         ),
     ] = None,
+    tool_network: Annotated[
+        bool, typer.Option("--tool-network", help="Verifications of --workdir may reach the network.")
+    ] = False,
     sandbox: Annotated[SandboxChoice | None, typer.Option(help="Else PLANNER_SANDBOX.")] = None,
     agent_user: Annotated[
         str | None,
@@ -128,6 +131,8 @@ def controller(
 
     if repos and workdir != Path():
         raise Failure.of("two_places", "--repos names the repositories; --workdir says nothing beside it.", USAGE)
+    if repos and tool_network:
+        raise Failure.of("two_places", "--repos has `network` of each repository; leave --tool-network out.", USAGE)
     if repos and setup:
         raise Failure.of("two_places", "--repos names the setup of each repository; leave --setup out.", USAGE)
     if which("git") is None:
@@ -154,6 +159,7 @@ def controller(
         agent_env=agent_variables(agent_env),
         agent_paths=_grants("--agent-path", agent_path),
         tool_paths=_grants("--tool-path", tool_path),
+        tool_network=tool_network,
         logs=_logs(settings, logs, logs_days, logs_size),
         secrets=_secrets(repositories),
         hidden=settings.private,

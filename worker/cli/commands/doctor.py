@@ -27,10 +27,13 @@ def doctor(
 
     [b]planner doctor --json | jq -r '.findings[] | "\\(.check) \\(.subject)"'[/b]
 
+    The last line tells what keeps verifications of a controller on this host apart.
+
     Plans may go on meanwhile: what is told of a plan was seen twice. Exit code 0 if all is well, or was mended; 1 if
     not.
     """
     from worker.doctor.finding import Site, mend
+    from worker.doctor.host import isolation
     from worker.doctor.rounds import Rounds
     from worker.render.doctor import draw
 
@@ -44,10 +47,12 @@ def doctor(
             if fix and finding.repair:
                 finding.fixed = mend(link.client, finding.repair)
             found.append(finding)
+    host = isolation(settings.sandbox, settings.agent_user)
     left = sum(not finding.fixed for finding in found)
     if as_json:
         findings = [finding.document() for finding in found]
-        say_json({"well": not left, "findings": findings, **rounds.document()})
+        say_json({"well": not left, "findings": findings, **rounds.document(), "host": host})
     else:
         say(draw(found, rounds))
+        say(host["sentence"])
     return FAILED if left else OK
