@@ -180,7 +180,7 @@ class Running:
         budgets: Any = (),
         policy: Any = BUILT_IN,
         requires_receipts: Any = False,
-        requires_reports: bool = False,
+        requires_reports: Any = False,
         delivery_wait_s: Any = None,
         answer_wait_s: Any = None,
         failed_diffs: Any = (),
