@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from math import ceil
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
@@ -19,6 +19,7 @@ from schemas.goal import Goal
 from worker.gateway.claiming import ClaimDesk
 from worker.gateway.cookies import session_in
 from worker.gateway.event_hub import EventHub
+from worker.gateway.key_checks import KeyChecks
 from worker.gateway.problems import Refusal
 from worker.gateway.shares import Shares, kind_of
 from worker.settings.settings import Settings
@@ -43,6 +44,10 @@ class Context:
     stopping: asyncio.Event = field(
         default_factory=asyncio.Event
     )  # set at the end: who waits is answered, streams close
+    checks: KeyChecks[Credentials, Access] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "checks", KeyChecks(partial(callers_of, self.client)))
 
     @property
     def partitions(self) -> int:
@@ -153,35 +158,53 @@ def lasting(client: Redis, callers: Collection[Access]) -> set[Access]:
     }
 
 
-def caller_of(client: Redis, token: str, *, counts: bool = True) -> Access:
-    """Return the caller who shows a token; raises Refusal 401 where it is wrong.
+class Credentials(NamedTuple):
+    """What a request shows: a key's token or a session of the page, and whether it counts toward the key's rate."""
 
-    The request counts toward the key's rate, unless told otherwise: Refusal 429 above that.
-    """
-    return _caller_with(client, api_keys.read_token(token), counts=counts)
-
-
-def caller_in_session(client: Redis, session: str, *, counts: bool = True) -> Access:
-    """Return the caller who signed in on the page; raises Refusal as `caller_of` does."""
-    return _caller_with(client, page_sessions.find(client, session), session, counts=counts)
+    token: str = ""
+    session: str | None = None
+    counts: bool = True
 
 
-def _caller_with(client: Redis, shown: api_keys.Shown | None, session: str | None = None, *, counts: bool) -> Access:
-    key = api_keys.check(client, shown) if shown else None
-    if shown is None or key is None:
-        raise Refusal("wrong_key", "This key is wrong, over or revoked: ask for another.", 401)
-    if counts and key.rate and (wait_ms := api_keys.take(client, key.key_id, key.rate)):
-        detail = f"This key may make {key.rate} requests."
-        raise Refusal("rate_limited", detail, 429, retry_after_s=ceil(wait_ms / 1000))
-    return Access(key, client, shown, session)
+def caller_of(client: Redis, token: str) -> Access:
+    """Return the caller who shows a token; raises Refusal 401, and 429 above the key's rate."""
+    (found,) = callers_of(client, [Credentials(token)])
+    if isinstance(found, Refusal):
+        raise found
+    return found
 
 
-def _find(request: Request, doors: Context, given: HTTPAuthorizationCredentials | None) -> Access:
+def callers_of(client: Redis, requests: Sequence[Credentials]) -> list[Access | Refusal]:
+    """Find who makes requests, or the refusal of each, in three trips for all of them."""
+    sessions = list({each.session for each in requests if each.session})
+    signed_in = dict(zip(sessions, page_sessions.find_each(client, sessions), strict=True))
+    shown = [signed_in[each.session] if each.session else api_keys.read_token(each.token) for each in requests]
+    there = list({each for each in shown if each})
+    found = dict(zip(there, api_keys.check_each(client, there), strict=True))
+    keys = [found[each] if each else None for each in shown]
+    counted = [
+        at for at, (each, key) in enumerate(zip(requests, keys, strict=True)) if each.counts and key and key.rate
+    ]
+    buckets = [(key.key_id, key.rate) for key in (keys[at] for at in counted) if key and key.rate]
+    waits_ms = dict(zip(counted, api_keys.take_each(client, buckets), strict=True))
+    answers: list[Access | Refusal] = []
+    for at, (each, of, key) in enumerate(zip(requests, shown, keys, strict=True)):
+        if of is None or key is None:
+            answers.append(Refusal("wrong_key", "This key is wrong, over or revoked: ask for another.", 401))
+        elif wait_ms := waits_ms.get(at):
+            detail = f"This key may make {key.rate} requests."
+            answers.append(Refusal("rate_limited", detail, 429, retry_after_s=ceil(wait_ms / 1000)))
+        else:
+            answers.append(Access(key, client, of, each.session))
+    return answers
+
+
+def _shown(request: Request, given: HTTPAuthorizationCredentials | None) -> Credentials:
     session = session_in(request)
     if given:
-        return caller_of(doors.client, given.credentials, counts=INSIDE not in request.scope)
+        return Credentials(given.credentials, counts=INSIDE not in request.scope)
     if session and request.method in READS:  # browsers show a cookie also where another site had them write
-        return caller_in_session(doors.client, session)
+        return Credentials(session=session)
     raise Refusal("no_key", NO_KEY, 401)
 
 
@@ -191,11 +214,13 @@ async def _caller(
     """Find who calls, who holds a share until the answer has ended."""
     caller: Access | None = getattr(request.state, "caller", None)  # of a write: the guard asked before it read a body
     if caller is None:
-        find: Callable[[], Access] = partial(_find, request, doors, given)
-        caller = await doors.shares.check(find)
+        caller = await doors.checks.find(_shown(request, given))
     request.state.caller = caller
-    async with doors.shares.held(kind_of(request.url.path, request.scope["query_string"]), caller.key):
+    if getattr(request.state, "holds_share", False):
         yield caller
+    else:
+        async with doors.shares.held(kind_of(request.url.path, request.scope["query_string"]), caller.key):
+            yield caller
 
 
 Caller = Annotated[Access, Depends(_caller)]

@@ -111,7 +111,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.verifier = Verifier(oidc_file.issuers(settings.oidc_file))
     problems.install(app, error_responses.tell)
     openapi.install(app)
-    app.add_middleware(Guard, settings=settings, client=client, sources=sources, shares=context.shares)
+    app.add_middleware(Guard, doors=context)
     for router in ROUTERS:
         app.include_router(router)
     return app

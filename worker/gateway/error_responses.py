@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from redis.exceptions import RedisError
-from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
-from worker.gateway.access import caller_in_session
+from worker.gateway.access import Credentials
 from worker.gateway.cookies import session_in
 from worker.gateway.page.rendering import refused
 from worker.gateway.problems import Refusal, respond
@@ -37,16 +35,16 @@ async def tell(scope: Scope, refusal: Refusal) -> Response:
         refusal = Refusal(problem.code, said, problem.status)
     request = Request(scope)
     if problem.status != UNAVAILABLE:  # else nobody can be looked up
-        await run_in_threadpool(_recognize, request)
+        await _recognize(request)
     return refused(request, refusal)
 
 
-def _recognize(request: Request) -> None:
+async def _recognize(request: Request) -> None:
     """Find out who has signed in where no route did, so that the page has its navigation; it counts as no use."""
     session, app = session_in(request), request.scope.get("app")
     if session and app is not None and not hasattr(request.state, "caller"):
-        with suppress(Refusal, RedisError):
-            request.state.caller = caller_in_session(app.state.context.client, session, counts=False)
+        with suppress(Refusal):
+            request.state.caller = await app.state.context.checks.find(Credentials(session=session, counts=False))
 
 
 async def tell_failure(scope: Scope) -> Response:

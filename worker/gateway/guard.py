@@ -18,15 +18,12 @@ from contextvars import ContextVar
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
-from redis import Redis
-from redis.exceptions import RedisError
-from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from schemas.traceparent import read_traceparent, trace_id_of
-from worker.gateway.access import INSIDE, NO_KEY, ORIGIN, READS, Access, caller_in_session, caller_of
+from worker.gateway.access import INSIDE, NO_KEY, ORIGIN, READS, Access, Context, Credentials
 from worker.gateway.bodies import (
     GOAL_FORM,
     MAX_BYTES,
@@ -40,14 +37,12 @@ from worker.gateway.bodies import (
 )
 from worker.gateway.cookies import session_in
 from worker.gateway.error_responses import HEALTH, MCP, POLLED, tell, tell_failure
-from worker.gateway.problems import RETRY_S, Refusal, refusal_of
+from worker.gateway.problems import UNAUTHORIZED, Refusal
 from worker.gateway.refusals import Refusals
-from worker.gateway.shares import Kind, Shares
-from worker.settings.settings import Settings
+from worker.gateway.shares import Kind, kind_of
 from worker.telemetry import errors, metrics, tracing
 from worker.telemetry.metrics import HERE
 from worker.telemetry.tracing import SpanKind
-from worker.webhooks.sources_file import SourcesFile
 
 log = logging.getLogger("planner.gateway")
 failures = logging.getLogger("planner.gateway.failures")
@@ -58,8 +53,6 @@ UNSIGNED = ("/v1/token", WEBHOOKS)  # writes that show no key of ours
 REQUEST_ID = re.compile(r"[A-Za-z0-9][\w.:+/=-]{0,127}", re.ASCII)
 JSON = "application/json"
 CLOUD_EVENT = "application/cloudevents+json"
-MOST_CHECKS = 20  # of keys at a time: half of the threads that all doors share
-CHECK_S = 1.0  # in which the check of a key begins
 WRITE_S = 60.0  # in which a caller takes a piece of its answer
 
 SAFE = (  # of every answer that does not say otherwise
@@ -87,23 +80,13 @@ class OfRequest(logging.Filter):
 class Guard:
     """Middleware around the application."""
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        settings: Settings,
-        client: Redis,
-        sources: SourcesFile | None = None,
-        shares: Shares | None = None,
-    ) -> None:
+    def __init__(self, app: ASGIApp, doors: Context) -> None:
         self._app = app
-        self._shares = shares or Shares()
-        self._client = client
-        self._settings = settings
-        self._sources = sources
+        self._doors = doors
+        settings = doors.settings
         self._hosts = frozenset(map(_plain, (*LOOPBACK, settings.gateway_host, *settings.gateway_hosts)))
         self._bodies = Bodies()
-        self._checks = asyncio.Semaphore(MOST_CHECKS)
-        self._refusals = Refusals(client)
+        self._refusals = Refusals(doors.client)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
@@ -147,7 +130,7 @@ class Guard:
             _tell_span(scope, answer)
 
     async def _pass(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
-        headers, path = Headers(scope=scope), scope["path"]
+        headers, path, caller = Headers(scope=scope), scope["path"], None
         self._check_host(headers, path)
         has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
         if has_body:
@@ -160,6 +143,10 @@ class Guard:
                 caller = await self._caller(headers, counts=INSIDE not in scope)
                 scope.setdefault("state", {})["caller"] = caller
         async with AsyncExitStack() as held:
+            kind = kind_of(path, scope["query_string"])
+            if caller and not kind.value.patience_s:  # a flood of what is refused costs little more than its key
+                await held.enter_async_context(self._doors.shares.held(kind, caller.key))
+                scope["state"]["holds_share"] = True
             if has_body:
                 limit = await self._limit(scope)
                 if int(headers.get("content-length", "0")) > limit:
@@ -170,7 +157,7 @@ class Guard:
                     raise Refusal("invalid_json", "The body is no JSON, or lists and objects nest too deeply.", 400)
                 receive = replayed(body, receive)
                 if not ("authorization" in headers or "cookie" in headers):
-                    await held.enter_async_context(self._shares.held(Kind.KEYLESS, None))
+                    await held.enter_async_context(self._doors.shares.held(Kind.KEYLESS, None))
             await self._app(scope, receive, answer)
 
     async def _caller(self, headers: Headers, *, counts: bool) -> Access:
@@ -178,34 +165,25 @@ class Guard:
         kind, _, token = headers.get("authorization", "").partition(" ")
         if kind.lower() != "bearer":
             raise Refusal("no_key", NO_KEY, 401)
-        try:
-            async with asyncio.timeout(CHECK_S):
-                await self._checks.acquire()
-        except TimeoutError:
-            detail = "Too many keys are being checked: try again soon."
-            raise Refusal("busy", detail, 503, retry_after_s=RETRY_S) from None
-        try:
-            return await run_in_threadpool(caller_of, self._client, token.strip(), counts=counts)
-        except RedisError as error:
-            raise refusal_of(error) from error
-        finally:
-            self._checks.release()
+        return await self._doors.checks.find(Credentials(token.strip(), counts=counts))
 
     async def _limit(self, scope: Scope) -> int:
         """Return how many bytes a body may have: a large form is for those who have signed in."""
         if scope["path"] == GOAL_FORM and not await self._has_session(scope):
             return MAX_BYTES
-        return limit_of(scope["path"], self._settings, self._sources)
+        return limit_of(scope["path"], self._doors.settings, self._doors.webhooks)
 
     async def _has_session(self, scope: Scope) -> bool:
         session = session_in(HTTPConnection(scope))
-        try:
-            found = await run_in_threadpool(caller_in_session, self._client, session, counts=False) if session else None
-        except RedisError as error:
-            raise refusal_of(error) from error
-        except Refusal:
+        if not session:
             return False
-        return found is not None
+        try:
+            await self._doors.checks.find(Credentials(session=session, counts=False))
+        except Refusal as refusal:
+            if refusal.problem.status == UNAUTHORIZED:
+                return False
+            raise
+        return True
 
     @staticmethod
     def _is_behind_proxy(scope: Scope) -> bool:

@@ -22,7 +22,6 @@ from worker.gateway.problems import RETRY_S, Refusal
 T = TypeVar("T")
 
 THREADS = 80  # of a process, for what all doors do: more than REQUESTS, CONTROLLERS and KEYLESS have together
-CHECKS = 10  # of those, and beside them, for keys that are shown with reads
 STREAMS = 8  # beside them, for what streams of events read
 CLAIM = "/v1/steps:claim"
 OF_CONTROLLERS = (CLAIM, "/v1/steps:heartbeat", "/v1/outcomes")
@@ -63,7 +62,7 @@ class Shares:
     def __init__(self) -> None:
         self._turns: WeakValueDictionary[tuple[Kind, str], asyncio.Semaphore] = WeakValueDictionary()
         self._waiting = Counter[tuple[Kind, str]]()
-        self._checks, self._streams = CapacityLimiter(CHECKS), CapacityLimiter(STREAMS)
+        self._streams = CapacityLimiter(STREAMS)
 
     @asynccontextmanager
     async def held(self, kind: Kind, key: ApiKey | None) -> AsyncIterator[None]:
@@ -91,10 +90,6 @@ class Shares:
             else:
                 await _enter(held, turns)
             yield
-
-    async def check(self, check: Callable[[], T]) -> T:
-        """Look a key up in a thread for that, so that a flood of wrong ones takes no other."""
-        return await to_thread.run_sync(check, limiter=self._checks)
 
     async def read(self, read: Callable[..., T], *args: Any) -> T:
         """Read for a stream in a thread for that, so that many streams take no other."""

@@ -19,7 +19,7 @@ from schemas import codec
 from schemas.api_key import ALWAYS_SHARED, ApiKey, Right, rate_of
 from schemas.times import milliseconds, rfc3339
 from tasks.base.errors import PlannerError
-from worker.store import functions, keys
+from worker.store import claims, functions, keys
 
 PREFIX = "pk_"
 MOST_CHARS = 200  # of a token
@@ -149,9 +149,17 @@ def owner_of(client: Redis, queue: str) -> str | None:
 
 def take(client: Redis, name: str, rate: str) -> int:
     """Take one request from the bucket of `name`; returns 0, or the milliseconds until there is one."""
-    requests, period_s = rate_of(rate)
-    command = ("FCALL", functions.TAKE, 1, keys.token_bucket(name), requests, period_s * 1000)
-    return int(functions.call_or_load(client, *command))
+    (wait_ms,) = take_each(client, [(name, rate)])
+    return wait_ms
+
+
+def take_each(client: Redis, wanted: Sequence[tuple[str, str]]) -> list[int]:
+    """Take one request from each bucket, a name and its rate, as `take` does, in one trip."""
+    calls = []
+    for name, rate in wanted:
+        requests, period_s = rate_of(rate)
+        calls.append(("FCALL", functions.TAKE, 1, keys.token_bucket(name), requests, period_s * 1000))
+    return [int(wait_ms) for wait_ms in claims.call(client, calls)]
 
 
 def _read(raw: bytes) -> ApiKey:

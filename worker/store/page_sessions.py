@@ -34,8 +34,6 @@ def begin(client: Redis, shown: Shown) -> str:
 
 def find(client: Redis, token: str) -> Shown | None:
     """Return what the holder of a session's token showed when it began; None where it is over or there is none."""
-    if not token.isascii() or len(token) > MOST_CHARS:
-        return None
     (found,) = find_each(client, [token])
     return found
 
@@ -43,10 +41,13 @@ def find(client: Redis, token: str) -> Shown | None:
 def find_each(client: Redis, tokens: Sequence[str]) -> list[Shown | None]:
     """Find several sessions as `find` does, in one trip."""
     pipeline = client.pipeline(transaction=False)
-    for token in tokens:
+    asked = {token: None for token in tokens if token.isascii() and len(token) <= MOST_CHARS}
+    for token in asked:
         pipeline.hmget(_place(token), "key_id", "secret")
-    found: Any = pipeline.execute()
-    return [Shown(key_id.decode(), digest) if key_id and digest else None for key_id, digest in found]
+    stored: Any = pipeline.execute()
+    found = dict(zip(asked, stored, strict=True))
+    shown = (found.get(token, (None, None)) for token in tokens)
+    return [Shown(key_id.decode(), digest) if key_id and digest else None for key_id, digest in shown]
 
 
 def end(client: Redis, token: str) -> None:

@@ -114,6 +114,22 @@ def test_claims_that_wait_are_bounded_and_let_go_with_their_caller(
         assert mine.post("/v1/steps:claim", json=CLAIM | {"wait_s": 0}).status_code == 200
 
 
+def test_a_claim_above_its_share_is_refused_before_its_body_comes(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller = gateway.client(Right.CONTROLLER, tenant="acme")
+    head = (
+        f"POST /v1/steps:claim HTTP/1.1\r\nHost: localhost\r\nAuthorization: {controller.headers['Authorization']}\r\n"
+    )
+    address = (urlsplit(gateway.url).hostname, urlsplit(gateway.url).port)
+    with (
+        bounded(monkeypatch, Kind.CLAIMS, 0, 0, 2),
+        socket.create_connection(address, timeout=5) as line,
+    ):
+        line.sendall(f"{head}Content-Type: application/json\r\nContent-Length: 40\r\n\r\n".encode())
+        assert line.recv(1000).startswith(b"HTTP/1.1 429")
+
+
 def test_slow_reads_of_a_tenant_take_no_turn_of_others_nor_of_controllers(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,7 @@ import logging
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from types import SimpleNamespace
 from typing import Any, cast
@@ -21,8 +21,8 @@ from redis import Redis
 
 from schemas.api_key import ApiKey
 from tests.support.gateway import running_gateway
-from worker.gateway import bodies, connections, error_responses, guard
-from worker.gateway.access import Access
+from worker.gateway import access, bodies, connections, error_responses
+from worker.gateway.access import Access, Credentials
 from worker.gateway.app import create_app
 from worker.gateway.problems import Refusal
 from worker.settings.settings import Settings
@@ -56,17 +56,17 @@ def with_doors(settings: Settings) -> FastAPI:
     return app
 
 
-def known(client: Redis, token: str, *, counts: bool) -> Access:
+def known(client: Redis, requests: Sequence[Credentials]) -> list[Access | Refusal]:
     """Know the key of these tests alone: what is behind the wall asks for no right."""
-    if f"Bearer {token}" != KEY["Authorization"]:
-        raise Refusal("wrong_key", "This key is wrong.", 401)
-    return Access(ApiKey(key_id="none", rights=()), client, api_keys.Shown("none", b""))
+    caller = Access(ApiKey(key_id="none", rights=()), client, api_keys.Shown("none", b""))
+    wrong = Refusal("wrong_key", "This key is wrong.", 401)
+    return [caller if f"Bearer {each.token}" == KEY["Authorization"] else wrong for each in requests]
 
 
 @pytest.fixture(scope="module")
 def url(server_url: str) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(guard, "caller_of", known)
+        patch.setattr(access, "callers_of", known)
         with running_gateway(server_url, with_doors, gateway_hosts=("Planner.Example",), may_fail=True) as running:
             yield running.url
 

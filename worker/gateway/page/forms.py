@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from functools import partial
 from types import MappingProxyType
 from typing import Annotated, NamedTuple
 from urllib.parse import parse_qsl
@@ -13,7 +12,7 @@ from fastapi import Depends, Request
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
-from worker.gateway.access import NO_KEY, Access, Context, Doors, caller_in_session
+from worker.gateway.access import NO_KEY, Access, Context, Credentials, Doors
 from worker.gateway.bodies import MAX_FORM_BYTES
 from worker.gateway.cookies import session_in
 from worker.gateway.problems import Refusal
@@ -106,7 +105,7 @@ async def _signed(request: Request, doors: Context, said: Upload) -> AsyncIterat
         raise Refusal("no_key", NO_KEY, 401)
     if not page_sessions.is_csrf(session, said.fields.get("csrf", "")):
         raise Refusal("foreign_form", "This form is not of your session: open the page anew and try again.", 403)
-    caller = await doors.shares.check(partial(caller_in_session, doors.client, session))
+    caller = await doors.checks.find(Credentials(session=session))
     request.state.caller = caller
     async with doors.shares.held(Kind.REQUESTS, caller.key):
         yield Form(said.fields, caller, session, said.files)
