@@ -74,6 +74,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=3,
         help="how long each file of `-m chaos` takes, that of overlapping plans a third of it; 100 plans a minute",
     )
+    group.addoption(
+        "--attack-seconds", type=float, default=10, help="how long others attack two gateways behind a proxy"
+    )
     group.addoption("--chaos-seed", type=int, help="play the faults of this seed again; else the time is the seed")
     group.addoption("--fuzz-entries", type=int, default=2000, help="how many entries the fuzz sends")
     group.addoption("--fuzz-seed", type=int, default=1, help="which entries the fuzz sends")

@@ -17,7 +17,7 @@ from worker.host.embedded_server import free_port
 
 
 @contextmanager
-def haproxy(directory: Path, *gateways: str, tls: bool = False) -> Iterator[str]:
+def haproxy(directory: Path, *gateways: str, tls: bool = False, look_ms: int = 200) -> Iterator[str]:
     """Run the proxy at a port of this machine; yields its URL. Without TLS it is all else that is documented."""
     documented = (
         (DOCS / "deployment.md").read_text().partition("Behind Debian's haproxy:\n\n```\n")[2].partition("```")[0]
@@ -25,7 +25,7 @@ def haproxy(directory: Path, *gateways: str, tls: bool = False) -> Iterator[str]
     assert documented.count("check\n") == 2
     port, servers = (
         free_port(),
-        "".join(f"  server g{at} {each} check inter 200ms\n" for at, each in enumerate(gateways)),
+        "".join(f"  server g{at} {each} check inter {look_ms}ms\n" for at, each in enumerate(gateways)),
     )
     config = re.sub(r"(  server .*\n)+", servers, documented)
     if tls:

@@ -33,9 +33,9 @@ class NotInstalled(Exception):
 
 
 def free_port() -> int:
-    """Find a TCP port that nothing listens on, another one each time."""
+    """Find a TCP port that nothing uses at any address of this machine, another one each time."""
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind(("", 0))
         return int(probe.getsockname()[1])
 
 

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import ssl
-import subprocess
-import sys
 import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from socket import create_server
 from typing import Any
@@ -22,40 +18,14 @@ from redis import Redis
 from schemas.api_key import ApiKey, Right
 from tests.conftest import wait_until
 from tests.support.certificate import write_certificate
+from tests.support.gateway_process import serving, started
 from tests.support.haproxy import haproxy
 from tests.support.programs import needs
 from worker.host.embedded_server import free_port
 from worker.store import api_keys, clients
 from worker.store.keys import GOALS
 
-COMMAND = [sys.executable, "-c", "from worker.start import planner; planner()", "gateway"]
 SECRET = "hunter2"
-
-
-def started(url: str, *words: str, **more: str) -> subprocess.Popen[str]:
-    """Start a gateway; what it says is in its stderr."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PLANNER_")}
-    environment = {**kept, "PLANNER_REDIS_URL": url, **more}
-    return subprocess.Popen([*COMMAND, *words], env=environment, stderr=subprocess.PIPE, text=True)
-
-
-@contextmanager
-def serving(url: str, *words: str, port: int = 0, **more: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Run a gateway until the block ends, and see it end well unless it was killed; yields it and its address."""
-    process = started(url, "--port", str(port), *words, **more)
-    assert process.stderr
-    try:
-        said = json.loads(process.stderr.readline())
-        assert said["event"] == "gateway listens", said
-        threading.Thread(target=process.stderr.read, daemon=True).start()
-        yield process, f"127.0.0.1:{said['port']}"
-        if process.poll() is None:
-            process.terminate()
-            assert process.wait(60) == 0
-    finally:
-        process.kill()
-        process.wait()
-        process.stderr.close()
 
 
 def refused(url: str, *words: str, **more: str) -> tuple[int, str]:
