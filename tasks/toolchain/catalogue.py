@@ -162,6 +162,14 @@ class Catalogue:
         found = self.find(argv)
         return in_folder(found[0].tool(argv), tool.cwd) if found else None
 
+    def with_option(self, tool: VerifyTool, option: str) -> VerifyTool:
+        """Give a tool an option that it lacks; as it is where its contract does not take that."""
+        contract, reading = self._read(tool.argv)
+        argv = contract.command(replace(reading, options=(*reading.options, option)))
+        if option in reading.options or self.find(argv) is None:
+            return tool
+        return tool.model_copy(update={"argv": argv})
+
     def confine(self, tool: VerifyTool, files: Sequence[str]) -> VerifyTool | None:
         """Aim a tool that reads packages at the folders of `files`, and those below; None for any other tool.
 

@@ -147,6 +147,23 @@ class ConfiguredRunner:
         return self.command.format(place=(found.groupdict().get("place") if found else None) or ".")
 
 
+@dataclass(frozen=True, slots=True)
+class PartOption:
+    """An option of tools that run a part of the tests, where a project judges each run as if it were of all.
+
+    It does so if one of the manifests `within` has `sign`, a regular expression.
+    """
+
+    option: str
+    tools: tuple[str, ...]
+    within: tuple[str, ...]
+    sign: str
+
+    def is_needed(self, manifests: Mapping[str, str]) -> bool:
+        """Tell whether the manifests of a project, by their names, judge each run of tests as a whole."""
+        return any(re.search(self.sign, manifests[name]) for name in self.within if name in manifests)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Toolchain:
     """The tools that several languages may share, and how their output is read.
@@ -168,6 +185,7 @@ class Toolchain:
     recipes: Mapping[str, tuple[Part, ...]] = field(default_factory=dict)
     scripts: tuple[Contract, ...] = ()
     runners: tuple[ConfiguredRunner, ...] = ()  # the most telling first
+    part_options: tuple[PartOption, ...] = ()
     configuration: tuple[str, ...] = ()
     test_names: str = ""  # a regular expression of whole names, where the usual ones do not do
 

@@ -33,6 +33,7 @@ from tasks.toolchain.language import (
     LogSigns,
     OutputParser,
     OutputRule,
+    PartOption,
     QuickCheck,
     Rank,
     Toolchain,
@@ -49,14 +50,17 @@ def _run_by(command: str) -> tuple[str, ...]:
     return tuple(each.format(command) for each in _RUNNERS)
 
 
-# What package managers print that find no script, no package.json, or no program of that name.
+# What package managers print that find no script, no package.json, or no program of that name, or refuse to run.
+_REFUSED = ("its npm registry signature could not be verified",)
 _NO_SCRIPT = (
     *("Missing script", "Could not read package.json", "ERR_PNPM_NO_SCRIPT", "ERR_PNPM_NO_IMPORTER_MANIFEST_FOUND"),
     *("Couldn't find a script named", "Couldn't find a package.json", "No package.json", "Script not found"),
+    *_REFUSED,
 )
 _NO_PROGRAM = (
     *("could not determine executable to run", "npx canceled due to missing packages"),
     *("Command failed with ENOENT", "Couldn't find a script named"),
+    *_REFUSED,
 )
 
 _test_files = partial(test_runner, positional="path", timeout_s=300)
@@ -79,7 +83,10 @@ _TOOLS = (
         id="jest",
         spellings=_run_by("jest"),
         example="npx jest src/auth.test.js --verbose",
-        options=("--verbose|--silent|--ci|--bail|-i|--runInBand|--no-cache|--coverage|--watchAll=false", _JEST_PATHS),
+        options=(
+            "--verbose|--silent|--ci|--bail|-i|--runInBand|--no-cache|--coverage(?:=false)?|--watchAll=false",
+            _JEST_PATHS,
+        ),
         focus_exact=_JEST_PATHS,
         cannot_run=(*_NO_PROGRAM, "No tests found, exiting with code 1"),
         reports=True,
@@ -89,7 +96,9 @@ _TOOLS = (
         spellings=_run_by("vitest run"),
         example="npx vitest run src/auth.test.ts",
         end_of_options=False,
-        options=("--silent|--no-coverage|--coverage|--bail=1|--reporter=(?:default|verbose|dot|junit|json)",),
+        options=(
+            "--silent|--no-coverage|--coverage|--typecheck|--bail=1|--reporter=(?:default|verbose|dot|junit|json)",
+        ),
         cannot_run=(*_NO_PROGRAM, "No test files found"),
         reports=True,
     ),
@@ -206,6 +215,8 @@ _TEST_RUNNERS = (
     _runner("@playwright/test", "npx playwright test"),
     ConfiguredRunner("deno test", files=("deno.json", "deno.jsonc")),
 )
+
+_WHOLE_COVERAGE = PartOption("--coverage=false", ("jest",), ("package.json",), r'"coverageThreshold"\s*:')
 
 _ESLINT = Part("npx eslint", _NODE, "npx eslint .")
 _TSC = Part("npx tsc --noEmit")
@@ -334,6 +345,7 @@ TOOLCHAIN = Toolchain(
     tools=_TOOLS,
     scripts=_RUNNERS_OF_SCRIPTS,
     runners=_TEST_RUNNERS,
+    part_options=(_WHOLE_COVERAGE,),
     recipes=_RECIPES,
     checks=_CHECKS,
     configuration=(

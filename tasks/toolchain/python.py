@@ -11,6 +11,7 @@ from tasks.toolchain.language import (
     ConfiguredRunner,
     Language,
     LogSigns,
+    PartOption,
     QuickCheck,
     Rank,
     Toolchain,
@@ -271,6 +272,15 @@ _TEST_RUNNERS = (
     ConfiguredRunner("nox -s {place}", within=("noxfile.py",), sign=r"(?m)^def (?P<place>tests?)\("),
 )
 
+# A section ends where a line begins with `[`, a value where a line begins with a name.
+_MEASURES = r"(?m)^[ \t]*addopts[ \t]*=(?:[^\n]*\n(?!\[|[\w.-]+[ \t]*=)){0,40}?[^\n]*--cov\b"
+_WHOLE_COVERAGE = PartOption(
+    "--no-cov",
+    ("pytest", "pytest-focused"),
+    ("pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg"),
+    _MEASURES,
+)
+
 _RECIPES = {
     "python-quick": (_COMPILE, _RUFF),
     "python-full": (_COMPILE, _RUFF, _MYPY, _TESTS),
@@ -308,6 +318,7 @@ TOOLCHAIN = Toolchain(
     recipes=_RECIPES,
     checks=_CHECKS,
     runners=_TEST_RUNNERS,
+    part_options=(_WHOLE_COVERAGE,),
     configuration=(
         "conftest.py",
         "pytest.ini",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterator, Mapping
 
@@ -18,8 +19,15 @@ _LOCK_FILES = {
     "package-lock.json": "npm",
 }
 _RUN_SCRIPT = {"npm": "npm test", "pnpm": "pnpm test", "yarn": "yarn test", "bun": "bun run test"}
+_RUN_NAMED = {"npm": "npm run", "pnpm": "pnpm run", "yarn": "yarn run", "bun": "bun run"}
 _EXECUTE = {"npm": "npx", "pnpm": "pnpm exec", "yarn": "yarn", "bun": "bunx"}
 _NODE = frozenset({"javascript", "typescript"})
+_AND = re.compile(r"\s*&&\s*")
+_ELSE_OF_SHELL = re.compile(r"[|;<>`$()]")
+_NAMED = re.compile(r"(?:npm|pnpm|yarn|bun)(?: run)? (?:-s |--silent )?(?P<name>[\w:.-]+)")
+_RUNS_TESTS = re.compile(r"(?:vitest|jest|mocha|ava|playwright test|node --test|bun test|deno test)\b")
+_PROGRAM = re.compile(r"(?:node|bun|deno)\b")
+_RUNS_NONE = re.compile(r"(?:eslint|prettier|tsc|tsd|xo|standard|oxlint|oxfmt|biome|attw|publint)\b")
 
 
 def package_manager(manifests: Mapping[str, str], files: Collection[str]) -> str:
@@ -38,8 +46,48 @@ def runner_commands(language: Language, manifests: Mapping[str, str], files: Col
                 yield re.sub(r"^npx\b", manager, command)
 
 
-def whole_command(language: Language, manifests: Mapping[str, str], files: Collection[str]) -> str | None:
-    """Choose the command that runs all tests; None where nothing speaks for another than the language's usual one."""
-    if language.name in _NODE and _TEST_SCRIPT.search(manifests.get("package.json", "")):
-        return _RUN_SCRIPT[package_manager(manifests, files)]
-    return next(runner_commands(language, manifests, files), None)
+def whole_commands(language: Language, manifests: Mapping[str, str], files: Collection[str]) -> Iterator[str]:
+    """Yield the commands that run all tests, the best first; none where nothing speaks for another than the usual one.
+
+    A script `test` that also lints is red for what no test says: of such a one the link that tests comes first.
+    """
+    package = manifests.get("package.json", "")
+    if language.name in _NODE and _TEST_SCRIPT.search(package):
+        manager = package_manager(manifests, files)
+        if link := _link_that_tests(_scripts(package), manager):
+            yield link
+        yield _RUN_SCRIPT[manager]
+        return
+    yield from list(runner_commands(language, manifests, files))[:1]
+
+
+def part_options(tool: str, manifests: Mapping[str, str]) -> tuple[str, ...]:
+    """List the options that a tool needs to run a part of the tests of a project with these manifests."""
+    known = (each for toolchain in TOOLCHAINS for each in toolchain.part_options)
+    return tuple(each.option for each in known if tool in each.tools and each.is_needed(manifests))
+
+
+def _scripts(package: str) -> Mapping[str, str]:
+    try:
+        found = json.loads(package)["scripts"].items()
+    except (ValueError, KeyError, TypeError, AttributeError):  # it was cut, or has none
+        return {}
+    return {name: text for name, text in found if isinstance(text, str)}
+
+
+def _link_that_tests(scripts: Mapping[str, str], manager: str) -> str | None:
+    """Name the one command of a chained script `test` that runs tests; None where others may run tests as well."""
+    links = _AND.split(scripts.get("test", "").strip())
+    found: list[str] = []
+    for link in links if len(links) > 1 else ():
+        named = _NAMED.fullmatch(link)
+        script = scripts.get(named["name"], "") if named else link
+        words = re.sub(r"^(?:npx|pnpm exec|yarn exec|bunx) ", "", script)
+        if _RUNS_NONE.match(words):
+            continue
+        if not _RUNS_TESTS.match(words) or _AND.search(words) or _ELSE_OF_SHELL.search(words):
+            return None
+        words = re.sub(r"^vitest(?! run\b)", "vitest run", words)
+        before = "" if _PROGRAM.match(words) else f"{_EXECUTE[manager]} "
+        found.append(f"{_RUN_NAMED[manager]} {named['name']}" if named else before + words)
+    return found[0] if len(found) == 1 else None

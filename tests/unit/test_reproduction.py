@@ -222,3 +222,11 @@ def test_supplied_steps_are_reproduced_if_the_goal_asks_for_it() -> None:
         ("reproduce", ("reproduce-2",)),
     ]
     assert [each.step_id for each in plain.steps] == ["reproduce"]
+
+
+def test_too_many_failing_tests_for_one_command_are_reproduced_by_their_files() -> None:
+    failing = [f"tests/test_cart.py::test_{number}" for number in range(30)]
+
+    first, *_ = steps_of(failing=failing)
+
+    assert first.verify_tools[0].argv[-1] == "tests/test_cart.py"

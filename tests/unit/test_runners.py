@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 
 import pytest
 
 from tasks.toolchain.catalogue import CATALOGUE
 from tasks.toolchain.languages import LANGUAGES
-from tasks.toolchain.runners import runner_commands, whole_command
+from tasks.toolchain.runners import part_options, runner_commands, whole_commands
 
 JAVASCRIPT, PYTHON, RUST = LANGUAGES["javascript"], LANGUAGES["python"], LANGUAGES["rust"]
 NO_TESTS = '{"scripts": {"test": "echo \\"Error: no test specified\\" && exit 1"}}'
@@ -42,13 +43,59 @@ def test_a_package_is_tested_by_its_own_runner_and_package_manager(
 ) -> None:
     manifests = {"package.json": package}
 
-    assert whole_command(JAVASCRIPT, manifests, others) == whole
+    assert [*whole_commands(JAVASCRIPT, manifests, others)] == [*filter(None, [whole])]
     assert [*runner_commands(JAVASCRIPT, manifests, others)] == focused
     assert all(CATALOGUE.match(each).argv for each in (*focused, *filter(None, [whole])))
 
 
+@pytest.mark.parametrize(
+    ("scripts", "link"),
+    [
+        ({"test": "npm run lint && vitest run --typecheck", "lint": "eslint . && prettier -c src"}, "--typecheck"),
+        ({"test": "eslint . && vitest --coverage"}, "npx vitest run --coverage"),
+        ({"test": "tsc && node --test"}, "node --test"),
+        ({"test": "npm run types && npm run unit", "types": "tsd", "unit": "mocha --require x"}, "npm run unit"),
+        ({"test": "npm run build && mocha", "build": "rollup -c"}, None),
+        ({"test": "npm run unit && npm run site", "unit": "jest", "site": "node --test site"}, None),
+        ({"test": "npm run all && eslint .", "all": "jest && mocha"}, None),
+        ({"test": "npm run nothing && jest"}, None),
+        ({"test": "jest"}, None),
+        ({"test": "eslint . && jest || true"}, None),
+    ],
+)
+def test_of_a_test_script_that_lints_as_well_the_part_that_tests_comes_first(
+    scripts: dict[str, str], link: str | None
+) -> None:
+    found = [*whole_commands(JAVASCRIPT, {"package.json": json.dumps({"scripts": scripts})}, ())]
+
+    assert found[-1] == "npm test"
+    assert len(found) == (2 if link else 1)
+    assert link is None or found[0].endswith(link)
+    assert all(CATALOGUE.match(each).argv for each in found)
+
+
+COVERED = ("--cov=arrow --cov-fail-under=99", '["-ra", "--cov"]', "\n    -v\n    --cov=arrow", '["-v",\n  "--cov"]')
+
+
+@pytest.mark.parametrize("value", COVERED)
+@pytest.mark.parametrize("manifest", ["pyproject.toml", "tox.ini", "setup.cfg", "pytest.ini"])
+def test_pytest_measures_no_coverage_where_it_runs_a_part_of_a_suite_that_is_covered(value: str, manifest: str) -> None:
+    text = f"[pytest]\nminversion = 6\naddopts = {value}\ntestpaths = tests\n"
+
+    assert part_options("pytest", {manifest: text}) == ("--no-cov",)
+    assert part_options("ruff", {manifest: text}) == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[pytest]\naddopts = -v\n[testenv]\ncommands = pytest --cov\n", "[pytest]\naddopts = -v\nother = --cov\n", ""],
+)
+def test_pytest_is_given_no_option_of_a_plugin_that_is_not_configured(text: str) -> None:
+    assert part_options("pytest", {"tox.ini": text}) == ()
+
+
 def test_a_package_that_was_not_read_is_tested_by_the_usual_command() -> None:
-    assert whole_command(JAVASCRIPT, {}, ("package.json",)) is None
+    assert not [*whole_commands(JAVASCRIPT, {}, ("package.json",))]
 
 
 @pytest.mark.parametrize(
@@ -71,13 +118,13 @@ def test_a_package_that_was_not_read_is_tested_by_the_usual_command() -> None:
 def test_python_is_tested_by_what_its_project_configures(
     manifests: dict[str, str], files: tuple[str, ...], whole: str | None
 ) -> None:
-    assert whole_command(PYTHON, manifests, files) == whole
+    assert [*whole_commands(PYTHON, manifests, files)] == [*filter(None, [whole])]
     assert all(CATALOGUE.match(each).argv for each in runner_commands(PYTHON, manifests, files))
 
 
 def test_rust_is_tested_by_nextest_where_that_is_configured() -> None:
-    assert whole_command(RUST, {"Cargo.toml": ""}, ("src/lib.rs",)) is None
-    assert whole_command(RUST, {"Cargo.toml": ""}, (".config/nextest.toml",)) == "cargo nextest run"
+    assert not [*whole_commands(RUST, {"Cargo.toml": ""}, ("src/lib.rs",))]
+    assert [*whole_commands(RUST, {"Cargo.toml": ""}, (".config/nextest.toml",))] == ["cargo nextest run"]
 
 
 @pytest.mark.parametrize(

@@ -148,6 +148,9 @@ def _cannot_verify(tool: Tool, done: JobResult, root: str) -> CannotVerify | Non
     why = why_not_run(contract, done.exit_code, done.stdout, ran_codes=tool.pass_codes)
     if not why:
         return None
+    telling = next(iter((_failure(tool, done, root).evidence.stack_trace_head or "").splitlines()), "").strip()
+    if telling and telling not in why:  # the last line counts errors, and does not name them
+        why = f"{telling}; {why}"
     folder = None if tool.cwd == ROOT else tool.cwd
     return CannotVerify(tool=tool.tool, cwd=folder, reason=f"{' '.join(tool.argv)[:LINE_CHARS]}: {why}")
 

@@ -22,7 +22,7 @@ from tasks.toolchain.contract import Part, operand
 from tasks.toolchain.files import Role, files_of, is_named_as_test
 from tasks.toolchain.language import Language
 from tasks.toolchain.languages import suffixes_of
-from tasks.toolchain.runners import runner_commands, whole_command
+from tasks.toolchain.runners import part_options, runner_commands, whole_commands
 
 Aim = Callable[[Part, Sequence[str]], tuple[VerifyTool, ...]]
 NOTHING_AROUND: Mapping[str, str] = MappingProxyType({})
@@ -215,13 +215,24 @@ class FolderProject:
         return self._narrow(names)
 
     def _narrow(self, names: tuple[str, ...]) -> tuple[VerifyTool, ...]:
-        """Aim the last of the project's tests at these, else a runner that it configures; empty if neither can be."""
+        """Aim the last of the project's tests at these, else a runner that it configures; empty if neither can be.
+
+        Where these are too many for one command, it runs their files.
+        """
         if not names:
             return ()
+        files = tuple(dict.fromkeys(map(file_of_test, names)))
         for tool in (*self.tests[-1:], *self._runners):
-            if narrowed := self.catalogue.narrow(tool, names):
-                return (*self.tests[:-1], narrowed)
+            for some in (names, files):
+                if narrowed := self.catalogue.narrow(tool, some):
+                    return (*self.tests[:-1], self._as_part(narrowed))
         return ()
+
+    def _as_part(self, tool: VerifyTool) -> VerifyTool:
+        """Have a tool that runs a part of the tests not be red for what the other tests would have covered."""
+        for option in part_options(tool.tool, {**self.around, **self.goal.context.manifests}):
+            tool = self.catalogue.with_option(tool, option)
+        return tool
 
     @cached_property
     def _runners(self) -> tuple[VerifyTool, ...]:
@@ -235,9 +246,9 @@ def usual_tests(
     """Choose what runs all tests of a goal that names no command, in a folder below the manifests `around`."""
     if language is None:
         return ()
-    command = whole_command(language, goal.context.manifests, _listing(goal, around))
-    command = command or next(iter(_runners_of(goal, language, around) if around else ()), None)
-    return (_matched(catalogue, command) if command else ()) or catalogue.recipe(language.test)
+    commands = [*whole_commands(language, goal.context.manifests, _listing(goal, around))]
+    commands = commands or [*_runners_of(goal, language, around)][:1]
+    return next(filter(None, (_matched(catalogue, each) for each in commands)), catalogue.recipe(language.test))
 
 
 def _matched(catalogue: Catalogue, command: str) -> tuple[VerifyTool, ...]:

@@ -12,6 +12,7 @@ from itertools import islice
 
 QUALITY_FAILED = "Quality check failed: "  # begins the description of a tool's gap
 MAX_MENTIONS = 1000
+_FAILED = re.compile(r"(?m)^(?:FAILED|ERROR) ([^\s:]{1,300}\.py(?:::[^\s]{1,300})?)")
 MAX_TOOL = 60
 RUNNERS = frozenset({"test", "tests", "pytest", "unittest", "tox", "jest", "vitest", "mocha", "ctest"})
 
@@ -80,6 +81,11 @@ def mentions(evidence: str, tool: str = "", odd: Collection[str] = ()) -> tuple[
     opening = _opening(text, odd) if odd else ()
     paths = dict.fromkeys((*opening, *_matches(text, own))) or dict.fromkeys(_matches(text, ROWS))
     return tuple(paths)[:MAX_MENTIONS]
+
+
+def tests_named_in(evidence: str) -> tuple[str, ...]:
+    """List the tests that pytest names as failed, each once."""
+    return tuple(dict.fromkeys(_FAILED.findall(evidence)))
 
 
 def _opening(text: str, known: Collection[str]) -> Iterator[str]:

@@ -110,7 +110,7 @@ def _own_tools(iteration: Iteration, piece: PatchPiece, *, whole: bool) -> Verif
     """Choose what looks at the files of a piece; where some tests fail for another gap, those among them do not."""
     state, judged = iteration.state, whole and iteration.state.judges is None
     gap, project = iteration.plan.gap, iteration.project
-    tests = files_of(piece.action.target_files, Role.TEST) if judged and _is_of_tests(iteration) else ()
+    tests = files_of(piece.action.target_files, Role.TEST) if judged and is_about_tests(iteration) else ()
     own = own_verification(gap, project, piece.files, state.all_checks, failed=state.failed, whole=judged, tests=tests)
     return Verification(own.tools) if state.checking else own  # what a check found is what the gap is about
 
@@ -136,7 +136,7 @@ def _pieces(action: PlannedAction, iteration: Iteration) -> Iterator[PatchPiece]
             yield PatchPiece(action, iteration.allowed, _level(iteration.allowed, ActionType.MODIFY, iteration))
         return
     files = tuple(path for path in iteration.allowed if path in action.target_files)
-    if files and _is_of_tests(iteration) and (together := _in_one_step(files, action, iteration)):
+    if files and is_about_tests(iteration) and (together := _in_one_step(files, action, iteration)):
         yield together
         return
     parts = tuple(cut(files, lambda path: _level((path,), action.action_type, iteration)))
@@ -157,7 +157,8 @@ def _in_one_step(files: tuple[str, ...], action: PlannedAction, iteration: Itera
     return PatchPiece(action, files, level) if len(files) <= most else None
 
 
-def _is_of_tests(iteration: Iteration) -> bool:
+def is_about_tests(iteration: Iteration) -> bool:
+    """Tell whether the gap of an iteration is that tests fail."""
     gap = iteration.plan.gap
     if iteration.state.checking:
         return runs_tests(gap.description)

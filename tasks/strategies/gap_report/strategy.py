@@ -21,12 +21,15 @@ from tasks.rules.permission import expand_allowed
 from tasks.rules.strategy import MAX_EXPANSION, Answer, Draft, End, Expansion, LivePlan, NothingToDo, Phase, Setting
 from tasks.rules.validation import max_steps, reject
 from tasks.strategies.drafting.answers import connect_answers
+from tasks.strategies.drafting.focus import file_of_test
 from tasks.strategies.drafting.project import NO_VERIFICATION, Project, read_test_command
+from tasks.strategies.drafting.reproduce import reproduce_first
 from tasks.strategies.gap_report.check_first import mend_what_it_found
 from tasks.strategies.gap_report.checks import Checks, checks_named_in, choose_checks, unknown_checks
 from tasks.strategies.gap_report.choice import Choice, Rules, choose, gaps_in
 from tasks.strategies.gap_report.constraints import Protection, Shield
 from tasks.strategies.gap_report.document import Iteration, estimate_risk, make_iteration
+from tasks.strategies.gap_report.evidence import tests_named_in
 from tasks.strategies.gap_report.history import COUNTER, GapHistory, field_of
 from tasks.strategies.gap_report.outside import describe_outside, tell_passed_over
 from tasks.strategies.gap_report.pause import NO_ANSWER, ask_first, is_consent
@@ -37,6 +40,7 @@ from tasks.strategies.gap_report.steps import (
     EXPLORE_ID,
     check_step,
     explore_step,
+    is_about_tests,
     lacks_verification,
     make_steps,
     must_explore,
@@ -202,9 +206,21 @@ def _plan(project: Project, choice: Choice, checks: Checks, history: GapHistory,
 def _first_steps(iteration: Iteration) -> tuple[PlannedStep, ...]:
     if iteration.state.checking and (check := check_step(iteration)):
         return (check,)
-    if must_explore(iteration):
-        return (explore_step(iteration),)
-    return connect_answers(make_steps(iteration))
+    steps = (explore_step(iteration),) if must_explore(iteration) else connect_answers(make_steps(iteration))
+    return reproduce_first(_with_gaps_tests(iteration), steps)
+
+
+def _with_gaps_tests(iteration: Iteration) -> Project:
+    """Have the failing tests of the project be those that the gap is about; none where it is about something else."""
+    project, gap = iteration.project, iteration.plan.gap
+    tests: tuple[str, ...] = ()
+    if is_about_tests(iteration):
+        named = tests_named_in(gap.evidence)
+        files = files_of((path for action in iteration.plan.actions for path in action.target_files), Role.TEST)
+        told = (test for test in project.goal.context.failing_tests if file_of_test(test) in gap.evidence)
+        tests = tuple(told) or named or files
+    context = project.goal.context.model_copy(update={"failing_tests": tests})
+    return replace(project, goal=project.goal.model_copy(update={"context": context}))
 
 
 def _phases(iteration: Iteration) -> tuple[Phase, ...]:

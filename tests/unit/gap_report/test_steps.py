@@ -114,6 +114,7 @@ def test_the_verification_checks_new_files_apart_so_that_old_findings_in_others_
         context={"base_sha": "9f1c2d4"},
     )
     plan = Player(scene(goal.model_dump(mode="json", exclude_unset=True)))
+    plan.report(a_report("reproduce"))
     plan.report(a_report("action-1", touched_files=["src/a.py"], created_files=["src/a.py"]))
     plan.report(a_report("action-2", touched_files=["src/b.py"], created_files=[]))
     assert plan.specs[-1]["verify"].startswith(
