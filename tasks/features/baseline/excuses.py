@@ -33,7 +33,7 @@ from tasks.policy.revision import has_room
 from tasks.rules import budget
 from tasks.rules.strategy import Draft
 from tasks.strategies.gap_report.checks import command_of_tool
-from tasks.strategies.gap_report.evidence import mentions, runs_tests, tool_of
+from tasks.strategies.gap_report.evidence import all_failing_tests, mentions, runs_tests, tool_of
 from tasks.strategies.task.goal_type import is_about_failure
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, catalogue_of
 from tasks.toolchain.contract import ToolCategory
@@ -61,9 +61,18 @@ def excuses_of(goal: Goal, document: Mapping[str, Any] | None) -> int | None:
     if not goal.context.base_sha:
         return None
     if goal.kind is GoalKind.GAP_REPORT:
-        return budget.EXCUSE_ALL if _is_about_no_test(goal, (document or {}).get("gap") or {}) else budget.EXCUSE_CHECKS
+        gap = (document or {}).get("gap") or {}
+        return (
+            budget.EXCUSE_ALL if _names_its_tests(goal, gap) or _is_about_no_test(goal, gap) else budget.EXCUSE_CHECKS
+        )
     told = [goal.goal, (goal.campaign and goal.campaign.objective) or ""]
     return budget.EXCUSE_ALL if goal.context.failing_tests or not _is_about_failure(goal, told) else None
+
+
+def _names_its_tests(goal: Goal, gap: Mapping[str, Any]) -> bool:
+    """Whether a gap is that tests fail, and the goal names them all, so that others may be excused."""
+    named = all_failing_tests(str(gap.get("evidence") or ""))
+    return bool(named) and set(named) <= set(goal.context.failing_tests)
 
 
 def _is_about_no_test(goal: Goal, gap: Mapping[str, Any]) -> bool:

@@ -13,6 +13,8 @@ from itertools import islice
 QUALITY_FAILED = "Quality check failed: "  # begins the description of a tool's gap
 MAX_MENTIONS = 1000
 _FAILED = re.compile(r"(?m)^(?:FAILED|ERROR) ([^\s:]{1,300}\.py(?:::[^\s]{1,300})?)")
+_COUNTED = re.compile(r"\b(\d{1,6}) (?:failed|errors?)\b")
+_CUT = re.compile(r"(?m)^\d{1,6} of \d{1,6} |\.\.\.$|\u2026$")
 MAX_TOOL = 60
 RUNNERS = frozenset({"test", "tests", "pytest", "unittest", "tox", "jest", "vitest", "mocha", "ctest"})
 
@@ -86,6 +88,13 @@ def mentions(evidence: str, tool: str = "", odd: Collection[str] = ()) -> tuple[
 def tests_named_in(evidence: str) -> tuple[str, ...]:
     """List the tests that pytest names as failed, each once."""
     return tuple(dict.fromkeys(_FAILED.findall(evidence)))
+
+
+def all_failing_tests(evidence: str) -> tuple[str, ...]:
+    """List the tests that pytest names as failed; none where it counts more of them, or its output was cut."""
+    named, told = tests_named_in(evidence), _COUNTED.findall(evidence)
+    is_whole = not _CUT.search(evidence) and (not told or sum(map(int, told)) == len(named))
+    return named if is_whole else ()
 
 
 def _opening(text: str, known: Collection[str]) -> Iterator[str]:

@@ -7,7 +7,7 @@ goal allows counts, and where nothing is left, the plan halts.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -24,12 +24,13 @@ from tasks.strategies.drafting.answers import connect_answers
 from tasks.strategies.drafting.focus import file_of_test
 from tasks.strategies.drafting.project import NO_VERIFICATION, Project, read_test_command
 from tasks.strategies.drafting.reproduce import reproduce_first
+from tasks.strategies.gap_report.analysis import is_of_tests
 from tasks.strategies.gap_report.check_first import mend_what_it_found
 from tasks.strategies.gap_report.checks import Checks, checks_named_in, choose_checks, unknown_checks
 from tasks.strategies.gap_report.choice import Choice, Rules, choose, gaps_in
 from tasks.strategies.gap_report.constraints import Protection, Shield
 from tasks.strategies.gap_report.document import Iteration, estimate_risk, make_iteration
-from tasks.strategies.gap_report.evidence import tests_named_in
+from tasks.strategies.gap_report.evidence import all_failing_tests, tests_named_in
 from tasks.strategies.gap_report.history import COUNTER, GapHistory, field_of
 from tasks.strategies.gap_report.outside import describe_outside, tell_passed_over
 from tasks.strategies.gap_report.pause import NO_ANSWER, ask_first, is_consent
@@ -186,6 +187,8 @@ def _overworked(shield: Shield, gaps: tuple[Gap, ...], known: Collection[str]) -
 def _plan(project: Project, choice: Choice, checks: Checks, history: GapHistory, now: int) -> Answer:
     if choice.remedy.is_checked_first:
         checks = checks_named_in(choice.gap.description, checks, project.catalogue)
+    if is_of_tests(choice.gap) and (failing := all_failing_tests(choice.gap.evidence)):
+        project = _failing(project, (*project.goal.context.failing_tests, *failing))
     iteration = make_iteration(project, choice, checks, history.next_number, now)
     if iteration.state.checking and check_step(iteration) is None:
         iteration = replace(iteration, state=iteration.state.model_copy(update={"checking": 0}))
@@ -200,6 +203,7 @@ def _plan(project: Project, choice: Choice, checks: Checks, history: GapHistory,
         counted=COUNTER,
         seen=history.counted,
         streak=field_of(choice.gap),
+        goal=project.goal,
     )
 
 
@@ -219,7 +223,12 @@ def _with_gaps_tests(iteration: Iteration) -> Project:
         files = files_of((path for action in iteration.plan.actions for path in action.target_files), Role.TEST)
         told = (test for test in project.goal.context.failing_tests if file_of_test(test) in gap.evidence)
         tests = tuple(told) or named or files
-    context = project.goal.context.model_copy(update={"failing_tests": tests})
+    return _failing(project, tests)
+
+
+def _failing(project: Project, tests: Iterable[str]) -> Project:
+    """Have these be the failing tests of a project."""
+    context = project.goal.context.model_copy(update={"failing_tests": tuple(dict.fromkeys(tests))})
     return replace(project, goal=project.goal.model_copy(update={"context": context}))
 
 
