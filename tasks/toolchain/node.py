@@ -97,7 +97,7 @@ _TOOLS = (
         example="npx vitest run src/auth.test.ts",
         end_of_options=False,
         options=(
-            "--silent|--no-coverage|--coverage|--typecheck|--bail=1|--reporter=(?:default|verbose|dot|junit|json)",
+            "--silent|--no-coverage|--coverage|--bail=1|--reporter=(?:default|verbose|dot|junit|json)",
         ),
         cannot_run=(*_NO_PROGRAM, "No test files found"),
         reports=True,

@@ -87,7 +87,7 @@ def _link_that_tests(scripts: Mapping[str, str], manager: str) -> str | None:
             continue
         if not _RUNS_TESTS.match(words) or _AND.search(words) or _ELSE_OF_SHELL.search(words):
             return None
-        words = re.sub(r"^vitest(?! run\b)", "vitest run", words)
+        words = re.sub(r"^vitest(?! run\b)", "vitest run", words).replace(" --typecheck", "")  # which is no test
         before = "" if _PROGRAM.match(words) else f"{_EXECUTE[manager]} "
         found.append(f"{_RUN_NAMED[manager]} {named['name']}" if named else before + words)
     return found[0] if len(found) == 1 else None

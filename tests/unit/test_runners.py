@@ -51,7 +51,7 @@ def test_a_package_is_tested_by_its_own_runner_and_package_manager(
 @pytest.mark.parametrize(
     ("scripts", "link"),
     [
-        ({"test": "npm run lint && vitest run --typecheck", "lint": "eslint . && prettier -c src"}, "--typecheck"),
+        ({"test": "npm run lint && vitest run --typecheck", "lint": "eslint . && prettier -c src"}, "npx vitest run"),
         ({"test": "eslint . && vitest --coverage"}, "npx vitest run --coverage"),
         ({"test": "tsc && node --test"}, "node --test"),
         ({"test": "npm run types && npm run unit", "types": "tsd", "unit": "mocha --require x"}, "npm run unit"),
