@@ -96,9 +96,7 @@ _TOOLS = (
         spellings=_run_by("vitest run"),
         example="npx vitest run src/auth.test.ts",
         end_of_options=False,
-        options=(
-            "--silent|--no-coverage|--coverage|--bail=1|--reporter=(?:default|verbose|dot|junit|json)",
-        ),
+        options=("--silent|--no-coverage|--coverage|--bail=1|--reporter=(?:default|verbose|dot|junit|json)",),
         cannot_run=(*_NO_PROGRAM, "No test files found"),
         reports=True,
     ),
