@@ -200,6 +200,85 @@ def test_failures_that_are_unlike_each_other_pause_nothing(shop: Shop) -> None:
     assert shop.pause() is None
 
 
+@pytest.mark.parametrize("failing", [[7] * 6, [2, 4, 6, 8, 10, 12]], ids=["all at once", "one after another"])
+def test_failures_that_the_next_attempt_heals_pause_nothing(shop: Shop, failing: list[int]) -> None:
+    """Six plans of twelve steps, of each of which one step fails once, all alike."""
+    plans = [shop.submit(steps=chain(12)) for _ in failing]
+    fails = {(plan_id, f"s-{number}", 1) for plan_id, number in zip(plans, failing, strict=True)}
+    failed = 0
+
+    def all_completed() -> bool:
+        nonlocal failed
+        shop.sweep()
+        for spec in shop.take():
+            if (spec["plan_id"], spec["step_id"], spec["attempt"]) in fails:
+                shop.fail(spec)
+                failed += 1
+            else:
+                shop.succeed(spec)
+            assert shop.pause() is None
+        return all(shop.planner.view(plan_id).state == "COMPLETED" for plan_id in plans)
+
+    wait_until(all_completed, what="all complete")
+    assert failed == len(fails)
+    assert shop.told("repository.paused") == []
+
+
+def test_plans_that_had_succeeded_are_paused_once_their_next_attempts_fail_alike_too(shop: Shop) -> None:
+    """The base breaks while they run: what succeeded before does not weigh against steps that stay broken."""
+    for _ in range(6):
+        shop.submit(steps=chain(12))
+    for _ in range(6):
+        for spec in shop.take():
+            shop.succeed(spec)
+    for spec in shop.take():
+        shop.fail(spec)
+    assert shop.pause() is None
+
+    def is_paused() -> bool:
+        shop.sweep()
+        for spec in shop.take():
+            assert spec["attempt"] <= 2
+            shop.fail(spec)
+        return shop.pause() is not None
+
+    wait_until(is_paused, what="the repository is paused")
+
+
+def test_plans_that_stay_broken_pause_no_repository_in_which_most_others_succeed(shop: Shop) -> None:
+    broken = [shop.submit() for _ in range(5)]
+    for _ in range(12):
+        shop.submit(steps=chain(5))
+
+    def all_tried_twice() -> bool:
+        shop.sweep()
+        for spec in sorted(shop.take(), key=lambda spec: spec["plan_id"] in broken):
+            (shop.fail if spec["plan_id"] in broken else shop.succeed)(spec)
+        return all(shop.planner.view(plan_id).steps[0].attempt > 2 for plan_id in broken)
+
+    wait_until(all_tried_twice, what="each broken step was tried twice")
+    assert shop.pause() is None
+
+
+def test_successes_that_verify_nothing_weigh_nothing(shop: Shop) -> None:
+    reads = [{**step, "type": "READ", "mode": "read_only", "allowed_files": [], "verify": ""} for step in chain(4)]
+    for _ in range(5):
+        shop.submit(steps=reads)
+    for _ in range(4):
+        for spec in shop.take():
+            shop.succeed(spec)
+
+    shop.break_base()
+
+    assert shop.pause()
+
+
+def chain(length: int) -> list[dict[str, Any]]:
+    """Steps, each of which waits for the one before."""
+    (step,) = STEPS
+    return [{**step, "step_id": f"s-{n}", "depends_on": [f"s-{n - 1}"] if n > 1 else []} for n in range(1, length + 1)]
+
+
 def test_who_turned_the_breaker_off_is_not_paused(redis_url: str) -> None:
     shop = Shop(redis_url, breaker_plans=0)
 

@@ -32,7 +32,7 @@ class Shop:
             steps=steps,
             tenant=tenant,
             context={"repo": repo} if repo else {},
-            limits={"identical_failures": 50, "consecutive_failures": 50},
+            limits={"identical_failures": 50, "consecutive_failures": 50, "patch_cycles": 200, "tokens": 2_000_000},
         )
 
     def take(self) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.features.breakers import breaker
-from tasks.features.breakers.breaker import GRACE_MS, Breaker, Failure, Seen, Terms, What
+from tasks.features.breakers.breaker import GRACE_MS, Breaker, Evidence, Failure, Seen, Terms, What
 from tasks.plan.changeset import CountedFailure, ProbeNews
 
 NOW = 1_800_000_000_000
@@ -55,6 +55,49 @@ def test_it_trips_where_enough_failures_of_enough_plans_are_alike_and_never_else
         assert found.signature in enough
     elif share > 0.5:
         assert not enough
+
+
+def again(plan: str, at: int) -> list[Failure]:
+    """Two failures of one step of a plan."""
+    return [failure(plan, at=at), Failure(at + 1, failure(plan).about._replace(attempt=2))]
+
+
+BEFORE, LATER = NOW - 10_000, NOW - 5_000
+PLANS = [f"p{n}" for n in range(5)]
+ONCE = [failure(plan, at=LATER) for plan in PLANS]
+TWICE = [each for plan in PLANS for each in again(plan, LATER)]
+OTHERS = [failure(f"q{n}", "b", LATER) for n in range(7)]
+
+
+@pytest.mark.parametrize(
+    ("failures", "healed", "state", "succeeded", "trips"),
+    [
+        (ONCE, 0, "ACTIVE", [], True),
+        (ONCE, 1, "ACTIVE", [], False),  # one that was healed is none
+        (TWICE, 1, "ACTIVE", [], False),
+        (ONCE, 0, "ACTIVE", [BEFORE] * 3, True),
+        (ONCE, 0, "ACTIVE", [BEFORE] * 4, False),  # while the next attempts may heal them, all successes weigh
+        (ONCE, 0, "ACTIVE", [NOW - TERMS.window_ms] * 4, True),  # but those of earlier times
+        (ONCE, 0, "FAILED", [BEFORE] * 40, True),  # nothing will heal these
+        (ONCE, 0, "FAILED", [NOW] * 4, False),
+        (TWICE, 0, "ACTIVE", [BEFORE] * 40, True),
+        (TWICE, 0, "ACTIVE", [NOW] * 6, True),
+        (TWICE, 0, "ACTIVE", [NOW] * 7, False),
+        ([*TWICE, *OTHERS], 0, "ACTIVE", [BEFORE] * 40, False),  # as do failures that are unlike these
+    ],
+)
+def test_what_was_healed_and_what_succeeded_weighs_against_a_trip(
+    failures: list[Failure], healed: int, state: str, succeeded: list[int], trips: bool
+) -> None:
+    states = {each.step: state for each in failures} | {(plan, "s"): "DONE" for plan in PLANS[:healed]}
+    seen = Seen(None, False, failures, evidence=Evidence(states, succeeded))
+
+    assert (breaker.decide(seen, WHOSE, NOW, TERMS).what is What.TRIP) is trips
+
+
+def test_nothing_else_is_read_unless_enough_plans_failed_alike() -> None:
+    assert breaker.decide(Seen(None, False, ONCE[1:]), WHOSE, NOW, TERMS).what is What.NOTHING
+    assert breaker.decide(Seen(None, False, ONCE), WHOSE, NOW, TERMS).what is What.WEIGH
 
 
 @given(st.lists(st.sampled_from(["done", "failed", "silent", "unproved"]), max_size=12))

@@ -23,6 +23,7 @@ from tasks.base.batches import batches
 from tasks.features.breakers import breaker
 from tasks.features.breakers.breaker import PAUSED, Breaker, Failure, Next, Seen, Terms, What, name_pause
 from tasks.plan.changeset import CountedFailure, ProbeNews
+from worker.engine import breaker_evidence
 from worker.store import functions
 from worker.store.clients import now_ms
 from worker.store.commit_calls import EVENTS_CAP
@@ -89,11 +90,25 @@ class Breakers:
         has_changed = False
         for _ in range(MOST_ROUNDS):
             read = self._read(series, tenant, repo)
-            found = breaker.decide(read.seen, (tenant, repo), now_ms(self.client), self.terms)
+            found = self._decide(read.seen, (tenant, repo))
             has_changed |= self._do(read, found)
             if found.what in (What.WAIT, What.NOTHING, What.GIVE):
                 break
         return has_changed
+
+    def _decide(self, seen: Seen, whose: tuple[str, str]) -> Next:
+        """Decide about a repository; where enough failed alike, read what weighs against a trip, the cheaper first."""
+        now = now_ms(self.client)
+        found = breaker.decide(seen, whose, now, self.terms)
+        if found.what is not What.WEIGH:
+            return found
+        evidence = breaker_evidence.read_states(self.client, self.partition, seen.failures)
+        found = breaker.decide(seen._replace(evidence=evidence), whose, now, self.terms)
+        if found.what is not What.TRIP:
+            return found
+        since = now - self.terms.window_ms
+        known = breaker_evidence.read_successes(self.client, self.partition, whose, seen.failures, since)
+        return breaker.decide(seen._replace(evidence=evidence._replace(succeeded=known)), whose, now, self.terms)
 
     def _read(self, series: str, tenant: str, repo: str) -> _Read:
         part, pause = self.partition, name_pause(tenant, repo)

@@ -113,7 +113,10 @@ class ServiceSettings(FromEnvironment):
         description="plans of a tenant's repository that have to fail alike until the repository is paused; 0: never",
     )
     breaker_share: float = Field(
-        default=0.6, gt=0, le=1, description="part of the repository's failures that these have to be"
+        default=0.6,
+        gt=0,
+        le=1,
+        description="part of the repository's failures, and of the successes that weigh, that these have to be",
     )
     breaker_window_s: int = Field(
         default=900, ge=60, le=3600, description="seconds within which failures count for that"

@@ -7,13 +7,14 @@ again, until there is nothing but to wait.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 from schemas import codec
+from schemas.base import StepState
 from schemas.command import Command, CommandName, Scope
 from tasks.base.series import series_name
 from tasks.plan.changeset import CountedFailure, ProbeNews
@@ -26,6 +27,7 @@ PAUSED = f"{CommandName.PAUSE.value} breaker:"
 GRACE_MS = 60_000  # for the plan that was chosen to start its step; then another one is chosen
 LOOK_MS = 30_000  # between two looks for a plan that has a step to be let through
 LONGEST_MS = 4 * 3_600_000  # a probe of which nothing was heard for so long is taken for failed
+MAY_HEAL = (StepState.ACTIVE, StepState.PENDING, StepState.BLOCKED)
 MAX_PLANS = 8  # of those that failed alike, which are asked first
 SHOWN = "the step that was let through succeeded"
 TURNED_OFF = "breakers are turned off"
@@ -46,6 +48,11 @@ class Failure(NamedTuple):
 
     at: int
     about: CountedFailure
+
+    @property
+    def step(self) -> tuple[str, str]:
+        """Its plan and step."""
+        return self.about.plan_id, self.about.step_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +112,25 @@ class Breaker:
         return codec.dumps({**record, "tenant": self.tenant, "repo": self.repo})
 
 
+class Evidence(NamedTuple):
+    """What became of the steps that failed, and when steps that a tool verifies succeeded in the repository, ms.
+
+    `states` are those of the steps by plan and step; a plan that is gone has none.
+    """
+
+    states: Mapping[tuple[str, str], str]
+    succeeded: Sequence[int] = ()
+
+    def state_of(self, failure: Failure) -> str:
+        """Return the state of the step that failed."""
+        return self.states.get(failure.step, "")
+
+
 class What(StrEnum):
     """What is to be done about a breaker."""
 
     NOTHING = "nothing"  # nothing counts any more
+    WEIGH = "weigh"  # enough failed alike: it trips, unless what else became of the plans weighs against it
     TRIP = "trip"
     REMIND = "remind"  # the plans of the repository, of the pause or of its end
     FORGET = "forget"  # a person has lifted the pause, or all was told of its end
@@ -128,20 +150,30 @@ class Next(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What stands about a repository: its breaker if that has tripped, whether its pause stands, what a probe told."""
+    """What stands about a repository: its breaker if that has tripped, whether its pause stands, what a probe told.
+
+    `evidence` is None until it is read, once enough plans failed alike.
+    """
 
     breaker: Breaker | None
     stands: bool
     failures: Sequence[Failure]
     probe: tuple[int, ProbeNews] | None = None
+    evidence: Evidence | None = None
+
+
+def _no_weight(_: Sequence[Failure]) -> int:
+    return 0
 
 
 def decide(seen: Seen, whose: tuple[str, str], now: int, terms: Terms) -> Next:
     """Say what is to be done next about a repository; `whose` are its tenant and its name."""
     breaker = seen.breaker
     if breaker is None:
-        tripped = find_trip(seen.failures, whose, now, terms)
-        return Next(What.TRIP, tripped, now) if tripped else Next(What.NOTHING)
+        tripped, what = find_trip(seen.failures, whose, now, terms), What.WEIGH
+        if tripped and seen.evidence is not None:
+            tripped, what = find_broken(seen.failures, seen.evidence, whose, now, terms), What.TRIP
+        return Next(what, tripped, now) if tripped else Next(What.NOTHING)
     if breaker.closing:
         return Next(What.REMIND, replace(breaker, told=True), now) if not breaker.told else Next(What.FORGET)
     if not seen.stands:
@@ -187,8 +219,17 @@ def next_probe(breaker: Breaker, now: int) -> int | None:
     return None if breaker.token or breaker.closing else max(breaker.due, now)
 
 
-def find_trip(failures: Sequence[Failure], whose: tuple[str, str], now: int, terms: Terms) -> Breaker | None:
-    """Find the signature that enough of the failures have, of enough plans, and make the breaker that trips by it."""
+def find_trip(
+    failures: Sequence[Failure],
+    whose: tuple[str, str],
+    now: int,
+    terms: Terms,
+    weigh: Callable[[Sequence[Failure]], int] = _no_weight,
+) -> Breaker | None:
+    """Find the signature that enough of the failures have, of enough plans, and make the breaker that trips by it.
+
+    `weigh` returns how many other outcomes count beside the failures; it is given those that are alike.
+    """
     recent = [each for each in failures if now - terms.window_ms < each.at]
     alike: dict[str, list[Failure]] = defaultdict(list)
     for each in recent:
@@ -198,7 +239,7 @@ def find_trip(failures: Sequence[Failure], whose: tuple[str, str], now: int, ter
         return None
     signature, found = max(alike.items(), key=lambda pair: (len(pair[1]), pair[0]))
     plans = tuple(dict.fromkeys(each.about.plan_id for each in found))
-    if len(plans) < terms.plans or len(found) < terms.share * len(recent):
+    if len(plans) < terms.plans or len(found) < terms.share * (len(recent) + weigh(found)):
         return None
     last = found[-1].about
     said = f": {last.told}" if last.told else ""
@@ -217,6 +258,25 @@ def find_trip(failures: Sequence[Failure], whose: tuple[str, str], now: int, ter
         plans=plans[-MAX_PLANS:],
         due=now + terms.probe_ms,
     )
+
+
+def find_broken(
+    failures: Sequence[Failure], evidence: Evidence, whose: tuple[str, str], now: int, terms: Terms
+) -> Breaker | None:
+    """Make the breaker that trips by what is broken, as `find_trip` does.
+
+    A failure of a step that is done by now is healed, and counts for nothing. While the next attempt of a step may
+    still heal its failure, every success of the window weighs against it. Where a step failed again, or ended, only
+    the successes after the first such failure do: what succeeded before shows nothing about what broke since.
+    """
+    left = [each for each in failures if now - terms.window_ms < each.at and evidence.state_of(each) != StepState.DONE]
+    known = [at for at in evidence.succeeded if now - terms.window_ms < at]
+    if tripped := find_trip(left, whose, now, terms, lambda _: len(known)):
+        return tripped
+    tried = Counter(each.step for each in left)
+    stuck = [each for each in left if tried[each.step] > 1 or evidence.state_of(each) not in MAY_HEAL]
+    others = len(left) - len(stuck)
+    return find_trip(stuck, whose, now, terms, lambda alike: others + sum(at > alike[0].at for at in known))
 
 
 def give(breaker: Breaker, able: Sequence[str], now: int) -> Breaker | None:

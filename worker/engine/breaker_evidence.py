@@ -1,0 +1,90 @@
+"""Reads what else became of the plans of a repository whose failures would trip its breaker.
+
+No success writes anything for this: what is read are the steps that failed, and the ends of the logs of plans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from redis import Redis
+
+from schemas import codec
+from schemas.base import StepState
+from schemas.stored import PlanHead, StepStatus
+from schemas.stored.step import NO_MATTER, unpack_step
+from tasks.base.batches import batches
+from tasks.features.breakers.breaker import Evidence, Failure
+from worker.store.keys import Partition, list_name
+
+NEWEST_PLANS = 128  # of the repository, whose successes weigh
+LAST_LINES = 24  # of a plan's log
+AT_ONCE = 64  # plans
+ENDS = (StepState.ACTIVE.value, StepState.DONE.value)
+
+
+def read_states(client: Redis, partition: Partition, failures: Iterable[Failure]) -> Evidence:
+    """Read the states of the steps that failed."""
+    steps = list(dict.fromkeys(each.step for each in failures))
+    pipeline = client.pipeline(transaction=False)
+    for plan_id, step_id in steps:
+        pipeline.hget(partition.plan(plan_id).status, step_id)
+    found = zip(steps, pipeline.execute(), strict=True)
+    return Evidence({step: StepStatus.decode(raw).state for step, raw in found if raw})
+
+
+def read_successes(
+    client: Redis, partition: Partition, whose: tuple[str, str], failures: Iterable[Failure], since: int
+) -> list[int]:
+    """Read when steps that a tool verifies succeeded after the time `since`, ms.
+
+    The plans are those that failed, and the newest others of the tenant's repository; of each the end of its log.
+    """
+    tenant, repo = whose
+    newest: Any = client.zrevrange(f"{partition.plans}:{list_name(f'repo:{repo}')}", 0, NEWEST_PLANS - 1)
+    plans = dict.fromkeys([*(each.about.plan_id for each in failures), *(name.decode() for name in newest)])
+    succeeded: list[int] = []
+    for page in batches(list(plans), AT_ONCE):
+        pipeline = client.pipeline(transaction=False)
+        for plan_id in page:
+            pipeline.hget(partition.plan(plan_id).plan, "head")
+            pipeline.lrange(partition.plan(plan_id).log, -LAST_LINES, -1)
+        replies = pipeline.execute()
+        done = {
+            plan_id: _ends(lines, since)
+            for plan_id, head, lines in zip(page, replies[::2], replies[1::2], strict=True)
+            if head and PlanHead.decode(head).tenant == tenant
+        }
+        succeeded += _verified(client, partition, done)
+    return sorted(succeeded)
+
+
+def _ends(lines: Sequence[bytes], since: int) -> dict[str, int]:
+    """Find the steps of a plan that were done after the time `since`, and when."""
+    told = [codec.loads(line) for line in lines]
+    return {
+        step_id: line["now"]
+        for line in told
+        if line["now"] > since
+        for step_id, *ends in line["moves"]
+        if step_id and tuple(ends) == ENDS
+    }
+
+
+def _verified(client: Redis, partition: Partition, done: Mapping[str, Mapping[str, int]]) -> list[int]:
+    """Say when those of the steps were done that a tool verifies on the plan's own tree."""
+    asked = [(plan_id, ends) for plan_id, ends in done.items() if ends]
+    pipeline = client.pipeline(transaction=False)
+    for plan_id, ends in asked:
+        pipeline.hmget(partition.plan(plan_id).steps, list(ends))
+    return [
+        at
+        for (_, ends), specs in zip(asked, pipeline.execute(), strict=True)
+        for at, spec in zip(ends.values(), specs, strict=True)
+        if spec and _proves(unpack_step(spec, NO_MATTER))
+    ]
+
+
+def _proves(facts: Mapping[str, Any]) -> bool:
+    return bool(facts["verify_tools"]) and not facts["at_base"]
