@@ -3,16 +3,19 @@
 So count successes whose receipts do not tell the folder in which tools ran that run below the root.
 
 Such an attempt ends without a failure, and its step is tried again after a pause that grows. It is counted by who had
-claimed it, so that one broken host halts nothing, and a step that nobody can do halts its plan with the reasons. What
-counts is what the lease says, not what the outcome says of itself. A step begins to count anew once an attempt of it
-ended in another way: somebody could begin.
+claimed it, so that one broken host does not halt at once what another can do, and a step that nobody can do halts its
+plan with the reasons. What counts is what the lease says, not what the outcome says of itself. One trouble of the host,
+or of what the controller understands, that comes back for minutes is enough, whoever has it. Trouble of a model's
+provider passes: such an attempt is tried again until the plan's time is over. A step begins to count anew once an
+attempt of it ended in another way: somebody could begin.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from schemas.outcome import Outcome
+from schemas.base import FailureCategory
+from schemas.outcome import Outcome, ReleaseKind
 from schemas.stored.features import Releases
 from tasks.base.errors import LEASES, NeedsSteps
 from tasks.plan.snapshot import NOTE, Step
@@ -26,11 +29,14 @@ from tasks.policy.pipeline import AT_WALL_CLOCK, GIVE_UP, JUDGES, SETTLE, Featur
 from tasks.rules import budget
 from tasks.rules.budget import Booked
 from tasks.text.fields import flatten
-from tasks.toolchain.classify import category_of
+from tasks.toolchain.classify import category_of, signature
 
 CLAIMANTS = 3  # who handed the same step back: then nobody can do it
 RELEASES, PAIR, SPREAD_MS = 10, 2, 600_000  # so many by two of them, over so long, say the same
+EQUAL, EQUAL_MS = 10, 600_000  # so many for one reason within so long, of these kinds: nobody mends that
+LASTING = (ReleaseKind.HOST, ReleaseKind.REQUIRES)
 HELD_MS = 60_000  # an attempt that was held for longer may have used all that it reserved
+MAX_LASTING = 24  # of those kinds, of a step: several hosts may have reasons of their own
 MAX_LAST = 8  # of those handed back last, for the explanation of a plan that ran out of time
 LAST = "released"  # the note of the last ones; with a step behind it, that of the step
 
@@ -65,7 +71,9 @@ def _recognize(unit: UnitOfWork, seen: Judgement) -> HandedBack | None:
         return None
     if not unit.snapshot.knows_leases:
         raise NeedsSteps(frozenset({LEASES}))
-    return claimed_by(unit, step, attempt, outcome.released.reason if outcome.released and not untold else untold)
+    if outcome.released is None or untold:
+        return claimed_by(unit, step, attempt, untold)._replace(kind=ReleaseKind.REQUIRES)
+    return claimed_by(unit, step, attempt, outcome.released.reason)._replace(kind=outcome.released.kind)
 
 
 def _breaks_a_rule(step: Step, outcome: Outcome) -> bool:
@@ -80,7 +88,7 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
     if back is None:
         return False
     found = _count(unit, step, seen.attempt.attempt, back)
-    if halted := _nobody_can(unit, step, found):
+    if halted := _nobody_can(unit, step, found, back):
         reason, evidence = halted
         if not any(give_up(unit, step, reason) for give_up in GIVE_UP):
             halt.halt(unit, "nobody_can", f"{reason}: {flatten(back.reason)}", evidence, step)
@@ -106,7 +114,10 @@ def _count(unit: UnitOfWork, step: Step, attempt: int, back: HandedBack) -> dict
     found = found or {"began": now, "count": 0, "by": {}}
     unit.plan.releases.add(step.step_id)
     unit.plan.dirty.add("live")
-    if back.controller:
+    if back.kind in LASTING:
+        again = [*found.get("lasting", ()), [_name_trouble(back), attempt, back.controller, back.reason, now]]
+        found["lasting"] = [each for each in again if now - each[-1] <= EQUAL_MS][-MAX_LASTING:]
+    if back.controller and back.kind is not ReleaseKind.PROVIDER:
         found["began"] = found["began"] if found["count"] else now
         found["count"] += 1
         found["by"][back.controller] = [step.step_id, attempt, back.controller, back.reason, now]
@@ -116,19 +127,36 @@ def _count(unit: UnitOfWork, step: Step, attempt: int, back: HandedBack) -> dict
     return found
 
 
-def _nobody_can(unit: UnitOfWork, step: Step, found: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
+def _name_trouble(back: HandedBack) -> str:
+    """Name a trouble so that the same one has the same name again, whatever numbers and times it tells."""
+    return signature(FailureCategory.UNKNOWN, (), back.reason)
+
+
+def _nobody_can(
+    unit: UnitOfWork, step: Step, found: dict[str, Any], back: HandedBack
+) -> tuple[str, dict[str, Any]] | None:
+    """Return why nobody can do a step, and the evidence of it; None where somebody still may."""
+    if back.kind is ReleaseKind.PROVIDER:
+        return None
     by, count, minutes = found["by"], found["count"], (unit.snapshot.now - found["began"]) // 60_000
-    who = ", ".join(by)
+    who, told = ", ".join(by), list(by.values())
+    equal = [each for each in found.get("lasting", ()) if back.kind in LASTING and each[0] == _name_trouble(back)]
     if len(by) >= CLAIMANTS:
         met = {"value": len(by), "limit": CLAIMANTS, "limit_name": "claimants"}
         reason = f"{len(by)} controllers handed {step.step_id} back ({who})"
     elif len(by) >= PAIR and count >= RELEASES and unit.snapshot.now - found["began"] >= SPREAD_MS:
         met = {"value": count, "limit": RELEASES, "limit_name": "releases"}
         reason = f"{step.step_id} was handed back {count} times in {minutes} minutes ({who})"
+    elif len(equal) >= EQUAL:
+        met = {"value": len(equal), "limit": EQUAL, "limit_name": "equal_releases"}
+        who = ", ".join(dict.fromkeys(each[2] or "a controller without a claim" for each in equal))
+        minutes = -(-(unit.snapshot.now - equal[0][-1]) // 60_000)
+        reason = f"{step.step_id} was handed back {len(equal)} times in {minutes} minutes for one reason ({who})"
+        told = [[step.step_id, *entry] for _, *entry in equal[-MAX_LAST:]]
     else:
         return None
-    told = [describe_release(*entry) for entry in by.values()]
-    return reason, {**met, "step_id": step.step_id, "released": sorted(told, key=lambda each: each["at"])}
+    released = sorted((describe_release(*entry) for entry in told), key=lambda each: each["at"])
+    return reason, {**met, "step_id": step.step_id, "released": released}
 
 
 FEATURE = Feature(

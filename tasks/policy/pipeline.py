@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar, cast
 
 from schemas.command import Command, CommandName
 from schemas.goal import Goal
-from schemas.outcome import Outcome
+from schemas.outcome import Outcome, ReleaseKind
 from schemas.plain_outcome import PlainOutcome
 from schemas.step import PlannedStep
 from schemas.stored import Attempt, PlanRecord
@@ -31,11 +31,15 @@ Failure: TypeAlias = dict[str, Any]  # as the next attempt reads it: schemas.ste
 
 
 class HandedBack(NamedTuple):
-    """An attempt that counts as handed back: why, by whom (empty where nobody had claimed it), and held since when."""
+    """An attempt that counts as handed back: why, by whom (empty where nobody had claimed it), and held since when.
+
+    `kind` is that of the trouble; None where the controller does not tell it.
+    """
 
     reason: str
     controller: str
     since: int
+    kind: ReleaseKind | None = None
 
 
 @dataclass(slots=True)

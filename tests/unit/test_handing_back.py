@@ -134,6 +134,76 @@ def test_ten_times_in_less_than_ten_minutes_halt_nothing() -> None:
     assert plan.halt["evidence"] | {"value": 11, "limit": 10, "limit_name": "releases"} == plan.halt["evidence"]
 
 
+def release(plan: Running, times: int, kind: str | None, controller: str = "only", every_s: int = 30) -> int:
+    """Hand the step a back up to so many times until its plan is halted; returns how often it was."""
+    for count in range(times):
+        if plan.state == "HALTED":
+            return count
+        reason = f"setup failed (exit code 1 after {1000 + count} ms in /tmp/setup-{count})"
+        hand_back(plan, "a", controller, released={"reason": reason, "kind": kind})
+        plan.store.wait(1000 * every_s)
+        plan.rest()
+    return times
+
+
+@pytest.mark.parametrize(
+    ("kind", "every_s", "halts_at"),
+    [("host", 30, 10), ("requires", 30, 10), ("host", 120, None), ("provider", 30, None), (None, 30, None)],
+)
+def test_one_host_halts_what_it_hands_back_ten_times_in_ten_minutes_for_one_reason(
+    kind: str | None, every_s: int, halts_at: int | None
+) -> None:
+    plan = Running(a_step("a"), wall_clock_s=86_400)
+
+    count = release(plan, 20, kind, every_s=every_s)
+
+    assert (plan.state, count) == (("HALTED", halts_at) if halts_at else ("EXECUTING", 20))
+    if halts_at:
+        evidence = plan.halt["evidence"]
+        assert (plan.halt["rule"], evidence["limit_name"], evidence["value"]) == ("nobody_can", "equal_releases", 10)
+        assert plan.halt["reason"].startswith("a was handed back 10 times in ")
+        assert "minutes for one reason (only): setup failed" in plan.halt["reason"]
+        assert evidence["unblock"].startswith("Mend on the hosts of only what the reasons name")
+
+
+def test_releases_for_other_reasons_are_not_equal_and_somebody_who_could_begin_ends_their_row() -> None:
+    plan = Running(a_step("a", retries=3), wall_clock_s=86_400)
+    for number in range(9):
+        release(plan, 1, "host")
+        hand_back(plan, "a", "only", released={"reason": f"no {'x' * number} here", "kind": "host"})
+        plan.rest()
+    assert plan.state == "EXECUTING"
+    plan.report(a_report("a", plan.steps["a"].attempt, success=False, error_message="no"))
+
+    assert release(plan, 20, "host") == 10
+
+
+def test_who_has_not_claimed_it_hands_it_back_for_one_reason_as_well() -> None:
+    """No lease has a name for such a controller, and its plan must not wait for the wall clock without a word."""
+    plan = Running(a_step("a"), wall_clock_s=86_400)
+    while plan.state != "HALTED":
+        back = {"success": False, "released": {"reason": "no repository", "kind": "host"}}
+        plan.report(a_report("a", plan.active["a"].attempt, **back))
+        plan.rest()
+
+    assert (plan.halt["rule"], plan.steps["a"].attempt) == ("nobody_can", 10)
+    assert "(a controller without a claim)" in plan.halt["reason"]
+
+
+def test_trouble_of_providers_waits_for_the_wall_clock_however_many_have_it() -> None:
+    plan = Running(a_step("a"))
+    count = 0
+    while plan.state != "HALTED":
+        hand_back(plan, "a", f"c{count % 5}", released={"reason": "429 rate limit", "kind": "provider"})
+        plan.rest()
+        plan.sweep()
+        count += 1
+
+    assert plan.halt["rule"] == "wall_clock"
+    assert count > 20
+    assert {each["reason"] for each in plan.halt["evidence"]["released"]} == {"429 rate limit"}
+
+
 def test_the_halt_has_everybodys_reason() -> None:
     plan = in_turn(Running(a_step("a"), a_step("b")), "x", "y", "z")
     evidence = plan.halt["evidence"]
