@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -57,8 +58,11 @@ def test_a_queue_that_no_controller_reads_is_named_and_nothing_once_one_reads_it
     assert (found["reason"], found["detail"]) == ("no_controller", "no controller reads queue `bots`")
     assert found["since"]
 
+    assert re.search(r"s-0 +queued", planner("show", first).stdout)
+
     spec = take(redis)
     assert still(planner, spec["plan_id"]) is None  # it runs
+    assert re.search(r"s-0 +ACTIVE", planner("show", spec["plan_id"]).stdout)
     assert still(planner, second if spec["plan_id"] == first else first) is None  # it waits for its turn
 
 
@@ -73,6 +77,7 @@ def test_a_step_that_was_handed_back_is_named_with_the_reason(
     assert found is not None
     assert found["reason"] == "handed_back"
     assert found["detail"].startswith("s-0 was handed back: no pnpm here; the next attempt of s-0 begins at 20")
+    assert re.search(r"s-0 +waits", planner("show", plan_id).stdout)
     assert found["since"]
 
 

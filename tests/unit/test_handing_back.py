@@ -182,8 +182,8 @@ def test_who_has_not_claimed_it_hands_it_back_for_one_reason_as_well() -> None:
     """No lease has a name for such a controller, and its plan must not wait for the wall clock without a word."""
     plan = Running(a_step("a"), wall_clock_s=86_400)
     while plan.state != "HALTED":
-        back = {"success": False, "released": {"reason": "no repository", "kind": "host"}}
-        plan.report(a_report("a", plan.active["a"].attempt, **back))
+        back = {"reason": "no repository", "kind": "host"}
+        plan.report(a_report("a", plan.active["a"].attempt, success=False, released=back))
         plan.rest()
 
     assert (plan.halt["rule"], plan.steps["a"].attempt) == ("nobody_can", 10)

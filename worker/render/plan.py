@@ -53,6 +53,7 @@ EVENT_STYLES = {
     "started": "bold",
     "unverified": "yellow",
 }
+NOBODY_HAS = {"queued": "queued", "backoff": "waits"}  # kinds of what an ACTIVE step does, in words
 OPEN_STEPS = frozenset({StepState.PENDING, StepState.BLOCKED, StepState.ACTIVE})
 ENDED = frozenset({PlanState.COMPLETED, PlanState.HALTED, PlanState.REJECTED})
 SHORT = len("plan_3c-") + 12  # bucket and millisecond: as a rule as good as the whole id
@@ -200,23 +201,29 @@ def _steps(plan: PlanView, most: int | None) -> Group:
     table.add_column("work", overflow="fold")
     shown = plan.steps[:most]
     for branch, step in arrange(shown):
-        mark, style = STEP_LOOKS[StepState(step.state)]
+        told = told_state(plan.state, step.state, was_tried=step.attempt > 0, doing=step.activity)
+        mark, style = look_of(step.state, told)
         name = Text.assemble((branch, "dim"), (f"{mark} ", style), step.step_id)
-        told = told_state(plan.state, step.state, was_tried=step.attempt > 0)
         state = Text(told, style if told == step.state else "dim")
         table.add_row(name, state, str(step.attempt or ""), Group(*_work(step)))
     left = len(plan.steps) - len(shown)
     return Group(table, *([Text(f"... and {left:,} more steps (--all)", "dim")] if left else []))
 
 
-def told_state(of_plan: str, state: str, *, was_tried: bool) -> str:
+def told_state(of_plan: str, state: str, *, was_tried: bool, doing: StepActivity | None = None) -> str:
     """Name the state of a step for people.
 
-    A plan that ends keeps the states of steps that wait, also for another attempt (ACTIVE): these are not run any more.
+    A step is ACTIVE from when its attempt is handed out; it is queued until a controller has it, and waits between two
+    attempts. A plan that ends keeps the states of steps that wait, also for another attempt: they are not run any more.
     """
     if of_plan not in ENDED or state not in OPEN_STEPS:
-        return state
+        return NOBODY_HAS.get(doing.kind, state) if doing and state == StepState.ACTIVE else state
     return "not run again" if was_tried else "not run"
+
+
+def look_of(state: str, told: str) -> tuple[str, str]:
+    """Return the mark and the style of a step's state that is named `told` for people."""
+    return STEP_LOOKS[StepState.PENDING if told in NOBODY_HAS.values() else StepState(state)]
 
 
 def blueprint(steps: Sequence[StepView], most: int) -> Group:

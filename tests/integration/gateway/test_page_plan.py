@@ -167,6 +167,20 @@ def test_the_page_of_a_step_has_its_work_and_the_proof_of_each_attempt(gateway: 
     assert (missing.status_code, "The plan has no step" in missing.text) == (404, True)
 
 
+def test_a_step_is_queued_until_a_controller_has_it(gateway: Gateway, planner: Planner) -> None:
+    plan_id = planner.submit()
+    client = signed_in(gateway, Right.VIEWER)
+    queued = [said(gateway, f"/plans/{plan_id}"), said(gateway, f"/plans/{plan_id}/steps/look")]
+    assert "○ queued look" in queued[0]
+    assert "○ queued look" in queued[1]
+    assert "and will not be" not in queued[1]
+    assert client.get(f"/v1/plans/{plan_id}/steps/look").json()["activity"]["kind"] == "queued"
+
+    planner.client.xreadgroup("controllers", "ctl-1", {Partition(0).steps("default"): ">"})
+
+    assert "▶ ACTIVE look" in said(gateway, f"/plans/{plan_id}")
+
+
 def test_every_halt_revision_and_refusal_is_told_with_its_values(gateway: Gateway, planner: Planner) -> None:
     revised, ended, asks = retried(planner), halted(planner), asking(planner)
     client = signed_in(gateway, Right.OPERATOR)

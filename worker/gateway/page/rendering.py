@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 from redis.exceptions import RedisError
 
 from schemas.api_key import ApiKey
-from schemas.base import PlanState, StepState
+from schemas.base import PlanState
 from schemas.plan import BudgetLine, PlanSummary, StepView
 from schemas.times import rfc3339
 from tasks.policy.pre_steps import names_mend
@@ -25,7 +25,7 @@ from worker.gateway.cookies import session_in
 from worker.gateway.page.static_files import address_of
 from worker.gateway.problems import UNAUTHORIZED, Refusal, refusal_of
 from worker.gateway.routes.fleet import FLEET_RIGHTS
-from worker.render.plan import STEP_LOOKS, span, told_state
+from worker.render.plan import look_of, span, told_state
 from worker.store import page_sessions
 
 PLAN_MARKS = {  # beside the colour, which not everybody sees
@@ -118,7 +118,7 @@ def _environment() -> Environment:
         "scarce": scarce,
         "share": share,
         "span": span,
-        "step_mark": lambda state: STEP_LOOKS[StepState(state)][0],
+        "step_mark": lambda state, told="": look_of(state, told)[0],
         "told_state": told_state,
     }
     return made
