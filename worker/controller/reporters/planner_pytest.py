@@ -22,32 +22,60 @@ def _take_token() -> str | None:
     try:
         token = place.read_text()
         place.unlink()
-    except OSError:  # of a worker of pytest-xdist, or a pytest that a test starts
+    except OSError:  # of a worker of pytest-xdist
         return None
-    os.environ.pop("PYTEST_ADDOPTS", None)
     return token
 
 
+_OPTIONS = "PYTEST_ADDOPTS"
+_options = os.environ.pop(_OPTIONS, "")  # so that no pytest that a test starts takes part
 _tokens = [_take_token()]  # before any conftest.py runs
+_IS_OURS = "planner_report"  # a worker of the session that was started for us, and of no other one
 
 
-class _Report:
-    """The lines of one session."""
+def _raises(call: pytest.CallInfo[None], found: Any) -> bool:
+    """Whether a test raised, and its report does not have that."""
+    raised = call.excinfo is not None and not call.excinfo.errisinstance(pytest.skip.Exception)
+    return raised and found.outcome == "passed" and not hasattr(found, "wasxfail")
 
-    def __init__(self, token: str) -> None:
-        self._token = token
+
+class _Lines:
+    """The file of the report, to which each process of a session adds lines."""
+
+    def __init__(self) -> None:
         self._pid = os.getpid()
         self._file = os.open(str(_FOLDER / "report"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        self._workers: set[str] = set()
-        self._raised: set[str] = set()
 
     def write(self, *line: str) -> None:
         if os.getpid() == self._pid:  # not a process that a test has forked
             os.write(self._file, (json.dumps(line) + "\n").encode())
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_sessionstart(self) -> None:
+
+class _WorkerReport(_Lines):
+    """What a worker of pytest-xdist adds: the session itself sees only reports that hooks here have made."""
+
+    @pytest.hookimpl(tryfirst=True, hookwrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+        outcome: Any = yield
+        if _raises(call, outcome.get_result()):
+            self.write("test", item.nodeid, "failed")
+
+
+class _Report(_Lines):
+    """The lines of one session."""
+
+    def __init__(self, token: str) -> None:
+        super().__init__()
+        self._token = token
+        self._workers: set[str] = set()
+        self._raised: set[str] = set()
+
+    @pytest.hookimpl(tryfirst=True, hookwrapper=True)
+    def pytest_sessionstart(self) -> Iterator[None]:
         self.write("begin", "pytest")
+        os.environ[_OPTIONS] = _options  # workers start here, and find this plugin by it
+        yield
+        os.environ.pop(_OPTIONS, None)
 
     @pytest.hookimpl(tryfirst=True, hookwrapper=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Iterator[None]:
@@ -64,6 +92,10 @@ class _Report:
             self.write("collected", item.nodeid)
 
     @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        node.workerinput[_IS_OURS] = True
+
+    @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
         for name in ids:
             if name not in self._workers:
@@ -73,9 +105,7 @@ class _Report:
     @pytest.hookimpl(tryfirst=True, hookwrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
         outcome: Any = yield
-        found = outcome.get_result()
-        raised = call.excinfo is not None and not call.excinfo.errisinstance(pytest.skip.Exception)
-        if raised and found.outcome == "passed" and not hasattr(found, "wasxfail"):
+        if _raises(call, outcome.get_result()):
             self._raised.add(item.nodeid)
             self.write("test", item.nodeid, "failed")
 
@@ -107,3 +137,5 @@ def pytest_configure(config: pytest.Config) -> None:
     token = _tokens.pop() if _tokens else None
     if token is not None:
         config.pluginmanager.register(_Report(token), "planner-report")
+    elif getattr(config, "workerinput", {}).pop(_IS_OURS, False):
+        config.pluginmanager.register(_WorkerReport(), "planner-report")
