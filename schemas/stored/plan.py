@@ -181,9 +181,13 @@ class PlanRecord(FeatureParts):
 
     def forget_step(self, step_id: str) -> None:
         """Forget what its parts keep of a step only until it ends."""
-        for name, kept in BY_STEP if self.parts else OFTEN_BY_STEP:
-            if (name in OFTEN or name in self.parts) and (found := getattr(getattr(self, name), kept)):
+        for found in _often_by_step(self):
+            if found:
                 found.pop(step_id, None)
+        if self.parts:
+            for name, kept in PARTS_BY_STEP:
+                if name in self.parts and (found := getattr(getattr(self, name), kept)):
+                    found.pop(step_id, None)
 
 
 HOT = ("version", "state", "head", "live", "strategy_state")
@@ -202,8 +206,8 @@ PARTS: Mapping[str, type[Part]] = MappingProxyType(
         },
     }
 )
-BY_STEP = tuple((name, kept) for name, kind in PARTS.items() for kept in kind.BY_STEP)
-OFTEN_BY_STEP = tuple((name, kept) for name, kept in BY_STEP if name in OFTEN)
+_often_by_step = attrgetter(*[f"{name}.{kept}" for name, kind in OFTEN.items() for kept in kind.BY_STEP])
+PARTS_BY_STEP = tuple((name, kept) for name, kind in PARTS.items() if name not in OFTEN for kept in kind.BY_STEP)
 NAMES: Mapping[type[Part], str] = MappingProxyType({kind: name for name, kind in PARTS.items()})
 
 

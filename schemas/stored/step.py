@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
@@ -27,7 +28,8 @@ PATTERNS = ("allowed_patterns", "excluded_patterns", "forbidden")
 JOINT = " && "  # between the commands of a verification, as `verify` shows them
 NO_TEXTS: Mapping[str, int] = MappingProxyType({})
 PASSES = (0,)  # the exit codes of nearly every tool
-SELDOM = tuple(name for name in OMITTED if name != "success_criteria")
+SELDOM = {name: value for name, value in OMITTED.items() if name != "success_criteria"}
+_seldom_of = attrgetter(*SELDOM)
 
 
 def shared_texts(steps: Iterable[PlannedStep]) -> list[str]:
@@ -58,7 +60,9 @@ def store_step(step: PlannedStep, window: Sequence[str] = (), texts: Mapping[str
     """
     task, estimate, more = step.controller_task_spec, step.estimate, step.__pydantic_extra__ or {}
     rest: dict[str, Any] = {
-        name: value for name in SELDOM if (value := getattr(step, name)) != OMITTED[name] and value != ()
+        name: value
+        for (name, omitted), value in zip(SELDOM.items(), _seldom_of(step), strict=True)
+        if value != omitted and value != ()
     }
     for name in PATTERNS:
         if name in rest:

@@ -173,9 +173,12 @@ def _news(
 
 def proves_itself(plan: PlanRecord, facts: dict[str, Any], outcome: PlainOutcome) -> bool:
     """Whether nothing of a success is in doubt, and nothing of it is to be kept."""
-    told = any(receipt.report is not None for receipt in outcome.verify or ())
-    if not told and not plan.keeps(Reports) and not budget.requires_reports(plan.head):
-        return True
+    for receipt in outcome.verify or ():
+        if receipt.report is not None:
+            break
+    else:
+        if not plan.keeps(Reports) and not budget.requires_reports(plan.head):
+            return True
     if _is_of_base(plan, outcome) or any(_news(plan, facts, outcome)):
         return False
     return find_doubt(plan, facts, outcome) is None

@@ -14,6 +14,7 @@ from schemas import codec
 from schemas.base import PlanState as P
 from schemas.base import StepState as S
 from schemas.goal import Goal
+from schemas.step import PlannedStep
 from schemas.stored import USAGE_NAMES, LogHead, PlanHead, PlanRecord
 from tasks.base.batches import batches
 from tasks.handlers.birth import tell_birth, tell_setting
@@ -65,7 +66,7 @@ def plan(goal: Goal, catalogue: Catalogue = CATALOGUE, setting: Setting = NO_SET
     if isinstance(answer, Draft):
         names = names_to_keep(setting.forbidden, planned.allowed_files)
         steps = under(names, estimates.assign(answer.steps, planned, setting.learned))
-        steps = tuple(step.model_copy(update={"requires": step.required}) for step in steps)
+        steps = tuple(map(_with_requirements, steps))
         answer = replace(answer, steps=steps, forbidden=names)
         errors = () if answer.question else validate(planned, answer.steps, catalogue, setting.forbidden)
         if errors or (errors := budget.find_too_small(asked, setting.policy, budget.expect(answer.steps))):
@@ -80,6 +81,10 @@ def plan(goal: Goal, catalogue: Catalogue = CATALOGUE, setting: Setting = NO_SET
         return answer
     about = asked if answer.goal is None else answer.goal.model_copy(update={"limits": asked.limits})
     return replace(answer, goal=about, findings=fit_goal.findings)
+
+
+def _with_requirements(step: PlannedStep) -> PlannedStep:
+    return step if step.requires == step.required else step.model_copy(update={"requires": step.required})
 
 
 def _without_forbidden(goal: Goal, forbidden: Forbidden) -> Goal:
@@ -107,8 +112,10 @@ def accept(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> Iterator[Changeset]
     if refused := next(filter(None, (judge(plan_seed, goal, draft) for judge in pipeline.REFUSE_DRAFT)), None):
         yield refuse(plan_seed, goal, refused)
         return
+    planned = draft.steps
     for settle in pipeline.DRAFTED:
-        draft = replace(draft, steps=settle(goal, draft.steps))
+        planned = settle(goal, planned)
+    draft = replace(draft, steps=planned)
     total, dependents = len(draft.steps), dependents_of(draft.steps)
     taken = [step.step_id for step in draft.steps if looks_inserted(step.step_id)]
     counts, expected = {S.PENDING.value: 0, S.BLOCKED.value: 0}, budget.expect(draft.steps)

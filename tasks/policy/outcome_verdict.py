@@ -147,9 +147,12 @@ def folder_untold(facts: Mapping[str, Any], outcome: Outcome | PlainOutcome) -> 
     Without that nothing follows from a receipt of a tool that runs below the root: a controller that does not know
     `cwd` ran it elsewhere.
     """
+    for tool in facts["verify_tools"]:
+        if "cwd" in tool:
+            break
+    else:
+        return None  # as of nearly every success
     elsewhere = [(tool["tool"], tool["cwd"]) for tool in facts["verify_tools"] if tool.get("cwd", ROOT) != ROOT]
-    if not elsewhere:
-        return None
     told = Counter((receipt.tool, receipt.cwd or ROOT) for receipt in outcome.verify or ())
     if outcome.success or (outcome.tests_passed is False and not told):
         untold = next((pair for pair in elsewhere if not told[pair]), None)

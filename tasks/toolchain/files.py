@@ -65,6 +65,7 @@ def is_for_tests(folder: str) -> bool:
     return folder in _TEST_FOLDERS or _OF_TESTS.search(folder) is not None
 
 
+@lru_cache(maxsize=16384)
 def role_of(path: str) -> Role:
     """Tell what a file is for from its path alone."""
     *folders, name = path.split("/")

@@ -244,12 +244,22 @@ local function remember(prefix, recall)
   end
 end
 
--- Keeps what attempts used. The list is cut, and its clock set, now and then: that costs every outcome less.
-local function keep_used(prefix, used)
+-- Gathers what attempts used: all plans of a call are kept by one command.
+local function gather_used(gathered, used)
   for n = 1, #used do
-    local key = prefix .. 'used:' .. used[n].name
-    local length = redis.call('LPUSH', key, used[n].tokens)
-    if length % 16 == 1 then
+    local name = used[n].name
+    local found = gathered[name] or {}
+    gathered[name] = found
+    found[#found + 1] = used[n].tokens
+  end
+end
+
+-- Keeps what attempts used. The list is cut, and its clock set, now and then: that costs every outcome less.
+local function keep_used(prefix, gathered)
+  for name, tokens in pairs(gathered) do
+    local key = prefix .. 'used:' .. name
+    local length = redis.pcall('LPUSH', key, unpack(tokens)) -- the plans are written: no error may say otherwise
+    if type(length) == 'number' and (length <= #tokens or length >= 2 * USED_ATTEMPTS) then
       redis.call('LTRIM', key, 0, USED_ATTEMPTS - 1)
       redis.call('EXPIRE', key, USED_KEPT)
     end
@@ -312,7 +322,7 @@ local function commit_plan(batch, args, p)
   if p.wake and p.kind ~= 'end' then set_timer(batch.timers, p) end
   if p.log then many('RPUSH', p.key .. ':log', args, p, p.log) end
   if p.event then tell_events(batch, args, p) end
-  if p.used then keep_used(batch.prefix, p.used) end
+  if p.used then gather_used(batch.used, p.used) end
   write_beside(batch, p)
   for _, one in ipairs(p.ack or NOTHING) do put_entry(batch.acks, batch.prefix .. one.stream, one.entry) end
   if not changed then return 'ok', true end
@@ -330,6 +340,7 @@ local function finish(batch)
   local leases = {}
   for lease in pairs(batch.leases) do leases[#leases + 1] = lease end
   if #leases > 0 then redis.call('DEL', unpack(leases)) end
+  keep_used(batch.prefix, batch.used)
   remove_entries('controllers', batch.specs)
   remove_entries('planner', batch.acks)
 end
@@ -340,7 +351,7 @@ local function commit(keys, args)
     prefix = prefix, steps = prefix .. 'steps:', claims = prefix .. 'claims', commits = keys[1], events = keys[2],
     timers = keys[3], scopes = keys[4], plans = keys[5], tenants = keys[6], grants = keys[7], field = args[1],
     known = tonumber(args[2]), heard = args[3], cap = args[4], max_queue = tonumber(args[5]), retention = args[6],
-    changes = 0, count = 0, layouts = {}, rooms = {}, refused = {}, specs = {}, acks = {}, leases = {},
+    changes = 0, count = 0, layouts = {}, rooms = {}, refused = {}, specs = {}, acks = {}, leases = {}, used = {},
   }
   local plans = read_plans(batch, args)
   if not plans then return redis.error_reply('ERR planner commit: the plans do not add up to the arguments') end
