@@ -321,6 +321,31 @@ def test_what_is_of_an_unknown_repository_counts_as_of_a_fork(tmp_path: Path) ->
     assert goal_of(decided(tmp_path, "gitlab", "pipeline", own, text))
 
 
+@pytest.mark.parametrize("name", ["workflow_run", "pull_request", "workflow_job", "check_suite", "check_run"])
+@pytest.mark.parametrize("told", [{}, None, [], "main"])
+def test_an_event_that_hides_what_it_is_about_counts_as_of_a_fork(name: str, told: Any, tmp_path: Path) -> None:
+    rule = f'[[source.rule]]\non = "{name}"\nrepos = ["acme/shop"]\ngoal = "Look"\n'
+    payload = {"repository": {"id": 1, "full_name": "acme/shop"}, name: told}
+
+    reason = reason_of(decided(tmp_path, "github", name, payload, webhooks.source("github", "github", rule)))
+
+    assert reason.startswith("fork")
+
+
+def test_what_ends_an_older_goal_is_of_a_repository_of_the_rule(tmp_path: Path) -> None:
+    rule = (
+        '[[source.rule]]\non = "built"\nrepos = ["acme/shop"]\nrepo = "repo"\ngoal = "Look"\n'
+        'supersedes = "{{ branch }}"\nresolves = "green"\n'
+    )
+    text, payload = webhooks.source("ci", "standard", rule), {"type": "built", "branch": "main", "green": True}
+
+    ours = decided(tmp_path, "ci", "built", payload | {"repo": "acme/shop"}, text)
+    others = [decided(tmp_path, "ci", "built", payload | more, text) for more in ({"repo": "evil/shop"}, {})]
+
+    assert isinstance(ours, Wanted)
+    assert [reason_of(each).split(":")[0] for each in others] == ["repository", "missing"]
+
+
 def test_a_null_body_is_empty_text(tmp_path: Path) -> None:
     rule = '[[source.rule]]\non = "issues"\nrepos = ["acme/shop"]\ngoal = "Fix it"\nfailure_log = "{{ issue.body }}"\n'
     text = webhooks.source("github", "github", rule + 'coalesce = "{{ issue.body }}"')

@@ -91,13 +91,14 @@ class Event:
 
     def _is_of_gitlab_fork(self) -> bool:
         place = "object_attributes" if self.name == "merge_request" else "merge_request"
-        if isinstance(self.at(place), dict) or self.at("object_attributes.source") in OF_MERGE_REQUESTS:
+        is_named = self.name == "merge_request" or self.at(place) is not None
+        if is_named or self.at("object_attributes.source") in OF_MERGE_REQUESTS:
             own = self.at("project.id")
             return own is None or self.at(f"{place}.source_project_id") != own
         return False
 
     def _is_of_github_fork(self) -> bool:
-        if isinstance(self.at("workflow_job"), dict):
+        if self.name == "workflow_job" or self.at("workflow_job") is not None:
             return True  # GitHub does not tell whose commit a job ran
         if self.name == "status" and not (isinstance(listed := self.at("branches"), list) and listed):
             return True  # GitHub lists the repository's own branches, and a fork's commit is in none of them
@@ -106,13 +107,13 @@ class Event:
     def _is_head_of_another(self) -> bool:
         own = self.at("repository.id")
         heads = {"workflow_run": "workflow_run.head_repository.id", "pull_request": "pull_request.head.repo.id"}
-        told = [self.at(head) for about, head in heads.items() if isinstance(self.at(about), dict)]
+        told = [self.at(head) for about, head in heads.items() if self.name == about or self.at(about) is not None]
         return any(own is None or each != own for each in told)  # null too: of a fork that is gone
 
     def _is_check_of_another(self) -> bool:
         own = self.at("repository.id")
-        for run in ("check_suite", "check_run.check_suite"):
-            if isinstance(self.at(run), dict):
+        for name, run in (("check_suite", "check_suite"), ("check_run", "check_run.check_suite")):
+            if self.name == name or self.at(run) is not None:
                 listed = self.at(f"{run}.pull_requests")
                 heads = [_at(each, "head.repo.id") for each in (listed if isinstance(listed, list) else ())]
                 if own is None or not self.at(f"{run}.head_branch") or any(each != own for each in heads):

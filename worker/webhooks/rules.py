@@ -79,10 +79,13 @@ def _by_rule(source: Source, rule: Rule, event: Event) -> Wanted | Ignored:
     if kept_out := next(_guards(source, rule, event), None):
         return Ignored(kept_out)
     try:
+        repo = _repository(rule, event) if rule.repos else None
+        if rule.repos and repo is None:  # also of what ends an older goal
+            raise _Unfit("repository: it is none of the rule's repos")
         keys = _keys(rule, event.payload)
         if is_solved:
             return Wanted(rule, None, **keys)
-        goal = _goal(rule, event)
+        goal = _goal(rule, event, repo)
         is_asked = rule.failures == "forge" or (rule.failures is None and source.asks_for_failures)
         return Wanted(rule, goal, **keys, failures_of=_failures_of(event) if is_asked else {})
     except (Missing, _Unfit) as why:
@@ -142,12 +145,9 @@ def _keys(rule: Rule, payload: Any) -> dict[str, Any]:
     return {**keys, "order": order[:MAX_KEY] if isinstance(order, str) else order}
 
 
-def _goal(rule: Rule, event: Event) -> dict[str, Any]:
+def _goal(rule: Rule, event: Event, repo: str | None) -> dict[str, Any]:
     """Put the goal's body together, whose text alone is the payload's; raises Missing or _Unfit."""
     payload = event.payload
-    repo = _repository(rule, event) if rule.repos else None
-    if rule.repos and repo is None:
-        raise _Unfit("repository: it is none of the rule's repos")
     context: dict[str, Any] = {}
     if rule.base_sha is not None:
         context["base_sha"] = _commit(expressions.rendered(rule.base_sha, payload))
