@@ -109,7 +109,7 @@ def test_jobs_of_protected_refs_get_keys_on_gitlab(redis_url: str, issuer: Issue
         assert of(**wrong) == (403, "token_not_allowed")
 
 
-@pytest.mark.parametrize("event", ["issue_comment", "workflow_run", "pull_request_target", "issues", "discussion"])
+@pytest.mark.parametrize("event", ["issue_comment", "workflow_run", "pull_request_target", "issues", "watch"])
 def test_a_job_of_an_event_that_strangers_begin_gets_a_key_where_it_is_named_alone(
     redis_url: str, issuer: Issuer, tmp_path: Path, event: str
 ) -> None:

@@ -55,6 +55,12 @@ def test_store_and_broker_refuse_a_server_of_an_unknown_authority(secure: Secure
             clients.check_broker(settings.broker)
 
 
+@pytest.mark.parametrize("scheme", ["REDISS", "Rediss", "amqps", "rediss+socket"])
+def test_a_broker_of_celerys_own_option_is_one_that_is_verified(scheme: str) -> None:
+    with pytest.raises(ValueError, match="is none of redis://, rediss://"):
+        Settings().with_tls(f"{scheme}://localhost:6380/0")  # of which kombu would take any certificate
+
+
 def test_store_and_broker_know_a_server_by_the_authority_of_the_settings(secure: Secure) -> None:
     settings = Settings(redis_url=secure.url, broker_url=secure.url, redis_ca_file=secure.ca)
 

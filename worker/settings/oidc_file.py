@@ -24,7 +24,10 @@ from worker.host.regular_files import read_setting
 MAX_BYTES = 1024 * 1024
 GITHUB = "github.com"  # whose tokens are for https://github.com/OWNER where a job asks for no audience
 ONLY_NAMED = frozenset(  # events that strangers begin, whose jobs run with the rights of the repository
-    ("pull_request_target", "workflow_run", "issue_comment", "issues", "discussion", "discussion_comment")
+    (
+        *("pull_request_target", "workflow_run", "issue_comment", "issues", "discussion", "discussion_comment"),
+        *("fork", "gollum", "watch"),  # of a public repository: anybody may copy it, edit its wiki, give it a star
+    )
 )
 OTHERS = frozenset({"sts.amazonaws.com", "api://AzureADTokenExchange"})  # audiences of tokens for other services
 

@@ -19,7 +19,7 @@ from worker.settings import credentials, drafting, oidc_file, redis_tls, telemet
 from worker.settings.drafting import DraftingSettings
 from worker.settings.environment import PREFIX, FromEnvironment
 from worker.settings.telemetry import TelemetrySettings
-from worker.settings.types import Names, Networks, RedisUrl, Weights, Words
+from worker.settings.types import REDIS_URL, Names, Networks, RedisUrl, Weights, Words
 
 LIMIT = "limit"  # of new plans, which a setting sets where it is not as usual; a feature has it among its rows
 LOCAL_REDIS = "redis://localhost:6379/0"
@@ -214,7 +214,9 @@ class ServiceSettings(FromEnvironment):
         return url and redis_tls.with_tls(url, *files)
 
     def with_tls(self, url: str) -> str:
-        """Write the options of TLS into a URL of Redis; raises ValueError where they cannot be used."""
+        """Write the options of TLS into a URL of Redis; raises ValueError where it is none, or they cannot be used."""
+        if not re.match(REDIS_URL, url):
+            raise ValueError("is none of redis://, rediss://, unix://, redis+sentinel:// and rediss+sentinel://")
         return redis_tls.with_tls(url, self.redis_ca_file, self.redis_cert_file, self.redis_key_file)
 
 

@@ -70,9 +70,8 @@ def _networks(value: Any) -> Any:
     return tuple(ip_network(each, strict=False) for each in filter(None, map(str.strip, value.split(","))))
 
 
-RedisUrl = Annotated[
-    str, StringConstraints(pattern=r"^(rediss?|unix|rediss?\+sentinel)://."), AfterValidator(_readable)
-]
+REDIS_URL = r"^(rediss?|unix|rediss?\+sentinel)://."
+RedisUrl = Annotated[str, StringConstraints(pattern=REDIS_URL), AfterValidator(_readable)]
 OutputName = Literal["text", "claude", "codex"]  # readers of worker.agents.readers
 DrafterName = Literal["none", "queue", "http", "cli", "backend"]
 DrafterNames = Annotated[tuple[DrafterName, ...], BeforeValidator(_names)]
