@@ -225,6 +225,7 @@ def test_an_order_that_does_not_name_what_it_is_about_is_none(scope: str, missin
 
     assert isinstance(found, Problem)
     assert missing in found.detail
+    assert [each.pointer for each in found.errors] == [f"/{missing}"]
 
 
 def test_a_pause_that_has_an_end_lapses_by_itself() -> None:

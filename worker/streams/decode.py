@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails, to_json
 from schemas import codec
 from schemas.base import GoalKind, unknown_fields
 from schemas.command import Command, Scope
-from schemas.envelope import FieldError, Problem
+from schemas.envelope import FieldError, Problem, field_error
 from schemas.goal import MAX_GOAL_BYTES, Goal
 from schemas.outcome import MAX_OUTCOME_BYTES, MAX_OUTPUT_BYTES, Outcome
 from schemas.plain_outcome import NOT_PLAIN, decode_plain
@@ -215,10 +215,11 @@ def read_command(entry: StreamEntry, *, strict: bool = False) -> Command | Probl
     if command.scope not in SCOPES[command.command]:
         known = ", ".join(sorted(SCOPES[command.command]))
         detail = f"`{command.command}` reaches {known}, not `{command.scope}`."
-        return Problem.of("unsupported_scope", detail)
+        return Problem.of("unsupported_scope", detail, (field_error("/scope", "unsupported_scope", detail),))
     for name in NAMED_BY[command.scope]:
         if getattr(command, name) is None:
-            return Problem.of("invalid_message", f"An order of scope `{command.scope}` names its `{name}`.")
+            detail = f"An order of scope `{command.scope}` names its `{name}`."
+            return Problem.of("invalid_message", detail, (field_error(f"/{name}", "missing", detail),))
     return command
 
 

@@ -134,9 +134,9 @@ def test_all_that_is_wrong_with_a_command_is_told(gateway: Gateway, planner: Pla
     )  # fmt: skip
     assert told([]) == (422, "invalid_message", [""])
     assert told({"command": "halt", "scope": "all"}) == (422, "invalid_message", ["/scope"])
-    assert told({"command": "approve"}) == (422, "unsupported_scope", [])
+    assert told({"command": "approve"}) == (422, "unsupported_scope", ["/scope"])
     assert told({"command": "halt", "plan_id": f"plan_00-{0:032x}"}) == (409, "command_refused", [])
-    assert told({"command": "pause", "scope": "tenant"}, "/v1/commands") == (422, "invalid_message", [])
+    assert told({"command": "pause", "scope": "tenant"}, "/v1/commands") == (422, "invalid_message", ["/target"])
 
 
 def test_the_right_to_answer_is_for_the_question_that_was_asked(gateway: Gateway, planner: Planner) -> None:
