@@ -1,6 +1,7 @@
 """What a step may change, by the files that it names and by its patterns: judged before it runs, and after.
 
-A pattern also means what is not there yet, but never a file that configures a verification, nor one that is forbidden.
+A pattern also means what is not there yet, but never a file that configures a verification or instructs agents, nor one
+that is forbidden.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from tasks.rules.risk import RISK, assess, is_below
 from tasks.text.forbidden_paths import FORBIDDEN, JUDGED, Forbidden, forbid
 from tasks.text.paths import clean, fault, is_glob
 from tasks.text.patterns import Expanded, expand_globs, matches
-from tasks.toolchain.files import Role, configures_verification, role_of
+from tasks.toolchain.files import Role, is_allowed_by_name_alone, role_of
 
 SYNTAX = "syntax"  # the check after a change that no project has to configure
 
@@ -49,13 +50,13 @@ def expand_allowed(allowed: Sequence[str], listing: Sequence[str], forbidden: Fo
     found = expand_globs(allowed, listing, forbidden)
     named = frozenset(map(clean, allowed))
     return Expanded(
-        tuple(path for path in found.files if path in named or not configures_verification(path)), found.errors
+        tuple(path for path in found.files if path in named or not is_allowed_by_name_alone(path)), found.errors
     )
 
 
 def is_meant_by_patterns(path: str, forbidden: Forbidden = JUDGED) -> bool:
     """Tell whether a pattern that matches `path` means it."""
-    return not configures_verification(path) and fault(path, forbidden) is None
+    return not is_allowed_by_name_alone(path) and fault(path, forbidden) is None
 
 
 def is_permitted(facts: Mapping[str, Any], path: str) -> bool:

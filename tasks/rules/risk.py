@@ -1,7 +1,8 @@
 """What a step may do at each risk level, and how risky it is by the files it may touch: assessed, not only declared.
 
 A signal is a kind of file, known by its path alone, and the least level of a step that may touch it. Documents and
-tests of such files harm nobody; what runs in CI does, whatever it is called. A level is only ever raised.
+tests of such files harm nobody; what runs in CI or instructs agents does, whatever it is called. A level is only
+raised.
 """
 
 from __future__ import annotations
@@ -90,6 +91,12 @@ SIGNALS = (
             r"Jenkinsfile(?:[.-][\w.-]*)?|\.drone\.yml|cloudbuild\.ya?ml|\.pre-commit-config\.yaml",
         ),
         (Role.SOURCE, Role.MANIFEST, Role.TEST),
+    ),
+    Signal(
+        HIGH,
+        "instructs agents",
+        _paths(r"(?:AGENTS|CLAUDE)(?:\.[\w-]+)?\.md", r"\.mcp\.json", r"\.(?:claude|codex)/.*"),
+        tuple(Role),
     ),
     Signal(HIGH, "migrates data", _paths(r"(?:migrations?|migrate|alembic)/.*", r"flyway/.*", r"V\d+__\w+\.sql")),
     Signal(

@@ -32,6 +32,13 @@ _CONFIGURATION = (  # whatever the language
 _FOLDED = tuple(
     each.casefold() for each in (*_CONFIGURATION, *(name for one in TOOLCHAINS for name in one.configuration))
 )
+# What agents of a repository take for orders, settings, hooks and servers of their own.
+_FOR_AGENTS = matcher(
+    tuple(
+        f"**/{each}"
+        for each in ("agents.md", "agents.*.md", "claude.md", "claude.*.md", ".mcp.json", ".claude/**", ".codex/**")
+    )
+)
 _IS_NAME = matcher(tuple(each for each in _FOLDED if "/" not in each))
 _IS_BELOW = matcher(tuple(f"**/{each}" for each in _FOLDED if "/" in each))
 
@@ -95,6 +102,17 @@ def configures_verification(path: str) -> bool:
     """Tell whether a file says what a verification runs, in any folder and any case; only its own name allows it."""
     folded = path.casefold()
     return _IS_NAME(name_of(folded)) or _IS_BELOW(folded)
+
+
+@lru_cache(maxsize=16384)
+def instructs_agents(path: str) -> bool:
+    """Tell whether agents take a file for instructions or settings of theirs, in any folder and any case."""
+    return _FOR_AGENTS(path.casefold())
+
+
+def is_allowed_by_name_alone(path: str) -> bool:
+    """Tell whether no pattern means a file, since it decides what is verified, or what agents do."""
+    return configures_verification(path) or instructs_agents(path)
 
 
 def configuration_of(language: Language | None) -> tuple[str, ...]:

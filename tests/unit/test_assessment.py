@@ -23,6 +23,7 @@ CI = ".github/workflows/ci.yml"
     [
         (HIGH, "configures CI", f"{CI} .gitlab-ci.yml Jenkinsfile .circleci/config.yml .github/workflows/ci-test.yml"),
         (HIGH, "configures CI", "sub/.gitlab-ci.yml .pre-commit-config.yaml .GITHUB/workflows/x.yml"),
+        (HIGH, "instructs agents", "AGENTS.md web/CLAUDE.md CLAUDE.local.md .mcp.json .claude/settings.json .codex/a"),
         (HIGH, "migrates data", "app/migrations/0001_initial.py alembic/versions/a.py db/migrate/1_x.rb V2__users.sql"),
         (HIGH, "is part of a deployment", "Dockerfile docker/api.Dockerfile Dockerfile.dev compose.yaml main.tf"),
         (HIGH, "is part of a deployment", "docker-compose.prod.yml k8s/api.yaml helm/x/values.yaml Procfile"),

@@ -352,12 +352,15 @@ def test_files_that_a_log_names_on_another_machine_come_first_in_a_listing(repos
 
 
 def test_what_globs_leave_out_is_told(repository: Repository) -> None:
-    folder = repository({**FILES, "tests/conftest.py": "", "tests/setup.cfg": "", "tests/secrets/a.py": ""})
+    folder = repository(
+        {**FILES, "tests/conftest.py": "", "tests/setup.cfg": "", "tests/secrets/a.py": "", "tests/AGENTS.md": ""}
+    )
 
     notes = filled(folder, "tests/**", "tests/setup.cfg").notes
 
     assert [note for note in notes if "leave out" in note] == [
         "Globs leave out what configures a verification: tests/conftest.py. Name such a file to allow it.",
+        "Globs leave out what instructs agents: tests/AGENTS.md. Name such a file to allow it.",
         "Globs leave out what no step may touch: tests/secrets/a.py.",
     ]
     assert not [note for note in filled(folder, "src/**", "tests/conftest.py").notes if "leave out" in note]

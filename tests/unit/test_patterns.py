@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from schemas import codec
+from tasks.rules.permission import Allowlist, is_meant_by_patterns
+from tasks.text.forbidden_paths import JUDGED
 from tasks.text.patterns import MAX_BYTES, are_apart, literal_folder, matches, pattern_fault
-from tasks.toolchain.files import configures_verification
+from tasks.toolchain.files import configures_verification, instructs_agents
 
 CASES: list[dict[str, Any]] = codec.loads((Path(__file__).parents[2] / "docs/schemas/patterns.json").read_bytes())
 DEEP = "d/" * 130  # longer patterns are matched in another way
@@ -121,6 +123,21 @@ def test_a_folder_is_told_how_it_is_written() -> None:
 )
 def test_files_that_configure_a_verification_are_known(path: str) -> None:
     assert configures_verification(path)
+
+
+@pytest.mark.parametrize(
+    ("path", "is_theirs"),
+    [
+        *((each, True) for each in ("AGENTS.md", "web/claude.md", "CLAUDE.local.md", ".claude/settings.json")),
+        *((each, True) for each in (".mcp.json", "web/.codex/config.toml")),
+        *((each, False) for each in ("docs/agents.md.txt", "MYAGENTS.md", "src/claude/api.py", "mcp.json")),
+    ],
+)
+def test_no_pattern_means_what_instructs_agents(path: str, is_theirs: bool) -> None:
+    assert instructs_agents(path) is is_theirs
+    assert is_meant_by_patterns(path) is not is_theirs
+    assert (path in Allowlist.of(["**"], JUDGED)) is not is_theirs
+    assert path in Allowlist.of([path], JUDGED)
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,9 @@ from worker.agents.agent import Agent, WrongAgent
 from worker.agents.readers import NOTHING, Reading
 from worker.controller import wire
 from worker.controller.given_data import given_data
+from worker.controller.instructions import NONE, Instructions
 from worker.controller.needs import needs_of
-from worker.controller.prompt import places, prompt
+from worker.controller.prompt import places, prompt, quote_instructions
 from worker.controller.readiness import CannotWork, ProviderTrouble
 from worker.controller.wire import MESSAGE_CHARS, AttemptFailure, Spec
 from worker.sandbox.process import JobResult
@@ -54,15 +55,16 @@ def ask_agent(
     *,
     confined: bool,
     known: Sequence[tuple[str, str]] = (),
+    instructions: Instructions = NONE,
 ) -> AgentReport:
     """Run the agent for the step `spec`, which came as `raw`; raises what `run` does.
 
-    `known` are titles and texts of what this host knows beside the spec.
+    `known` are titles and texts of what this host knows beside the spec, `instructions` the repository's own.
     """
     if agent is None:
         return AgentReport(failure=wire.advice("this controller has no agent command"))
     try:
-        argv, given = _told(agent, spec, raw, known, confined=confined)
+        argv, given = _told(agent, spec, raw, known, instructions, confined=confined)
     except WrongAgent as error:
         return AgentReport(failure=wire.advice(str(error)))
     done = run(argv, timeout_s, given)
@@ -84,10 +86,16 @@ def ask_agent(
 
 
 def _told(
-    agent: Agent, spec: Spec, raw: bytes, known: Sequence[tuple[str, str]], *, confined: bool
+    agent: Agent,
+    spec: Spec,
+    raw: bytes,
+    known: Sequence[tuple[str, str]],
+    instructions: Instructions,
+    *,
+    confined: bool,
 ) -> tuple[list[str], bytes]:
     """Return the command, and what it reads."""
-    text = "" if agent.stdin == "spec" else prompt(spec, agent.prompt, known)
+    text = "" if agent.stdin == "spec" else prompt(spec, agent.prompt, known, instructions)
     given = spec.input if isinstance(spec.input, dict) else {}
     asked = given.get("schema")
     strict = given.get("strict_schema") or (strict_form(asked) if isinstance(asked, dict) else None) or asked
@@ -101,8 +109,11 @@ def _told(
     )
     if agent.stdin != "spec":
         return argv, text.encode() if agent.stdin == "prompt" else b""
-    data = given_data(spec.context, *places(spec), *known)
-    return argv, codec.extend(raw.rstrip(), {"data": data}) if data else raw
+    data = given_data(spec.context, *places(spec), *known, *quote_instructions(instructions))
+    if not data:
+        return argv, raw
+    about = {"trust": instructions.trust.value, "files": instructions.files, "digest": instructions.digest}
+    return argv, codec.extend(raw.rstrip(), {"data": data, **({"instructions": about} if instructions else {})})
 
 
 def _output(answer: Any, *, whole: bool) -> Any:

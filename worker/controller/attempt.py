@@ -19,6 +19,7 @@ from worker.controller.attempt_log import AttemptLog
 from worker.controller.changes import Changes
 from worker.controller.failed_changes import FailedChanges
 from worker.controller.hygiene import leaks
+from worker.controller.instructions import Instructions
 from worker.controller.integrity import look_at
 from worker.controller.kept_changes import KeptChanges
 from worker.controller.lease import LeaseClient
@@ -270,7 +271,7 @@ class AttemptRun:
     def _ask_agent(self) -> AgentReport:
         if self.spec.mode is Mode.TEST or self._place_piece():
             return NO_AGENT_NEEDED
-        program = self.place.program
+        program, asked = self.place.program, self._read_instructions()
         name = program.name if program else "none"
         about = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": name}
         self.tree.give_to_agent()
@@ -279,6 +280,7 @@ class AttemptRun:
                 *(program, self.spec, self.raw, self._run_agent, self.agent_timeout_s),
                 confined=self.place.agent.confines,
                 known=self.failed.shown(self.spec.context.failed_diffs) if self.failed else (),
+                instructions=asked,
             )
             used = {
                 "gen_ai.usage.input_tokens": report.reading.input_tokens,
@@ -302,6 +304,19 @@ class AttemptRun:
         self.log.denied = told = tuple(redact(each, self.log.secrets) for each in found.denied)
         log.info("agent_denied", extra={**self.spec.ids, "denied": told})
         return replace(report, reading=replace(found, denied=told))
+
+    def _read_instructions(self) -> Instructions:
+        """Read what the repository asks of agents; raises CannotWork where its base cannot be read."""
+        try:
+            found = self.tree.instructions(self.spec, self.place.instructions)
+        except CannotWork:
+            raise
+        except (GitError, subprocess.TimeoutExpired) as error:
+            raise CannotWork(f"the repository's instructions: {error}") from error
+        if found:
+            about = {"files": found.files, "digest": found.digest, "trust": found.trust.value}
+            log.info("instructions_given", extra={**self.spec.ids, **about})
+        return found
 
     def _place_piece(self) -> bool:
         """Put the files of a piece in place as they were verified here, if its first attempt finds them kept."""

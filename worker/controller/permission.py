@@ -15,7 +15,7 @@ from tasks.rules.risk import assess, is_below
 from tasks.text.forbidden_paths import FORBIDDEN, Forbidden
 from tasks.text.paths import fault
 from tasks.text.patterns import matcher
-from tasks.toolchain.files import Role, configures_verification, role_of
+from tasks.toolchain.files import Role, configures_verification, instructs_agents, role_of
 from worker.controller.changes import Changes
 from worker.controller.wire import AttemptFailure, ChangeLimits, Spec, advice, path_failure
 
@@ -92,7 +92,7 @@ class Permission:
         return path not in self.named and is_test and self._may_mean(path) and self._is_excluded(path)
 
     def _may_mean(self, path: str) -> bool:
-        return self._is_meant(path) and _is_harmless(path, self.forbidden)
+        return self._is_meant(path) and _is_harmless(path, self.forbidden) and not instructs_agents(path)
 
     def _is_beyond_its_level(self, path: str) -> bool:
         """Whether its risk alone keeps a file from being changed, which is excluded for that, too."""

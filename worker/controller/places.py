@@ -11,6 +11,7 @@ from typing import Self
 
 from worker.agents.agent import Agent
 from worker.controller.config import ControllerConfig
+from worker.controller.instructions import Trust
 from worker.controller.readiness import CannotWork, StepTrouble
 from worker.controller.remote import Remote, without_users
 from worker.controller.repositories_file import RepositoriesFile, RepositorySettings
@@ -52,6 +53,7 @@ class Place:
     agent_timeout_s: float
     environment: dict[str, str] = field(default_factory=dict)
     setup: Setup | None = None
+    instructions: Trust = Trust.DATA
     agent_env: tuple[str, ...] = ()  # variables of ours that the agent has beside its own
     proposed: str = ""  # the option of a setup that may be missing
 
@@ -146,6 +148,7 @@ class Places:
             tool=replace(self._tool, has_network=table.network if table else config.tool_network),
             agent_timeout_s=table.agent_timeout_s if table else config.agent_timeout_s,
             environment=table.environment if table else {},
+            instructions=table.instructions if table else Trust.DATA,
             setup=setup,
             agent_env=config.agent_env,
             proposed=proposed,

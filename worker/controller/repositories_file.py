@@ -23,6 +23,7 @@ from pydantic import (
 
 from worker.agents.agent import Agent, command_agent, is_named, named_agent
 from worker.controller.forge import Forge, ForgeKind, read_token
+from worker.controller.instructions import Trust
 from worker.controller.readiness import CannotWork, agent_trouble
 from worker.controller.setup import Setup
 from worker.host.regular_files import read
@@ -126,6 +127,7 @@ class RepositorySettings(_Table):
     base: Branch | None = None  # where plans without `base_sha` begin; the branch that the remote is on unless named
     agent: Annotated[Agent, BeforeValidator(_agent)] | None = None  # else that of the command line
     agent_timeout_s: float = Field(default=900.0, gt=0, le=900)
+    instructions: Trust = Trust.DATA  # what its AGENTS.md and CLAUDE.md are for agents
     setup: Annotated[str, AfterValidator(_words)] | None = None  # run as the agent is, once for each of the lock files
     setup_timeout_s: float = Field(default=600.0, gt=0, le=3600)
     lock_files: tuple[Below, ...] = ()  # else all manifests and lock files

@@ -22,13 +22,15 @@ HISTORY = 50  # so many commits of the past are at hand
 MAX_PACKS = 40  # then the directory is made anew, so that it does not grow for as long as the controller lives
 NEUTRAL = "* !text !eol !crlf !ident !filter !working-tree-encoding !diff !merge !whitespace !export-subst\n"
 SUBMODULE = b"160000"
+PLANS = "refs/heads/planner/"
+ORIGIN = "refs/remotes/origin/"  # its remote's branches, where they were looked at
 
 TreeEntry = tuple[bytes, bytes]  # mode and object id
 
 
 def branch_of(plan_id: str) -> str:
     """Name the branch on which a plan's verified changes are collected."""
-    return f"refs/heads/planner/{plan_id}"
+    return f"{PLANS}{plan_id}"
 
 
 class Repository:
@@ -75,6 +77,11 @@ class Repository:
             remotes = ", ".join(map(without_users, self.names)) or "it has none"
             raise UnknownCommit(f"base commit {name} is not in {self.path}, nor on its remotes ({remotes})")
         raise GitError("; ".join([f"no commit {name} in {self.path}", *map(str, reasons)]))
+
+    def has_on_a_branch(self, commit: str) -> bool:
+        """Tell whether `commit` is on a branch of the repository: a fork's is on none, nor is what plans have made."""
+        words = ("for-each-ref", f"--contains={commit}", "--format=%(refname)", "refs/heads", ORIGIN)
+        return any(not name.startswith(PLANS) for name in self.git.line(*words).splitlines())
 
     def tip(self, plan_id: str) -> str | None:
         """Return the last commit of the plan's branch, None if there is no branch."""

@@ -18,13 +18,11 @@ from tempfile import TemporaryDirectory
 
 from worker.controller.readiness import RemoteTrouble, UnknownCommit
 from worker.controller.remote import FULL_ID, Remote, without_users
-from worker.controller.repository import HISTORY, NEUTRAL, Repository, branch_of
+from worker.controller.repository import HISTORY, NEUTRAL, ORIGIN, PLANS, Repository, branch_of
 from worker.host.git import Git, GitError
 
-BRANCHES = "refs/heads/planner/"
 HEADS = "refs/heads/"
-THEIRS = "refs/remotes/origin/"  # the remote's branches, where they were looked at
-ALL_HEADS = f"+{HEADS}*:{THEIRS}*"
+ALL_HEADS = f"+{HEADS}*:{ORIGIN}*"
 BASE = "refs/heads/planner-base"  # where the base branch was when it was looked at last
 LOCK, TIDIED = "planner.lock", "planner.tidied"
 DAY_S = 86400
@@ -50,6 +48,7 @@ class SharedRepository(Repository):
 
     def __init__(self, path: Path, remote: Remote, base: str | None = None, keep_days: int = 30) -> None:
         self._remote, self._base, self._keep_days = remote, base, keep_days
+        self._on_branches: dict[str, bool] = {}
         self._wanted = f"+{f'refs/heads/{base}' if base else 'HEAD'}:{BASE}"
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with _locked(path.with_suffix(".lock")):
@@ -87,7 +86,7 @@ class SharedRepository(Repository):
         try:
             self._fetch_commit(name)
             with suppress(GitError):
-                return self.commit(f"{THEIRS}{name}")
+                return self.commit(f"{ORIGIN}{name}")
             return self.commit(name)
         except RemoteTrouble:
             raise
@@ -167,9 +166,16 @@ class SharedRepository(Repository):
             raise RemoteTrouble(f"{self._remote.url} is on no branch: name `base`")
         return listed.partition("\t")[0].removeprefix(f"ref: {HEADS}")
 
+    def has_on_a_branch(self, commit: str) -> bool:
+        """Tell whether `commit` is on a branch of the remote, which is asked once; raises RemoteTrouble."""
+        if commit not in self._on_branches:
+            on_one = super().has_on_a_branch(commit) or bool(self.branches_with(commit, self.base_branch))
+            self._on_branches[commit] = on_one
+        return self._on_branches[commit]
+
     def branches_with(self, commit: str, likely: str) -> list[str]:
         """Name the remote's branches that have `commit`: `likely` alone, if it is one; raises RemoteTrouble."""
-        self._fetch(f"+{HEADS}{likely}:{THEIRS}{likely}")
+        self._fetch(f"+{HEADS}{likely}:{ORIGIN}{likely}")
         if likely in self._with(commit):
             return [likely]
         # It is far in the past, or on other branches alone. What is older than it cannot have it.
@@ -182,7 +188,7 @@ class SharedRepository(Repository):
         return [likely] if likely in found else found
 
     def _with(self, commit: str) -> list[str]:
-        words = ("for-each-ref", f"--contains={commit}", f"--format=%(refname:lstrip={THEIRS.count('/')})", THEIRS)
+        words = ("for-each-ref", f"--contains={commit}", f"--format=%(refname:lstrip={ORIGIN.count('/')})", ORIGIN)
         return self.git.line(*words).splitlines()
 
     def _remember(self, plan_id: str, commit: str | None) -> None:
@@ -201,10 +207,10 @@ class SharedRepository(Repository):
             return
         mark.touch()
         form = "--format=%(committerdate:unix) %(objectname) %(refname) %(trailers:key=Plan,valueonly,separator=%2C)"
-        for line in self.git.line("for-each-ref", form, BRANCHES).splitlines():
+        for line in self.git.line("for-each-ref", form, PLANS).splitlines():
             written, commit, name, landed = f"{line} ".split(" ", 3)
             if int(written) < now - self._keep_days * DAY_S:
-                plan_id = name.removeprefix(BRANCHES)
+                plan_id = name.removeprefix(PLANS)
                 self._forget(plan_id, commit, landed=landed.strip() == plan_id)
         with _locked(self.common / LOCK), suppress(GitError, subprocess.TimeoutExpired):
             self.git("gc", "--quiet", GRACE)

@@ -17,11 +17,13 @@ from pathlib import Path
 from worker.controller import changes, clone_git, history, snapshot
 from worker.controller.changes import Changes, IgnoreRules
 from worker.controller.history import PlanCommit
+from worker.controller.instructions import Instructions, Trust, read_instructions
 from worker.controller.permission import Permission
 from worker.controller.private_folder import private_folder
 from worker.controller.repository import SUBMODULE, Repository, Store, TreeEntry, branch_of
 from worker.controller.setup import PROGRAMS, Setup, SetupResults, WrongResult, is_within, tops_of
 from worker.controller.snapshot import GIT_DIR, Marks, TreeSnapshot
+from worker.controller.wire import Spec
 from worker.sandbox.user import PASSABLE, User
 
 MAX_CHANGE_BYTES = 100 * 1024 * 1024  # of all files that an attempt changes, and of its largest file
@@ -167,6 +169,10 @@ class Worktree:
         self._setups.keep(key, self.root, tuple(top for top in tops if not changes.caches((top,))), now)
         self._clear()
         self.place(taken)
+
+    def instructions(self, spec: Spec, trust: Trust) -> Instructions:
+        """Read what the repository asks of agents, as the plan's first commit has it; raises GitError."""
+        return read_instructions(self._repository, spec, self._base, trust)
 
     @property
     def programs(self) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from tasks.strategies.gap_report.places import Places
 from tasks.text.paths import clean, is_glob
 from tasks.text.patterns import expand_globs, matcher, meant_by_globs, pattern_fault
 from tasks.toolchain.catalogue import CATALOGUE
-from tasks.toolchain.files import configures_verification, name_of
+from tasks.toolchain.files import configures_verification, instructs_agents, name_of
 from tasks.toolchain.languages import LANGUAGES, MANIFESTS, language_of
 from tasks.toolchain.named_tests import resolve_tests
 from worker.host.remote_names import is_of
@@ -311,13 +311,15 @@ def _why_not(files: Collection[str], meant: Mapping[str, Sequence[str]], prefix:
 
 
 def _left_out(patterns: Sequence[str], files: Iterable[str], expanded: Container[str]) -> Iterator[str]:
-    """Say which files globs mean and do not allow: those that configure a verification, and what is not `expanded`."""
+    """Say which files globs mean and do not allow: those that are allowed by name alone, and what is not `expanded`."""
     is_meant = matcher(tuple(each for each in patterns if is_glob(each) and pattern_fault(each) is None))
     literal = frozenset(clean(each) for each in patterns if not is_glob(each))
     meant = [path for path in files if is_meant(path) and path not in literal]
     forbidden = [path for path in meant if path not in expanded]
     if configuring := [path for path in meant if configures_verification(path) and path not in forbidden]:
         yield f"Globs leave out what configures a verification: {_some(configuring)}. Name such a file to allow it."
+    if instructing := [path for path in meant if instructs_agents(path) and path not in forbidden]:
+        yield f"Globs leave out what instructs agents: {_some(instructing)}. Name such a file to allow it."
     if forbidden:
         yield f"Globs leave out what no step may touch: {_some(forbidden)}."
 
