@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from worker.agents.agent import FOLDER
+from worker.controller.instructions import NONE, Instructions, Trust
 from worker.controller.prompt import prompt
 from worker.controller.wire import Spec
 
@@ -49,7 +50,7 @@ SPECS: dict[str, dict[str, Any]] = {
             "previous_failure": FAILURE,
         },
     },
-    "One part of a larger change, by names": {
+    "One part of a larger change, by names, in a repository that is trusted": {
         "step_id": "implement-core-piece",
         "mode": "patch",
         "title": "Implement the core logic: part 1 of 3",
@@ -81,11 +82,21 @@ SPECS: dict[str, dict[str, Any]] = {
 }
 
 
+INSTRUCTIONS = {  # of the repository, for one of these
+    "A step that changes what patterns mean, in its second attempt": Instructions(
+        Trust.DATA, ("AGENTS.md",), "AGENTS.md:\n# Style\n\nAmounts are whole cents. Each function has a test."
+    ),
+    "One part of a larger change, by names, in a repository that is trusted": Instructions(
+        Trust.TRUSTED, ("AGENTS.md",), "AGENTS.md:\n# Style\n\nAmounts are whole cents. Each function has a test."
+    ),
+}
+
+
 def rendered() -> Iterator[tuple[str, str]]:
     """Yield each prompt under its title."""
     template = (FOLDER / "prompt.txt").read_text()
     for title, fields in SPECS.items():
-        yield title, prompt(Spec.model_validate({**BASE, **fields}), template)
+        yield title, prompt(Spec.model_validate({**BASE, **fields}), template, (), INSTRUCTIONS.get(title, NONE))
 
 
 def section() -> str:
