@@ -20,6 +20,7 @@ from worker.host.terminal import Terminal, line
 from worker.sources import goal, inbox, junit, roadmap, sarif
 from worker.sources.ci import job_of
 from worker.sources.filling import Filling, fill
+from worker.sources.proposals import propose
 from worker.streams.decode import read_goal
 from worker.streams.inbox import StreamEntry
 
@@ -126,6 +127,14 @@ def fill_in(body: Mapping[str, Any], guessed: Collection[str], *, quiet: bool, a
         for each in (*said, *filling.notes):
             line(each, err=True)
     return filling
+
+
+def propose_commands(body: Mapping[str, Any], *, quiet: bool) -> tuple[str, ...]:
+    """Return, and unless `quiet` print, which options the instructions of the current repository propose."""
+    notes = tuple(propose(body, Path()))
+    for note in () if quiet else notes:
+        line(note, err=True)
+    return notes
 
 
 def note_delivery(planner: Planner, body: Mapping[str, Any], *, quiet: bool) -> str:

@@ -237,6 +237,10 @@ def submit(
     if report and report.flaky:
         result["notes"] = (*result.get("notes", ()), goal_options.note_flaky(report, quiet=as_json))
     if dry_run:
+        result["notes"] = (
+            *result.get("notes", ()),
+            *(goal_options.propose_commands(body, quiet=as_json) if fill else ()),
+        )
         return _preview(body, sources, result, as_json=as_json)
     with open_planner() as planner:
         goal_options.encode(body, planner.settings.max_goal_bytes)  # what does not fit is told before it gets a name

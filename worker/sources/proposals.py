@@ -1,0 +1,92 @@
+"""Finds in a repository's AGENTS.md and CLAUDE.md which commands may test it and set it up: proposals, never run.
+
+A command that tests is one that the catalogue takes for a verification by tests. One that sets up begins with the words
+of a known installer. Both are only shown to whoever sends a goal.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tasks.base.errors import UnknownCommand
+from tasks.text.fields import fit
+from tasks.toolchain.catalogue import CATALOGUE
+from tasks.toolchain.contract import ToolCategory
+from worker.sources.checkout import FAILURES, Checkout
+
+NAMES = ("AGENTS.md", "CLAUDE.md")
+CODE = re.compile(
+    r"^[ \t]*(?:```|~~~)[^\n]*\n(?P<block>.*?)^[ \t]*(?:```|~~~)|`(?P<inline>[^`\n]{2,200})`", re.M | re.S
+)
+PROMPT = re.compile(r"^\s*(?:\$|>)\s+")
+COMMENT = re.compile(r"\s+#.*$")
+MOST, MOST_COMMANDS = 3, 500  # that are shown of each kind, and looked at in each file
+MAX_SHOWN = 200
+INSTALLERS = (
+    *(("uv", "sync"), ("poetry", "install"), ("pdm", "sync"), ("pdm", "install"), ("pipenv", "sync")),
+    *(("pip", "install"), ("uv", "pip", "install"), ("python", "-m", "pip", "install")),
+    *(("npm", "ci"), ("npm", "install"), ("pnpm", "install"), ("yarn", "install"), ("bun", "install")),
+    *(("composer", "install"), ("bundle", "install"), ("go", "mod", "download"), ("cargo", "fetch")),
+)
+
+
+def propose(body: Mapping[str, Any], folder: Path) -> Iterator[str]:
+    """Say which options the instructions of the checkout at `folder` propose, as its commit has them."""
+    try:
+        texts = _read(folder)
+    except FAILURES:
+        return
+    given = (body.get("context") or {}).get("test_command")
+    tests: dict[str, str] = {}
+    setups: dict[str, str] = {}
+    for path, text in texts.items():
+        for command in _commands(text):
+            if (test := _as_test(command)) and test != given:
+                tests.setdefault(test, path)
+            elif _is_setup(command):
+                setups.setdefault(command, path)
+    for found, option, whose in ((tests, "--test-command", ""), (setups, "--setup", " of planner controller")):
+        for command, path in list(found.items())[:MOST]:
+            yield f"{path} proposes {option} {shlex.quote(fit(command, MAX_SHOWN))}{whose}. Nothing of it was run."
+
+
+def _read(folder: Path) -> dict[str, str]:
+    checkout = Checkout.at(folder)
+    if checkout is None:
+        return {}
+    files = checkout.files(checkout.head)
+    return checkout.texts({name: files[name] for name in NAMES if name in files})
+
+
+def _commands(text: str) -> Iterator[str]:
+    """Yield the lines of code in a Markdown text, blocks and spans, at most MOST_COMMANDS of them."""
+    left = MOST_COMMANDS
+    for found in CODE.finditer(text):
+        for line in (found["block"] or found["inline"] or "").splitlines():
+            if command := COMMENT.sub("", PROMPT.sub("", line)).strip():
+                yield command
+                left -= 1
+            if not left:
+                return
+
+
+def _as_test(command: str) -> str:
+    """Return a command as a goal may name it, if tests are what it runs; else an empty text."""
+    try:
+        tool = CATALOGUE.match(command)
+    except UnknownCommand:
+        return ""
+    return command if CATALOGUE.contracts[tool.tool].category is ToolCategory.TEST else ""
+
+
+def _is_setup(command: str) -> bool:
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return False
+    is_plain = command.isprintable() and not set(command) & set(";&|<>$`\\()")
+    return is_plain and any(tuple(words[: len(each)]) == each for each in INSTALLERS)
