@@ -69,7 +69,7 @@ def test_a_step_with_patterns_is_told_them_in_words() -> None:
     for part in (
         "most likely in these, which you may change in any case:\n| - src/cart.py\n\n",
         "`**` means any folders):\n| - src/**\n| - locale/*.po\n\n",
-        "that one of these patterns means:\n| - src/login/**\n",
+        "Not what these patterns mean, unless it is named above:\n| - src/login/**\n",
         "never mean a file that configures tests",
         "Change 10 files at the most.",
     ):

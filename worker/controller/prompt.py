@@ -26,9 +26,15 @@ LINE_MARKS = re.compile(r"^(?:\| )?(?:- )?")  # of a line that is quoted or list
 ENDS = " .;…"
 HEADING = re.compile(r"^(?=#)", re.MULTILINE)
 PLACE = re.compile(r"\{(title|task|hint|guidance|criteria|files|limits|checks|instructions|schema|data)\}")
-NO_FILE = "Change no file: your answer is what counts."
-ANSWER = "Your answer is handed to the steps after this one, which know nothing else of what you found out."
-PUT_BACK = "Whatever else you change is put back before anything is verified."
+NO_FILE = "Change no file: your answer is what counts. Read and search as you need to; commands may be denied."
+ANSWER = (
+    "Your answer is handed to the steps after this one, which know nothing else of what you found out: name files with "
+    "their lines, and quote what matters. They get the first 4000 characters of it."
+)
+PUT_BACK = (
+    "Whatever else you change is put back before anything is verified. "
+    "Commit nothing: the files count as you leave them."
+)
 PIECE = "This is one part of a larger change: other steps change the other files of it, so leave those to them."
 AS_JSON = (
     "If no file has to be changed, change none, and say why in `nothing_to_change` of your answer. "
@@ -37,7 +43,8 @@ AS_JSON = (
     "If you lack knowledge that the step needs, or if two things contradict each other, change nothing, "
     'and answer only `{"status": "blocked", "reason": why}`.'
 )
-IN_WORDS = f"""End with a few sentences: what you changed, and why. If one of these cases applies, begin them so:
+IN_WORDS = f"""End with a few sentences: what you changed, and why. If one of these cases applies, begin \
+your answer with its words instead:
 - `{NOTHING}` and the reason, if no file has to be changed. Change none then.
 - `{MARK}` and the paths, and the reason in the line below, if you have to change a file that you may not change. \
 Leave it as it is.
@@ -49,7 +56,7 @@ PATTERNS = (
     "(`*` and `?` stay within a folder, `**` means any folders):"
 )
 LIKELIEST = "What has to be changed is most likely in these, which you may change in any case:"
-EXCLUDED = "But no file that is not named above and that one of these patterns means:"
+EXCLUDED = "Not what these patterns mean, unless it is named above:"
 NO_CONFIGURATION = "The patterns never mean a file that configures tests, builds or CI, or that instructs agents."
 CHECKS = (
     "These commands have to pass afterwards. You may run them yourself, each exactly as it stands here; any other "
@@ -62,7 +69,7 @@ QUOTED_RULES = (
 )
 TRUSTED_RULES = (
     "# The repository's own instructions\n\nWhoever owns this repository has written them for all who work in it. "
-    "Follow them, but where they contradict the step or the rules above: those come first."
+    "Follow them. Where they contradict the step or the rules above, the step and the rules come first."
 )
 TRIVIAL = frozenset({"what verifies the step passes", "the tool ran", "the tools ran", "what failed passes"})
 SHOWN_EXCLUDED = 30
