@@ -12,6 +12,9 @@ from redis import Redis
 from typer.testing import CliRunner
 
 from schemas import codec
+from schemas.command import Command
+from schemas.plan import Waiting
+from tasks.policy.waits import DRAFT
 from tests.conftest import wait_until
 from tests.support.engine import a_goal, drain, plan
 from tests.support.messages import answer, report
@@ -19,7 +22,9 @@ from tests.support.shop import Shop
 from worker.cli import standing
 from worker.cli.commands.app import app
 from worker.process.container import Container
+from worker.store import publishing, queries
 from worker.store.keys import CONTROLLERS, Partition
+from worker.store.standing_still import find_standing_still
 
 BOTS = Partition(0).steps("bots")
 SHOP = {"context": {"repo": "acme/shop"}}
@@ -33,9 +38,10 @@ def planner(monkeypatch: pytest.MonkeyPatch, server_url: str) -> Callable[..., A
 
 
 def still(planner: Callable[..., Any], plan_id: str) -> dict[str, Any] | None:
-    found: dict[str, Any] | None = codec.loads(planner("show", plan_id, "--json").stdout)["standing_still"]
+    view = codec.loads(planner("show", plan_id, "--json").stdout)
+    found: dict[str, Any] | None = view["standing_still"]
     drawn = planner("show", plan_id).stdout
-    if found and found["reason"] in ("no_controller", "handed_back"):  # pauses and questions are drawn elsewhere
+    if found and not (view["paused_by"] or view["waiting"]):  # which are drawn elsewhere
         assert f"Nothing moves: {found['detail']}" in drawn
     else:
         assert "Nothing moves" not in drawn
@@ -79,6 +85,46 @@ def test_a_step_that_was_handed_back_is_named_with_the_reason(
     assert found["detail"].startswith("s-0 was handed back: no pnpm here; the next attempt of s-0 begins at 20")
     assert re.search(r"s-0 +waits", planner("show", plan_id).stdout)
     assert found["since"]
+
+
+def test_the_pause_before_a_retry_says_when_that_begins(
+    here: Container, redis: Redis, planner: Callable[..., Any]
+) -> None:
+    (plan_id,) = plan(here, redis, {**a_goal(1), "queue": "bots"})
+    evidence = {"category": "TEST_TIMEOUT", "stack_trace_head": "timed out"}
+    report(redis, answer(take(redis), success=False, tests_passed=False, failure_evidence=evidence, touched_files=[]))
+    drain(here)
+
+    found = still(planner, plan_id)
+    assert found is not None
+    assert found["reason"] == "backoff"
+    assert found["detail"].startswith("the next attempt of s-0 begins at 20")
+
+
+def test_a_paused_queue_is_named_with_who_paused_it(here: Container, redis: Redis, planner: Callable[..., Any]) -> None:
+    order = {"command": "pause", "command_id": "q", "scope": "queue", "target": "bots", "actor": "ada", "reason": "x"}
+    publishing.publish_command(redis, 1, Command.model_validate(order), "test")
+    here.bulk_commands.drain()
+    (plan_id,) = plan(here, redis, {**a_goal(1), "queue": "bots"})
+
+    found = still(planner, plan_id)
+    assert found is not None
+    assert found["reason"] == "paused"
+    assert found["detail"].startswith("queue bots is paused by ada")
+
+
+def test_a_drafter_that_is_asked_is_what_a_plan_waits_for(
+    here: Container, redis: Redis, planner: Callable[..., Any]
+) -> None:
+    (plan_id,) = plan(here, redis, {**a_goal(1), "queue": "bots"})
+    asked = Waiting(kind=DRAFT, questions=(), until="2026-11-28T17:00:00.000Z")
+    view = queries.plan(redis, 1, plan_id)
+    assert view is not None
+
+    found = find_standing_still(view.model_copy(update={"waiting": asked}))
+
+    assert found is not None
+    assert (found.reason, found.detail) == ("drafter", "a drafter is asked until 2026-11-28T17:00:00.000Z")
 
 
 def test_a_pause_is_named_with_its_author(here: Container, redis: Redis, planner: Callable[..., Any]) -> None:
