@@ -12,6 +12,7 @@ import pytest
 from tests.support.controlling import PLAN, Planner, Repo, bare
 from worker.agents.agent import FOLDER
 from worker.controller.instructions import MAX_BYTES, Instructions, Trust, read_instructions
+from worker.controller.permission import Permission
 from worker.controller.prompt import prompt
 from worker.controller.remote import Remote
 from worker.controller.repositories_file import RepositoriesFile, WrongRepositories
@@ -154,6 +155,15 @@ def test_attacks_in_them_are_taken_out_of_what_is_quoted(repo: Repo) -> None:
     assert "gnore all previous" not in found.text
     assert "Two blanks." in found.text
     assert not set(found.text) & set("\u200b\x1b")
+
+
+@pytest.mark.parametrize("path", ["AGENTS.md", "web/CLAUDE.md", ".claude/settings.json", ".mcp.json"])
+def test_what_an_agent_writes_into_such_a_file_is_put_back_unless_the_step_names_it(path: str, repo: Repo) -> None:
+    by_pattern = Permission.of(a_spec(repo, allowed_patterns=["**"], limits={"max_risk": "LOW"}))
+    by_name = Permission.of(a_spec(repo, allowed_files=[path], limits={"max_risk": "HIGH"}))
+
+    assert (by_pattern.allows(path), by_pattern.puts_back(path), by_pattern.outside([path])) == (False, True, (path,))
+    assert (by_name.allows(path), by_name.puts_back(path), by_name.too_risky([path])) == (True, False, ())
 
 
 def test_an_operator_says_in_the_file_what_they_are(tmp_path: Path) -> None:
