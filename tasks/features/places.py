@@ -16,6 +16,7 @@ from schemas.base import FailureCategory, Mode
 from schemas.base import StepState as S
 from schemas.kinds.places import LINES, PLACES_SCHEMA
 from schemas.step import MAX_FOCUS, Place, PlannedStep, PreviousFailure, fields_of
+from tasks.base.errors import EVERY_STEP, NeedsSteps
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
@@ -35,6 +36,8 @@ NOTHING_NAMED = (
 ANSWERED = "{} names it."
 MAX_READ = 16_384  # characters of an answer in prose
 MAX_WHY = 200
+MOST_READ = 128  # steps of a plan that is read whole for an answer
+WAITING = frozenset({S.PENDING.value, S.BLOCKED.value})
 
 _PLACE = re.compile(rf"(?P<path>[\w@+()\[\]-]*[./][\w./@+()\[\]-]*\w)(?::(?P<lines>{LINES}))?")
 _LINES = re.compile(LINES)
@@ -61,18 +64,35 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
 
 
 def hand_on(unit: UnitOfWork, seen: Judgement) -> None:
-    """Point the steps that wait for one that is done to the places of its answer, and to those it was pointed to.
+    """Point the steps behind one that is done to the places of its answer, and to those it was pointed to.
 
-    Raises NeedsSteps where the snapshot lacks one of them.
+    These are the steps that are given its answer. Raises NeedsSteps where the snapshot lacks one of them.
     """
     step = seen.step
     if unit.plan.state in PLAN_ENDS or not (found := _found(unit, seen)):
         return
-    for each in waiting_for(unit, step) or ():
+    for each in _behind(unit, step):
         was = PlannedStep.model_validate(each.facts)
         if was.mode is not Mode.TEST:
             places = (*found, *map(Place.model_validate, step.facts["focus"]), *was.focus)
             unit.rewrite(each, was.model_copy(update={"focus": _fitting(was, places)}))
+
+
+def _behind(unit: UnitOfWork, step: Step) -> list[Step]:
+    """List the steps that wait for `step` or are given its answer; of a plan with many steps the first alone.
+
+    Raises NeedsSteps where the snapshot lacks one of them.
+    """
+    waiting = waiting_for(unit, step) or []
+    known = [each for each in unit.snapshot.steps.values() if each.spec is not None]
+    count = sum(unit.plan.counts.values())
+    if count > MOST_READ:
+        return waiting
+    if len(known) < count:
+        raise NeedsSteps(frozenset({EVERY_STEP}))
+    named = {each.step_id for each in waiting}
+    given = (each for each in known if step.step_id in each.facts["answers_from"] and each.step_id not in named)
+    return [*waiting, *(each for each in given if each.status.state in WAITING)]
 
 
 def _found(unit: UnitOfWork, seen: Judgement) -> list[Place]:

@@ -105,12 +105,13 @@ def _make(unit: UnitOfWork, step: PlannedStep, files: tuple[str, ...]) -> Planne
     level, catalogue = assess(files).level, catalogue_of(unit.plan.head.tools)
     taken = [*unit.plan.structure.taken, *step.depends_on]
     known = tuple(tool for tool in step.verify_tools if tool.tool in catalogue.contracts)
-    nothing = dict.fromkeys(("allowed_patterns", "excluded_patterns", "focus", "requires", "depends_on"), ())
+    nothing = dict.fromkeys(("allowed_patterns", "excluded_patterns", "requires", "depends_on"), ())
     update = {
         **nothing,
         "step_id": name_of(RISKY, step.step_id, taken),
         "title": f"{step.title[: MAX_TITLE - 20]}: riskier files",
         "allowed_files": files,
+        "focus": tuple(place for place in step.focus if place.path in files),
         "risk_level": level,
         "controller_task_spec": step.controller_task_spec.model_copy(update={"target_file": files[0]}),
         "rollback_hint": step.rollback_hint or ROLLBACK,

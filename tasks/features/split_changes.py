@@ -163,8 +163,9 @@ def split(step: PlannedStep, parts: Sequence[tuple[str, ...]], taken: Sequence[s
 def _named(step: PlannedStep, files: tuple[str, ...]) -> PlannedStep:
     """Permit a step these files and no others, as one part of a change."""
     short = step.controller_task_spec.model_copy(update={"target_file": files[0]})
-    nothing = dict.fromkeys(("allowed_patterns", "excluded_patterns", "focus", "requires"), ())
+    nothing = dict.fromkeys(("allowed_patterns", "excluded_patterns", "requires"), ())
     named = {"allowed_files": files, "piece_of": step.step_id, "controller_task_spec": short}
+    named["focus"] = tuple(place for place in step.focus if place.path in files)
     return step.model_copy(update={**nothing, **named})
 
 

@@ -241,7 +241,7 @@ class MemoryStore:
         if not lease:
             return None
         times = lease.get("claimed", 0), lease.get("renewed", 0)
-        return Lease(lease["attempt"], *times, lease.get("controller", ""), lease.get("ttl", 0))
+        return Lease(lease.get("attempt", 0), *times, lease.get("controller", ""), lease.get("ttl", 0))
 
     def _commit(self, write: Write) -> str | ResponseError:
         change = write.changeset

@@ -9,6 +9,7 @@ import pytest
 from schemas.base import Mode, RiskLevel, StepType
 from schemas.kinds.places import PLACES_SCHEMA
 from schemas.step import MAX_FOCUS, ControllerTaskSpec, Place, PlannedStep
+from tasks.features.places import MOST_READ
 from tests.support.plans import Running, a_report, a_step
 from tests.support.wide_steps import GLOBS, a_wide_step
 
@@ -113,3 +114,41 @@ def test_files_patterns_and_focus_keep_to_their_bytes() -> None:
 
     assert len(focus(plan)) == 0 or len(str(plan.facts["fix"]["focus"])) < 8192 - sum(map(len, files))
     assert plan.facts["fix"]["allowed_files"] == files
+
+
+def answering(*steps: PlannedStep) -> Running:
+    """A plan whose steps are given the answer of `look`."""
+    given = (step.model_copy(update={"answers_from": ("look",)}) for step in steps)
+    return running(*given)
+
+
+def test_later_steps_that_are_given_the_answer_are_pointed_to_its_places_too() -> None:
+    later, test = a_step("later", "fix", files=["src/b.py", "src/c.py"]), a_step("test", "later", files=["src/d.py"])
+    plan = answering(a_wide_step("fix", "look"), later, test)
+
+    plan.report(a_report("look", output="src/a.py and src/b.py:7"))
+
+    assert focus(plan) == [("src/a.py", None), ("src/b.py", "7")]
+    assert focus(plan, "later") == [("src/b.py", "7")]
+    assert focus(plan, "test") == []
+
+
+def test_the_newest_answer_comes_before_an_older_one() -> None:
+    again = looking().model_copy(update={"step_id": "again", "depends_on": ("look",)})
+    fix = a_wide_step("fix", "again").model_copy(update={"answers_from": ("again", "look")})
+    plan = running(again, fix)
+
+    plan.report(a_report("look", output="src/a.py"))
+    plan.report(a_report("again", output="src/b.py"))
+
+    assert focus(plan) == [("src/b.py", None), ("src/a.py", None)]
+
+
+def test_a_plan_of_many_steps_is_not_read_whole() -> None:
+    many = [a_step(f"s{number}", "fix", files=["src/a.py", f"src/s{number}.py"]) for number in range(MOST_READ)]
+    plan = answering(a_wide_step("fix", "look"), *many)
+
+    plan.report(a_report("look", output="src/a.py"))
+
+    assert focus(plan) == [("src/a.py", None)]
+    assert focus(plan, "s0") == []

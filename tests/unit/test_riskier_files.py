@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from schemas.base import RiskLevel
+from schemas.step import Place
 from tests.support.commands import an_order
 from tests.support.plans import Running, a_report
 from tests.support.wide_steps import GLOBS, a_wide_step
@@ -36,6 +37,15 @@ def test_riskier_files_get_a_step_before_the_next_attempt(success: bool) -> None
     assert "changed by a-risky before this attempt" in (plan.steps["a"].previous or {})["suggestion"]
     plan.report(a_report("a", touched_files=["src/a.py"]))
     assert plan.state == "COMPLETED"
+
+
+def test_riskier_files_keep_the_places_that_were_found_in_them() -> None:
+    places = tuple(Place(path=path, why="The failure names it.") for path in ("src/a.py", RISKY))
+    plan = Running(a_wide_step().model_copy(update={"focus": places}), files=GLOBS)
+
+    plan.report(exceeding("src/a.py", RISKY))
+
+    assert [place["path"] for place in plan.facts["a-risky"]["focus"]] == [RISKY]
 
 
 def test_the_second_time_it_is_a_failure() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from schemas.base import RiskLevel
+from schemas.step import Place
 from tasks.features.split_changes import cut
 from tasks.toolchain.catalogue import CATALOGUE
 from tests.support.commands import an_order
@@ -72,6 +73,16 @@ def test_the_parts_are_done_one_after_the_other_and_the_plan_is_completed() -> N
     plan.report(a_report("a", touched_files=[]))
 
     assert plan.state == "COMPLETED"
+
+
+def test_parts_keep_the_places_of_their_own_files() -> None:
+    places = tuple(Place(path=path, lines="3", why="The failure names it.") for path in (SOURCES[0], "src/other.py"))
+    plan = Running(a_wide_step().model_copy(update={"focus": places}), files=GLOBS)
+
+    plan.report(too_many(*SOURCES))
+
+    assert [place["path"] for place in plan.facts["a-piece"]["focus"]] == [SOURCES[0]]
+    assert plan.facts["a"]["focus"] == []
 
 
 def test_a_part_is_never_split_again() -> None:

@@ -503,3 +503,38 @@ def test_no_step_runs_a_file_beside_tests_in_the_place_of_tests(text: str) -> No
     commands = [tool.argv for step in made.steps for tool in step.verify_tools if tool.tool == "pytest"]
     assert commands
     assert set(commands) == {("pytest", "-q")}
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("Fix the total, which is wrong", ["locate-source"]),
+        ("Add a discount", ["design-approach"]),
+        ("Refactor the cart", ["plan-refactor"]),
+        ("The build fails, mend it", ["analyze-build"]),
+        ("Upgrade the dependency requests", ["analyze-deps"]),
+        ("Rename the total to a sum", ["plan-refactor"]),
+        ("Change the greeting", ["analyze"]),
+        ("Observe how long answers take", []),
+    ],
+)
+def test_the_last_step_that_names_files_before_a_change_is_asked_for_places(text: str, asked: list[str]) -> None:
+    made = drafted(text, ["src/**", "tests/**", "requirements.txt"], language="python")
+
+    assert [step.step_id for step in made.steps if step.finds_places] == asked
+
+
+def test_where_one_file_may_change_nobody_is_asked_for_places() -> None:
+    made = drafted("Refactor the cart", ["src/cart.py"], language="python")
+
+    assert not any(step.finds_places for step in made.steps)
+
+
+def test_what_analyses_is_asked_for_places_where_nothing_locates() -> None:
+    log = 'File "src/cart.py", line 3, in total\nValueError'
+    named: Any = {"failing_tests": ["tests/test_cart.py::test_total"], "files": ["src/cart.py", "src/price.py"]}
+    made = drafted("Fix the total", ["src/**", "tests/**"], language="python", **named)
+    traced = drafted("Fix the total", ["src/**", "tests/**"], language="python", failure_log=log, **named)
+
+    assert [step.step_id for step in made.steps if step.finds_places] == ["analyze-failure"]
+    assert not any(step.finds_places for step in traced.steps)

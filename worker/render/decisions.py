@@ -30,6 +30,10 @@ REVISED = MappingProxyType(
         "mend": "A step before the next attempt changes the code again: to verify it once more would find the same.",
         "check_changed": "A step was added that checks the files which were changed.",
         "unfolding": "Steps were added to the plan.",
+        "split": "The change is larger than one step may make it: steps were made for parts of it.",
+        "risk_apart": "Some of the changed files are riskier than the step: they get a step of their own.",
+        "integrity": "The next attempt is told for what the last one was refused.",
+        "deliver": "A step was added that delivers what landed.",
     }
 )
 CAME_IN = MappingProxyType(
@@ -37,12 +41,24 @@ CAME_IN = MappingProxyType(
         "no change": ("refused", "A success was not taken: the step has to change a file, and none was changed."),
         "output refused": ("refused", "A success was not taken: what was answered is of no use to the plan."),
         "no place": ("refused", "An answer named no place that the goal allows: it was asked for once more."),
+        "needs": (
+            "given",
+            "An attempt asked for files that the goal allows: the next one may change them.",
+        ),
         "approval over": ("clock", "Nobody approved the step in time."),
         "answer over": ("clock", "Nobody answered the question in time."),
         "wall clock over": ("clock", "The plan's time was used up."),
         "delivery over": ("clock", "Nobody took the delivery in time."),
         "outage": ("clock", "No worker had looked at the plan for a while: that time was given back to it."),
         "pause over": ("clock", "The plan's pause was over."),
+    }
+)
+SAID = MappingProxyType(
+    {  # what the log has behind the step of such a word
+        "no change": ("attempt",),
+        "output refused": ("attempt", "why"),
+        "no place": ("attempt",),
+        "needs": ("attempt", "files"),
     }
 )
 TITLES = MappingProxyType(
@@ -53,6 +69,7 @@ TITLES = MappingProxyType(
         "rejected": "Rejected",
         "command": "Command",
         "lapsed": "Lapsed",
+        "given": "Given files",
         "released": "Handed back",
         "held": "Held",
         "clock": "By the clock",
@@ -103,8 +120,7 @@ def _decided(line: Mapping[str, Any]) -> Iterator[Decision]:
         elif what in CAME_IN:
             kind, text = CAME_IN[what]
             step = said[0] if said and isinstance(said[0], str) else ""
-            values = [("attempt", said[1])] if what in ("no change", "output refused", "no place") else []
-            values += [("why", said[2])] if what == "output refused" else []
+            values = [(name, _brief(name, value)) for name, value in zip(SAID.get(what, ()), said[1:], strict=False)]
             yield Decision(at, kind, text, step, _values(values))
     yield from (_revised(at, each) for each in line.get("revisions", ()))
 

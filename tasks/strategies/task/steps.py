@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 from schemas.base import MODE_OF_TYPE, Mode, RiskLevel, StepType
 from schemas.goal import Goal
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
@@ -44,13 +46,29 @@ def template_steps(project: Project, template: Template) -> tuple[PlannedStep, .
     """
     steps: list[PlannedStep] = []
     ends: dict[str, tuple[str, ...]] = {}
+    naming: set[str] = set()
     for row in template.rows:
         waits = tuple(dict.fromkeys(end for name in row.after for end in ends[name]))
         before = steps[-1] if steps and waits == (steps[-1].step_id,) else None
         added = [] if _is_known(project, row) else _steps_of_row(project, row, waits, before)
         steps += added
+        naming |= {step.step_id for step in added if row.names_files}
         ends[row.step_id] = (added[-1].step_id,) if added else waits
-    return connect_answers(steps)
+    return connect_answers(_asking_for_places(steps, naming))
+
+
+def _asking_for_places(steps: Sequence[PlannedStep], naming: Collection[str]) -> list[PlannedStep]:
+    """Ask the last of those that name files before the first change for places, where there is a choice."""
+    first = next((at for at, step in enumerate(steps) if step.mode is Mode.PATCH), 0)
+    asked = next((step.step_id for step in reversed(steps[:first]) if step.step_id in naming), None)
+    changing = [step for step in steps if step.mode is Mode.PATCH]
+    open_to_choice = any(step.allowed_patterns for step in changing) or (
+        len({path for step in changing for path in step.allowed_files}) > 1
+    )
+    return [
+        step.model_copy(update={"finds_places": True}) if open_to_choice and step.step_id == asked else step
+        for step in steps
+    ]
 
 
 def _is_known(project: Project, row: Row) -> bool:
@@ -82,8 +100,7 @@ def _steps_of_row(project: Project, row: Row, waits: tuple[str, ...], before: Pl
         if row.check is Check.FOCUSED and before and {tool.key for tool in tools} <= _run_by(before):
             return []
         kind = StepType.REVIEW if row.type is StepType.TEST and not tools else row.type  # no tool: somebody must look
-        step = _step(project, row, kind, tools, waits)
-        return [step.model_copy(update={"finds_places": True})] if row.finds is Finding.PLACE else [step]
+        return [_step(project, row, kind, tools, waits)]
     parts = scopes(project, roles, files, row.risk, spares_tests=row.spares_tests)
     steps: list[PlannedStep] = []
     for number, part in enumerate(parts, 1):

@@ -45,6 +45,7 @@ class Row:
     hint: str | None = None
     allow_empty: bool = False  # there may be nothing to change
     finds: Finding | None = None
+    names_files: bool = False  # its answer does; the last of these before a change is asked for places
     spares_tests: bool = False  # the failing tests are right: only where the goal names them they may be changed
 
 
@@ -63,9 +64,10 @@ PATCH, TEST, MED = StepType.PATCH, StepType.TEST, RiskLevel.MED
 REPAIR = Template(
     rows=(
         Row("analyze-failure", "Analyze the failure", "Find the root cause of: {goal}", READ,
-            success="The root cause is named, with the evidence for it.", finds=Finding.CAUSE),
+            success="The root cause is named, with the evidence for it.", finds=Finding.CAUSE, names_files=True),
         Row("locate-source", "Locate the source of the bug", "Find the file, function and line to change for: {goal}",
-            EXPLORE, after=("analyze-failure",), success="The place to change is named.", finds=Finding.PLACE),
+            EXPLORE, after=("analyze-failure",), success="The place to change is named.", finds=Finding.PLACE,
+            names_files=True),
         Row("implement-fix", "Implement the fix", "Fix with the smallest change that is right: {goal}", PATCH,
             after=("locate-source",), roles=EVERY, risk=MED, check=Check.OWN, spares_tests=True),
         Row("verify-focused", "Verify the failing tests", "Run the tests that failed, for: {goal}", TEST,
@@ -82,7 +84,8 @@ FEATURE = Template(
         Row("understand-requirements", "Understand the requirements", "Say what is needed for: {goal}", READ,
             success="The requirements are listed."),
         Row("design-approach", "Design the solution", "Design how to do it along the existing patterns: {goal}", DRAFT,
-            after=("understand-requirements",), success="The design names the files and functions to change."),
+            after=("understand-requirements",), success="The design names the files and functions to change.",
+            names_files=True),
         Row("implement-core", "Implement the core logic", "Implement: {goal}", PATCH, after=("design-approach",),
             roles=CODE, or_every=True, risk=MED, check=Check.OWN, hint="Follow the existing patterns and style."),
         Row("add-tests", "Add unit tests", "Add tests for: {goal}", PATCH, after=("implement-core",),
@@ -115,7 +118,8 @@ REFACTOR = Template(
         Row("analyze-code", "Analyze the code", "Find what must change and what uses it, for: {goal}", READ,
             success="The code to change and its callers are named."),
         Row("plan-refactor", "Plan and design the refactoring", "Plan small steps that keep behaviour, for: {goal}",
-            DRAFT, after=("analyze-code",), success="The plan names each move and the files it touches."),
+            DRAFT, after=("analyze-code",), success="The plan names each move and the files it touches.",
+            names_files=True),
         Row("implement-refactor", "Refactor the code", "Refactor without changing behaviour: {goal}", PATCH,
             after=("plan-refactor",), roles=EVERY, risk=MED, check=Check.OWN, hint="Behaviour must not change."),
         Row("verify-full", "Verify with the full test suite", "Run all tests after: {goal}", TEST,
@@ -128,7 +132,7 @@ REFACTOR = Template(
 BUILD = Template(
     rows=(
         Row("analyze-build", "Analyze the build failure", "Find why the build fails: {goal}", READ,
-            success="The cause of the build failure is named."),
+            success="The cause of the build failure is named.", names_files=True),
         Row("fix-build", "Fix the build", "Make the build pass: {goal}", PATCH, after=("analyze-build",), roles=EVERY,
             risk=MED, check=Check.BUILD),
         Row("verify-build", "Verify the build", "Build again after: {goal}", TEST, after=("fix-build",),
@@ -142,7 +146,8 @@ BUILD = Template(
 DEPENDENCY = Template(
     rows=(
         Row("analyze-deps", "Analyze the dependencies", "Find what conflicts, is missing or must move: {goal}", READ,
-            success="The dependencies to change, their versions and the code to adapt to them are named."),
+            success="The dependencies to change, their versions and the code to adapt to them are named.",
+            names_files=True),
         Row("resolve-deps", "Resolve the dependencies", "Pin, add or upgrade what is needed: {goal}", PATCH,
             after=("analyze-deps",), roles=CODE, or_every=True, first=(Role.MANIFEST,), risk=MED, check=Check.OWN,
             hint="Adapt the code that does not fit to the new versions."),
@@ -165,7 +170,7 @@ OBSERVATION = Template(
 GENERIC = Template(
     rows=(
         Row("analyze", "Analyze the task", "Understand what is asked and what it touches: {goal}", READ,
-            success="What is to be changed is named."),
+            success="What is to be changed is named.", names_files=True),
         Row("implement", "Implement the change", "Make the change: {goal}", PATCH, after=("analyze",), roles=EVERY,
             risk=MED, check=Check.OWN),
         Row("verify", "Verify the change", "Confirm that it is done: {goal}", TEST, after=("implement",),
