@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from typing import Any
 
 import httpx
 import pytest
 from anyio import to_thread
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from worker.gateway import access, key_checks
@@ -65,6 +66,27 @@ def test_a_write_is_told_to_come_again_while_no_key_can_be_checked(monkeypatch: 
     assert {(each.status_code, each.json()["code"], each.headers["Retry-After"]) for each in answers} == {
         (503, "busy", "2")
     }
+
+
+def test_a_caller_who_hangs_up_while_a_door_reads_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
+    client, sent = connect("redis://localhost:1"), list[Any]()
+
+    async def door(scope: Any, receive: Any, _: Any) -> None:
+        await Request(scope, receive).body()
+
+    async def gone() -> dict[str, str]:
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/reads", "headers": [(b"host", b"localhost")]}
+    walled = Guard(door, Context(Settings(), client, EventHub("redis://localhost:1", 1), ClaimDesk(lambda: client)))
+
+    asyncio.run(walled(scope | {"scheme": "http", "query_string": b""}, gone, send))
+
+    assert sent == []
+    assert [each for each in caplog.records if each.levelno >= logging.WARNING] == []
 
 
 def test_keys_that_wait_to_be_checked_are_checked_together_and_each_in_the_next_look() -> None:

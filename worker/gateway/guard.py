@@ -19,7 +19,7 @@ from types import MappingProxyType
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
-from starlette.requests import HTTPConnection
+from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from schemas.traceparent import read_traceparent, trace_id_of
@@ -110,7 +110,7 @@ class Guard:
     async def _take(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
         try:
             await self._pass(scope, receive, answer)
-        except Gone:
+        except (Gone, ClientDisconnect):  # the latter where a door reads what the wall has not
             return
         except Refusal as refusal:
             answer.closes = True  # what is left of the body is not read
