@@ -77,7 +77,7 @@ def test_tests_and_suspects_are_one_step_that_the_failing_tests_judge() -> None:
     assert patch.allowed_files == ("shop/cart.py", TEST)
     assert without_test.allowed_files == ("shop/cart.py",)
     assert few.allowed_files == ("shop/cart.py", TEST, "shop/m0.py", "shop/m1.py")
-    assert {step.verify.split(" && ")[-1] for step in (patch, without_test, few)} == {f"pytest -q -- {TEST}"}
+    assert {step.verify.split(" && ")[-1] for step in (patch, without_test, few)} == {f"pytest -q -- {TEST}::test_it"}
 
 
 def test_a_source_that_is_yet_to_be_made_is_not_patched_for_a_test_that_fails() -> None:
