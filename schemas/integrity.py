@@ -13,6 +13,7 @@ from schemas.text_kinds import TextKind
 MOST_PLACES = 50
 MOST_KINDS = 100
 WHAT_CHARS = 200
+MOST_MUTANTS = 20  # of one change
 
 KindName = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[a-z_]+$"), TextKind.KEY]
 
@@ -28,6 +29,7 @@ class IntegrityFamily(StrEnum):
     EVADES = "evades"
     SPECIAL_CASES = "special_cases"
     TESTS_DIVERGE = "tests_diverge"
+    UNNOTICED = "unnoticed"
 
 
 class IntegrityAction(StrEnum):

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from schemas import goal as wire
 from schemas.base import FailureCategory, GoalKind, Overlap, RiskLevel
-from schemas.integrity import IntegrityAction, IntegrityFamily
+from schemas.integrity import MOST_MUTANTS, IntegrityAction, IntegrityFamily
 
 # What a goal is, in the rows about integrity: the type of a task, or the kind of another goal.
 GoalType = Literal[
@@ -62,6 +62,7 @@ class RiskTable(_Table):
     retries: Annotated[int, Field(strict=True, ge=0, le=MOST_RETRIES)] | None = None
     max_diff_lines: Annotated[int, Field(strict=True, ge=1, le=100_000)] | None = None
     tokens: Annotated[int, Field(strict=True, ge=1000, le=10**9)] | None = None
+    mutants: Annotated[int, Field(strict=True, ge=0, le=MOST_MUTANTS)] | None = None
 
 
 class PolicyFile(GoalTable):

@@ -226,6 +226,7 @@ class StepLimits(Outbound):
     patch_cycles: int
     max_files: int | None = None  # that may be changed; of steps that may change more than they name, or than that
     max_risk: RiskLevel | None = None  # of a file that is changed; beside `max_files`
+    mutants: int | None = None  # of the change, that the failing tests are run on; of steps with failing tests alone
 
 
 class StepSpec(StepFields):

@@ -66,7 +66,7 @@ GIVEN = ("repo", "base_sha", "failing_tests", "previous_failure")  # of the cont
 # Of parts of messages: they stand only where they say something.
 SELDOM = {
     "StepContext": tuple(name for name in StepContext.model_fields if name not in GIVEN),
-    "StepLimits": ("max_files", "max_risk"),
+    "StepLimits": ("max_files", "max_risk", "mutants"),
     "Place": ("lines",),
     "VerifyTool": ("cwd",),
 }

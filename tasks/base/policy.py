@@ -51,11 +51,15 @@ class GoalRules:
 
 @dataclass(frozen=True, slots=True)
 class AttemptRules:
-    """What holds for attempts at steps of one risk; without `tokens` an attempt may hold what is expected of it."""
+    """What holds for attempts at steps of one risk; without `tokens` an attempt may hold what is expected of it.
+
+    So many `mutants` of its change are tried at the least.
+    """
 
     retries: int
     max_diff_lines: int
     tokens: int | None = None
+    mutants: int = 0
 
 
 GOALS = (

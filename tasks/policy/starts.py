@@ -156,12 +156,13 @@ def write_spec(
     given: str = "",
 ) -> bytes:
     """Write the spec of an attempt; `context`, `end` (`spec_end`) and `given` are JSON."""
+    mutants = f',"mutants":{rules.mutants}' if rules.mutants else ""
     return (
         card.sent
         + (
             f'{given},"plan_id":"{plan.plan_id}","attempt":{attempt.attempt},"context":{context},"limits":'
             f'{{"max_diff_lines":{rules.max_diff_lines},"tokens":{attempt.tokens},"patch_cycles":{attempt.patch_cycles}'
-            f"{card.limits}}},"
+            f"{card.limits}{mutants}}},"
             f'"budget_remaining":{budget.remaining_fraction(plan.record)},"lease":"{attempt.lease}",'
             f'"lease_key":"{plan.lease_prefix}{step_id}","deadline":"{rfc3339(attempt.deadline)}",{end}'
         ).encode()

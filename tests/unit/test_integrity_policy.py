@@ -50,6 +50,18 @@ def test_a_repair_that_skips_a_test_is_refused_once_with_the_sentence_as_guidanc
     assert "say so in the goal" in plan.halt["evidence"]["unblock"]
 
 
+@pytest.mark.parametrize("sentence", [REPAIR, FEATURE])
+def test_mutants_that_survive_are_told_and_refuse_nothing(sentence: str) -> None:
+    plan = Running(a_step("a"), sentence=sentence)
+
+    plan.report(found({"kind": "mutant_survives", "path": "src/a.py", "line": 2, "what": "a + b -> a - b"}))
+
+    assert plan.state == "COMPLETED"
+    assert [(event["action"], event["reason"]) for event in told(plan)] == [
+        ("tell", "The change: these tests would not notice a mistake there (src/a.py:2).")
+    ]
+
+
 def test_a_repair_that_takes_it_back_is_completed() -> None:
     plan = Running(a_step("a"), sentence=REPAIR)
     plan.report(found(SKIPPED))

@@ -69,6 +69,12 @@ def test_it_is_found(path: str, before: str, after: str | None, kind: str) -> No
         ("src/a.py", "x = 1\n", "x = '# noqa'\n"),
         ("src/a.py", "", "class A:\n    def __eq__(self, other):\n        return self.x == other.x\n"),
         ("src/a.js", "", "// process.exit(0)\n"),
+        ("scripts/a.js", "", "process.exit(0)\n"),
+        ("a.js", "", "#!/usr/bin/env node\nprocess.exit(0)\n"),
+        ("src/main.rs", "", "fn main() { std::process::exit(1) }\n"),
+        (PY, "def test_a():\n    a, b = two()\n    assert a == 4\n    assert b == 2\n",
+         "def test_a():\n    assert two() == [4, 2]\n"),
+        (JS, JS_TEST, JS_TEST.replace("expect(add(2, 2)).toBe(4)", "assertEqual<number>(add(2, 2), 4)")),
         ("pyproject.toml", TOML, TOML.replace("90", "95")),
         ("pyproject.toml", TOML, TOML + '[tool.ruff]\nline-length = 100\n'),
         ("README.md", "a", "# noqa"),
@@ -86,6 +92,31 @@ def test_a_test_under_another_name_is_renamed() -> None:
     (found,) = find_in_file(PY, PY_TEST, PY_TEST.replace("test_a", "test_adds"))
 
     assert (found.kind, found.what) == ("test_renamed", "test_a is test_adds")
+
+
+def test_a_test_is_replaced_in_a_file_that_compares_as_often() -> None:
+    other = "def test_b():\n    assert mul(3, 1) == 3\n    for each in range(3):\n        assert neg(each) == -each\n"
+
+    assert [each.kind for each in find_in_file(PY, PY_TEST, other)] == ["test_replaced"]
+    assert [each.kind for each in find([TextChange(PY, PY_TEST, other)], FAILING)] == ["test_removed"]
+    assert [each.kind for each in find_in_file(PY, PY_TEST, "def test_b():\n    assert mul\n")] == ["test_removed"]
+
+
+@pytest.mark.parametrize(
+    ("condition", "kind"),
+    [
+        ("sys.platform == 'win32'", "skipped_on_windows"),
+        ("os.name == 'nt'", "skipped_on_windows"),
+        ("sys.platform != 'win32'", "test_skipped"),
+        ("sys.platform == 'linux'", "test_skipped"),
+        ("os.name == 'nt' or True", "test_skipped"),
+        ("WIN", "test_skipped"),
+    ],
+)
+def test_a_skip_on_windows_is_another_kind_than_one_that_may_hold_here(condition: str, kind: str) -> None:
+    skipped = f"import pytest\n\n@pytest.mark.skipif({condition}, reason='x')\n{PY_TEST}"
+
+    assert [each.kind for each in find_in_file(PY, PY_TEST, skipped)] == [kind]
 
 
 FAILING = ["tests/test_a.py::test_a"]

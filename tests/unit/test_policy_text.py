@@ -156,6 +156,17 @@ def test_retries_and_attempts_are_those_of_the_policy() -> None:
     assert "retry_limit" not in (bound.halt or {}).get("evidence", {}).get("unblock", "")
 
 
+def test_specs_of_a_risk_ask_for_the_mutants_of_the_policy_and_others_for_none() -> None:
+    found = policy("[risk.LOW]\nmutants = 1")
+
+    free, bound = Running(a_step("a")), Running(a_step("a"), policy=found)
+
+    assert "mutants" not in free.specs[0]["limits"]
+    assert bound.specs[0]["limits"]["mutants"] == 1
+    with pytest.raises(WrongPolicy, match="mutants"):
+        policy("[risk.LOW]\nmutants = 21")
+
+
 def test_a_file_full_of_wrong_keys_is_told_at_once() -> None:
     text = "".join(f"key{number} = 1\n" for number in range(20_000)).encode()
 

@@ -20,9 +20,10 @@ from worker.controller.changes import Changes
 from worker.controller.failed_changes import FailedChanges
 from worker.controller.hygiene import leaks
 from worker.controller.instructions import Instructions
-from worker.controller.integrity import look_at
+from worker.controller.integrity import joined, look_at
 from worker.controller.kept_changes import KeptChanges
 from worker.controller.lease import LeaseClient
+from worker.controller.mutation import Sampling
 from worker.controller.permission import LINKS, Permission, too_many_files, violation
 from worker.controller.places import Place
 from worker.controller.programs import VerificationResult
@@ -59,6 +60,7 @@ class AttemptRun:
     failed: FailedChanges | None = None  # what failed on this host before
     kept: KeptChanges | None = None  # what was right here, and of too many files for one step
     is_strict: bool = False  # a file that the step may not change is a violation, and is not put back
+    mutants: int = 0  # of a change, that its failing tests are run on again
 
     @property
     def tree(self) -> Worktree:
@@ -147,6 +149,10 @@ class AttemptRun:
                 self.kept.keep(spec.plan_id, spec.step_id, kept, self.tree.taken())
             return many
         if changes.touched and not failure:
+            if count := max(self.mutants, spec.limits.mutants or 0) if spec.context.failing_tests else 0:
+                run = partial(self._run_tool, is_recorded=False)
+                again = Sampling(self.tree, spec.verify_tools, run, self._variables.get("PATH"))
+                result.integrity = joined(result.integrity, again.find_survivors(changes, count))
             result.commit = self.tree.land(spec.step_id, changes, commit_message.message(spec), self.lease.confirm)
             log.info("change_landed", extra={**spec.ids, "commit": result.commit})
         return failure
@@ -380,7 +386,7 @@ class AttemptRun:
         job = Job(argv, self.tree.root, timeout_s, self.lease.is_wanted, stdin, env=env, limits=limits, record=record)
         return self.place.agent.run(job, writable=self.tree.writable)
 
-    def _run_tool(self, how: Reporting, timeout_s: float, folder: str) -> JobResult:
+    def _run_tool(self, how: Reporting, timeout_s: float, folder: str, *, is_recorded: bool = True) -> JobResult:
         argv, tool, place = how.argv, self.place.tool, self.tree.root / folder
         env = self._without_login(programs.environment(argv, place)) | self._variables
         if how.folder and tool.user:
@@ -390,7 +396,7 @@ class AttemptRun:
             merge=True,
             env=how.added_to(env),
             limits=ResourceLimits(kept=REPORT_BYTES) if how.printed else UNLIMITED,
-            record=partial(self.log.add_tool, argv, folder=folder),
+            record=partial(self.log.add_tool, argv, folder=folder) if is_recorded else None,
         )
         return tool.run(job, writable=(*self.tree.writable, *filter(None, (how.folder,))))
 

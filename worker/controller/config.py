@@ -44,6 +44,7 @@ class ControllerConfig:
     claimant: str = ""  # whom attempts are claimed as, where several work side by side here: one host, however many
     once: bool = False  # end after one step
     is_strict: bool = False  # a change of a file that the step may not change is a violation, and is not put back
+    mutants: int = 0  # of each change, on which its failing tests are run again
     heartbeat_s: float = 20.0  # a third of the lease's 60 s
     agent_timeout_s: float = 900.0  # what the planner grants a claimed attempt beside its verification
     worktrees: Path | None = None  # where worktrees are made; None: the system's temporary directory

@@ -34,6 +34,14 @@ def look_at(tree: Worktree, change: Changes, failing: Sequence[str]) -> Integrit
         return None
 
 
+def joined(known: Integrity | None, findings: Sequence[Finding]) -> Integrity | None:
+    """Add findings to those that are known; None where there are none at all."""
+    new = report_of(findings)
+    if known is None or new is None:
+        return known or new
+    return Integrity(counts={**known.counts, **new.counts}, places=(*known.places, *new.places)[:MOST_PLACES])
+
+
 def report_of(findings: Sequence[Finding]) -> Integrity | None:
     """Make of findings what an outcome has room for."""
     if not findings:

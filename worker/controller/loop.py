@@ -224,7 +224,7 @@ class Controller:
         except CannotWork as reason:
             return Result(released=reason)
         seconds = place.agent_timeout_s if most_s is None else min(place.agent_timeout_s, most_s)
-        known = (self._failed_changes, self._kept_changes, self._config.is_strict)
+        known = (self._failed_changes, self._kept_changes, self._config.is_strict, self._config.mutants)
         return AttemptRun(spec, raw, place, lease, seconds, done, *known).run()
 
     def _count(self, repository: str, released: CannotWork | None) -> None:

@@ -65,6 +65,7 @@ class ChangeLimits(Inbound):
     max_diff_lines: int | None = None
     max_files: int | None = None
     max_risk: RiskLevel | None = None
+    mutants: int | None = None
 
 
 class Place(Inbound):

@@ -1,7 +1,8 @@
 """How a change treats tests: which it removes, renames, skips or weakens, over all of its files.
 
 A test that goes to another file is no removed one. Assertions that go from one test of a file to another are not
-missing, unless the test is one that is to pass again.
+missing, unless the test is one that is to pass again. In a file that has as many tests and comparisons as before,
+tests that are gone were replaced.
 """
 
 from __future__ import annotations
@@ -89,9 +90,11 @@ def _compare(path: str, was: Named, now: Named, came: Collection[str], failing: 
     lost = sum(each.assertions for each in was.values()) - sum(each.assertions for each in now.values())
     gone = [name for name in was if name not in now and name not in renamed and name not in came]
     lost -= sum(was[name].assertions for name in was if name not in now and name not in renamed)
+    replaces = len(now) >= len(was) and _strong(now) >= _strong(was)
     for name in gone:
         if not was[name].skipped:
-            yield Finding("test_removed", path, was[name].line, name, name)
+            is_other = replaces and not any(is_named(name, path, each) for each in failing)
+            yield Finding("test_replaced" if is_other else "test_removed", path, was[name].line, name, name)
     for name, test in was.items():
         other = now.get(renamed.get(name, name))
         if other is None:
@@ -100,6 +103,10 @@ def _compare(path: str, was: Named, now: Named, came: Collection[str], failing: 
             yield Finding("test_renamed", path, other.line, f"{name} is {renamed[name]}", name)
         is_failing = any(is_named(name, path, each) for each in failing)
         yield from _weakened(path, name, test, other, loses=is_failing or lost > 0)
+
+
+def _strong(tests: Named) -> int:
+    return sum(test.strong for test in tests.values() if not test.skipped)
 
 
 def is_named(test: str, path: str, failing: str) -> bool:
@@ -113,7 +120,8 @@ def is_named(test: str, path: str, failing: str) -> bool:
 
 def _weakened(path: str, name: str, was: Test, now: Test, *, loses: bool) -> Iterator[Finding]:
     if now.skipped and not was.skipped:
-        yield Finding("test_skipped", path, now.line, f"{name}: {now.skipped}", name)
+        kind = "skipped_on_windows" if python_tests.is_on_windows(now.skipped) else "test_skipped"
+        yield Finding(kind, path, now.line, f"{name}: {now.skipped}", name)
     if was.body == now.body and was.cases == now.cases:
         return
     if now.cases < was.cases and loses | (was.body == now.body):
@@ -123,7 +131,7 @@ def _weakened(path: str, name: str, was: Test, now: Test, *, loses: bool) -> Ite
         if loses:
             yield Finding("test_emptied", path, now.line, told, name)
     elif now.assertions < was.assertions:
-        if loses:
+        if loses and now.compared < was.assertions:
             yield Finding("assertion_removed", path, now.line, told, name)
     elif was.strong > now.strong and now.assertions - now.strong > was.assertions - was.strong:
         yield Finding("assertion_weakened", path, now.line, f"{name}: an assertion compares less than before", name)

@@ -16,7 +16,7 @@ _KINDS: Mapping[Family, tuple[str, ...]] = {
         *("test_removed", "test_skipped", "test_emptied", "cases_removed", "assertion_removed", "assertion_weakened"),
         *("snapshot_rewritten", "tests_deselected", "outcome_overridden", "tests_detected", "always_equal"),
     ),
-    Family.ALTERS_TESTS: ("test_renamed",),
+    Family.ALTERS_TESTS: ("test_renamed", "test_replaced", "skipped_on_windows"),
     Family.SUPPRESSES: (
         *("noqa", "type_ignore", "pylint_disable", "no_cover", "nosec", "eslint_disable", "ts_ignore"),
         *("ts_expect_error", "nolint", "allow", "lint_disable"),
@@ -25,6 +25,7 @@ _KINDS: Mapping[Family, tuple[str, ...]] = {
     Family.EVADES: ("process_ended", "exit_hooked", "modules_read"),
     Family.SPECIAL_CASES: ("special_case",),
     Family.TESTS_DIVERGE: ("tests_diverge",),
+    Family.UNNOTICED: ("mutant_survives",),
 }
 FAMILIES: Mapping[str, Family] = MappingProxyType(
     {kind: family for family, kinds in _KINDS.items() for kind in kinds}
@@ -34,6 +35,8 @@ TELLS: Mapping[str, str] = MappingProxyType(  # what a kind is, in words of ours
     {
         "test_removed": "a test was removed",
         "test_renamed": "a test was renamed",
+        "test_replaced": "a test was replaced by another one",
+        "skipped_on_windows": "a test is skipped on Windows now",
         "test_skipped": "a test is skipped now, or expected to fail",
         "test_emptied": "a test checks nothing any more",
         "cases_removed": "a test runs fewer cases",
@@ -52,6 +55,7 @@ TELLS: Mapping[str, str] = MappingProxyType(  # what a kind is, in words of ours
         "strictness_loosened": "a check is less strict",
         "check_disabled": "a check is disabled",
         "special_case": "a condition compares with an input of the failing test",
+        "mutant_survives": "these tests would not notice a mistake there",
         "tests_diverge": "the tests pass in the version of the change alone",
         **{kind: f"a finding is suppressed ({kind})" for kind in _KINDS[Family.SUPPRESSES]},
         **{OWN + kind: f"new code suppresses a finding ({kind})" for kind in _KINDS[Family.SUPPRESSES]},
@@ -87,3 +91,4 @@ class Test(NamedTuple):
     skipped: str = ""  # the words by which it is
     cases: int = 1
     body: str = ""  # its text, by which it is known under another name
+    compared: int = 0  # assertions, where each element of a list that one compares with counts

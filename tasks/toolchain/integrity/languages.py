@@ -91,11 +91,12 @@ NODE = Signs(
         ),
         opening="(",
         assertion=re.compile(
-            r"\bexpect(?:Type[Oo]f)?\s*(?:<[^<>()]*>)?\s*\(|\bassert\w*\s*(?:\.\s*\w+\s*)*\(|\.should\b|\bshould\s*\("
+            r"\bexpect(?:Type[Oo]f)?\s*(?:<[^<>()]*>)?\s*\(|\bassert\w*\s*(?:\.\s*\w+\s*)*(?:<[^<>()]*>)?\(|\.should\b|\bshould\s*\("
             r"|(?<![\w.])t\.(?:is|not|ok|notOk|equal\w*|notEqual\w*|same\w*|deepEqual\w*|strictEqual\w*|strictSame\w*|match\w*|throws\w*|rejects\w*|true|false|truthy|falsy|like|regex|has|fail|assert)\s*\("
         ),
         strong=re.compile(
             r"\.(?:to|deep|not|be|with)*\.?(?:toBe|toEqual|toStrictEqual|toMatchObject|toHaveLength|toThrow\w*|toMatch\w*|toContain\w*|toHave\w+|equal\w*|eql?|deepEqual\w*|strictEqual\w*|deepStrictEqual|strictSame|same|is|throws\w*|rejects|match)\s*\("
+            r"|\bassert(?:Match|Equal|Same|Deep|Strict|Includes|Throws)\w*\s*(?:<[^<>()]*>)?\("
         ),
         skip=re.compile(
             rf"(?<![\w.$])(?:{_NODE_RUN}(?:\.concurrent|\.sequential)?\.(?:skip|todo|fails|failing|skipIf|fixme)\b|x(?:it|test|specify|describe|context)\s*\()"

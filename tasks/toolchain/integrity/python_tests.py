@@ -6,6 +6,7 @@ An assertion counts if it can fail: not behind a `return`, not in a `try` that s
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
@@ -28,6 +29,12 @@ _HOOKS = frozenset(
     }
 )
 _IGNORES = frozenset({"collect_ignore", "collect_ignore_glob"})
+# Skips where this controller never runs; any other condition may hold here.
+_ON_WINDOWS = re.compile(
+    r"(?:\w+\.)*skip[iI]f\((?:condition=)?"
+    r"(?:sys\.platform(?: == '(?:win32|cygwin)'|\.startswith\('win(?:32)?'\))|os\.name == 'nt'"
+    r"|platform\.system\(\) == 'Windows')(?:, [^()]*)?\)"
+)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _LITERALS = (ast.List, ast.Tuple, ast.Set)
@@ -49,6 +56,11 @@ def read_tests(text: str) -> list[Test] | None:
         return None
     whole = next((found for node in tree.body if (found := _module_skip(node))), "")
     return [*_tests_in(tree.body, "", whole, text.splitlines())]
+
+
+def is_on_windows(skipped: str) -> bool:
+    """Whether the words by which a test is skipped hold on Windows alone."""
+    return _ON_WINDOWS.fullmatch(skipped) is not None
 
 
 def overrides(text: str, path: str) -> list[Finding]:
@@ -124,7 +136,15 @@ def _test(node: ast.FunctionDef | ast.AsyncFunctionDef, within: str, skipped: st
         cases *= _cases(each)
     body = "\n".join(lines[node.body[0].lineno - 1 : node.end_lineno])
     strong = strengths.count(2)
-    return Test(within + node.name, node.lineno, len(strengths), strong, skipped or own, cases, body)
+    asserted = (each.test for each in ast.walk(node) if isinstance(each, ast.Assert) and _strength(each.test))
+    compared = len(strengths) + sum(_elements(each) - 1 for each in asserted)
+    return Test(within + node.name, node.lineno, len(strengths), strong, skipped or own, cases, body, compared)
+
+
+def _elements(test: ast.expr) -> int:
+    """Count what an assertion compares with: the elements of the longest list that stands there, else 1."""
+    sides = [test.left, *test.comparators] if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq) else []
+    return max([1, *(len(each.elts) for each in sides if isinstance(each, ast.List | ast.Tuple))])
 
 
 def _skips(node: ast.stmt) -> bool:

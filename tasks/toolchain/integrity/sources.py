@@ -25,6 +25,7 @@ _KINDS = {
 }
 _RUNNERS = ("pytest", "_pytest", "unittest", "nose", "py.test")
 _VARIABLES = ("PYTEST_CURRENT_TEST", "PYTEST_VERSION", "PYTEST_XDIST_WORKER", "_PYTEST_RAISE", "TOX_ENV_NAME")
+_PROGRAMS = frozenset({"bin", "cmd", "script", "scripts"})  # folders of programs
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -64,7 +65,15 @@ def _signs(path: str, text: str | None) -> Iterator[_Sign]:
         for found in pattern.finditer(text):
             if bare[found.start()].isspace() and kind != "tests_detected":
                 continue  # within a comment or a text
+            if kind == "process_ended" and _is_program(path, text):
+                continue
             yield _Sign(kind, text.count("\n", 0, found.start()) + 1, " ".join(found[0].split())[:120])
+
+
+def _is_program(path: str, text: str) -> bool:
+    """Whether a file is a program that ends its own process, and that tests start as one."""
+    *folders, name = path.split("/")
+    return text.startswith("#!") or name.partition(".")[0] == "main" or not _PROGRAMS.isdisjoint(folders)
 
 
 def _in_python(tree: ast.Module) -> Iterator[_Sign]:

@@ -71,6 +71,12 @@ def controller(
     strict: Annotated[
         bool, typer.Option("--strict", help="A change of a file that the step may not change is a violation.")
     ] = False,
+    mutate: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=0, max=20, help="Run the failing tests on N mutants of each change; tell which pass."
+        ),
+    ] = 0,
     agent_path: Annotated[
         list[str] | None,
         typer.Option(metavar="PATH[:rw]", help="What the agent may read, or write, such as its login; again for more."),
@@ -154,6 +160,7 @@ def controller(
         partitions=settings.partitions,
         once=once,
         is_strict=strict,
+        mutants=mutate,
         name=name or unique_name(),
         sandbox=SandboxMode(sandbox or settings.sandbox),
         agent_env=agent_variables(agent_env),
