@@ -39,6 +39,7 @@ class NotRun(NamedTuple):
 
     tool: Mapping[str, Any]
     reason: str
+    is_missing: bool = False  # its program
 
     @property
     def place(self) -> list[str]:
@@ -62,7 +63,7 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
     before = kept.told.get(step.step_id, [])
     told = [*before, [seen.attempt.attempt, back.controller, back.reason, unit.snapshot.now, *found.place]]
     met = _met(told)
-    if met and is_baseline(step.facts):  # it has run after the change: what failed then counts
+    if met and is_baseline(step.facts) and not found.is_missing:  # it has run after the change: what failed then counts
         return False
     kept.told[step.step_id] = told
     if runs_at_base(step.facts) and not untold and found.place not in kept.at_base:
@@ -95,14 +96,15 @@ def _find(unit: UnitOfWork, seen: Judgement) -> NotRun | None:
     last = tools[len(receipts) - 1] if receipts and len(receipts) <= len(tools) else None
     if said := outcome.cannot_verify:
         tool = last if last and last["tool"] == said.tool else next((e for e in tools if e["tool"] == said.tool), None)
-        return NotRun(tool, said.reason or "it could not run") if tool else None
+        is_missing = not receipts or receipts[-1].exit_code in NOT_FOUND
+        return NotRun(tool, said.reason or "it could not run", is_missing) if tool else None
     if last is None or receipts[-1].tool != last["tool"] or receipts[-1].exit_code == STOPPED:
         return None
     if receipts[-1].exit_code < 0 or outcome.failing_tests:  # it was killed, or ran
         return None
     contract = catalogue_of(unit.plan.head.tools).contracts.get(last["tool"])
     why = contract and why_not_run(contract, receipts[-1].exit_code, _printed(outcome))
-    return NotRun(last, why) if why else None
+    return NotRun(last, why, receipts[-1].exit_code in NOT_FOUND) if why else None
 
 
 def _printed(outcome: Outcome) -> str:

@@ -116,7 +116,7 @@ def attempt(host: Host, spec: Spec, tree: Tree, bench: Bench, rng: Random) -> At
     if host.lies:
         return replace(_lying(body, spec, bench, tree, seconds, patch.change), note=patch.note)
     if host.ill is Ill.TOOL and spec["verify_tools"] and "released" in KNOWN and not at_base:
-        return _cannot_begin(body, host.ill.value)
+        return _cannot_verify_here(body, spec, host.ill.value)
     return replace(_verified(body, host, spec, bench, seen, seconds, patch, rng), tried=patch)
 
 
@@ -244,6 +244,16 @@ def _cannot_begin(body: dict[str, Any], why: str) -> Attempt:
     if "released" in KNOWN:
         return Attempt({**body, "success": False, "released": {"reason": why}}, 2, note="broken host")
     return _failed(body, wire.agent_failure(why, None), 2, "broken host")
+
+
+def _cannot_verify_here(body: dict[str, Any], spec: Spec, why: str) -> Attempt:
+    """Say before the agent works that a program is missing, where this version knows of that."""
+    back = _cannot_begin(body, why)
+    if "cannot_verify" not in KNOWN:
+        return back
+    tool = spec["verify_tools"][0]
+    cannot = {"tool": tool["tool"], "reason": f"{tool['argv'][0]}: {why}"}
+    return replace(back, body={**{k: v for k, v in back.body.items() if k != "released"}, "cannot_verify": cannot})
 
 
 def _failed(body: dict[str, Any], failure: AttemptFailure, seconds: int, note: str) -> Attempt:

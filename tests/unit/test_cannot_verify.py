@@ -173,11 +173,21 @@ def test_a_baseline_that_could_not_run_is_tried_once_more_elsewhere() -> None:
     assert (plan.active["t-baseline"].attempt, plan.state) == (2, "EXECUTING")
 
 
-def test_a_baseline_that_cannot_run_halts_nothing_since_it_ran_after_the_change() -> None:
+def test_a_baseline_whose_program_is_missing_halts() -> None:
     plan = awaiting_base()
     for _ in range(2):
         attempt = plan.active["t-baseline"].attempt
-        receipts = [{"tool": "pytest", "exit_code": 127}]
+        plan.report(a_failure("t-baseline", attempt, verified_at=SHA, verify=[{"tool": "pytest", "exit_code": 127}]))
+        plan.rest()
+
+    assert plan.halt["rule"] == "cannot_verify"
+
+
+def test_a_baseline_of_tests_that_are_not_there_yet_halts_nothing_since_they_ran_after_the_change() -> None:
+    plan = awaiting_base()
+    for _ in range(2):
+        attempt = plan.active["t-baseline"].attempt
+        receipts = [{"tool": "pytest", "exit_code": 4}]
         plan.report(a_failure("t-baseline", attempt, verified_at=SHA, verify=receipts))
         plan.rest()
 

@@ -74,7 +74,7 @@ class AttemptRun:
         """
         result = Result()
         try:
-            result.failure = self._begin()
+            result.failure = self._begin(result)
             if not result.failure and not self._found(result):
                 result.failure = result.failure or self._do(result)
             if moved := self.tree.moved_refs():  # they are nowhere but in the clone, so that alone is no failure
@@ -198,8 +198,11 @@ class AttemptRun:
         result.needs = needs.model_copy(update={"files": others})
         return wire.advice(f"the agent needs {', '.join(others)}: {needs.reason or 'it gave no reason'}")
 
-    def _begin(self) -> AttemptFailure | None:
-        """Put the clone where the step begins; a link out of it is refused before anybody follows it."""
+    def _begin(self, result: Result) -> AttemptFailure | None:
+        """Put the clone where the step begins; a link out of it is refused before anybody follows it.
+
+        What could not be verified here is not begun.
+        """
         spec, tree = self.spec, self.tree
         try:
             tree.reset(spec.plan_id, spec.context.base_sha, at=spec.verified_at)
@@ -216,10 +219,12 @@ class AttemptRun:
             self._set_up(anew=spec.setup)
         except OSError as error:
             raise CannotWork(f"the setup: {error}") from error
-        missing = programs.missing_programs(spec.verify_tools, self._variables.get("PATH"))
-        if missing and not spec.verified_at:  # of the base it is told which tool could not run
+        search = self._variables.get("PATH")
+        missing = next((each for each in spec.verify_tools if programs.missing_programs([each], search)), None)
+        if missing and not spec.verified_at:  # of the base it is told what the tools before it found
             hint = f"; it may help to start the controller with {self.place.proposed}" if self.place.proposed else ""
-            raise CannotWork(f"programs that are missing here: {', '.join(missing)}{hint}")
+            result.verification = programs.unverifiable(missing, f"{missing.argv[0]} is missing here{hint}")
+            return result.verification.failure
         self._found_outside  # noqa: B018 (kept before the agent works)
         return None
 
@@ -271,7 +276,7 @@ class AttemptRun:
                 result.integrity = look_at(tree, landed, spec.context.failing_tests)
                 return True
         tree.take_off(spec.step_id, self.lease.confirm)
-        result.failure = self._begin()
+        result.failure = self._begin(result)
         return False
 
     def _ask_agent(self) -> AgentReport:

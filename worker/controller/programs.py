@@ -86,9 +86,8 @@ def verify(
                 tuple(receipts), wire.advice(f"{tool.tool} would read options from {word!r}"), NOT_KNOWN
             )
         if not is_there(root, tool.cwd):
-            why = f"{tool.tool} runs in {tool.cwd}, which is no folder of the repository"
-            cannot = CannotVerify(tool=tool.tool, cwd=tool.cwd, reason=why) if at_base else None
-            return VerificationResult(tuple(receipts), wire.advice(why), NOT_KNOWN, cannot_verify=cannot)
+            begun = unverifiable(tool, f"{tool.tool} runs in {tool.cwd}, which is no folder of the repository")
+            return replace(begun, receipts=tuple(receipts), cannot_verify=begun.cannot_verify if at_base else None)
         done, report = _run(tool, run, root, search)
         receipts.append(_receipt(tool, done, report.figures(named), report.kind, isolation))
         cannot = _cannot_verify(tool, done, root) if at_base or is_lost(tool) else None
@@ -103,6 +102,12 @@ def verify(
     left = None if at_base else _unpassed(tools, receipts)
     ran_by = shutil.which(resolve(first.argv, search)[0], path=search) if (first := next(iter(tools), None)) else ""
     return VerificationResult(tuple(receipts), left, failing=failing, finding=finding, ran_by=ran_by or "")
+
+
+def unverifiable(tool: Tool, why: str) -> VerificationResult:
+    """Say why a tool was not begun, which nothing of the change can be the cause of."""
+    cannot = CannotVerify(tool=tool.tool, cwd=None if tool.cwd == ROOT else tool.cwd, reason=why)
+    return VerificationResult((), wire.advice(why), NOT_KNOWN, cannot_verify=cannot)
 
 
 def _receipt(

@@ -35,6 +35,11 @@ class Result:
     released: CannotWork | None = None  # why nobody could do it here: that is no failure
 
     @property
+    def is_unbegun(self) -> bool:
+        """Whether no agent worked, since nothing here could have verified that."""
+        return self.verification.cannot_verify is not None and not self.verification.receipts
+
+    @property
     def trouble(self) -> CannotWork | None:
         """Say why it could not be done or verified here."""
         cannot = self.verification.cannot_verify
@@ -57,7 +62,7 @@ def outcome(spec: Spec, result: Result, duration_ms: int, controller: str) -> Ou
         touched_files=_paths(changes.touched) if changes else (),
         touched_count=_count(changes.touched) if changes else None,
         diff_hash=changes.diff_hash if changes else None,
-        metrics=_metrics(report.reading, duration_ms, int(spec.mode is Mode.PATCH)),
+        metrics=_metrics(report.reading, duration_ms, int(spec.mode is Mode.PATCH and not result.is_unbegun)),
         failure_evidence=shown.evidence if shown else None,
         plan_id=spec.plan_id,
         attempt=spec.attempt,

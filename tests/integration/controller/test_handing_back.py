@@ -17,6 +17,7 @@ from worker.controller import pauses
 from worker.controller.readiness import agent_trouble
 
 Start = Callable[..., None]
+FULL = "report(success=False, released={'reason': 'The disk is full.', 'kind': 'host'})"
 NO_LINTER = {"tool": "lint", "argv": ["no-such-linter", "."], "timeout_s": 60}
 
 
@@ -37,8 +38,6 @@ def reason(outcome: Outcome, kind: ReleaseKind = ReleaseKind.HOST) -> str:
 @pytest.mark.parametrize(
     ("lacks", "told"),
     [
-        pytest.param({"verify_tools": [PYTEST, NO_LINTER]}, "no-such-linter", id="a program"),
-        pytest.param({"mode": "test", "verify_tools": [NO_LINTER]}, "no-such-linter", id="a program of a test step"),
         pytest.param({"context": {"base_sha": "deadbeef"}}, "deadbeef", id="a short base"),
         pytest.param({"context": {"base_sha": "1" * 40}}, "1" * 40, id="the base"),
         pytest.param({"context": {"repo": "acme/till", "base_sha": None}}, "acme/till", id="the repository"),
@@ -55,6 +54,24 @@ def test_what_is_missing_here_is_handed_back_before_the_agent_runs(
 
     assert told in reason(outcome)
     assert outcome.lease == "lease-of-fix"
+
+
+@pytest.mark.parametrize("mode", ["patch", "test"])
+def test_a_program_that_is_missing_could_not_verify_what_no_agent_is_paid_for(
+    mode: str, planner: Planner, repo: Repo, start: Start
+) -> None:
+    intent = "git('commit', '-am', 'ran')"
+    planner.send("fix", intent=intent, mode=mode, allowed_files=["calc.py"], verify_tools=[PYTEST, NO_LINTER])
+    start()
+
+    outcome = planner.outcome("fix")
+
+    cannot = outcome.cannot_verify
+    assert cannot
+    assert (cannot.tool, outcome.released, outcome.success) == (NO_LINTER["tool"], None, False)
+    assert "no-such-linter is missing here" in cannot.reason
+    assert outcome.metrics
+    assert (outcome.metrics.patch_cycles, outcome.touched_files) == (0, ())
 
 
 def test_a_base_that_is_missing_is_fetched_from_the_remote_also_into_a_shallow_clone(
@@ -105,10 +122,11 @@ def test_a_controller_that_can_do_nothing_pauses_longer_each_time_and_goes_on(
     planner: Planner, start: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "planner.controller")
+    full: dict[str, Any] = {"intent": FULL, "allowed_files": ["calc.py"]}
     for number in range(7):
-        planner.send(f"lint-{number}", mode="test", verify_tools=[NO_LINTER])
+        planner.send(f"fix-{number}", **full)
     planner.send("look", mode="read_only")
-    planner.send("again", mode="test", verify_tools=[NO_LINTER])
+    planner.send("again", **full)
     began = time.monotonic()
     start()
 
@@ -118,7 +136,7 @@ def test_a_controller_that_can_do_nothing_pauses_longer_each_time_and_goes_on(
     wait_until(lambda: planner.pending() == 0, what="acknowledged")
     pauses = [(record.seconds, record.reason) for record in caplog.records if record.message == "controller_paused"]  # type: ignore[attr-defined]
     assert [seconds for seconds, _ in pauses] == [0.05, 0.1, 0.2]
-    assert all("no-such-linter" in why for _, why in pauses)
+    assert all("The disk is full" in why for _, why in pauses)
     assert time.monotonic() - began > 0.35
 
 

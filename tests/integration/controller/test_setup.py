@@ -96,10 +96,10 @@ def test_a_lock_file_speaks_for_a_setup_that_is_told_and_not_run(
     planner.send("check", mode="test", verify_tools=[LINT], context={"base_sha": None})
     start()
 
-    released = planner.outcome("check").released
+    cannot = planner.outcome("check").cannot_verify
 
-    assert released
-    assert released.reason.endswith('lint; it may help to start the controller with --setup "uv sync"')
+    assert cannot
+    assert cannot.reason.endswith('lint is missing here; it may help to start the controller with --setup "uv sync"')
     assert any(getattr(record, "proposed", "") == '--setup "uv sync"' for record in caplog.records)
 
 
