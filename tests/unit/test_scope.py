@@ -177,7 +177,8 @@ def test_what_the_operator_forbids_is_a_violation_also_where_the_spec_has_no_roo
     assert len(step.excluded_patterns) == MAX_EXCLUDED
     plan = Running(*steps, draft={"forbidden": names})
     while "implement-fix" not in plan.active:
-        plan.report(a_report(next(iter(plan.active)), touched_files=[]))
+        step_id, live = next(iter(plan.active.items()))
+        plan.report(a_report(step_id, live.attempt, touched_files=[]))
     assert "forbidden" not in plan.waiting("default")[-1]
 
     plan.report(a_report("implement-fix", touched_files=["src/shop/m1.py", path], tests_passed=True))
