@@ -538,7 +538,7 @@ def test_a_goal_that_is_waited_for_is_planned_and_shown(
 
     assert (view["plan_id"], view["state"]) == (plan_id, "EXECUTING")
     assert [step["step_id"] for step in view["steps"]] == ["look", "fix-b", "fix-c", "check"]
-    for word in (plan_id, "▶ look", "├ ◌ fix-b", "└ ◌ fix-c", "after fix-b, fix-c", "tokens", "[bold]now"):
+    for word in (plan_id, "○ look", "queued", "├ ◌ fix-b", "└ ◌ fix-c", "after fix-b, fix-c", "tokens", "[bold]now"):
         assert word in drawn
     assert "\x1b" not in drawn
     assert plan_id in [each["plan_id"] for each in told(planner("plans", "--json"))]
