@@ -45,6 +45,12 @@ def planner(*words: str, given: Any = None, folder: Path) -> Result:
         (source("g", "github", RULE.replace('"src/app.py"', '"../x"')), "allowed_files: ../x: A path may not climb"),
         (source("g", "github", RULE.replace('"src/app.py"', '"**"')), "**: A glob must name a folder"),
         (source("g", "github", RULE.replace('"src/app.py"', '".env"')), ".env: No step may touch this path"),
+        (
+            source("g", "github", RULE.replace('"src/app.py"', '".env", "../x"')),
+            ".env: No step may touch this path; ../x: ",
+        ),
+        (source("g", "github", RULE + "from = []"), "rule 1, from: Array should have at least 1 item, not 0."),
+        (source("g", "github", re.sub("base_sha = .*", 'base_sha = "main"', RULE)), "rule 1, base_sha: is no id"),
         (source("g", "github", CALLED + 'files_from = "nowhere"'), "rule 1, files_from: "),
         (source("g", "github", RULE.replace('"acme/shop"', "")), "rule 1, repos: names the repositories"),
         (source("g", "github", RULE.replace("workflow_run.name", "workflow_run.")), "rule 1, goal: "),
@@ -177,11 +183,13 @@ def test_check_refuses_a_rule_whose_goals_a_worker_would_refuse(changed: str, mi
 
 
 def test_check_shows_the_goal_of_each_rule_with_sample_words_and_files(tmp_path: Path) -> None:
-    write(tmp_path, source("github", "github", CALLED + 'files = "forge"', more=""))
+    more = 'files = "forge"\nconstraints = ["Seen by {{ sender.login }}"]\n'
+    write(tmp_path, source("github", "github", CALLED + more, more=""))
 
     found = json.loads(planner("check", "--json", folder=tmp_path).output)
 
     (goal,) = found["sources"][0]["goals"]
     assert goal["goal"] == "Fix the failing workflow sample"
     assert goal["context"]["files"] == ["src/sample.py"]
+    assert goal["constraints"] == ["Seen by sample"]
     assert (goal["tenant"], goal["context"]["test_command"]) == ("acme", "pytest")

@@ -35,8 +35,13 @@ def sample_of(rule: Rule) -> dict[str, Any]:
     context: dict[str, Any] = {"base_sha": SAMPLE_COMMIT} if rule.base_sha else {}
     if rule.files or rule.files_from:
         context["files"] = [_file(each) if is_glob(each) else each for each in rule.allowed_files]
-    text = re.sub(r"\{\{.*?\}\}", WORD, rule.goal, flags=re.DOTALL) if rule.goal else f"Do what a {WORD} asks for"
-    return goal_with(rule, rule.repos[0] if rule.repos else None, text, context)
+    text = _with_words(rule.goal) if rule.goal else f"Do what a {WORD} asks for"
+    goal = goal_with(rule, rule.repos[0] if rule.repos else None, text, context)
+    return goal | ({"constraints": [_with_words(each) for each in rule.constraints]} if rule.constraints else {})
+
+
+def _with_words(template: str) -> str:
+    return re.sub(r"\{\{.*?\}\}", WORD, template, flags=re.DOTALL)
 
 
 def check_goal(goal: dict[str, Any], settings: Settings) -> Checked:

@@ -17,9 +17,8 @@ from tasks.text.sanitize import TOKEN
 from worker.webhooks import expressions
 from worker.webhooks.events import Event
 from worker.webhooks.expressions import Missing, Scalar
-from worker.webhooks.sources_file import Allowance, Rule, Scheme, Source
+from worker.webhooks.sources_file import COMMIT, NO_COMMIT, Allowance, Rule, Scheme, Source
 
-COMMIT = re.compile(r"(?!0+$)(?:[0-9a-f]{40}|[0-9a-f]{64})")
 MAX_SENTENCE, MAX_CONSTRAINT, MAX_LOG, MAX_KEY = 4000, 1000, 32_000, 2000
 OTHER_KEYS = ("language", "test_command", "workdir")  # of the context, which the rule says
 
@@ -198,7 +197,7 @@ def _commit(text: str) -> str:
     """Return the id of a commit; raises _Unfit."""
     commit = text.strip().lower()
     if not COMMIT.fullmatch(commit):
-        raise _Unfit("base_sha: it is no id of a commit, which has 40 or 64 hexadecimal digits")
+        raise _Unfit(f"base_sha: it is no id of a commit: {NO_COMMIT}")
     return commit
 
 

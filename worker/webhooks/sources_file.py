@@ -6,6 +6,7 @@ payload.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
@@ -30,6 +31,7 @@ from pydantic_core import ErrorDetails
 from schemas import goal as wire
 from schemas.base import CommandLine, EndpointId, Name, QueueName, RiskLevel
 from schemas.base import Path as FilePath
+from schemas.wording import expected
 from tasks.base.errors import PlannerError
 from tasks.text.patterns import pattern_fault
 from worker.host.regular_files import read_setting
@@ -38,6 +40,8 @@ MAX_BYTES = 1024 * 1024
 MAX_SECRET_BYTES = 4096
 MAX_DELIVERY, MAX_GITHUB_DELIVERY = 1024 * 1024, 25 * 1024 * 1024  # the latter is what GitHub itself sends at most
 HERE = ("localhost", "127.0.0.1", "::1")
+COMMIT = re.compile(r"(?!0+$)(?:[0-9a-f]{40}|[0-9a-f]{64})")
+NO_COMMIT = "that has 40 or 64 hexadecimal digits"
 
 
 class WrongSources(PlannerError):
@@ -82,9 +86,8 @@ def _listed(value: Any) -> Any:
 
 
 def _allowed(patterns: tuple[str, ...]) -> tuple[str, ...]:
-    for pattern in patterns:
-        if found := pattern_fault(pattern):
-            raise ValueError(f"{pattern}: {found.message}")
+    if wrong := [f"{each}: {found.message.rstrip('.')}" for each in patterns if (found := pattern_fault(each))]:
+        raise ValueError("; ".join(wrong))
     return patterns
 
 
@@ -185,6 +188,8 @@ class Rule(_Table):
     def _contradictions(self, scheme: Scheme) -> Iterator[tuple[str, str]]:
         if self.files and self.files_from:
             yield "files_from", "is a listing, and so is files = 'forge': leave one"
+        if self.base_sha and "{{" not in self.base_sha and not COMMIT.fullmatch(self.base_sha.strip().lower()):
+            yield "base_sha", f"is no id of a commit, so nothing would be sent: {NO_COMMIT}"
         if self.files and not self.base_sha:
             yield "base_sha", "says of which commit files = 'forge' lists the files"
         if scheme is Scheme.STANDARD and (self.files or self.failures == "forge"):
@@ -327,7 +332,7 @@ def _place_of(loc: tuple[int | str, ...], values: Any) -> str:
 def _sentence(error: ErrorDetails) -> str:
     """Say what is wrong with a key; an unknown one with the name that it may have meant."""
     if error["type"] != "extra_forbidden":
-        return error["msg"].removeprefix("Value error, ")
+        return expected(error)
     model = _MODELS.get(tuple(part for part in error["loc"][:-1] if isinstance(part, str)))
     known = [field.alias or name for name, field in model.model_fields.items()] if model else []
     near = get_close_matches(str(error["loc"][-1]), known, 1)
