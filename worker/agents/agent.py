@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
+from schemas.wording import expected
 from worker.agents.readers import READERS, AgentError, Reader
 from worker.host.regular_files import read
 from worker.sandbox.paths import PathGrant, WrongPath, grants_of
@@ -191,7 +192,7 @@ def named_agent(text: str, folder: Path | None = None) -> Agent:
     try:
         return Agent.model_validate({"name": path.stem, **_table(path)})
     except ValidationError as error:
-        mistakes = (f"{text}: {'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        mistakes = (f"{text}: {'.'.join(map(str, e['loc']))}: {expected(e)}" for e in error.errors())
         raise WrongAgent("; ".join(mistakes)) from error
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from schemas.command import Command, CommandName, Scope
+from schemas.wording import expected
 from tasks.base.batches import batches
 from tasks.plan.lifecycle import PLAN_ENDS
 from worker.cli.console import FAILED, OK, USAGE, Failure, open_planner, say, say_json
@@ -36,7 +37,7 @@ def commands(planner: Planner, wanted: Sequence[Mapping[str, Any]]) -> list[dict
     try:
         made = [Command(command_id=uuid.uuid4().hex, **fields) for fields in wanted]
     except ValidationError as error:
-        wrong = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        wrong = "; ".join(f"{'.'.join(map(str, each['loc']))}: {expected(each)}" for each in error.errors())
         raise Failure.of("wrong_order", f"That is no order: {wrong}.", USAGE) from error
     return planner.command(made)
 

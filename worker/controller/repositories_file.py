@@ -21,6 +21,7 @@ from pydantic import (
     model_validator,
 )
 
+from schemas.wording import expected
 from worker.agents.agent import Agent, command_agent, is_named, named_agent
 from worker.controller.forge import Forge, ForgeKind, read_token
 from worker.controller.instructions import Trust
@@ -213,5 +214,5 @@ class RepositoriesFile(_Table):
         except tomllib.TOMLDecodeError as error:
             raise WrongRepositories(f"{path} is no TOML: {error}.") from error
         except ValidationError as error:
-            mistakes = (f"{path}: {'.'.join(map(str, e['loc']))}: {e['msg']}." for e in error.errors())
+            mistakes = (f"{path}: {'.'.join(map(str, e['loc']))}: {expected(e)}." for e in error.errors())
             raise WrongRepositories("\n".join(mistakes)) from error

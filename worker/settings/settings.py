@@ -13,6 +13,7 @@ from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_va
 from pydantic_core import ErrorDetails
 
 from schemas.goal import MAX_GOAL_WITH_STEPS_BYTES
+from schemas.wording import expected
 from tasks.base.errors import PlannerError
 from tasks.text.forbidden_paths import FORBIDDEN_NAMES, Forbidden, forbid
 from worker.settings import credentials, drafting, oidc_file, redis_tls, telemetry, tools_file
@@ -332,4 +333,4 @@ def _sentence_of(error: ErrorDetails) -> str:
     place = str(error["loc"][0])
     variable = place if place.isupper() else PREFIX + place.upper()
     shown = "" if variable in credentials.NAMES - URLS else f", not {PASSWORD.sub('//', str(error['input']))!r}"
-    return f"{variable}: {error['msg'].removeprefix('Value error, ')}{shown}."
+    return f"{variable}: {expected(error)}{shown}."

@@ -14,6 +14,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from schemas.kinds.gap_report import InboxItem
+from schemas.wording import expected
 from tasks.base.errors import PlannerError
 from worker.host import regular_files
 
@@ -61,7 +62,7 @@ def _item(path: Path, raw: bytes) -> InboxItem:
         raise UnreadableInbox(f"{path} is not UTF-8.") from error
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        raise UnreadableInbox(f"{path}: {first['loc'][0]}: {first['msg']}.") from error
+        raise UnreadableInbox(f"{path}: {first['loc'][0]}: {expected(first)}.") from error
 
 
 def parse(filename: str, text: str) -> InboxItem:

@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
+from schemas.wording import expected
 from tasks.base.errors import PlannerError
 
 MAX_LOG_BYTES = 32 * 1024 * 1024
@@ -143,7 +144,7 @@ def read(log: bytes, root: Path) -> tuple[SarifFinding, ...]:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         place = "/".join(map(str, first["loc"]))
-        raise UnreadableLog(f"This is no SARIF log: {first['msg']}{f' (at {place})' if place else ''}.") from error
+        raise UnreadableLog(f"This is no SARIF log: {expected(first)}{f' (at {place})' if place else ''}.") from error
     if not read.version.startswith("2."):
         raise UnreadableLog(f"SARIF 2.1.0 can be read, not {read.version[:20]!r}.")
     return tuple(finding for run in read.runs for finding in _findings(run, root))

@@ -229,7 +229,7 @@ def _not_json_or_unfit(error: ValidationError | codec.DecodeError) -> Problem:
         return Problem.of("invalid_json", f"Not JSON: {error}")
     details = _details(error)
     if any(detail["type"] == "json_invalid" for detail in details):
-        return Problem.of("invalid_json", details[0]["msg"])
+        return Problem.of("invalid_json", expected(details[0]))
     return _unfit(details)
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from schemas.wording import expected
 from worker.cli.console import FAILED, MISSING, USAGE, Failure, Json, command, family, open_link, refused, say, say_json
 from worker.cli.target import moment, span
 from worker.host.terminal import line
@@ -181,5 +182,5 @@ def _made(**fields: Any) -> ApiKey:
         for each in error.errors():
             field = str(each["loc"][0])
             if each["type"] != "too_short":  # which follows from a wrong one
-                wrong.append(f"--{options.get(field, field)} {each['input']}: {wanted.get(field, each['msg'])}.")
+                wrong.append(f"--{options.get(field, field)} {each['input']}: {wanted.get(field, expected(each))}.")
         raise Failure.of("wrong_option", " ".join(wrong), USAGE) from error

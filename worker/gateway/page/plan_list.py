@@ -14,6 +14,7 @@ from schemas import codec
 from schemas.api_key import Right
 from schemas.base import GoalKind, Name, PlanState, Word
 from schemas.plan import PlanSummary
+from schemas.wording import expected
 from worker.gateway.access import Access, Context, Doors, Sight
 from worker.gateway.broadcast import SHORTEST_S, Broadcasts
 from worker.gateway.event_streams import STREAM_HEADERS, Event
@@ -92,7 +93,7 @@ class Listing:
         try:
             found = _find(doors, self.sight, ListQuery.model_validate(asked), is_aimed=not AIMED.isdisjoint(asked))
         except ValidationError as error:
-            errors = {str(each["loc"][0]): each["msg"].removeprefix("Value error, ") for each in error.errors()}
+            errors = {str(each["loc"][0]): expected(each) for each in error.errors()}
         except WrongCursor:
             errors = {"cursor": "this is no place in the list"}
         html = fragment(

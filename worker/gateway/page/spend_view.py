@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from schemas.base import Name
 from schemas.stats import StatsBy, StatsFigures, StatsRow, StatsView
 from schemas.times import milliseconds, rfc3339
+from schemas.wording import expected
 from worker.gateway.access import Access, Context, Doors
 from worker.gateway.page import plots
 from worker.gateway.page.plots import Plot
@@ -91,7 +92,7 @@ def spend(request: Request, caller: FleetReader, doors: Doors) -> Response:
     try:
         wanted, errors = SpendQuery.model_validate(asked), {}
     except ValidationError as error:
-        wanted, errors = SpendQuery(), {str(each["loc"][0]): each["msg"] for each in error.errors()}
+        wanted, errors = SpendQuery(), {str(each["loc"][0]): expected(each) for each in error.errors()}
     began = time.monotonic()
     found = None if errors else _find(doors, caller, wanted)
     took_ms = round(1000 * (time.monotonic() - began))
