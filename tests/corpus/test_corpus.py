@@ -46,6 +46,7 @@ def lines(plan: record.Recorded) -> Iterator[dict[str, Any]]:
         yield from map(codec.loads, output.get("log", ()))
 
 
+@pytest.mark.outages
 @pytest.mark.parametrize("kind", [kind.value for kind in GoalKind])
 def test_recorded_plans_come_out_as_before(kind: str) -> None:
     differences = (record.difference(old, record.again(old)) for old in recorded()[kind])

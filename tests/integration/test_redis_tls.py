@@ -98,6 +98,7 @@ def test_a_server_that_asks_for_certificates_is_shown_one(redis_url: str, tmp_pa
             ask_store(unknown)
 
 
+@pytest.mark.outages
 def test_a_worker_ends_with_a_sentence_where_its_broker_alone_is_not_known(
     redis_url: str, secure: Secure, redis: Redis
 ) -> None:

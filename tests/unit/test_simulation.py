@@ -39,6 +39,7 @@ def test_the_same_seed_gives_the_same_report() -> None:
     assert play(ROUGH, seed=2) != first
 
 
+@pytest.mark.outages
 def test_without_mistakes_nothing_is_falsely_completed_and_next_to_all_is_done() -> None:
     results = play(Conditions(), 100)
 
@@ -47,6 +48,7 @@ def test_without_mistakes_nothing_is_falsely_completed_and_next_to_all_is_done()
     assert {(each.kind, each.template) for each in results} == {recipe[:2] for recipe in RECIPES}
 
 
+@pytest.mark.outages
 def test_every_goal_becomes_a_plan_that_comes_to_an_end() -> None:
     results = [*play(ROUGH), *play(Conditions(mistakes=0.3))]
 

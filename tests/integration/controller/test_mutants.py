@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from tests.support.controlling import FIX, PYTEST, Planner, Repo
 
 LOOSE = "def add(a, b):\\n    if a > 100:\\n        return b\\n    return a + b\\n"
@@ -16,6 +18,7 @@ ASKED: dict[str, Any] = {
 }
 
 
+@pytest.mark.outages
 def test_a_mistake_that_no_test_notices_is_reported_with_its_line(
     planner: Planner, repo: Repo, start: Callable[..., None]
 ) -> None:
@@ -35,6 +38,7 @@ def test_a_mistake_that_no_test_notices_is_reported_with_its_line(
     assert "if a > 100:" in repo.git("show", "planner/plan_3c-0199aaaabbbbccccddddeeeeffff0000:calc.py")
 
 
+@pytest.mark.outages
 def test_a_change_whose_mistakes_are_all_noticed_reports_nothing(planner: Planner, start: Callable[..., None]) -> None:
     planner.send("fix", intent=FIX, **ASKED)
     start(mutants=20)
