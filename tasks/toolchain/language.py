@@ -105,9 +105,14 @@ class Language:
     types: tuple[Part, ...] = ()
     fix: tuple[Part, ...] = ()
     dependencies: tuple[Part, ...] = ()
+    locked_dependencies: tuple[tuple[str, tuple[Part, ...]], ...] = ()  # instead, where a project has this lock file
     quick_checks: tuple[tuple[QuickCheck, ...], ...] = ()
     projects: tuple[tuple[str, str], ...] = ()  # of `manifests`, those that make a project below another one
     workspaces: tuple[tuple[str, str], ...] = ()  # and those by which projects of the language below are part of it
+
+    def dependencies_of(self, files: Collection[str]) -> tuple[Part, ...]:
+        """List what checks the dependencies of a project with these files; nothing where the usual tools are not."""
+        return next((parts for lock, parts in self.locked_dependencies if lock in files), self.dependencies)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

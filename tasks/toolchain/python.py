@@ -308,6 +308,7 @@ _LANGUAGE = Language(
     types=(_MYPY,),
     fix=(Part("ruff check --fix", _PY),),
     dependencies=(Part("python -m pip check"),),
+    locked_dependencies=(("uv.lock", (Part("uv pip check"),)), ("poetry.lock", ()), ("pdm.lock", ())),  # without pip
     quick_checks=((_RUFF_CHECK,), (_MYPY_CHECK, _PYRIGHT_CHECK)),
     projects=(("pyproject.toml", _OF_PROJECT), ("setup.py", ""), ("Pipfile", "")),
 )
@@ -324,10 +325,13 @@ TOOLCHAIN = Toolchain(
         "pytest.ini",
         ".pytest.ini",
         "setup.cfg",
+        "setup.py",
         "tox.ini",
         "tox.toml",
         "noxfile.py",
         "pyproject.toml",
+        "requirements*.txt",
+        "Pipfile",
         "mypy.ini",
         ".mypy.ini",
         "pyrightconfig.json",

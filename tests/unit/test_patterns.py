@@ -112,6 +112,7 @@ def test_a_folder_is_told_how_it_is_written() -> None:
     "path",
     [
         *("conftest.py", "tests/unit/conftest.py", "pytest.ini", "setup.cfg", "tox.ini", "noxfile.py", ".coveragerc"),
+        *("setup.py", "requirements.txt", "api/requirements-dev.txt", "Pipfile"),
         *("src/evil.pth", "sitecustomize.py", "lib/sitecustomize.py", "pyproject.toml", "uv.lock"),
         *("jest.config.ts", "vitest.config.mts", "babel.config.js", "web/eslint.config.mjs", ".mocharc.yml"),
         *("tsconfig.json", "tsconfig.build.json", "package.json", "web/package-lock.json", "yarn.lock"),
@@ -144,6 +145,7 @@ def test_no_pattern_means_what_instructs_agents(path: str, is_theirs: bool) -> N
     "path",
     [
         *("src/auth.py", "tests/test_conftest.py", "src/conftest/helpers.py", "docs/pytest.ini.md", "src/config.ts"),
+        *("src/requirements.py", "docs/requirements.md", "src/setup_cart.py"),
         *("src/build_rs.rs", "cargo/config.toml", "src/package.json.py", ".github/ISSUE_TEMPLATE.md", "locale/de.po"),
     ],
 )

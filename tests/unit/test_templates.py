@@ -18,6 +18,7 @@ from tasks.strategies.task.templates import TEMPLATES
 from tasks.toolchain.catalogue import CATALOGUE
 from tasks.toolchain.languages import MANIFESTS
 
+PIP_CHECK = "python -m pip check"
 FILES_OF = {
     "python": ["src/a.py", "tests/test_a.py"],
     "javascript": ["src/a.js", "src/a.test.js"],
@@ -174,7 +175,7 @@ def test_an_upgrade_may_change_more_files_than_its_risk_allows_at_once_and_is_ju
 
 @pytest.mark.parametrize(
     ("manifest", "language", "command"),
-    [("pyproject.toml", "python", "python -m pip check"), ("go.mod", "go", "go build ./...")],
+    [("pyproject.toml", "python", PIP_CHECK), ("go.mod", "go", "go build ./...")],
 )
 def test_an_upgrade_of_manifests_alone_is_judged_by_what_checks_dependencies(
     manifest: str, language: str, command: str
@@ -183,6 +184,15 @@ def test_an_upgrade_of_manifests_alone_is_judged_by_what_checks_dependencies(
     steps = {step.step_id: step for step in made.steps}
 
     assert steps["resolve-deps"].verify == command
+
+
+@pytest.mark.parametrize(
+    ("lock", "command"), [("uv.lock", "uv pip check"), ("poetry.lock", "pytest -q"), ("requirements.txt", PIP_CHECK)]
+)
+def test_dependencies_are_checked_by_pip_only_where_that_is(lock: str, command: str) -> None:
+    made = drafted("Upgrade Django to 5.1", ["pyproject.toml"], language="python", files=["pyproject.toml", lock])
+
+    assert next(step.verify for step in made.steps if step.step_id == "resolve-deps") == command
 
 
 def test_the_goals_own_test_command_is_used() -> None:

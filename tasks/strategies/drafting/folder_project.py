@@ -180,8 +180,8 @@ class FolderProject:
         if tools[len(others) :] or any(not named.isdisjoint(tool.argv) for tool in others):
             usual: tuple[VerifyTool, ...] = ()
         elif self.language and len(files_of(files, Role.MANIFEST)) == len(files):
-            run = self.catalogue.run_part
-            usual = tuple(tool for part in self.language.dependencies for tool in self._accepted(run, part, files))
+            run, parts = self.catalogue.run_part, self.language.dependencies_of(self._listed)
+            usual = tuple(tool for part in parts for tool in self._accepted(run, part, files))
             usual = usual or self.tests
         else:
             usual = self.check(Check.QUICK, files)
@@ -233,6 +233,10 @@ class FolderProject:
         for option in part_options(tool.tool, {**self.around, **self.goal.context.manifests}):
             tool = self.catalogue.with_option(tool, option)
         return tool
+
+    @property
+    def _listed(self) -> tuple[str, ...]:
+        return (*self.goal.context.manifests, *_listing(self.goal, self.around))
 
     @cached_property
     def _runners(self) -> tuple[VerifyTool, ...]:
