@@ -210,6 +210,7 @@ class Reruns(Part):
     """The steps that were run again because of flaky tests (tasks/features/flaky_tests.py)."""
 
     landed: dict[str, int] = field(default_factory=dict)  # step -> when a change had landed last before, ms
+    flaky: list[str] = field(default_factory=list)  # tests that a mend found to pass without a change
 
 
 @dataclass(slots=True)

@@ -1,9 +1,10 @@
 """What becomes of an attempt at which nothing failed but tests that are known to be flaky, and how that is learnt.
 
-Which these are was recalled when the plan was made (`tasks/memory`), and goes with its head. Such a failure says little
-of the plan's work. A step that only verifies is run once more before anything else is thought of, and whatever it finds
-then is judged as any failure. One that patches is tried again, and its failure is neither compared with the one before
-nor counted among those in a row. A goal's own failing tests are never taken for flaky.
+Which these are was recalled when the plan was made (`tasks/memory`), and goes with its head; beside them are those that
+a mend of the plan found to pass without a change. Such a failure says little of the plan's work. A step that only
+verifies is run once more before anything else is thought of, and whatever it finds then is judged as any failure. One
+that patches is tried again, and its failure is neither compared with the one before nor counted among those in a row.
+A goal's own failing tests are never taken for flaky.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ from schemas.goal import Goal
 from schemas.outcome import Outcome
 from schemas.stored import PlanRecord
 from schemas.stored.features import Reruns
+from tasks.base.errors import NeedsSteps
 from tasks.memory.flaky_tests import counter_of, counters_of, recall
 from tasks.plan.changeset import HistoryChange
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import waits
+from tasks.policy.outcome_verdict import is_empty
 from tasks.policy.pipeline import AFTER_END, AT_BIRTH, JUDGES, LIMITS, RECALLS, Feature, Judgement, Recall, switched
 from tasks.policy.plan_seed import PlanSeed
 from tasks.rules.strategy import Draft
@@ -30,6 +33,7 @@ from tasks.rules.strategy import Draft
 MEMORY, FLAKY = "memory", "flaky"  # of the context in a plan's head
 SWITCH = "flaky_tests"  # among limits, 0: those that the plan finds are left to no later one
 MOST_RUN_AGAIN = 64
+MOST_NOTED = 20
 OF_TESTS = (C.TEST_REGRESSION, C.FLAKY_TEST)
 
 
@@ -67,7 +71,7 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
 def _is_known(unit: UnitOfWork, step: Step, outcome: Outcome, failure: Mapping[str, Any] | None) -> bool:
     """Whether all that failed are tests that are known to be flaky, and this is known for certain."""
     context = unit.plan.head.context
-    known = (context.get(MEMORY) or {}).get(FLAKY)
+    known = [*((context.get(MEMORY) or {}).get(FLAKY) or ()), *unit.plan.reruns.flaky]
     if failure is None or not known:
         return False
     if failure["category"] not in OF_TESTS or step.facts["inserted_by"] or not outcome.failing_tests_complete:
@@ -86,6 +90,24 @@ def _run_again(unit: UnitOfWork, step: Step, failure: Mapping[str, Any]) -> bool
     unit.move_step(step, S.ACTIVE.value, "retried", C.FLAKY_TEST.value)
     waits.back_off(unit, step, C.FLAKY_TEST.value)
     return True
+
+
+def note_passing(unit: UnitOfWork, seen: Judgement) -> None:
+    """Note the tests for which a mend was made that changed nothing, and after which they pass: they are flaky.
+
+    Raises NeedsSteps where the snapshot lacks the step that was red.
+    """
+    facts, outcome, noted = seen.step.facts, seen.outcome, unit.plan.reruns.flaky
+    if facts["mode"] != Mode.PATCH or not facts["inserted_by"] or not (is_empty(outcome) and outcome.verify):
+        return
+    red = unit.snapshot.steps.get(facts["inserted_by"])
+    if red is None:
+        raise NeedsSteps(frozenset({facts["inserted_by"]}))
+    failure = red.status.previous or {}
+    new = [test for test in failure.get("failing_tests") or () if test not in noted]
+    if failure.get("category") in OF_TESTS and red.facts["mode"] == Mode.TEST and new:
+        unit.plan.reruns.flaky = [*noted, *new][:MOST_NOTED]
+        unit.plan.dirty.add("live")
 
 
 def learn(unit: UnitOfWork, seen: Judgement) -> None:
@@ -108,7 +130,8 @@ FEATURE = Feature(
         LIMITS.row(switched(SWITCH)),
         RECALLS.row(Recall(MEMORY, SWITCH, True, where, read, begin, lambda plan: plan.head.context.get(MEMORY))),
         AT_BIRTH.row(drop_old),
-        JUDGES.row(judge, only=lambda unit: MEMORY in unit.plan.head.context),
+        JUDGES.row(judge, only=lambda unit: MEMORY in unit.plan.head.context or unit.plan.keeps(Reruns)),
+        AFTER_END.row(note_passing, fact="inserted_by"),
         AFTER_END.row(learn),
     ),
     is_idle=lambda plan: not plan.keeps(Reruns),

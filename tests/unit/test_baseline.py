@@ -208,6 +208,26 @@ def test_a_goal_that_repairs_nothing_excuses_what_was_red(sentence: str) -> None
     assert plan.state == "COMPLETED"
 
 
+RUFF = "src/a.py:1:8: F401 [*] `os` imported but unused\nFound 1 error."
+
+
+@pytest.mark.parametrize(
+    ("sentence", "log", "excuses"),
+    [
+        ("Fix the build", "src/a.ts(3,5): error TS2322: Type 'string' is not assignable to type 'number'.", 1),
+        ("Clean up what ruff reports", RUFF, 1),
+        ("Fix lint and the tests", RUFF, None),
+        ("Fix the build", f"{RUFF}\nFAILED tests/test_a.py::test_x - assert 1 == 2", None),
+        ("Fix the build", "", None),
+        ("Fix the build", "AssertionError: 1 != 2", None),
+    ],
+)
+def test_a_goal_whose_log_is_of_a_compiler_or_linter_alone_excuses_tests_that_were_red(
+    sentence: str, log: str, excuses: int | None
+) -> None:
+    assert excuses_of(a_goal(sentence=sentence, base_sha=SHA, context={"failure_log": log}), None) == excuses
+
+
 @pytest.mark.parametrize(
     ("gap", "excuses"),
     [

@@ -232,3 +232,35 @@ def test_a_plan_with_memory_is_replayed_from_its_log_alone() -> None:
 
 def test_nothing_recalled_is_nothing_in_the_head() -> None:
     assert told(Running(a_check("tests"), repo=SHOP, flaky_tests=Recalled((), ("1 old",)))) is None
+
+
+def mended(touched: tuple[str, ...] = (), **said: Any) -> Running:
+    """A plan whose verification was red by a test, which passed for the mend of it, and is red by it again."""
+    plan = a_plan(a_step("a", tools=(PYTEST,)), a_check("tests", "a"))
+    succeed(plan, "a", "src/a.py")
+    fail(plan, "tests", FLAKY)
+    (mend,) = plan.active
+    live = plan.active[mend]
+    receipts = [{"tool": tool["tool"], "exit_code": 0} for tool in plan.facts[mend]["verify_tools"]]
+    plan.report(a_report(mend, live.attempt, live.lease, **{"touched_files": touched, "verify": receipts, **said}))
+    fail(plan, "tests", FLAKY)
+    return plan
+
+
+def test_a_test_that_passes_for_a_mend_that_changed_nothing_is_flaky_in_this_plan() -> None:
+    plan = mended()
+
+    assert plan.states["tests"] == "ACTIVE"
+    assert plan.record.spent["failing_outcomes"] == 1
+    assert plan.steps["tests"].previous["category"] == "FLAKY_TEST"  # type: ignore[index]
+
+    fail(plan, "tests", FLAKY)
+
+    assert plan.record.spent["failing_outcomes"] == 2
+
+
+@pytest.mark.parametrize(("touched", "said"), [(("src/a.py",), {}), ((), {"verify": None})])
+def test_one_that_passes_for_a_mend_that_changed_something_or_shows_nothing_is_not(
+    touched: tuple[str, ...], said: dict[str, Any]
+) -> None:
+    assert mended(touched, **said).record.spent["failing_outcomes"] == 2

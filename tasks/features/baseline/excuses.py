@@ -36,12 +36,14 @@ from tasks.strategies.gap_report.checks import command_of_tool
 from tasks.strategies.gap_report.evidence import all_failing_tests, mentions, runs_tests, tool_of
 from tasks.strategies.task.goal_type import is_about_failure
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, catalogue_of
+from tasks.toolchain.classify import classify
 from tasks.toolchain.contract import ToolCategory
 from tasks.toolchain.files import Role, files_of
 
 AT_BASE: Mapping[str, Any] = {"at": "base"}
 GOALS_TESTS = "goal's tests"  # a note: all of them, where the plan's head has not
 IN_HEAD = 20
+_TEST_WORD = re.compile(r"(?i)\btest|\bsuite\b|\bgreen\b")
 _RED_TEST = re.compile(r"^(?:FAILED|ERROR) ", re.MULTILINE)
 _LAST_WORD = re.compile(r"[\w$-]+$")
 _SUFFIX = re.compile(r"\.\w{1,5}$")
@@ -66,7 +68,16 @@ def excuses_of(goal: Goal, document: Mapping[str, Any] | None) -> int | None:
             budget.EXCUSE_ALL if _names_its_tests(goal, gap) or _is_about_no_test(goal, gap) else budget.EXCUSE_CHECKS
         )
     told = [goal.goal, (goal.campaign and goal.campaign.objective) or ""]
-    return budget.EXCUSE_ALL if goal.context.failing_tests or not _is_about_failure(goal, told) else None
+    is_told = bool(goal.context.failing_tests) or _shows_findings(goal)
+    return budget.EXCUSE_ALL if is_told or not _is_about_failure(goal, told) else None
+
+
+def _shows_findings(goal: Goal) -> bool:
+    """Whether the goal's log is of a compiler, type checker or linter, and neither it nor the goal tells of tests."""
+    log = goal.context.failure_log or ""
+    if _TEST_WORD.search(goal.goal) or _tells_of_tests(log):
+        return False
+    return classify(log).category in (C.COMPILATION_ERROR, C.TYPE_ERROR, C.LINT_ERROR)
 
 
 def _names_its_tests(goal: Goal, gap: Mapping[str, Any]) -> bool:
