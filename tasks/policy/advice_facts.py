@@ -13,6 +13,7 @@ from schemas.goal import Limits
 from schemas.stored import Attempt, PlanRecord
 from tasks.base.policy import Policy
 from tasks.plan.snapshot import Lease, Step
+from tasks.policy.pre_steps import retries_for_mends
 
 MOST_NAMED = 3  # errors, files, attempts and steps in one sentence
 AGAIN = "send the goal again under a new goal_id"
@@ -75,7 +76,7 @@ class Facts:
 def has_retry(step: Step, failed: Iterable[list[Any]], policy: Policy) -> bool:
     """Whether `step` may be tried again after its last failure."""
     allowed: int = min(step.facts["retry_limit"], most_retries_of(step, failed, policy))
-    return step.status.failures <= allowed
+    return step.status.failures <= allowed + retries_for_mends(step.facts)
 
 
 def retries_of(step: Step, failed: Iterable[list[Any]], policy: Policy) -> dict[str, Any]:

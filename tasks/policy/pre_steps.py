@@ -89,6 +89,7 @@ BASELINE = "baseline"  # the suffix of a step that runs a verification before th
 PIECE = "piece"  # the suffix of a step that makes a part of another one's change, see `split_changes`
 RISKY = "risky"  # the suffix of a step that changes the riskier files of another one, see `riskier_files`
 MEND = "mend"  # the suffix of a step that changes code again, see `mending`
+MOST_MENDED = 2  # mends that use up no retry of the verification that they are for
 _MEND = re.compile(rf".*-{MEND}(?:-\d+)?")
 CHECK_CHANGED = "check-changed"  # the name of the step that checks what a change touched, see `check_changed`
 DELIVER = "deliver"  # the name of the step that ends a plan, see `delivery`
@@ -239,6 +240,12 @@ def is_mend(facts: Mapping[str, Any]) -> bool:
 def names_mend(step_id: str) -> bool:
     """Tell whether an inserted step of this id is one that changes code again."""
     return _MEND.fullmatch(step_id) is not None
+
+
+def retries_for_mends(facts: Mapping[str, Any]) -> int:
+    """Say how many retries a verification has beside its own: what it found was mended, and other code is verified."""
+    mended = (name.startswith(f"{facts['step_id']}-{MEND}") for name in facts["depends_on"])
+    return min(sum(mended), MOST_MENDED) if facts["mode"] == Mode.TEST else 0
 
 
 def looks_inserted(step_id: str) -> bool:

@@ -28,6 +28,7 @@ TOKENS = {"patch": (3000, 9000), "read_only": (1500, 4000), "test": (0, 0)}
 AGENT_LIMIT_S = 600
 LEFT = "what another step did or left"
 OVERLOADED = "Error: 529 the model is overloaded"
+OF_PROVIDER = "provider"  # whose trouble that is, and an expired login, as the reference controller says
 LONGER = ("memory", "failed_diffs")  # of a step's context: what plans remember makes the prompt longer
 CHARS_A_TOKEN = 4
 TOLD = 0.3  # how much less often an agent repeats a change of which it is told that it failed
@@ -96,7 +97,7 @@ def attempt(host: Host, spec: Spec, tree: Tree, bench: Bench, rng: Random) -> At
     metrics = {"tokens_used": tokens, "patch_cycles": int(mode == "patch"), "duration_ms": seconds * 1000}
     body: dict[str, Any] = {"controller": host.name, "metrics": metrics, "touched_files": []}
     if host.ill is Ill.REPOSITORY or (host.ill is Ill.LOGIN and mode != "test"):
-        return _cannot_begin(body, host.ill.value)
+        return _cannot_begin(body, host.ill.value, OF_PROVIDER if host.ill is Ill.LOGIN else "")
     mistakes = bench.mistakes * host.clumsy * bench.hard(permitted(spec, bench.repository, tree))
     agent = Agent(bench.repository, rng, 0.0 if mode == "test" else mistakes, bench.errors)
     if mode == "read_only":
@@ -165,7 +166,7 @@ def _cannot_verify(receipt: dict[str, Any], printed: Printed | None) -> dict[str
 
 def _reading(body: dict[str, Any], spec: Spec, agent: Agent, tree: Tree, bench: Bench, seconds: int) -> Attempt:
     if agent.goes_wrong and agent.rng.random() < 1 / 3:
-        return replace(_cannot_begin(body, OVERLOADED), note="provider overloaded")
+        return replace(_cannot_begin(body, OVERLOADED, OF_PROVIDER), note="provider overloaded")
     output = bench.answer(spec, agent, tree)
     return Attempt({**body, "success": True, "output": output}, seconds, note="wrong answer" * agent.goes_wrong)
 
@@ -237,12 +238,13 @@ def _lying(body: dict[str, Any], spec: Spec, bench: Bench, tree: Tree, seconds: 
     return Attempt(body, seconds, change)
 
 
-def _cannot_begin(body: dict[str, Any], why: str) -> Attempt:
+def _cannot_begin(body: dict[str, Any], why: str, kind: str = "") -> Attempt:
     """Hand the attempt back where this version knows of that, else fail, within a second or two."""
     body["metrics"] = {"tokens_used": 0, "patch_cycles": 0, "duration_ms": 1500}
     body |= {"touched_files": [], "created_files": [], "growth_kb": 0, "diff_hash": None}
     if "released" in KNOWN:
-        return Attempt({**body, "success": False, "released": {"reason": why}}, 2, note="broken host")
+        released = {"reason": why, **({"kind": kind} if kind else {})}
+        return Attempt({**body, "success": False, "released": released}, 2, note="broken host")
     return _failed(body, wire.agent_failure(why, None), 2, "broken host")
 
 

@@ -312,17 +312,20 @@ def test_the_same_red_again_after_a_mend_halts() -> None:
     assert (plan.state, plan.halt["rule"]) == ("HALTED", "identical_failure")
 
 
-def test_another_red_has_another_mend_while_retries_are_left() -> None:
-    plan = red(a_step("a"), a_check("t", "a", retries=2))
+def test_another_red_has_another_mend_while_retries_are_left_and_two_mends_use_up_none() -> None:
+    plan = red(a_step("a"), a_check("t", "a", retries=1))
 
     plan.report(a_report("t-mend"))
     fail_and_rest(plan, "t", "TEST_REGRESSION", top_failing_tests=TESTS[1:])
     second = files_of(plan, "t-mend-2")
     plan.report(a_report("t-mend-2"))
     fail_and_rest(plan, "t", "TYPE_ERROR")
+    plan.report(a_report("t-mend-3"))
+    before = plan.states["t"]
+    fail_and_rest(plan, "t", "LINT_ERROR")
 
     assert second == ["src/a.py"]
-    assert (plan.states["t"], "t-mend-3" in plan.states) == ("FAILED", False)
+    assert (before, plan.states["t"], "t-mend-4" in plan.states) == ("ACTIVE", "FAILED", False)
 
 
 def test_the_check_fails_with_its_mend() -> None:
