@@ -51,7 +51,7 @@ def _run_by(command: str) -> tuple[str, ...]:
 
 
 # What package managers print that find no script, no package.json, or no program of that name, or refuse to run.
-_REFUSED = ("its npm registry signature could not be verified",)
+_REFUSED = ("its npm registry signature could not be verified", "EBADDEVENGINES")
 _NO_SCRIPT = (
     *("Missing script", "Could not read package.json", "ERR_PNPM_NO_SCRIPT", "ERR_PNPM_NO_IMPORTER_MANIFEST_FOUND"),
     *("Couldn't find a script named", "Couldn't find a package.json", "No package.json", "Script not found"),
