@@ -37,6 +37,14 @@ MAX_GOAL_WITH_STEPS_BYTES = 8 * 1024 * 1024  # PLANNER_MAX_GOAL_BYTES
 MAX_STEPS = 10_000
 
 
+class Definition(Inbound):
+    """Where a file defines something, such as a function or a class: its lines, counted from 1."""
+
+    name: Name
+    line: int = Field(ge=1, le=10**7)
+    end_line: int | None = Field(default=None, ge=1, le=10**7)
+
+
 class GoalContext(Inbound):
     """What the producer knows of the repository. Untrusted: data, never a command, never a wider allowlist."""
 
@@ -51,6 +59,7 @@ class GoalContext(Inbound):
     files_complete: bool = False  # whether `files` is the whole listing: what is not in it is not there
     manifests: dict[Path, Annotated[str, TextKind.LOG]] = Field(default_factory=dict)
     documents: dict[Path, Annotated[str, TextKind.LOG]] = Field(default_factory=dict)
+    definitions: dict[Path, tuple[Definition, ...]] = Field(default_factory=dict)
 
 
 class Limits(Inbound):

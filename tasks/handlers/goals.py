@@ -43,7 +43,7 @@ SHOWN_CHARS = 200  # of the goal's sentence, for lists of plans
 # Of the goal: what the plan's own steps say, and texts from outside that nothing reads once the plan is made.
 UNKEPT: dict[str, Any] = {
     "steps": True,
-    "context": {"documents", "failure_log", "manifests"},
+    "context": {"documents", "failure_log", "manifests", "definitions"},
     "gap_report": {"project": {"documents"}},
     "evolution": {"commit_cards", "chunk_summaries"},
 }

@@ -9,20 +9,23 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 
-from schemas.goal import GoalContext
+from schemas.goal import Definition, GoalContext
 from schemas.step import MAX_FOCUS, Place
 from tasks.text.paths import clean
 from tasks.toolchain.files import Role, name_of, role_of, stem_of, subject_of
 
-TRACED, TESTED, IMPORTED, NAMED = (
+TRACED, DEFINED, TESTED, IMPORTED, NAMED = (
     "The failure names it.",
+    "It defines {}, which the goal names.",
     "{} is named after it.",
     "{} imports it.",
     "The goal names it.",
 )
 MAX_LOG = 64_000  # characters of a log that are read, from its end
 MAX_WORDS = 2000
+MAX_DEFINITIONS = 2000
 MOST_ALIKE = 3  # files of one name that a word may mean
 LEAST_STEM = 3  # characters of a name that is looked for among words
 
@@ -31,6 +34,7 @@ _AT = re.compile(
     r"|(?P<path>[^\s:'\"()<>|,;=`\[\]]{1,400}):(?P<line>\d{1,7})"
 )
 _WORD = re.compile(r"[\w./@+-]{1,200}")
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w{2,199}(?:\.[A-Za-z_]\w{0,199})*")
 _IMPORT = re.compile(
     r"(?:^|[^\w.])(?:from|import|require\(|use|mod|include)\s*[\"'<(]?([\w./@:-]{2,200})", re.MULTILINE
 )
@@ -50,6 +54,7 @@ class Focus:
         tests = tuple(dict.fromkeys(file_of_test(test) for test in context.failing_tests))
         for place in (
             *self._traced(context.failure_log or ""),
+            *self._defining(sentence, context.definitions),
             *self._tested(tests),
             *self._imported(tests, context.documents),
             *self._named(sentence),
@@ -63,6 +68,20 @@ class Focus:
         if self.is_last_first:
             seen.reverse()
         return iter(sorted(seen, key=lambda place: role_of(place.path) is not Role.SOURCE))
+
+    def _defining(self, sentence: str, definitions: Mapping[str, Sequence[Definition]]) -> Iterator[Place]:
+        """Yield where the names of the sentence are defined, as they are written; one of many places tells nothing."""
+        known = ((path, each) for named, some in definitions.items() if (path := self.find(named)) for each in some)
+        places: dict[str, list[tuple[str, Definition]]] = {}
+        for path, each in islice(known, MAX_DEFINITIONS):
+            for name in {each.name, each.name.rpartition(".")[2]}:
+                places.setdefault(name, []).append((path, each))
+        for name in dict.fromkeys(_IDENTIFIER.findall(sentence)[:MAX_WORDS]):
+            found = places.get(name, ())
+            for path, each in found if len(found) <= MOST_ALIKE else ():
+                is_longer = each.end_line is not None and each.end_line > each.line
+                lines = f"{each.line}-{each.end_line}" if is_longer else str(each.line)
+                yield Place(path=path, lines=lines, why=DEFINED.format(name)[:200])
 
     def _tested(self, tests: Iterable[str]) -> Iterator[Place]:
         for test in tests:
