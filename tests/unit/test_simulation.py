@@ -255,7 +255,8 @@ def test_a_host_that_cannot_work_says_so_at_once(ill: Ill) -> None:
     assert (done.body["success"], healthy.body["success"]) == (False, True)
     assert done.change == Change()
     said = done.body["cannot_verify"] if ill is Ill.TOOL else done.body["released"]
-    assert ill.value in said["reason"]
+    assert said["reason"].endswith(ill.value)
+    assert said.get("kind") == ("provider" if ill is Ill.LOGIN else None)
 
 
 def a_shop() -> Repository:
