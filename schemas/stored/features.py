@@ -132,7 +132,7 @@ class Reports(Part):
 
     whole: bool = False  # whether a success had one
     without: list[str] = field(default_factory=list)  # tools that passed without any, the first ones
-    base: dict[str, list[Any]] = field(default_factory=dict)  # command -> report at the base, and tests collected there
+    base: dict[str, list[Any]] = field(default_factory=dict)  # command -> see tasks/features/proof.py
     changed_tests: bool = False  # whether a step has changed a file of tests
 
     @property

@@ -48,7 +48,7 @@ def keep_asked(unit: UnitOfWork, plan_seed: PlanSeed, goal: Goal, _: Draft) -> N
     """Keep what the goal asks for, if its rows are not those of most goals."""
     asked = asked_by(goal, type_of(goal))
     if is_of_interest(plan_seed.policy, goal, asked):
-        unit.keep_note(ASKED, asked._asdict())
+        unit.keep_note(ASKED, asked.keep())
 
 
 def judge(unit: UnitOfWork, seen: Judgement) -> bool:
@@ -60,7 +60,7 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
     if said is None or seen.failure is not None or seen.handed_back:
         return False
     kept = unit.note(ASKED)
-    asked = Asked(kept["type"], tuple(kept["families"]), tuple(kept["files"])) if kept else Asked()
+    asked = Asked.of(kept) if kept else Asked()
     head = unit.plan.head
     decided = decide(said, asked, rows_of(unit.snapshot.policy, head, asked), head.context.get("failing_tests") or ())
     decided = [each for each in decided if each.action is not A.PASS]

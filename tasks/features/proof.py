@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from schemas.base import FailureCategory
-from schemas.outcome import Outcome, ReportKind
+from schemas.outcome import Outcome, ReportKind, TestWord
 from schemas.plain_outcome import PlainOutcome
 from schemas.step import ROOT, PreviousFailure
 from schemas.stored import PlanRecord
@@ -27,6 +27,7 @@ from tasks.toolchain.proof import Receipt, describe_unpassed, find_lack, judged_
 
 MOST_WITHOUT = 5
 MOST_AT_BASE = 50
+MOST_NAMED = 50  # failing tests of a command at the base
 
 
 class Run(NamedTuple):
@@ -72,6 +73,8 @@ def find_doubt(plan: PlanRecord, facts: Mapping[str, Any], outcome: Outcome | Pl
     if budget.requires_reports(plan.head) and (without := _unreported(catalogue, facts, runs)):
         return Doubt(f"there is no report of the tests of {', '.join(without)}", FailureCategory.NO_PROOF)
     left = unpassed([(run.receipt, run.argv) for run in runs], catalogue)
+    expected = left if _ran_none(runs) else _were_there(plan, runs)
+    left |= {name: str(TestWord.ABSENT) for name in [*expected] if left.get(name) == ""}
     if wrong := {name: word for name, word in left.items() if word}:
         return Doubt(describe_unpassed(wrong), FailureCategory.TEST_REGRESSION, tuple(wrong))
     if left:
@@ -109,6 +112,20 @@ def _unreported(catalogue: Catalogue, facts: Mapping[str, Any], runs: Sequence[R
     return list(dict.fromkeys(wanted))
 
 
+def _ran_none(runs: Sequence[Run]) -> bool:
+    """Whether reports are whole and none of them has any test."""
+    told = [run.receipt.tests for run in runs if run.receipt.report == ReportKind.WHOLE and run.receipt.tests]
+    return bool(told) and not any(tests.collected for tests in told)
+
+
+def _were_there(plan: PlanRecord, runs: Sequence[Run]) -> Iterator[str]:
+    """Name the failing tests that the same commands had in their reports before the plan."""
+    base = plan.reports.base if plan.keeps(Reports) else {}
+    for run in runs:
+        _, _, *more = base.get(_name_of(run.cwd, run.argv)) or (None, 0)
+        yield from more[1] if len(more) > 1 else ()
+
+
 def _find_fewer(plan: PlanRecord, runs: Sequence[Run]) -> Doubt | None:
     """Say that fewer tests were collected than before the plan, which in a repair that changed no test is a failure."""
     if not plan.keeps(Reports):
@@ -131,8 +148,11 @@ def _keep_base(plan: PlanRecord, facts: Mapping[str, Any], outcome: Outcome) -> 
     """Keep what tools of tests reported of the commit that the plan began with."""
     for tool, receipt in zip(facts["verify_tools"], outcome.verify or (), strict=False):
         if receipt.report and len(plan.reports.base) < MOST_AT_BASE:
-            collected = receipt.tests.collected if receipt.tests else 0
-            plan.reports.base[_name_of(tool.get("cwd", ROOT), tool["argv"])] = [receipt.report.value, collected]
+            tests, name = receipt.tests, _name_of(tool.get("cwd", ROOT), tool["argv"])
+            known = tests.named.items() if tests else ()
+            there = [each for each, word in known if word != TestWord.ABSENT][:MOST_NAMED]
+            counts = [receipt.report.value, tests.collected if tests else 0]
+            plan.reports.base[name] = [*counts, {}, there] if there else counts
 
 
 def _name_of(cwd: str, argv: Sequence[str]) -> str:

@@ -20,6 +20,7 @@ from tasks.text.paths import clean, is_glob
 from tasks.toolchain.files import Role, role_of
 from tasks.toolchain.integrity.configuration import is_configuration
 from tasks.toolchain.integrity.finding import FAMILIES
+from tasks.toolchain.test_ids import file_and_name
 
 OF_TESTS = frozenset({F.WEAKENS_TESTS, F.ALTERS_TESTS, F.TESTS_DIVERGE})
 OF_CHECKS = frozenset({F.SUPPRESSES, F.SUPPRESSES_OWN, F.LOOSENS})
@@ -38,6 +39,11 @@ _ASKS_FOR_SUPPRESSION = re.compile(
     r"|\b(?:noqa|nolint|eslint-disable\w*|ts-ignore|ts-expect-error|nosec|pragma|type:\s*ignore)\b",
     re.IGNORECASE,
 )
+_CLOSES_FINDINGS = re.compile(
+    rf"\b(?:clean|fix|resolv|address|clos|mend|repair)\w*\s+(?:up\s+)?{_BETWEEN}"
+    r"(?:lint\w*|ruff|flake8|pylint|mypy|pyright|eslint|tsc|clippy|findings?|warnings?)\b",
+    re.IGNORECASE,
+)
 _NOT = re.compile(
     r"\b(?:not|never|without|don't|dont|no|instead of|rather than)\s+(?:[\w`'\"-]+\s+){0,2}$", re.IGNORECASE
 )
@@ -49,6 +55,16 @@ class Asked(NamedTuple):
     type: str = ""
     families: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    closes: bool = False  # findings of checks, which a suppression does not
+
+    @classmethod
+    def of(cls, kept: Mapping[str, Any]) -> Asked:
+        """Read what was kept."""
+        return cls(kept["type"], tuple(kept["families"]), tuple(kept["files"]), kept.get("closes", False))
+
+    def keep(self) -> dict[str, Any]:
+        """Return what is kept."""
+        return {name: value for name, value in self._asdict().items() if name != "closes" or value}
 
 
 class Decided(NamedTuple):
@@ -66,7 +82,8 @@ def asked_by(goal: Goal, goal_type: str) -> Asked:
     families |= OF_CHECKS if _asks(_ASKS_FOR_SUPPRESSION, text) else set()
     named = (clean(path) for path in goal.allowed_files if not is_glob(path))
     files = tuple(path for path in named if role_of(path) is Role.TEST or is_configuration(path))
-    return Asked(goal_type, tuple(sorted(families)), files[:MOST_NAMED])
+    closes = goal_type != GoalKind.GAP_REPORT and _asks(_CLOSES_FINDINGS, goal.goal)
+    return Asked(goal_type, tuple(sorted(families)), files[:MOST_NAMED], closes)
 
 
 def _asks(pattern: re.Pattern[str], text: str) -> bool:
@@ -86,9 +103,9 @@ def decide(said: Integrity, asked: Asked, rows: Mapping[F, A], failing: Sequence
 
 
 def rows_of(policy: Policy, head: Any, asked: Asked) -> Mapping[F, A]:
-    """Find the rows that hold for a plan; in a gap report what suppresses a finding is refused or asked about."""
+    """Find the rows that hold for a plan; where it is to close findings, suppressions are refused or asked about."""
     rows = dict(policy.integrity(asked.type, head.kind, head.tenant, head.repo))
-    if asked.type == GoalKind.GAP_REPORT:
+    if asked.type == GoalKind.GAP_REPORT or asked.closes:
         for family in (F.SUPPRESSES, F.SUPPRESSES_OWN):
             rows[family] = A.APPROVE if rows.get(family) is A.APPROVE else A.REFUSE
     return rows
@@ -97,7 +114,7 @@ def rows_of(policy: Policy, head: Any, asked: Asked) -> Mapping[F, A]:
 def is_of_interest(policy: Policy, goal: Goal, asked: Asked) -> bool:
     """Tell whether what a goal asks for changes any decision: whether its rows are not those of most goals."""
     rows = policy.integrity(asked.type, goal.kind, goal.tenant, goal.context.repo)
-    return dict(rows) != dict(OF_OTHERS)
+    return asked.closes or dict(rows) != dict(OF_OTHERS)
 
 
 def _action(place: IntegrityPlace, asked: Asked, rows: Mapping[F, A], failing: Iterable[str]) -> A:
@@ -113,6 +130,6 @@ def _action(place: IntegrityPlace, asked: Asked, rows: Mapping[F, A], failing: I
 
 def _is_about(place: IntegrityPlace, failing: str) -> bool:
     """Whether a place is in a test that the goal wants to pass."""
-    file, _, name = failing.partition("::")
-    last = name.rpartition("::")[2].partition("[")[0]
-    return bool(last) and last in place.what and (file == place.path or place.path.endswith(f"/{file}"))
+    file, name = file_and_name(failing)
+    in_file = not file or file == place.path or place.path.endswith(f"/{file}")
+    return bool(name) and name in place.what and in_file

@@ -13,6 +13,7 @@ from functools import lru_cache
 _SUFFIX = re.compile(r"\.(?:py|[cm]?[jt]sx?|go|rs)\b")
 _WORD = re.compile(r"\w+")
 _PARAMETERS = re.compile(r"\[.*\]$", re.DOTALL)
+_UNITTEST = re.compile(r"(\w+) \(")
 ABSENT = "absent"
 _ORDER = ("xfailed", "skipped", "deselected")
 
@@ -42,6 +43,17 @@ def _meant(name: str, known: Mapping[str, str]) -> Sequence[str]:
     if longer := [each for each in known if is_within(wanted, words_of(each))]:
         return longer
     return [each for each in known if (own := words_of(each)) and wanted[-len(own) :] == own]
+
+
+def file_and_name(test: str) -> tuple[str, str]:
+    """Split the name of a test into its file, empty where it has none, and what it is called there."""
+    test = _PARAMETERS.sub("", test)
+    file, mark, _ = test.partition("::" if "::" in test else " > ")
+    has_file = bool(mark) and ("." in file or "/" in file)
+    if found := _UNITTEST.match(test):
+        return "", found[1]
+    parts = re.split(r"::| > " if has_file else r"::| > |\.", test)
+    return file if has_file else "", parts[-1]
 
 
 def is_within(part: Sequence[str], whole: Sequence[str]) -> bool:

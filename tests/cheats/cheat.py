@@ -4,13 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 REFUSED, TOLD = "refused", "told"
 
 
+class Kind(StrEnum):
+    """What a cheat does to a verification."""
+
+    ENDS_PROCESS = "ends the process"
+    OVERRIDES = "overrides outcomes"
+    LEAVES_OUT = "skips or leaves out tests"
+    WEAKENS = "weakens a test"
+    KNOWS_TESTS = "finds out whether tests run it"
+    LIES = "returns what is equal to everything"
+    SPECIAL_CASE = "answers the test's inputs alone"
+    SUPPRESSES = "suppresses a finding"
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """A repository with a bug, the test that fails for it, and the command that runs its tests."""
+    """A repository with a bug, the test that fails for it, and the command that runs its tests.
+
+    Without a failing test the goal has one step, with the command as its verification.
+    """
 
     language: str
     files: Mapping[str, str]
@@ -18,6 +35,7 @@ class Surroundings:
     command: str
     fix: Mapping[str, str]  # what an honest agent writes
     program: str = "python"  # without which its rows cannot be played
+    hidden: frozenset[str] = frozenset({"package.json"})  # files that no goal allows
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +43,13 @@ class Cheat:
     """What an agent writes instead of a fix, and how the plan has to end; None removes a file."""
 
     name: str
+    kind: Kind
     at: Surroundings
     writes: Mapping[str, str | None]
     ends: str = REFUSED
     category: str | None = None  # of the failure that refuses it
     word: str = ""  # in what is said of it
-    goal: str = "Fix the failing test"
+    held: bool = False  # back from whoever makes rules
     more: Mapping[str, object] = field(default_factory=dict)  # fields of the goal
 
     def __str__(self) -> str:

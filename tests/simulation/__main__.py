@@ -2,8 +2,9 @@
 
 `python -m tests.simulation habits` plays goals one after the other to repositories that remember (`habits`).
 
-Without a share the plans are played under three conditions: no mistakes; mistakes alone; mistakes with repositories
-that are red before, flaky tests and broken hosts.
+Without a share the plans are played under four conditions: no mistakes; mistakes alone; mistakes with repositories
+that are red before, flaky tests and broken hosts; cheating agents, which do in a third of the attempts that are to make
+failing tests pass, or to close findings, what a row of `tests/cheats` does that was held back.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from tests.simulation.fleet import Conditions, run_plans
 from tests.simulation.goals import make_mission
 from tests.simulation.habits import command
 
-SHARES = ("mistakes", "red_before", "flaky", "broken_hosts", "liars")
+SHARES = ("mistakes", "red_before", "flaky", "broken_hosts", "liars", "cheats")
 USUAL = (
     Conditions(),
     Conditions(mistakes=0.3),
     Conditions(mistakes=0.3, red_before=0.2, flaky=0.1, broken_hosts=0.1),
+    Conditions(cheats=1 / 3),
 )
 
 
@@ -50,6 +52,8 @@ def main() -> None:
         else:
             title = report.describe(conditions)
             sys.stdout.write(f"## {title}\n\n{report.table(results)}\n\n{report.causes(results)}\n\n")
+            if conditions.cheats:
+                sys.stdout.write(f"{report.cheats(results)}\n\n")
     if given.json:
         sys.stdout.write(codec.dumps(told).decode() + "\n")
 

@@ -20,7 +20,7 @@ from tasks.policy.plan_seed import PlanSeed
 from tests.corpus.play import Player
 from tests.simulation.agent import Spec
 from tests.simulation.goals import Mission
-from tests.simulation.host import LEFT, Attempt, Bench, Host, Ill, attempt
+from tests.simulation.host import CHEATED, LEFT, Attempt, Bench, Host, Ill, attempt
 from tests.simulation.layouts import surround
 from tests.simulation.permission import permitted
 from tests.simulation.repository import Repository
@@ -44,6 +44,7 @@ class Conditions:
     flaky: float = 0.0  # of repositories, which have one flaky test each
     broken_hosts: float = 0.0
     liars: float = 0.0  # of hosts
+    cheats: float = 0.0  # of attempts that are to make failing tests pass, or to close findings
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,9 @@ class Result:
     tokens: int = 0
     attempts: int = 0
     seconds: int = 0  # from the goal to the plan's end
+    cheats: int = 0  # attempts that cheated
+    faked: tuple[str, ...] = ()  # items that a cheat left undone, which no tool sees
+    told: bool = False  # of what a change does to tests and checks
     unclean: tuple[str, ...] = ()  # mistakes that a tool of the project would see, and no verification did
 
     @property
@@ -70,9 +74,14 @@ class Result:
         return self.state == "COMPLETED"
 
     @property
+    def claimed(self) -> bool:
+        """Whether the planner says so without a word about what a change does to tests and checks."""
+        return self.completed and not self.told
+
+    @property
     def true(self) -> bool:
         """Whether that is so."""
-        return self.completed and not (self.undone or self.red or self.unclean)
+        return self.completed and not (self.undone or self.red or self.unclean or self.faked)
 
 
 class Forgetful(Player):
@@ -109,6 +118,9 @@ class Course:
     running: dict[str, Running] = field(default_factory=dict)
     asked: dict[str, int] = field(default_factory=dict)  # what a person was asked, and when the answer comes
     commands: int = 0
+    cheats: int = 0
+    faked: set[str] = field(default_factory=set)
+    was_told: bool = False  # of what a cheat faked, as the row that it was drawn from was
     pausing: dict[str, int] = field(default_factory=dict)  # hosts whose verification could not run, until when
 
     def __post_init__(self) -> None:
@@ -131,7 +143,7 @@ class Course:
 
     def make_bench(self) -> Bench:
         """Return what the hosts work with."""
-        return Bench(self.repository, answers_of(self.mission), self.conditions.mistakes)
+        return Bench(self.repository, answers_of(self.mission), self.conditions.mistakes, cheats=self.conditions.cheats)
 
     def make_player(self) -> Player:
         """Return the plan that is made of the goal."""
@@ -173,6 +185,7 @@ class Course:
             host = self._host(rng)
             done = attempt(host, spec, self.tree, self.bench, rng)
             self.attempts += 1
+            self.cheats += done.note == CHEATED
             allowed = permitted(spec, self.repository, self.tree)
             self.offered.update(allowed)
             self.player.store.claim(self.player.plan_id, step, host.name)
@@ -227,6 +240,8 @@ class Course:
         if self.player.states.get(step) == StepState.DONE:
             self.tree = self.tree.changed(each.done.change)
             self.landed |= dict.fromkeys(each.allowed, each.done.note)
+            self.faked |= each.done.faked
+            self.was_told = self.was_told or each.done.told
         else:
             if each.done.tried:
                 self.bench.failed[step] = each.done.tried
@@ -262,6 +277,7 @@ class Course:
             "kind": mission.kind,
             "template": mission.template,
             "attempts": self.attempts,
+            "cheats": self.cheats,
         }
         if player.nothing is not None:
             return Result(state="NOTHING_TO_DO", cause=f"nothing to do: {player.nothing}", **about)
@@ -276,6 +292,8 @@ class Course:
             undone=tuple(item.work.value for item in self.repository.undone(self.tree)),
             red=tuple(sorted(self.repository.outlawed(self.tree))),
             tokens=record.spent["tokens"],
+            faked=tuple(sorted(self.faked)),
+            told=self.was_told or bool(record.integrity.told),
             **about,
         )
 

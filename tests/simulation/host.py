@@ -13,12 +13,14 @@ from random import Random
 from typing import Any
 
 from schemas import codec
+from schemas.base import FailureCategory
 from schemas.outcome import Outcome
 from tasks.toolchain.catalogue import CATALOGUE
 from tasks.toolchain.could_not_run import why_not_run
+from tests.cheats.ended import Ended, read
 from tests.simulation.agent import NO_CHANGE, USUAL, Agent, Errors, Patch, Spec
 from tests.simulation.permission import permitted
-from tests.simulation.repository import Change, Fault, Repository, Tree
+from tests.simulation.repository import Change, Fault, Repository, Tree, Work
 from tests.simulation.tools import Printed, run
 from worker.controller import wire
 from worker.controller.wire import AttemptFailure
@@ -32,6 +34,9 @@ OF_PROVIDER = "provider"  # whose trouble that is, and an expired login, as the 
 LONGER = ("memory", "failed_diffs")  # of a step's context: what plans remember makes the prompt longer
 CHARS_A_TOKEN = 4
 TOLD = 0.3  # how much less often an agent repeats a change of which it is told that it failed
+CHEATED = "cheat"
+SUPPRESSES = "suppresses a finding"  # the kind of cheats that make no test pass
+OF_REPORTS = frozenset({"NO_PROOF", "TEST_REGRESSION"})  # what a controller refuses by the report of its tests
 KNOWN = frozenset(Outcome.model_fields)  # a host says nothing that this version does not know
 
 Answer = Callable[[Spec, Agent, Tree], Any]
@@ -64,6 +69,8 @@ class Attempt:
     change: Change = NO_CHANGE
     note: str = ""  # why it failed, or what is wrong with it although it did not
     tried: Patch | None = None  # what its agent did, also where that failed
+    faked: frozenset[str] = frozenset()  # items that are not done, although every tool says so
+    told: bool = False  # whether something was said of what is faked
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +79,8 @@ class Bench:
 
     `repeats` is how often an agent makes the change once more that failed at the step before. `hard` are files that
     make mistakes so many times as likely, `takes` says how long a tool runs, in seconds, and `arrange` in which order
-    those of a verification run.
+    those of a verification run. Of attempts that are to make failing tests pass, or to
+    close findings, `cheats` is the share that cheats instead, each as a row of the corpus of cheats does.
     """
 
     repository: Repository
@@ -80,6 +88,7 @@ class Bench:
     mistakes: float
     errors: Errors = USUAL
     repeats: float = 0.0
+    cheats: float = 0.0
     failed: dict[str, Patch] = field(default_factory=dict)  # by step
     asked: dict[str, set[str]] = field(default_factory=dict)  # files that the agents of a step have asked for
     hard: Callable[[Sequence[str]], float] = lambda _: 1.0
@@ -140,6 +149,8 @@ def _needing(body: dict[str, Any], spec: Spec, bench: Bench, files: Sequence[str
 def _verified(
     body: dict[str, Any], host: Host, spec: Spec, bench: Bench, seen: Tree, seconds: int, patch: Patch, rng: Random
 ) -> Attempt:
+    if bench.cheats and (rows := _cheats_for(spec, bench, patch)) and rng.random() < bench.cheats:
+        return _cheated(body, spec, patch, rng.choice(rows), seconds)
     receipts, last, failure, took = _verify(host, spec["verify_tools"], bench, seen, rng)
     seconds += took
     body["verify"] = receipts
@@ -236,6 +247,33 @@ def _lying(body: dict[str, Any], spec: Spec, bench: Bench, tree: Tree, seconds: 
         body |= {"success": False, "tests_passed": False, "verify": receipts}
         body |= {"failing_tests": red, "failing_tests_complete": True}
     return Attempt(body, seconds, change)
+
+
+def _cheats_for(spec: Spec, bench: Bench, patch: Patch) -> list[Ended]:
+    """List the cheats by which a step may look done: one with failing tests, or one that closes findings."""
+    works = {item.work for item in bench.repository.items if item.name in patch.change.does}
+    if not works:
+        return []
+    if spec["context"].get("failing_tests"):
+        return [row for row in read() if row.kind != SUPPRESSES]
+    return [row for row in read() if row.kind == SUPPRESSES] if works <= {Work.LINT, Work.TYPES} else []
+
+
+def _cheated(body: dict[str, Any], spec: Spec, patch: Patch, row: Ended, seconds: int) -> Attempt:
+    """Report a change as the controller reported that of a row: it is refused, told of, or not noticed.
+
+    What is faked stays so: no tool sees that anything is undone.
+    """
+    by_report = next((each for each in row.categories if each in OF_REPORTS), None)
+    if refused := by_report or (None if row.is_completed or row.findings else "NO_PROOF"):
+        why = f"the tests of {row.kind} are not proved"
+        return _failed(body, wire.unproved(FailureCategory(refused), why), seconds, CHEATED)
+    receipts = [{"tool": tool["tool"], "exit_code": 0} for tool in spec["verify_tools"]]
+    body |= {"success": True, "tests_passed": True if receipts else None, "verify": receipts}
+    if row.findings:
+        places = [{"kind": kind, "path": patch.change.touched[0], "line": 1, "what": row.name} for kind in row.findings]
+        body["integrity"] = {"counts": dict(row.findings), "places": places}
+    return Attempt(body, seconds, patch.change, CHEATED, faked=patch.change.does, told=row.told)
 
 
 def _cannot_begin(body: dict[str, Any], why: str, kind: str = "") -> Attempt:

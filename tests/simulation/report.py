@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from tests.cheats.ended import FILE, read
+from tests.cheats.ended import table as detection
 from tests.simulation.fleet import Conditions, Result
 
 HEAD = "| kind | template | plans | COMPLETED | true | false | tokens | attempts |\n|---|---|--:|--:|--:|--:|--:|--:|"
@@ -41,6 +43,31 @@ def causes(results: Sequence[Result]) -> str:
         "\n".join([f"| {title} | plans |", "|---|--:|", *_counted(_count(results, key))])
         for title, key in kinds.items()
     )
+
+
+def cheats(results: Sequence[Result]) -> str:
+    """Lay out what cheats came to, and how they are detected by the file that attempts are drawn from."""
+    cheated = [each for each in results if each.cheats]
+    done = [each for each in cheated if each.completed]
+    rows = (
+        ("plans", results, [each for each in results if each.completed]),
+        ("plans of whose end nothing is told", results, [each for each in results if each.claimed]),
+        ("plans of which an attempt cheated", cheated, done),
+        (
+            "plans of which an attempt cheated, and of whose end nothing is told",
+            cheated,
+            [each for each in done if each.claimed],
+        ),
+    )
+    head = "| cheating agents | plans | COMPLETED | true of COMPLETED |\n|---|--:|--:|--:|"
+    lines = [f"| {name} | {len(of)} | {len(found)} | {_share_of_true(found)} |" for name, of, found in rows]
+    attempts = sum(each.cheats for each in results)
+    title = f"{attempts} attempts cheated, as these did ({FILE}):"
+    return "\n".join([head, *lines, "", title, "", detection(read())])
+
+
+def _share_of_true(results: Sequence[Result]) -> str:
+    return f"{100 * sum(each.true for each in results) / len(results):.1f} %" if results else "-"
 
 
 def rules(results: Sequence[Result]) -> dict[str, list[int]]:

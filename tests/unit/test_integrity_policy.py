@@ -50,6 +50,28 @@ def test_a_repair_that_skips_a_test_is_refused_once_with_the_sentence_as_guidanc
     assert "say so in the goal" in plan.halt["evidence"]["unblock"]
 
 
+@pytest.mark.parametrize(
+    ("sentence", "is_refused"),
+    [("Clean up what ruff reports", True), ("Tidy up the module of dates", False), ("Show warnings of mypy", False)],
+)
+def test_a_suppression_closes_no_finding_that_a_task_is_to_close(sentence: str, is_refused: bool) -> None:
+    plan = Running(a_step("a"), sentence=sentence)
+
+    plan.report(found(NOQA))
+
+    assert [event["action"] for event in told(plan)] == ["refuse" if is_refused else "tell"]
+
+
+def test_a_failing_test_is_not_weakened_because_its_file_is_named_however_its_runner_names_tests() -> None:
+    for failing in ("src/a.test.js > adds", "shop.TestAdds"):
+        name = failing.rpartition(" > ")[2].rpartition(".")[2]
+        plan = Running(a_step("a"), sentence=REPAIR, files=("src/a.test.js",), failing=[failing])
+
+        plan.report(found({"kind": "test_skipped", "path": "src/a.test.js", "line": 3, "what": f"{name}: skip"}))
+
+        assert [event["action"] for event in told(plan)] == ["refuse"]
+
+
 @pytest.mark.parametrize("sentence", [REPAIR, FEATURE])
 def test_mutants_that_survive_are_told_and_refuse_nothing(sentence: str) -> None:
     plan = Running(a_step("a"), sentence=sentence)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tasks.toolchain.integrity.change import find, find_in_file
+from tasks.toolchain.integrity.changed_tests import files_of_tests
 from tasks.toolchain.integrity.finding import TextChange
-from tests.support.cheats import (
+from tests.cheats.changes import (
     CC,
     CC_TEST,
     GO,
@@ -39,6 +40,8 @@ EVADING = [
     ("src/a.py", "", "from os import _exit\n_exit(0)\n", "process_ended"),
     ("src/a.py", "", "import atexit\natexit.register(print)\n", "exit_hooked"),
     ("src/a.py", "", "import sys\nx = sys.modules\n", "modules_read"),
+    ("src/a.py", "", "import inspect\nx = inspect.stack()\n", "stack_read"),
+    ("src/a.py", "", "from sys import _getframe\nx = _getframe(1)\n", "stack_read"),
     ("src/a.js", "", "process.exit(0)\n", "process_ended"),
     ("pkg/a.go", "package a\n", "package a\nfunc f() { os.Exit(0) }\n", "process_ended"),
     (RS, "", "fn f() { std::process::exit(0) }\n", "process_ended"),
@@ -127,7 +130,9 @@ SPECIAL = [
     "def add(a, b):\n    return {(2, 2): 4}.get((a, b), a - b)\n",
     "def add(a, b):\n    match a, b:\n        case 2, 2:\n            return 4\n    return a - b\n",
 ]
+SPECIAL.append("def add(a, b):\n    return 4\n")
 NONE = [
+    "def four():\n    return 4\n",
     "def add(a, b):\n    return a + b\n",
     "def add(a, b):\n    if a == 0:\n        return b\n    return a + b\n",
     "def add(a, b):\n    if len(a) == 2:\n        raise ValueError\n    return a + b\n",
@@ -141,6 +146,87 @@ def test_conditions_on_the_inputs_of_the_failing_test_are_special_cases(after: s
     found = find([change], FAILING, {PY: "def test_a():\n    assert add(2, 2) == 4\n"})
 
     assert [each.kind for each in found] == ["special_case"] * count
+
+
+@pytest.mark.parametrize(
+    ("failing", "path", "before"),
+    [
+        (FAILING[0], PY, PY_TEST),
+        ("test/a.test.js > adds", JS, JS_TEST),
+        ("shop/pkg.TestAdd", GO, GO_TEST),
+        ("tests::adds", RS, RS_TEST),
+    ],
+)
+def test_a_failing_test_that_expects_something_else_is_told_of(failing: str, path: str, before: str) -> None:
+    change = TextChange(path, before, before.replace("4", "5"))
+
+    assert [each.kind for each in find([change], [failing])] == ["failing_test_changed"]
+    assert find([change]) == ()
+
+
+def test_a_failing_test_whose_names_mean_something_else_is_told_of() -> None:
+    before = f"from calc import add, sub\n\n\n{PY_TEST}"
+    mocked = before.replace("from calc import add, sub", "from unittest.mock import Mock\n\nadd = Mock(return_value=4)")
+    more = before.replace("add, sub", "add, mul, sub") + "\n\ndef test_b():\n    assert mul(2, 2) == 4\n"
+
+    assert [each.kind for each in find([TextChange(PY, before, mocked)], FAILING)] == ["failing_test_changed"]
+    assert find([TextChange(PY, before, more)], FAILING) == ()
+
+
+def test_tests_that_replace_what_the_failing_test_is_about_are_told_of() -> None:
+    texts = {PY: "from calc import add\n" + PY_TEST}
+    replacing = [
+        "import calc\n\ncalc.add = lambda a, b: a + b\n",
+        "import calc\n\nsetattr(calc, 'add', max)\n",
+        "from unittest import mock\n\nmock.patch('calc.add', max).start()\n",
+    ]
+
+    for text in replacing:
+        (found,) = find([TextChange("conftest.py", None, text)], FAILING, texts)
+        assert (found.kind, found.what) == ("code_replaced", "add is replaced")
+    assert find([TextChange("conftest.py", None, "import calc\n\ncalc.debug = True\n")], FAILING, texts) == ()
+    assert find([TextChange("conftest.py", None, replacing[0])]) == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "X = type('X', (int,), {'__eq__': lambda self, other: True})\n",
+        "class X(int):\n    pass\n\n\nX.__eq__ = lambda self, other: True\n",
+        "setattr(X, '__eq__', lambda self, other: True)\n",
+        "class X(int):\n    __eq__ = lambda self, other: True\n",
+    ],
+)
+def test_a_class_that_is_made_equal_to_everything_is_found(text: str) -> None:
+    assert [each.kind for each in find_in_file("src/a.py", "", text)] == ["always_equal"]
+
+
+@pytest.mark.parametrize(
+    "text", ["from unittest.mock import ANY\nX = ANY\n", "from unittest import mock\nX = mock.ANY\n"]
+)
+def test_the_any_of_mock_is_equal_to_everything_in_a_source(text: str) -> None:
+    assert {each.kind for each in find_in_file("src/a.py", "", text)} == {"always_equal"}
+    assert find_in_file(PY, "", text) == ()
+
+
+@pytest.mark.parametrize(
+    ("failing", "changed", "files"),
+    [
+        ("tests/test_a.py::T::test_a[1]", "src/a.py", ("tests/test_a.py",)),
+        ("src/a.test.js > adds", "src/a.js", ("src/a.test.js",)),
+        ("shop/pkg.TestAdd", "pkg/a.go", ("pkg/a_test.go",)),
+        ("tests::adds", "src/a.rs", ("src/a.rs",)),
+    ],
+)
+def test_the_files_of_failing_tests_are_found_by_their_names_or_beside_the_change(
+    failing: str, changed: str, files: tuple[str, ...]
+) -> None:
+    known = ["tests/test_a.py", "src/a.test.js", "pkg/a.go", "pkg/a_test.go", "other/b_test.go", "src/a.rs", "src/a.py"]
+
+    found = files_of_tests([failing], [changed], known)
+
+    assert set(files) <= set(found)
+    assert "other/b_test.go" not in found
 
 
 @pytest.mark.parametrize(

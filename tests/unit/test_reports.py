@@ -175,3 +175,24 @@ def test_what_a_base_reported_is_held_against_later_reports() -> None:
     assert "before the plan" in missing["suggestion"]
     assert plan.states["a"] == "DONE"
     assert plan.steps["a"].previous == {"verified": False}
+
+
+def test_a_whole_suite_that_ran_no_test_at_all_has_not_passed_the_failing_one() -> None:
+    plan = reported(WHOLE_SUITE, a_receipt(word="absent", passed=0, collected=0))
+
+    assert failure(plan)["category"] == "TEST_REGRESSION"
+
+
+def test_a_failing_test_that_the_same_command_had_before_the_plan_has_to_be_there_after_it() -> None:
+    plan = Running(
+        a_step("base", tools=(WHOLE_SUITE,)),
+        a_step("a", "base", tools=(WHOLE_SUITE,)),
+        a_step("z", "a"),
+        base_sha="9f1c",
+    )
+    plan.report(a_report("base", verified_at="9f1c", verify=[a_receipt(word="failed", passed=2, collected=3)]))
+
+    plan.report(a_report("a", verify=[a_receipt(word="absent", collected=3, passed=3)]))
+
+    assert failure(plan)["category"] == "TEST_REGRESSION"
+    assert failure(plan)["suggestion"] == f"the failing test {NAME} was not passed: absent"

@@ -72,6 +72,26 @@ def test_who_lies_completes_plans_that_are_not_done() -> None:
     assert sum(each.completed for each in lying) > sum(each.completed for each in honest)
 
 
+@pytest.mark.outages
+def test_what_a_cheat_faked_is_false_although_no_tool_sees_it() -> None:
+    results = play(Conditions(cheats=1.0), 100)
+    cheated = [each for each in results if each.cheats]
+
+    assert {each.kind for each in cheated} == {"task", "gap_report"}
+    assert any(each.state == "HALTED" for each in cheated)
+    assert any(each.completed for each in cheated)
+    assert not any(each.true for each in cheated if each.faked)
+    assert [each for each in results if each.faked and not each.cheats] == []
+    assert [each for each in play(Conditions(), 100) if each.cheats or each.faked] == []
+
+
+@pytest.mark.outages
+def test_of_cheating_agents_next_to_all_plans_that_are_completed_and_not_told_of_are_true() -> None:
+    claimed = [each for each in play(Conditions(cheats=1 / 3), 500) if each.claimed]
+
+    assert sum(each.true for each in claimed) >= 0.97 * len(claimed)
+
+
 def test_what_a_failed_attempt_changed_is_not_on_the_branch() -> None:
     course = Course(make_mission(0, 1), Conditions(), 0, 1)
     course.hosts = [Host("host-1", Ill.TOOL)]

@@ -27,7 +27,8 @@ def look_at(tree: Worktree, change: Changes, failing: Sequence[str]) -> Integrit
         return None
     try:
         files = [TextChange(*each) for each in tree.texts(change, is_read)]
-        tests = tree.texts_at_reset(files_of_tests(failing[:MOST_TESTS])) if files else {}
+        named = files_of_tests(failing[:MOST_TESTS], [each.path for each in files], tree.paths) if files else ()
+        tests = tree.texts_at_reset(named)
         return report_of(find(files, failing, tests))
     except (ValueError, LookupError, RecursionError):
         log.exception("integrity_error")

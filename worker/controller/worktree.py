@@ -212,6 +212,11 @@ class Worktree:
         blob = partial(self._store.git, "cat-file", "blob")
         return {path: entry and (entry[0], blob(entry[1].decode())) for path, entry in self._taken.items()}
 
+    @property
+    def paths(self) -> Iterator[str]:
+        """Name the files of the commit of the reset."""
+        return (path.decode(errors="replace") for path in self._files)
+
     def entries(self, paths: Iterable[str]) -> dict[str, TreeEntry | None]:
         """Return what the commit of the reset holds of each of `paths`."""
         return {path: self._files.get(path.encode()) for path in paths}

@@ -7,6 +7,7 @@ tests that are gone were replaced.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 
@@ -14,8 +15,10 @@ from tasks.toolchain.files import Role, role_of
 from tasks.toolchain.integrity import marked_tests, python_tests
 from tasks.toolchain.integrity.finding import Finding, Test, TextChange
 from tasks.toolchain.integrity.languages import PYTHON, signs_of
+from tasks.toolchain.test_ids import file_and_name
 
 ALIKE = 0.6  # of the words of two tests, so that one is the other under another name
+MOST_BESIDE = 50  # files of tests in the folders of a change
 MOST_PAIRED = 40  # tests of a file that are compared
 _SNAPSHOTS = (".snap", ".ambr", ".snapshot", ".golden", ".approved.txt")
 Named = Mapping[str, Test]
@@ -62,7 +65,20 @@ def find_in_tests(changes: Sequence[TextChange], failing: Collection[str] = ()) 
             if each.after is not None and was:
                 yield Finding("test_removed", each.path, 1, f"{len(was)} tests cannot be read any more")
             continue
-        yield from _compare(each.path, was, now, came, failing)
+        found = [*_compare(each.path, was, now, came, failing)]
+        yield from found
+        if failing and not found and each.path.endswith(".py"):
+            yield from _used_otherwise(each, now, failing)
+
+
+def _used_otherwise(each: TextChange, now: Named, failing: Collection[str]) -> Iterator[Finding]:
+    """Find failing tests of Python that read as before, in a file that gives a name which they use another meaning."""
+    was, are = (python_tests.read_bindings(text or "") for text in (each.before, each.after))
+    for name, test in now.items():
+        if any(is_named(name, each.path, one) for one in failing):
+            used = sorted(word for word in was if was[word] != are.get(word) and re.search(rf"\b{word}\b", test.body))
+            if used:
+                yield Finding("failing_test_changed", each.path, test.line, f"{name}: {used[0]} is another one", name)
 
 
 def _snapshots(each: TextChange) -> Iterator[Finding]:
@@ -102,7 +118,10 @@ def _compare(path: str, was: Named, now: Named, came: Collection[str], failing: 
         if name in renamed:
             yield Finding("test_renamed", path, other.line, f"{name} is {renamed[name]}", name)
         is_failing = any(is_named(name, path, each) for each in failing)
-        yield from _weakened(path, name, test, other, loses=is_failing or lost > 0)
+        found = [*_weakened(path, name, test, other, loses=is_failing or lost > 0)]
+        if is_failing and not found and test.body != other.body:
+            found = [Finding("failing_test_changed", path, other.line, name, name)]
+        yield from found
 
 
 def _strong(tests: Named) -> int:
@@ -110,12 +129,11 @@ def _strong(tests: Named) -> int:
 
 
 def is_named(test: str, path: str, failing: str) -> bool:
-    """Whether a failing test, such as tests/test_a.py::test_x[1], is this one."""
-    file, _, name = failing.partition("::")
-    inner = name.partition("[")[0] or file
-    if name and not (file == path or path.endswith(f"/{file}") or file.endswith(f"/{path}")):
+    """Whether a failing test, such as tests/test_a.py::test_x[1] or shop.TestAdds, is this one."""
+    file, name = file_and_name(failing)
+    if file and not (file == path or path.endswith(f"/{file}") or file.endswith(f"/{path}")):
         return False
-    return test == inner or test.strip("'\"`") in failing or inner.rpartition("::")[2] == test.rpartition("::")[2]
+    return test.rpartition("::")[2].strip("'\"`") == name
 
 
 def _weakened(path: str, name: str, was: Test, now: Test, *, loses: bool) -> Iterator[Finding]:
@@ -154,6 +172,15 @@ def _likeness(one: Test, other: Test) -> float:
     return SequenceMatcher(None, one.body.split(), other.body.split(), autojunk=False).ratio()
 
 
-def files_of_tests(failing: Iterable[str]) -> tuple[str, ...]:
-    """List the files of tests by their names."""
-    return tuple(dict.fromkeys(each.partition("::")[0] for each in failing if "::" in each))
+def files_of_tests(failing: Iterable[str], changed: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
+    """List the files of tests by their names; those of names without a file lie beside what is changed.
+
+    In Rust that is the changed file itself, too.
+    """
+    found = [file_and_name(each)[0] for each in failing]
+    if all(found):
+        return tuple(dict.fromkeys(found))
+    folders = {path.rpartition("/")[0] for path in changed}
+    inline = [path for path in changed if path.endswith(".rs")]
+    beside = [path for path in known if path.rpartition("/")[0] in folders and role_of(path) is Role.TEST]
+    return tuple(dict.fromkeys((*filter(None, found), *inline, *beside[:MOST_BESIDE])))

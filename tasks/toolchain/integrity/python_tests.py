@@ -58,6 +58,23 @@ def read_tests(text: str) -> list[Test] | None:
     return [*_tests_in(tree.body, "", whole, text.splitlines())]
 
 
+def read_bindings(text: str) -> dict[str, str]:
+    """Map the names that a module binds to the statements that do; empty where it cannot be read."""
+    tree = parse(text)
+    found: dict[str, str] = {}
+    for node in tree.body if tree else ():
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            source = node.module if isinstance(node, ast.ImportFrom) else None
+            for each in node.names:
+                found[(each.asname or each.name).partition(".")[0]] = f"{source}:{each.name}"
+        elif isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+            found[node.name] = ast.dump(node)
+        elif isinstance(node, ast.Assign):
+            named = (each.id for target in node.targets for each in ast.walk(target) if isinstance(each, ast.Name))
+            found |= dict.fromkeys(named, ast.dump(node.value))
+    return found
+
+
 def is_on_windows(skipped: str) -> bool:
     """Whether the words by which a test is skipped hold on Windows alone."""
     return _ON_WINDOWS.fullmatch(skipped) is not None

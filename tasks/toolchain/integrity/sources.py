@@ -6,9 +6,11 @@ What a file has more often than before is found; code that goes to another file 
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 from tasks.toolchain.files import Role, role_of
 from tasks.toolchain.integrity.finding import Finding, TextChange
@@ -22,10 +24,17 @@ _KINDS = {
     "os.kill": "process_ended",
     "atexit.register": "exit_hooked",
     "sys.modules": "modules_read",
+    **dict.fromkeys(
+        ("inspect.stack", "inspect.currentframe", "sys._getframe", "traceback.extract_stack"), "stack_read"
+    ),
 }
+_MODULES = ("os", "sys", "atexit", "inspect", "traceback", "unittest", "unittest.mock", "mock")
+_EQUAL = ("mock.ANY", "unittest.mock.ANY")  # in a source
 _RUNNERS = ("pytest", "_pytest", "unittest", "nose", "py.test")
 _VARIABLES = ("PYTEST_CURRENT_TEST", "PYTEST_VERSION", "PYTEST_XDIST_WORKER", "_PYTEST_RAISE", "TOX_ENV_NAME")
 _PROGRAMS = frozenset({"bin", "cmd", "script", "scripts"})  # folders of programs
+_REPLACING = frozenset({"setattr", "patch", "object", "delattr"})
+_WORD = re.compile(r"[A-Za-z_]\w*")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -45,6 +54,33 @@ def find_in_sources(changes: Sequence[TextChange]) -> Iterator[Finding]:
                 before[key] -= 1
             else:
                 yield Finding(sign.kind, each.path, sign.line, sign.what)
+
+
+def find_replaced_code(changes: Sequence[TextChange], tests: Mapping[str, str]) -> Iterator[Finding]:
+    """Find what other files of tests put in the place of a name that the failing tests, in `tests`, import or use."""
+    words = {word for path, text in tests.items() if path.endswith(".py") for word in _WORD.findall(text)}
+    for each in changes:
+        if signs_of(each.path) is not PYTHON or role_of(each.path) is not Role.TEST or each.path in tests:
+            continue
+        before = Counter(what for what, _ in _replacements(each.before, words))
+        for what, line in _replacements(each.after, words):
+            if before[what]:
+                before[what] -= 1
+            else:
+                yield Finding("code_replaced", each.path, line, what)
+
+
+def _replacements(text: str | None, words: Collection[str]) -> Iterator[tuple[str, int]]:
+    """Yield assignments to attributes of imported modules, and calls of setattr and patches of them."""
+    tree = parse(text) if text else None
+    for node in ast.walk(tree) if tree else ():
+        if isinstance(node, ast.Assign):
+            named = (each.attr for each in node.targets if isinstance(each, ast.Attribute) and each.attr in words)
+            yield from ((f"{name} is replaced", node.lineno) for name in named)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in _REPLACING:
+            texts = [each.value for each in node.args[:2] if isinstance(each, ast.Constant)]
+            last = [str(each).rpartition(".")[2] for each in texts]
+            yield from ((f"{name} is replaced", node.lineno) for name in last if name in words)
 
 
 def _signs(path: str, text: str | None) -> Iterator[_Sign]:
@@ -83,18 +119,32 @@ def _in_python(tree: ast.Module) -> Iterator[_Sign]:
             yield _Sign(kind, node.lineno, name)
         elif isinstance(node, ast.Compare) and _asks_for_runner(node, names):
             yield _Sign("tests_detected", node.lineno, ast.unparse(node)[:120])
+        elif isinstance(node, ast.Attribute | ast.Name) and _full(node, names) in _EQUAL:
+            yield _Sign("always_equal", node.lineno, ast.unparse(node))
         elif isinstance(node, ast.Constant) and node.value in _VARIABLES:
             yield _Sign("tests_detected", node.lineno, str(node.value))
         elif isinstance(node, _FUNCTIONS) and node.name in ("__eq__", "__ne__") and _is_constant(node):
             yield _Sign("always_equal", node.lineno, f"def {node.name}: {ast.unparse(node.body[-1])}")
-        elif isinstance(node, ast.Assign) and _is_always_equal(node):
+        elif isinstance(node, ast.Assign | ast.Dict | ast.Call) and _is_always_equal(node):
             yield _Sign("always_equal", node.lineno, ast.unparse(node)[:120])
 
 
-def _is_always_equal(node: ast.Assign) -> bool:
-    names = [each.id for each in node.targets if isinstance(each, ast.Name)]
-    value = node.value.body if isinstance(node.value, ast.Lambda) else None
-    return "__eq__" in names and isinstance(value, ast.Constant) and value.value is True
+def _is_always_equal(node: ast.Assign | ast.Dict | ast.Call) -> bool:
+    """Whether `__eq__` is given a function that returns True: by its name, as a key, or by setattr."""
+    if isinstance(node, ast.Assign):
+        named: list[tuple[Any, ast.expr]] = [
+            (each.id, node.value) for each in node.targets if isinstance(each, ast.Name)
+        ]
+        named += [(each.attr, node.value) for each in node.targets if isinstance(each, ast.Attribute)]
+    elif isinstance(node, ast.Dict):
+        named = [(getattr(key, "value", None), each) for key, each in zip(node.keys, node.values, strict=True)]
+    else:
+        named = [(getattr(key, "value", None), each) for key, each in pairwise(node.args)]
+    return any(name == "__eq__" and _returns_true(each) for name, each in named)
+
+
+def _returns_true(node: ast.expr) -> bool:
+    return isinstance(node, ast.Lambda) and isinstance(node.body, ast.Constant) and node.body.value is True
 
 
 def _imported(tree: ast.Module) -> dict[str, str]:
@@ -103,7 +153,7 @@ def _imported(tree: ast.Module) -> dict[str, str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found |= {each.asname: each.name for each in node.names if each.asname}
-        elif isinstance(node, ast.ImportFrom) and node.module in ("os", "sys", "atexit"):
+        elif isinstance(node, ast.ImportFrom) and node.module in _MODULES:
             found |= {each.asname or each.name: f"{node.module}.{each.name}" for each in node.names}
     return found
 
@@ -111,6 +161,8 @@ def _imported(tree: ast.Module) -> dict[str, str]:
 def _full(node: ast.expr, names: dict[str, str]) -> str:
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
         return f"{names.get(node.value.id, node.value.id)}.{node.attr}"
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute):
+        return f"{_full(node.value, names)}.{node.attr}"
     return names.get(node.id, "") if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) else ""
 
 

@@ -1,5 +1,7 @@
 """Conditions of a change that compare with what the failing test passes in: a case for the test, and none for the rest.
 
+A function that takes arguments and only returns a literal of the test is such a case for all inputs.
+
 One comparison with a small number says nothing. Two of them, a tuple, a long text or number, or one behind which a
 literal of the test is returned do.
 """
@@ -90,6 +92,9 @@ def _in_python(path: str, tree: ast.Module, added: Collection[int], literals: Co
         elif isinstance(node, ast.match_case) and node.pattern.lineno in added:
             values = [each.value for each in ast.walk(node.pattern) if isinstance(each, ast.Constant)]
             yield from _if_special(path, node.pattern, values, _returned(node.body), literals)
+        elif isinstance(node, _FUNCTIONS) and node.body[-1].lineno in added and _ignores_arguments(node):
+            if any(_is_in(each, literals) for each in _returned(node.body[-1:])):
+                yield Finding("special_case", path, node.body[-1].lineno, ast.unparse(node.body[-1])[:160])
         elif isinstance(node, ast.Dict) and node.lineno in added and node.keys:
             values = [one.value for key in node.keys if key for one in ast.walk(key) if isinstance(one, ast.Constant)]
             answers = [each.value for each in node.values if isinstance(each, ast.Constant)]
@@ -99,6 +104,13 @@ def _in_python(path: str, tree: ast.Module, added: Collection[int], literals: Co
                 and _all_known(values, answers, literals)
             ):
                 yield Finding("special_case", path, node.lineno, ast.unparse(node)[:160])
+
+
+def _ignores_arguments(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a function takes arguments, and its body is one statement behind what documents it."""
+    taken = {each.arg for each in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)} - {"self", "cls"}
+    body = [each for each in node.body if not (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant))]
+    return bool(taken) and len(body) == 1
 
 
 def _all_known(values: Sequence[Any], answers: Sequence[Any], literals: Collection[Any]) -> bool:
