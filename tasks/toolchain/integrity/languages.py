@@ -95,7 +95,7 @@ NODE = Signs(
             r"|(?<![\w.])t\.(?:is|not|ok|notOk|equal\w*|notEqual\w*|same\w*|deepEqual\w*|strictEqual\w*|strictSame\w*|match\w*|throws\w*|rejects\w*|true|false|truthy|falsy|like|regex|has|fail|assert)\s*\("
         ),
         strong=re.compile(
-            r"\.(?:to|deep|not|be|with)*\.?(?:toBe|toEqual|toStrictEqual|toMatchObject|toHaveLength|toThrow\w*|toMatch\w*|toContain\w*|toHave\w+|equal\w*|eql?|deepEqual\w*|strictEqual\w*|deepStrictEqual|strictSame|same|is|throws\w*|rejects|match)\s*\((?!\s*expect\.any)"
+            r"\.(?:to|deep|not|be|with)*\.?(?:toBe|toEqual|toStrictEqual|toMatchObject|toHaveLength|toThrow\w*|toMatch\w*|toContain\w*|toHave\w+|equal\w*|eql?|deepEqual\w*|strictEqual\w*|deepStrictEqual|strictSame|same|is|throws\w*|rejects|match)\s*\((?!\s*expect\.anything\b)"
             r"|\bassert(?:Match|Equal|Same|Deep|Strict|Includes|Throws)\w*\s*(?:<[^<>()]*>)?\("
         ),
         skip=re.compile(

@@ -29,6 +29,7 @@ _KINDS = {
     ),
 }
 _MODULES = ("os", "sys", "atexit", "inspect", "traceback", "unittest", "unittest.mock", "mock")
+WORD_CHARS = 20  # of a text, in which a test is asked for
 _EQUAL = ("mock.ANY", "unittest.mock.ANY")  # in a source
 _RUNNERS = ("pytest", "_pytest", "unittest", "nose", "py.test")
 _VARIABLES = ("PYTEST_CURRENT_TEST", "PYTEST_VERSION", "PYTEST_XDIST_WORKER", "_PYTEST_RAISE", "TOX_ENV_NAME")
@@ -114,8 +115,11 @@ def _is_program(path: str, text: str) -> bool:
 
 def _in_python(tree: ast.Module) -> Iterator[_Sign]:
     names = _imported(tree)
+    asks = any(isinstance(node, ast.Constant) and "test" in str(node.value)[:WORD_CHARS] for node in ast.walk(tree))
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute | ast.Name) and (kind := _KINDS.get(name := _full(node, names))):
+            if kind == "stack_read" and not asks:
+                continue  # for a warning or a log, as far as can be seen
             yield _Sign(kind, node.lineno, name)
         elif isinstance(node, ast.Compare) and _asks_for_runner(node, names):
             yield _Sign("tests_detected", node.lineno, ast.unparse(node)[:120])
