@@ -1,13 +1,16 @@
 """The step that changes code again where a verification is red because of what the plan landed before it.
 
 A step of mode `test` patches nothing, so that running it again helps nobody. What it found goes to a PATCH step that
-may touch what the steps before it patched, and no more; it is as risky as these are, and is approved as they are.
+may touch what the steps before it patched, and no more; it is as risky as these are, and is approved as they are. A
+step that patches is mended for in the same way where what it failed by lies in files that only steps before it could
+change.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 from schemas.base import MODE_OF_TYPE, Mode, RiskLevel, StepType
 from schemas.base import FailureCategory as C
@@ -15,6 +18,7 @@ from schemas.goal import Goal
 from schemas.step import MAX_ANSWERS_FROM, ControllerTaskSpec, PlannedStep, StepEstimate, VerifyTool
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy.blame import files_to_blame, tests_of_others
 from tasks.policy.halt_rules import timeouts_of
 from tasks.policy.pipeline import LIMITS, REVISE, Feature, always
 from tasks.policy.plan_seed import PlanSeed
@@ -33,6 +37,7 @@ MENDED = frozenset({C.TEST_REGRESSION, C.COMPILATION_ERROR, C.TYPE_ERROR, C.LINT
 MENDS = "mends"  # among limits, 0: no red verification leads back to a patch
 MAX_TOOLS = 20
 RETRIES = 2
+BEFORE = "It failed with the change of {} on top, which is discarded: mend these files for themselves."
 
 _WORD = re.compile(r"[\w./-]+")
 
@@ -47,9 +52,10 @@ def _may_mend(unit: UnitOfWork, step: Step, category: str) -> bool:
     plan, facts = unit.plan, step.facts
     if plan.head.limits.get(MENDS) == 0:
         return False
-    if facts["mode"] != Mode.TEST or facts["inserted_by"] or not has_room(plan):
+    if facts["mode"] == Mode.READ_ONLY or facts["inserted_by"] or not has_room(plan):
         return False
-    return category in MENDED or (category == C.TEST_TIMEOUT and timeouts_of(plan, step) > 1)
+    hangs = facts["mode"] == Mode.TEST and category == C.TEST_TIMEOUT and timeouts_of(plan, step) > 1
+    return category in MENDED or hangs
 
 
 def revise(unit: UnitOfWork, step: Step, was: PlannedStep, evidence: Evidence) -> Revision | None:
@@ -57,35 +63,64 @@ def revise(unit: UnitOfWork, step: Step, was: PlannedStep, evidence: Evidence) -
     if not _may_mend(unit, step, evidence.category):
         return None
     catalogue = catalogue_of(unit.plan.head.tools)
-    mend = _make_mend(unit, was, evidence.tests, evidence.files, catalogue)
+    patches = was.mode is Mode.PATCH
+    mend = _mend_before(unit, step, was, evidence, catalogue) if patches else _make_mend(unit, was, evidence, catalogue)
     if mend is None or faults_of(mend, mend, catalogue):
         return None
     return Revision(was.model_copy(update={"depends_on": (*was.depends_on, mend.step_id)}), mend, (MEND,))
 
 
-def _make_mend(
-    unit: UnitOfWork, step: PlannedStep, tests: Sequence[str], named: Sequence[str], catalogue: Catalogue
-) -> PlannedStep | None:
+def _make_mend(unit: UnitOfWork, step: PlannedStep, evidence: Evidence, catalogue: Catalogue) -> PlannedStep | None:
     """Make the step that mends what `step` found; None where no step before it patched what may still be patched.
 
-    `tests` failed, and the evidence names the files `named`: these come first. Raises NeedsSteps where the snapshot
-    lacks steps that went before.
+    The files come first that the evidence names. Raises NeedsSteps where the snapshot lacks steps that went before.
     """
 
     def is_named(path: str) -> bool:
-        return any(names_file(path, each) for each in named)
+        return any(names_file(path, each) for each in evidence.files)
 
+    tests, tightened = evidence.tests, unit.plan.head.tightened
     sources = list(sources_of(unit, step))
     failure = unit.snapshot.steps[step.step_id].status.previous or {}
     blamed = files_of(_WORD.findall(failure.get("trace") or ""), Role.TEST)  # as a test that hangs, not in a list
     subjects = frozenset(subject_of(test.partition("::")[0]) for test in (*tests, *blamed))
-    found = _files(sources, unit.plan.head.tightened, is_named, subjects)
+    found = _files(sources, tightened, is_named, subjects)
     if found is None:
         return None
     files, risk = found
-    files = (*files, *_named_beside(sources, unit.plan.head.tightened, named, risk, files))
-    near = [source.facts for source in sources if source.near]
-    mend = PlannedStep(
+    files = (*files, *_named_beside(sources, tightened, evidence.files, risk, files))
+    mend = _mend_of(unit, step, files, risk, [source.facts for source in sources if source.near])
+    if not tests:  # such as those that could not be loaded
+        tests = tuple(path for path in files if role_of(path) is Role.TEST and is_named(path))
+    return _verified_by(mend, _verification(mend, step, tests, catalogue) or step.verify_tools)
+
+
+def _mend_before(
+    unit: UnitOfWork, step: Step, was: PlannedStep, evidence: Evidence, catalogue: Catalogue
+) -> PlannedStep | None:
+    """Make the step that mends what a step which patches met, but may not change; None where nothing shows that.
+
+    What that step changed is discarded, so that tests of its own change do not verify the mend. Raises NeedsSteps where
+    the snapshot lacks steps that went before.
+    """
+    tightened = unit.plan.head.tightened
+    sources = list(sources_of(unit, was))
+    blamed = files_to_blame(step, evidence, sources, tightened)
+    owners = [source for source in sources if not set(blamed).isdisjoint(source.files(tightened))]
+    if not owners:
+        return None
+    risk = max((source.risk for source in owners), key=tuple(RISK).index)
+    mend = _mend_of(unit, was, blamed[: RISK[risk].max_files], risk, [source.facts for source in owners])
+    mend = mend.model_copy(update={"guidance": BEFORE.format(was.step_id)})
+    tools = _verification(mend, was, tests_of_others(step, evidence.tests), catalogue)
+    return _verified_by(mend, tools) if tools else None
+
+
+def _mend_of(
+    unit: UnitOfWork, step: PlannedStep, files: tuple[str, ...], risk: RiskLevel, near: Sequence[Mapping[str, Any]]
+) -> PlannedStep:
+    """Make the step that changes `files` again, which the steps `near` patched, before the next attempt of `step`."""
+    return PlannedStep(
         step_id=name_of(MEND, step.step_id, {*unit.plan.structure.taken, *step.depends_on}),
         title="Mend what a verification found",
         intent="Change these files so that what failed in context.previous_failure passes. Change nothing else.",
@@ -105,9 +140,9 @@ def _make_mend(
         answers_from=tuple(dict.fromkeys(name for facts in near for name in facts["answers_from"]))[:MAX_ANSWERS_FROM],
         allow_empty=True,  # what failed may pass by itself, or by what another one landed
     )
-    if not tests:  # such as those that could not be loaded
-        tests = tuple(path for path in files if role_of(path) is Role.TEST and is_named(path))
-    tools = _verification(mend, step, tests, catalogue)
+
+
+def _verified_by(mend: PlannedStep, tools: tuple[VerifyTool, ...]) -> PlannedStep:
     return mend.model_copy(update={"verify_tools": tools, "verify": render(tools)})
 
 
@@ -158,13 +193,13 @@ def _files(
 def _verification(
     mend: PlannedStep, step: PlannedStep, tests: Sequence[str], catalogue: Catalogue
 ) -> tuple[VerifyTool, ...]:
-    """Verify a mend by what is quick on its own files and by the tests that failed, else as the red step is."""
+    """Verify a mend by what is quick on its own files and by the tests that failed, as far as these can be run."""
     known = tuple(tool for tool in step.verify_tools if tool.tool in catalogue.contracts)
     quick = checks_of_files(mend, known, catalogue)
     focused = (_on_test(tool, test, catalogue) for test in tests for tool in known)
     found = dict.fromkeys(tool for tool in (*quick, *focused) if tool)
     permitted = [tool for tool in found if not is_below(mend.risk_level, catalogue.contracts[tool.tool].min_risk)]
-    return tuple(permitted[:MAX_TOOLS]) or step.verify_tools
+    return tuple(permitted[:MAX_TOOLS])
 
 
 def _on_test(tool: VerifyTool, test: str, catalogue: Catalogue) -> VerifyTool | None:

@@ -293,7 +293,6 @@ def test_files_of_a_step_that_was_skipped_are_not_mended() -> None:
         ([a_step("a"), a_check("t", "a")], {"mend": False}),
         ([a_step("a"), a_check("t", "a")], {"max_steps": 2}),
         ([a_step("a"), a_check("t", "a", retries=0)], {}),
-        ([a_step("a"), a_step("t", "a", tools=(CATALOGUE.match("pytest"),))], {}),  # a patch mends itself
     ],
 )
 def test_there_is_no_mend(steps: list[PlannedStep], more: dict[str, Any]) -> None:
