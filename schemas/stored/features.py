@@ -168,6 +168,14 @@ class Reproduced(Part):
 
 
 @dataclass(slots=True)
+class Reviewed(Part):
+    """What the plan changed, for the step that reviews it (tasks/features/review.py)."""
+
+    files: list[str] = field(default_factory=list)
+    created: list[str] = field(default_factory=list)  # of these
+
+
+@dataclass(slots=True)
 class RiskierFiles(Part):
     """The steps whose riskier files got a step of their own (tasks/features/riskier_files.py)."""
 
@@ -245,4 +253,5 @@ class FeatureParts:
     cannot_verify = PartOf(CannotVerify)
     integrity = PartOf(IntegrityFound)
     reproduced = PartOf(Reproduced)
+    reviewed = PartOf(Reviewed)
     reports = PartOf(Reports)

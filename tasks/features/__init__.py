@@ -24,6 +24,7 @@ from tasks.features import (
     overlaps,
     places,
     proof,
+    review,
     riskier_files,
     setting_up,
     split_changes,
@@ -51,7 +52,7 @@ FEATURES: tuple[Feature, ...] = tuple(
             unverified,
             proof,
         ),
-        *(expansion, flaky_tests, baseline, nothing_done, goal_texts),
+        *(expansion, flaky_tests, review, baseline, nothing_done, goal_texts),
         *(failed_changes, mending, overlaps, breakers, advice, check_changed, integrity, setting_up),
     )
 )

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
+from schemas.goal import GoalContext
 from schemas.step import PlannedStep, VerifyTool
 from tasks.base.errors import UnknownCommand
 from tasks.policy.pre_steps import SYNTAX_CHECK, folders_of, tools_by_language
-from tasks.text.folders import of_folder
-from tasks.toolchain.catalogue import Catalogue, in_folder
-from tasks.toolchain.contract import Contract, ToolCategory
-from tasks.toolchain.languages import LANGUAGES
+from tasks.rules.permission import SYNTAX
+from tasks.text.folders import folder_of_check, of_folder
+from tasks.toolchain.catalogue import Catalogue, in_folder, once
+from tasks.toolchain.contract import Contract, Part, ToolCategory
+from tasks.toolchain.files import name_of
+from tasks.toolchain.languages import LANGUAGES, language_of
 
+_PARTS: Mapping[str, tuple[Part, ...]] = MappingProxyType(
+    {check.name: (check.part,) for each in LANGUAGES.values() for choice in each.quick_checks for check in choice}
+)
 _BY_FILE = (ToolCategory.LINT, ToolCategory.TYPE_CHECK)  # what a tool finds in one file is about that file
 
 
@@ -39,3 +46,31 @@ def _on_files(tool: VerifyTool, files: Sequence[str], catalogue: Catalogue) -> V
         return in_folder(catalogue.aim((*reading.spelling, *reading.options), fitting), tool.cwd)
     except UnknownCommand:  # the name of a file is none that the tool takes
         return None
+
+
+def checks_of_changed(
+    wanted: Mapping[str, bool], files: Sequence[str], catalogue: Catalogue
+) -> tuple[tuple[VerifyTool, ...], tuple[str, ...]]:
+    """Aim checks at files that were changed, and answer the ids of those for which nobody asked.
+
+    `wanted` are checks by folder and name; of each whether somebody asked for it.
+    """
+    tools: list[VerifyTool] = []
+    added: list[str] = []
+    folders = {folder_of_check(name) for name in wanted}
+    for place, is_asked in wanted.items():
+        folder, name = folder_of_check(place), name_of(place)
+        found = [in_folder(tool, folder) for tool in _aimed(name, of_folder(files, folder, folders), catalogue)]
+        tools += found
+        added += [] if is_asked or name == SYNTAX else [tool.tool for tool in found]
+    return once(tools), tuple(dict.fromkeys(added))
+
+
+def _aimed(name: str, files: Sequence[str], catalogue: Catalogue) -> Iterable[VerifyTool]:
+    language = language_of(GoalContext(), files)
+    try:
+        if name != SYNTAX:
+            return [tool for part in _PARTS.get(name, ()) for tool in catalogue.aim_part(part, files)]
+        return catalogue.aimed(language.quick, files) if language else ()
+    except UnknownCommand:  # the name of a file, or an operator's contract in the place of ours
+        return ()

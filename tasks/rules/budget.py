@@ -27,6 +27,7 @@ Booked: TypeAlias = tuple[int, int, int]  # tokens, patch cycles and tool calls
 RECEIPTS = "unproven_successes"  # 0: none is taken. Only among the limits of plans made where receipts are required
 REPORTS = "exit_codes_alone"  # 0: a tool of tests that passes without a whole report does not pass
 EXCUSES = "excuses"  # what does not count against a plan where it was red before: one of these two
+REVIEWS = "review"  # among limits: the plan ends with a step that reviews what it changed
 EXCUSE_ALL = 1  # tests, and checks that nobody asked for
 EXCUSE_CHECKS = 2
 PER_STEP = {"patch_cycles": 2, "failing_outcomes": 1, "wall_clock_s": 300}  # of a plan; its defaults are no less

@@ -74,13 +74,13 @@ def awaits_base(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[st
 
 
 def note_created(unit: UnitOfWork, seen: Judgement) -> None:
-    """Note the files that a step has created, where checks were added to it: they may be added to later ones, too.
+    """Note the files that a step has created, where checks were added to it, or will be to a later one.
 
     Where a patch did not say what it created, that is noted of the plan.
     """
     step, outcome = seen.step, seen.outcome
     if outcome.created_files:
-        if step.facts["quick_checks"]:
+        if step.facts["quick_checks"] or budget.REVIEWS in unit.plan.limits:
             unit.keep_note(_CREATED.format(step.step_id), list(outcome.created_files))
     elif _leaves_untold(unit.plan, step.facts, outcome):
         unit.plan.growth.untold = True

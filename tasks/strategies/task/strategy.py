@@ -17,6 +17,7 @@ from tasks.rules.validation import max_steps, reject, validate
 from tasks.strategies.drafting.cycle import FAILED, NONE, QUEUE, DraftOptions, QueueCycle, Refusal, WorkerCycle, failure
 from tasks.strategies.drafting.project import NO_VERIFICATION, Project, read_test_command
 from tasks.strategies.drafting.reproduce import reproduce_first
+from tasks.strategies.drafting.review import review_step
 from tasks.strategies.drafting.scope import sample
 from tasks.strategies.drafting.steps import room_for
 from tasks.strategies.task import supplied
@@ -100,8 +101,11 @@ def _take_supplied(project: Project, allowed: Expanded, forbidden: Forbidden) ->
         step.controller_task_spec.type is StepType.PATCH for step in steps
     ):
         errors = (_no_allowed_files(goal), *errors)
+    if goal.review and not project.tests:
+        errors = (*errors, field_error("/review", "no_verification", NO_VERIFICATION))
     if not errors:
-        return Draft(reproduce_first(project, steps))
+        reviewed = (*steps, review_step(project, steps)) if goal.review else steps
+        return Draft(reproduce_first(project, reviewed))
     named = {error.pointer for error in errors}
     follow = (
         set() if allowed.files or project.patterns else {"outside_allowlist"}
