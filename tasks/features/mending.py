@@ -15,7 +15,7 @@ from typing import Any
 from schemas.base import MODE_OF_TYPE, Mode, RiskLevel, StepType
 from schemas.base import FailureCategory as C
 from schemas.goal import Goal
-from schemas.step import MAX_ANSWERS_FROM, ControllerTaskSpec, PlannedStep, StepEstimate, VerifyTool
+from schemas.step import MAX_ANSWERS_FROM, MAX_FOCUS, ControllerTaskSpec, Place, PlannedStep, StepEstimate, VerifyTool
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy.blame import files_to_blame, tests_of_others
@@ -37,9 +37,11 @@ MENDED = frozenset({C.TEST_REGRESSION, C.COMPILATION_ERROR, C.TYPE_ERROR, C.LINT
 MENDS = "mends"  # among limits, 0: no red verification leads back to a patch
 MAX_TOOLS = 20
 RETRIES = 2
+NAMED = "The failure names it."
 BEFORE = "It failed with the change of {} on top, which is discarded: mend these files for themselves."
 
 _WORD = re.compile(r"[\w./-]+")
+_MODULE = re.compile(r"\b(?:from|import|named) ['\"]?(\w[\w.]{1,200}\w)")  # as Python says which it could not import
 
 
 def limits_of(_: PlanSeed, goal: Goal, __: Draft) -> Mapping[str, int]:
@@ -76,20 +78,24 @@ def _make_mend(unit: UnitOfWork, step: PlannedStep, evidence: Evidence, catalogu
     The files come first that the evidence names. Raises NeedsSteps where the snapshot lacks steps that went before.
     """
 
-    def is_named(path: str) -> bool:
-        return any(names_file(path, each) for each in evidence.files)
-
     tests, tightened = evidence.tests, unit.plan.head.tightened
     sources = list(sources_of(unit, step))
-    failure = unit.snapshot.steps[step.step_id].status.previous or {}
-    blamed = files_of(_WORD.findall(failure.get("trace") or ""), Role.TEST)  # as a test that hangs, not in a list
+    trace = (unit.snapshot.steps[step.step_id].status.previous or {}).get("trace") or ""
+    modules = {f"/{name.replace('.', '/')}" for name in _MODULE.findall(trace)}
+
+    def is_named(path: str) -> bool:
+        module = "/" + path.rpartition(".")[0].removesuffix("/__init__")
+        return any(names_file(path, each) for each in evidence.files) or any(map(module.endswith, modules))
+
+    blamed = files_of(_WORD.findall(trace), Role.TEST)  # as a test that hangs, not in a list
     subjects = frozenset(subject_of(test.partition("::")[0]) for test in (*tests, *blamed))
     found = _files(sources, tightened, is_named, subjects)
     if found is None:
         return None
     files, risk = found
     files = (*files, *_named_beside(sources, tightened, evidence.files, risk, files))
-    mend = _mend_of(unit, step, files, risk, [source.facts for source in sources if source.near])
+    named = [path for path in files if is_named(path)]
+    mend = _mend_of(unit, step, files, risk, [source.facts for source in sources if source.near], named)
     if not tests:  # such as those that could not be loaded
         tests = tuple(path for path in files if role_of(path) is Role.TEST and is_named(path))
     return _verified_by(mend, _verification(mend, step, tests, catalogue) or step.verify_tools)
@@ -110,16 +116,25 @@ def _mend_before(
     if not owners:
         return None
     risk = max((source.risk for source in owners), key=tuple(RISK).index)
-    mend = _mend_of(unit, was, blamed[: RISK[risk].max_files], risk, [source.facts for source in owners])
+    blamed = blamed[: RISK[risk].max_files]
+    mend = _mend_of(unit, was, blamed, risk, [source.facts for source in owners], blamed)
     mend = mend.model_copy(update={"guidance": BEFORE.format(was.step_id)})
     tools = _verification(mend, was, tests_of_others(step, evidence.tests), catalogue)
     return _verified_by(mend, tools) if tools else None
 
 
 def _mend_of(
-    unit: UnitOfWork, step: PlannedStep, files: tuple[str, ...], risk: RiskLevel, near: Sequence[Mapping[str, Any]]
+    unit: UnitOfWork,
+    step: PlannedStep,
+    files: tuple[str, ...],
+    risk: RiskLevel,
+    near: Sequence[Mapping[str, Any]],
+    named: Sequence[str],
 ) -> PlannedStep:
-    """Make the step that changes `files` again, which the steps `near` patched, before the next attempt of `step`."""
+    """Make the step that changes `files` again, which the steps `near` patched, before the next attempt of `step`.
+
+    It is pointed to the files that are `named`.
+    """
     return PlannedStep(
         step_id=name_of(MEND, step.step_id, {*unit.plan.structure.taken, *step.depends_on}),
         title="Mend what a verification found",
@@ -138,6 +153,7 @@ def _mend_of(
         ),
         inserted_by=step.step_id,
         answers_from=tuple(dict.fromkeys(name for facts in near for name in facts["answers_from"]))[:MAX_ANSWERS_FROM],
+        focus=tuple(Place(path=path, why=NAMED) for path in named[:MAX_FOCUS]),
         allow_empty=True,  # what failed may pass by itself, or by what another one landed
     )
 

@@ -225,6 +225,17 @@ def test_a_source_is_mended_whose_test_is_named_in_the_trace_alone() -> None:
     assert files_of(plan) == [*(f"y/{number}.py" for number in range(4)), "src/a.py"]
 
 
+def test_a_mend_is_pointed_to_what_the_failure_names_by_path_or_module() -> None:
+    trace = "E   ImportError: cannot import name 'total' from 'src.cart'"
+    plan = Running(a_step("a", files=["src/art.py", "src/price.py", "src/cart.py"]), a_check("t", "a"))
+    plan.report(a_report("a"))
+
+    fail_and_rest(plan, "t", "IMPORT_ERROR", stack_trace_head=trace, affected_files=["/w/src/price.py"])
+
+    assert files_of(plan) == ["src/price.py", "src/cart.py", "src/art.py"]
+    assert [place["path"] for place in spec_of(plan, "t-mend")["focus"]] == ["src/price.py", "src/cart.py"]
+
+
 def test_a_patch_that_hangs_twice_halts_as_before() -> None:
     plan = Running(a_step("a", tools=(CATALOGUE.match("pytest"),)), identical_failures=2)
 

@@ -43,6 +43,7 @@ def test_a_source_that_the_trace_names_is_mended_before_the_next_attempt() -> No
     plan = failing(trace=TRACE_IN_A)
 
     assert (mend_of(plan)["allowed_files"], mend_of(plan)["inserted_by"]) == (["src/a.py"], "b")
+    assert [place["path"] for place in mend_of(plan)["focus"]] == ["src/a.py"]
     assert "the change of b" in mend_of(plan)["guidance"]
     assert ([*plan.active], plan.states["b"], plan.facts["b"]["depends_on"]) == (["b-mend"], "ACTIVE", ["a", "b-mend"])
     (spec,) = [each for each in plan.specs if each["step_id"] == "b-mend"]

@@ -77,7 +77,12 @@ def test_a_check_that_was_red_before_the_plan_is_not_run_again() -> None:
     assert plan.facts["review-changes"]["verify"] == CHECKED + checked
     codes = [{"tool": "ruff-check", "exit_code": 1}]
 
-    red = {"success": False, "failure_evidence": {"category": "LINT_ERROR"}, "created_files": [], "verify": codes}
+    red: dict[str, Any] = {
+        "success": False,
+        "failure_evidence": {"category": "LINT_ERROR"},
+        "created_files": [],
+        "verify": codes,
+    }
     plan.report(a_report("review-changes", touched_files=[], **red))
     plan.report(a_report("review-changes-baseline", touched_files=[], verified_at="9f1c2d4", verify=codes))
 
@@ -95,7 +100,7 @@ def test_no_plan_is_reviewed_that_does_not_ask_for_it() -> None:
 
 
 def test_without_tests_to_run_a_review_is_rejected() -> None:
-    context = {"language": None, "test_command": None, "files": ["notes.lua"], "manifests": {}}
+    context: dict[str, Any] = {"language": None, "test_command": None, "files": ["notes.lua"], "manifests": {}}
     steps = (step("a", allowed_files=["notes.lua"], verify=None),)
     body = supplied(*steps, review=True, files=["notes.lua"], context=context)
 
