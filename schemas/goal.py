@@ -172,9 +172,7 @@ class Goal(Inbound):
     mend: bool = True  # whether the plan may insert steps that repair what a verification finds
     delivery: Delivery | None = None
     reproduce: Literal["halt", "warn", "off"] | bool | None = None  # supplied steps are reproduced only if asked for
-    review: bool = (
-        False  # whether a last step runs all tests and checks what supplied steps changed
-    )
+    review: bool = False  # whether a last step runs all tests and checks what supplied steps changed
     retry_of: PlanId | None = None  # the plan of whose goal this one was made
     overlap: Overlap | None = None  # with live plans of the repository; None takes what the policy says, else `allow`
     callback: EndpointId | None = None  # an endpoint of the tenant, which hears of the plan
