@@ -17,6 +17,7 @@ from pydantic_core import ErrorDetails
 from schemas.base import FailureCategory, GoalKind, RiskLevel
 from schemas.integrity import IntegrityFamily
 from schemas.policy import FORMAT, GoalTable, GoalType, Limits, PolicyFile, RiskTable
+from schemas.wording import expected
 from tasks.base.errors import PlannerError
 from tasks.base.policy import BUILT_IN, GoalRules, Policy
 
@@ -166,7 +167,7 @@ def _told(path: Path, message: str, lines: Lines) -> Mistake:
 def _mistake(error: ErrorDetails, lines: Lines) -> Mistake:
     """Say what is wrong with a key: an unknown one with the name that it may have meant."""
     path = tuple(str(part) for part in error["loc"] if part != "[key]")
-    message = error["msg"][:1].lower() + error["msg"][1:]
+    message = expected(error)[:1].lower() + expected(error)[1:]
     if error["type"] == "extra_forbidden" or error["loc"][-1] == "[key]":
         known = _known(path)
         name = path[-1] if path else ""

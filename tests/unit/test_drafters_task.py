@@ -261,7 +261,7 @@ NOT_PLANS = {
     "": "The answer is empty.",
     "I would rather not.": "This is no JSON",
     '{"summary": "cut off", "steps": [{"id": "a", "ti': "This is no JSON",
-    "[]": "valid dictionary",
+    "[]": "should be an object",
     '{"summary": "x"}': "Field required",
     '{"summary": "x", "steps": []}': "at least 1 item",
     '{"summary": "x", "steps": [{"id": "a"}]}': "Field required",

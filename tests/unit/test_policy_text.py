@@ -61,7 +61,7 @@ def test_an_empty_policy_changes_nothing_but_the_digest() -> None:
         (
             "[most]\ntokens = '5000'\nmax_steps = 0",
             [
-                "line 2, most.tokens: input should be a valid integer, not '5000'.",
+                "line 2, most.tokens: input should be an integer, not '5000'.",
                 "line 3, most.max_steps: input should be greater than or equal to 1, not 0.",
             ],
         ),

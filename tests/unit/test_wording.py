@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,8 @@ from worker.streams.decode import read_command, read_goal, read_outcome
 from worker.streams.inbox import StreamEntry
 
 PYTHON = re.compile(r"\b(tuple|dictionary|dict|list|set|frozenset|instance|None|Value error|model|after validation)\b")
+SHOWN = re.compile(r"""\[(["'])msg\1\]""")
+ROOT = Path(__file__).parents[2]
 WRONG: tuple[Any, ...] = (7, "x", [], {}, [1], {"a": 1}, True, None, [[]], [{"a": []}], 1.5)
 GOOD: dict[type[BaseModel], dict[str, Any]] = {
     Goal: {"goal": "Fix it", "goal_id": "g-1", "allowed_files": ["a.py"]},
@@ -52,3 +55,11 @@ def test_no_error_of_any_field_speaks_of_pythons_types(model: type[BaseModel]) -
 def test_an_array_and_an_object_are_called_so() -> None:
     assert refused(Goal, GOOD[Goal] | {"allowed_files": "a.py"}) == ["/allowed_files: Input should be an array"]
     assert refused(Goal, GOOD[Goal] | {"context": []}) == ["/context: Input should be an object"]
+
+
+def test_no_module_shows_what_pydantic_says_of_an_error() -> None:
+    modules = {path for ring in ("schemas", "tasks", "worker") for path in (ROOT / ring).rglob("*.py")}
+
+    assert {path.relative_to(ROOT).as_posix() for path in modules if SHOWN.search(path.read_text())} == {
+        "schemas/wording.py"
+    }

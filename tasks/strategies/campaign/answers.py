@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from schemas.kinds.campaign import ClarifyAnswer, CoherenceDecision
+from schemas.wording import expected
 from tasks.base.errors import UnknownCommand
 from tasks.strategies.campaign.question import OPTIONS, Coherence, Trigger, choose_files
 from tasks.strategies.campaign.state import CampaignScope, Knowledge
@@ -87,7 +88,7 @@ def _validated(value: Mapping[str, Any]) -> ClarifyAnswer | str:
     except ValidationError as error:
         wrong = error.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(map(str, wrong["loc"]))
-        return fit(f"The answer cannot be read: {where}: {wrong['msg']}.", MAX_SAID)
+        return fit(f"The answer cannot be read: {where}: {expected(wrong)}.", MAX_SAID)
 
 
 def _update(said: ClarifyAnswer, coherence: Coherence, known: Knowledge, scope: CampaignScope) -> dict[str, Any]:

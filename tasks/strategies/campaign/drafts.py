@@ -18,6 +18,7 @@ from schemas.contract.strict import leave_out_nulls
 from schemas.envelope import FieldError, field_error
 from schemas.kinds.campaign import TASKS_SCHEMA, CoherenceDecision, DraftedTasks, GivenTask, TaskType
 from schemas.step import PlannedStep
+from schemas.wording import expected
 from tasks.rules.strategy import Answer, Consult, Draft, Drafted, End, Expansion, LivePlan, Phase, Rejected, Setting
 from tasks.rules.validation import validate
 from tasks.strategies.campaign.outline import (
@@ -198,7 +199,7 @@ def _read(output: Any, judge: Judge, state: CampaignState, scope: CampaignScope)
         tasks = DraftedTasks.model_validate(leave_out_nulls(found, TASKS_SCHEMA)).tasks
     except ValidationError as error:
         wrong = error.errors(include_url=False, include_context=False, include_input=False)[:_MISTAKES]
-        return Refusal(tuple(_mistake("invalid_task", f"{each['msg']}.", each["loc"]) for each in wrong))
+        return Refusal(tuple(_mistake("invalid_task", f"{expected(each)}.", each["loc"]) for each in wrong))
     errors = (*judge(tasks, scope.allowed, scope.catalogue, ROOT), *_not_chosen(tasks, state, scope))
     return Refusal(errors) if errors else tasks
 

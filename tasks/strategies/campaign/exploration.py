@@ -27,6 +27,7 @@ from schemas.kinds.campaign import (
     StructureMode,
 )
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
+from schemas.wording import expected
 from tasks.rules.risk import estimate
 from tasks.rules.strategy import Phase
 from tasks.strategies.campaign.formulas import failure_cost_k
@@ -115,7 +116,7 @@ def parse_exploration(output: Any) -> Exploration | str:
         found = Exploration.model_validate(output)
     except ValidationError as error:
         wrong = error.errors(include_url=False, include_context=False, include_input=False)[:_MISTAKES]
-        mistakes = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in wrong)
+        mistakes = "; ".join(f"{'.'.join(map(str, each['loc']))}: {expected(each)}" for each in wrong)
         return fit(f"The output is no exploration: {mistakes}.", MAX_INTENT)
     if not any((found.structure, found.pattern, found.memory, found.delta)):
         return "The output is no exploration: it has none of structure, pattern, memory and delta."

@@ -25,6 +25,7 @@ from schemas.kinds.evolution import (
     PlanStepOutput,
     ValidationMode,
 )
+from schemas.wording import expected
 from tasks.rules.strategy import LivePlan
 from tasks.strategies.drafting.cycle import QUEUE, Refusal
 from tasks.strategies.drafting.steps import crowd, room_for
@@ -234,6 +235,6 @@ def _errors(error: ValidationError) -> tuple[FieldError, ...]:
     errors = []
     for each in [each for each in found if each["loc"] not in within][:MAX_ERRORS]:
         pointer = "/" + "/".join(fit(str(part), 64) for part in each["loc"])
-        message = fit(each["msg"].replace("Tuple", "List").replace("tuple", "list"), 200)
+        message = fit(expected(each), 200)
         errors.append(field_error(pointer, each["type"], message))
     return tuple(errors)

@@ -15,6 +15,7 @@ from schemas.goal import Goal
 from schemas.kinds.reviewed_plan import ReviewedPlanInput, ReviewState, StepEnd, Workflow
 from schemas.kinds.reviewed_plan_files import GateVerdict, Plan
 from schemas.kinds.reviewed_plan_strict import plain_answer, strict_answer
+from schemas.wording import expected
 from tasks.rules.permission import expand_allowed
 from tasks.rules.strategy import Answer, Draft, End, Expansion, LivePlan, Setting
 from tasks.rules.validation import reject
@@ -249,7 +250,7 @@ def _cleaning_errors(error: ValidationError) -> Iterator[FieldError]:
     """Say which texts of a supplied plan do not fit, most often empty, once clean."""
     for each in error.errors():
         place = "/".join(fit(str(name), 100) for name in each["loc"])
-        yield field_error(f"/reviewed_plan/plan/{place}", "invalid_plan", f"Once cleaned: {each['msg']}.")
+        yield field_error(f"/reviewed_plan/plan/{place}", "invalid_plan", f"Once cleaned: {expected(each)}.")
 
 
 def _note_end(state: ReviewState, end: End) -> ReviewState:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from schemas.wording import expected
 from tasks.text.fields import as_written, fit
 from tasks.text.sanitize import Treatment, sanitize
 from tasks.text.unicode import INVISIBLE
@@ -51,7 +52,7 @@ def fit_model(model: type[M], value: M) -> M:
 
 def explain(error: ValidationError) -> str:
     """Say what a model found wrong, without repeating the values."""
-    return sum_up(f"{'.'.join(map(str, each['loc']))[:100] or 'output'}: {each['msg']}" for each in error.errors())
+    return sum_up(f"{'.'.join(map(str, each['loc']))[:100] or 'output'}: {expected(each)}" for each in error.errors())
 
 
 def sum_up(faults: Iterable[str]) -> str:

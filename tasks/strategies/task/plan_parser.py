@@ -12,6 +12,7 @@ from schemas.base import Mode
 from schemas.envelope import FieldError, field_error
 from schemas.kinds.task import TASK_DRAFT_SCHEMA, TaskDraft, TaskStepDraft
 from schemas.step import PlannedStep
+from schemas.wording import expected
 from tasks.rules.validation import validate
 from tasks.strategies.drafting.answers import connect_answers
 from tasks.strategies.drafting.cycle import Refusal
@@ -70,7 +71,7 @@ def _read(output: Any, *, strict: bool) -> TaskDraft | Refusal:
         wrong = error.errors(include_url=False, include_input=False, include_context=False)[:MAX_ERRORS]
         pointers = ["/" + "/".join(fit(str(part), 64) for part in each["loc"]) for each in wrong]
         pairs = zip(pointers, wrong, strict=True)
-        return Refusal(tuple(field_error(pointer, each["type"], fit(each["msg"], 200)) for pointer, each in pairs))
+        return Refusal(tuple(field_error(pointer, each["type"], fit(expected(each), 200)) for pointer, each in pairs))
     except ValueError as error:
         return Refusal((field_error(ANSWER, "invalid_json", f"This is no JSON: {fit(str(error), 200)}"),))
 

@@ -152,8 +152,8 @@ def test_errors_speak_of_json() -> None:
     found = parse(a_plan(steps=[], risks="none"), STRICT, a_request())
 
     assert {error.pointer: error.message for error in found.errors} == {
-        "/steps": "List should have at least 1 item after validation, not 0",
-        "/risks": "Input should be a valid list",
+        "/steps": "Array should have at least 1 item, not 0",
+        "/risks": "Input should be an array",
     }
 
 
