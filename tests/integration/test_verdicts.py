@@ -248,7 +248,7 @@ def test_an_end_is_told_only_to_the_record_of_its_own_goal(here: Container, redi
 
 def test_fields_that_nobody_knows_are_told_once_with_the_nearest_name(here: Container, redis: Redis) -> None:
     steps = [{**step, "alowed_files": ["x"]} for step in chain(1)]
-    goal = {**GOOD, "steps": steps, "retries": 3, "context": {"Base_SHA": "9f1c2d4", "a/b": 1}, "drafter_": "none"}
+    goal = {**GOOD, "steps": steps, "max_tries": 3, "context": {"Base_SHA": "9f1c2d4", "a/b": 1}, "drafter_": "none"}
     plan(here, redis, goal, goal)
 
     events: Any = redis.xrange(P0.events)
@@ -256,7 +256,7 @@ def test_fields_that_nobody_knows_are_told_once_with_the_nearest_name(here: Cont
     (data,) = [codec.loads(fields[b"data"]) for fields in told]
     assert data["goal_id"] == "ci-1"
     assert dict(zip(data["pointers"], data["nearest"], strict=True)) == {
-        "/retries": None,
+        "/max_tries": None,
         "/drafter_": "drafter",
         "/context/Base_SHA": "base_sha",
         "/context/a~1b": None,
