@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import logging
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,9 +22,13 @@ from worker.controller import programs
 from worker.controller.changes import Changes, leads_out
 from worker.controller.wire import Tool
 from worker.controller.worktree import Worktree
+from worker.host import regular_files
+
+log = logging.getLogger("planner.controller")
 
 KIND = "mutant_survives"
 MOST_SECONDS = 300.0  # after which no other mutant begins
+MOST_BYTES = 4 * 2**20  # of a file that is mutated
 _APART = 2  # seconds: builds and caches of byte code tell texts apart by the time of the file, in whole ones
 
 
@@ -37,7 +44,8 @@ class Sampling:
     def find_survivors(self, changes: Changes, count: int) -> list[Finding]:
         """List those of up to `count` mutants of a change on which the tests pass.
 
-        Files are as they were afterwards, but for their times. No mutant begins after five minutes.
+        Files are as they were afterwards, but for their times. No mutant begins after five minutes, or once tests have
+        moved or removed what was mutated: a sample fails no change.
         """
         tools = [tool for tool in self.tools if _is_test(tool)]
         if not (count and tools and changes.tree):
@@ -48,8 +56,12 @@ class Sampling:
         for mutant in mutants_of(texts, min(count, MOST_MUTANTS)):
             if monotonic() >= ends or leads_out(root, mutant.path):
                 break
-            with _placed(root / mutant.path, mutant.text):
-                ended = programs.verify(tools, self.run, str(root), self.search)
+            try:
+                with _placed(root, mutant.path, mutant.text):
+                    ended = programs.verify(tools, self.run, str(root), self.search)
+            except OSError as error:
+                log.warning("mutant_not_placed", extra={"path": mutant.path, "reason": str(error)})
+                break
             if ended.failure is None:
                 found.append(Finding(KIND, mutant.path, mutant.line, mutant.what))
         return found
@@ -61,22 +73,31 @@ def _is_test(tool: Tool) -> bool:
 
 
 @contextmanager
-def _placed(path: Path, text: str) -> Iterator[None]:
-    was = path.read_bytes()
-    _write(path, text.encode(errors="replace"))
+def _placed(root: Path, path: str, text: str) -> Iterator[None]:
+    was = regular_files.read_below(root, path, MOST_BYTES)
+    _write(root, path, text.encode(errors="replace"))
     try:
         yield
     finally:
-        _write(path, was)
+        _write(root, path, was)
 
 
-def _write(path: Path, data: bytes) -> None:
-    """Write a file that is there, and give it a time that it has not had."""
-    newest = max(path.stat().st_mtime, time())
-    file = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW)
+def _write(root: Path, path: str, data: bytes) -> None:
+    """Write a file that is there, and give it a time that it has not had; raises OSError.
+
+    Tests have run: no folder from `root` on may be a link by now, and the file is no other name of one elsewhere.
+    """
+    *folders, name = (os.fsencode(part) for part in Path(path).parts)
+    with regular_files.folder(root.parent, [os.fsencode(root.name), *folders]) as handle:
+        file = os.open(name, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=handle)
     try:
+        found = os.fstat(file)
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+            raise OSError(errno.EINVAL, regular_files.IRREGULAR, path)
+        os.ftruncate(file, 0)
         with os.fdopen(file, "wb", closefd=False) as out:
             out.write(data)
+        newest = max(found.st_mtime, time())
         os.utime(file, (newest + _APART, newest + _APART))
     finally:
         os.close(file)

@@ -29,7 +29,7 @@ PLACE = re.compile(r"\{(title|task|hint|guidance|criteria|files|limits|checks|in
 NO_FILE = "Change no file: your answer is what counts. Read and search as you need to; commands may be denied."
 ANSWER = (
     "Your answer is handed to the steps after this one, which know nothing else of what you found out: name files with "
-    "their lines, and quote what matters. They get the first 4000 characters of it."
+    "their lines, and quote what matters. They get its first 4096 bytes."
 )
 PUT_BACK = (
     "Whatever else you change is put back before anything is verified. "

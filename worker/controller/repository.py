@@ -25,7 +25,13 @@ SUBMODULE = b"160000"
 PLANS = "refs/heads/planner/"
 ORIGIN = "refs/remotes/origin/"  # its remote's branches, where they were looked at
 
+_OF_A_PLAN = re.compile(r"plan_[0-9a-f]{2}-[0-9a-f]{32}")
 TreeEntry = tuple[bytes, bytes]  # mode and object id
+
+
+def is_of_a_plan(ref: str) -> bool:
+    """Return whether a branch is one that plans make: the name that delivery gives it has the plan's id in it."""
+    return ref.startswith(PLANS) or _OF_A_PLAN.search(ref) is not None
 
 
 def branch_of(plan_id: str) -> str:
@@ -79,9 +85,12 @@ class Repository:
         raise GitError("; ".join([f"no commit {name} in {self.path}", *map(str, reasons)]))
 
     def has_on_a_branch(self, commit: str) -> bool:
-        """Tell whether `commit` is on a branch of the repository: a fork's is on none, nor is what plans have made."""
+        """Return whether `commit` is on a branch of the repository.
+
+        A fork's is on none, and branches of plans do not count, delivered ones neither.
+        """
         words = ("for-each-ref", f"--contains={commit}", "--format=%(refname)", "refs/heads", ORIGIN)
-        return any(not name.startswith(PLANS) for name in self.git.line(*words).splitlines())
+        return any(not is_of_a_plan(name) for name in self.git.line(*words).splitlines())
 
     def tip(self, plan_id: str) -> str | None:
         """Return the last commit of the plan's branch, None if there is no branch."""

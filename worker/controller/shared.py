@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 
 from worker.controller.readiness import RemoteTrouble, UnknownCommit
 from worker.controller.remote import FULL_ID, Remote, without_users
-from worker.controller.repository import HISTORY, NEUTRAL, ORIGIN, PLANS, Repository, branch_of
+from worker.controller.repository import HISTORY, NEUTRAL, ORIGIN, PLANS, Repository, branch_of, is_of_a_plan
 from worker.host.git import Git, GitError
 
 HEADS = "refs/heads/"
@@ -48,7 +48,7 @@ class SharedRepository(Repository):
 
     def __init__(self, path: Path, remote: Remote, base: str | None = None, keep_days: int = 30) -> None:
         self._remote, self._base, self._keep_days = remote, base, keep_days
-        self._on_branches: dict[str, bool] = {}
+        self._on_branches: set[str] = set()  # commits that were found there
         self._wanted = f"+{f'refs/heads/{base}' if base else 'HEAD'}:{BASE}"
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with _locked(path.with_suffix(".lock")):
@@ -167,11 +167,18 @@ class SharedRepository(Repository):
         return listed.partition("\t")[0].removeprefix(f"ref: {HEADS}")
 
     def has_on_a_branch(self, commit: str) -> bool:
-        """Tell whether `commit` is on a branch of the remote, which is asked once; raises RemoteTrouble."""
+        """Return whether `commit` is on a branch of the remote that no plan made; raises RemoteTrouble.
+
+        The remote is asked until it is on one.
+        """
         if commit not in self._on_branches:
-            on_one = super().has_on_a_branch(commit) or bool(self.branches_with(commit, self.base_branch))
-            self._on_branches[commit] = on_one
-        return self._on_branches[commit]
+            found = super().has_on_a_branch(commit) or any(
+                not is_of_a_plan(name) for name in self.branches_with(commit, self.base_branch)
+            )
+            if not found:
+                return False
+            self._on_branches.add(commit)
+        return True
 
     def branches_with(self, commit: str, likely: str) -> list[str]:
         """Name the remote's branches that have `commit`: `likely` alone, if it is one; raises RemoteTrouble."""

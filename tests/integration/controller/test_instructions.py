@@ -80,7 +80,16 @@ def test_what_a_plan_has_made_of_them_is_not_read(repo: Repo) -> None:
         assert found.text == f"AGENTS.md:\n{HOUSE.strip()}"
 
 
-@pytest.mark.parametrize("ref", ["refs/pull/7/head", "refs/remotes/pull/7/merge", "refs/heads/planner/other"])
+@pytest.mark.parametrize(
+    "ref",
+    [
+        "refs/pull/7/head",
+        "refs/remotes/pull/7/merge",
+        "refs/heads/planner/other",
+        f"refs/remotes/origin/planner/{PLAN}",
+        f"refs/remotes/origin/fixes/{PLAN}",
+    ],
+)
 def test_those_of_a_commit_on_no_branch_are_not_read(ref: str, repo: Repo) -> None:
     fork = put(repo, {"AGENTS.md": ORDERS}, "fork")
     repo.git("update-ref", ref, fork)

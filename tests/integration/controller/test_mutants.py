@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.support.controlling import FIX, PYTEST, Planner, Repo
+from worker.controller import programs
+from worker.controller.mutation import Sampling
 
 LOOSE = "def add(a, b):\\n    if a > 100:\\n        return b\\n    return a + b\\n"
 UNTESTED = f"write('calc.py', '{LOOSE}')"
@@ -62,3 +66,37 @@ def test_nothing_is_mutated_unless_that_is_asked_for(planner: Planner, start: Ca
     start()
 
     assert planner.outcome("fix").integrity is None
+
+
+@pytest.mark.parametrize("moves", ["folder", "root", "file", "twin", "nothing is left"])
+def test_tests_that_move_what_is_mutated_have_nothing_else_written(
+    moves: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root := tmp_path / "clone" / "src").mkdir(parents=True)
+    (other := tmp_path / "other" / "src").mkdir(parents=True)
+    (root / "calc.py").write_text("x = a + b\n")
+    (kept := other / "calc.py").write_text("the operator's own")
+
+    def run_tests(*_: object) -> SimpleNamespace:
+        if moves == "folder":
+            root.rename(tmp_path / "gone")
+            root.symlink_to(other)
+        elif moves == "root":
+            root.parent.rename(tmp_path / "gone")
+            root.parent.symlink_to(other.parent)
+        else:
+            (root / "calc.py").unlink()
+            if moves == "file":
+                (root / "calc.py").symlink_to(kept)
+            elif moves == "twin":
+                (root / "calc.py").hardlink_to(kept)
+        return SimpleNamespace(failure=None)
+
+    monkeypatch.setattr(programs, "verify", run_tests)
+    tree: Any = SimpleNamespace(root=root.parent, texts=lambda *_: [("src/calc.py", "", "x = a + b\n")])
+    tool: Any = SimpleNamespace(tool="pytest")
+    changes: Any = SimpleNamespace(tree="t")
+    run: Any = None
+
+    assert Sampling(tree, [tool], run).find_survivors(changes, 1) == []
+    assert kept.read_text() == "the operator's own"

@@ -74,7 +74,7 @@ def controller(
     mutate: Annotated[
         int,
         typer.Option(
-            metavar="N", min=0, max=20, help="Run the failing tests on N mutants of each change; tell which pass."
+            metavar="N", min=0, max=20, help="Put N mistakes into each change; report those that its tests miss."
         ),
     ] = 0,
     agent_path: Annotated[

@@ -27,7 +27,7 @@ def doctor(
 
     [b]planner doctor --json | jq -r '.findings[] | "\\(.check) \\(.subject)"'[/b]
 
-    The last line tells what keeps verifications of a controller on this host apart.
+    The last line says how a controller on this host would isolate verifications.
 
     Plans may go on meanwhile: what is told of a plan was seen twice. Exit code 0 if all is well, or was mended; 1 if
     not.

@@ -22,7 +22,7 @@ local MAX_UNPACK = 4000     -- arguments of one command, below what Lua's stack 
 local RECALLED = 1000       -- fields of what plans of one kind and repository leave to the next
 local RECALL_KEPT = 180 * 86400 -- s without such a plan
 local USED_ATTEMPTS = 50    -- the last ones of a mode on a queue, which estimates are learned from
-local USED_KEPT = 90 * 86400 -- s without such an attempt, about
+local USED_KEPT = 90 * 86400 -- s without such an attempt
 
 -- Runs `command key` on the arguments of a flat part, in pieces that Lua can unpack.
 local function many(command, key, args, p, part)
@@ -254,14 +254,14 @@ local function gather_used(gathered, used)
   end
 end
 
--- Keeps what attempts used. The list is cut, and its clock set, now and then: that costs every outcome less.
+-- Keeps what attempts used. The list is cut now and then: that costs every outcome less.
 local function keep_used(prefix, gathered)
   for name, tokens in pairs(gathered) do
     local key = prefix .. 'used:' .. name
     local length = redis.pcall('LPUSH', key, unpack(tokens)) -- the plans are written: no error may say otherwise
-    if type(length) == 'number' and (length <= #tokens or length >= 2 * USED_ATTEMPTS) then
-      redis.call('LTRIM', key, 0, USED_ATTEMPTS - 1)
+    if type(length) == 'number' then
       redis.call('EXPIRE', key, USED_KEPT)
+      if length >= 2 * USED_ATTEMPTS then redis.call('LTRIM', key, 0, USED_ATTEMPTS - 1) end
     end
   end
 end
