@@ -22,7 +22,7 @@ from worker.controller import programs
 from worker.controller.changes import Changes, leads_out
 from worker.controller.wire import Tool
 from worker.controller.worktree import Worktree
-from worker.host import regular_files
+from worker.host.regular_files import IRREGULAR, folder, read_below
 
 log = logging.getLogger("planner.controller")
 
@@ -74,7 +74,7 @@ def _is_test(tool: Tool) -> bool:
 
 @contextmanager
 def _placed(root: Path, path: str, text: str) -> Iterator[None]:
-    was = regular_files.read_below(root, path, MOST_BYTES)
+    was = read_below(root, path, MOST_BYTES)
     _write(root, path, text.encode(errors="replace"))
     try:
         yield
@@ -88,12 +88,12 @@ def _write(root: Path, path: str, data: bytes) -> None:
     Tests have run: no folder from `root` on may be a link by now, and the file is no other name of one elsewhere.
     """
     *folders, name = (os.fsencode(part) for part in Path(path).parts)
-    with regular_files.folder(root.parent, [os.fsencode(root.name), *folders]) as handle:
+    with folder(root.parent, [os.fsencode(root.name), *folders]) as handle:
         file = os.open(name, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=handle)
     try:
         found = os.fstat(file)
         if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
-            raise OSError(errno.EINVAL, regular_files.IRREGULAR, path)
+            raise OSError(errno.EINVAL, IRREGULAR, path)
         os.ftruncate(file, 0)
         with os.fdopen(file, "wb", closefd=False) as out:
             out.write(data)
