@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import os
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -16,6 +14,7 @@ from tasks.text.secrets import redact
 from worker.controller import commit_message, programs, wire
 from worker.controller.agent_run import NO_AGENT_NEEDED, AgentReport, ask_agent, denied
 from worker.controller.attempt_log import AttemptLog
+from worker.controller.attempt_programs import AttemptPrograms
 from worker.controller.changes import Changes
 from worker.controller.failed_changes import FailedChanges
 from worker.controller.hygiene import leaks
@@ -28,21 +27,17 @@ from worker.controller.permission import LINKS, Permission, too_many_files, viol
 from worker.controller.places import Place
 from worker.controller.programs import VerificationResult
 from worker.controller.readiness import CannotWork, SetupFailed
-from worker.controller.reports import MAX_BYTES as REPORT_BYTES
-from worker.controller.reports import Reporting
 from worker.controller.result import Result
 from worker.controller.setup import paths_of
-from worker.controller.wire import AttemptFailure, Spec, Tool
+from worker.controller.wire import AttemptFailure, Spec
 from worker.controller.worktree import Worktree
 from worker.host.git import GitError
-from worker.sandbox.process import UNLIMITED, Abandoned, Job, JobResult, Printed, ResourceLimits, basic_environment
+from worker.sandbox.process import Abandoned
 from worker.telemetry import tracing
 from worker.telemetry.tracing import Attributes
 
-OF_A_TRACE = ("TRACEPARENT", "TRACESTATE", "BAGGAGE")  # variables
 SHOWN_REFS = SHOWN_FILES = 20
 REFUSED = frozenset({FailureCategory.INTEGRITY.value})  # by the planner, of what succeeded here
-AGENT_BYTES = 8 * 1024 * 1024  # that are kept of what an agent prints, which may be each of its steps
 
 log = logging.getLogger("planner.controller")
 
@@ -150,8 +145,8 @@ class AttemptRun:
             return many
         if changes.touched and not failure:
             if count := max(self.mutants, spec.limits.mutants or 0) if spec.context.failing_tests else 0:
-                run = partial(self._run_tool, is_recorded=False)
-                again = Sampling(self.tree, spec.verify_tools, run, self._variables.get("PATH"))
+                run = partial(self._programs.run_tool, is_recorded=False)
+                again = Sampling(self.tree, spec.verify_tools, run, self._programs.search)
                 result.integrity = joined(result.integrity, again.find_survivors(changes, count))
             result.commit = self.tree.land(spec.step_id, changes, commit_message.message(spec), self.lease.confirm)
             log.info("change_landed", extra={**spec.ids, "commit": result.commit})
@@ -161,6 +156,10 @@ class AttemptRun:
     def _was_refused(self) -> bool:
         """Whether the planner has refused what the last attempt landed, so that it is not to be found."""
         return (self.spec.context.previous_failure or {}).get("category") in REFUSED
+
+    @cached_property
+    def _programs(self) -> AttemptPrograms:
+        return AttemptPrograms(self.spec, self.place, self.lease, self.log)
 
     @cached_property
     def _permission(self) -> Permission:
@@ -219,45 +218,23 @@ class AttemptRun:
             self._set_up(anew=spec.setup)
         except OSError as error:
             raise CannotWork(f"the setup: {error}") from error
-        search = self._variables.get("PATH")
+        search = self._programs.search
         missing = next((each for each in spec.verify_tools if programs.missing_programs([each], search)), None)
         if missing and not spec.verified_at:  # of the base it is told what the tools before it found
             hint = f"; it may help to start the controller with {self.place.proposed}" if self.place.proposed else ""
             result.verification = programs.unverifiable(missing, f"{missing.argv[0]} is missing here{hint}")
             return result.verification.failure
-        self._found_outside  # noqa: B018 (kept before the agent works)
+        self._programs.found_outside  # noqa: B018 (kept before the agent works)
         return None
 
     def _set_up(self, *, anew: bool = False) -> None:
         """Have what the setup command makes lie in the clone as it was made; raises OSError.
 
-        It has the variables of agents that are commands, but for what is named like a secret. With `anew` it is run
-        on the manifests and lock files as the attempt has left them.
+        With `anew` it is run on the manifests and lock files as the attempt has left them.
         """
         setup = self.place.setup
-        if not setup:
-            return
-
-        def run() -> None:
-            given = self._without_login(basic_environment(self.place.agent_env))
-            done = self._run_as_agent(setup.argv, setup.timeout_s, b"", given)
-            if done.exit_code:
-                tail = f"{done.stdout}\n{done.stderr}".strip()[-wire.TRACE_CHARS :]
-                raise SetupFailed(f"the setup ended with {done.exit_code}: {tail}")
-
-        self.tree.set_up(setup, run, anew=anew)
-
-    @property
-    def _variables(self) -> dict[str, str]:
-        """Return the environment that the operator names for this repository, `{clone}` being the clone.
-
-        Programs that a setup has made there come first on its path.
-        """
-        root = str(self.tree.root)
-        named = {name: value.replace("{clone}", root) for name, value in self.place.environment.items()}
-        if made := self.tree.programs:
-            named["PATH"] = os.pathsep.join((*made, named.get("PATH") or os.environ.get("PATH", os.defpath)))
-        return named
+        if setup:
+            self.tree.set_up(setup, partial(self._programs.run_setup, setup), anew=anew)
 
     def _found(self, result: Result) -> bool:
         """Verify what an earlier attempt landed before it died: it is this one's if it holds, else it is taken off."""
@@ -288,7 +265,7 @@ class AttemptRun:
         self.tree.give_to_agent()
         with self._span(f"invoke_agent {name}", about):
             report = ask_agent(
-                *(program, self.spec, self.raw, self._run_agent, self.agent_timeout_s),
+                *(program, self.spec, self.raw, self._programs.run_agent, self.agent_timeout_s),
                 confined=self.place.agent.confines,
                 known=self.failed.shown(self.spec.context.failed_diffs) if self.failed else (),
                 instructions=asked,
@@ -342,70 +319,17 @@ class AttemptRun:
         return True
 
     def _verify(self) -> VerificationResult:
-        search = self._variables.get("PATH")
         with self._span("verify", {"planner.tools": " ".join(tool.tool for tool in self.spec.verify_tools)}):
             done = programs.verify(
-                *(self.spec.verify_tools, self._run_tool, str(self.tree.root), search),
+                *(self.spec.verify_tools, self._programs.run_tool, str(self.tree.root), self._programs.search),
                 named=self.spec.context.failing_tests,
                 at_base=self.spec.verified_at is not None,
-                is_lost=self._is_lost,
+                is_lost=self._programs.is_lost,
                 isolation=self.place.isolation,
             )
             tracing.add({"planner.success": done.failure is None})
             return done
 
-    @cached_property
-    def _found_outside(self) -> frozenset[str]:
-        """Name the programs of the verification that this host had before the agent worked, the clone left out."""
-        search = programs.outside(self.tree.root, self._variables.get("PATH"))
-        return frozenset(
-            tool.argv[0] for tool in self.spec.verify_tools if not programs.missing_programs([tool], search)
-        )
-
-    def _is_lost(self, tool: Tool) -> bool:
-        """Whether this host had the program of a tool, and has it no more: no change in the clone can be why."""
-        search = programs.outside(self.tree.root, self._variables.get("PATH"))
-        return tool.argv[0] in self._found_outside and bool(programs.missing_programs([tool], search))
-
     def _span(self, name: str, about: Attributes) -> AbstractContextManager[None]:
         """Make a part of the attempt a span of its plan's trace, where there is one."""
         return tracing.span(name, attributes=about) if self.spec.traceparent else nullcontext()
-
-    def _run_agent(self, argv: Sequence[str], timeout_s: float, stdin: bytes) -> JobResult:
-        program = self.place.program
-        given = program.variables_of_run(self.place.agent_env) if program else {}
-        given = {name: value for name, value in given.items() if name not in OF_A_TRACE}  # which is another one
-        if self.spec.traceparent and (ours := tracing.traceparent(self.spec.traceparent)):
-            given["TRACEPARENT"] = ours
-        return self._run_as_agent(argv, timeout_s, stdin, given, self.log.add_agent)
-
-    def _run_as_agent(
-        self,
-        argv: Sequence[str],
-        timeout_s: float,
-        stdin: bytes,
-        given: Mapping[str, str],
-        record: Callable[[Printed], object] | None = None,
-    ) -> JobResult:
-        env, limits = {**given, **self._variables}, ResourceLimits(kept=AGENT_BYTES)
-        job = Job(argv, self.tree.root, timeout_s, self.lease.is_wanted, stdin, env=env, limits=limits, record=record)
-        return self.place.agent.run(job, writable=self.tree.writable)
-
-    def _run_tool(self, how: Reporting, timeout_s: float, folder: str, *, is_recorded: bool = True) -> JobResult:
-        argv, tool, place = how.argv, self.place.tool, self.tree.root / folder
-        env = self._without_login(programs.environment(argv, place)) | self._variables
-        if how.folder and tool.user:
-            tool.user.own(how.folder)
-        job = Job(
-            *(argv, place, timeout_s, self.lease.is_wanted),
-            merge=True,
-            env=how.added_to(env),
-            limits=ResourceLimits(kept=REPORT_BYTES) if how.printed else UNLIMITED,
-            record=partial(self.log.add_tool, argv, folder=folder) if is_recorded else None,
-        )
-        return tool.run(job, writable=(*self.tree.writable, *filter(None, (how.folder,))))
-
-    def _without_login(self, env: Mapping[str, str]) -> dict[str, str]:
-        """Leave out what only the agent needs: a setup and tests run code of the repository."""
-        login = self.place.login
-        return {name: value for name, value in env.items() if name not in login}

@@ -32,6 +32,7 @@ _DIFF = ("diff-tree", "-r", "--no-renames", "--no-ext-diff", "--no-textconv")
 HERE = b"./"  # so that no name is taken for a pattern
 MAX_RULES_BYTES = 1024 * 1024
 MAX_TEXT_BYTES = 1024 * 1024  # of a file that is read as text
+MAX_CHANGE_BYTES = 100 * 1024 * 1024  # of all files that an attempt changes, and of its largest file
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,3 +251,16 @@ def caches(paths: Iterable[bytes]) -> frozenset[bytes]:
         elif path.endswith(_COMPILED):
             found.add(path)
     return frozenset(found)
+
+
+def unfit(touched: Mapping[bytes, Marks | None]) -> str | None:
+    """Say why a change cannot be landed whichever files it touches."""
+    if any(part.lower() == snapshot.GIT_DIR for path in touched for part in path.split(b"/")):
+        return "the change holds a git repository of its own"
+    there = [marks for marks in touched.values() if marks]
+    if not all(marks.is_link or marks.is_file for marks in there):
+        return "the change holds what is neither a file nor a link"
+    size = sum(marks.size for marks in there)
+    if size > MAX_CHANGE_BYTES:
+        return f"the changed files have {size} bytes, allowed are {MAX_CHANGE_BYTES}: make a smaller change"
+    return None

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from worker.controller import changes, clone_git, history, snapshot
-from worker.controller.changes import Changes, IgnoreRules
+from worker.controller.changes import MAX_CHANGE_BYTES, Changes, IgnoreRules
 from worker.controller.history import PlanCommit
 from worker.controller.instructions import Instructions, Trust, read_instructions
 from worker.controller.permission import Permission
@@ -26,7 +26,6 @@ from worker.controller.snapshot import GIT_DIR, Marks, TreeSnapshot
 from worker.controller.wire import Spec
 from worker.sandbox.user import PASSABLE, User
 
-MAX_CHANGE_BYTES = 100 * 1024 * 1024  # of all files that an attempt changes, and of its largest file
 MAX_SHOWN_BYTES = 10 * 1024 * 1024  # of what is only shown
 MAX_REFS = 1000
 PlacedFile = tuple[bytes, bytes]  # git's mode, and the content
@@ -235,8 +234,8 @@ class Worktree:
             found = replace(found, escaping=(".git", *found.escaping))
         if found.escaping or not all(map(permission.allows, found.touched)) or not touched:
             return found
-        if unfit := _unfit(touched):
-            return replace(found, unfit=unfit)
+        if why := changes.unfit(touched):
+            return replace(found, unfit=why)
         new = {path: (marks.git_mode, self._content(path)) if marks else None for path, marks in touched.items()}
         self._taken = {path: (file[0], self._id(file[1])) if file else None for path, file in new.items()}
         return changes.measure(self._store.git, replace(found, tree=self._store.tree(new)))
@@ -271,7 +270,7 @@ class Worktree:
         left, room = [], MAX_SHOWN_BYTES
         for path in sorted({*self._changed(now), *self._new(now, ())}):
             marks = now.files.get(path)
-            if _unfit({path: marks}) or (marks and marks.size > room):
+            if changes.unfit({path: marks}) or (marks and marks.size > room):
                 left.append(path)
                 continue
             shown[path] = (marks.git_mode, self._content(path)) if marks else None
@@ -390,16 +389,3 @@ def _up_to_git_dir(path: bytes) -> bytes:
     parts = path.split(b"/")
     inner = next((at for at, part in enumerate(parts) if part.lower() == GIT_DIR), len(parts))
     return b"/".join(parts[: inner + 1])
-
-
-def _unfit(touched: Mapping[bytes, Marks | None]) -> str | None:
-    """Say why a change cannot be landed whichever files it touches."""
-    if any(part.lower() == GIT_DIR for path in touched for part in path.split(b"/")):
-        return "the change holds a git repository of its own"
-    there = [marks for marks in touched.values() if marks]
-    if not all(marks.is_link or marks.is_file for marks in there):
-        return "the change holds what is neither a file nor a link"
-    size = sum(marks.size for marks in there)
-    if size > MAX_CHANGE_BYTES:
-        return f"the changed files have {size} bytes, allowed are {MAX_CHANGE_BYTES}: make a smaller change"
-    return None

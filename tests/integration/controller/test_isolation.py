@@ -13,7 +13,7 @@ import pytest
 
 from tests.conftest import wait_until
 from tests.support.controlling import BRANCH, FILES, FIX, PYTEST, Planner, Repo, clone_with, evidence
-from worker.controller import snapshot, worktree
+from worker.controller import changes, snapshot
 
 pytestmark = pytest.mark.outages  # each has a controller, agents and git
 
@@ -345,7 +345,7 @@ def test_the_attributes_of_a_file_change_no_byte_and_hide_no_line(planner: Plann
 def test_a_change_that_is_too_large_is_refused_before_it_is_copied(
     planner: Planner, repo: Repo, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worktree, "MAX_CHANGE_BYTES", 1000)
+    monkeypatch.setattr(changes, "MAX_CHANGE_BYTES", 1000)
     planner.send("fix", intent="write('calc.py', ''); os.truncate('calc.py', 10 ** 12)", allowed_files=["calc.py"])
     start()
 

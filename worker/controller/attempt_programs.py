@@ -1,0 +1,117 @@
+"""How programs of an attempt are run: its agent, the repository's setup, and the tools that verify."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+from worker.controller import programs, wire
+from worker.controller.attempt_log import AttemptLog
+from worker.controller.lease import LeaseClient
+from worker.controller.places import Place
+from worker.controller.readiness import SetupFailed
+from worker.controller.reports import MAX_BYTES as REPORT_BYTES
+from worker.controller.reports import Reporting
+from worker.controller.setup import Setup
+from worker.controller.wire import Spec, Tool
+from worker.sandbox.process import UNLIMITED, Job, JobResult, Printed, ResourceLimits, basic_environment
+from worker.telemetry import tracing
+
+OF_A_TRACE = ("TRACEPARENT", "TRACESTATE", "BAGGAGE")  # variables
+AGENT_BYTES = 8 * 1024 * 1024  # that are kept of what an agent prints, which may be each of its steps
+
+
+@dataclass(frozen=True)
+class AttemptPrograms:
+    """The programs of the attempt that `spec` asks for, run in the clone at `place` while the lease is held."""
+
+    spec: Spec
+    place: Place
+    lease: LeaseClient
+    log: AttemptLog
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Return the environment that the operator names for this repository, `{clone}` being the clone.
+
+        Programs that a setup has made there come first on its path.
+        """
+        root = str(self.place.tree.root)
+        named = {name: value.replace("{clone}", root) for name, value in self.place.environment.items()}
+        if made := self.place.tree.programs:
+            named["PATH"] = os.pathsep.join((*made, named.get("PATH") or os.environ.get("PATH", os.defpath)))
+        return named
+
+    @property
+    def search(self) -> str | None:
+        """Return the path on which programs are looked for."""
+        return self.variables.get("PATH")
+
+    @cached_property
+    def found_outside(self) -> frozenset[str]:
+        """Name the programs of the verification that this host has beside the clone; asked before the agent works."""
+        search = programs.outside(self.place.tree.root, self.search)
+        return frozenset(
+            tool.argv[0] for tool in self.spec.verify_tools if not programs.missing_programs([tool], search)
+        )
+
+    def is_lost(self, tool: Tool) -> bool:
+        """Whether this host had the program of a tool, and has it no more: no change in the clone can be why."""
+        search = programs.outside(self.place.tree.root, self.search)
+        return tool.argv[0] in self.found_outside and bool(programs.missing_programs([tool], search))
+
+    def run_setup(self, setup: Setup) -> None:
+        """Run the setup command, with the variables of agents that are commands, but for secrets.
+
+        Raises SetupFailed.
+        """
+        given = self._without_login(basic_environment(self.place.agent_env))
+        done = self._run_as_agent(setup.argv, setup.timeout_s, b"", given)
+        if done.exit_code:
+            tail = f"{done.stdout}\n{done.stderr}".strip()[-wire.TRACE_CHARS :]
+            raise SetupFailed(f"the setup ended with {done.exit_code}: {tail}")
+
+    def run_agent(self, argv: Sequence[str], timeout_s: float, stdin: bytes) -> JobResult:
+        """Run the agent, in the trace of its plan."""
+        program = self.place.program
+        given = program.variables_of_run(self.place.agent_env) if program else {}
+        given = {name: value for name, value in given.items() if name not in OF_A_TRACE}  # which is another one
+        if self.spec.traceparent and (ours := tracing.traceparent(self.spec.traceparent)):
+            given["TRACEPARENT"] = ours
+        return self._run_as_agent(argv, timeout_s, stdin, given, self.log.add_agent)
+
+    def _run_as_agent(
+        self,
+        argv: Sequence[str],
+        timeout_s: float,
+        stdin: bytes,
+        given: Mapping[str, str],
+        record: Callable[[Printed], object] | None = None,
+    ) -> JobResult:
+        tree, limits = self.place.tree, ResourceLimits(kept=AGENT_BYTES)
+        env = {**given, **self.variables}
+        job = Job(argv, tree.root, timeout_s, self.lease.is_wanted, stdin, env=env, limits=limits, record=record)
+        return self.place.agent.run(job, writable=tree.writable)
+
+    def run_tool(self, how: Reporting, timeout_s: float, folder: str, *, is_recorded: bool = True) -> JobResult:
+        """Run a tool that verifies, in a folder of the clone."""
+        argv, tool, tree = how.argv, self.place.tool, self.place.tree
+        place = tree.root / folder
+        env = self._without_login(programs.environment(argv, place)) | self.variables
+        if how.folder and tool.user:
+            tool.user.own(how.folder)
+        job = Job(
+            *(argv, place, timeout_s, self.lease.is_wanted),
+            merge=True,
+            env=how.added_to(env),
+            limits=ResourceLimits(kept=REPORT_BYTES) if how.printed else UNLIMITED,
+            record=partial(self.log.add_tool, argv, folder=folder) if is_recorded else None,
+        )
+        return tool.run(job, writable=(*tree.writable, *filter(None, (how.folder,))))
+
+    def _without_login(self, env: Mapping[str, str]) -> dict[str, str]:
+        """Leave out what only the agent needs: a setup and tests run code of the repository."""
+        login = self.place.login
+        return {name: value for name, value in env.items() if name not in login}
