@@ -57,7 +57,7 @@ class GoalTable(_Table):
 
 
 class RiskTable(_Table):
-    """What holds for attempts at steps of one risk."""
+    """Rules for attempts at steps of one risk."""
 
     retries: Annotated[int, Field(strict=True, ge=0, le=MOST_RETRIES)] | None = None
     max_diff_lines: Annotated[int, Field(strict=True, ge=1, le=100_000)] | None = None

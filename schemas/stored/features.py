@@ -169,7 +169,7 @@ class Reproduced(Part):
 
 @dataclass(slots=True)
 class Reviewed(Part):
-    """What the plan changed, for the step that reviews it (tasks/features/review.py)."""
+    """The files that a plan changed, which its last step reviews (tasks/features/review.py)."""
 
     files: list[str] = field(default_factory=list)
     created: list[str] = field(default_factory=list)  # of these

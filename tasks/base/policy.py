@@ -51,9 +51,9 @@ class GoalRules:
 
 @dataclass(frozen=True, slots=True)
 class AttemptRules:
-    """What holds for attempts at steps of one risk; without `tokens` an attempt may hold what is expected of it.
+    """Rules for attempts at steps of one risk. Without `tokens` an attempt may hold its step's estimate.
 
-    So many `mutants` of its change are tried at the least.
+    At least `mutants` mutants of a change are tried.
     """
 
     retries: int

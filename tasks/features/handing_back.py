@@ -2,12 +2,11 @@
 
 So count successes whose receipts do not tell the folder in which tools ran that run below the root.
 
-Such an attempt ends without a failure, and its step is tried again after a pause that grows. It is counted by who had
-claimed it, so that one broken host does not halt at once what another can do, and a step that nobody can do halts its
-plan with the reasons. What counts is what the lease says, not what the outcome says of itself. One trouble of the host,
-or of what the controller understands, that comes back for minutes is enough, whoever has it. Trouble of a model's
-provider passes: such an attempt is tried again until the plan's time is over. A step begins to count anew once an
-attempt of it ended in another way: somebody could begin.
+Such an attempt ends without a failure, and its step is tried again after a pause that grows. Releases are counted by
+claimant, as the lease names it: one broken host does not halt a plan at once, and a step that no controller can do
+halts its plan with the reasons. The same trouble of a host, or of a controller that lacks a requirement, halts the plan
+if it comes back for minutes, also from one controller. Trouble of a model's provider passes: such an attempt is tried
+again until the plan's time is over. The counts of a step begin anew once an attempt of it ended in another way.
 """
 
 from __future__ import annotations

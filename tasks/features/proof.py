@@ -113,7 +113,7 @@ def _unreported(catalogue: Catalogue, facts: Mapping[str, Any], runs: Sequence[R
 
 
 def _ran_none(runs: Sequence[Run]) -> bool:
-    """Whether reports are whole and none of them has any test."""
+    """Return whether all whole reports together have no test."""
     told = [run.receipt.tests for run in runs if run.receipt.report == ReportKind.WHOLE and run.receipt.tests]
     return bool(told) and not any(tests.collected for tests in told)
 

@@ -1,4 +1,4 @@
-"""What a step that patches failed by, where that lies in files which only steps before it could change."""
+"""Finds the files by which a step that patches failed, if only earlier steps could change them."""
 
 from __future__ import annotations
 

@@ -243,7 +243,7 @@ def names_mend(step_id: str) -> bool:
 
 
 def retries_for_mends(facts: Mapping[str, Any]) -> int:
-    """Say how many retries a verification has beside its own: what it found was mended, and other code is verified."""
+    """Return how many more retries a verification has: one for each mend, since it verifies other code then."""
     mended = (name.startswith(f"{facts['step_id']}-{MEND}") for name in facts["depends_on"])
     return min(sum(mended), MOST_MENDED) if facts["mode"] == Mode.TEST else 0
 

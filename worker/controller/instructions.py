@@ -116,7 +116,8 @@ def _listed(repository: Repository, base: str, folders: Iterable[str]) -> dict[s
     """Say which of the files each folder has, by folder and name their blobs."""
     wanted = [f"{folder}{name}" for folder in folders for name in NAMES]
     found: dict[str, dict[str, str]] = {}
-    for line in repository.git("ls-tree", "-z", "--long", "--full-tree", base, "--", *wanted).split(b"\0"):
+    how = ("--literal-pathspecs", "ls-tree", "-z", "--long", "--full-tree")
+    for line in repository.git(*how, base, "--", *wanted).split(b"\0"):
         about, _, raw = line.partition(b"\t")
         mode, _, blob, size = (*about.split(), b"", b"", b"", b"")[:4]
         if mode in FILES and int(size) <= MAX_FILE_BYTES:

@@ -73,7 +73,7 @@ def excuses_of(goal: Goal, document: Mapping[str, Any] | None) -> int | None:
 
 
 def _shows_findings(goal: Goal) -> bool:
-    """Whether the goal's log is of a compiler, type checker or linter, and neither it nor the goal tells of tests."""
+    """Return whether the goal's log is of a compiler, type checker or linter, and neither log nor goal names tests."""
     log = goal.context.failure_log or ""
     if _TEST_WORD.search(goal.goal) or _tells_of_tests(log):
         return False
@@ -81,7 +81,7 @@ def _shows_findings(goal: Goal) -> bool:
 
 
 def _names_its_tests(goal: Goal, gap: Mapping[str, Any]) -> bool:
-    """Whether a gap is that tests fail, and the goal names them all, so that others may be excused."""
+    """Return whether a gap is about failing tests that the goal names in full: other tests may be excused then."""
     named = all_failing_tests(str(gap.get("evidence") or ""))
     return bool(named) and set(named) <= set(goal.context.failing_tests)
 

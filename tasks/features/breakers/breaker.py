@@ -113,9 +113,9 @@ class Breaker:
 
 
 class Evidence(NamedTuple):
-    """What became of the steps that failed, and when steps that a tool verifies succeeded in the repository, ms.
+    """Later states of the steps that failed, and times (ms) of verified successes in their repository.
 
-    `states` are those of the steps by plan and step; a plan that is gone has none.
+    `states` are keyed by plan and step; a plan that is gone has none.
     """
 
     states: Mapping[tuple[str, str], str]
@@ -150,7 +150,7 @@ class Next(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What stands about a repository: its breaker if that has tripped, whether its pause stands, what a probe told.
+    """The state of a repository: its breaker if it has tripped, whether it is paused, and the result of a probe.
 
     `evidence` is None until it is read, once enough plans failed alike.
     """

@@ -117,6 +117,12 @@ def test_a_fork_of_a_remote_is_told_from_its_branches(repo: Repo, tmp_path: Path
     assert not of(fork)
 
 
+def test_the_name_of_a_folder_is_no_pattern(repo: Repo) -> None:
+    put(repo, {":(top)*/AGENTS.md": HOUSE, "lib/AGENTS.md": ORDERS})
+
+    assert read(repo, allowed_files=[":(top)*/a.py"]).files == (":(top)*/AGENTS.md",)
+
+
 def test_no_link_is_followed_and_nothing_is_read_where_it_is_off(repo: Repo) -> None:
     (repo.path / "CLAUDE.md").symlink_to("calc.py")
     repo.git("add", ".")
