@@ -29,7 +29,8 @@ ATTACKS = {
 }  # a proxy of 20 000 files has 9950
 ALONE = [pytest.param({kind: count}, id=kind, marks=pytest.mark.long) for kind, count in ATTACKS.items()]
 WORST_S = 1.0
-LOOKS = 3  # of a short attack: the machine may stand still in one, for what else it runs
+FULL_S = 60  # an attack this long has enough claims for a p99; a short one beside other tests has fewer than a hundred
+ATTACKS_AT_MOST = 3  # short ones: other tests stall the machine
 
 
 @needs("haproxy")
@@ -48,18 +49,25 @@ def test_claims_of_another_tenant_are_answered_within_a_second(
         serving(redis_url, "--behind-proxy") as (_, first),
         serving(redis_url, "--behind-proxy") as (_, second),
         haproxy(tmp_path, first, second, look_ms=5000) as url,
-        attackers(url.partition("//")[2].replace("localhost", "127.0.0.1"), mallory, kinds),
         httpx.Client(base_url=url, headers={"Authorization": f"Bearer {acme}"}, timeout=30) as client,
     ):
-        for _ in range(LOOKS if seconds < 60 else 1):
-            if slowest_of(client, seconds) < WORST_S:
-                break
+        place = url.partition("//")[2].replace("localhost", "127.0.0.1")
+        if seconds >= FULL_S:
+            with attackers(place, mallory, kinds):
+                took = claim_for(client, seconds)
+            assert took[len(took) * 99 // 100] < WORST_S, f"more than one of a hundred claims takes over {WORST_S} s"
         else:
-            pytest.fail(f"of a hundred claims more than one takes over {WORST_S} s")
+            for _ in range(ATTACKS_AT_MOST):
+                with attackers(place, mallory, kinds):
+                    took = claim_for(client, seconds)
+                if sum(each for each in took if each > WORST_S) < seconds / 2:
+                    break
+            else:
+                pytest.fail(f"half of the time is spent in claims that take over {WORST_S} s")
 
 
-def slowest_of(client: httpx.Client, seconds: float) -> float:
-    """Claim for so long; returns how long it takes at the most, but for one in a hundred."""
+def claim_for(client: httpx.Client, seconds: float) -> list[float]:
+    """Claim for so many seconds; returns the seconds that each claim takes, sorted."""
     took: list[float] = []
     until = time.monotonic() + seconds
     while time.monotonic() < until:
@@ -68,6 +76,7 @@ def slowest_of(client: httpx.Client, seconds: float) -> float:
         took.append(time.monotonic() - began)
         assert answer.status_code == 200, answer.text
         time.sleep(0.05)
-    p50, p99 = sorted(took)[len(took) // 2], sorted(took)[len(took) * 99 // 100]
-    print(f"{len(took)} claims: p50 {p50:.3f} s, p99 {p99:.3f} s, most {max(took):.3f} s")  # noqa: T201 - for who looks
-    return p99
+    took.sort()
+    p50, p99 = took[len(took) // 2], took[len(took) * 99 // 100]
+    print(f"{len(took)} claims: p50 {p50:.3f} s, p99 {p99:.3f} s, most {took[-1]:.3f} s")  # noqa: T201 - for who looks
+    return took
