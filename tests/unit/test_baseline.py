@@ -261,6 +261,26 @@ def test_the_goals_own_tests_are_never_excused() -> None:
     assert previous["failing_tests"] == ["tests/test_39.py::test_39"]
 
 
+@pytest.mark.parametrize("spelled", ["tests/test_it.py::test_it[{}]", "core/tests/test_it.py::test_it[{}]"])
+def test_other_parameters_of_the_goals_own_test_are_excused(spelled: str) -> None:
+    named, other = spelled.format("1.0-a"), "tests/test_it.py::test_it[2.0-b]"
+    plan = running(failing=[named])
+
+    plan.report(a_red(other))
+    plan.report(a_base(other, "tests/test_it.py::test_it[1.0-a]"))
+
+    assert plan.state == "COMPLETED"
+
+
+@pytest.mark.parametrize("named", ["tests/test_it.py::test_it", "tests/test_it.py", "test_it"])
+def test_a_goal_that_names_a_test_without_parameters_has_all_of_them_for_its_own(named: str) -> None:
+    plan = running(failing=[named])
+
+    plan.report(a_red("tests/test_it.py::test_it[2.0-b]"))
+
+    assert ("t-baseline" in plan.states, plan.steps["t"].failures) == (False, 1)
+
+
 def test_a_baseline_that_nobody_runs_or_that_is_skipped_excuses_nothing() -> None:
     plan = running()
     plan.report(a_red(OLD))

@@ -47,6 +47,7 @@ _TEST_WORD = re.compile(r"(?i)\btest|\bsuite\b|\bgreen\b")
 _RED_TEST = re.compile(r"^(?:FAILED|ERROR) ", re.MULTILINE)
 _LAST_WORD = re.compile(r"[\w$-]+$")
 _SUFFIX = re.compile(r"\.\w{1,5}$")
+_PARAMETERS = re.compile(r"(?<=\w)\[.*\]$", re.DOTALL)  # those of a test; a folder may be called `[id]`
 
 
 def limits_of(_: PlanSeed, goal: Goal, draft: Draft) -> Mapping[str, int]:
@@ -267,15 +268,25 @@ def _goals_tests(unit: UnitOfWork) -> Collection[str]:
 
 
 def _is_of(test: str, named: Collection[str]) -> bool:
-    """Whether `test` may be one of those that are `named`, perhaps in another form, or is in a file that is."""
-    bare = test.partition("[")[0]
-    return any(
-        test.startswith(name)
-        or bare.endswith(name)
-        or name.endswith(bare)
-        or (not _SUFFIX.search(name) and _last_word(name) == _last_word(bare))
-        for name in (each.removeprefix("./") for each in named)
-    )
+    """Whether `test` may be one of those that are `named`, perhaps in another form, or is in a file that is.
+
+    A name with parameters names no other parameters of the same test.
+    """
+    bare, parameters = _parted(test)
+    for name, own in (_parted(each.removeprefix("./")) for each in named):
+        if own and parameters and own != parameters:
+            continue
+        if bare.startswith(name) or bare.endswith(name) or name.endswith(bare):
+            return True
+        if not _SUFFIX.search(name) and _last_word(name) == _last_word(bare):
+            return True
+    return False
+
+
+def _parted(test: str) -> tuple[str, str]:
+    """Split the name of a test into what it is without its parameters, and these."""
+    found = _PARAMETERS.search(test)
+    return (test[: found.start()], found.group()) if found else (test, "")
 
 
 def _last_word(name: str) -> str:
