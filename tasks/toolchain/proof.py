@@ -104,14 +104,14 @@ def unpassed(told: Iterable[tuple[Receipt, tuple[str, ...]]], catalogue: Catalog
             elif word != TestWord.ABSENT:
                 found[name] = str(word)
             elif not found.get(name):
-                operands = _operands(argv, catalogue)
+                operands = operands_of(argv, catalogue)
                 if operands and not is_aimed_at(operands, name):
                     continue  # it was aimed at other tests
                 found[name] = str(word) if operands else ""
     return {name: word for name, word in found.items() if word == TestWord.FAILED or name not in passed}
 
 
-def _operands(argv: tuple[str, ...], catalogue: Catalogue) -> tuple[str, ...]:
+def operands_of(argv: tuple[str, ...], catalogue: Catalogue) -> tuple[str, ...]:
     """List the paths and names that a command is aimed at."""
     found = catalogue.find(argv)
     if found is None:

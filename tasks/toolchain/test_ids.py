@@ -24,13 +24,14 @@ def words_of(name: str) -> tuple[str, ...]:
     return tuple(_WORD.findall(_SUFFIX.sub("", name)))
 
 
-def word_of(name: str, known: Mapping[str, str]) -> str:
+def word_of(name: str, known: Mapping[str, str], only: str = "") -> str:
     """Return what a report, a word by the id of each test, says of the test `name`.
 
     Of several tests that the name means, such as all parameters of one, any that failed counts first, then one that
-    passed.
+    passed. If the run was aimed at `only` one file, that file means all of its tests: node names those that a helper
+    makes by the helper's file.
     """
-    found = {known[each] for each in _meant(name, known)}
+    found = {known[each] for each in _meant(name, known)} or set(known.values() if name == only else ())
     return next((word for word in ("failed", "passed", *_ORDER) if word in found), ABSENT)
 
 

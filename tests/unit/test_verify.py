@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 import pytest
 
 from worker.controller.programs import ToolRun, environment, verify
+from worker.controller.reports import Reporting
 from worker.controller.wire import Tool
 from worker.sandbox import process
 from worker.sandbox.process import Job
@@ -121,3 +123,22 @@ def test_names_of_failing_tests_are_the_same_in_every_clone(tmp_path: Path) -> N
     done = verify([Tool(tool="node-test", argv=argv, timeout_s=30)], in_folder(tmp_path), str(tmp_path))
 
     assert (done.failing.names, done.failing.complete) == (("t/a.test.mjs > adds",), True)
+
+
+@pytest.mark.parametrize("file", ["test/cart.js", "helpers.js"], ids=["its own", "that of a helper which makes it"])
+@pytest.mark.parametrize("word", ["passed", "failed"])
+def test_a_file_named_from_the_root_means_the_tests_of_a_run_below_it(file: str, word: str, tmp_path: Path) -> None:
+    (tmp_path / "packages" / "shop" / "test").mkdir(parents=True)
+    argv, named = ("node", "--test", "--", "test/cart.js"), "packages/shop/test/cart.js"
+
+    def run(how: Reporting, *_: object) -> process.JobResult:
+        assert how.folder
+        lines = [["test", f"{file} > adds", word], ["end", how.token]]
+        (how.folder / "report").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+        return process.JobResult(int(word != "passed"), "", "", "sha256:0")
+
+    tool = Tool(tool="node-test", argv=argv, timeout_s=30, cwd="packages/shop")
+    (receipt,) = verify([tool], run, str(tmp_path), named=[named]).receipts
+
+    assert receipt.tests
+    assert receipt.tests.named == {named: word}

@@ -15,7 +15,7 @@ from schemas.outcome import CannotVerify, ReportKind, TestFigures, VerifyReceipt
 from schemas.step import ROOT
 from tasks.toolchain.catalogue import CATALOGUE
 from tasks.toolchain.could_not_run import why_not_run
-from tasks.toolchain.proof import describe_unpassed, find_lack, judged_contract, unpassed
+from tasks.toolchain.proof import describe_unpassed, find_lack, judged_contract, operands_of, unpassed
 from worker.controller import wire
 from worker.controller.changes import leads_out
 from worker.controller.failing_tests import NONE, NOT_KNOWN, FailingTests, failing_tests
@@ -89,7 +89,9 @@ def verify(
             begun = unverifiable(tool, f"{tool.tool} runs in {tool.cwd}, which is no folder of the repository")
             return replace(begun, receipts=tuple(receipts), cannot_verify=begun.cannot_verify if at_base else None)
         done, report = _run(tool, run, root, search)
-        receipts.append(_receipt(tool, done, report.figures(named), report.kind, isolation))
+        aimed = operands_of(tuple(tool.argv), CATALOGUE)
+        figures = report.figures(named, tool.cwd, aimed[0] if len(aimed) == 1 else "")
+        receipts.append(_receipt(tool, done, figures, report.kind, isolation))
         cannot = _cannot_verify(tool, done, root) if at_base or is_lost(tool) else None
         if done.timed_out or cannot or done.exit_code not in tool.pass_codes:
             found = failing.joined(_failing(tool, done, root))

@@ -21,6 +21,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from schemas.outcome import ReportKind, TestFigures, TestWord
+from schemas.step import ROOT
 from tasks.toolchain.test_ids import word_of
 from worker.controller import printed_reports, snapshot
 from worker.host.regular_files import read
@@ -44,8 +45,11 @@ class TestReport:
     collected: int = 0
     deselected: frozenset[str] = frozenset()
 
-    def figures(self, named: Iterable[str]) -> TestFigures | None:
-        """Count the tests, and tell of those that are `named`; None without a report."""
+    def figures(self, named: Iterable[str], folder: str = ROOT, only: str = "") -> TestFigures | None:
+        """Count the tests, and tell of those that are `named` from the root; None without a report.
+
+        The run was in a `folder`, from which its report names files, and aimed at `only` one file, if at one.
+        """
         if self.kind is ReportKind.NONE:
             return None
         counts = Counter(self.words.values())
@@ -56,7 +60,7 @@ class TestReport:
             deselected=len(self.deselected),
             collected=self.collected,
             digest=f"sha256:{hashlib.sha256(lines.encode(errors='replace')).hexdigest()}",
-            named={name: TestWord(word_of(name, known)) for name in named},
+            named={name: TestWord(word_of(name.removeprefix(f"{folder}/"), known, only)) for name in named},
         )
 
 
