@@ -27,7 +27,7 @@ from tasks.toolchain.catalogue import Catalogue, keep_contracts
 APART: dict[str, Any] = {
     **dict.fromkeys(("goal", "goal_id", "tenant", "limits", "approvals", "queue", "drafter", "mend"), True),
     **dict.fromkeys(("delivery", "retry_of", "callback", "traceparent", "steps"), True),
-    "context": {"base_sha", "files"},
+    "context": {"base_sha", "files", "definitions"},
 }
 
 

@@ -81,8 +81,13 @@ def test_a_checkout_fills_in_what_it_knows(repository: Repository) -> None:
             "uv.lock",
         ],
         "files_complete": True,
+        "definitions": {
+            "src/cart.py": [{"name": "x", "line": 1, "end_line": 1}],
+            "src/price.py": [{"name": "y", "line": 1, "end_line": 1}],
+        },
     }
     assert made.filled == made.body["context"]
+    assert made.summary["definitions"] == ["src/cart.py", "src/price.py"]
     assert "secret" not in repr(made)
 
 
@@ -97,6 +102,7 @@ def test_a_remote_that_names_no_repository_is_noted_with_the_option_that_does(re
 
 def test_what_the_goal_says_stands(repository: Repository) -> None:
     said: dict[str, Any] = {"repo": "acme/shop", "base_sha": None, "files": [], "manifests": {}, "language": "go"}
+    said["definitions"] = {}
 
     made = filled(repository(), "src/cart.py", **said)
 

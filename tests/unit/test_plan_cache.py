@@ -105,6 +105,7 @@ def test_whatever_a_drafter_is_told_has_to_be_the_same(changed: dict[str, Any]) 
         {"goal_id": "another"},
         {"context": {"base_sha": "b" * 40}},
         {"context": {"files": ["src/a.py", "src/new.py"]}},
+        {"context": {"definitions": {"src/a.py": [{"name": "a", "line": 7}]}}},
         {"limits": {"tokens": 5000}},
         {"queue": "gpu"},
         {"tenant": "other"},

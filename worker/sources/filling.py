@@ -34,6 +34,7 @@ from worker.host.remote_names import is_of
 from worker.host.remote_names import name_of as repository_name
 from worker.sources.checkout import FAILURES, Checkout
 from worker.sources.ci import Job
+from worker.sources.definitions import read_definitions
 from worker.sources.goal import sentence_of
 
 MAX_MANIFEST = 32_000  # characters of one
@@ -76,12 +77,11 @@ class Filling:
 
     @property
     def summary(self) -> dict[str, Any]:
-        """What was filled in, by its name; of files how many, of manifests which."""
+        """What was filled in, by its name; of files how many, of manifests and definitions in which."""
         said = dict(self.filled)
         if "files" in said:
             said["files"] = len(said["files"])
-        if "manifests" in said:
-            said["manifests"] = list(said["manifests"])
+        said |= {name: list(said[name]) for name in ("manifests", "definitions") if name in said}
         return said
 
 
@@ -179,6 +179,10 @@ def _of_checkout(
     texts = checkout.texts({path: files[path] for path in paths})
     found["manifests"] = fit_manifests(texts, room)
     found["files"] = listed(body, {**context, **found}, files, patterns, expanded, room)
+    known = {**context, **found}
+    likely = (path for path in _mentioned(body, known, files) if path in frozenset(expanded))
+    left = MAX_GOAL_BYTES - len(codec.dumps({**body, "context": known})) - RESERVED
+    found["definitions"] = read_definitions(checkout, files, (*likely, *expanded), _told(body, known), left)
     given = context.get("files", found["files"])
     found["files_complete"] = isinstance(given, list) and files.keys() <= set(map(str, given))
     return found
@@ -212,13 +216,19 @@ def _mentioned(body: Mapping[str, Any], context: Mapping[str, Any], files: Conta
 
     A log may have them below a folder of the machine that it was written on.
     """
-    tests = context.get(TESTS)
-    for text in (body.get("goal"), *(tests if isinstance(tests, list | tuple) else ()), context.get("failure_log")):
-        for word in dict.fromkeys(WORD.findall(str(text))):
+    for text in _told(body, context):
+        for word in dict.fromkeys(WORD.findall(text)):
             parts = word.rstrip(".").split("/")
             below = ("/".join(parts[begin:]) for begin in range(len(parts)))
             if found := next((path for path in below if path in files), None):
                 yield found
+
+
+def _told(body: Mapping[str, Any], context: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the goal's sentence, failing tests and log."""
+    tests = context.get(TESTS)
+    given = (body.get("goal"), *(tests if isinstance(tests, list | tuple) else ()), context.get("failure_log"))
+    yield from map(str, filter(None, given))
 
 
 def _resolved_tests(context: Mapping[str, Any], files: Iterable[str], notes: list[str]) -> dict[str, Any]:

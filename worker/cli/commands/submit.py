@@ -169,10 +169,10 @@ def submit(
     What was red for long is no part of a repair, unless somebody asks for it: name with --test the tests of the report.
     Files may be globs. Options go over what FILE says. Exit code 1 if the goal is REJECTED.
 
-    In a checkout that has the files which may change, the goal is given its repository, commit, files, manifests and
-    language, unless FILE or an option says them: so globs find files, the project's linters check what is changed, and
-    what was red at that commit does not count against the plan. A CI job names its repository and commit, of a pull
-    request its head. What is not committed is no part of that; --no-fill leaves all of it out.
+    In a checkout that has the files which may change, the goal is given its repository, commit, files, manifests,
+    definitions and language, unless FILE or an option says them: so globs find files, the project's linters check what
+    is changed, and what was red at that commit does not count against the plan. A CI job names its repository and
+    commit, of a pull request its head. What is not committed is no part of that; --no-fill leaves all of it out.
 
     Where another plan of the repository may change a file as well, that is told (planner show), and with --overlap wait
     the plan waits until the others before it have ended, or with --overlap refuse the goal is REJECTED.
