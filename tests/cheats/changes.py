@@ -62,12 +62,20 @@ WEAKENED = [
     ("pyproject.toml", TOML, TOML.replace('"-q"', '"-q --deselect tests/test_a.py::test_a"'), "tests_deselected"),
     ("package.json", '{"jest": {}}', '{"jest": {"testPathIgnorePatterns": ["a"]}}', "ignored_more"),
 ]  # fmt: skip
+STUB = "class A:\n    @property\n    def x(self) -> int: ...\n"
 SUPPRESSED = [
     ("src/a.py", "x = 1\n", "x = 1  # noqa\n", "noqa"),
     ("src/a.py", "x = 1  # noqa: E501\n", "x = 1  # noqa\n", "noqa"),
     ("src/a.py", "x = 1\n", "# ruff: noqa\nx = 1\n", "noqa"),
     ("src/a.py", "x = f(y)\n", "x = f(y)  # type: ignore[arg-type]\n", "type_ignore"),
     ("src/a.py", "x = 1\n", "# mypy: ignore-errors\nx = 1\n", "type_ignore"),
+    ("src/a.pyi", STUB, STUB.replace("@property", "@property  # type: ignore"), "type_ignore"),
+    (
+        "src/a.pyi",
+        STUB,
+        f"{STUB}class B(A):\n    @property  # type: ignore\n    def x(self) -> str: ...\n",
+        "own_type_ignore",
+    ),
     ("src/a.py", "import os\n", "import os  # pylint: disable=unused-import\n", "pylint_disable"),
     ("src/a.py", "if x:\n    y()\n", "if x:  # pragma: no cover\n    y()\n", "no_cover"),
     ("src/a.py", "x = 1\n", "x = 1\ny = f(x)  # noqa: B008\n", "own_noqa"),

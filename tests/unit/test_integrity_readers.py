@@ -107,6 +107,23 @@ def test_a_test_is_replaced_in_a_file_that_compares_as_often() -> None:
 
 
 @pytest.mark.parametrize(
+    ("stub", "kind"),
+    [
+        ("def total(self) -> str: ...\n", "own_type_ignore"),
+        ("def other(self) -> str: ...\n", "type_ignore"),
+        ("def total(self) -> int: ...\n", "type_ignore"),
+    ],
+    ids=["declared otherwise", "another name", "as it was"],
+)
+def test_a_finding_of_types_is_new_where_the_change_declares_a_name_of_the_line_otherwise(stub: str, kind: str) -> None:
+    stubs = TextChange("src/cart.pyi", "def total(self) -> int: ...\n", stub)
+    source = TextChange("src/bill.py", "x = cart.total()\n", "x = cart.total()  # type: ignore[assignment]\n")
+
+    assert [each.kind for each in find([stubs, source])] == [kind]
+    assert [each.kind for each in find([stubs, source._replace(after="x = cart.total()  # noqa\n")])] == ["noqa"]
+
+
+@pytest.mark.parametrize(
     ("condition", "kind"),
     [
         ("sys.platform == 'win32'", "skipped_on_windows"),

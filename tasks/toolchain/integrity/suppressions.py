@@ -1,6 +1,8 @@
 """Suppressions of findings that a change adds: of code that was there before, and of code that it has written.
 
-A suppression goes with its line: one that is moved is none that was added.
+A suppression goes with its line: one that is moved is none that was added. A stub only declares, and its lines are
+often alike: one is new where there are as many without a suppression as before. A finding of types in a line that uses
+what the change declares otherwise in a stub comes of that, and counts as one of new code.
 """
 
 from __future__ import annotations
@@ -16,6 +18,10 @@ from tasks.toolchain.integrity.finding import OWN, Finding, TextChange
 from tasks.toolchain.integrity.languages import PYTHON, Signs, signs_of
 
 _BLANKS = re.compile(r"\s+")
+_ABOUT_TYPES = frozenset({"type_ignore", "ts_ignore", "ts_expect_error"})
+_STUBS = (".pyi", ".d.ts", ".d.mts", ".d.cts")
+_DECLARED = re.compile(r"\b(?:def|class|function|interface|type|const|let|var) +(\w+)|^ *(?:readonly +)?(\w+)\??[:(=]")
+_WORD = re.compile(r"\w+")
 _RULES = re.compile(r"[A-Za-z][\w/@-]*\d[\w-]*|[a-z@][\w@/-]*-[\w/-]+|[a-z_]+::[a-z_]+")
 
 
@@ -37,15 +43,32 @@ def find_suppressions(changes: Sequence[TextChange]) -> Iterator[Finding]:
     before = [(each, [*_places(each.path, each.before)]) for each in changes]
     known = Counter(place.key for _, places in before for place in places)
     rules = {place.key: place.rules for _, places in before for place in places}
+    declared = frozenset(name for each in changes if each.path.endswith(_STUBS) for name in _declared(each))
     for each, places in before:
         codes = {_plain(line) for line in (each.before or "").splitlines()} | {place.code for place in places}
+        fewer = _lines(each.before) - _lines(each.after)
         for place in _places(each.path, each.after):
             was = rules.get(place.key, 0)
             if known[place.key] and not (was and (place.rules == 0 or place.rules > was)):
                 known[place.key] -= 1
                 continue
             is_old = each.before is not None and (not place.code or place.code in codes)
+            if place.code and place.kind in _ABOUT_TYPES:
+                is_new_stub = each.path.endswith(_STUBS) and not fewer[place.code] and place.key not in rules
+                is_old = is_old and not is_new_stub and declared.isdisjoint(_WORD.findall(place.code))
             yield Finding(place.kind if is_old else OWN + place.kind, each.path, place.line, place.text[:160])
+
+
+def _lines(text: str | None) -> Counter[str]:
+    return Counter(_plain(line) for line in (text or "").splitlines())
+
+
+def _declared(stub: TextChange) -> Iterator[str]:
+    """Yield the names that new lines of a stub declare."""
+    known = _lines(stub.before)
+    for line in (stub.after or "").splitlines():
+        if not known[_plain(line)]:
+            yield from filter(None, (name for found in _DECLARED.findall(line) for name in found))
 
 
 def _places(path: str, text: str | None) -> Iterator[_Place]:
