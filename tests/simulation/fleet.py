@@ -20,18 +20,19 @@ from tasks.policy.plan_seed import PlanSeed
 from tests.corpus.play import Player
 from tests.simulation.agent import Spec
 from tests.simulation.goals import Mission
-from tests.simulation.host import CHEATED, LEFT, Attempt, Bench, Host, Ill, attempt
+from tests.simulation.host import CHEATED, LEFT, OF_PROVIDER, Attempt, Bench, Host, Ill, attempt
 from tests.simulation.layouts import surround
 from tests.simulation.permission import permitted
 from tests.simulation.repository import Repository
 from tests.simulation.roles import answers_of
 from tests.simulation.supplied import pairs
 from tests.support.plans import PARTITION
+from worker.controller.pauses import Pauses
+from worker.controller.readiness import CannotWork, NotVerifiable, ProviderTrouble
 
 HOSTS = 10
 IDLE = 0.5  # how often a host that can work has nothing else to do; one that cannot always is
 PERSON_MS = 3_600_000  # until somebody approves or answers
-PAUSE_MS = 10_000  # of a host whose verification could not run, as the reference controller pauses
 TURNS = 3000  # that no plan needs
 
 
@@ -121,7 +122,8 @@ class Course:
     cheats: int = 0
     faked: set[str] = field(default_factory=set)
     was_told: bool = False  # of what a cheat faked, as the row that it was drawn from was
-    pausing: dict[str, int] = field(default_factory=dict)  # hosts whose verification could not run, until when
+    pauses: dict[str, Pauses] = field(default_factory=dict)  # of each host, as the reference controller counts them
+    pausing: dict[str, int] = field(default_factory=dict)  # hosts that begin nothing, until when
 
     def __post_init__(self) -> None:
         self.rng = self._random("agents")
@@ -194,10 +196,10 @@ class Course:
             )
 
     def _host(self, rng: Random) -> Host:
-        """Whoever has nothing to do; of several any."""
-        idle = [host for host in self.hosts if host.ill or rng.random() < IDLE]
-        awake = [host for host in idle if self.pausing.get(host.name, 0) <= self.now]
-        return rng.choice(awake or idle or self.hosts)
+        """Whoever has nothing to do and does not pause; of several any."""
+        awake = [host for host in self.hosts if self.pausing.get(host.name, 0) <= self.now]
+        idle = [host for host in awake if host.ill or rng.random() < IDLE]
+        return rng.choice(idle or awake or self.hosts)
 
     @property
     def now(self) -> int:
@@ -232,8 +234,7 @@ class Course:
     def _finish(self, step: str) -> None:
         """Report an attempt; what it changed is on the plan's branch if the report counts as a success."""
         each = self.running.pop(step)
-        if each.done.body.get("cannot_verify"):
-            self.pausing[each.host] = self.now + PAUSE_MS
+        self._pause(each.host, each.done.body)
         (verdict,) = self.player.play(["report", [[step, each.number, each.lease, each.done.body]]])
         if verdict != Verdict.APPLIED:
             return
@@ -248,6 +249,15 @@ class Course:
             why = next((name for name in ("released", "needs") if name in each.done.body), "refused")
             evidence = each.done.body.get("failure_evidence") or {"category": why}
             self.last = f"{step}: {evidence['category']}", self._blame(each.done.note)
+
+    def _pause(self, host: str, body: dict[str, Any]) -> None:
+        """Have a host pause that could not work, as the reference controller does."""
+        pauses = self.pauses.setdefault(host, Pauses(1, lambda: self.now / 1000))
+        trouble: CannotWork | None = NotVerifiable() if body.get("cannot_verify") else None
+        if released := body.get("released"):
+            trouble = ProviderTrouble() if released.get("kind") == OF_PROVIDER else CannotWork()
+        if pause := pauses.count("", trouble):
+            self.pausing[host] = self.now + round(1000 * pause.seconds)
 
     def _blame(self, note: str) -> str:
         """Say more of a failure for which the attempt itself is not to blame."""

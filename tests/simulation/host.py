@@ -107,6 +107,9 @@ def attempt(host: Host, spec: Spec, tree: Tree, bench: Bench, rng: Random) -> At
     body: dict[str, Any] = {"controller": host.name, "metrics": metrics, "touched_files": []}
     if host.ill is Ill.REPOSITORY or (host.ill is Ill.LOGIN and mode != "test"):
         return _cannot_begin(body, host.ill.value, OF_PROVIDER if host.ill is Ill.LOGIN else "")
+    at_base = spec["context"].get("at") == "base"
+    if host.ill is Ill.TOOL and not host.lies and spec["verify_tools"] and "released" in KNOWN and not at_base:
+        return _cannot_verify_here(body, spec, host.ill.value)
     mistakes = bench.mistakes * host.clumsy * bench.hard(permitted(spec, bench.repository, tree))
     agent = Agent(bench.repository, rng, 0.0 if mode == "test" else mistakes, bench.errors)
     if mode == "read_only":
@@ -119,14 +122,11 @@ def attempt(host: Host, spec: Spec, tree: Tree, bench: Bench, rng: Random) -> At
     body |= _files_of(patch, bench.repository, tree)
     if spec.get("allowed_patterns"):
         body["patterns"] = True
-    at_base = spec["context"].get("at") == "base"
     seen = bench.repository.base if at_base else tree.changed(patch.change)
     if at_base and "verified_at" in KNOWN:
         body["verified_at"] = spec["context"]["base_sha"]
     if host.lies:
         return replace(_lying(body, spec, bench, tree, seconds, patch.change), note=patch.note)
-    if host.ill is Ill.TOOL and spec["verify_tools"] and "released" in KNOWN and not at_base:
-        return _cannot_verify_here(body, spec, host.ill.value)
     return replace(_verified(body, host, spec, bench, seen, seconds, patch, rng), tried=patch)
 
 
