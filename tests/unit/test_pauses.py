@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from worker.controller.pauses import FIRST_S, Pause, Pauses
-from worker.controller.readiness import CannotWork, ProviderTrouble, StepTrouble
+from worker.controller.pauses import FIRST_S, UNVERIFIED_S, Pause, Pauses
+from worker.controller.readiness import CannotWork, NotVerifiable, ProviderTrouble, StepTrouble
 
 AWAY = CannotWork("the remote is away")
 
@@ -41,6 +41,14 @@ def test_trouble_in_several_or_in_all_or_of_the_provider_is_the_hosts() -> None:
     assert [pause for pause in found if pause] == [Pause(FIRST_S, "a"), Pause(FIRST_S)]
 
     assert Pauses(9, Clock()).count("a", ProviderTrouble("a rate limit")) == Pause(FIRST_S)
+
+
+def test_who_cannot_verify_a_step_leaves_it_to_others_for_longer() -> None:
+    pauses = Pauses(9, Clock())
+
+    found = [pauses.count("a", NotVerifiable("no pytest")) for _ in range(4)]
+
+    assert found == [Pause(UNVERIFIED_S), Pause(UNVERIFIED_S), Pause(4 * FIRST_S), Pause(8 * FIRST_S)]
 
 
 def test_steps_that_name_what_nobody_has_pause_nothing() -> None:

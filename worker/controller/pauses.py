@@ -13,6 +13,7 @@ from worker.controller.readiness import CannotWork, NotVerifiable, ProviderTroub
 
 IN_A_ROW = 5  # then there is a pause: at first, and at most, for so many seconds
 FIRST_S, LONGEST_S = 10.0, 300.0
+UNVERIFIED_S = 30.0  # at least, after a verification that could not run
 MOST_PAUSES = 10  # that are counted: it is the longest one by then
 
 
@@ -66,7 +67,9 @@ class Pauses:
         if isinstance(released, StepTrouble):
             return None
         self._all.add(repository)
-        if isinstance(released, ProviderTrouble | NotVerifiable):  # another host may take the step meanwhile
+        if isinstance(released, NotVerifiable):  # others have time to take the step: said here again it halts the plan
+            return Pause(max(self._all.pause(), UNVERIFIED_S))
+        if isinstance(released, ProviderTrouble):
             return Pause(self._all.pause())
         if self._served == 1 or len(self._all.repositories) > 1:
             return Pause(self._all.pause()) if self._all.length >= IN_A_ROW else None

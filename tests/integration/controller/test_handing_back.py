@@ -24,6 +24,7 @@ NO_LINTER = {"tool": "lint", "argv": ["no-such-linter", "."], "timeout_s": 60}
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pauses, "FIRST_S", 0.05)
+    monkeypatch.setattr(pauses, "UNVERIFIED_S", 0.05)
 
 
 def reason(outcome: Outcome, kind: ReleaseKind = ReleaseKind.HOST) -> str:
