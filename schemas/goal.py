@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import ConfigDict, Field, StringConstraints
 
 from schemas.base import (
     CommandLine,
@@ -155,8 +155,17 @@ class Delivery(Inbound):
     pull_request: bool = False
 
 
+class Beginning(Inbound):
+    """A plan on whose changes another one goes on: as they were behind `step_id`, else the last ones."""
+
+    plan_id: PlanId
+    step_id: StepId | None = None
+
+
 class Goal(Inbound):
     """A goal; only the sentence is required. Other kinds carry their input under the kind's name."""
+
+    model_config = ConfigDict(serialize_by_alias=True)
 
     goal: Annotated[str, StringConstraints(min_length=1, max_length=4096, pattern=r"\S"), TextKind.SENTENCE]
     goal_id: GoalId | None = None
@@ -174,6 +183,7 @@ class Goal(Inbound):
     reproduce: Literal["halt", "warn", "off"] | bool | None = None  # supplied steps are reproduced only if asked for
     review: bool = False  # whether a last step runs all tests and checks what supplied steps changed
     retry_of: PlanId | None = None  # the plan of whose goal this one was made
+    from_: Beginning | None = Field(default=None, alias="from")  # the plan begins with what landed there
     overlap: Overlap | None = None  # with live plans of the repository; None takes what the policy says, else `allow`
     callback: EndpointId | None = None  # an endpoint of the tenant, which hears of the plan
     traceparent: Traceparent = None  # of W3C Trace Context; may stand in the entry's field of that name instead

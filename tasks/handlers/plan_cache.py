@@ -26,7 +26,7 @@ from tasks.toolchain.catalogue import Catalogue, keep_contracts
 # Of a goal: the sentence, and what changes neither what a drafter is told nor what its answer is worth.
 APART: dict[str, Any] = {
     **dict.fromkeys(("goal", "goal_id", "tenant", "limits", "approvals", "queue", "drafter", "mend"), True),
-    **dict.fromkeys(("delivery", "retry_of", "callback", "traceparent", "steps"), True),
+    **dict.fromkeys(("delivery", "retry_of", "from_", "callback", "traceparent", "steps"), True),
     "context": {"base_sha", "files", "definitions"},
 }
 

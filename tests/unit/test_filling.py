@@ -124,6 +124,15 @@ def test_files_are_those_of_the_commit_that_the_goal_names(repository: Repositor
     assert "does not have the commit 9f1c2d4" in unknown.notes[0]
 
 
+def test_a_goal_that_goes_on_from_a_plan_begins_where_that_says(repository: Repository) -> None:
+    body = {"goal": "x", "allowed_files": ["src/*.py"], "from": {"plan_id": "plan_00-" + "0" * 32}}
+
+    made = fill(body, repository(), None)
+
+    assert made.filled["files"]
+    assert made.filled.keys().isdisjoint(("base_sha", "files_complete"))
+
+
 def test_an_evolution_begins_at_its_own_base(repository: Repository) -> None:
     folder = repository()
     first = git(folder, "rev-parse", "HEAD")

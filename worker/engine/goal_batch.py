@@ -126,7 +126,7 @@ class NewGoal:
     @property
     def is_small(self) -> bool:
         """Whether its plan is soon made, without a look at another plan."""
-        return self.entry.size <= LARGE and not self.goal.retry_of
+        return self.entry.size <= LARGE and not (self.goal.retry_of or self.goal.from_)
 
     @property
     def record(self) -> str:

@@ -34,6 +34,7 @@ from tasks.rules.validation import reject
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue
 from worker.drafters.base import estimate
 from worker.drafters.consulting import NONE, Consulting
+from worker.engine import beginnings
 from worker.engine.admission import Admission
 from worker.engine.commit_results import note_sends
 from worker.engine.engine import Engine
@@ -160,7 +161,9 @@ class PlanCreation:
             return made
         policy = self.policies.current(goal.tenant)
         plan_seed = replace(plan_seed, policy=policy)
-        setting = self._setting(context.partition, goal, plan_seed.now)
+        going_on = beginnings.go_on(self.client, goal, self.admission.quota.partitions)
+        goal = goal if isinstance(going_on, Rejected) else going_on
+        setting = going_on if isinstance(going_on, Rejected) else self._setting(context.partition, goal, plan_seed.now)
         if isinstance(setting, Rejected):
             return self._keep(context, plan_seed, goal, setting)
         setting = replace(setting, policy=policy, learned=plan_seed.learned)

@@ -103,8 +103,10 @@ def fill(body: Mapping[str, Any], folder: Path, job: Job | None, guessed: Collec
     except FAILURES as error:
         notes.append(f"What git knows of this folder was not filled in: {error}.")
         found = _of_job(job, context)
-    if _base(body, context):
+    if _base(body, context) or body.get("from"):
         found.pop("base_sha", None)
+    if body.get("from"):  # what landed there may have other files
+        found.pop("files_complete", None)
     tests = {TESTS: found.pop(TESTS)} if TESTS in found else {}
     filled = {name: value for name, value in found.items() if value and name not in context}
     made = given | tests | filled

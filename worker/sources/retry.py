@@ -42,5 +42,7 @@ def retry_of(plan_id: str, state: str, kept: Mapping[str, Any], left_out: Sequen
 def with_changes(body: Mapping[str, Any], *, tokens: int | None, base_sha: str | None) -> dict[str, Any]:
     """Give a goal another limit of tokens, or another commit to begin at, where that is said."""
     limits = {"limits": {**body.get("limits", {}), "tokens": tokens}} if tokens is not None else {}
-    context = {"context": {**body.get("context", {}), "base_sha": base_sha}} if base_sha is not None else {}
-    return {**body, **limits, **context}
+    if base_sha is None:
+        return {**body, **limits}
+    context = {**body.get("context", {}), "base_sha": base_sha}
+    return {**{name: value for name, value in body.items() if name != "from"}, **limits, "context": context}
