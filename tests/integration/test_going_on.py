@@ -8,6 +8,7 @@ import pytest
 
 from schemas import codec
 from tests.support.planner import Planner
+from worker.sources.retry import with_changes
 from worker.store.keys import Partition, partition_of
 
 FIRST, SECOND = "1" * 40, "2" * 40
@@ -64,3 +65,10 @@ def test_what_cannot_be_gone_on_from_is_refused(
     planner: Planner, before: str, begins: dict[str, Any], fields: dict[str, Any], code: str
 ) -> None:
     assert begin(planner, {"plan_id": before, **begins}, **fields) == code
+
+
+def test_a_retry_goes_on_from_the_same_plan_unless_it_begins_at_another_commit() -> None:
+    body = {"goal": "Fix the cart", "from": {"plan_id": f"plan_00-{'0' * 32}"}}
+
+    assert with_changes(body, tokens=9000, base_sha=None)["from"] == body["from"]
+    assert with_changes(body, tokens=None, base_sha=FIRST) == {"goal": "Fix the cart", "context": {"base_sha": FIRST}}
