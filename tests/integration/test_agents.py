@@ -110,7 +110,9 @@ def test_the_program_itself_fixes_the_bug_of_the_demo(cli: Cli, redis_url: str, 
     assert landed == [fix[0].file]
     assert view.budget.tokens.spent == ONE * len(models.asked)
     assert "passed" in models.asked[-1].results[-1]
-    assert all(KEY in heard and ORDERS not in heard for heard in models.heard)
+    assert all(KEY in heard for heard in models.heard)
+    assert any(f"| {ORDERS}" in heard for heard in models.heard)
+    assert all(ORDERS not in heard.replace(f"| {ORDERS}", "") for heard in models.heard)  # it is data, and nothing else
     assert [line["denied"] for line in denied] == ([["Bash: curl http://127.0.0.1:9/"]] if cli is CLAUDE else [])
 
 
