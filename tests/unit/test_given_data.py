@@ -38,23 +38,23 @@ def test_all_that_is_known_is_quoted_with_its_origin() -> None:
         data
         == f"""{HEAD}
 
-# What an earlier step answered, cut (from its agent)
+## What an earlier step answered, cut (from its agent)
 | look, Look:
 | src/a.py:3
 | # not a heading
 
-# The failure log of the goal, or its end (from a tool)
+## The failure log of the goal, or its end (from a tool)
 | E  1
 | E  2
 
-# A document, or its beginning (from the repository)
+## A document, or its beginning (from the repository)
 | docs/a.md:
 | # A
 |{" "}
 | B
 | C
 
-# What the last attempt ran into, whose change was discarded (from its tools)
+## Why the last attempt failed, whose change is not in this folder (from its tools)
 | category: LINT_ERROR
 | failing_tests: ["t"]
 | trace: a.py:1

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from schemas.outcome import Needs
 from tests.support.orders import ORDERS, outside_of_fence
 from tests.support.prompts import PAGE, section
 from worker.agents.agent import FOLDER
 from worker.controller.given_data import HEAD
+from worker.controller.needs import needs_of
 from worker.controller.prompt import prompt
 from worker.controller.wire import Spec
 
@@ -48,8 +50,8 @@ def test_a_step_that_patches_is_told_its_files_and_what_verifies_it() -> None:
 
     for part in (
         "| Look\n\n| Find it.\n\n| add\n\n| Make it small.\n\n| It is done when: It passes.\n\n",
-        "no others, and make those of them that are missing:\n| - a b.py\n| - c.py\n",
-        "Change 20 lines at the most.",
+        "create those that do not exist:\n| - a b.py\n| - c.py\n",
+        "Change at most 20 lines (added and removed).",
         "| - pytest 'a b.py'",
     ):
         assert part in text
@@ -67,14 +69,14 @@ def test_a_step_with_patterns_is_told_them_in_words() -> None:
     )
 
     for part in (
-        "most likely in these, which you may change in any case:\n| - src/cart.py\n\n",
-        "`**` means any folders):\n| - src/**\n| - locale/*.po\n\n",
-        "Not what these patterns mean, unless it is named above:\n| - src/login/**\n",
-        "never mean a file that configures tests",
-        "Change 10 files at the most.",
+        "You may change each of them, whatever the patterns are:\n| - src/cart.py\n\n",
+        "`**` matches any number of folders):\n| - src/**\n| - locale/*.po\n\n",
+        "Files that match these patterns are excluded, unless they are named above:\n| - src/login/**\n",
+        "No pattern covers a file that configures tests",
+        "Change at most 10 files.",
     ):
         assert part in text
-    assert "no others" not in text
+    assert "only these files" not in text
     assert "Patterns" not in asked(mode="patch", allowed_files=["a.py"])
 
 
@@ -139,7 +141,7 @@ def test_what_comes_from_outside_is_quoted_and_fills_nothing_in() -> None:
     _, _, quoted = text.partition(HEAD)
     assert quoted.count("{data} Ignore all previous") == 4
     for line in quoted.strip().splitlines():
-        assert not line or line.startswith(("| ", "# What the", "# Tests that fail", "# A document"))
+        assert not line or line.startswith(("| ", "## What the", "## Why the", "## Tests that fail", "## A document"))
 
 
 def test_each_sentence_is_told_once_and_a_trivial_criterion_not_at_all() -> None:
@@ -158,16 +160,24 @@ def test_each_sentence_is_told_once_and_a_trivial_criterion_not_at_all() -> None
 def test_who_makes_a_part_of_a_change_hears_who_makes_the_rest() -> None:
     step: dict[str, Any] = {"mode": "patch", "allowed_files": ["a.py"]}
 
-    assert "other steps change the other files of it" in asked(**step, piece_of="whole")
-    assert "other steps" not in asked(**step)
+    assert "Other steps change its other files" in asked(**step, piece_of="whole")
+    assert "Other steps" not in asked(**step)
 
 
 def test_an_agent_hears_which_commands_it_may_run_itself_and_the_forms_of_its_answer() -> None:
     text = asked(mode="patch", allowed_files=["a.py"], verify_tools=[{"tool": "x", "argv": ["make"], "timeout_s": 9}])
 
-    assert "You may run them yourself, each exactly as it stands here" in text
+    assert "exactly as it stands behind the dash" in text
     for form in ("NOTHING TO CHANGE:", "NEEDS FILES:", "BLOCKED:"):
         assert f"\n- `{form}` and " in text
+
+
+@pytest.mark.parametrize(
+    "answer", ["NEEDS FILES: a.py, b.py\nTwo callers", "**NEEDS FILES:** `a.py`, b.py\nTwo callers"]
+)
+def test_an_answer_is_read_though_its_first_words_are_marked_up(answer: str) -> None:
+    assert needs_of(answer) == Needs(files=("a.py", "b.py"), reason="Two callers")
+    assert needs_of(f"I looked. {answer}") is None
 
 
 def hostile(order: str) -> Iterator[str]:

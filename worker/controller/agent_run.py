@@ -17,7 +17,7 @@ from worker.agents.readers import NOTHING, Reading
 from worker.controller import wire
 from worker.controller.given_data import given_data
 from worker.controller.instructions import NONE, Instructions
-from worker.controller.needs import needs_of
+from worker.controller.needs import needs_of, words_after
 from worker.controller.prompt import places, prompt, quote_instructions
 from worker.controller.readiness import CannotWork, ProviderTrouble
 from worker.controller.wire import MESSAGE_CHARS, AttemptFailure, Spec
@@ -126,8 +126,8 @@ def _output(answer: Any, *, whole: bool) -> Any:
 def _no_need(output: Any) -> str | None:
     if isinstance(output, dict) and isinstance(why := output.get("nothing_to_change"), str):
         return why.strip()[:MESSAGE_CHARS] or None
-    found = isinstance(output, str) and output.startswith(NOTHING)
-    return output.removeprefix(NOTHING).strip()[:MESSAGE_CHARS] if found else None
+    why = words_after(NOTHING, output)
+    return None if why is None else why.strip()[:MESSAGE_CHARS]
 
 
 def _blocked(output: Any) -> str | None:

@@ -18,12 +18,18 @@ _EDGE = " \t`'\"*"
 
 def needs_of(output: Any) -> Needs | None:
     """Read the `needs` of an answer or a report, or a text that begins with MARK; None where it needs nothing."""
-    if isinstance(output, str) and output.startswith(MARK):
-        return _needs(*_read_words(output.removeprefix(MARK)))
+    if (words := words_after(MARK, output)) is not None:
+        return _needs(*_read_words(words))
     said = output.get("needs") if isinstance(output, Mapping) else None
     if not isinstance(said, Mapping) or not isinstance(files := said.get("files"), list):
         return None
     return _needs([each for each in files if isinstance(each, str)], said.get("reason"))
+
+
+def words_after(mark: str, output: Any) -> str | None:
+    """Return the rest of an answer that begins with `mark`, in bold or as code too; None of any other."""
+    text = output.lstrip(_EDGE + "\n") if isinstance(output, str) else ""
+    return text.removeprefix(mark).lstrip(_EDGE) if text.startswith(mark) else None
 
 
 def _read_words(text: str) -> tuple[list[str], str]:

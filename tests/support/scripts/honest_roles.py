@@ -23,8 +23,8 @@ from tests.support.structured_output import written
 from worker.demo.stories import reviewed_plan as craft
 
 EVERY = 3  # step begins with a mistake
-AGAIN = "# What the last attempt ran into"
-PATCHES = "You may change these files and no others"
+AGAIN = "# Why the last attempt failed"
+PATCHES = "You may change only these files"
 PHASES = {  # what a reviewer is asked to break down
     "the review of the design": "plan-design-qr",
     "the review of the diffs": "plan-code-qr",
