@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from schemas import codec
 from tests.conftest import connect, wait_until
 from tests.support.drafting import DRAFTING, PLAN, REST, USELESS, a_goal, begin, drafting, environment, passing, phases
 from tests.support.llm_server import Reply, llm_server
 from tests.support.scripted import Fleet
+from worker.cli.commands.app import app
 from worker.process.launch import worker_command
 
 SLOW = Reply(codec.dumps(PLAN).decode(), waits=True)
@@ -66,7 +68,10 @@ def test_a_question_is_never_asked_twice_though_its_worker_dies(redis_url: str, 
 
 
 @pytest.mark.outages
-def test_a_slow_draft_stays_with_its_worker_while_others_plan_other_goals(redis_url: str, tmp_path: Path) -> None:
+def test_a_slow_draft_stays_with_its_worker_while_others_plan_other_goals(
+    redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLANNER_REDIS_URL", redis_url)
     with llm_server(SLOW) as llm, connect(redis_url) as client:
         fleet = Fleet(client)
         given = environment(llm, CLAIM_IDLE_S="8", LLM_TIMEOUT_S="120")
@@ -75,6 +80,9 @@ def test_a_slow_draft_stays_with_its_worker_while_others_plan_other_goals(redis_
             since = client.time()[0]
             while client.time()[0] < since + 11:  # each time the other worker looks for goals that nobody renews
                 assert fleet.submit(a_goal(drafter="none"))[0] == "PLANNED"
+            shown = codec.loads(CliRunner().invoke(app, ["show", plan_id, "--json"]).stdout)["standing_still"]
+            assert shown["reason"] == "drafter"
+            assert shown["detail"].startswith("a drafter is asked until 20")
             llm.go_on.set()
             found: Any = wait_until(lambda: fleet.verdict("goal-of-the-patient"), what="a verdict")
 

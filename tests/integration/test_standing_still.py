@@ -13,8 +13,6 @@ from typer.testing import CliRunner
 
 from schemas import codec
 from schemas.command import Command
-from schemas.plan import Waiting
-from tasks.policy.waits import DRAFT
 from tests.conftest import wait_until
 from tests.support.engine import a_goal, drain, plan
 from tests.support.messages import answer, report
@@ -22,9 +20,8 @@ from tests.support.shop import Shop
 from worker.cli import standing
 from worker.cli.commands.app import app
 from worker.process.container import Container
-from worker.store import publishing, queries
+from worker.store import publishing
 from worker.store.keys import CONTROLLERS, Partition
-from worker.store.standing_still import find_standing_still
 
 BOTS = Partition(0).steps("bots")
 SHOP = {"context": {"repo": "acme/shop"}}
@@ -111,20 +108,6 @@ def test_a_paused_queue_is_named_with_who_paused_it(here: Container, redis: Redi
     assert found is not None
     assert found["reason"] == "paused"
     assert found["detail"].startswith("queue bots is paused by ada")
-
-
-def test_a_drafter_that_is_asked_is_what_a_plan_waits_for(
-    here: Container, redis: Redis, planner: Callable[..., Any]
-) -> None:
-    (plan_id,) = plan(here, redis, {**a_goal(1), "queue": "bots"})
-    asked = Waiting(kind=DRAFT, questions=(), until="2026-11-28T17:00:00.000Z")
-    view = queries.plan(redis, 1, plan_id)
-    assert view is not None
-
-    found = find_standing_still(view.model_copy(update={"waiting": asked}))
-
-    assert found is not None
-    assert (found.reason, found.detail) == ("drafter", "a drafter is asked until 2026-11-28T17:00:00.000Z")
 
 
 def test_a_pause_is_named_with_its_author(here: Container, redis: Redis, planner: Callable[..., Any]) -> None:
