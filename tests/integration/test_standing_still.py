@@ -17,7 +17,7 @@ from tests.conftest import wait_until
 from tests.support.engine import a_goal, drain, plan
 from tests.support.messages import answer, report
 from tests.support.shop import Shop
-from worker.cli import standing
+from worker.cli import standing, waiting
 from worker.cli.commands.app import app
 from worker.process.container import Container
 from worker.store import publishing
@@ -160,13 +160,26 @@ def test_a_plan_that_is_followed_prints_once_why_it_does_not_move(
     monkeypatch.setattr(standing, "LOOK_S", 0.2)
     goal = codec.dumps({**a_goal(1), "queue": "bots"}).decode()
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(CliRunner().invoke, app, ["submit", "-", "--wait", "end", "--timeout", "3s"], input=goal)
-        while not waiting.done():
+        submitted = pool.submit(
+            CliRunner().invoke, app, ["submit", "-", "--wait", "end", "--timeout", "3s"], input=goal
+        )
+        while not submitted.done():
             here.goal_consumer.drain()
-        waited = waiting.result()
+        waited = submitted.result()
 
     assert waited.exit_code == 4
     assert waited.stderr.count("Nothing moves: no controller reads queue `bots`") == 1
+
+
+def test_a_goal_that_no_worker_plans_is_followed_with_the_command_that_starts_one(
+    here: Container, planner: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "UNPLANNED_S", 0.1)
+
+    waited = planner("submit", "--goal", "x", "-f", "a.py", "--no-fill", "--wait", "end", "--timeout", "1s")
+
+    assert waited.exit_code == 4
+    assert waited.stderr.count("Nothing moves: no worker has planned the goal. `planner worker` starts one") == 1
 
 
 def test_a_goal_that_is_to_be_delivered_is_sent_with_a_note_where_no_controller_delivers(

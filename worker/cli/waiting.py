@@ -26,6 +26,10 @@ UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 LOOK_S = 1.0  # at first; then ever more seldom
 LAST_S = 3.0  # for the events of a plan whose end is known already
 AWAY_S = 1.0  # between two looks for a server that is away
+UNPLANNED_S = 10.0  # until a wait prints that no worker has planned the goal
+UNPLANNED = (
+    "Nothing moves: no worker has planned the goal. `planner worker` starts one; its log has what keeps one back."
+)
 WITHOUT_A_PLAN = (GoalVerdict.REJECTED, GoalVerdict.NOTHING_TO_DO)
 
 
@@ -78,6 +82,7 @@ class EndWait:
         self._standing: StandingWatch | None = None
         self._refused = False  # whether this user may not read plans
         self._known: tuple[str, ...] = ()  # what was told of the record
+        self._is_noted = False  # whether it was printed that no worker plans the goal
 
     def result(self) -> GoalAnswer | None:
         """Return what the record says once the plan has ended, or when the time is up; None without a verdict."""
@@ -119,7 +124,17 @@ class EndWait:
                 return found
 
     def _verdict(self) -> GoalAnswer | None:
-        return self._planner.verdict(self._sent, max(0.0, self._end - time.monotonic()))
+        """Wait for the verdict on the goal, and print once if no worker gives one soon."""
+        soon = 0.0 if self._is_noted else UNPLANNED_S
+        if soon and (answer := self._planner.verdict(self._sent, min(soon, self._left()))):
+            return answer
+        if soon and self._left() > 0:
+            self._is_noted = True
+            line(UNPLANNED, err=True)
+        return self._planner.verdict(self._sent, self._left())
+
+    def _left(self) -> float:
+        return max(0.0, self._end - time.monotonic())
 
     def _look(self) -> GoalAnswer | None:
         return self._planner.goal(self._sent.goal_id, self._sent.tenant)
