@@ -187,12 +187,12 @@ class RedisPlanner:
     @_told
     def queues(self) -> list[QueueView]:
         """Look at the streams of step specs."""
-        return fleet.queues(self.client)
+        return fleet.queues(self.client, None, self.partitions)
 
     @_told
     def controllers(self) -> list[ControllerView]:
         """Look at the groups of these streams, and at leases."""
-        return fleet.controllers(self.client)
+        return fleet.controllers(self.client, None, self.partitions)
 
 
 class RedisEvents:

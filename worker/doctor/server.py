@@ -258,7 +258,7 @@ def _owner(part: Partition, fields: dict[bytes, bytes] | None) -> tuple[str, str
 
 def readers(site: Site) -> Iterator[Finding]:
     """Find queues in which steps wait that no controller asks for."""
-    for queue in fleet.queues(site.client):
+    for queue in fleet.queues(site.client, None, site.partitions):
         if queue.waiting and not queue.readers and (queue.oldest_ms or 0) > UNREAD_MS:
             sentence = f"{many(queue.waiting, 'step')} of the queue {queue.queue} wait, and no controller reads it."
             do = f"Start one: planner controller --queue {queue.queue}."

@@ -1,6 +1,7 @@
 """Reads who works and who waits from the queues of step specs, their groups, and the leases of attempts.
 
-Nothing is kept for this: a SCAN finds the queues, XINFO their readers, and leases what the readers say of themselves.
+Nothing is kept for this: XINFO names the readers of queues, and leases have what the readers say of themselves. A SCAN
+finds the queues of a small server; a large one has the queues that steps of its plans named.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from worker.store.keys import CONTROLLERS, GATEWAYS, Partition
 
 STEPS_KEY = re.compile(r"planner:\{\d+\}:steps:(.+)", re.DOTALL)
 SCAN = 1000
+MANY_KEYS = 100_000  # of a server: SCAN takes 0.2 s for them
 PAGE = 500
 MAX_DIGITS = 13  # of a time in ms until the year 2286
 NO_KEY = "no such key"
@@ -65,7 +67,8 @@ class _Controller:
 def queues(client: Redis, known: Iterable[str] | None = None, partitions: int = 0) -> list[QueueView]:
     """Tell of every queue, also an empty one that is paused, how long it is, who reads it, and how old its first is.
 
-    Where the names of queues are `known` nobody looks through all keys for others; of these streams may be missing.
+    Where the names of queues are `known` only these are read. Else all keys of a small server are looked at, and of one
+    of MANY_KEYS the queues that steps of plans in its `partitions` named.
     """
     return queues_of(client, streams(client, known, partitions))
 
@@ -181,9 +184,11 @@ def _found(client: Redis) -> list[tuple[str, str]]:
 
 
 def _named(client: Redis, known: Iterable[str] | None, partitions: int) -> list[tuple[str, str]]:
-    """Name the streams that these queues may have; those that are found where no queues are known."""
-    if known is None:
+    """Name the streams that these queues may have; those that are there where no queues are known."""
+    if known is None and client.dbsize() < MANY_KEYS:
         return _found(client)
+    if known is None:
+        known = read_queue_names(client, partitions)
     return sorted((queue, Partition(number).steps(queue)) for queue in known for number in range(partitions))
 
 
