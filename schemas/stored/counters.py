@@ -22,10 +22,19 @@ class Counters(Part):
     timeouts: dict[str, int] = field(default_factory=dict)  # step of mode `test` -> how often it ran out of time
     failed: list[Remembered] = field(default_factory=list)  # the last ones
     revised: list[str] = field(default_factory=list)  # the steps that were revised last
+    asked: bool = False  # a person has answered since the last success, and failures went before that
 
     def stored(self) -> Any:
         """As of any part, in less time: every outcome stores it."""
-        if self.consecutive or self.lease_deaths or self.timeouts or self.failed or self.revised or self.unknown:
+        if (
+            self.consecutive
+            or self.lease_deaths
+            or self.timeouts
+            or self.failed
+            or self.revised
+            or self.asked
+            or self.unknown
+        ):
             return super(Counters, self).stored()
         return {}
 

@@ -73,7 +73,6 @@ GOALS = (
                 "patch_cycles": 200,
                 "tokens": 8_000_000,
                 "wall_clock_s": 86_400,
-                "consecutive_failures": 5,  # answers that are refused count as well; a step fails for good before
             }
         ),
     ),
@@ -85,11 +84,10 @@ GOALS = (
                 "patch_cycles": 60,
                 "tokens": 2_000_000,
                 "wall_clock_s": 14_400,
-                "consecutive_failures": 5,  # drafts that are refused and tasks that are blocked count as well
             }
         ),
     ),
-    GoalRules(kind=GoalKind.EVOLUTION, defaults=MappingProxyType({"wall_clock_s": 7200, "consecutive_failures": 5})),
+    GoalRules(kind=GoalKind.EVOLUTION, defaults=MappingProxyType({"wall_clock_s": 7200})),
 )
 
 ATTEMPTS: Mapping[RiskLevel, AttemptRules] = MappingProxyType(

@@ -178,8 +178,8 @@ def answer(unit: UnitOfWork, value: Any, who: Mapping[str, Any]) -> str | None:
     if isinstance(found, str):
         return found
     unit.plan.question = None
-    if unit.plan.head.kind == GoalKind.REVIEWED_PLAN:
-        unit.plan.counters.consecutive = 0
+    if unit.plan.counters.consecutive:
+        unit.plan.counters.asked = True
     unit.plan.dirty.add("live")
     _expand(unit, found, who)
     return None
@@ -258,8 +258,6 @@ def _add(unit: UnitOfWork, found: Expansion) -> None:
     if found.replaces:
         failed = plan.counts.get(S.FAILED.value, 0) + plan.counts.get(S.SKIPPED.value, 0)
         plan.structure.replaced = failed - plan.structure.skipped
-        if plan.head.kind == GoalKind.GAP_REPORT:
-            plan.counters.consecutive = 0
     total = sum(plan.counts.values())
     steps = under(plan.head.forbidden or (), found.steps)
     for add in ADDED:

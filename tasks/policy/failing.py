@@ -80,9 +80,13 @@ def fail(unit: UnitOfWork, step: Step, failure: dict[str, Any], seen: Seen, outc
 
 
 def _is_asked_about(unit: UnitOfWork, step: Step, halt: FiredRule) -> bool:
-    """Whether a person is asked once this step has failed, so that the rule ends the step and not the plan."""
+    """Whether a person is asked once this step has failed, so that the rule ends the step and not the plan.
+
+    Failures in a row go on being counted behind the answer: the next one halts the plan.
+    """
     return (
         halt.rule in ASKED_ABOUT
+        and not (halt.rule == IN_A_ROW and unit.plan.counters.asked)
         and unit.plan.head.kind == GoalKind.REVIEWED_PLAN
         and step.facts["mode"] != Mode.READ_ONLY
     )

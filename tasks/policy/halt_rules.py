@@ -203,7 +203,8 @@ def _has_not_flipped(plan: PlanRecord, said: Success) -> bool:
 
 
 def _end_rows(plan: PlanRecord, said: Success) -> None:
-    plan.counters.consecutive = 0
+    if plan.counters.consecutive:
+        plan.counters.consecutive, plan.counters.asked = 0, False
     said.step.status.signature, said.step.status.repeats = "", 0
 
 

@@ -28,6 +28,7 @@ from tests.support.kinds.evolution import (
 )
 
 MODES = ("strict", "lenient", "none")
+PATIENT = {"consecutive_failures": 5}
 MANY = [f"src/m{number}.py" for number in range(12)]
 
 
@@ -78,13 +79,13 @@ def test_the_mode_none_hands_out_no_schema() -> None:
 
 @pytest.mark.parametrize(("attempts", "retries"), [(0, 0), (1, 0), (2, 1), (4, 3), (9, 3)])
 def test_a_draft_has_as_many_attempts_as_are_set(attempts: int, retries: int) -> None:
-    assert drafted(a_goal(), max_attempts=attempts).steps[0].retry_limit == retries
+    assert drafted(a_goal(limits=PATIENT), max_attempts=attempts).steps[0].retry_limit == retries
 
 
 @pytest.mark.parametrize(
     ("attempts", "limits", "retries"),
     [
-        (4, {}, 3),
+        (4, {}, 1),
         (2, {"consecutive_failures": 2}, 0),
         (2, {"consecutive_failures": 1}, 0),
         (4, {"consecutive_failures": 3}, 1),
@@ -338,7 +339,7 @@ def test_where_nothing_allowed_was_found_the_search_is_refused(output: Any) -> N
 @pytest.mark.parametrize("mode", MODES)
 def test_when_its_last_attempt_failed_the_plan_halts_and_says_why(mode: str) -> None:
     failure = {"category": "OUTPUT_REFUSED", "suggestion": "/steps: too long"}
-    live = grown(a_goal(mode), max_attempts=3)
+    live = grown(a_goal(mode, limits=PATIENT), max_attempts=3)
 
     found = unfolded(live, ended("draft-plan", state="FAILED", failure=failure))
 
@@ -362,7 +363,9 @@ def test_the_document_counts_the_attempts_and_all_of_the_time() -> None:
 
 @pytest.mark.parametrize("attempt", [1, 2])
 def test_a_halt_names_the_attempts_that_there_were(attempt: int) -> None:
-    found = unfolded(grown(a_goal(), max_attempts=4), ended("draft-plan", state="FAILED", attempt=attempt))
+    found = unfolded(
+        grown(a_goal(limits=PATIENT), max_attempts=4), ended("draft-plan", state="FAILED", attempt=attempt)
+    )
 
     assert found.halt
     _, reason, evidence = found.halt

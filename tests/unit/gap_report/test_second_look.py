@@ -140,17 +140,25 @@ def test_mistakes_between_do_not_keep_the_cause_from_being_looked_for() -> None:
     assert (plan.state, plan.states["action-1"], list(plan.active)) == ("EXECUTING", "FAILED", ["explore-scope"])
 
 
-def test_three_failures_in_a_row_have_the_cause_looked_for_once_and_whoever_looks_may_fail_too() -> None:
+def test_three_failures_in_a_row_have_the_cause_looked_for_once_and_a_fourth_one_halts() -> None:
     plan = playing(a_failing_test(limits={"identical_failures": 9}))
 
     failing(plan, "action-1", 3)
 
-    assert (plan.state, plan.record.counters.consecutive) == ("EXECUTING", 0)
+    assert (plan.state, plan.record.counters.consecutive) == ("EXECUTING", 3)
     plan.report(a_report("explore-scope", touched_files=[], output="I do not know."))
-    plan.rest()
-    plan.report(a_report("explore-scope", 2, touched_files=[], output={"files": ["shop/m5.py"]}))
-    failing(plan, "action-1-r2", 3)
-    assert (plan.state, plan.halt["rule"]) == ("HALTED", "consecutive_failures")
+    assert (plan.state, plan.halt["rule"], plan.halt["evidence"]["value"]) == ("HALTED", "consecutive_failures", 4)
+
+
+def test_a_cause_that_is_found_ends_a_row_of_failures() -> None:
+    plan = playing(a_failing_test(limits={"identical_failures": 9}))
+    failing(plan, "action-1", 3)
+
+    plan.report(a_report("explore-scope", touched_files=[], output={"files": ["shop/m5.py"]}))
+    failing(plan, "action-1-r2", 2)
+    assert plan.state == "EXECUTING"
+    failing(plan, "action-1-r2")
+    assert (plan.state, plan.halt["rule"], plan.halt["evidence"]["value"]) == ("HALTED", "consecutive_failures", 3)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from tests.support.kinds.reviewed_plan import FAIL, FILES, PASS, a_goal, a_plan,
 from tests.support.memory_store import MemoryStore
 from tests.support.plans import PARTITION, Running, a_report
 
-LIMITS = {"consecutive_failures": 5, "identical_failures": 2}  # those of a goal that says nothing
+LIMITS = {"consecutive_failures": 3, "identical_failures": 2}  # those of a goal that says nothing
 
 
 def executing(limits: dict[str, int] = LIMITS, **fields: Any) -> Running:
@@ -150,8 +150,21 @@ def test_where_only_the_test_of_a_wave_fails_its_work_comes_again() -> None:
     assert [(row["outcome"], row["untouched"]) for row in found] == [("DONE", []), ("DONE", [])]
 
 
-def test_an_answer_begins_the_count_of_failures_anew_and_may_be_given_three_times() -> None:
+def test_failures_in_a_row_are_counted_on_behind_an_answer() -> None:
     plan = stuck()
+    say(plan, "continue")
+    fail(plan, "impl-m-001-t1")
+    fail(plan, "impl-m-001-t1")
+    assert (plan.state, plan.record.counters.consecutive) == ("EXECUTING", 2)
+
+    say(plan, "continue", 2)
+    fail(plan, "impl-m-001-t2")
+
+    assert (plan.state, plan.halt["rule"], plan.halt["evidence"]["value"]) == ("HALTED", "consecutive_failures", 3)
+
+
+def test_an_answer_may_be_given_three_times_where_failures_in_a_row_may_be_many() -> None:
+    plan = stuck(limits={**LIMITS, "consecutive_failures": 9})
 
     for number in range(1, 4):
         say(plan, "continue", number)
@@ -193,9 +206,8 @@ def test_a_person_may_stop_there() -> None:
 
 def test_failures_in_a_row_end_steps_and_not_the_plan() -> None:
     plan = executing()
-    for number, step_id in enumerate(("impl-m-001", "impl-m-002", "impl-m-001", "impl-m-002", "impl-m-001")):
+    for number, step_id in enumerate(("impl-m-001", "impl-m-002", "impl-m-001", "impl-m-002")):
         fail(plan, step_id, f"tests/test_a.py::test_{number}")
-    fail(plan, "impl-m-002", "tests/test_a.py::test_5")
 
     assert plan.record.question is not None
     assert plan.state == "EXECUTING"
@@ -205,7 +217,7 @@ def test_a_review_of_the_work_that_gives_no_answer_of_use_asks_a_person() -> Non
     plan = executing()
     for step_id in ("impl-m-001", "impl-m-002", "test-wave-1"):
         report(plan, step_id)
-    for _ in range(3):
+    for _ in range(2):
         report(plan, "impl-code-qr", output="I looked, and all is well.")
 
     assert plan.record.question is not None

@@ -33,7 +33,7 @@ def document(plan: Running) -> Any:
     return codec.loads(plan.store.hash(plan.keys.plan)["strategy_state"])["document"]
 
 
-@pytest.mark.parametrize(("limit", "attempts"), [(None, 3), (5, 3), (4, 3), (3, 2), (2, 1), (50, 3)])
+@pytest.mark.parametrize(("limit", "attempts"), [(None, 2), (5, 3), (4, 3), (3, 2), (2, 1), (50, 3)])
 @pytest.mark.parametrize("step_id", ["plan-design-execute", "plan-design-qr"])
 def test_a_role_that_keeps_failing_ends_in_the_report(step_id: str, limit: int | None, attempts: int) -> None:
     plan = running(**({"consecutive_failures": limit} if limit else {}))
