@@ -113,16 +113,17 @@ BACKOFF_MS: Mapping[str, int] = MappingProxyType(
 # What is changed before the second, third and any later attempt, by the names that tasks/policy/revision.py knows.
 REVISIONS: Mapping[str, Row] = MappingProxyType(
     {
-        C.TEST_REGRESSION: (("add_context",), ("narrow_verification", "narrow_files"), ("isolate",)),
+        C.TEST_REGRESSION: (("add_context",), ("narrow_verification", "narrow_files", "narrow_focus"), ("isolate",)),
         C.TEST_TIMEOUT: (("narrow_verification", "double_time"), ("add_context",), ()),
         C.FLAKY_TEST: (("narrow_verification",), ("add_context",), ()),
-        C.COMPILATION_ERROR: (("syntax-check", "narrow_files"), ("add_context",), ("narrow_files",)),
+        C.COMPILATION_ERROR: (("syntax-check", "narrow_files"), ("add_context", "narrow_focus"), ("narrow_files",)),
         C.TYPE_ERROR: (("type-check",), ("add_context",), ("narrow_files",)),
         C.LINT_ERROR: (("auto-fix",), ("add_context",), ("narrow_files",)),
         C.IMPORT_ERROR: (("dependencies",), ("add_context",), ("narrow_files",)),
         C.NO_CHANGE: (("add_context",), ("add_context",), ("add_context",)),
         C.NO_PROOF: (("add_context",), (), ()),
-        C.UNKNOWN: (("narrow_verification", "narrow_files"), (), ()),  # and it is retried only once
+        # And it is retried only once.
+        C.UNKNOWN: (("add_context", "narrow_verification", "narrow_files", "narrow_focus"), (), ()),
     }
 )
 

@@ -18,10 +18,11 @@ from schemas.stored import PlanRecord
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy.advice_facts import Facts
+from tasks.policy.narrowing import Evidence
 from tasks.policy.outcome_verdict import fit_evidence
 from tasks.policy.pipeline import AT_BIRTH, FIRES, JUDGES, REVISE, Failure, Feature, Judgement, always
 from tasks.policy.plan_seed import PlanSeed
-from tasks.policy.revision import Evidence, Revision
+from tasks.policy.revision import Revision
 from tasks.policy.waits import ask_approval
 from tasks.rules.integrity import Asked, Decided, asked_by, decide, is_of_interest, rows_of
 from tasks.rules.strategy import Draft

@@ -20,11 +20,12 @@ from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy.blame import files_to_blame, tests_of_others
 from tasks.policy.halt_rules import timeouts_of
+from tasks.policy.narrowing import Evidence, names_file
 from tasks.policy.pipeline import LIMITS, REVISE, Feature, always
 from tasks.policy.plan_seed import PlanSeed
 from tasks.policy.pre_steps import MEND, name_of
 from tasks.policy.quick_checks import checks_of_files
-from tasks.policy.revision import Evidence, Revision, faults_of, has_room, names_file
+from tasks.policy.revision import Revision, faults_of, has_room
 from tasks.policy.sources import Source, sources_of
 from tasks.rules.permission import is_permitted
 from tasks.rules.risk import RISK, ROLLBACK, assess, is_below

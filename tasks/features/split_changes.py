@@ -4,11 +4,15 @@ Nothing failed by that. Each part names its files and nothing else, and has room
 Files that import each other stay together, then those of one folder; documents come before sources and tests last.
 Parts but the last are verified by what is quick on their files, the last by the step's own verification. A controller
 that has kept a change whose verification passed cuts it, and asks no agent.
+
+Where operators want it, a change of several files that does not compile is split once, too: the file that the failure
+names is changed first, with what the attempt changed beside it as far as that is not all. What may change stays.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from types import MappingProxyType
 from typing import Any
@@ -18,10 +22,12 @@ from schemas.base import Mode, RiskLevel
 from schemas.base import StepState as S
 from schemas.goal import Goal
 from schemas.step import PlannedStep
+from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy.imports import Imports, connected, imports_of, keep_imports
+from tasks.policy.narrowing import Evidence, names_file
 from tasks.policy.outcome_verdict import fit_evidence
-from tasks.policy.pipeline import AT_BIRTH, JUDGES, Feature, Judgement, always
+from tasks.policy.pipeline import AT_BIRTH, JUDGES, LIMITS, REVISE, Feature, Judgement, always, limited, switched
 from tasks.policy.plan_seed import PlanSeed
 from tasks.policy.pre_steps import PIECE, name_of
 from tasks.policy.quick_checks import checks_of_files
@@ -34,6 +40,7 @@ from tasks.toolchain.catalogue import Catalogue, catalogue_of, render
 from tasks.toolchain.files import Role, files_of
 
 SPLIT = "split"  # the rule of the revision
+WHOLE = "whole_compilation"  # among limits, 0: a change that does not compile is split
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 ROLES = ((Role.DOCUMENT,), (Role.MANIFEST, Role.SOURCE), (Role.TEST,))
 
@@ -178,9 +185,37 @@ def _quickly_verified(piece: PlannedStep, step: PlannedStep, catalogue: Catalogu
     return piece.model_copy(update={"verify_tools": tools, "verify": render(tools), "quick_checks": marked})
 
 
+def split_broken(unit: UnitOfWork, step: Step, was: PlannedStep, evidence: Evidence) -> Revision | None:
+    """Put the file before a step that does not compile, with what the attempt changed; None where it is not split."""
+    outcome = unit.answers.get(step.step_id)
+    if evidence.category != C.COMPILATION_ERROR or was.mode is not Mode.PATCH or outcome is None:
+        return None
+    changed = sorted({*outcome.touched_files, *outcome.created_files})
+    named = [path for path in changed if any(names_file(path, each) for each in evidence.files)]
+    files = list(dict.fromkeys((*was.allowed_files, *changed)))
+    first = tuple(dict.fromkeys((*named, *changed)))
+    if len(first) == len(files) or len(first) > RISK[was.risk_level].max_files:
+        first = tuple(named)
+    fitting = all(is_permitted(step.facts, path) and not exceeds(step.facts, path) for path in first)
+    if not named or len(changed) < 2 or not fitting or _obstacle(unit, was, (first, tuple(files))):
+        return None
+    found = split(was, (first, tuple(files)), unit.plan.structure.taken, catalogue_of(unit.plan.head.tools))
+    behind = {"depends_on": found.step.depends_on, "piece_of": was.step_id}
+    return replace(found, step=was.model_copy(update=behind))
+
+
 def keep(unit: UnitOfWork, _: PlanSeed, goal: Goal, draft: Draft) -> None:
     """Keep which files import each other."""
     keep_imports(unit, goal, draft)
 
 
-FEATURE = Feature("split_changes", (AT_BIRTH.row(keep), JUDGES.row(judge)), is_idle=always)
+FEATURE = Feature(
+    "split_changes",
+    (
+        AT_BIRTH.row(keep),
+        JUDGES.row(judge),
+        LIMITS.row(switched(WHOLE)),
+        REVISE.row(split_broken, only=limited(WHOLE)),
+    ),
+    is_idle=always,
+)

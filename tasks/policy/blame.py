@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from schemas.base import FailureCategory as C
 from tasks.plan.snapshot import Step
-from tasks.policy.revision import Evidence, names_file
+from tasks.policy.narrowing import Evidence, names_file
 from tasks.policy.sources import Source
 from tasks.rules.permission import is_permitted
 from tasks.text.paths import clean

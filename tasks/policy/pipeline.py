@@ -25,7 +25,8 @@ from tasks.rules.budget import Booked
 from tasks.rules.strategy import Draft, Rejected
 
 if TYPE_CHECKING:
-    from tasks.policy.revision import Evidence, Revision
+    from tasks.policy.narrowing import Evidence
+    from tasks.policy.revision import Revision
 
 Failure: TypeAlias = dict[str, Any]  # as the next attempt reads it: schemas.step.PreviousFailure
 

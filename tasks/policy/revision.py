@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from schemas.base import FailureCategory as C
 from schemas.base import Mode
@@ -23,24 +23,14 @@ from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import halt_rules, waits
 from tasks.policy.flips import keep_verification
+from tasks.policy.narrowing import Evidence, advise, change_less, evidence_of, narrow_files, narrow_focus
 from tasks.policy.pipeline import REVISE
 from tasks.policy.pre_steps import MEND, PRE_STEPS, PreStep, make_pre_step
 from tasks.rules import budget
 from tasks.rules.validation import STEP_CHECKS, Surroundings, injections
-from tasks.text.fields import MAX_GUIDANCE
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, catalogue_of, render
-from tasks.toolchain.classify import TREE, Family, files_of
-from tasks.toolchain.files import Role, role_of
 
 ATTEMPTS = 3  # columns of the table; later failures are treated as the third
-
-
-class Evidence(NamedTuple):
-    """What is known of a failure, as data."""
-
-    category: C
-    tests: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +61,14 @@ GUIDANCE = MappingProxyType(
         C.NO_CHANGE: "The last attempt changed no file: change what the step asks for.",
         C.NO_PROOF: "The last attempt passed without a whole report of its tests: let each run to its end.",
         C.IMPORT_ERROR: "The last attempt imported what is not there: use only what the project has.",
+        C.UNKNOWN: "The last attempt failed, and nobody knows why: make the smallest change that the step asks for.",
     }
 )
-FIRST = "The last failure names these files, so look at them first:"
 
 
 def add_context(step: PlannedStep, evidence: Evidence, _: Catalogue) -> PlannedStep:
     """Say to the next attempt in our own words what to look at; the evidence itself stands in its context."""
-    return _advise(step, GUIDANCE.get(evidence.category, ""))
+    return advise(step, GUIDANCE.get(evidence.category, ""))
 
 
 def narrow_verification(step: PlannedStep, evidence: Evidence, catalogue: Catalogue) -> PlannedStep:
@@ -94,37 +84,6 @@ def narrow_verification(step: PlannedStep, evidence: Evidence, catalogue: Catalo
     return step.model_copy(update={"verify_tools": tools, "verify": render(tools)}) if first else step
 
 
-def narrow_files(step: PlannedStep, evidence: Evidence, _: Catalogue) -> PlannedStep:
-    """Put the files first that the evidence names, and advise to look at these, unless they are but tests.
-
-    What changed in the others went with the failed attempt, so that the next one needs them again. Only files that a
-    violation is about are taken away.
-    """
-    named = tuple(path for path in step.allowed_files if any(names_file(path, each) for each in evidence.files))
-    others = tuple(path for path in step.allowed_files if path not in named)
-    if evidence.category in TREE[Family.SANDBOX]:
-        return step.model_copy(update={"allowed_files": others}) if others else step
-    if not named or (not _beside_tests(named) and _beside_tests(others)):
-        return step
-    if not others:
-        return step
-    return _advise(step.model_copy(update={"allowed_files": (*named, *others)}), f"{FIRST} {', '.join(named)}.")
-
-
-def _beside_tests(files: Collection[str]) -> bool:
-    """Whether any of `files` is not a test."""
-    return any(role_of(path) is not Role.TEST for path in files)
-
-
-def _advise(step: PlannedStep, sentence: str) -> PlannedStep:
-    """Add a sentence to the guidance of a step, unless it stands there or there is no room for it."""
-    guidance = step.guidance or ""
-    longer = f"{guidance} {sentence}".strip()
-    if not sentence or sentence in guidance or len(longer) > MAX_GUIDANCE:
-        return step
-    return step.model_copy(update={"guidance": longer})
-
-
 def double_time(step: PlannedStep, _: Evidence, __: Catalogue) -> PlannedStep:
     """Give the verification twice its time: once, for it stands in the column of a first failure alone."""
     tools = tuple(tool.model_copy(update={"timeout_s": 2 * tool.timeout_s}) for tool in step.verify_tools)
@@ -136,7 +95,7 @@ RevisionStrategy = Callable[[PlannedStep, Evidence, Catalogue], PlannedStep] | P
 # What the rows of a policy name.
 STRATEGIES: Mapping[str, RevisionStrategy] = MappingProxyType(
     {
-        **{each.__name__: each for each in (add_context, narrow_verification, narrow_files, double_time)},
+        **{each.__name__: each for each in (add_context, narrow_verification, narrow_files, narrow_focus, double_time)},
         **PRE_STEPS,
     }
 )
@@ -156,13 +115,15 @@ def revise(unit: UnitOfWork, step: Step, failure: Mapping[str, Any], outcome: Ou
     found = next((made for revises in REVISE if (made := revises(unit, step, was, evidence))), None) or revision_of(
         was, evidence, nth, plan.structure.taken, catalogue, unit.snapshot.policy
     )
-    if found is None:
-        return False
+    if found is None:  # the next attempt is never the same once more
+        told = add_context(was, evidence, catalogue)
+        less = change_less(was, category, step.status.attempt)
+        found = Revision(less, None, ("change_less",)) if told == was else Revision(told, None, ("add_context",))
     is_mended = found.strategies == (MEND,)
     if is_mended:
         plan.counters.consecutive -= 1
     carry_out(unit, step, found, category, failure if is_mended else None)
-    return found.before is not None
+    return found.before is not None or bool(found.parts)
 
 
 def carry_out(
@@ -273,20 +234,6 @@ def has_room(plan: PlanRecord) -> bool:
     """Whether the plan may have another step."""
     most = plan.limits["max_steps"]
     return most is None or sum(plan.counts.values()) < most
-
-
-def evidence_of(failure: Mapping[str, Any], outcome: Outcome) -> Evidence:
-    """Gather what an outcome says of its failure: the tests, and the files that it names."""
-    evidence = outcome.failure_evidence
-    text = (evidence and evidence.stack_trace_head) or outcome.error_message or ""
-    named = (*(evidence.affected_files if evidence else ()), *files_of(text))
-    return Evidence(C(failure["category"]), tuple(failure["failing_tests"]), tuple(dict.fromkeys(named)))
-
-
-def names_file(path: str, named: str) -> bool:
-    """Whether `named`, perhaps with the folder of a checkout before it or without its own, is `path`."""
-    named = named.removeprefix("./")
-    return path == named or named.endswith("/" + path) or path.endswith("/" + named)
 
 
 def _is_sound(made: PlannedStep, origin: PlannedStep, catalogue: Catalogue) -> bool:

@@ -13,7 +13,8 @@ from schemas.goal import Goal
 from schemas.step import PlannedStep
 from tasks.base.policy import REVISIONS
 from tasks.handlers.goals import plan
-from tasks.policy.revision import Evidence, revision_of
+from tasks.policy.narrowing import Evidence
+from tasks.policy.revision import revision_of
 from tasks.rules.strategy import Draft, Drafted, Rejected, Setting
 from tasks.toolchain.catalogue import CATALOGUE
 from tests.support.kinds.gap_report import a_gap

@@ -80,7 +80,7 @@ def test_a_retried_step_stays_active_and_keeps_what_went_wrong() -> None:
     status = plan.steps["a"]
     assert (status.state, status.attempt, status.failures) == ("ACTIVE", 2, 1)
     assert (status.previous or {})["category"] == "UNKNOWN"
-    assert plan.log[-1]["moves"] == [["a", "ACTIVE", "ACTIVE"]]
+    assert plan.log[-1]["moves"][0] == ["a", "ACTIVE", "ACTIVE"]
 
 
 def test_a_plan_is_completed_when_every_step_is_done() -> None:

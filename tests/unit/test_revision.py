@@ -14,8 +14,9 @@ from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.base.policy import REVISIONS, Policy
 from tasks.base.policy_version import POLICY_VERSION
 from tasks.policy import revision
+from tasks.policy.narrowing import FIRST, Evidence, narrow_files
 from tasks.policy.pre_steps import MAX_ID, PRE_STEPS, looks_inserted, name_of
-from tasks.policy.revision import FIRST, Evidence, revision_of
+from tasks.policy.revision import revision_of
 from tasks.text.fields import MAX_GUIDANCE
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, catalogue_of
 from tasks.toolchain.classify import FROM_OUTSIDE, TREE, Family
@@ -45,14 +46,19 @@ def strategies(category: C, nth: int, step: PlannedStep | None = None) -> tuple[
 @pytest.mark.parametrize(
     ("category", "first", "second", "third"),
     [
-        (C.TEST_REGRESSION, ("add_context",), ("narrow_verification", "narrow_files"), ("isolate",)),
+        (
+            C.TEST_REGRESSION,
+            ("add_context",),
+            ("narrow_verification", "narrow_files", "narrow_focus"),
+            ("isolate",),
+        ),
         (C.TEST_TIMEOUT, ("narrow_verification", "double_time"), ("add_context",), ()),
         (C.FLAKY_TEST, ("narrow_verification",), ("add_context",), ()),
-        (C.COMPILATION_ERROR, ("syntax-check", "narrow_files"), ("add_context",), ("narrow_files",)),
+        (C.COMPILATION_ERROR, ("syntax-check", "narrow_files"), ("add_context", "narrow_focus"), ("narrow_files",)),
         (C.TYPE_ERROR, ("type-check",), ("add_context",), ("narrow_files",)),
         (C.LINT_ERROR, ("auto-fix",), ("add_context",), ("narrow_files",)),
         (C.IMPORT_ERROR, ("dependencies",), ("add_context",), ("narrow_files",)),
-        (C.UNKNOWN, ("narrow_verification", "narrow_files"), (), ()),
+        (C.UNKNOWN, ("add_context", "narrow_verification", "narrow_files", "narrow_focus"), (), ()),
         (C.SANDBOX_VIOLATION, (), (), ()),
         (C.HYGIENE_VIOLATION, (), (), ()),
         (C.ALLOWLIST_VIOLATION, (), (), ()),
@@ -169,7 +175,7 @@ def test_an_advice_that_finds_no_room_is_left_out() -> None:
 
 @pytest.mark.parametrize("category", sorted(TREE[Family.SANDBOX]))
 def test_a_violation_takes_the_files_away_that_it_is_about(category: C) -> None:
-    narrow = partial(revision.narrow_files, a_patch())
+    narrow = partial(narrow_files, a_patch())
 
     assert narrow(Evidence(category, (), ("src/auth.py",)), CATALOGUE).allowed_files == FILES[1:]
     assert narrow(Evidence(category, (), FILES), CATALOGUE).allowed_files == FILES
@@ -322,15 +328,15 @@ def fail_thrice(category: C, traces: str, **limits: int) -> Running:
 
 
 THRICE = {
-    C.TEST_REGRESSION: ["add_context", "narrow_verification + narrow_files", "isolate"],
-    C.TEST_TIMEOUT: ["narrow_verification + double_time", "add_context"],
-    C.FLAKY_TEST: ["narrow_verification", "add_context"],
-    C.COMPILATION_ERROR: ["syntax-check + narrow_files", "add_context"],
+    C.TEST_REGRESSION: ["add_context", "narrow_verification + narrow_files + narrow_focus", "isolate"],
+    C.TEST_TIMEOUT: ["narrow_verification + double_time", "add_context", "change_less"],
+    C.FLAKY_TEST: ["narrow_verification", "add_context", "change_less"],
+    C.COMPILATION_ERROR: ["syntax-check + narrow_files", "add_context + narrow_focus", "change_less"],
     C.TYPE_ERROR: ["type-check", "add_context", "narrow_files"],
     C.LINT_ERROR: ["auto-fix", "add_context", "narrow_files"],
     C.IMPORT_ERROR: ["dependencies", "add_context", "narrow_files"],
-    C.NO_PROOF: ["add_context"],
-    C.UNKNOWN: ["narrow_verification + narrow_files"],
+    C.NO_PROOF: ["add_context", "change_less", "change_less"],
+    C.UNKNOWN: ["add_context + narrow_verification + narrow_files + narrow_focus"],
 }
 
 

@@ -19,6 +19,8 @@ REVISED = MappingProxyType(
         "add_context": "The next attempt is told what to look at.",
         "narrow_verification": "The first test that failed is run before the others: a wrong change fails sooner.",
         "narrow_files": "The next attempt is told to look first at the files that the failure names.",
+        "narrow_focus": "The next attempt begins with one file and one test; what it may change stays.",
+        "change_less": "The next attempt is asked to do less than the last one.",
         "double_time": "The verifications have twice their time.",
         "isolate": "A step before the next attempt runs the failing test alone, to see whether it fails by itself.",
         "syntax-check": "A step before the next attempt checks the syntax.",

@@ -77,6 +77,12 @@ class ServiceSettings(FromEnvironment):
         description="in new plans a tool of tests passes only with a whole report of them, whatever its exit code is",
         json_schema_extra={LIMIT: "exit_codes_alone"},
     )
+    split_broken_changes: bool = Field(
+        default=False,
+        description="in new plans a change of several files that does not compile is split once: the file that the"
+        " failure names goes first",
+        json_schema_extra={LIMIT: "whole_compilation"},
+    )
     remember_failed_diffs: bool = Field(
         default=True,
         description="attempts of new plans are told of changes that failed their verification on the same tree",
