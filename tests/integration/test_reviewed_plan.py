@@ -138,7 +138,7 @@ def test_what_failed_goes_back_to_the_work_with_its_step(planner_worker: Running
 
 
 def test_an_operation_that_does_not_fit_fails_its_attempt_and_harms_nothing(planner_worker: RunningWorker) -> None:
-    fleet, plan_id = planned(planner_worker, a_goal("plan"))
+    fleet, plan_id = planned(planner_worker, a_goal("plan") | {"limits": {"consecutive_failures": 4}})
     wrong = iter([[op("set", "overview", {"problem": "x"}, version=7)], [change(1, "src/a.py")]])
 
     def says(spec: Spec) -> Answers:
@@ -183,8 +183,8 @@ def test_a_role_that_never_answers_anything_of_use_ends_in_a_report(planner_work
 
     view = shown(planner_worker, plan_id)
     assert [(step["step_id"], step["state"]) for step in view["steps"]] == [("plan-design-execute", "FAILED")]
-    assert [spec["attempt"] for spec in fleet.specs] == [1, 2, 3]
-    assert (view["halt"]["rule"], view["halt"]["evidence"]["attempts"]) == ("planning_failed", 3)
+    assert [spec["attempt"] for spec in fleet.specs] == [1, 2]
+    assert (view["halt"]["rule"], view["halt"]["evidence"]["attempts"]) == ("planning_failed", 2)
     (error,) = view["halt"]["evidence"]["errors"]
     assert (error["pointer"], error["code"]) == ("/output", "invalid")
     assert "value.id must be a string" in error["message"]
