@@ -88,9 +88,19 @@ def make_steps(iteration: Iteration) -> tuple[PlannedStep, ...]:
     kind = StepType.TEST if whole.tools else StepType.REVIEW  # where no tool can verify, somebody has to look
     about = _about(iteration, f"Verify that this is done: {plan.gap.description}")
     patches = iter(steps)
-    joined = [step for some in by_action for step in join_pieces(list(islice(patches, len(some))))]
+    joined = [step for some in by_action for step in _join(list(islice(patches, len(some))), iteration)]
     last_step = _step(iteration, VERIFY_ID + again, "Verify the iteration", about, kind, whole, after)
     return (*joined, last_step.model_copy(update={"retry_limit": 0}) if iteration.state.checking else last_step)
+
+
+def _join(steps: Sequence[PlannedStep], iteration: Iteration) -> list[PlannedStep]:
+    """Have the pieces of one action count together; tests of what is new are no part of it that may be left out."""
+    if iteration.state.checking or iteration.plan.gap.category.casefold() == "quality":
+        return join_pieces(steps)
+    tests = [step for step in steps if len(files_of(step.allowed_files, Role.TEST)) == len(step.allowed_files)]
+    others = [step for step in steps if step not in tests]
+    made = {step.step_id: step for step in (*join_pieces(others), *join_pieces(tests))}
+    return [made[step.step_id] for step in steps]
 
 
 def _files_of(pieces: Sequence[PatchPiece], action: ActionType) -> frozenset[str]:
