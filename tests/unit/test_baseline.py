@@ -272,6 +272,15 @@ def test_other_parameters_of_the_goals_own_test_are_excused(spelled: str) -> Non
     assert plan.state == "COMPLETED"
 
 
+def test_a_test_of_another_file_is_excused_though_it_is_called_as_the_goals_own() -> None:
+    plan = running(failing=["tests/test_new.py::test_it"])
+
+    plan.report(a_red(OLD))
+    plan.report(a_base(OLD, "tests/test_new.py::test_it"))
+
+    assert plan.state == "COMPLETED"
+
+
 @pytest.mark.parametrize("named", ["tests/test_it.py::test_it", "tests/test_it.py", "test_it"])
 def test_a_goal_that_names_a_test_without_parameters_has_all_of_them_for_its_own(named: str) -> None:
     plan = running(failing=[named])

@@ -39,6 +39,7 @@ from tasks.toolchain.catalogue import CATALOGUE, Catalogue, catalogue_of
 from tasks.toolchain.classify import classify
 from tasks.toolchain.contract import ToolCategory
 from tasks.toolchain.files import Role, files_of
+from tasks.toolchain.test_ids import file_and_name
 
 AT_BASE: Mapping[str, Any] = {"at": "base"}
 GOALS_TESTS = "goal's tests"  # a note: all of them, where the plan's head has not
@@ -270,11 +271,14 @@ def _goals_tests(unit: UnitOfWork) -> Collection[str]:
 def _is_of(test: str, named: Collection[str]) -> bool:
     """Whether `test` may be one of those that are `named`, perhaps in another form, or is in a file that is.
 
-    A name with parameters names no other parameters of the same test.
+    A name with parameters names no other parameters of the same test, and one with a file none of another file.
     """
     bare, parameters = _parted(test)
+    file, _ = file_and_name(bare)
     for name, own in (_parted(each.removeprefix("./")) for each in named):
-        if own and parameters and own != parameters:
+        there, _ = file_and_name(name)
+        is_elsewhere = file and there and not (file.endswith(there) or there.endswith(file))
+        if is_elsewhere or (own and parameters and own != parameters):
             continue
         if bare.startswith(name) or bare.endswith(name) or name.endswith(bare):
             return True
