@@ -93,6 +93,70 @@ def test_the_second_red_is_judged_by_the_same_baseline() -> None:
     assert [step for step in plan.states if "baseline" in step] == ["t-baseline"]
 
 
+def patching(**fields: Any) -> Running:
+    return Running(a_step("a", tools=(PYTEST,)), **{"base_sha": SHA, **fields})
+
+
+def landed(*tests: str, **said: Any) -> Any:
+    """Report a change that landed although tests fail: they pass as soon as they ran."""
+    verify = [{"tool": "pytest", "exit_code": 1}]
+    told = {"failing_tests": tests, "failing_tests_complete": True, "touched_files": ["src/a.py"], **said}
+    return a_report("a", verify=verify, **told)
+
+
+def test_a_patch_whose_tests_were_red_before_is_tried_again_with_tests_that_only_have_to_run() -> None:
+    plan = patching()
+
+    plan.report(a_red(OLD, step="a"))
+    plan.report(a_base(OLD, OLDER, step="a-baseline"))
+
+    assert (plan.states["a"], plan.steps["a"].failures, plan.record.counters.consecutive) == ("ACTIVE", 0, 0)
+    assert [tool["pass_codes"] for tool in plan.specs[-1]["verify_tools"]] == [[0, 1]]
+    plan.report(landed(OLD))
+    assert (plan.state, plan.record.spent["failing_outcomes"]) == ("COMPLETED", 0)
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [landed(OLD, NEW), landed(OLD, failing_tests_complete=False), landed()],
+    ids=["another one is red", "a list that is cut", "no list"],
+)
+def test_what_such_a_patch_makes_red_counts(outcome: Any) -> None:
+    plan = patching()
+    plan.report(a_red(OLD, step="a"))
+    plan.report(a_base(OLD, step="a-baseline"))
+
+    plan.report(outcome)
+
+    assert plan.states["a"] == "ACTIVE"
+    assert plan.steps["a"].failures == 1
+
+
+def test_a_patch_that_makes_others_red_as_well_has_failed_by_these() -> None:
+    plan = patching()
+
+    plan.report(a_red(OLD, NEW, step="a"))
+    plan.report(a_base(OLD, step="a-baseline"))
+
+    previous = plan.steps["a"].previous
+    assert previous
+    assert (previous["failing_tests"], plan.steps["a"].failures) == ([NEW], 1)
+    plan.report(landed(OLD))
+    assert plan.state == "COMPLETED"
+
+
+def test_the_next_patch_with_the_same_tests_needs_no_baseline() -> None:
+    plan = Running(a_step("a", tools=(PYTEST,)), a_step("b", "a", tools=(PYTEST,)), base_sha=SHA)
+    plan.report(a_red(OLD, step="a"))
+    plan.report(a_base(OLD, step="a-baseline"))
+    plan.report(landed(OLD))
+
+    plan.report(a_red(OLD, step="b"))
+
+    assert (plan.states["b"], plan.steps["b"].failures) == ("ACTIVE", 0)
+    assert [step for step in plan.states if "baseline" in step] == ["a-baseline"]
+
+
 def test_what_other_checks_find_at_the_base_does_not_hide_which_tests_were_red() -> None:
     checks = a_check("t", "a").model_copy(update={"verify_tools": (CATALOGUE.match("ruff check src/a.py"), PYTEST)})
     plan = Running(a_step("a"), checks, base_sha=SHA)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from schemas.plain_outcome import PlainOutcome
+from schemas.stored import PlanRecord
 from schemas.stored.features import Reproduced
 from tasks.features.baseline import excuses, red_checks, reproduction
 from tasks.policy.pipeline import (
@@ -19,6 +24,11 @@ from tasks.policy.pipeline import (
 )
 from tasks.rules import budget
 
+
+def _is_idle_about(plan: PlanRecord, facts: Mapping[str, Any], outcome: PlainOutcome) -> bool:
+    return red_checks.notes_nothing(plan, facts, outcome) and excuses.found_nothing(facts, outcome)
+
+
 FEATURE = Feature(
     "baseline",
     (
@@ -34,7 +44,7 @@ FEATURE = Feature(
         BEFORE_START.row(red_checks.drop_known, only=keeping(Reproduced), fact="quick_checks"),
     ),
     is_idle=lambda plan: not plan.head.limits.get(budget.EXCUSES),
-    is_idle_about=red_checks.notes_nothing,
+    is_idle_about=_is_idle_about,
     advice={"passes_at_base": reproduction.advise},
     end_fields=("inserted_by", "at_base"),
     start_fields=("inserted_by", "at_base", "quick_checks"),

@@ -3,6 +3,9 @@
 The first red of a verification by tests that the goal does not name is not counted yet: its list is kept, and the same
 is run once at the commit that the plan began with. What is red at both is excused, and what is left counts as if it
 came then. Nothing is concluded from a list that may not be whole, or from an outcome that does not say what it is of.
+
+A step that patches has lost its change by then. It is tried again with tests that pass as soon as they ran, and judged
+by what they found.
 """
 
 from __future__ import annotations
@@ -18,7 +21,8 @@ from schemas.base import GoalKind, Mode
 from schemas.base import StepState as S
 from schemas.goal import Goal
 from schemas.outcome import Outcome
-from schemas.step import PlannedStep
+from schemas.plain_outcome import PlainOutcome
+from schemas.step import PlannedStep, PreviousFailure
 from tasks.base.errors import NeedsSteps
 from tasks.features.baseline import red_checks
 from tasks.plan.snapshot import Step
@@ -124,13 +128,21 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
     step, outcome = seen.step, seen.outcome
     if is_baseline(step.facts) and _end_baseline(unit, step, outcome, seen.failure):
         return True
-    if seen.failure is None:
+    is_landed = seen.failure is None
+    failure = _tolerated(unit, step, outcome) if is_landed else seen.failure
+    if failure is None:
         return False
-    if _awaits_base(unit, step, outcome, seen.failure):
+    if not is_landed and _awaits_base(unit, step, outcome, failure):
         return True
-    if tests := _red_tests(unit, step, outcome, seen.failure):
-        seen.failure, seen.is_excused = _left(unit, step, tests, seen.failure)
-        seen.reason = BASELINE if seen.is_excused else None
+    tests = _red_tests(unit, step, outcome, failure)
+    seen.failure, excused = _left(unit, step, tests, failure) if tests else (failure, False)
+    if not is_landed and step.facts["mode"] == Mode.PATCH and _was_red(unit, step, tests):
+        if excused:
+            unit.move_step(step, S.ACTIVE.value, "retried", failure["category"])
+        _tolerate(unit, step, failure["category"], again=excused)
+        return excused
+    seen.is_excused = excused
+    seen.reason = BASELINE if excused else None
     return False
 
 
@@ -206,6 +218,10 @@ def judge_waiting(unit: UnitOfWork, step: Step, ended: Step) -> bool:
         unit.keep_note(_name_of_base(unit, step), {**base, "over": True})
     failure, excused = _left(unit, step, kept["tests"], kept["failure"])
     outcome = Outcome.model_validate(kept["outcome"])
+    if step.facts["mode"] == Mode.PATCH and _was_red(unit, step, kept["tests"]):
+        _tolerate(unit, step, kept["failure"]["category"], again=excused)
+        if excused:
+            return True
     if excused or failure is None:
         halt_rules.record_success(unit, step, outcome)
         step.status.previous = None
@@ -213,6 +229,47 @@ def judge_waiting(unit: UnitOfWork, step: Step, ended: Step) -> bool:
     else:
         failing.count_failure(unit, step, failure, outcome)
     return True
+
+
+def _tolerated(unit: UnitOfWork, step: Step, outcome: Outcome) -> dict[str, Any] | None:
+    """Say what the tests of a patch found that passed as soon as they ran; None where they found nothing."""
+    if found_nothing(step.facts, outcome):
+        return None
+    contracts = _catalogue(unit).contracts
+    ran = ((contracts.get(each.tool), each.exit_code) for each in outcome.verify or ())
+    if not any(known and known.category is ToolCategory.TEST and code not in known.pass_codes for known, code in ran):
+        return None
+    trace = outcome.failure_evidence and outcome.failure_evidence.stack_trace_head
+    return PreviousFailure(
+        category=C.TEST_REGRESSION,
+        failing_tests=tuple(fit_evidence(test) for test in outcome.failing_tests[:MAX_TESTS]),
+        trace=fit_evidence(trace) if trace else None,
+    ).model_dump()
+
+
+def found_nothing(facts: Mapping[str, Any], outcome: Outcome | PlainOutcome) -> bool:
+    """Whether no verification of a patch that succeeded found anything."""
+    return facts["mode"] != Mode.PATCH or not any(each.exit_code for each in outcome.verify or ())
+
+
+def _was_red(unit: UnitOfWork, step: Step, tests: Collection[str]) -> bool:
+    """Whether any of `tests` was red before the plan, and is none of the goal's own."""
+    base = unit.note(_name_of_base(unit, step))
+    before, own = frozenset(base["tests"] or () if base else ()), _goals_tests(unit)
+    return any(test in before and not _is_of(test, own) for test in tests)
+
+
+def _tolerate(unit: UnitOfWork, step: Step, category: str, *, again: bool) -> None:
+    """Have the tests of a step that patches pass as soon as they ran, and try it `again` if nothing counts of it."""
+    was, catalogue = PlannedStep.model_validate(step.facts), _catalogue(unit)
+    tests = _run_at_base(unit, step.facts)
+    tools = tuple(catalogue.as_ran(tool) if at in tests else tool for at, tool in enumerate(was.verify_tools))
+    revised = was.model_copy(update={"verify_tools": tools})
+    if revised != was:
+        revision.carry_out(unit, step, revision.Revision(revised, None, (BASELINE,)), category)
+    if again:
+        step.status.previous = None
+        unit.make_ready(step)
 
 
 def _left(
@@ -234,7 +291,7 @@ def _red_tests(unit: UnitOfWork, step: Step, outcome: Outcome, failure: Mapping[
     facts = step.facts
     if unit.plan.head.limits.get(budget.EXCUSES) != budget.EXCUSE_ALL:
         return frozenset()
-    if facts["mode"] != Mode.TEST or facts["inserted_by"] or failure["category"] != C.TEST_REGRESSION:
+    if facts["mode"] == Mode.READ_ONLY or facts["inserted_by"] or failure["category"] != C.TEST_REGRESSION:
         return frozenset()
     if not outcome.failing_tests_complete or not _ran_wholly(facts, outcome, _catalogue(unit)):
         return frozenset()
