@@ -105,6 +105,15 @@ def test_what_imports_nothing_has_our_path(monkeypatch: pytest.MonkeyPatch) -> N
     assert environment(["mypy", "src/pytest.py", "src"], Path("/clone"))["PYTHONPATH"] == "/ours"
 
 
+def test_package_managers_install_nothing_in_a_verification(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NPM_CONFIG_YES", "true")
+
+    found = environment(["pnpm", "test"], Path("/clone"))
+
+    assert "NPM_CONFIG_YES" not in found
+    assert (found["npm_config_yes"], found["pnpm_config_verify_deps_before_run"]) == ("false", "false")
+
+
 @pytest.mark.parametrize("variable", ["MAKEFLAGS", "GNUMAKEFLAGS"])
 def test_make_really_runs_what_it_was_asked_for(variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A controller that was itself started by `make -n` would otherwise see every check pass."""

@@ -35,7 +35,11 @@ STEERING = (
 )
 IMPORTING = frozenset({"pytest", "unittest", "planner_unittest"})  # they import what they test
 RUNNER_WORDS = 3  # such as `python -m pytest`
-NPX = {"npm_config_yes": "false"}  # npx runs what the project has, and downloads nothing that is called so
+INSTALLING = {  # npx runs what the project has, and downloads nothing that is called so; pnpm installs nothing before
+    "npm_config_yes": "false",
+    "npm_config_verify_deps_before_run": "false",
+    "pnpm_config_verify_deps_before_run": "false",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,13 +204,15 @@ def environment(argv: Sequence[str], root: Path) -> dict[str, str]:
     Tests import the modules that lie there, and not those of a checkout that is installed on this machine.
     """
     ours = without_secrets()
-    kept = {name: value for name, value in ours.items() if not name.startswith(STEERING) and name.lower() not in NPX}
+    kept = {
+        name: value for name, value in ours.items() if not name.startswith(STEERING) and name.lower() not in INSTALLING
+    }
     if not IMPORTING.isdisjoint(argv[:RUNNER_WORDS]):
         source = root / "src"
         below = source.is_dir() and not source.is_symlink() and not (source / "__init__.py").exists()
         places = (str(source) if below else "", str(root), kept.get("PYTHONPATH", ""))
         kept["PYTHONPATH"] = os.pathsep.join(filter(None, places))
-    return kept | NPX
+    return kept | INSTALLING
 
 
 def missing_programs(tools: Iterable[Tool], search: str | None) -> list[str]:
