@@ -136,7 +136,7 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
         return True
     tests = _red_tests(unit, step, outcome, failure)
     seen.failure, excused = _left(unit, step, tests, failure) if tests else (failure, False)
-    if not is_landed and step.facts["mode"] == Mode.PATCH and _was_red(unit, step, tests):
+    if tests and not is_landed and step.facts["mode"] == Mode.PATCH and _was_red(unit, step, tests):
         if excused:
             unit.move_step(step, S.ACTIVE.value, "retried", failure["category"])
         _tolerate(unit, step, failure["category"], again=excused)

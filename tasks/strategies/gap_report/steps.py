@@ -95,12 +95,12 @@ def make_steps(iteration: Iteration) -> tuple[PlannedStep, ...]:
 
 def _join(steps: Sequence[PlannedStep], iteration: Iteration) -> list[PlannedStep]:
     """Have the pieces of one action count together; tests of what is new are no part of it that may be left out."""
-    if iteration.state.checking or iteration.plan.gap.category.casefold() == "quality":
-        return join_pieces(steps)
+    joined = join_pieces(steps)
+    if iteration.plan.gap.category not in ("roadmap", "inbox"):
+        return joined
     tests = [step for step in steps if len(files_of(step.allowed_files, Role.TEST)) == len(step.allowed_files)]
-    others = [step for step in steps if step not in tests]
-    made = {step.step_id: step for step in (*join_pieces(others), *join_pieces(tests))}
-    return [made[step.step_id] for step in steps]
+    apart = {step.step_id: step for step in join_pieces(tests)}
+    return [apart.get(step.step_id, step) for step in joined]
 
 
 def _files_of(pieces: Sequence[PatchPiece], action: ActionType) -> frozenset[str]:

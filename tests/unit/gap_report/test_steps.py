@@ -51,17 +51,19 @@ FOUR = ["src/a.py", "src/b.py", "tests/test_a.py", "tests/test_b.py"]
 @pytest.mark.parametrize(
     ("gap", "may_be_empty"),
     [
-        (a_gap(f"Implement totals in {', '.join(FOUR)}"), [("action-1", False), ("action-2", False)]),
+        (a_gap(f"Implement totals in {', '.join(FOUR)}"), [("action-1", True, True), ("action-2", False, False)]),
         (
             a_gap("Quality check failed: ruff", "quality", evidence="".join(f"{path}:1:1: F401 x\n" for path in FOUR)),
-            [("action-1", True), ("action-2", False)],
+            [("action-1", True, True), ("action-2", False, True)],
         ),
     ],
 )
-def test_tests_of_what_is_new_are_no_piece_that_may_be_left_out(gap: Any, may_be_empty: list[tuple[str, bool]]) -> None:
+def test_tests_of_what_is_new_are_no_piece_that_may_be_left_out(
+    gap: Any, may_be_empty: list[tuple[str, bool, bool]]
+) -> None:
     steps = [step for step in drafted(a_goal(gap, allowed=FOUR, files=FOUR)).steps if step.allowed_files]
 
-    assert [(step.step_id, step.allow_empty) for step in steps] == may_be_empty
+    assert [(step.step_id, step.allow_empty, step.piece_of == "action-1") for step in steps] == may_be_empty
 
 
 PASS_RUFF, PASS_PYRIGHT = "All new/modified files pass ruff check", "All new/modified files pass pyright strict"
