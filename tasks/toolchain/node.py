@@ -130,7 +130,7 @@ _TOOLS = (
         example="npx playwright test tests/auth.spec.ts",
         end_of_options=False,
         options=("--forbid-only|--quiet|--reporter=(?:list|line|dot|json|junit)",),
-        cannot_run=_NO_PROGRAM,
+        cannot_run=(*_NO_PROGRAM, "Executable doesn't exist at", "Error: No tests found."),
     ),
     _test_files(
         id="bun",
@@ -146,7 +146,10 @@ _TOOLS = (
         example="deno test src/auth_test.ts",
         end_of_options=False,
         options=("-A|--allow-all|--allow-(?:read|env|net|run|sys)|--no-check|--fail-fast",),
-        cannot_run=("No test modules found",),
+        cannot_run=(
+            *("No test modules found", "failed, not found."),
+            *("JSR package manifest for", "error sending request for url"),
+        ),
     ),
     path_tool(
         id="node-check",
@@ -303,6 +306,18 @@ JS_TESTS: OutputParser = (
     OutputRule(r" FAIL {2}(?P<test>(?P<file>[^\s>]{1,300}) > .{1,300})$", REGRESSION, telling=True),
     OutputRule(r"not ok \d+ - (?P<test>(?!.{0,300} # (?:TODO|SKIP)).{1,300})$", REGRESSION, telling=True),
     OutputRule(r" {2}[1-9]\d* failing$", REGRESSION, telling=True),
+    OutputRule(r"\(fail\) (?P<test>.{1,300}?)(?: \[[\d.]+m?s\])?$", REGRESSION, telling=True),
+    OutputRule(
+        r"(?P<test>\S.{0,300}) => (?:\./)?(?P<file>[^\s:]{1,300}):(?P<line>\d{1,7}):\d{1,7}$", REGRESSION, telling=True
+    ),
+    OutputRule(
+        r" {2}\d{1,5}\) (?:\[[^]\n]{1,100}\] \u203a )?(?P<file>[^\s:]{1,300}):(?P<line>\d{1,7}):\d{1,7}"
+        r" \u203a (?P<test>[^\n\u2500]{1,300}[^\s\u2500]) \u2500+$",
+        REGRESSION,
+        telling=True,
+    ),
+    OutputRule(r"(?P<code>TS2307) \[ERROR\]: ", IMPORT, telling=True),
+    OutputRule(r"(?P<code>TS\d{4,5}) \[ERROR\]: ", TYPE, telling=True),
     OutputRule(r" {4,40}\d{1,5}\) (?P<test>\S.{0,300})$"),
     OutputRule(r"Tests: +(?:\d+ [a-z]+, ){0,9}[1-9]\d* failed,", REGRESSION),
     OutputRule(rf" ?FAIL {{1,2}}{_JS_FILE}(?: |$)", REGRESSION),

@@ -32,6 +32,11 @@ def told(tool: str, code: int, output: str = "") -> str | None:
         ("pytest", 5, "no tests ran in 0.01s"),
         ("cargo-test", 101, "error: could not find `Cargo.toml` in `/w` or any parent directory"),
         ("mocha", 127, "sh: 1: mocha: not found"),
+        ("bun", 1, "The following filters did not match any test files:\n src/zz.test.ts"),
+        ("deno", 1, "error: Import 'file:///w/d/zz_test.ts' failed, not found."),
+        ("deno", 1, "error: JSR package manifest for '@std/assert' failed to load."),
+        ("playwright", 1, "Error: browserType.launch: Executable doesn't exist at /root/.cache/ms-playwright/x"),
+        ("playwright", 1, "Error: No tests found.\nMake sure that arguments are regular expressions"),
         ("npm-run-test", 126, ""),
     ],
 )

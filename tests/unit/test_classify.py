@@ -29,6 +29,7 @@ EXPECTED = {
         pytest-regression pytest-quiet pytest-no-summary pytest-xdist pytest-typeerror-in-test pytest-import-inside-test
         pytest-collect-nameerror pytest-fixture-error pytest-timeout-and-regression unittest-regression python-assertion
         jest-regression npm-test vitest-regression mocha-regression node-test
+        bun-regression deno-regression playwright-regression
         go-test-regression go-test-quiet go-test-panic cargo-test-regression ctest-regression ctest-crash
         gtest-regression
     """,
@@ -55,6 +56,7 @@ EXPECTED = {
     Category.IMPORT_ERROR: """
         pytest-collect-import pytest-conftest-import unittest-import python-import python-import-name python-no-module
         mypy-import pyright-import pip-no-match pip-conflict uv-conflict jest-import vitest-import tsc-import
+        deno-import
         node-import node-import-esm npm-conflict go-build-import go-build-import-std go-test-import cargo-build-import
         cargo-build-dependency gcc-include gcc-no-library cmake-configure-package
     """,
