@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from schemas.base import GoalVerdict, Outbound, PlanState
+from schemas.result import IntegrityView, PlanResult
 
 
 class Halt(Outbound):
@@ -186,17 +187,6 @@ class NeedView(Outbound):
     submit: str = ""
 
 
-class IntegrityView(Outbound):
-    """What a change did to tests or checks at one place, and what became of the change: refuse, approve or tell."""
-
-    step_id: str
-    action: str
-    kind: str
-    path: str
-    line: int
-    what: str
-
-
 class PlanView(PlanSummary):
     """Everything about one plan; steps in their planned order.
 
@@ -208,7 +198,8 @@ class PlanView(PlanSummary):
     `breaker` is that of its repository, where the plan is paused by it; null to a user of Redis who may not read that.
     `needs` are files that attempts asked for and the goal does not allow at the level of their steps. `standing_still`
     says why no step runs; null where one does, or waits for its turn at a controller that reads its queue.
-    `integrity` has what changes did to tests and checks, those that were refused among them.
+    `integrity` has what changes did to tests and checks, those that were refused among them. `result` is that of
+    `GET /v1/plans/{id}/result`, null until the plan has ended.
     """
 
     steps: tuple[StepView, ...]
@@ -225,6 +216,7 @@ class PlanView(PlanSummary):
     needs: tuple[NeedView, ...] = ()
     standing_still: StandingStill | None = None
     integrity: tuple[IntegrityView, ...] = ()
+    result: PlanResult | None = None
     document: Any = None
 
 

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
 from schemas import codec
+from schemas.attachment import Attachment
 from schemas.base import SCHEMA_VERSION, Outbound
 from schemas.command import Command
 from schemas.contract import streams
@@ -33,6 +34,7 @@ MESSAGES: dict[str, type[BaseModel]] = {
     "goal": Goal,
     "step_spec": StepSpec,
     "outcome": Outcome,
+    "attachment": Attachment,
     "command": Command,
     "event": EventData,
     "dead": DeadEntry,

@@ -18,6 +18,8 @@ OUTCOMES = "planner:{partition}:outcomes"
 STEPS = "planner:{partition}:steps:{queue}"
 EVENTS = "planner:{partition}:events"
 DEAD = "planner:{partition}:dead"
+ATTACHMENTS = "planner:{partition}:attachments"
+MOST_WAITING = 256  # attachments of a partition; the oldest go first
 WEBHOOK_JOBS = "{{planner:goals}}:webhook:jobs"  # the planner's own: what webhooks still need before they are goals
 OUTBOX = "planner:{partition}:outbox"  # the planner's own, as the sorted set of deliveries that are due
 CALLBACKS = "planner:{partition}:callbacks"
@@ -91,6 +93,10 @@ STREAMS = (
         "outcomes", "receive", OUTCOMES, "outcome",
         "What became of an attempt; a spec names this stream in `reply_to`.", "planner",
         beside=(*ATTRIBUTES, *ROUTING),
+    ),
+    Stream(
+        "attachments", "receive", ATTACHMENTS, "attachment",
+        "Diffs of attempts, each sent before its outcome; they are optional.", capped=MOST_WAITING,
     ),
     Stream(
         "commands", "receive", PLAN_COMMANDS, "command",

@@ -86,6 +86,7 @@ def test_asyncapi_names_every_stream_of_the_wire_with_its_group() -> None:
     assert found == {
         "planner:goals": "planner",
         "planner:{partition}:outcomes": "planner",
+        "planner:{partition}:attachments": None,
         "planner:{partition}:commands": "planner",
         "planner:commands": "planner",
         "planner:{partition}:steps:{queue}": "controllers",

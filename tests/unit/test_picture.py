@@ -14,6 +14,7 @@ from schemas.plan import PlanView, StepView
 from worker.render.explanation import draw as explain
 from worker.render.explanation import explanation
 from worker.render.plan import arrange, overview, plain, portrait
+from worker.render.result import result_of
 from worker.render.summary import page_of_plan
 
 CREATED = "2026-11-21T22:00:00.000Z"
@@ -113,8 +114,9 @@ def test_a_step_that_waited_for_another_attempt_when_its_plan_ended_is_shown_as_
     tried = {"at": "2026-11-21T22:00:00.000Z", "attempt": 1, "result": "FAILED", "category": None, "reason": None}
 
     explained = explanation(halted, {"a": [tried]}, None)
+    result = result_of(halted, (), {}, {}, datetime.now(UTC))
 
-    for shown in (drawn(portrait(halted)), drawn(explain(explained)), page_of_plan(halted, explained)):
+    for shown in (drawn(portrait(halted)), drawn(explain(explained)), page_of_plan(halted, explained, result)):
         assert "not run again" in shown
         assert "ACTIVE" not in shown
         assert "BLOCKED" not in shown

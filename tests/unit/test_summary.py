@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from schemas.base import GoalVerdict
 from schemas.plan import GoalAnswer, PlanView
 from worker.render.explanation import explanation
 from worker.render.mermaid import MAX_EDGES, MAX_NODES, flowchart
+from worker.render.result import result_of
 from worker.render.summary import MAX_BYTES, code, page_of_goal, page_of_plan
 
 HOSTILE = (
@@ -38,7 +40,8 @@ def view(*steps: dict[str, Any], **more: Any) -> PlanView:
 
 
 def page(plan: PlanView, attempts: dict[str, list[dict[str, Any]]] | None = None) -> str:
-    return page_of_plan(plan, explanation(plan, attempts or {}, None))
+    result = result_of(plan, (), {}, {}, datetime(2026, 11, 23, 11, tzinfo=UTC))
+    return page_of_plan(plan, explanation(plan, attempts or {}, None), result)
 
 
 def test_a_page_has_state_steps_graph_budget_and_explanation() -> None:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from shlex import quote
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from schemas.base import GoalVerdict
 from schemas.plan import GoalAnswer
@@ -65,6 +65,17 @@ def errors_of(planner: Planner, answer: GoalAnswer) -> list[dict[str, str]]:
         return []
     errors: list[dict[str, str]] = plan.halt.evidence.get("errors", []) if plan and plan.halt else []
     return errors
+
+
+def result_of(planner: Planner, answer: GoalAnswer) -> dict[str, Any] | None:
+    """Return the result of a goal's plan; None where there is no plan, or this user may not read plans."""
+    if not answer.plan_id or answer.verdict is GoalVerdict.NOTHING_TO_DO:
+        return None
+    try:
+        plan = planner.plan(answer.plan_id)
+        return planner.result(plan).model_dump(mode="json") if plan else None
+    except Trouble:  # what came of the goal counts for more
+        return None
 
 
 class EndWait:

@@ -16,6 +16,7 @@ from schemas.base import GoalVerdict
 from schemas.command import Command
 from schemas.fleet import ControllerView, QueueView
 from schemas.plan import GoalAnswer, PlanSummary, PlanView
+from schemas.result import PlanResult
 from schemas.stats import StatsView
 from schemas.times import milliseconds, rfc3339
 from tasks.record.chain import MAX_LINE_BYTES
@@ -121,6 +122,15 @@ class HttpPlanner:
         if len(said["steps"]) < sum(said["counts"].values()):
             said["steps"] = list(self._items(f"{path}/steps"))
         return _read(PlanView, said)
+
+    def result(self, plan: PlanView) -> PlanResult:
+        """Ask for it."""
+        return _read(PlanResult, self._link.get(f"/v1/plans/{quote(plan.plan_id, safe='')}/result"))
+
+    def changes(self, plan: PlanView) -> bytes:
+        """Ask for them."""
+        with self._link.stream(f"/v1/plans/{quote(plan.plan_id, safe='')}/changes.diff", {}, {}) as answer:
+            return answer.read()
 
     def plans(self, wanted: PlanFilter = EVERY_PLAN, most: int | None = None) -> list[PlanSummary]:
         """Ask for page after page."""

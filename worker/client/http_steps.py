@@ -14,6 +14,7 @@ from schemas.envelope import DATA
 from worker.client.http_link import GatewayLink
 from worker.client.planner import Trouble
 from worker.client.steps import Beat, Held, StepEntry
+from worker.store import attachments
 from worker.telemetry import tracing
 
 WAIT_S = 5  # that a gateway waits for a step: so late may a signal be noticed
@@ -67,6 +68,11 @@ class HttpSteps:
         said = self._link.ask("POST", "/v1/steps:heartbeat", data=codec.dumps(wanted))
         found = said["steps"][0]
         return Beat(found["action"], int(found.get("lease_ttl_ms") or 0))
+
+    def attach(self, held: Held, diff: bytes) -> None:
+        """Hand in the diff of an attempt."""
+        data = attachments.message(held.plan_id, held.step_id, held.attempt, diff)
+        self._link.ask("POST", "/v1/attachments", data=data, headers={"Planner-Lease": held.lease})
 
     def publish(self, held: Held, data: bytes) -> None:  # noqa: ARG002 (the outcome says whose it is)
         """Hand in an outcome."""

@@ -9,6 +9,7 @@ from schemas.command import Command
 from schemas.envelope import FieldError, Problem
 from schemas.fleet import ControllerView, QueueView
 from schemas.plan import GoalAnswer, PlanSummary, PlanView
+from schemas.result import PlanResult
 from schemas.stats import StatsView
 from tasks.base.errors import PlannerError
 from worker.settings.settings import Settings
@@ -117,6 +118,12 @@ class Planner(Protocol):
 
     def plan(self, plan_id: str, *, activity: bool = False) -> PlanView | None:
         """Tell everything about a plan, with `activity` what its steps do now; None if there is none."""
+
+    def result(self, plan: PlanView) -> PlanResult:
+        """Tell what a plan has done."""
+
+    def changes(self, plan: PlanView) -> bytes:
+        """Return the diffs of what a plan landed, as far as they are kept."""
 
     def plans(self, wanted: PlanFilter = EVERY_PLAN, most: int | None = None) -> list[PlanSummary]:
         """List plans, the newest first, at most so many."""

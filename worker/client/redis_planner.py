@@ -16,10 +16,12 @@ from schemas.command import Command
 from schemas.event import EVENT_PREFIX, EVENT_SUFFIX
 from schemas.fleet import ControllerView, QueueView
 from schemas.plan import GoalAnswer, PlanSummary, PlanView
+from schemas.result import PlanResult
 from schemas.stats import StatsView
 from worker.client.planner import ANSWER_S, ENDS, NotFound, PlanEvent, Trouble, WrongUse, pause_s
 from worker.client.redis_connection import asked
 from worker.host.account import host_name
+from worker.render.result_reading import read_result
 from worker.settings.settings import Settings
 from worker.store import export, fleet, kept_goals, plan_lists, plan_names, publishing, queries, sums
 from worker.store.history import Story, read_lines, story
@@ -101,6 +103,16 @@ class RedisPlanner:
         """Read a plan."""
         view = queries.plan(self.client, self.partitions, plan_id)
         return with_activity(self.client, self.partitions, view) if view and activity else view
+
+    @_told
+    def result(self, plan: PlanView) -> PlanResult:
+        """Read its log."""
+        return read_result(self.client, self.partitions, plan).result
+
+    @_told
+    def changes(self, plan: PlanView) -> bytes:
+        """Read its log, and the diffs that this names."""
+        return b"".join(read_result(self.client, self.partitions, plan, with_diffs=True).diffs.values())
 
     @_told
     def plans(self, wanted: PlanFilter = EVERY_PLAN, most: int | None = None) -> list[PlanSummary]:

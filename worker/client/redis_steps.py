@@ -14,7 +14,7 @@ from redis.exceptions import RedisError, ResponseError
 from worker.client.planner import Trouble
 from worker.client.redis_connection import asked
 from worker.client.steps import Beat, Held, StepEntry
-from worker.store import deployment
+from worker.store import attachments, deployment
 from worker.store.clients import check_version, connect
 
 log = logging.getLogger("planner.controller")
@@ -83,6 +83,12 @@ class RedisSteps:
             log.info("heartbeat_unavailable", extra={**held.ids, "error": str(trouble.__cause__)})
             return None
         return Beat(answer[0].decode(), int(answer[2] or 0))
+
+    def attach(self, held: Held, diff: bytes) -> None:
+        """Add the diff of an attempt."""
+        data = attachments.message(held.plan_id, held.step_id, held.attempt, diff)
+        with asked(self._url):
+            attachments.send(self._redis, self._partitions, held.plan_id, data)
 
     def publish(self, held: Held, data: bytes) -> None:
         """Add an outcome."""

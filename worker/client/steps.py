@@ -67,6 +67,9 @@ class Steps(Protocol):
     def beat(self, held: Held, info: bytes) -> Beat | None:
         """Claim an attempt or renew that; None where this planner knows no heartbeats."""
 
+    def attach(self, held: Held, diff: bytes) -> None:
+        """Hand in the diff of an attempt, before its outcome."""
+
     def publish(self, held: Held, data: bytes) -> None:
         """Hand in an outcome, which a planner applies once however often it comes."""
 

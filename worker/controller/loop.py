@@ -14,6 +14,7 @@ from threading import Event
 from pydantic import ValidationError
 
 from schemas import codec
+from schemas.attachment import MAX_ATTACHMENT_BYTES
 from schemas.envelope import DATA
 from schemas.outcome import Outcome, Transcript
 from worker.client.http_link import GatewayLink
@@ -177,12 +178,23 @@ class Controller:
             if place := self._keep(spec, raw, done, message):
                 message = message.model_copy(update={"transcript": place})
             data = codec.encode(message, exclude_none=True)
+            if message.success and message.touched_files:
+                self._attach(spec, done.diff)
             self._publish(spec, data)
         tracing.add({"planner.success": message.success, "planner.released": message.released is not None})
         log.info("step_finished", extra={**spec.ids, "success": message.success, "duration_ms": duration_ms})
         self._count(spec.context.repo or "", result.trouble)
         self._done += message.success
         self._failed += not message.success and not result.trouble
+
+    def _attach(self, spec: Spec, diff: bytes) -> None:
+        """Hand in what an attempt has landed, for people to see; no attempt fails because of it."""
+        if not 0 < len(diff) <= MAX_ATTACHMENT_BYTES:
+            return
+        try:
+            self._steps.attach(spec.held, diff)
+        except Trouble as trouble:
+            log.warning("diff_not_sent", extra={**spec.ids, "error": str(trouble)})
 
     def _publish(self, spec: Spec, data: bytes) -> None:
         """Hand in an outcome, again and again until it is taken; one that is refused as such is no matter of ours."""

@@ -19,7 +19,7 @@ from worker.engine.admission import Quota
 from worker.engine.commit_results import CommitResults
 from worker.engine.decisions import Decisions
 from worker.engine.router import Router
-from worker.store import audit, functions
+from worker.store import attachments, audit, functions
 from worker.store import keys as names
 from worker.store.functions import FunctionsMissing
 from worker.store.keys import Partition
@@ -98,6 +98,7 @@ class Engine:
     policies: Policies
     events_s: int = 3600  # for which events are kept
     audit_s: float = 90 * 86_400  # for which it is kept who did what
+    keep_diffs: bool = True  # and not only their figures
     keeper: Keeper | None = None  # of what its repositories have together
     pending_look: object = field(default_factory=object, init=False)  # another one once what is pending was read
     _events: EventKeeper = field(init=False)
@@ -177,6 +178,7 @@ class Engine:
         if commits.compared_on != connection:  # what is known of the server is from before it was away
             raise Reconnected
         self._events.cut()
+        self._take_attachments()
         self._look_at_repositories()
         end = time.monotonic() + DRAIN_S * share
         while time.monotonic() < end:
@@ -278,6 +280,12 @@ class Engine:
         self._settle()
         if self.router.has_news:
             self._settle()
+
+    def _take_attachments(self) -> None:
+        store = self.store
+        is_full = self.memory.share >= attachments.REFUSED_FROM
+        kept = {"keep": self.keep_diffs, "is_full": is_full}
+        attachments.take(store.client, store.partition, store.retention_s, self.router.partitions, **kept)
 
     def _look_at_repositories(self) -> None:
         """Look after what was counted for repositories, which may pause one or let it go on."""

@@ -39,6 +39,7 @@ from worker.gateway.page import (
 )
 from worker.gateway.queue_watch import BLOCK_S
 from worker.gateway.routes import (
+    attachments,
     claims,
     commands,
     dead,
@@ -68,7 +69,7 @@ PATIENCE_S = 2.0  # of a door with Redis: its caller is told to come again, and 
 ROUTERS = (
     *(health.router, tokens.router, goals.router, plans.router, plans.of_plan, graph_image.router),
     *(commands.router, dead.router, fleet.router, stats.router, events.router),
-    *(webhooks.router, claims.router, outcomes.router),
+    *(webhooks.router, claims.router, outcomes.router, attachments.router),
     *(session.router, static_files.router, plan_list.router, plan_view.router, acts.router),
     *(fleet_view.router, spend_view.router),
     *(new_goal.router, goal_view.router, wide_acts.router, dead_view.router),

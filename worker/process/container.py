@@ -194,8 +194,9 @@ class Container:
         router = Router(outcomes, commands, partition, here.partitions, here.max_failures)
         keeper = Breakers(client, partition, _terms_of(here))
         engine = Engine(
-            store, router, self.quota, self.memory, self.policies, here.events_s, 86_400 * here.audit_days, keeper
-        )
+            store, router, self.quota, self.memory, self.policies, here.events_s, 86_400 * here.audit_days,
+            here.keep_diffs, keeper,
+        )  # fmt: skip
         self._contexts[number] = PartitionContext(partition, store, commits, router, engine)
         return self._contexts[number]
 

@@ -95,13 +95,13 @@ def tally(counts: Mapping[str, int]) -> Text:
     return Text(f"All plans: {', '.join(f'{count:,} {state}' for state, count in counts.items())}", "dim")
 
 
-def portrait(plan: PlanView, most_steps: int | None = None) -> RenderableType:
-    """Draw a plan: goal, state, budgets, why it ended, a tree of its steps."""
+def portrait(plan: PlanView, most_steps: int | None = None, result: RenderableType | None = None) -> RenderableType:
+    """Draw a plan: goal, state, its `result` where that is given, why it ended, budgets, a tree of its steps."""
     head = Text.assemble((plan.plan_id, "bold"), "  ", _state(plan), f"  revision {plan.revision}")
     remarks = Remarks.of(plan)
     about = f"goal {plan.goal_id}  {plan.kind}  {plan.created_at[:19].replace('T', ' ')} UTC"
     parts: list[RenderableType] = [head, Text(plain(plan.goal)), Text(plain(about), "dim")]
-    parts += [*(Text(plain(each), "dim") for each in _origin(plan)), ""]
+    parts += [*(Text(plain(each), "dim") for each in _origin(plan)), "", *([result, ""] if result else [])]
     if plan.doubt:
         parts += [Text(plain(plan.doubt), "bold yellow"), ""]
     if plan.halt:

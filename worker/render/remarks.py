@@ -7,7 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from schemas.plan import BreakerView, IntegrityView, NeedView, OverlapView, PlanView
+from schemas.plan import BreakerView, NeedView, OverlapView, PlanView
+from schemas.result import IntegrityView
 
 MOST_FILES = 10  # that other plans claimed
 MOST_NAMED = 10

@@ -13,10 +13,12 @@ from typing import Any
 
 from schemas.base import PlanState
 from schemas.plan import Budget, GoalAnswer, PlanView
+from schemas.result import PlanResult
 from worker.render.explanation import lines_of
 from worker.render.mermaid import MAX_NODES, flowchart
 from worker.render.plan import STEP_LOOKS, plain, span, told_state
 from worker.render.remarks import Remarks
+from worker.render.result_text import details_of
 
 MAX_BYTES = 1_000_000  # of a page; GitHub takes 1 MiB for each step of a job
 MAX_ROWS = 100  # of the table of steps
@@ -25,20 +27,26 @@ MAX_FILES = 3  # of a step in the table
 MAX_TEXT = 1000  # characters of a goal, a reason or a question
 MAX_EXPLANATION = 60_000
 MAX_LISTED = 20  # questions, errors
+MOST_TOLD = 60  # lines of the result
 MARKS = {PlanState.COMPLETED: "✅", PlanState.HALTED: "❌", PlanState.REJECTED: "❌"}
 UNTROUBLED = re.compile(r"[^`|\\]+")  # what a code span in a table takes as it is
 ADDRESS = re.compile(r"https://[A-Za-z0-9.-]+(?::\d{1,5})?(?:/[A-Za-z0-9._~/-]*)?")
 
 
-def page_of_plan(plan: PlanView, explained: dict[str, Any]) -> str:
-    """Write the page of a plan: its state, steps, graph, budget and explanation, as `planner explain --json` has it."""
-    remarks = Remarks.of(plan)
+def page_of_plan(plan: PlanView, explained: dict[str, Any], result: PlanResult) -> str:
+    """Write the page of a plan: its state, result, steps, graph, budget and explanation.
+
+    `explained` is the explanation as `planner explain --json` prints it.
+    """
+    remarks, told = Remarks.of(plan), details_of(result)
     ended = datetime.fromisoformat(plan.ended_at) if plan.ended_at else None
     took = f" after {span(int((ended - datetime.fromisoformat(plan.created_at)).total_seconds()))}" if ended else ""
     return _page(
         _head(plan.state, took),
         *_doubted(plan.doubt),
         f"Goal: {code(plan.goal, MAX_TEXT)}",
+        code(result.sentence, MAX_TEXT),
+        _bullets(map(code, told), MOST_TOLD),
         _bullets([f"plan {code(plan.plan_id)}, goal {code(plan.goal_id)}, kind {plan.kind}, revision {plan.revision}"]),
         *_ending(plan.halt.rule if plan.halt else None, plan.halt.reason if plan.halt else None),
         *(f"Paused: {code(each)}" for each in remarks.pauses),
@@ -46,7 +54,7 @@ def page_of_plan(plan: PlanView, explained: dict[str, Any]) -> str:
         *_delivered(plan),
         *(_steps(plan) if plan.steps else ()),
         *_budget(plan.budget),
-        *(f"⚠️ {code(each, MAX_TEXT)}" for each in remarks.warnings),
+        *(f"⚠️ {code(each, MAX_TEXT)}" for each in remarks.warnings if each not in told),
         *_explanation(explained),
     )
 
@@ -176,5 +184,5 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _bullets(lines: Iterable[str]) -> str:
-    return "\n".join(f"- {line}" for line in list(lines)[:MAX_LISTED])
+def _bullets(lines: Iterable[str], most: int = MAX_LISTED) -> str:
+    return "\n".join(f"- {line}" for line in list(lines)[:most])

@@ -133,6 +133,10 @@ class ServiceSettings(FromEnvironment):
     )
     retention_days: float = Field(default=30, gt=0, description="days until the keys of an ended plan go")
     events_s: int = Field(default=3600, ge=60, description="seconds for which events are kept, if memory allows")
+    keep_diffs: bool = Field(
+        default=True,
+        description="keep the diffs that controllers send of what landed; off: only how many lines changed",
+    )
     audit_days: float = Field(default=90, gt=0, description="days for which it is kept who did what (`planner audit`)")
     claim_idle_s: float = Field(default=30, ge=1, description="seconds until entries of a dead worker are taken over")
     watchdog_s: float = Field(default=60, ge=6, description="seconds of doing nothing until a worker ends with 70")

@@ -61,6 +61,7 @@ CALL_AGAIN = "planner_call_again"
 CLAIM_ID = "planner_claim_id"
 UNDELIVER = "planner_undeliver"
 HEARTBEAT = "planner_heartbeat"
+KEEP_ATTACHMENT = "planner_keep_attachment"
 CHANGE_BREAKER = "planner_change_breaker"
 REGISTER = "planner_register"
 OWN = "planner_own"
@@ -77,6 +78,7 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "planner_outbox": ("clock", "callbacks"),
         "planner_groups": ("consumers",),
         "planner_leases": ("heartbeat",),
+        "planner_attachments": ("attachments",),
         "planner_api_keys": ("api_keys",),
         "planner_handouts": ("claims",),
         "planner_partitions": ("clock", "owners"),

@@ -145,6 +145,7 @@ class Partition:
         self.events = self.stream(streams.EVENTS)  # what the planner tells of itself; capped
         self.outbox = self.stream(streams.OUTBOX)  # what callbacks are to tell; written by commits alone
         self.dead = self.stream(streams.DEAD)  # entries that could not be read, each with its problem
+        self.attachments = self.stream(streams.ATTACHMENTS)  # diffs of attempts, until they are taken
         # sorted sets
         self.timers = self.tag + "timers"  # every clock of the partition by its due time
         self.plans = self.tag + "plans"  # every plan of the partition by its creation time
@@ -167,6 +168,9 @@ class Partition:
         self.breakers_due = self.breakers + ":due"  # sorted set: when each is to be looked at; see lua/breaker.lua
         self.probes = self.breakers + ":probes"  # what became of the steps that they let through
         self.failures = self.tag + "failures"  # entry -> how often deciding about it failed
+        self.attachments_kept = self.attachments + ":kept"  # diffs and their figures, by tenant, plan and digest
+        self.attachments_order = self.attachments + ":order"  # sorted set: the same by when they were taken
+        self.attachments_sizes = self.attachments + ":sizes"  # bytes of all of them (''), and of each tenant
 
     def stream(self, address: str) -> str:
         """Name the stream that this partition has at `address`; one without partitions keeps its name."""

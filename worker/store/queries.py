@@ -19,7 +19,6 @@ from schemas.plan import (
     BudgetLine,
     Forecast,
     GoalAnswer,
-    IntegrityView,
     LogView,
     NeedView,
     PlanSummary,
@@ -27,6 +26,7 @@ from schemas.plan import (
     StepView,
     Waiting,
 )
+from schemas.result import IntegrityView
 from schemas.stored import HOT, LogHead, PlanHead, PlanRecord, StepStatus, decode_plan, read_part
 from schemas.stored.features import AskedFiles, IntegrityFound, Reproduced
 from schemas.stored.step import TEXTS, read_texts, unpack_step

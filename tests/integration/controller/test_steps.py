@@ -699,7 +699,7 @@ def test_after_a_lost_connection_the_same_outcome_is_sent_again(
 ) -> None:
     planner.send("fix", intent=FIX, allowed_files=["calc.py"])
 
-    with flaky(planner.redis, b"XADD") as proxy:
+    with flaky(planner.redis, b"XADD\r\n$20\r\nplanner:{0}:outcomes") as proxy:
         assert run(config(redis_url=proxy.url, once=True)) == 0
 
     [(_, first), (_, second)] = planner.entries()

@@ -46,6 +46,8 @@ PLAN_READS = (
     "/explain",
     "/export",
     "/summary.md",
+    "/result",
+    "/changes.diff",
     "/graph.mmd",
     "/graph.svg",
 )
@@ -79,6 +81,7 @@ MAY: dict[tuple[str, str], set[Right]] = {
     ("POST", "/v1/steps:claim"): {C},
     ("POST", "/v1/steps:heartbeat"): {C},
     ("POST", "/v1/outcomes"): {C},
+    ("POST", "/v1/attachments"): {C},
 }
 ENDLESS = {"/v1/events", "/live"}  # test_events.py, test_broadcast.py
 NO_PLAN = f"plan_00-{'0' * 32}"

@@ -39,7 +39,8 @@ def test_a_plan_is_told_as_the_commands_print_it(gateway: Gateway, planner: Plan
 
     shown, with_steps = viewer.get(path).json(), viewer.get(f"{path}?include=steps").json()
 
-    assert shown == {name: value for name, value in view.items() if name != "steps"}
+    result = viewer.get(f"{path}/result").json()
+    assert shown == {**{name: value for name, value in view.items() if name != "steps"}, "result": result}
     assert [step["step_id"] for step in with_steps["steps"]] == ["look", "fix-b", "a-check"]
     assert viewer.get(f"{path}/steps").json() == {"items": with_steps["steps"], "next_cursor": None}
     assert viewer.get(f"{path}/steps/fix-b").json() == with_steps["steps"][1]

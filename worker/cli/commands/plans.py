@@ -9,6 +9,7 @@ import typer
 from worker.cli.console import FAILED, OK, USAGE, Failure, Json, command, open_planner, say, say_json
 from worker.cli.plan_filter import Listed
 from worker.cli.target import Owner, PlanName, find
+from worker.host.terminal import line
 from worker.store.keys import NO_TENANT
 
 if TYPE_CHECKING:
@@ -87,11 +88,14 @@ def show(
     plan: PlanName,
     tenant: Owner = NO_TENANT,
     every_step: Annotated[bool, typer.Option("--all", help=f"Draw more than {MOST_STEPS} steps.")] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="Print the diffs of what it landed, and nothing else.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Show a plan: its state, budgets, steps, and why it ended.
+    """Show a plan: its result, why it ended, its budgets and steps.
 
     [b]planner show 3c-0199[/b]
+
+    [b]planner show ci-4711 --diff | git apply[/b]
 
     [b]planner show ci-4711 --json | jq .budget.tokens[/b]
 
@@ -99,10 +103,17 @@ def show(
     in its queue or runs, and on which controller.
     """
     from worker.render.plan import portrait
+    from worker.render.result_text import draw
 
     with open_planner() as planner:
         view = find(planner, plan, tenant, activity=True)
-    say_json(view) if as_json else say(portrait(view, None if every_step else MOST_STEPS))
+        if diff:
+            line(planner.changes(view).decode(errors="replace").rstrip("\n"))
+            return
+        if view.ended_at and not view.result:
+            view = view.model_copy(update={"result": planner.result(view)})
+    shown = draw(view.result) if view.result else None
+    say_json(view) if as_json else say(portrait(view, None if every_step else MOST_STEPS, shown))
 
 
 @command

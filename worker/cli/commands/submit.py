@@ -265,7 +265,15 @@ def tell(
     """Wait for what is asked for and print what became of a goal that was sent; returns the exit code."""
     result = {**NOTHING_TOLD, **about, "goal_id": sent.goal_id}
     result |= {**_wait(planner, sent, wait, timeout_s, summary), "entry": sent.entry}
-    say_json(result) if as_json else say(_sentence(result, sent.tenant))
+    if as_json:
+        say_json(result)
+    else:
+        say(_sentence(result, sent.tenant))
+        if result.get("result"):
+            from schemas.result import PlanResult
+            from worker.render.result_text import draw
+
+            say(draw(PlanResult.model_validate(result["result"])))
     failed = wait is WaitFor.END and result["state"] in ("HALTED", "REJECTED")
     return FAILED if failed or result["verdict"] == "REJECTED" else OK
 
@@ -314,7 +322,7 @@ def _wait(planner: Planner, sent: Sent, wait: WaitFor | None, timeout_s: float, 
     from schemas.base import GoalVerdict
     from schemas.plan import GoalAnswer
     from worker.cli.commands.summary import add_page, describe
-    from worker.cli.waiting import EndWait, errors_of, is_over, wait_for
+    from worker.cli.waiting import EndWait, errors_of, is_over, result_of, wait_for
     from worker.client.planner import Trouble
 
     answer, late = GoalAnswer(goal_id=sent.goal_id, plan_id="", verdict=GoalVerdict.PENDING, reason=""), ""
@@ -332,7 +340,8 @@ def _wait(planner: Planner, sent: Sent, wait: WaitFor | None, timeout_s: float, 
     if late:
         raise Failure.of("not_ended", late, TIMED_OUT)
     errors = errors_of(planner, answer) if answer.verdict is GoalVerdict.REJECTED else []
-    return answer.model_dump(mode="json") | {"errors": errors} if wait else {}
+    found = result_of(planner, answer) if wait is WaitFor.END else None
+    return answer.model_dump(mode="json") | {"errors": errors, "result": found} if wait else {}
 
 
 def _sentence(result: Mapping[str, Any], tenant: str) -> str:

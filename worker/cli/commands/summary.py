@@ -47,7 +47,7 @@ def _page_of(planner: Planner, plan: PlanView) -> str:
     from worker.render.explanation import explanation
     from worker.render.summary import page_of_plan
 
-    return page_of_plan(plan, explanation(plan, planner.attempts(plan.plan_id), None))
+    return page_of_plan(plan, explanation(plan, planner.attempts(plan.plan_id), None), planner.result(plan))
 
 
 def add_page(file: Path | None, page: str) -> None:

@@ -23,9 +23,12 @@ from worker.gateway.page.plan_story import (
     read_told,
 )
 from worker.gateway.page.rendering import PageRoute, note_position, render
+from worker.gateway.page.result_view import shown_changes
 from worker.gateway.problems import Refusal
 from worker.gateway.visible import Plan, PlanReader, view_of
 from worker.render.explanation import counted, explained_halt
+from worker.render.result_reading import result_from
+from worker.render.result_text import spent_of, verdict_of
 from worker.render.summary import ADDRESS
 from worker.store import history
 from worker.store.keys import PlanKeys
@@ -88,6 +91,7 @@ def plan(
     told, unread = read_if_short(doors, view, doing) if is_told else (NOTHING_TOLD, "")
     steps = doing[first : first + MOST_STEPS] if is_told else doing
     halt = explained_halt(view)
+    found = result_from(doors.client, doors.partitions, view, told.attempts, with_diffs=True)
     return render(
         request,
         "plan.html",
@@ -101,6 +105,10 @@ def plan(
         story=told.story,
         attempts_are_read=is_told,
         unread=unread,
+        result=found.result if is_told and not unread else None,
+        changes=shown_changes(found),
+        verdict_of=verdict_of,
+        spent_of=spent_of,
         halt=halt,
         counted=counted(halt["evidence"]) if halt else "",
         decisions=told.decisions[:MOST_DECISIONS],

@@ -12,6 +12,7 @@ from fastapi.responses import PlainTextResponse, StreamingResponse
 from schemas import codec
 from schemas.base import GoalKind, Name, Outbound, PlanState, Word
 from schemas.plan import PlanSummary, PlanView, StepView
+from schemas.result import PlanResult
 from worker.gateway import openapi
 from worker.gateway.access import Access, Context, Doors
 from worker.gateway.problems import Refusal
@@ -19,6 +20,7 @@ from worker.gateway.responses import MOST_ITEMS, PAGE, Limit, Moment, Page, json
 from worker.gateway.visible import Plan, PlanReader, count_states, list_plans, view_of
 from worker.render.explanation import explanation
 from worker.render.mermaid import flowchart
+from worker.render.result_reading import read_result, with_result
 from worker.render.summary import page_of_plan
 from worker.store import dead, export, history, kept_goals
 from worker.store.dead import Dead
@@ -97,6 +99,7 @@ def show(
 ) -> Response:
     """Show a plan; its `ETag` changes with everything but the clock."""
     view = with_activity(doors.client, doors.partitions, view_of(doors, plan.plan_id))
+    view = with_result(doors.client, doors.partitions, view)
     if include:
         shown = view.model_dump(mode="json")
         more = len(shown["steps"]) > MOST_ITEMS
@@ -194,7 +197,26 @@ def whole(plan: Plan, caller: PlanReader, doors: Doors) -> Response:
 def summary(plan: Plan, doors: Doors) -> Response:
     """Write what became of a plan as a page of Markdown."""
     view = view_of(doors, plan.plan_id)
-    return Response(page_of_plan(view, _explained(doors, view, None)), media_type="text/markdown")
+    found = page_of_plan(view, _explained(doors, view, None), read_result(doors.client, doors.partitions, view).result)
+    return Response(found, media_type="text/markdown")
+
+
+@of_plan.get("/result", response_model=PlanResult)
+def result(plan: Plan, doors: Doors) -> Response:
+    """Tell what a plan has done: files, verifications, answers, what it cost, and how to take it."""
+    return json(read_result(doors.client, doors.partitions, view_of(doors, plan.plan_id)).result)
+
+
+@of_plan.get("/changes.diff", response_class=PlainTextResponse)
+def changes(
+    plan: Plan, doors: Doors, step_id: Annotated[str | None, Query(alias="step", description="Only this one.")] = None
+) -> Response:
+    """Return the diffs of what landed, one step after the other, as far as they are kept."""
+    found = read_result(doors.client, doors.partitions, view_of(doors, plan.plan_id), with_diffs=True).diffs
+    if step_id is not None and step_id not in found:
+        raise Refusal("no_diff", f"No diff is kept of a step {step_id[:64]!r}.", 404)
+    texts = [found[step_id]] if step_id is not None else found.values()
+    return PlainTextResponse(b"".join(texts), headers={"Content-Disposition": "inline"})
 
 
 @of_plan.get("/graph.mmd", response_class=PlainTextResponse)

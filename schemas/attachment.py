@@ -1,0 +1,25 @@
+"""What belongs to an attempt and is too large for its outcome."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Base64Bytes, Field
+
+from schemas.base import Inbound, PlanId, StepId, Word
+
+MAX_ATTACHMENT_BYTES = 256 * 1024
+
+
+class Attachment(Inbound):
+    """The diff of an attempt, which is sent before its outcome.
+
+    It is shown once an outcome with its SHA-256 as `diff_hash` was accepted, and not before.
+    """
+
+    plan_id: PlanId
+    step_id: StepId
+    attempt: int = Field(ge=1, le=1_000_000)
+    kind: Literal["diff"] = "diff"
+    content: Annotated[Base64Bytes, Field(max_length=MAX_ATTACHMENT_BYTES)]
+    lease: Word | None = None

@@ -1,0 +1,203 @@
+"""The result of a plan at its doors: diffs that were sent, who may see them, and hostile texts in every field of it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from base64 import b64encode
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from redis import Redis
+
+from schemas import codec
+from schemas.api_key import Right
+from schemas.attachment import MAX_ATTACHMENT_BYTES
+from tests.support.gateway import Gateway, running_gateway
+from tests.support.markup_attacks import HOSTILE_TEXTS
+from tests.support.page import Markup, signed_in
+from tests.support.planner import Planner
+from worker.store import attachments
+from worker.store.keys import Partition
+
+STEPS: list[dict[str, Any]] = [
+    {"step_id": "fix-b", "title": "Fix b", "intent": "Fix b", "allowed_files": ["b.py"], "verify": "pytest"},
+    {"step_id": "look", "title": "Look", "intent": "Look", "depends_on": ["fix-b"], "type": "READ"},
+]  # fmt: skip
+HEAD = "diff --git a/b.py b/b.py\n--- a/b.py\n+++ b/b.py\n@@ -1 +1 @@\n-old\n"
+
+
+def diff_of(line: str) -> bytes:
+    return f"{HEAD}+{line}\n".encode(errors="replace")
+
+
+def digest(diff: bytes) -> str:
+    return hashlib.sha256(diff).hexdigest()
+
+
+@pytest.fixture
+def gateway(redis_url: str) -> Iterator[Gateway]:
+    with running_gateway(redis_url) as made:
+        yield made
+
+
+def landed(planner: Planner, diff: bytes, *, sent: bool = True, **goal: Any) -> str:
+    """A completed plan with one change, whose diff was sent before its outcome."""
+    plan_id = planner.submit(steps=STEPS, **goal)
+    if sent:
+        attachments.send(planner.client, 1, plan_id, attachments.message(plan_id, "fix-b", 1, diff))
+    planner.report("fix-b", plan_id, touched_files=["b.py"], diff_hash=digest(diff), commit="c1")
+    planner.report("look", plan_id, output="b rounds once")
+    assert planner.view(plan_id).state == "COMPLETED"
+    return plan_id
+
+
+def sweep(planner: Planner) -> None:
+    planner.container.context(0).engine.sweep("here")
+
+
+def test_a_diff_is_told_by_figures_at_once_and_as_it_is_once_it_was_taken(gateway: Gateway, planner: Planner) -> None:
+    diff = diff_of("new")
+    plan_id, client = landed(planner, diff), gateway.client(Right.VIEWER)
+
+    at_once = client.get(f"/v1/plans/{plan_id}/result").json()
+    sweep(planner)
+    result = client.get(f"/v1/plans/{plan_id}/result").json()
+
+    assert (at_once["added"], at_once["steps"][0]["diff_bytes"]) == (1, None)
+    assert (result["added"], result["steps"][0]["diff_bytes"]) == (1, len(diff))
+    assert result["sentence"] == "Changed 1 file (+1 -1 lines); 1 step answered."
+    assert client.get(f"/v1/plans/{plan_id}/changes.diff").content == diff
+    assert client.get(f"/v1/plans/{plan_id}/changes.diff?step=look").status_code == 404
+    assert client.get(f"/v1/plans/{plan_id}").json()["result"] == result
+    assert planner.client.xlen(Partition(0).attachments) == 0
+
+
+def test_a_diff_that_no_accepted_outcome_names_is_not_shown(gateway: Gateway, planner: Planner) -> None:
+    plan_id = landed(planner, diff_of("new"), sent=False)
+    attachments.send(planner.client, 1, plan_id, attachments.message(plan_id, "fix-b", 1, diff_of("other")))
+    sweep(planner)
+
+    client = gateway.client(Right.VIEWER)
+
+    assert client.get(f"/v1/plans/{plan_id}/result").json()["files"][0]["added"] is None
+    assert client.get(f"/v1/plans/{plan_id}/changes.diff").content == b""
+
+
+def test_without_diffs_only_their_figures_are_kept(gateway: Gateway) -> None:
+    planner = Planner(gateway.settings.redis_url, keep_diffs=False)
+    plan_id = landed(planner, diff_of("secret text"))
+    sweep(planner)
+
+    assert gateway.client(Right.VIEWER).get(f"/v1/plans/{plan_id}/result").json()["added"] == 1
+    assert b"secret text" not in b"".join(planner.client.hvals(Partition(0).attachments_kept))  # type: ignore[arg-type]
+
+
+def test_a_controller_hands_in_a_diff_over_http_with_its_lease(gateway: Gateway, planner: Planner) -> None:
+    plan_id, client = planner.submit(steps=STEPS), gateway.client(Right.CONTROLLER)
+    wanted = {"claim_id": "c", "controller": "ctl", "wait_s": 5}
+    (spec,) = client.post("/v1/steps:claim", json=wanted).json()["steps"]
+    body = {"plan_id": plan_id, "step_id": "fix-b", "attempt": 1, "content": b64encode(diff_of("new")).decode()}
+
+    def attach(lease: str | None, **more: Any) -> int:
+        headers = {"Planner-Lease": lease} if lease else {}
+        return client.post("/v1/attachments", json={**body, **more}, headers=headers).status_code
+
+    assert [attach("guessed"), attach(None), attach(spec["lease"], attempt=2)] == [404, 422, 404]
+    assert attach(spec["lease"], content=b64encode(bytes(MAX_ATTACHMENT_BYTES + 1)).decode()) == 422
+    assert planner.client.xlen(Partition(0).attachments) == 0
+    assert attach(spec["lease"]) == 202
+    planner.report("fix-b", plan_id, touched_files=["b.py"], diff_hash=digest(diff_of("new")), lease=spec["lease"])
+    assert gateway.client(Right.VIEWER).get(f"/v1/plans/{plan_id}/result").json()["added"] == 1
+
+
+def test_the_oldest_diffs_go_where_all_or_those_of_a_tenant_take_too_much(
+    planner: Planner, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    diffs = {tenant: [diff_of(f"{tenant} {number} {'x' * 1000}") for number in range(3)] for tenant in ("a", "b")}
+    monkeypatch.setattr(attachments, "MOST_BYTES", 5000)
+    monkeypatch.setattr(attachments, "MOST_OF_A_TENANT", 2500)
+    plans, client = [], gateway.client(Right.VIEWER)
+    for tenant, some in diffs.items():
+        for diff in some:
+            plans.append(landed(planner, diff, tenant=tenant))
+            sweep(planner)
+
+    def kept() -> list[bool]:
+        return [bool(client.get(f"/v1/plans/{plan_id}/changes.diff").content) for plan_id in plans]
+
+    assert kept() == [False, True, True, False, True, True]
+    monkeypatch.setattr(attachments, "MOST_BYTES", 1500)
+    landed(planner, diff_of("tiny"), tenant="b")
+    sweep(planner)
+    assert kept() == [False, False, False, False, False, True]
+    sizes: dict[bytes, bytes] = planner.client.hgetall(Partition(0).attachments_sizes)  # type: ignore[assignment]
+    total = sum(len(each) for each in planner.client.hvals(Partition(0).attachments_kept))
+    assert {name: int(size) for name, size in sizes.items()} == {b"": total, b"b": total}
+
+
+def test_what_is_no_attachment_is_dropped(planner: Planner, redis: Redis) -> None:
+    for data in (
+        b"{",
+        b"{}",
+        codec.dumps({"plan_id": f"plan_00-{'0' * 32}", "step_id": "a", "attempt": 1, "content": "eA=="}),
+    ):
+        redis.xadd(Partition(0).attachments, {"data": data})
+
+    sweep(planner)
+
+    assert (redis.xlen(Partition(0).attachments), redis.hlen(Partition(0).attachments_kept)) == (0, 0)
+
+
+def hostile(planner: Planner, text: str) -> str:
+    """A completed plan with a text in every field that its result shows."""
+    steps = [{**step, "title": text[:100].strip() or "t"} for step in STEPS]
+    diff = diff_of(text) + f"diff --git a/{text} b/{text}\nnew file mode 100644\n".encode(errors="replace")
+    plan_id = planner.submit(goal="Fix", steps=steps)
+    attachments.send(planner.client, 1, plan_id, attachments.message(plan_id, "fix-b", 1, diff))
+    receipts = [{"tool": text[:200], "exit_code": 1, "cwd": text[:500]}]
+    place = {"kind": "skip", "path": text[:512], "line": 1, "what": text[:200]}
+    told = {"touched_files": ["b.py"], "created_files": ["b.py"], "diff_hash": digest(diff), "commit": text[:200]}
+    integrity = {"counts": {"skip": 1}, "places": [place]}
+    planner.report("fix-b", plan_id, controller=text[:200], verify=receipts, integrity=integrity, **told)
+    planner.report("look", plan_id, output=text)
+    return plan_id
+
+
+@pytest.mark.outages
+def test_hostile_texts_in_a_result_are_text_at_every_door(gateway: Gateway, planner: Planner) -> None:
+    assert len(HOSTILE_TEXTS) == 60
+    client, json_client = signed_in(gateway, Right.VIEWER), gateway.client(Right.VIEWER)
+    plain = _shape(client.get(f"/plans/{hostile(planner, 'words')}").text)
+    for text in HOSTILE_TEXTS:
+        plan_id = hostile(planner, text)
+        sweep(planner)
+        page = client.get(f"/plans/{plan_id}")
+
+        assert _shape(page.text) == plain, text
+        assert json_client.get(f"/v1/plans/{plan_id}/changes.diff").headers["content-type"].startswith("text/plain")
+        summary = json_client.get(f"/v1/plans/{plan_id}/summary.md").text
+        assert "<script" not in re.sub(r"```.*?```|`[^`\n]*`", "", summary, flags=re.DOTALL)
+
+
+def _shape(page: str) -> tuple[int, int, list[str]]:
+    """What of a page a text may not change: its scripts and images, and attributes that run or send something."""
+    elements = Markup(page).elements
+    tags = [tag for tag, _ in elements]
+    active = [
+        name for _, attributes in elements for name in attributes if name.startswith("on") or name == "formaction"
+    ]
+    return tags.count("script"), tags.count("img") + tags.count("iframe") + tags.count("form"), active
+
+
+def test_a_result_and_its_diff_are_nobodys_of_another_tenant_or_repository(gateway: Gateway, planner: Planner) -> None:
+    plan_id = landed(planner, diff_of("new"), tenant="acme", context={"repo": "acme/shop"})
+    sweep(planner)
+    theirs = [gateway.client(Right.ADMIN, tenant="initech"), gateway.client(Right.ADMIN, repositories=("acme/till",))]
+
+    for client in theirs:
+        for path in ("result", "changes.diff", "changes.diff?step=fix-b"):
+            answer = client.get(f"/v1/plans/{plan_id}/{path}")
+            assert (answer.status_code, "b.py" in answer.text) == (404, False)
+    assert gateway.client(Right.VIEWER, tenant="acme").get(f"/v1/plans/{plan_id}/result").status_code == 200

@@ -1,0 +1,80 @@
+"""The result of a plan in lines of text, for a terminal; texts may come from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from schemas.result import FileResult, PlanResult, Spent, VerifiedBy
+from worker.render.plan import plain, span
+from worker.render.remarks import Remarks
+from worker.render.result import counted
+
+MOST_FILES = 20
+MAX_ANSWER = 300  # characters
+SIGNS = {"created": "new", "changed": "changed", "deleted": "deleted"}
+
+
+def draw(result: PlanResult) -> RenderableType:
+    """Draw a result: its sentence first, then what it is made of."""
+    return Group(Text(plain(result.sentence), "bold"), *(Text(plain(line)) for line in details_of(result)))
+
+
+def details_of(result: PlanResult) -> list[str]:
+    """Write what stands below the sentence, a line each; what was delivered stands with the plan."""
+    diff = [f"diff: planner show {result.plan_id} --diff"] if any(step.diff_bytes for step in result.steps) else []
+    take = [f"take it, in {result.take_in}: {result.take}"] if result.take else []
+    return [
+        *filter(None, [result.unread]),
+        *_files(result),
+        *diff,
+        *(f"verified by {each.command or each.tool}: {verdict_of(each)}" for each in result.verified_by),
+        *filter(None, [result.unverified]),
+        *integrity_of(result),
+        *_answers(result),
+        *take,
+        spent_of(result.spent),
+    ]
+
+
+def _files(result: PlanResult) -> Iterator[str]:
+    shown = result.files[:MOST_FILES]
+    yield from (f"{SIGNS[file.kind]} {file.path}{lines_of(file)}" for file in shown)
+    if left := len(result.files) - len(shown) + result.more_files:
+        yield f"and {counted(left, 'more file')}"
+
+
+def _answers(result: PlanResult) -> Iterator[str]:
+    for answer in result.answers:
+        cut = "…" * (answer.is_cut or len(answer.text) > MAX_ANSWER)
+        yield f"{answer.step_id} answered: {answer.text[:MAX_ANSWER]}{cut}"
+
+
+def lines_of(file: FileResult) -> str:
+    """Write how many lines a file gained and lost, where that is known."""
+    return "" if file.added is None else f"  +{file.added:,} -{file.removed or 0:,}"
+
+
+def verdict_of(each: VerifiedBy) -> str:
+    """Write what a verification found, before where that is known, and now."""
+    found = f"{each.before} before, {each.now} now" if each.before else each.now
+    counts = [(each.passed, "passed"), (each.failed, "failed"), (each.skipped, "skipped")]
+    told = ", ".join(f"{number:,} {what}" for number, what in counts if number)
+    return f"{found} ({told})" if told else found
+
+
+def integrity_of(result: PlanResult) -> list[str]:
+    """Write what the integrity check found."""
+    found = result.integrity
+    if found.looked_at and not found.places:
+        return [f"integrity: {counted(found.looked_at, 'change')} checked, nothing found"]
+    return Remarks(integrity=found.places).altered
+
+
+def spent_of(spent: Spent) -> str:
+    """Write what a plan used."""
+    cost = "" if spent.cost_usd is None else f", {spent.cost_usd:,.4f} USD"
+    failed = f" ({spent.failed_attempts:,} failed)" if spent.failed_attempts else ""
+    return f"{spent.tokens:,} tokens{cost}, {span(spent.seconds)}, {counted(spent.attempts, 'attempt')}{failed}"

@@ -1,0 +1,149 @@
+"""Diffs of attempts, apart from log and plan: taken off their stream, kept by digest, bounded in bytes and days.
+
+A diff is known by its SHA-256, which an accepted outcome names as its `diff_hash`. So nobody can put another one in its
+place, and who may see a plan may see its diffs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from base64 import b64encode
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from itertools import zip_longest
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from pydantic import ValidationError
+from redis import Redis
+from redis.exceptions import NoPermissionError
+
+from schemas import codec
+from schemas.attachment import Attachment
+from schemas.contract.streams import MOST_WAITING
+from schemas.stored import PlanHead
+from tasks.text.diffs import FileDiff, read_diff
+from worker.store import functions
+from worker.store.clients import now_ms
+from worker.store.keys import Partition, partition_of
+
+MOST_BYTES = 64 * 1024 * 1024  # of all partitions
+MOST_OF_A_TENANT = MOST_BYTES // 2
+REFUSED_FROM = 0.7  # of maxmemory
+MOST_FILES = 500  # of a diff, with figures
+TAKEN = 32  # entries at a time
+DIGEST = "sha256:"
+
+log = logging.getLogger("planner.attachments")
+
+
+class FileFigures(NamedTuple):
+    """What a diff did to a file."""
+
+    path: str
+    kind: str
+    added: int
+    removed: int
+
+
+class KeptDiff(NamedTuple):
+    """What is known of a diff: its files, its bytes, and the diff itself where it was read and is kept."""
+
+    files: tuple[FileFigures, ...]
+    size: int
+    text: bytes | None = None
+
+
+def digest_of(diff_hash: str | None) -> str:
+    """Return the hexadecimal digest that an outcome names."""
+    return (diff_hash or "").removeprefix(DIGEST)
+
+
+def message(plan_id: str, step_id: str, attempt: int, diff: bytes) -> bytes:
+    """Write the attachment of an attempt."""
+    said = {"plan_id": plan_id, "step_id": step_id, "attempt": attempt, "content": b64encode(diff).decode()}
+    return codec.dumps(said)
+
+
+def send(client: Redis, partitions: int, plan_id: str, data: bytes) -> None:
+    """Put an attachment on its stream, from which the oldest go where nobody takes them."""
+    home = Partition(partition_of(plan_id, partitions))
+    client.xadd(home.attachments, {"data": data}, maxlen=MOST_WAITING, approximate=False)
+
+
+def read(
+    client: Redis, partitions: int, plan_id: str, tenant: str, digests: Collection[str], *, with_text: bool = False
+) -> dict[str, KeptDiff]:
+    """Read what is known of the diffs of a plan with these digests, by digest; nothing where this user may not.
+
+    Of one that was not taken off the stream yet only the figures are read.
+    """
+    home, found = Partition(partition_of(plan_id, partitions)), dict[str, KeptDiff]()
+    wanted = list(dict.fromkeys(digests))
+    with suppress(NoPermissionError):
+        found = _kept(client, home, [_field(tenant, plan_id, digest) for digest in wanted], with_text=with_text)
+    with suppress(NoPermissionError):
+        for _, one in _waiting(client, home) if len(found) < len(wanted) else ():
+            digest = _digest(one) if one and one.plan_id == plan_id else ""
+            if one and digest in wanted and digest not in found:
+                found[digest] = KeptDiff(_figures(read_diff(one.content)), 0)
+    return found
+
+
+def _kept(client: Redis, home: Partition, fields: list[str], *, with_text: bool) -> dict[str, KeptDiff]:
+    if not fields:
+        return {}
+    texts = [f"{field} diff" for field in fields] if with_text else []
+    raw: Any = client.hmget(home.attachments_kept, [*fields, *texts])
+    found = {}
+    for field, figures, text in zip_longest(fields, raw[: len(fields)], raw[len(fields) :]):
+        if figures:
+            size, files = codec.loads(figures)
+            found[field.rpartition(" ")[2]] = KeptDiff(tuple(FileFigures(*each) for each in files), size, text)
+    return found
+
+
+def take(client: Redis, home: Partition, retention_s: int, share: int, *, keep: bool, is_full: bool) -> None:
+    """Take what waits off the stream of a partition, one of `share`, and keep it: figures alone unless `keep`.
+
+    Nothing is kept where the server is full.
+    """
+    keys = (home.attachments, home.attachments_kept, home.attachments_order, home.attachments_sizes)
+    for entry, one in _waiting(client, home):
+        head: Any = client.hget(home.plan(one.plan_id).plan, "head") if one and not is_full else None
+        field, figures, text = "- - -", b"", b""
+        if one and head:
+            files = _figures(read_diff(one.content))
+            text = one.content if keep else b""
+            figures = codec.dumps([len(text), [list(each) for each in files]])
+            field = _field(PlanHead.decode(head).tenant, one.plan_id, _digest(one))
+        now = now_ms(client)
+        bounds = (now, now - 1000 * retention_s, MOST_BYTES // share, MOST_OF_A_TENANT // share)
+        functions.call(
+            client, "FCALL", functions.KEEP_ATTACHMENT, len(keys), *keys, entry, field, figures, text, *bounds
+        )
+        if is_full:
+            log.warning("attachment_refused", extra={"reason": "memory"})
+
+
+def _waiting(client: Redis, home: Partition) -> Iterator[tuple[bytes, Attachment | None]]:
+    """Yield the oldest entries of a stream, None for one that cannot be read."""
+    entries: Any = client.xrange(home.attachments, count=TAKEN)
+    for entry, fields in entries:
+        try:
+            yield entry, Attachment.model_validate(codec.loads(fields.get(b"data", b"")))
+        except (codec.DecodeError, ValidationError):
+            yield entry, None
+
+
+def _figures(files: list[FileDiff]) -> tuple[FileFigures, ...]:
+    return tuple(FileFigures(each.path, each.kind, each.added, each.removed) for each in files[:MOST_FILES])
+
+
+def _digest(one: Attachment) -> str:
+    return hashlib.sha256(one.content).hexdigest()
+
+
+def _field(tenant: str, plan_id: str, digest: str) -> str:
+    return f"{quote(tenant, safe='')} {plan_id} {digest}"

@@ -1,0 +1,45 @@
+-- Attachments: diffs of attempts, by their digests, with the figures of their files. What is kept is bounded in bytes.
+
+local function name_of(field) return string.match(field, '^%S+') end
+
+-- Drops what is kept under a field, and takes its bytes off the sums.
+local function drop(keys, field)
+  local size = redis.call('HSTRLEN', keys[2], field) + redis.call('HSTRLEN', keys[2], field .. ' diff')
+  redis.call('HDEL', keys[2], field, field .. ' diff')
+  redis.call('ZREM', keys[3], field)
+  redis.call('HINCRBY', keys[4], '', -size)
+  if redis.call('HINCRBY', keys[4], name_of(field), -size) <= 0 then redis.call('HDEL', keys[4], name_of(field)) end
+end
+
+-- KEYS 1 stream, 2 kept, 3 order, 4 sizes
+-- ARGV 1 entry, 2 field: tenant, plan and digest, 3 figures ('' to drop the entry alone), 4 diff ('' to keep none), 5 now in ms, 6 oldest in ms,
+--      7 most bytes of all, 8 most bytes of a tenant
+-- Returns how many bytes are kept
+local function keep_attachment(keys, args)
+  redis.call('XDEL', keys[1], args[1])
+  local field, tenant = args[2], name_of(args[2])
+  if args[3] ~= '' and redis.call('HEXISTS', keys[2], field) == 0 then
+    redis.call('HSET', keys[2], field, args[3])
+    if args[4] ~= '' then redis.call('HSET', keys[2], field .. ' diff', args[4]) end
+    redis.call('ZADD', keys[3], args[5], field)
+    redis.call('HINCRBY', keys[4], '', #args[3] + #args[4])
+    redis.call('HINCRBY', keys[4], tenant, #args[3] + #args[4])
+  end
+  for _, old in ipairs(redis.call('ZRANGE', keys[3], '-inf', '(' .. args[6], 'BYSCORE', 'LIMIT', 0, 100)) do drop(keys, old) end
+  if tonumber(redis.call('HGET', keys[4], tenant) or 0) > tonumber(args[8]) then
+    for _, old in ipairs(redis.call('ZRANGE', keys[3], 0, -1)) do
+      if name_of(old) == tenant then
+        drop(keys, old)
+        if tonumber(redis.call('HGET', keys[4], tenant) or 0) <= tonumber(args[8]) then break end
+      end
+    end
+  end
+  while tonumber(redis.call('HGET', keys[4], '') or 0) > tonumber(args[7]) do
+    local oldest = redis.call('ZRANGE', keys[3], 0, 0)[1]
+    if not oldest then break end
+    drop(keys, oldest)
+  end
+  return tonumber(redis.call('HGET', keys[4], '') or 0)
+end
+
+redis.register_function('planner_keep_attachment', keep_attachment)
