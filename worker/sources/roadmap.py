@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tasks.base.errors import PlannerError
-from tasks.strategies.gap_report.analysis import UNKNOWN, RoadmapItem
+from tasks.strategies.gap_report.analysis import UNKNOWN, RoadmapItem, without_struck
 
 MAX_BYTES = 1024 * 1024
 
@@ -28,10 +28,6 @@ FENCE = re.compile(r"\s{0,3}(?:```|~~~)")
 MORE = re.compile(r"[ \t]+(?![-*+] |\d{1,9}[.)] )(\S.*)")  # an item goes on in a line that is indented
 
 
-STRUCK = re.compile(r"~~(?=\S).{0,999}?\S~~|<(del|s|strike)>.{0,999}?</\1>", re.IGNORECASE)
-NOTE = re.compile(r"\W*(?:v?\d+(?:\.\d+)+\W*)?(?:[(:\u2013\u2014-].*)?")  # beside what is struck; asks for nothing
-
-
 class EmptyRoadmap(PlannerError):
     """This roadmap has no items such as `- [ ] 0.1 Create the parser`."""
 
@@ -46,12 +42,8 @@ def read(text: str) -> tuple[RoadmapItem, ...]:
 
 def _without_struck(item: RoadmapItem) -> RoadmapItem:
     """Leave out what is struck through; an item of which nothing is left is not to do any more."""
-    text, count = STRUCK.subn("", item.description)
-    if not count:
-        return item
-    if NOTE.fullmatch(text):
-        return replace(item, completed=True)
-    return replace(item, description=" ".join(text.split()))
+    left = without_struck(item.description)
+    return replace(item, description=left) if left else replace(item, completed=True)
 
 
 def _items(text: str) -> Iterator[RoadmapItem]:

@@ -21,6 +21,8 @@ _CATEGORIES = ("quality", "inbox", "roadmap")  # of gaps of one priority, in thi
 _PRIORITIES = tuple(Priority)
 _WORD = re.compile(r"[^\W_]+")
 _VERSION = re.compile(r"[vV]?(\d{1,6}(?:\.\d{1,6})*)")
+_STRUCK = re.compile(r"~~(?=\S).{0,999}?\S~~|<(del|s|strike)>.{0,999}?</\1>", re.IGNORECASE)
+_NOTE = re.compile(r"\W*(?:v?\d+(?:\.\d+)+\W*)?(?:[(:\u2013\u2014-].*)?")  # beside what is struck; asks for nothing
 # The least version that is less urgent than the row before it.
 _BY_VERSION = (((0, 2), Priority.URGENT), ((0, 3), Priority.HIGH), ((0, 5), Priority.MEDIUM))
 
@@ -32,6 +34,14 @@ class RoadmapItem:
     version: str
     description: str
     completed: bool = False
+
+
+def without_struck(text: str) -> str:
+    """Leave out what is struck through (`~~...~~`); empty where nothing else is left to do."""
+    left, count = _STRUCK.subn("", text)
+    if not count:
+        return text
+    return "" if _NOTE.fullmatch(left) else " ".join(left.split())
 
 
 def version_key(version: str) -> tuple[int, ...]:

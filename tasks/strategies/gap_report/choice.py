@@ -85,14 +85,15 @@ class Choice:
 
 
 def gaps_in(given: GapGoal) -> tuple[Gap, ...]:
-    """List the gaps, the most critical first; none where the report says so."""
+    """List the gaps that are not struck through, the most critical first; none where the report says so."""
     report = given.gap_report or analysis.report(map(analysis.inbox_gap, given.inbox))
     if "most_critical" in report.model_fields_set and report.most_critical is None:
         return ()
     first = report.most_critical or next(iter(analysis.sort_gaps(report.gaps)), None)
     once: dict[tuple[str, str], Gap] = {}
     for gap in (first, *report.gaps) if first else ():
-        once.setdefault(key(gap), gap)
+        if analysis.category_of(gap) != "roadmap" or not gap.description or analysis.without_struck(gap.description):
+            once.setdefault(key(gap), gap)
     return tuple(once.values())
 
 

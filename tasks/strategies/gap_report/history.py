@@ -1,6 +1,6 @@
 """Earlier attempts at a gap, from the records of a goal and the plan history.
 
-A streak belongs to one gap, and only that gap's success ends it: what runs in between does not.
+A streak belongs to one gap, and only another end of that gap ends it: what runs in between does not.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from schemas.kinds.gap_report import Gap, IterationOutcome, IterationRecord
 from tasks.strategies.gap_report.analysis import MAX_DESCRIPTION, category_of
 from tasks.text.fields import as_written, fit
 
+RECENT = 5  # records that are asked how often a gap failed; more where an operator's limit is higher
 MAX_FAILURES = 3  # in a row, of one gap, unless the operator says otherwise; then another gap comes first
 MAX_CATEGORY = 200
 COUNTER = "iterations"
@@ -29,7 +30,7 @@ class Past:
     """How it went with one gap so far."""
 
     streak: int = 0  # failures in a row
-    failed: bool = False  # ever
+    failed: bool = False  # in the recent records, or in an earlier plan
     lesson: str = ""  # what was said of the last failure
     limit: int = MAX_FAILURES
 
@@ -61,16 +62,17 @@ class GapHistory:
         return cls(tuple(newest.values())[::-1], counters, limit)
 
     def of_gap(self, gap: Gap) -> Past:
-        """Tell how it went with `gap` since its last success.
+        """Tell how it went with `gap` since it last did not fail, by the last five records.
 
-        Of two counts of failures, the records' and our own, the larger one holds.
+        A PARTIAL iteration ends a streak, as a success does. Of two counts of failures, the records' and our own, the
+        larger one holds.
         """
         streak, failed, lesson = 0, False, ""
         remembered = own = self.counters.get(field_of(gap), 0)
         for record in self._by_gap.get(key(gap), ()):
             if record.outcome in _FAILED:
                 streak, failed, lesson = streak + 1, True, _lesson(record)
-            elif record.outcome is IterationOutcome.SUCCESS:
+            else:
                 streak = 0
                 if number := _NUMBER.fullmatch(record.iteration_id):  # only iterations after it can have failed since
                     own = min(remembered, max(self.counted - int(number[1]), 0))
@@ -82,7 +84,7 @@ class GapHistory:
         streak, own = 0, self.counters.get(IN_A_ROW, 0)
         for record in self.records:
             streak = streak + 1 if record.outcome in _FAILED else 0
-            if record.outcome is IterationOutcome.SUCCESS and (number := _NUMBER.fullmatch(record.iteration_id)):
+            if not streak and (number := _NUMBER.fullmatch(record.iteration_id)):
                 own = min(own, max(self.counted - int(number[1]), 0))
         return max(streak, own)
 
@@ -99,7 +101,7 @@ class GapHistory:
     @cached_property
     def _by_gap(self) -> Mapping[tuple[str, str], list[IterationRecord]]:
         index: dict[tuple[str, str], list[IterationRecord]] = {}
-        for record in self.records:
+        for record in self.records[-max(RECENT, self.limit) :]:
             index.setdefault(key(record.gap_addressed), []).append(record)
         return index
 

@@ -36,6 +36,7 @@ _PRODUCT = re.compile(  # is called as a file is
     r"\.js",
     re.IGNORECASE,
 )
+_ATTRIBUTE = re.compile(r"(?:ctx|this|self|req(?:uest)?|resp?(?:onse)?)\.\w+", re.IGNORECASE)  # res.json is a method
 _WORD = re.compile(r"[^\s\"'`<>|,;=()]{1,400}")
 _PLACE = re.compile(r":\d.*|(?<![.:])[.:]+$")  # what tools write behind a path
 _NAMED = (  # the first that finds a name counts
@@ -138,14 +139,14 @@ class Places:
     def paths_in(self, text: str) -> tuple[str, ...]:
         """List the files and folders that `text` names as paths."""
         paths: list[str | None] = []
-        for mention in _MENTION.findall(text):
-            word = clean(mention.rstrip("."))
+        for mention in _MENTION.finditer(text):
+            word = clean(mention[0].rstrip("."))
             folder = word.rstrip("/")
             if word.endswith("/") or ("/" in folder and folder in self._folders):
                 paths.append(f"{folder}/")
             elif _is_protected(word):
                 paths.append(self.locate(word, by_tool=False) or word)
-            elif name_of(word) in self._by_name or (_FILE.fullmatch(word) and not _PRODUCT.fullmatch(word)):
+            elif name_of(word) in self._by_name or (_is_new_file(word) and not text.startswith("(", mention.end())):
                 paths.append(self.locate(word, by_tool=False))
         return tuple(path for path in dict.fromkeys(paths) if path)[:MAX_TARGETS]
 
@@ -235,6 +236,10 @@ def _ends(longer: Sequence[str], shorter: Sequence[str]) -> bool:
 def _is_harmless(path: str) -> bool:
     found = fault(path, JUDGED)
     return found is None or found.code not in _ATTACKS
+
+
+def _is_new_file(word: str) -> bool:
+    return bool(_FILE.fullmatch(word)) and not _PRODUCT.fullmatch(word) and not _ATTRIBUTE.fullmatch(word)
 
 
 def _is_protected(word: str) -> bool:

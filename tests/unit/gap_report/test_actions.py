@@ -51,6 +51,7 @@ DOMAIN = ["domain/models.py", "domain/tests/test_models.py", "src/app.py"]
         ("Create something", ["src/a.py"], ["src/a.py"], [("create", ())]),
         ("Remove what is obsolete", ["src/a.py"], ["src/a.py"], [("create", ())]),
         ("Use Node.js and/or Deno v0.1, e.g. today", ["src/a.py"], ["src/a.py"], [("create", ())]),
+        ("Answer with res.json and req.json, or config.json()", ["src/a.py"], ["src/a.py"], [("create", ())]),
     ],
 )
 def test_a_roadmap_item_becomes_actions(

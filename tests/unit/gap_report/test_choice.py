@@ -54,6 +54,13 @@ def test_a_past_makes_a_gap_risky_at_once_or_once_it_is_exhausted(options: dict[
     assert [plan.estimated_risk for plan in plans] == risks
 
 
+def test_a_roadmap_gap_that_is_struck_through_is_none() -> None:
+    struck = a_gap("~~Create src/a.py~~ (dropped)")
+
+    assert planned(a_goal(struck, NEXT, allowed=ALLOWED)).gap.description == NEXT["description"]
+    assert answered(a_goal(struck, allowed=ALLOWED)) == NothingToDo("no_gap")
+
+
 @pytest.mark.parametrize(
     ("checks", "verify"),
     [

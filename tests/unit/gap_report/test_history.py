@@ -30,7 +30,9 @@ def history(told: list[dict[str, Any]], **recall: int) -> GapHistory:
         (["failure", "failure", "failure", "failure"], 4, True),
         (["failure", "failure", "success"], 0, True),
         (["success", "failure"], 1, True),
-        (["failure", "partial", "failure", "failure"], 3, True),
+        (["failure", "failure", "partial", "failure"], 1, True),
+        (["failure", "failure", "partial"], 0, True),
+        (["failure"] * 7, 5, True),
         (["success", "partial"], 0, False),
     ],
 )
@@ -38,6 +40,21 @@ def test_a_streak_is_of_failures_since_the_last_success(outcomes: list[str], str
     past = history(records(*((A, outcome) for outcome in outcomes))).of_gap(gap("Create modules/a/a.py"))
 
     assert (past.streak, past.failed, past.exhausted) == (streak, failed, streak >= 3)
+
+
+@pytest.mark.parametrize(("others", "streak"), [(2, 3), (3, 2), (5, 0)])
+def test_only_the_last_five_records_count(others: int, streak: int) -> None:
+    told = records(*[(A, "failure")] * 3, *[(B, "failure")] * others)
+
+    past = history(told).of_gap(gap("Create modules/a/a.py"))
+
+    assert (past.streak, past.failed) == (streak, streak > 0)
+
+
+def test_an_operator_who_allows_more_failures_has_more_records_read() -> None:
+    told = GapGoal.model_validate({"recent_records": records(*[(A, "failure")] * 9)}).recent_records
+
+    assert GapHistory.of(told, {}, 7).of_gap(gap("Create modules/a/a.py")).streak == 7
 
 
 def test_what_another_gap_does_in_between_ends_no_streak() -> None:
@@ -174,8 +191,7 @@ def test_the_planners_own_memory_downgrades_a_gap_too() -> None:
 
 
 def test_when_all_gaps_are_exhausted_the_first_is_planned_with_a_warning() -> None:
-    failed = [(A, "failure"), (B, "rollback")] * 3
-    plan = planned(a_goal(A, B, allowed=ALLOWED, recent_records=records(*failed)))
+    plan = planned(a_goal(A, B, allowed=ALLOWED, recent_records=records(*[(A, "failure")] * 3)), {FIELD_B: 3})
 
     assert (plan.gap.description, plan.estimated_risk) == (A["description"], "high")
     assert plan.actions[0].description.startswith("WARNING: this gap failed 3 times in a row")
