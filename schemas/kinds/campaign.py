@@ -73,6 +73,7 @@ _T = TypeVar("_T")
 _Status = Annotated[ModeStatus, BeforeValidator(_lower)]
 _Relevance = Annotated[Relevance, BeforeValidator(_lower)]
 _Range = Annotated[str, StringConstraints(max_length=1000), TextKind.KEY]  # such as 10-40
+_Number = Annotated[str, StringConstraints(pattern=r"^[1-9]$"), TextKind.KEY]
 _Pattern = Annotated[str, StringConstraints(max_length=1000), TextKind.PATH]
 _Share = Annotated[FiniteFloat, Field(ge=0, le=1)]
 _Lines = Annotated[tuple[Line, ...], Field(max_length=100), BeforeValidator(_none)]
@@ -215,7 +216,13 @@ class ClarifyAnswer(Inbound):
     test_pattern: _Pattern | None = None
     verify: CommandLine | None = None
     choice: Annotated[str, BeforeValidator(_letter), StringConstraints(pattern=r"^[abc]$"), TextKind.KEY] | None = None
+    choices: dict[
+        _Number, Annotated[str, BeforeValidator(_letter), StringConstraints(pattern=r"^[abc]$"), TextKind.KEY]
+    ] = Field(default_factory=dict, max_length=9)  # of the further questions, by their numbers
     confirm: bool | None = None
+    depends: dict[Word, Annotated[tuple[Word, ...], Field(max_length=MAX_TASKS)]] = Field(
+        default_factory=dict, max_length=MAX_TASKS
+    )  # of tasks that wait for what is not there
 
 
 class Idioms(Record):

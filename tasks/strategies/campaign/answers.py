@@ -1,7 +1,8 @@
 """What a person's answer to CLARIFY or CONFIRM makes known, or why it is none.
 
 An answer is an object, a text, or the page of the question with the answer written into it. Each line of a text is a
-letter, "both", a yes, files, a place of tests, a command of the catalogue or a field with its value; where one is
+letter, "both", a yes, files, a place of tests, a command of the catalogue, what a task waits for (`002: 001`) or a
+field with its value; where one is
 anything else the whole answer is refused. Nothing is guessed from prose.
 """
 
@@ -17,7 +18,16 @@ from pydantic import ValidationError
 from schemas.kinds.campaign import ClarifyAnswer, CoherenceDecision
 from schemas.wording import expected
 from tasks.base.errors import UnknownCommand
-from tasks.strategies.campaign.question import OPTIONS, Coherence, Trigger, choose_files
+from tasks.strategies.campaign.question import (
+    OPTIONS,
+    Coherence,
+    Trigger,
+    choose,
+    choose_files,
+    options_of,
+    waiting_for,
+)
+from tasks.strategies.campaign.sequence import parents
 from tasks.strategies.campaign.state import CampaignScope, Knowledge
 from tasks.strategies.campaign.verification import read_command
 from tasks.text.fields import fit
@@ -41,9 +51,13 @@ NO_ANSWER = (
 BOTH = "c"  # of the two sides of an "or"
 
 _LETTER = re.compile(r"(?:option|answer|choice)?[\s:]*([A-C])", re.IGNORECASE)
+_FURTHER = re.compile(r"([1-9])\s*[:=]?\s*([A-C]|both)", re.IGNORECASE)  # such as 2B, of the second question
 _BOTH = re.compile(r"both(?: of them)?|a\s*(?:and|&|\+|,)\s*b", re.IGNORECASE)
 _YES = frozenset({"yes", "y", "ok", "okay", "confirm", "confirmed", "proceed", "all", "approve", "approved"})
 _FIELD = re.compile(r"(candidates|test_pattern|verify|choice|confirm)\s*[:=]\s*(\S.*)", re.IGNORECASE)
+_DEPENDS = re.compile(
+    r"(?:task\s+)?([0-9]{3})\s*[:=]\s*((?:[0-9]{3}|none)(?:[\s,]+(?:and\s+)?[0-9]{3})*)", re.IGNORECASE
+)
 _ITEM = re.compile(r"^(?:[-*+]|[0-9]{1,2}[.)])\s+")
 _APART = re.compile(r"[\s,;`\"'<>()]+")
 _PATH = re.compile(r"[\w*?\[\]{}@+-]*[./][\w./*?\[\]{}@+-]*")
@@ -59,13 +73,18 @@ def learn(value: Any, page: str, coherence: Coherence, known: Knowledge, scope: 
         return said
     if outside := [path for path in map(clean, said.candidates) if path not in scope.allowed]:
         return f"The goal does not allow {fit(', '.join(outside[:3]), 200)}: name files of its allowed_files."
-    if said.choice and "abc".index(said.choice) >= len(OPTIONS[coherence.triggers[0]](known, scope.allowed)):
-        return f"The page offers no {said.choice.upper()}."
+    letters = {int(number): letter for number, letter in said.choices.items()} | (
+        {1: said.choice} if said.choice else {}
+    )
+    offered = [len(options) for options in options_of(coherence, known, scope.allowed)]
+    for number, letter in letters.items():
+        if number > len(offered) or "abc".index(letter) >= offered[number - 1]:
+            return f"The page offers no {'' if number == 1 else number}{letter.upper()}."
     try:
-        update = _update(said, coherence, known, scope)
+        more = choose(letters, coherence, known, scope.allowed)
+        more = more.model_copy(update=_update(said, coherence, more, scope))
     except UnknownCommand as error:
         return fit(str(error), MAX_SAID)
-    more = known.model_copy(update=update)
     return more if more != known else NOTHING_SAID
 
 
@@ -94,10 +113,12 @@ def _validated(value: Mapping[str, Any]) -> ClarifyAnswer | str:
 def _update(said: ClarifyAnswer, coherence: Coherence, known: Knowledge, scope: CampaignScope) -> dict[str, Any]:
     """Put together what was said; what is named is more exact than a letter."""
     update: dict[str, Any] = {}
-    if said.choice:
-        update |= OPTIONS[coherence.triggers[0]](known, scope.allowed)["abc".index(said.choice)].update
-    elif said.confirm and coherence.decision is CoherenceDecision.CONFIRM:
+    if said.confirm and not said.choice and coherence.decision is CoherenceDecision.CONFIRM:
         update |= OPTIONS[Trigger.SEVERAL](known, scope.allowed)[0].update
+    if said.depends:
+        waits = {parents(seq)[0]: parents(others) for seq, others in said.depends.items() if parents(seq)}
+        asked = {each.seq for each in known.missing}
+        update |= waiting_for(known, {seq: others for seq, others in waits.items() if seq in asked})
     if said.candidates:
         update |= choose_files(known, tuple(map(clean, said.candidates)))
     place = fit(said.test_pattern or "", 200)
@@ -125,6 +146,8 @@ def _read_lines(text: str, page: str, catalogue: Catalogue) -> ClarifyAnswer | s
         for name, value in found.items():
             if name in ("candidates", "tests"):
                 said[name] = [*said.get(name, ()), *value]
+            elif name in ("depends", "choices"):
+                said[name] = {**said.get(name, {}), **value}
             elif said.setdefault(name, value) != value:
                 return f"The answer says two different things of {name}."
     if tests := said.pop("tests", None):
@@ -137,8 +160,12 @@ def _read_line(line: str, catalogue: Catalogue) -> dict[str, Any] | None:
     plain = line.strip("*_ \t").rstrip(".!")
     if letter := _LETTER.fullmatch(plain):
         return {"choice": letter[1].lower()}
+    if further := _FURTHER.fullmatch(plain):
+        return {"choices": {further[1]: further[2]}}
     if _BOTH.fullmatch(plain):
         return {"choice": BOTH}
+    if waits := _DEPENDS.fullmatch(plain):
+        return {"depends": {waits[1]: _words(waits[2])}}
     if plain.lower() in _YES:
         return {"confirm": True}
     if field := _FIELD.fullmatch(line):

@@ -17,13 +17,12 @@ from tasks.strategies.campaign.formulas import complexity
 from tasks.strategies.campaign.parts import unplaced
 from tasks.strategies.campaign.prompt import prompt_of
 from tasks.strategies.campaign.question import Coherence, check_coherence, likely_files, page_of
-from tasks.strategies.campaign.sequence import sequence_phase
-from tasks.strategies.campaign.state import CampaignScope, CampaignState, Knowledge, TaskProgress
+from tasks.strategies.campaign.sequence import depends_on, graph, graph_faults, sequence_phase
+from tasks.strategies.campaign.state import CampaignScope, CampaignState, Knowledge, MissingParents, TaskProgress
 from tasks.strategies.campaign.steps import DRAFT, StepFrame, drafting_step, steps_of
 from tasks.strategies.campaign.tasks import design_tasks
-from tasks.strategies.campaign.verification import project_of
+from tasks.strategies.campaign.verification import goes_unverified, project_of
 from tasks.strategies.drafting.cycle import NONE, QUEUE
-from tasks.strategies.drafting.project import only_documents
 
 TEMPLATES, GOAL = "templates", "goal"  # where tasks come from, beside the drafters
 
@@ -110,6 +109,34 @@ def outline_of_tasks(
     )
 
 
+def outline_of_given(
+    known: Knowledge, tasks: Sequence[PlanTask], scope: CampaignScope, rounds: int = 0
+) -> Outline | str:
+    """Plan with the tasks that the goal brings, or ask what those wait for that wait for what is not there.
+
+    A sentence says why the tasks cannot wait for what a person named.
+    """
+    seqs = [task.seq for task in tasks]
+    waits = {
+        seq: tuple(dict.fromkeys((*(name for name in names if name in seqs), *known.instead.get(seq, ()))))
+        if seq in known.instead
+        else names
+        for seq, names in graph(tasks).items()
+    }
+    missing = tuple(
+        MissingParents(seq=seq, names=lost, before=seqs[place - 1] if place else None)
+        for place, seq in enumerate(seqs)
+        if (lost := tuple(name for name in waits[seq] if name not in waits)) and seq not in known.instead
+    )
+    if not missing or not all(name.isdecimal() for each in missing for name in each.names):
+        if fault := next(graph_faults(waits), None):
+            return f"Task {fault[0]}: {fault[2]}"
+        joined = [task.model_copy(update={"depends": depends_on(waits[task.seq])}) for task in tasks]
+        return with_phases(outline_of_tasks(known, joined, scope, GOAL, rounds), *decision_phases(known))
+    made = outline(known.model_copy(update={"missing": missing}), scope, rounds)
+    return replace(made, state=made.state.model_copy(update={"given": tuple(tasks)}))
+
+
 def plan_unaided(known: Knowledge, phase: Phase, scope: CampaignScope) -> Answer:
     """Plan from the exploration that the goal brings, or begin with one."""
     if is_explored(scope):
@@ -158,7 +185,7 @@ def coherence_of(known: Knowledge, scope: CampaignScope) -> Coherence:
     What a waiting plan asked is found again by this: it follows from what is known alone.
     """
     project = project_of(known, scope)
-    documents = only_documents(likely_files(known))
+    documents = goes_unverified(likely_files(known) or scope.allowed)
     return check_coherence(known, verifiable=bool(project.tests), documents=documents)
 
 

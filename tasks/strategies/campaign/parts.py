@@ -24,6 +24,12 @@ _OR = re.compile(
     r"(?<![\w-])or(?![\w-])(?!\s+(?:not|so|else|more|less|fewer|later|newer|older|earlier|higher|lower)\b)",
     re.IGNORECASE,
 )
+_LABELLED = re.compile(  # "Option A: in Redis"
+    r"\b(?:option|approach|variant)\s+([A-C]|[1-3])\s*[:.)\u2013\u2014-]\s*(\S[^\n.;]*?)"
+    r"(?=[\n.;]|,?\s*\b(?:option|approach|variant)\s|\Z)",
+    re.IGNORECASE,
+)
+_INSTEAD = re.compile(r"\balternatively\b[\s,:]*", re.IGNORECASE)
 _WHETHER = re.compile(r"\bwhether\b", re.IGNORECASE)
 _SENTENCE = re.compile(r"\n|[.;!?](?=\s|$)")
 _WORD = re.compile(r"[a-z]+|[0-9]+")
@@ -102,8 +108,20 @@ def choices(objective: str) -> tuple[Choice, ...]:
 
 
 def readings(text: str) -> tuple[str, ...]:
-    """Take the two sides of the first "or"; empty where there is none."""
+    """Take the two sides of the first "or"; empty where there is none.
+
+    Of "Option A: ... Option B: ..." these are the first two options, of "alternatively" what stands before and after.
+    """
+    labelled = {label.casefold(): fit(side.strip(" ,/"), MAX_SIDE) for label, side in _LABELLED.findall(text)}
+    if len(labelled) > 1 and all(labelled.values()):
+        return tuple(labelled.values())[:2]
+    before = ""
     for sentence in _SENTENCE.split(text):
+        first, *instead = _INSTEAD.split(sentence.strip("# \t"), maxsplit=1)
+        sides = tuple(fit(side.strip(" ,/()"), MAX_SIDE) for side in (first.strip(" ,/()") or before, *instead))
+        if len(sides) > 1 and all(sides):
+            return sides
+        before = first.strip() or before
         left, *right = _OR.split(sentence.strip("# \t"), maxsplit=1)
         sides = tuple(fit(side.strip(" ,/"), MAX_SIDE) for side in (left, *right))
         if len(sides) > 1 and all(sides) and not _WHETHER.search(left):

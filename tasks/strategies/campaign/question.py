@@ -1,8 +1,8 @@
 """COHERENCE_CHECK: whether a campaign can be planned, and the question to a person where not.
 
-It can be where a verification can be written from a task's delta alone. What is missing or dangling among the
-dependencies of tasks that a goal brings is an error of these, not a question. A page is always alike for what is known;
-it offers two ways out, or three, and each says what choosing it means for the plan.
+It can be where a verification can be written from a task's delta alone. Where tasks that a goal brings wait for tasks
+that are not there, that is all that is asked. A page is always alike for what is known; it offers two ways out, or
+three, and each says what choosing it means for the plan.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from schemas.kinds.campaign import CoherenceDecision, Relevance
-from tasks.strategies.campaign.state import CandidateFile, Choice, Knowledge
+from tasks.strategies.campaign.state import CandidateFile, Choice, Knowledge, MissingParents
 from tasks.text.fields import fit, opening
 from tasks.toolchain.files import Role, files_of, name_of
 
@@ -29,6 +29,7 @@ class Trigger(StrEnum):
     COMMAND = "command"
     APPROACH = "approach"
     SEVERAL = "several"
+    DEPENDS = "depends"
 
 
 QUESTIONS = {
@@ -37,6 +38,7 @@ QUESTIONS = {
     Trigger.COMMAND: "Which command runs the tests?",
     Trigger.APPROACH: '{subject} says "or": which of the two is meant?',
     Trigger.SEVERAL: "Several files fit equally well: are all of them to change?",
+    Trigger.DEPENDS: "{subject}, and there is no such task: what does it wait for?",
 }
 
 
@@ -46,13 +48,23 @@ class Coherence:
 
     decision: CoherenceDecision
     triggers: tuple[Trigger, ...] = ()
-    section: str = ""  # of the objective that says "or"; empty for all of it
+    sections: tuple[str, ...] = ()  # of the objective that say "or"; empty texts for all of it
+    missing: tuple[MissingParents, ...] = ()
+
+    @property
+    def asked(self) -> tuple[tuple[Trigger, int], ...]:
+        """What each question is about: its trigger, and which "or" of the objective."""
+        many = {Trigger.APPROACH: len(self.sections)}
+        return tuple((trigger, place) for trigger in self.triggers for place in range(many.get(trigger, 1)))
 
     @property
     def questions(self) -> tuple[str, ...]:
         """The questions as people read them."""
-        subject = f'The section "{self.section}"' if self.section else "The objective"
-        return tuple(QUESTIONS[each].replace("{subject}", subject) for each in self.triggers)
+        if self.missing:
+            waits = (f"Task {each.seq} waits for {', '.join(each.names)[:SHOWN]}" for each in self.missing[:MAX_CHOSEN])
+            return tuple(QUESTIONS[Trigger.DEPENDS].replace("{subject}", wait) for wait in waits)
+        subjects = [f'The section "{each}"' if each else "The objective" for each in self.sections] or [""]
+        return tuple(QUESTIONS[trigger].replace("{subject}", subjects[place]) for trigger, place in self.asked)
 
 
 def likely_files(known: Knowledge) -> tuple[str, ...]:
@@ -79,19 +91,25 @@ def check_coherence(known: Knowledge, verifiable: bool, *, documents: bool = Fal
 
     `verifiable`: some command runs the tests. `documents`: nothing else is to change, so that no tests are asked for.
     """
+    if known.missing:
+        return Coherence(CoherenceDecision.CLARIFY, (Trigger.DEPENDS,), missing=known.missing)
     of_tests = (Trigger.TESTS, Trigger.COMMAND) if documents else ()
     rows = (row for row in ROWS if row[1] not in of_tests)
     open_rows = [(decision, trigger) for decision, trigger, holds in rows if holds(known, verifiable)]
     if not open_rows:
         return Coherence(CoherenceDecision.PROCEED)
     decision = open_rows[0][0]
-    section = known.choices[0].section if known.choices else ""
-    return Coherence(decision, tuple(trigger for each, trigger in open_rows if each is decision), section)
+    triggers = tuple(trigger for each, trigger in open_rows if each is decision)
+    return Coherence(decision, triggers, tuple(each.section for each in known.choices))
 
 
 def page_of(coherence: Coherence, known: Knowledge, objective: str, allowed: Sequence[str]) -> str:
     """Write the question as a page (Markdown) that is answered in writing."""
-    offered = zip("ABC", OPTIONS[coherence.triggers[0]](known, allowed), strict=False)
+    offered = (
+        (letter if number == 1 else f"{number}{letter}", option)
+        for number, options in enumerate(options_of(coherence, known, allowed), 1)
+        for letter, option in zip("ABC", options, strict=False)
+    )
     asked = [f"{number}. {each}" for number, each in enumerate(coherence.questions, 1)]
     lines = (
         "## Blocking Questions",
@@ -202,9 +220,44 @@ def _several(known: Knowledge, _: Sequence[str]) -> tuple[Option, ...]:
     )
 
 
+def _depends(known: Knowledge, _: Sequence[str]) -> tuple[Option, ...]:
+    nothing: dict[str, tuple[str, ...]] = {each.seq: () for each in known.missing}
+    before = {each.seq: (each.before,) if each.before else () for each in known.missing}
+    return (
+        Option("they wait for nothing that is missing", "they start at once", waiting_for(known, nothing)),
+        Option("each waits for the task before it", "they run in their order", waiting_for(known, before)),
+    )
+
+
+def waiting_for(known: Knowledge, instead: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
+    """Update what is known, so that tasks wait for these instead of what is missing."""
+    left = tuple(each for each in known.missing if each.seq not in instead)
+    return {"missing": left, "instead": {**known.instead, **instead}}
+
+
 def _named(paths: Sequence[str]) -> str:
     more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
     return fit(", ".join(paths[:3]), 200) + more
+
+
+def options_of(coherence: Coherence, known: Knowledge, allowed: Sequence[str]) -> list[tuple[Option, ...]]:
+    """List the ways out of each question."""
+    return [_options(trigger, place, known, allowed) for trigger, place in coherence.asked]
+
+
+def choose(letters: Mapping[int, str], coherence: Coherence, known: Knowledge, allowed: Sequence[str]) -> Knowledge:
+    """Add to what is known what these letters choose, each with the number of its question."""
+    for number in sorted(letters, reverse=True):  # an "or" that is decided is taken out of its list
+        options = _options(*coherence.asked[number - 1], known, allowed)
+        known = known.model_copy(update=dict(options["abc".index(letters[number])].update))
+    return known
+
+
+def _options(trigger: Trigger, place: int, known: Knowledge, allowed: Sequence[str]) -> tuple[Option, ...]:
+    if trigger is Trigger.APPROACH:
+        first, *others = known.choices[place:]
+        known = known.model_copy(update={"choices": (first, *known.choices[:place], *others)})
+    return OPTIONS[trigger](known, allowed)
 
 
 # A, B and C for what keeps the plan from going on.
@@ -214,4 +267,5 @@ OPTIONS: Mapping[Trigger, Callable[[Knowledge, Sequence[str]], tuple[Option, ...
     Trigger.COMMAND: _command,
     Trigger.APPROACH: _approach,
     Trigger.SEVERAL: _several,
+    Trigger.DEPENDS: _depends,
 }

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from schemas.base import Record
 from schemas.goal import Goal
-from schemas.kinds.campaign import Idioms, Relevance, TaskStatus
+from schemas.kinds.campaign import Idioms, PlanTask, Relevance, TaskStatus
 from tasks.rules.strategy import LivePlan, Setting
 from tasks.strategies.drafting.cycle import NONE, DraftOptions
 from tasks.toolchain.catalogue import Catalogue, catalogue_of
@@ -41,6 +41,14 @@ class Choice(Record):
     sides: tuple[str, ...] = ()
 
 
+class MissingParents(Record):
+    """What a task that the goal brings waits for though it is not there, and the task that is listed before it."""
+
+    seq: str
+    names: tuple[str, ...]
+    before: str | None = None
+
+
 class Knowledge(Record):
     """All that planning goes by; an exploration and answers add to it."""
 
@@ -49,6 +57,8 @@ class Knowledge(Record):
     parts: tuple[Section, ...] = ()  # what `headings` are of
     choices: tuple[Choice, ...] = ()  # the "or"s that nobody has decided yet
     meant: tuple[Choice, ...] = ()  # what was chosen of others
+    missing: tuple[MissingParents, ...] = ()  # of tasks that the goal brings
+    instead: dict[str, tuple[str, ...]] = Field(default_factory=dict)  # what a person said of these tasks
     framework: str = "none"
     named: bool = False  # the goal says which framework it is
     confidence: float = 0.5
@@ -117,6 +127,7 @@ class CampaignState(Record):
     waits: str | None = None  # for an exploration or a draft: the step; for a person: clarify or confirm
     rounds: int = 0  # answers of people so far
     replans: int = 0  # times that it was planned anew
+    given: tuple[PlanTask, ...] = ()  # tasks that the goal brings, while a person is asked what they wait for
     finding: tuple[str, ...] = ()  # tasks that only find out what blocked another one
     progress: dict[str, TaskProgress] = Field(default_factory=dict)
 

@@ -33,13 +33,12 @@ from tasks.strategies.campaign.exploration import (
     read_exploration,
 )
 from tasks.strategies.campaign.outline import (
-    GOAL,
+    Outline,
     coherence_of,
-    decision_phases,
     draft_of,
     expand,
     outline,
-    outline_of_tasks,
+    outline_of_given,
     plan_unaided,
     with_phases,
 )
@@ -81,10 +80,13 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting = BARE) -> Answer:
     known = knowledge_of_goal(goal, allowed.files, test, tested, terms.failures)
     known, phase = read_exploration(known, given.exploration, scope)
     if given.tasks is not None:
-        if wrong := judge_tasks(given.tasks, scope.allowed, catalogue):
+        wrong = judge_tasks(given.tasks, scope.allowed, catalogue)
+        made = None
+        if all(error.code == "unknown_dependency" for error in wrong):
+            made = outline_of_given(known, plan_tasks(given.tasks, known, catalogue), scope)
+        if not isinstance(made, Outline):
             return reject("invalid_tasks", wrong)
-        made = outline_of_tasks(known, plan_tasks(given.tasks, known, catalogue), scope, GOAL)
-        return draft_of(with_phases(made, phase, *decision_phases(known)))
+        return draft_of(with_phases(made, phase))
     if terms.drafter not in (NONE, QUEUE):
         return consult(known, phase, scope, setting)
     return plan_unaided(known, phase, scope)
@@ -163,8 +165,15 @@ def answer(live: LivePlan, value: Any, catalogue: Catalogue) -> Expansion | str:
     known = learn(value, page, coherence, state.known, scope)
     if isinstance(known, str):
         return known
-    made = outline(known, scope, state.rounds + 1, state.made)
-    rounds, limit = made.state.rounds, state.terms.clarifications
+    rounds = state.rounds + 1
+    made = (
+        outline_of_given(known, state.given, scope, rounds)
+        if state.given
+        else outline(known, scope, rounds, state.made)
+    )
+    if isinstance(made, str):
+        return fit(made, MAX_MESSAGE)
+    limit = state.terms.clarifications
     if made.question is None or rounds < limit:
         return expand(made, f"Answer {rounds} was taken in.")
     evidence = {"value": rounds, "limit": limit, "limit_name": "clarifications"}

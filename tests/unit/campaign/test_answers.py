@@ -430,16 +430,41 @@ def test_a_question_of_one_section_binds_that_section_alone() -> None:
     assert "meant" not in running.steps["002-api"].intent
 
 
-def test_each_section_is_asked_about() -> None:
+@pytest.mark.parametrize(
+    "answers", [["A", "both"], ["A\n2: both"], ["2C\n1: a"], [{"choice": "a", "choices": {"2": "both"}}]]
+)
+def test_each_section_is_asked_about_at_once(answers: list[Any]) -> None:
     objective = "## Auth\nIn Redis or in memory\n## Api\nAs JSON or as text"
     running = Running(a_goal("Run it", objective=objective, exploration=an_exploration()))
-    running.answer("A")
     assert running.question is not None
-    assert running.question.questions == ('The section "Api" says "or": which of the two is meant?',)
-    assert isinstance(running.answer("both"), Expansion)
+    assert running.question.questions == (
+        'The section "Auth" says "or": which of the two is meant?',
+        'The section "Api" says "or": which of the two is meant?',
+    )
+    assert '- 2B: "as text"' in page_of(running)
+    for value in answers:
+        assert isinstance(running.answer(value), Expansion)
 
     assert running.question is None or not known(running)["choices"]
-    assert known(running)["meant"] == [
-        {"section": "Auth", "sides": ["In Redis"]},
+    assert sorted(known(running)["meant"], key=str) == [
         {"section": "Api", "sides": ["As JSON", "as text"]},
+        {"section": "Auth", "sides": ["In Redis"]},
     ]
+
+
+def test_what_has_no_candidates_and_no_place_of_tests_is_asked_once() -> None:
+    running = Running(a_goal(exploration=an_exploration(delta=NO_DELTA, structure={"status": "ok"})))
+    assert running.question is not None
+    assert len(running.question.questions) == 2
+
+    found = running.answer("B\n2B")
+
+    assert isinstance(found, Expansion)
+    assert (found.question, patched(running), running.state["rounds"]) == (None, {"src/auth.py"}, 1)
+
+
+@pytest.mark.parametrize("value", ["3A", "2C", {"choices": {"2": "c"}}])
+def test_a_letter_that_the_page_does_not_offer_is_refused(value: Any) -> None:
+    running = Running(a_goal(exploration=an_exploration(delta=NO_DELTA, structure={"status": "ok"})))
+
+    assert "offers no" in str(running.answer(value))

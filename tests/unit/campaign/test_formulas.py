@@ -286,6 +286,13 @@ def test_an_objective_that_speaks_of_the_readme_has_its_sections(
         ("Keep it or not", ()),
         ("Take one or more of them", ()),
         ("It needs Python 3.11 or later", ()),
+        ("Keep it either in Redis or in memory", ("Keep it either in Redis", "in memory")),
+        ("Keep it in Redis. Alternatively, in memory", ("Keep it in Redis", "in memory")),
+        ("Keep it in Redis (alternatively in memory)", ("Keep it in Redis", "in memory")),
+        ("Two ways. Option A: Redis. Option B: memory. Option C: a file", ("Redis", "memory")),
+        ("Approach 1) Redis, approach 2) memory", ("Redis", "memory")),
+        ("Only option A: Redis", ()),
+        ("Alternatively", ()),
     ],
 )
 def test_or_is_found_as_a_word_only(objective: str, sides: tuple[str, ...]) -> None:

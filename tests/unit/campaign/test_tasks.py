@@ -8,6 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from schemas.kinds.campaign import MAX_TASKS
+from tasks.rules.strategy import Expansion
 from tests.support.kinds.campaign import (
     Running,
     a_goal,
@@ -53,7 +54,7 @@ from tests.support.kinds.campaign import (
         ({"depends": {"on": "001"}}, "depends", "depends_type"),
         ({"depends": ["001", 2]}, "depends", "depends_type"),
         ({"depends": None}, "depends", "depends_type"),
-        ({"depends": "009"}, "depends", "unknown_dependency"),
+        ({"depends": "nine"}, "depends", "unknown_dependency"),
         ({"depends": "001"}, "depends", "self_dependency"),
         ({"target_lines": {"src/auth.py": "some"}}, "target_lines", "invalid_target_lines"),
         ({"target_lines": {"src/auth.py": "-4-16"}}, "target_lines", "invalid_target_lines"),
@@ -92,9 +93,45 @@ def test_a_cycle_is_told_with_its_way() -> None:
 
 
 def test_an_unknown_dependency_is_told_with_those_there_are() -> None:
-    answer = answered(a_goal(tasks=tasks({}, {"depends": "009"})))
+    answer = answered(a_goal(tasks=tasks({"budget": 1}, {"depends": "009"})))
 
-    assert "the tasks are 001, 002" in answer.errors[0].message
+    assert "the tasks are 001, 002" in answer.errors[1].message
+
+
+@pytest.mark.parametrize(
+    ("value", "depends"),
+    [
+        ("A", ["none", "none", "001"]),
+        ("B", ["none", "001", ("001", "002")]),
+        ("002: 003\n003: none", ["none", "003", "001"]),
+        ({"depends": {"2": ["001"], "003": []}}, ["none", "001", "001"]),
+    ],
+)
+def test_what_tasks_wait_for_that_is_not_there_is_asked_at_once(value: Any, depends: list[Any]) -> None:
+    running = Running(a_goal(tasks=tasks({}, {"depends": "009"}, {"depends": ["001", "008"]})))
+    assert running.question is not None
+    assert (running.steps, running.question.questions) == (
+        {},
+        (
+            "Task 002 waits for 009, and there is no such task: what does it wait for?",
+            "Task 003 waits for 008, and there is no such task: what does it wait for?",
+        ),
+    )
+
+    assert isinstance(running.answer(value), Expansion)
+
+    assert [task["depends"] for task in tasks_in(running)] == [
+        list(each) if isinstance(each, tuple) else each for each in depends
+    ]
+    assert len(running.steps) == 3
+
+
+@pytest.mark.parametrize(("value", "why"), [("002: 003", "wait for each other"), ("002: 007", "no task '007'")])
+def test_an_answer_that_makes_no_graph_is_refused(value: str, why: str) -> None:
+    running = Running(a_goal(tasks=tasks({}, {"depends": "009"}, {"depends": "002"})))
+
+    assert why in str(running.answer(value))
+    assert running.question is not None
 
 
 def test_an_unknown_command_is_told_with_the_nearest() -> None:
