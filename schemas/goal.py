@@ -127,6 +127,11 @@ class SuppliedTask(Inbound):
     hint: Annotated[str, StringConstraints(max_length=1000), TextKind.STEP_TEXT] | None = None
 
 
+TaskKind = Literal[
+    "fix_test", "add_feature", "repair", "feature", "refactor", "build", "dependency", "observation", "generic"
+]
+
+
 class SuppliedStep(Inbound):
     """A step of a plan made elsewhere; governed exactly as one of ours."""
 
@@ -171,6 +176,7 @@ class Goal(Inbound):
     goal_id: GoalId | None = None
     tenant: Name = "default"
     kind: GoalKind = GoalKind.TASK
+    task_kind: TaskKind | None = None  # of a `task`; left out, its words say
     allowed_files: tuple[Path, ...] = Field(default=(), max_length=10_000)
     context: GoalContext = GoalContext()
     constraints: tuple[Line, ...] = Field(default=(), max_length=100)

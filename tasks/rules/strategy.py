@@ -131,6 +131,16 @@ class LivePlan:
 
 
 @dataclass(frozen=True, slots=True)
+class Workflow:
+    """What a kind of goal is, for people who choose one."""
+
+    seed: str  # the document that asked for it
+    summary: str
+    field: str  # of a goal that holds its input; `goal` where its sentence and context are all of it
+    steps: Mapping[str, Sequence[str]]  # by part of the workflow: the names of its steps, in their order
+
+
+@dataclass(frozen=True, slots=True)
 class End:
     """How a step of a plan ended: DONE, FAILED after its last attempt, or SKIPPED.
 

@@ -9,9 +9,16 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from schemas import codec
 from schemas.base import GoalKind
-from tasks.rules.strategy import Strategy
+from schemas.goal import Goal
+from tasks.rules.strategy import Draft, Setting, Strategy
+from tasks.strategies import task
+from tasks.strategies.registry import discover_workflows
+from tasks.toolchain.catalogue import CATALOGUE
+from worker.cli.commands.app import app
 
 STRATEGIES = Path(__file__).parents[2] / "tasks" / "strategies"
 VERBS = ("draft", "input_for", "refusal", "advance", "answer", "stuck")  # in the order of a plan's life
@@ -110,6 +117,52 @@ def test_a_drafters_answers_are_for_the_shared_cycle_alone(kind: GoalKind) -> No
     assert len(read) == 1
     assert read[0] in given
     assert {"QueueCycle", "WorkerCycle"} <= {node.id for node in nodes if isinstance(node, ast.Name)}
+
+
+def test_every_kind_is_found_with_its_one_workflow() -> None:
+    found = discover_workflows()
+    schema = codec.loads((STRATEGIES.parents[1] / "docs" / "schemas" / "goal.schema.json").read_bytes())
+
+    assert set(found) == set(GoalKind)
+    assert sorted(each.seed for each in found.values()) == ["000", "001", "002", "003", "004"]
+    assert all(
+        each.field in schema["properties"] and each.summary and all(each.steps.values()) for each in found.values()
+    )
+    steps = {kind.value: [len(names) for names in each.steps.values()] for kind, each in found.items()}
+    assert (steps["reviewed_plan"], steps["campaign"][0]) == ([11, 9], 8)
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_kind_with_another_number_of_workflows_is_none(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    strategy = import_module("tasks.strategies.campaign.strategy")
+    monkeypatch.setattr(strategy, "WORKFLOW", strategy.WORKFLOW if count else None)
+    if count:
+        monkeypatch.setattr(strategy, "OTHER", strategy.WORKFLOW, raising=False)
+
+    with pytest.raises(ValueError, match=rf"campaign has {count} workflows"):
+        discover_workflows()
+
+
+def test_planner_kinds_lists_them() -> None:
+    shown = CliRunner().invoke(app, ["kinds"]).output
+    told = codec.loads(CliRunner().invoke(app, ["kinds", "--json"]).output)
+
+    assert [each["kind"] for each in told] == sorted(GoalKind)
+    assert all(f"{each['kind']}  {each['summary']}" in shown for each in told)
+    assert {part for each in told if each["kind"] == "task" for part in each["steps"]} >= {
+        "fix_test",
+        "add_feature",
+        "refactor",
+    }
+
+
+@pytest.mark.parametrize("name", discover_workflows()[GoalKind.TASK].steps)
+def test_a_goal_may_name_its_kind_of_task_in_the_words_of_the_seed(name: str) -> None:
+    goal = {"goal": "Look at it", "task_kind": name, "allowed_files": ["src/a.py", "tests/test_a.py"]}
+    made = task.draft(Goal.model_validate(goal), CATALOGUE, Setting())
+
+    assert isinstance(made, Draft)
+    assert (made.document or {})["task_kind"] == name
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -20,7 +20,7 @@ from schemas.kinds.campaign import (
     TaskType,
 )
 from tasks.rules.permission import expand_allowed
-from tasks.rules.strategy import Answer, Blocked, End, Expansion, LivePlan, Setting
+from tasks.rules.strategy import Answer, Blocked, End, Expansion, LivePlan, Setting, Workflow
 from tasks.rules.validation import reject
 from tasks.strategies.campaign.answers import learn
 from tasks.strategies.campaign.document import progress_report
@@ -56,6 +56,18 @@ from tasks.text.fields import fit, several_lines
 from tasks.toolchain.catalogue import Catalogue
 
 BARE = Setting()
+WORKFLOW = Workflow(
+    "003",
+    "an objective of several parts becomes a graph of tasks",
+    "campaign",
+    {
+        "phases": (
+            *("READ_EXPLORATION", "CALCULATE_COMPLEXITY", "COHERENCE_CHECK", "DESIGN_SEQUENCE", "LOCATE_TARGETS"),
+            *("SET_BUDGETS", "EXTRACT_IDIOMS", "OUTPUT_PLAN"),
+        ),
+        "tasks": tuple(TaskType),
+    },
+)
 MAX_SIBLINGS = 5  # other tasks that were blocked
 _QUESTIONS = {
     each.value.lower() for each in (CoherenceDecision.CLARIFY, CoherenceDecision.CONFIRM)

@@ -12,7 +12,19 @@ from schemas.envelope import field_error
 from schemas.goal import Goal
 from schemas.kinds.evolution import Evolution, PlanningAgentResponse, ValidationMode
 from schemas.step import PlannedStep
-from tasks.rules.strategy import Answer, Consult, Draft, Drafted, End, Expansion, LivePlan, Phase, Rejected, Setting
+from tasks.rules.strategy import (
+    Answer,
+    Consult,
+    Draft,
+    Drafted,
+    End,
+    Expansion,
+    LivePlan,
+    Phase,
+    Rejected,
+    Setting,
+    Workflow,
+)
 from tasks.rules.validation import reject
 from tasks.strategies.drafting.cycle import (
     FAILED,
@@ -42,8 +54,10 @@ from tasks.strategies.evolution.request import digest, prepare, remember, shortc
 from tasks.strategies.evolution.state import EvolutionState, Progress, Stage, project_in, state_of
 from tasks.strategies.evolution.steps import (
     DRAFT_ID,
+    FALLBACK_ID,
     FIND_ID,
     RESERVED,
+    VERIFY_ID,
     Places,
     draft_step,
     fallback_steps,
@@ -54,6 +68,12 @@ from tasks.strategies.evolution.trajectory import TrajectoryOptions
 from tasks.text.fields import fit
 from tasks.toolchain.catalogue import Catalogue, keep_contracts
 
+WORKFLOW = Workflow(
+    "004",
+    "a base commit and its inspirations become a plan of an agent",
+    "evolution",
+    {"plan": (DRAFT_ID, FIND_ID, "the steps of the agent's plan", VERIFY_ID), "all failed": (FALLBACK_ID,)},
+)
 MAX_ERROR = 500
 MAX_LISTED = 500  # files that a step which looks for some is shown
 

@@ -18,7 +18,18 @@ from schemas.goal import Goal
 from schemas.kinds.gap_report import MAX_TARGETS, ActionType, Gap, IterationPlan, PassedReason
 from schemas.step import PlannedStep
 from tasks.rules.permission import expand_allowed
-from tasks.rules.strategy import MAX_EXPANSION, Answer, Draft, End, Expansion, LivePlan, NothingToDo, Phase, Setting
+from tasks.rules.strategy import (
+    MAX_EXPANSION,
+    Answer,
+    Draft,
+    End,
+    Expansion,
+    LivePlan,
+    NothingToDo,
+    Phase,
+    Setting,
+    Workflow,
+)
 from tasks.rules.validation import max_steps, reject
 from tasks.strategies.drafting.answers import connect_answers
 from tasks.strategies.drafting.focus import file_of_test
@@ -38,7 +49,9 @@ from tasks.strategies.gap_report.places import PROTECTED
 from tasks.strategies.gap_report.second_look import look_again, note_failure
 from tasks.strategies.gap_report.state import free_files, project_in, state_of
 from tasks.strategies.gap_report.steps import (
+    CHECK_ID,
     EXPLORE_ID,
+    VERIFY_ID,
     check_step,
     explore_step,
     is_about_tests,
@@ -54,6 +67,12 @@ from tasks.toolchain.catalogue import Catalogue
 from tasks.toolchain.files import Role, files_of
 
 _WORD = re.compile(r"[\w./@+-]+")
+WORKFLOW = Workflow(
+    "000",
+    "the most critical gap of a project becomes one iteration",
+    "gap_report",
+    {"iteration": (EXPLORE_ID, "action", VERIFY_ID), "all pass": (CHECK_ID, "action", VERIFY_ID)},
+)
 MAX_LISTED = 1000  # files that somebody chooses among
 
 

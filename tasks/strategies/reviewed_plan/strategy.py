@@ -16,6 +16,7 @@ from schemas.kinds.reviewed_plan import ReviewedPlanInput, ReviewState, StepEnd,
 from schemas.kinds.reviewed_plan_files import GateVerdict, Plan
 from schemas.kinds.reviewed_plan_strict import plain_answer, strict_answer
 from schemas.wording import expected
+from tasks.rules import strategy
 from tasks.rules.permission import expand_allowed
 from tasks.rules.strategy import Answer, Draft, End, Expansion, LivePlan, Setting
 from tasks.rules.validation import reject
@@ -41,6 +42,12 @@ from tasks.text.fields import fit
 from tasks.text.json_in_prose import find_object
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, catalogue_of
 
+WORKFLOW = strategy.Workflow(
+    "002",
+    "a plan is designed, reviewed, frozen and carried out by roles",
+    "reviewed_plan",
+    {"plan": PARTS[Workflow.PLAN], "execute": PARTS[Workflow.EXECUTE]},
+)
 FAILED, SKIPPED, DONE = StepState.FAILED.value, StepState.SKIPPED.value, StepState.DONE.value
 MAX_UNTOUCHED = 5  # files shown of one step
 MAX_WHY = 300  # characters of why a step failed

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tasks.strategies.drafting.project import Project
-from tasks.strategies.task.goal_type import GoalType
+from tasks.strategies.task.goal_type import GoalType, task_kind
 from tasks.strategies.task.plan_parser import ParsedDraft
 from tasks.strategies.task.templates import Template
 
@@ -15,6 +15,7 @@ def describe_template(project: Project, kind: GoalType, template: Template) -> d
     """Describe a plan that was made by `template`."""
     return {
         "type": kind.value,
+        "task_kind": task_kind(kind),
         "language": project.language.name if project.language else None,
         "assumptions": list(template.assumptions),
         "constraints": [*template.constraints, *project.goal.constraints],

@@ -29,6 +29,14 @@ class GoalType(StrEnum):
     GENERIC = "generic"
 
 
+TASK_KINDS = {"fix_test": GoalType.REPAIR, "add_feature": GoalType.FEATURE} | {each.value: each for each in GoalType}
+
+
+def task_kind(kind: GoalType) -> str:
+    """Name a type of task as the first document of the planner does, where it has a name for it."""
+    return next(name for name, each in TASK_KINDS.items() if each is kind)
+
+
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
@@ -144,7 +152,9 @@ def sentence_of(text: str) -> Sentence:
 
 
 def goal_type(goal: Goal) -> GoalType:
-    """Tell what type of task `goal` is, by its words and its failure log."""
+    """Tell what type of task `goal` is: the one that it names, else by its words and its failure log."""
+    if goal.task_kind:
+        return TASK_KINDS[goal.task_kind]
     sentence = sentence_of(goal.goal)
     found = next((rule.type for rule in RULES if rule.holds(sentence)), GoalType.GENERIC)
     context = goal.context

@@ -12,7 +12,19 @@ from schemas.goal import Goal
 from schemas.kinds.task import TASK_DRAFT_SCHEMA
 from tasks.rules.permission import expand_allowed
 from tasks.rules.risk import RISK
-from tasks.rules.strategy import Answer, Consult, Draft, Drafted, End, Expansion, LivePlan, Phase, Rejected, Setting
+from tasks.rules.strategy import (
+    Answer,
+    Consult,
+    Draft,
+    Drafted,
+    End,
+    Expansion,
+    LivePlan,
+    Phase,
+    Rejected,
+    Setting,
+    Workflow,
+)
 from tasks.rules.validation import max_steps, reject, validate
 from tasks.strategies.drafting.cycle import FAILED, NONE, QUEUE, DraftOptions, QueueCycle, Refusal, WorkerCycle, failure
 from tasks.strategies.drafting.project import NO_VERIFICATION, Project, read_test_command
@@ -22,7 +34,7 @@ from tasks.strategies.drafting.scope import sample
 from tasks.strategies.drafting.steps import room_for
 from tasks.strategies.task import supplied
 from tasks.strategies.task.document import describe_draft, describe_fallback, describe_template
-from tasks.strategies.task.goal_type import GoalType, goal_type, is_about_tests, named_tests
+from tasks.strategies.task.goal_type import GoalType, goal_type, is_about_tests, named_tests, task_kind
 from tasks.strategies.task.plan_parser import ParsedDraft, parse
 from tasks.strategies.task.prompt import prompt_of, repair_of
 from tasks.strategies.task.state import TaskState, project_in
@@ -35,6 +47,12 @@ from tasks.toolchain.catalogue import CATALOGUE, Catalogue, catalogue_of
 from tasks.toolchain.files import Role, role_of
 
 NOWHERE = Setting()
+WORKFLOW = Workflow(
+    "001",
+    "a sentence and its repository become a plan by template, or by a drafter",
+    "goal",
+    {task_kind(kind): tuple(row.step_id for row in template.rows) for kind, template in TEMPLATES.items()},
+)
 WORKING: Mapping[str, Any] = TaskState().model_dump(mode="json")  # the state once there is a plan
 MAX_WHY = 300  # characters of why a draft is of no use
 

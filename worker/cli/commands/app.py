@@ -25,6 +25,7 @@ from worker.cli.commands import (
     gateway,
     health,
     keys,
+    kinds,
     log,
     mcp,
     memory,
@@ -122,7 +123,7 @@ PANELS = {  # in the order of `planner --help`
         replay.replay,
         backtest.backtest,
     ),
-    "Build on it": (schemas.schemas,),
+    "Build on it": (schemas.schemas, kinds.kinds),
 }
 for panel, members in PANELS.items():
     for member in members:
