@@ -16,13 +16,14 @@ import pytest
 
 from schemas import codec
 from schemas.contract.strict import strict_form
+from schemas.kinds.evolution import PLANNING_OUTPUT_SCHEMA
 from tasks.rules.strategy import Consult, Drafted
 from tests.conftest import connect, wait_until
 from tests.support.controlling import Repo
 from tests.support.drafting import PLAN, a_goal, drafting, passing, phases
 from tests.support.job_time import time_begins_when
 from tests.support.scripted import Fleet
-from worker.drafters import cli
+from worker.drafters import cli, drafter_of
 from worker.drafters.base import MAX_ANSWER, STOPPED, WrongDrafter, estimate
 from worker.drafters.cli import CliDrafter
 from worker.sandbox import sandbox
@@ -85,6 +86,35 @@ def asks(program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asks:
         return CliDrafter(Settings(**given)).ask(question, stop)
 
     return ask
+
+
+CODEX = """#!{python} -IS
+import json, pathlib, sys
+schema = sys.argv[sys.argv.index("--output-schema") + 1] if "--output-schema" in sys.argv else None
+schema = schema and json.loads(pathlib.Path(schema).read_text())
+said = {{"argv": sys.argv[1:], "prompt": sys.stdin.read(), "schema": schema}}
+print(json.dumps({{"type": "item.completed", "item": {{"type": "agent_message", "text": json.dumps(said)}}}}))
+"""
+
+
+@pytest.mark.parametrize("mode", ["auto", "prompt"])
+@pytest.mark.parametrize("own", [False, True])
+def test_codex_is_the_backend_that_comes_with_the_planner(mode: Any, own: bool, tmp_path: Path) -> None:
+    codex, file = tmp_path / "codex", tmp_path / "schema.json"
+    codex.write_text(CODEX.format(python=sys.executable))
+    codex.chmod(0o755)
+    file.write_bytes(codec.dumps(SCHEMA))
+    given = {"planning_codex_bin": str(codex), "planning_codex_profile": "quiet", "planning_schema_mode": mode}
+    given |= {"planning_schema_path": file} if own else {}
+    drafter = drafter_of(Settings(**given, cli_paths=(PathGrant(tmp_path, writable=True),)), "backend")
+    assert drafter is not None
+
+    said = told(drafter.ask(Consult(PROMPT, PLANNING_OUTPUT_SCHEMA), lambda: False))
+
+    assert said["argv"][:1] + said["argv"][-1:] == ["exec", "-"]
+    assert "--profile quiet" in " ".join(said["argv"])
+    assert said["prompt"] == PROMPT
+    assert said["schema"] == (None if mode == "prompt" else strict_form(SCHEMA if own else PLANNING_OUTPUT_SCHEMA))
 
 
 def told(said: Drafted) -> dict[str, Any]:

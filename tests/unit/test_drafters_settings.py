@@ -23,6 +23,7 @@ from worker.cli.commands.app import app
 from worker.cli.console import USAGE
 from worker.drafters import DROPPED
 from worker.drafters.base import WrongDrafter
+from worker.drafters.codex import CodexCliBackend
 from worker.drafters.consulting import Consulting, choose, schema_mode
 from worker.settings.settings import Settings, WrongSettings, load
 from worker.store.publishing import Sent
@@ -50,6 +51,9 @@ def set_all(monkeypatch: pytest.MonkeyPatch, **variables: str) -> None:
         ("BACKEND", f"{HERE}:instance", "planning_backend", f"{HERE}:instance"),
         ("VALIDATION_MODE", "strict", "planning_validation_mode", "strict"),
         ("CODEX_SCHEMA_MODE", "prompt", "planning_schema_mode", "prompt"),
+        ("CODEX_BIN", "/opt/codex", "planning_codex_bin", "/opt/codex"),
+        ("CODEX_PROFILE", "planning", "planning_codex_profile", "planning"),
+        ("SCHEMA_PATH", "/etc/schema.json", "planning_schema_path", Path("/etc/schema.json")),
         ("TRAJECTORY_BLOCK_SIZE", "4", "planning_trajectory_block_size", 4),
         ("TRAJECTORY_MAX_CHUNKS", "0", "planning_trajectory_max_chunks", 0),
         ("TRAJECTORY_MAX_RAW_STEPS", "9", "planning_trajectory_max_raw_steps", 9),
@@ -154,7 +158,6 @@ def test_what_strategies_are_told_has_short_names(monkeypatch: pytest.MonkeyPatc
             "PLANNER_LLM_MODEL: small names no provider as openai:small does, nor does PLANNER_LLM_BASE_URL.",
         ),
         ({"PLANNER_DRAFTERS": "none, cli"}, "PLANNER_CLI_COMMAND: the drafter cli needs a command."),
-        ({"PLANNER_DRAFTERS": "backend"}, "PLANNER_PLANNING_BACKEND: the drafter backend needs a path."),
         ({"PLANNER_DRAFTER": "cli"}, "PLANNER_DRAFTER: cli is not among PLANNER_DRAFTERS."),
         ({"PLANNER_DRAFTERS": "telepathy"}, "PLANNER_DRAFTERS: Input should be"),
         ({"PLANNER_PLANNING_FALLBACK": "hope"}, "PLANNER_PLANNING_FALLBACK: Input should be"),
@@ -213,6 +216,22 @@ def test_every_drafter_that_cannot_be_used_is_told_at_once() -> None:
         "PLANNER_CLI_COMMAND",
         "PLANNER_PLANNING_BACKEND",
     ]
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"planning_codex_bin": "no-such-codex"}, "PLANNER_PLANNING_CODEX_BIN: there is no program 'no-such-codex'"),
+        (
+            {"planning_backend": "CodexCliBackend", "planning_codex_bin": "sh", "planning_schema_path": Path("/none")},
+            "PLANNER_PLANNING_SCHEMA_PATH: /none cannot be read",
+        ),
+    ],
+)
+def test_the_backend_is_codex_unless_another_is_named(given: dict[str, Any], sentence: str) -> None:
+    assert isinstance(drafters.drafter_of(Settings(planning_codex_bin="sh"), "backend"), CodexCliBackend)
+    with pytest.raises(WrongDrafter, match=sentence):
+        drafters.check(Settings(drafters=("backend",), **given))
 
 
 def test_those_that_are_not_enabled_are_not_looked_at() -> None:

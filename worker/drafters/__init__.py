@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from worker.settings.settings import Settings
 
 log = logging.getLogger("planner.drafters")
+CODEX = "CodexCliBackend"  # the backend that comes with the planner
 SUMMARIES = "summaries come with the goal, as chunk_summaries"
 COMMAND = "write it as words of PLANNER_CLI_COMMAND"
 
@@ -35,6 +36,10 @@ def drafter_of(settings: Settings, name: str) -> Drafter | None:
         from worker.drafters.cli import CliDrafter
 
         return CliDrafter(settings)
+    if name == "backend" and settings.planning_backend in (None, CODEX):
+        from worker.drafters.codex import CodexCliBackend
+
+        return CodexCliBackend(settings)
     if name == "backend":
         from worker.drafters.backend import BackendDrafter
 
@@ -60,7 +65,9 @@ def tidy_up(settings: Settings) -> None:
     Such a folder may belong to the user that agents run as.
     """
     if {"cli", "backend"} & {*settings.drafters}:
-        owners = [User.find(settings.agent_user).uid] if settings.agent_user and "cli" in settings.drafters else []
+        uses_codex = "backend" in settings.drafters and settings.planning_backend in (None, CODEX)
+        runs_agents = "cli" in settings.drafters or uses_codex
+        owners = [User.find(settings.agent_user).uid] if settings.agent_user and runs_agents else []
         temporary.remove_left_behind(FOLDERS, owners)
 
 
@@ -71,11 +78,8 @@ def warn() -> None:
 
 
 DROPPED = {  # `WORKER_*` settings that nothing here reads, and what to do instead
-    "WORKER_PLANNING_CODEX_BIN": COMMAND,
-    "WORKER_PLANNING_CODEX_PROFILE": COMMAND,
     "WORKER_CURSOR_MODEL": COMMAND,
     "WORKER_CURSOR_FORCE": COMMAND,
-    "WORKER_PLANNING_SCHEMA_PATH": "{schema_file} in PLANNER_CLI_COMMAND stands for the file of the kind's schema",
     "WORKER_PLANNING_TRAJECTORY_SUMMARY_TEMPERATURE": SUMMARIES,
     "WORKER_PLANNING_TRAJECTORY_SUMMARY_MAX_OUTPUT_TOKENS": SUMMARIES,
     "WORKER_PLANNING_TRAJECTORY_SUMMARY_MAX_RETRIES": SUMMARIES,

@@ -53,6 +53,8 @@ MAX_NOISE = 64 * MAX_ANSWER  # of standard error: agents tell there what they do
 class CliDrafter:
     """Asks the command that the settings name."""
 
+    command_setting = "PLANNER_CLI_COMMAND"
+
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         variables = settings.cli_env or {}
@@ -60,7 +62,7 @@ class CliDrafter:
         name = settings.cli_command[0] if settings.cli_command else ""
         program = shutil.which(name, path=self._environment().get("PATH"))
         if not program:
-            raise WrongDrafter(f"PLANNER_CLI_COMMAND: there is no program {name!r} to run.")
+            raise WrongDrafter(f"{self.command_setting}: there is no program {name!r} to run.")
         self._program = str(Path(program).absolute())
         self._secrets = secrets_of(settings)
         if fault := place_fault(settings.cli_working_dir):

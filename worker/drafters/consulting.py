@@ -68,7 +68,7 @@ class Consulting:
         run_as: dict[str, tuple[object, ...]] = {
             "http": (here.llm_model, here.llm_base_url),
             "cli": (here.cli_command, here.cli_output, here.cli_working_dir),
-            "backend": (here.planning_backend,),
+            "backend": (here.planning_backend or (here.planning_codex_bin, here.planning_codex_profile),),
         }
         return " ".join(map(str, (drafter, *run_as.get(drafter, ()))))
 

@@ -11,7 +11,10 @@ from worker.settings.environment import FromEnvironment
 from worker.settings.types import Argv, CheckNames, DrafterName, DrafterNames, Grants, OutputName, Variables
 
 PLANNING = "planning_"
-OURS = frozenset({"planning_backend", "planning_timeout_seconds", "planning_debug_dir"})  # no business of a strategy
+OURS = frozenset(  # no business of a strategy
+    f"planning_{name}"
+    for name in ("backend", "codex_bin", "codex_profile", "schema_path", "timeout_seconds", "debug_dir")
+)
 
 
 def _planning(name: str) -> AliasChoices:
@@ -79,7 +82,19 @@ class DraftingSettings(FromEnvironment):
     planning_backend: str | None = Field(
         default=None,
         validation_alias=_planning("BACKEND"),
-        description="the drafter `backend`: `module:attr` of an instance, a class or a factory",
+        description="the drafter `backend`: `module:attr` of an instance, a class or a factory; `CodexCliBackend`, "
+        "the command line of Codex, unless set",
+    )
+    planning_codex_bin: str = Field(
+        default="codex", min_length=1, validation_alias=_planning("CODEX_BIN"), description="the program of Codex"
+    )
+    planning_codex_profile: str | None = Field(
+        default=None, validation_alias=_planning("CODEX_PROFILE"), description="the profile that it is called with"
+    )
+    planning_schema_path: Path | None = Field(
+        default=None,
+        validation_alias=_planning("SCHEMA_PATH"),
+        description="a file with the JSON Schema that it is given for plans of the kind `evolution`, in place of ours",
     )
     planning_timeout_seconds: float = Field(
         default=900, gt=0, validation_alias=_planning("TIMEOUT_SECONDS"), description="seconds that it has"
@@ -185,7 +200,6 @@ def missing(settings: DraftingSettings) -> list[str]:
             f"PLANNER_LLM_MODEL: {model} names no provider as openai:{model} does, nor does PLANNER_LLM_BASE_URL.",
         ),
         ("cli", bool(settings.cli_command), "PLANNER_CLI_COMMAND: the drafter cli needs a command."),
-        ("backend", bool(settings.planning_backend), "PLANNER_PLANNING_BACKEND: the drafter backend needs a path."),
     )
     enabled = {*settings.drafters, "none"}
     said = [sentence for name, is_there, sentence in needs if name in enabled and not is_there]
