@@ -159,6 +159,7 @@ class ReviewState(Record):
     loops: dict[QrPhase, Loop] = Field(default_factory=dict)
     asked: QrPhase | None = None  # the gate a person is asked about
     mended: tuple[Path, ...] = ()  # files that the next review has to cover
+    contradicted: bool = False  # the reviewer is asked once more, since a PASS stood beside open MUST findings
     review_first: bool = False  # what is there of the plan is not written anew
     work_asked: bool = False  # a person is asked about steps that failed
     tries: int = 0  # how often a person had them tried again

@@ -6,6 +6,7 @@ plan.json, of schema version 2, is what planning makes and execution needs nothi
 
 from __future__ import annotations
 
+import operator
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -344,7 +345,7 @@ class ReviewedItem(Inbound):
 
 
 class Review(Inbound):
-    """The output of a review: every item decided; `verdict` is the reviewer's own word, and the items win."""
+    """The output of a review: every item decided; `verdict` is the reviewer's word, PASS or FAIL."""
 
     items: tuple[ReviewedItem, ...] = Field(min_length=1, max_length=MAX_ITEMS)
     verdict: str | None = None
@@ -352,7 +353,7 @@ class Review(Inbound):
     @field_validator("verdict", mode="before")
     @classmethod
     def _any_word(cls, value: Any) -> str | None:
-        """Take whatever was claimed as a short word: nothing hangs on it."""
+        """Take whatever was claimed as a short word; one that is neither PASS nor FAIL decides nothing."""
         return None if value is None else str(value)[:20].strip().upper()
 
 
@@ -368,5 +369,6 @@ class GateRecord(Record):
     findings: tuple[str, ...] = ()  # of the first of them, since their file goes when the gate passes
     claimed: Word | None = None  # the reviewer's word
     contradicted: bool = False  # the items said otherwise
+    unverified: bool = Field(default=False, exclude_if=operator.not_)  # passed beside open MUST findings
     accepted: tuple[ItemId, ...] = ()
     reason: str | None = None

@@ -191,5 +191,12 @@ def make_report(
             rows.append(row | (said or {}).get(each.id, {}))
     history = document.gate_history
     times = Counter(record.phase for record in history)
-    gates = {record.phase: {"iterations": times[record.phase], "verdict": record.verdict} for record in history}
+    gates = {
+        record.phase: {
+            "iterations": times[record.phase],
+            "verdict": record.verdict,
+            **({"unverified": True} if record.unverified else {}),
+        }
+        for record in history
+    }
     return ReviewReport(status=status, milestones=tuple(rows), gates=gates, summary=summary)

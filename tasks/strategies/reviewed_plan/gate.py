@@ -1,4 +1,4 @@
-"""A gate: what a review makes of its items, and what they come to.
+"""A gate: what a review makes of its items, and what its word and they come to.
 
 The first review makes the items, every review decides them. A PASS may be checked again, since a fix can break what
 was right.
@@ -85,6 +85,20 @@ def blocking_items(file: QrFile, severities: Collection[Severity]) -> tuple[QrIt
     return tuple(item for item in wrong if item.severity in severities)
 
 
+def open_musts(file: QrFile) -> tuple[QrItem, ...]:
+    """List the MUST items that are not passed and that nobody accepted."""
+    return blocking_items(file, ONLY_MUST)
+
+
+def uncount(file: QrFile) -> QrFile:
+    """Take back the last count of fails, since the review that made it is held again."""
+    items = (
+        item.model_copy(update={"fail_count": max(item.fail_count - (item.status is ItemStatus.FAIL), 0)})
+        for item in file.items
+    )
+    return file.model_copy(update={"items": tuple(items)})
+
+
 def accept(file: QrFile, ids: Collection[str], reason: str) -> QrFile:
     """Let these items pass although they failed, and keep the reason."""
     change = {"accepted": True, "acceptance_reason": reason}
@@ -107,9 +121,13 @@ def capped_items(file: QrFile, severities: Collection[Severity], cap: int | None
 
 
 def judge(file: QrFile, severities: tuple[Severity, ...], claimed: str | None) -> GateRecord:
-    """Sum the items up, beside the reviewer's own word where that says otherwise."""
+    """Take the reviewer's word, PASS or FAIL; without one the items decide.
+
+    A FAIL passes where no item of it blocks at this iteration. A PASS beside open MUST findings is `unverified`.
+    """
     shut = blocking_items(file, severities)
-    verdict = GateVerdict.FAIL if shut or not file.items else GateVerdict.PASS
+    by_items = GateVerdict.FAIL if shut or not file.items else GateVerdict.PASS
+    verdict = GateVerdict.PASS if claimed == GateVerdict.PASS and file.items else by_items
     counts: dict[Severity, dict[ItemStatus, int]] = {}
     for item in file.items:
         row = counts.setdefault(item.severity, {})
@@ -125,7 +143,8 @@ def judge(file: QrFile, severities: tuple[Severity, ...], claimed: str | None) -
             fit(f"{item.id} {item.check}: {item.finding or 'undecided'}", 200) for item in shut[:MAX_FAULTS]
         ),
         claimed=claimed or None,
-        contradicted=bool(claimed) and claimed != verdict.value,
+        contradicted=bool(claimed) and claimed != by_items.value,
+        unverified=verdict is GateVerdict.PASS and bool(open_musts(file)),
         accepted=tuple(item.id for item in file.items if item.accepted),
     )
 

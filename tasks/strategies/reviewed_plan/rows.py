@@ -6,7 +6,7 @@ row. `leave` is what happens when the row's steps have ended; AnswerRefused says
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from schemas.kinds.reviewed_plan_answers import (
     reconciliation_schema,
     work_schema,
 )
-from schemas.kinds.reviewed_plan_files import GateVerdict, Plan, QrPhase, Review
+from schemas.kinds.reviewed_plan_files import GateVerdict, ItemStatus, Plan, QrItem, QrPhase, Review
 from schemas.step import PlannedStep
 from tasks.strategies.drafting.steps import room_for
 from tasks.strategies.reviewed_plan import gate
@@ -35,6 +35,10 @@ from tasks.strategies.reviewed_plan.words import explain, sum_up
 from tasks.text.fields import fit
 
 MENDED = "Say in an item of its own what you find in each file that `input.mended` names: it was changed since."
+CONTRADICTED = (
+    "The last verdict was PASS, though MUST items are open. Decide these again: say FAIL, or PASS each that is right. "
+    "A second PASS beside open ones passes the gate as unverified:"
+)
 MAX_PARTS = 20  # answers of a role to one phase
 
 Moved = tuple[Turn, str | None]  # with the row that follows; None: it waits, or the workflow is over
@@ -157,7 +161,7 @@ def qr_dispatch_step(brief: Brief, phase: QrPhase) -> WorkflowRow:
         if turn.state.mended:
             hint = step.controller_task_spec.model_copy(update={"hint": MENDED})
             step = step.model_copy(update={"controller_task_spec": hint})
-        return turn.with_file(file).hand_out(brief.name, (step,)), None
+        return turn.with_file(file).with_state(contradicted=False).hand_out(brief.name, (step,)), None
 
     def leave(turn: Turn, output: Any) -> Moved:
         if turn.unreviewed:
@@ -169,8 +173,24 @@ def qr_dispatch_step(brief: Brief, phase: QrPhase) -> WorkflowRow:
         covered = {path_of(item) for item in decided.items if item.id in said}
         if left_out := [path for path in turn.state.mended if covered.isdisjoint((path, "*"))]:
             raise AnswerRefused(fit(f"incomplete: no item is about what a mend changed: {', '.join(left_out)}", 900))
-        turn = turn.with_state(mended=()).with_file(decided)
-        return replace(turn, review=fit(review.verdict or "", 20) or None), brief.ahead
+        word, open_items = fit(review.verdict or "", 20) or None, gate.open_musts(decided)
+        if word == GateVerdict.FAIL and all(item.status is ItemStatus.PASS for item in decided.items):
+            raise AnswerRefused("contradiction: the verdict is FAIL, and no item says what fails")
+        asked_again, turn = turn.state.contradicted, turn.with_state(mended=(), contradicted=False).with_file(decided)
+        if word == GateVerdict.PASS and open_items and not asked_again:
+            return _ask_again(turn, open_items), None
+        return replace(turn, review=word), brief.ahead
+
+    def _ask_again(turn: Turn, items: Sequence[QrItem]) -> Turn:
+        """Ask the reviewer once more, with the findings that its PASS contradicts."""
+        file = gate.uncount(turn.file(phase))
+        step = role_step(
+            brief, StepType.REVIEW, f"{brief.name}{suffix(file.iteration)}-again", turn.goal, failed_items(file)
+        )
+        hint = f"{CONTRADICTED} {', '.join(item.id for item in items)}"
+        spec = step.controller_task_spec.model_copy(update={"hint": fit(hint, 500)})
+        step = step.model_copy(update={"controller_task_spec": spec})
+        return turn.with_file(file).with_state(contradicted=True).hand_out(brief.name, (step,))
 
     return WorkflowRow(
         brief, enter, leave, phase, reads_answer=True, schema=lambda _: findings_schema(), holds=("items",)

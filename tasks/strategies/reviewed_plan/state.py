@@ -69,6 +69,7 @@ class Turn:
     def with_record(self, record: GateRecord) -> Turn:
         """Keep what a gate said, for good."""
         said = f"iteration {record.iteration}: {record.verdict}, {len(record.blocking)} blocking"
+        said += ", unverified: the reviewer's word stands against open MUST findings" if record.unverified else ""
         turn = self.with_document(gate_history=(*self.document.gate_history, record))
         return turn.with_phase(f"{record.phase}-qr-gate", said)
 

@@ -33,7 +33,10 @@ DESIGN, CODE, DOCS, IMPL_CODE, IMPL_DOCS = QrPhase
 CONTEXT, PLAN, QR, MILESTONE, OUTCOMES = "context", "plan", "qr", "milestone", "outcomes"  # what material can read
 
 ITEMS = "Answer items, each with id, scope, check, severity (MUST, SHOULD, COULD), status PASS or FAIL, and a finding "
-VERDICTS = ITEMS + "for every FAIL. Decide every open item again; what passed before may be checked again as well."
+VERDICTS = (
+    ITEMS
+    + "for every FAIL, and your verdict, PASS or FAIL. Decide every open item again; what passed may be checked again."
+)
 OPERATIONS = "Answer operations on plan.json (add, set, remove), each with the version that it changes."
 
 

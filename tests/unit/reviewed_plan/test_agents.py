@@ -55,6 +55,7 @@ def test_the_examples_alone_make_a_plan_that_is_reviewed_and_carried_out() -> No
         for item in answer.get("items", ()):  # the example shows a finding; here nothing is wrong
             item |= {"status": "PASS"}
             item.pop("finding", None)
+            answer["verdict"] = "PASS"
         return answer
 
     play = run(begin(a_goal(allowed_files=["src/hello.py", "tests/test_hello.py", "README.md"])), role)

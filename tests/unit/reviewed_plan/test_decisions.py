@@ -16,7 +16,7 @@ def never(phase: str, severity: str = "MUST") -> Any:
 
     def role(play: Play, step_id: str) -> Any:
         if play.row == f"{phase}-qr":
-            return {"items": [{**FAIL, "severity": severity}, {**PASS, "id": "qa-002"}], "verdict": "PASS"}
+            return {"items": [{**FAIL, "severity": severity}, {**PASS, "id": "qa-002"}], "verdict": "FAIL"}
         return good(play, step_id)
 
     return role
@@ -156,7 +156,6 @@ def test_the_cap_accepts_what_is_no_must_with_a_recorded_reason(severity: str) -
 
     assert [record["verdict"] for record in play.document["gate_history"]] == ["FAIL", "PASS"]
     assert play.document["gate_history"][-1]["accepted"] == ["qa-001"]
-    assert play.document["gate_history"][-1]["contradicted"] is False
 
 
 def test_a_review_that_an_operator_skips_never_opens_its_gate() -> None:
@@ -180,8 +179,46 @@ def test_a_skipped_review_is_held_again_or_done_without(decision: str, opened: s
     assert list(play.open) == [opened]
 
 
-def test_a_word_against_the_items_is_kept_and_the_items_win() -> None:
-    play = asked(max_iterations=1)
+def a_review(status: Any, verdict: str) -> dict[str, Any]:
+    return {"items": [{**status, "severity": "MUST"}], "verdict": verdict}
 
-    record = play.document["gate_history"][0]
-    assert (record["claimed"], record["verdict"], record["contradicted"]) == ("PASS", "FAIL", True)
+
+def contradicting() -> Play:
+    play = run(begin(a_goal("plan", convergence_cap=2)), until="plan-design-qr")
+    play.end("plan-design-qr", a_review(FAIL, "PASS"))
+    return play
+
+
+def test_a_pass_beside_an_open_must_is_asked_once_more_with_the_contradiction() -> None:
+    play = contradicting()
+
+    (name,) = play.open
+    assert (name, play.document["gate_history"]) == ("plan-design-qr-again", [])
+    assert "qa-001" in (play.open[name].controller_task_spec.hint or "")
+
+
+@pytest.mark.parametrize(("second", "unverified"), [(FAIL, True), (PASS, None)])
+def test_a_second_pass_passes_and_is_unverified_beside_an_open_must(second: Any, unverified: bool | None) -> None:
+    play = contradicting()
+    play.end("plan-design-qr-again", a_review(second, "PASS"))
+
+    record = play.document["gate_history"][-1]
+    assert (record["claimed"], record["verdict"], record.get("unverified")) == ("PASS", "PASS", unverified)
+    assert list(play.open) == ["plan-code-execute"]
+    said = [phase.status for phase in play.phases if phase.name == "plan-design-qr-gate"]
+    assert ("unverified" in said[-1]) is bool(unverified)
+
+
+def test_a_second_word_may_be_a_fail_and_counts_once() -> None:
+    play = contradicting()
+    play.end("plan-design-qr-again", a_review(FAIL, "FAIL"))
+
+    assert play.document["gate_history"][-1]["verdict"] == "FAIL"
+    assert play.document["qr"]["plan-design"]["items"][0]["fail_count"] == 1
+    assert not play.state["contradicted"]
+
+
+def test_a_fail_without_an_item_that_fails_is_refused() -> None:
+    play = run(begin(a_goal("plan")), until="plan-design-qr")
+
+    assert "contradiction" in str(play.refusal("plan-design-qr", a_review(PASS, "FAIL")))

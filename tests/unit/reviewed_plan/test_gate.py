@@ -82,24 +82,31 @@ def test_a_gate_without_items_never_passes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("claimed", "status", "contradicted"),
+    ("claimed", "status", "severity", "verdict", "contradicted", "unverified"),
     [
-        ("PASS", PASSED, False),
-        ("PASS", FAILED, True),
-        ("FAIL", PASSED, True),
-        ("FAIL", FAILED, False),
-        ("SPLENDID", FAILED, True),
-        (None, FAILED, False),
-        ("", FAILED, False),
+        ("PASS", PASSED, MUST, "PASS", False, False),
+        ("PASS", FAILED, SHOULD, "PASS", True, False),
+        ("PASS", FAILED, MUST, "PASS", True, True),
+        ("FAIL", PASSED, MUST, "PASS", True, False),
+        ("FAIL", FAILED, COULD, "FAIL", False, False),
+        ("SPLENDID", FAILED, MUST, "FAIL", True, False),
+        (None, FAILED, MUST, "FAIL", False, False),
+        ("", FAILED, MUST, "FAIL", False, False),
     ],
 )
-def test_the_items_win_over_the_word_and_a_contradiction_is_kept(
-    claimed: str | None, status: ItemStatus, contradicted: bool
+def test_the_reviewers_word_is_the_verdict_and_a_contradiction_is_kept(
+    claimed: str | None, status: ItemStatus, severity: Severity, verdict: str, contradicted: bool, unverified: bool
 ) -> None:
-    record = gate.judge(a_file(an_item(status=status)), ALL, claimed)
+    record = gate.judge(a_file(an_item("a", severity, status)), ALL, claimed)
 
-    assert record.verdict.value == status.value
-    assert (record.claimed, record.contradicted) == (claimed or None, contradicted)
+    assert record.verdict.value == verdict
+    assert (record.claimed, record.contradicted, record.unverified) == (claimed or None, contradicted, unverified)
+
+
+def test_a_fail_passes_where_nothing_of_it_blocks_any_more() -> None:
+    assert (
+        gate.judge(a_file(an_item("a", COULD, FAILED), iteration=3), (MUST, SHOULD), "FAIL").verdict is GateVerdict.PASS
+    )
 
 
 def test_a_record_counts_items_by_severity_and_status() -> None:
