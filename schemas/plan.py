@@ -187,6 +187,13 @@ class NeedView(Outbound):
     submit: str = ""
 
 
+class CriterionView(Outbound):
+    """What a plan is accepted by; `checked_by` is a step with its command, a reviewer, a person, or nothing."""
+
+    text: str
+    checked_by: str | None = None
+
+
 class PlanView(PlanSummary):
     """Everything about one plan; steps in their planned order.
 
@@ -198,7 +205,8 @@ class PlanView(PlanSummary):
     `breaker` is that of its repository, where the plan is paused by it; null to a user of Redis who may not read that.
     `needs` are files that attempts asked for and the goal does not allow at the level of their steps. `standing_still`
     says why no step runs; null where one does, or waits for its turn at a controller that reads its queue.
-    `integrity` has what changes did to tests and checks, those that were refused among them. `result` is that of
+    `integrity` has what changes did to tests and checks, those that were refused among them. `criteria` are what the
+    plan is accepted by; those that nothing checks stand in `unverified`, too. `result` is that of
     `GET /v1/plans/{id}/result`, null until the plan has ended.
     """
 
@@ -216,6 +224,7 @@ class PlanView(PlanSummary):
     needs: tuple[NeedView, ...] = ()
     standing_still: StandingStill | None = None
     integrity: tuple[IntegrityView, ...] = ()
+    criteria: tuple[CriterionView, ...] = ()
     result: PlanResult | None = None
     document: Any = None
 

@@ -18,6 +18,7 @@ from tasks.policy.outcome_verdict import doubt, fit_evidence, proves_itself
 from tasks.policy.pipeline import AFTER_END, JUDGES, LIMITS, Feature, Judgement, switched
 from tasks.rules import budget
 from tasks.rules.permission import exceeds, is_permitted
+from tasks.strategies.criteria import StepTools
 from tasks.text.folders import inner
 from tasks.toolchain.catalogue import Catalogue
 from tasks.toolchain.contract import ToolCategory, operand
@@ -98,6 +99,11 @@ class Planned(NamedTuple):
         left_out = self.state in (S.FAILED, S.SKIPPED, S.HALTED) or self.verified is False
         prepares = self.facts.get("at_base") or (self.facts["inserted_by"] and self.facts["mode"] == Mode.TEST)
         return [] if left_out or prepares else self.facts["verify_tools"]
+
+
+def tools_of(steps: Sequence[Planned]) -> list[StepTools]:
+    """List what verifies a plan, step by step."""
+    return [StepTools(step.facts["step_id"], step.facts["controller_task_spec"]["type"], step.tools) for step in steps]
 
 
 def describe_unverified(steps: Sequence[Planned], catalogue: Catalogue) -> str | None:

@@ -13,10 +13,11 @@ from schemas.plan import StepView
 from schemas.stored.step import store_step, unpack_step
 from tasks.base.policy import BUILT_IN, Policy
 from tasks.features import delivery
-from tasks.features.unverified import Planned, describe_unverified
+from tasks.features.unverified import Planned, describe_unverified, tools_of
 from tasks.handlers import goals
 from tasks.plan.changeset import plan_history
 from tasks.rules.strategy import Answer, Consult, Draft, NothingToDo, Rejected
+from tasks.strategies.criteria import describe_criteria, describe_unchecked
 from tasks.strategies.gap_report.outside import describe_outside
 from tasks.toolchain.catalogue import Catalogue
 from worker.drafters.consulting import setting_of
@@ -66,10 +67,12 @@ def _of(answer: Answer, catalogue: Catalogue) -> Preview:
         return Preview(GoalVerdict.NEEDS_INPUT, answer.question.kind)
     facts = [unpack_step(store_step(step)) for step in answer.steps]
     planned = [Planned(each, _state(each), None) for each in facts]
+    criteria = describe_criteria(answer.document, tools_of(planned), catalogue)
+    unverified = describe_unverified(planned, catalogue), describe_unchecked(criteria)
     return Preview(
         GoalVerdict.PLANNED,
         steps=tuple(map(_view, facts)),
-        unverified=describe_unverified(planned, catalogue),
+        unverified=" ".join(filter(None, unverified)) or None,
         outside=describe_outside(answer.document),
         document=answer.document,
     )

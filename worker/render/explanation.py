@@ -123,6 +123,7 @@ def explanation(view: PlanView, attempts: dict[str, list[dict[str, Any]]], only:
         "state": view.state.value,
         "revision": view.revision,
         **Remarks.of(view).model_dump(mode="json"),
+        "criteria": [each.model_dump(mode="json") for each in view.criteria],
         "halt": explained_halt(view),
         "branch": view.branch,
         "pull_request": view.pull_request,

@@ -17,6 +17,7 @@ from schemas.base import GoalVerdict, PlanState
 from schemas.plan import (
     Budget,
     BudgetLine,
+    CriterionView,
     Forecast,
     GoalAnswer,
     LogView,
@@ -35,11 +36,12 @@ from tasks.base.batches import batches
 from tasks.features.answers import note_of
 from tasks.features.flaky_tests import FLAKY, MEMORY
 from tasks.features.needs import REFUSED
-from tasks.features.unverified import Planned, describe_unverified, is_verified
+from tasks.features.unverified import Planned, describe_unverified, is_verified, tools_of
 from tasks.plan.cached_draft import HIT
 from tasks.plan.end_sum import cost_of
 from tasks.plan.snapshot import NOTE
 from tasks.rules.forecast import Expected, forecast
+from tasks.strategies.criteria import describe_criteria, describe_unchecked
 from tasks.strategies.gap_report.outside import describe_outside
 from tasks.toolchain.catalogue import Catalogue, catalogue_of
 from worker.store import file_claims, keys, open_breakers
@@ -170,10 +172,13 @@ def plan(client: Redis, partitions: int, plan_id: str) -> PlanView | None:
         line = line.model_copy(update={"waiting": line.waiting.model_copy(update={"document": page})})
     about = codec.loads(head or b"{}")
     steps = sorted(_steps(client, k), key=lambda each: each[0])
+    planned, catalogue = [each for _, _, each in steps], catalogue_of(about.get("tools", ()))
+    criteria = describe_criteria(known, tools_of(planned), catalogue)
     return PlanView(
         **dict(line),
         steps=tuple(view for _, view, _ in steps),
-        unverified=_unverified(live, [each for _, _, each in steps], catalogue_of(about.get("tools", ()))),
+        unverified=_unverified(live, planned, catalogue, criteria),
+        criteria=criteria,
         outside=describe_outside(known),
         retry_of=retry_of.decode() if retry_of else None,
         retried_by=tuple((retried_by or b"").decode().split()),
@@ -196,9 +201,15 @@ def _forecast(line: PlanSummary, flying: Set[str], steps: Sequence[tuple[StepVie
     return forecast(known, line.budget)
 
 
-def _unverified(live: bytes | None, steps: Sequence[Planned], catalogue: Catalogue) -> str | None:
-    """Say what nothing verifies, as the steps and what was found at the plan's base tell it."""
-    found = describe_unverified(steps, catalogue), read_part(codec.loads(live or b"{}"), Reproduced).doubt
+def _unverified(
+    live: bytes | None, steps: Sequence[Planned], catalogue: Catalogue, criteria: Sequence[CriterionView]
+) -> str | None:
+    """Say what nothing verifies, as the steps, the criteria and what was found at the plan's base tell it."""
+    found = (
+        describe_unverified(steps, catalogue),
+        describe_unchecked(criteria),
+        read_part(codec.loads(live or b"{}"), Reproduced).doubt,
+    )
     return " ".join(filter(None, found)) or None
 
 

@@ -32,6 +32,7 @@ MAX_LESSON = 300
 MAX_SHOWN = 4000  # characters of a gap's evidence in the document
 PASSING = "All new/modified files pass "
 ALWAYS = (f"{PASSING}ruff check", f"{PASSING}pyright strict")
+RESOLVED, KEPT = "Gap resolved: ", "Constraint kept: "
 NO_FAILURES = " reports no failures"
 MAX_CRITERION = 300
 MAX_CONSTRAINTS = 20
@@ -120,11 +121,11 @@ def criteria(
     others = (line for title in checked if (line := f"{PASSING}{title}") not in first)
     by_tool = (f"{fit(tool, 80)}{NO_FAILURES}",) if category_of(gap) == "quality" else ()
     lines = [fit(line, MAX_CRITERION) for line in constraints][:MAX_CONSTRAINTS]
-    by_constraint = tuple(f"Constraint kept: {line}" for line in lines if line)
+    by_constraint = tuple(f"{KEPT}{line}" for line in lines if line)
     return (
         *first,
         *others,
-        f"Gap resolved: {fit(gap.description, MAX_CRITERION)}",
+        f"{RESOLVED}{fit(gap.description, MAX_CRITERION)}",
         *by_tool,
         *by_constraint,
     )
@@ -146,7 +147,7 @@ def judge_of(criterion: str) -> frozenset[str] | None:
         return frozenset({"ruff" if criterion == ALWAYS[0] else "pyright"})
     if criterion.startswith(PASSING):
         return frozenset({criterion.rpartition(" ")[2]})
-    if criterion.endswith(NO_FAILURES) and not criterion.startswith(("Gap resolved: ", "Constraint kept: ")):
+    if criterion.endswith(NO_FAILURES) and not criterion.startswith((RESOLVED, KEPT)):
         return frozenset(re.findall(r"[\w-]+", criterion.removesuffix(NO_FAILURES).casefold()))
     return None
 

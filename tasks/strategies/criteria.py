@@ -1,0 +1,98 @@
+"""What checks each criterion by which a plan is accepted: a tool of a step, a reviewer, a person, or nothing.
+
+It is read from a plan's document and its steps, as they were planned and as they ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from schemas.base import StepType
+from schemas.kinds.reviewed_plan_files import GateVerdict, QrPhase
+from schemas.plan import CriterionView
+from tasks.strategies.gap_report.document import ALWAYS, RESOLVED, judge_of
+from tasks.strategies.gap_report.evidence import runs_tests, tool_of
+from tasks.text.fields import fit
+from tasks.toolchain.catalogue import Catalogue
+from tasks.toolchain.contract import ToolCategory
+from tasks.toolchain.files import Role, files_of
+
+MOST_NAMED = 5
+MAX_TEXT = 300
+STRICT = ("--project", "-p")  # of pyright: a configuration that the plan's files have no part in
+NOT_STRICT = "pyright is run, and not strict"
+PERSON = "a person"
+
+
+class StepTools(NamedTuple):
+    """A step by its type, and the tools that verify the plan there, as JSON."""
+
+    step_id: str
+    type: str
+    tools: Sequence[Mapping[str, Any]]
+
+
+def describe_criteria(document: Any, steps: Iterable[StepTools], catalogue: Catalogue) -> tuple[CriterionView, ...]:
+    """List the criteria of a plan with this document, each with what checks it."""
+    if not isinstance(document, Mapping):
+        return ()
+    if "acceptance_criteria" in document and "gap" in document:
+        return tuple(_of_iteration(document, tuple(steps), catalogue))
+    return tuple(_of_milestones(document)) if "gate_history" in document else ()
+
+
+def describe_unchecked(criteria: Iterable[CriterionView]) -> str | None:
+    """Say which criteria nothing checks; None where each is checked."""
+    left = [fit(each.text, MAX_TEXT) for each in criteria if each.checked_by is None]
+    if not left:
+        return None
+    more = f" and {len(left) - MOST_NAMED} more" if len(left) > MOST_NAMED else ""
+    return f"Nothing checks: {'; '.join(left[:MOST_NAMED])}{more}."
+
+
+def _of_iteration(
+    document: Mapping[str, Any], steps: Sequence[StepTools], catalogue: Catalogue
+) -> Iterator[CriterionView]:
+    gap = document["gap"]
+    is_quality = str(gap["category"]).casefold() == "quality"
+    reporter = tool_of(gap["description"]).casefold() if is_quality else ""
+    targets = [path for action in document["actions"] for path in action["target_files"]]
+    for text in document["acceptance_criteria"]:
+        judge = judge_of(text)
+        words = judge or frozenset(reporter.split() if text.startswith(RESOLVED) else ())
+        has_tests = judge is None and not reporter and text.startswith(RESOLVED) and bool(files_of(targets, Role.TEST))
+        checked = _tool_of_step(steps, words, catalogue, tests=has_tests or runs_tests(" ".join(words)))
+        if checked and text == ALWAYS[1] and not any(word in STRICT for word in checked.split()):
+            yield CriterionView(text=f"{text} ({NOT_STRICT})", checked_by=None)
+        else:
+            yield CriterionView(text=text, checked_by=checked or (_reviewer(steps) if judge is None else None))
+
+
+def _tool_of_step(
+    steps: Sequence[StepTools], words: frozenset[str], catalogue: Catalogue, *, tests: bool
+) -> str | None:
+    """Name the last step that runs a tool of these `words`, or any tests, and its command."""
+    for step in reversed(steps):
+        for tool in step.tools:
+            contract = catalogue.contracts.get(tool["tool"])
+            is_test = tests and contract is not None and contract.category is ToolCategory.TEST
+            if is_test or not words.isdisjoint(word.casefold() for word in tool["argv"]):
+                return fit(f"{step.step_id}: {' '.join(tool['argv'])}", MAX_TEXT)
+    return None
+
+
+def _reviewer(steps: Sequence[StepTools]) -> str | None:
+    return next((step.step_id for step in reversed(steps) if step.type == StepType.REVIEW), None)
+
+
+def _of_milestones(document: Mapping[str, Any]) -> Iterator[CriterionView]:
+    """List what milestones are accepted by, once the gate that looks at their code has spoken."""
+    spoken = [each for each in document["gate_history"] if each["phase"] == QrPhase.IMPL_CODE]
+    if not spoken:
+        return
+    verdict, is_open = spoken[-1]["verdict"], spoken[-1].get("unverified")
+    by = {GateVerdict.PASS: None if is_open else f"{QrPhase.IMPL_CODE}-qr", GateVerdict.ACCEPTED: PERSON}.get(verdict)
+    for milestone in document["plan"]["milestones"]:
+        for line in milestone["acceptance_criteria"]:
+            yield CriterionView(text=f"{milestone['id']}: {line}", checked_by=by)

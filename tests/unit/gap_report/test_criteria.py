@@ -1,0 +1,92 @@
+"""Each criterion of an iteration says what checks it, and what nothing checks is said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from schemas.goal import Goal
+from schemas.plan import CriterionView
+from tasks.features.unverified import Planned, tools_of
+from tasks.rules.strategy import Draft, Setting
+from tasks.strategies import gap_report
+from tasks.strategies.criteria import describe_criteria, describe_unchecked
+from tasks.toolchain.catalogue import CATALOGUE, Catalogue
+from tasks.toolchain.contract import Contract, ToolCategory
+from tests.support.kinds.gap_report import a_gap, a_goal
+
+RUFF, PYRIGHT = "All new/modified files pass ruff check", "All new/modified files pass pyright strict"
+BANDIT = Contract(
+    id="bandit", spellings=("bandit",), example="bandit a.py", category=ToolCategory.LINT, timeout_s=60,
+    positional="path", languages=("python",),
+)  # fmt: skip
+FILES = ["src/a.py", "tests/test_a.py"]
+
+
+def checked(goal: Goal, catalogue: Catalogue = CATALOGUE, state: str = "DONE") -> dict[str, str | None]:
+    made = gap_report.draft(goal, catalogue, Setting())
+    assert isinstance(made, Draft), made
+    steps = [Planned(step.model_dump(mode="json"), state) for step in made.steps]
+    found = describe_criteria(made.document, tools_of(steps), catalogue)
+    return {each.text: each.checked_by for each in found}
+
+
+def quality(tool: str, **more: Any) -> Goal:
+    gap = a_gap(f"Quality check failed: {tool}", "quality", evidence="src/a.py:1:1: F401 unused")
+    return a_goal(gap, allowed=FILES, files=FILES, context={"test_command": "pytest -q", **more})
+
+
+def test_a_tool_that_the_plan_never_runs_checks_nothing() -> None:
+    found = checked(quality("Bandit"))
+
+    assert found["Bandit reports no failures"] is None
+    assert found["Gap resolved: Quality check failed: Bandit"] is None
+    criteria = [CriterionView(text=text, checked_by=by) for text, by in found.items()]
+    assert "Bandit reports no failures" in (describe_unchecked(criteria) or "")
+
+
+def test_a_tool_of_the_operators_file_ends_the_plan_over_the_files_of_the_gap() -> None:
+    found = checked(quality("Bandit"), CATALOGUE.extend((BANDIT,)))
+
+    assert found["Bandit reports no failures"] == "verify: bandit src/a.py"
+    assert found["Gap resolved: Quality check failed: Bandit"] == "verify: bandit src/a.py"
+
+
+def test_pyright_is_among_the_criteria_of_python_and_checks_them_only_where_it_is_run_strictly() -> None:
+    unconfigured = checked(quality("ruff"))
+    configured = checked(quality("ruff", manifests={"ruff.toml": ""}))
+
+    assert unconfigured[RUFF] == "verify: ruff check -- src/a.py"
+    assert unconfigured[f"{PYRIGHT} (pyright is run, and not strict)"] is None
+    assert configured[PYRIGHT] is None
+
+
+def test_what_was_skipped_checks_nothing() -> None:
+    assert not any(checked(quality("ruff"), state="SKIPPED").values())
+
+
+def test_a_gap_of_the_roadmap_is_checked_by_tests_of_its_own_alone() -> None:
+    with_tests = a_goal(a_gap("Create src/a.py and tests/test_a.py"), allowed=FILES, files=FILES)
+    without = a_goal(a_gap("Create src/a.py"), allowed=FILES, files=FILES)
+
+    assert (checked(with_tests)["Gap resolved: Create src/a.py and tests/test_a.py"] or "").startswith("verify: pytest")
+    assert checked(without)["Gap resolved: Create src/a.py"] is None
+
+
+def test_what_a_reviewer_looks_at_is_checked() -> None:
+    goal = a_goal(a_gap("Create docs/a.md"), allowed=["docs/a.md"], files=["docs/a.md"])
+
+    assert checked(goal)["Gap resolved: Create docs/a.md"] == "verify"
+
+
+@pytest.mark.parametrize(("verdict", "by"), [("PASS", "impl-code-qr"), ("ACCEPTED", "a person"), ("SKIPPED", None)])
+def test_a_milestone_is_accepted_by_the_gate_of_its_code(verdict: str, by: str | None) -> None:
+    document = {
+        "gate_history": [{"phase": "impl-code", "verdict": verdict}],
+        "plan": {"milestones": [{"id": "M-001", "acceptance_criteria": ["It works"]}]},
+    }
+
+    (found,) = describe_criteria(document, (), CATALOGUE)
+
+    assert (found.text, found.checked_by) == ("M-001: It works", by)
