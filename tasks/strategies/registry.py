@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
-from pathlib import Path
+from importlib.util import find_spec
+from pkgutil import iter_modules
 from typing import cast
 
+import tasks.strategies
 from schemas.base import GoalKind
 from tasks.rules.strategy import Strategy, Workflow
 
@@ -23,9 +25,11 @@ def discover_workflows() -> dict[GoalKind, Workflow]:
     Raises ValueError where a package has none or several, or has not the name of a kind.
     """
     found: dict[GoalKind, Workflow] = {}
-    for path in sorted(Path(__file__).parent.glob("*/strategy.py")):
-        name = path.parent.name
-        values = vars(import_module(f"tasks.strategies.{name}.strategy")).values()
+    for package in iter_modules(tasks.strategies.__path__):
+        module, name = f"tasks.strategies.{package.name}.strategy", package.name
+        if not package.ispkg or find_spec(module) is None:
+            continue
+        values = vars(import_module(module)).values()
         workflows = [value for value in values if isinstance(value, Workflow)]
         if len(workflows) != 1:
             raise ValueError(f"tasks.strategies.{name} has {len(workflows)} workflows, and one is needed.")
