@@ -207,6 +207,15 @@ class IntegrityFound(Part):
 
 
 @dataclass(slots=True)
+class MissingModules(Part):
+    """Modules that a person was asked about (tasks/features/missing_modules.py)."""
+
+    BY_STEP = ("asked",)
+
+    asked: dict[str, str] = field(default_factory=dict)  # step -> the last one
+
+
+@dataclass(slots=True)
 class FailedDiffs(Part):
     """Changes that failed their verification on the tree of the plan (tasks/features/failed_changes.py)."""
 
@@ -255,3 +264,4 @@ class FeatureParts:
     reproduced = PartOf(Reproduced)
     reviewed = PartOf(Reviewed)
     reports = PartOf(Reports)
+    missing_modules = PartOf(MissingModules)

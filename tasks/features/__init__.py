@@ -19,6 +19,7 @@ from tasks.features import (
     handing_back,
     integrity,
     mending,
+    missing_modules,
     needs,
     nothing_done,
     overlaps,
@@ -53,7 +54,7 @@ FEATURES: tuple[Feature, ...] = tuple(
             proof,
         ),
         *(expansion, flaky_tests, review, baseline, nothing_done, goal_texts),
-        *(failed_changes, mending, overlaps, breakers, advice, check_changed, integrity, setting_up),
+        *(failed_changes, missing_modules, mending, overlaps, breakers, advice, check_changed, integrity, setting_up),
     )
 )
 

@@ -35,6 +35,8 @@ REVISED = MappingProxyType(
         "split": "The change is larger than one step may make it: steps were made for parts of it.",
         "risk_apart": "Some of the changed files are riskier than the step: they get a step of their own.",
         "integrity": "The next attempt is told for what the last one was refused.",
+        "setup_again": "A declared module is not there: the controller runs its setup again.",
+        "own_module": "The change broke a module of the repository's own.",
         "deliver": "A step was added that delivers what landed.",
     }
 )

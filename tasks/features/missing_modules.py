@@ -1,0 +1,108 @@
+"""An import of what is not there: the repository's own module, one that a manifest declares, or one that none does.
+
+Its own: the change is wrong, and the next attempt is told so. Declared: the controller is asked to run its setup again
+before the next attempt, and before a step that looks at the dependencies; the planner has no command for that. Neither:
+a person is asked, once for each module of a step, and nothing is installed by a name that a trace has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from schemas.base import FailureCategory as C
+from schemas.base import Mode
+from schemas.goal import Goal
+from schemas.outcome import Outcome
+from schemas.step import PlannedStep
+from tasks.plan.snapshot import Step
+from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy.outcome_verdict import fit_evidence
+from tasks.policy.pipeline import AT_BIRTH, JUDGES, REVISE, Feature, Judgement, always
+from tasks.policy.plan_seed import PlanSeed
+from tasks.policy.pre_steps import DEPENDENCIES, make_pre_step, runs_at_base
+from tasks.policy.revision import Evidence, Revision
+from tasks.policy.waits import ask_approval
+from tasks.rules.strategy import Draft
+from tasks.text.fields import MAX_GUIDANCE
+from tasks.toolchain.catalogue import catalogue_of
+from tasks.toolchain.modules import Missing, Origin, missing_in, modules_of, names_in, origin_of
+
+NOTE = "modules"
+SETUP_AGAIN, OWN = "setup_again", "own_module"  # the rules of revisions
+
+
+def keep_names(unit: UnitOfWork, _: PlanSeed, goal: Goal, __: Draft) -> None:
+    """Keep the names that the manifests declare, and the repository's own; nothing where a goal brings no manifest."""
+    if goal.context.manifests:
+        own = modules_of((*goal.context.files, *goal.allowed_files))
+        unit.keep_note(NOTE, {"own": own, "declared": names_in(goal.context.manifests)})
+
+
+def judge(unit: UnitOfWork, seen: Judgement) -> bool:
+    """Have a person decide about a module that nobody declared. Raises NeedsSteps where the note is lacking."""
+    failure, step = seen.failure, seen.step
+    if failure is None or seen.handed_back or seen.is_excused or not _is_about_imports(step.facts, failure["category"]):
+        return False
+    found = _origin(unit, f"{failure['trace'] or ''}\n{_said(seen.outcome)}")
+    if found is None or found[1] is not Origin.UNDECLARED:
+        return False
+    name, asked = found[0].name, unit.plan.missing_modules.asked
+    if asked.get(step.step_id) == name:
+        return False  # a person was asked, and what they did has not helped: the failure counts
+    asked[step.step_id] = name
+    unit.plan.dirty.add("live")
+    why = f"the module {name} is not there, and no manifest declares it"
+    told = f"{why}: a person was asked. Use what the project declares, unless it is there now."
+    step.status.previous = {**failure, "suggestion": fit_evidence(told)}
+    unit.move_step(step, "ACTIVE", "retried", why)
+    ask_approval(unit, step, f"{why}: declare and install it, or approve another attempt without it")
+    return True
+
+
+def revise(unit: UnitOfWork, step: Step, was: PlannedStep, evidence: Evidence) -> Revision | None:
+    """Ask for the setup again where a module is declared; tell of the repository's own."""
+    if not _is_about_imports(step.facts, evidence.category):
+        return None
+    previous = step.status.previous or {}
+    found = _origin(unit, f"{previous.get('trace') or ''}\n{previous.get('suggestion') or ''}")
+    if found is None:
+        return None
+    missing, origin = found
+    if origin is Origin.OWN and was.mode is Mode.PATCH:
+        guidance = f"{was.guidance or ''} The module {missing.name} is the repository's own: the change broke it."
+        told = was.model_copy(update={"guidance": guidance.strip()})
+        is_new = missing.name not in (was.guidance or "") and len(guidance) <= MAX_GUIDANCE
+        return Revision(told, None, (OWN,)) if is_new else None
+    if origin is not Origin.DECLARED or was.setup:
+        return None
+    taken, catalogue = unit.plan.structure.taken, catalogue_of(unit.plan.head.tools)
+    before = make_pre_step(DEPENDENCIES, was, (), taken, catalogue)
+    revised = was.model_copy(update={"setup": True})
+    if before is not None:
+        before = before.model_copy(update={"setup": True})
+        revised = revised.model_copy(update={"depends_on": (*was.depends_on, before.step_id)})
+    return Revision(revised, before, (SETUP_AGAIN,))
+
+
+def _is_about_imports(facts: Mapping[str, Any], category: str) -> bool:
+    return category == C.IMPORT_ERROR and not facts["inserted_by"] and not runs_at_base(facts)
+
+
+def _said(outcome: Outcome) -> str:
+    evidence = outcome.failure_evidence
+    return (evidence.stack_trace_head if evidence else None) or outcome.error_message or ""
+
+
+def _origin(unit: UnitOfWork, text: str) -> tuple[Missing, Origin] | None:
+    missing = missing_in(text)
+    if missing is None or not (known := unit.note(NOTE)):
+        return None
+    return missing, origin_of(missing, known["own"], known["declared"])
+
+
+FEATURE = Feature(
+    "missing_modules",
+    (AT_BIRTH.row(keep_names), JUDGES.row(judge), REVISE.row(revise)),
+    is_idle=always,  # what cannot be imported is no plain success
+)

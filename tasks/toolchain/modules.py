@@ -1,0 +1,93 @@
+"""Modules that a failure could not import: whose they are, by what manifests declare and which files there are.
+
+A name out of a trace is a word of an untrusted text: it is looked up, and it chooses no package.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from enum import StrEnum
+from typing import NamedTuple
+
+from tasks.toolchain.files import name_of, stem_of
+
+MOST_NAMES = 2000  # of packages that manifests declare, and of modules of the repository
+MAX_NAME = 100
+
+_MISSING = re.compile(
+    r"No module named ['\"]?(?P<python>[A-Za-z_][\w.]*)"
+    r"|(?:Cannot find (?:module|package)|Can't resolve|Failed to resolve import) ['\"](?P<node>[@\w./-]+)['\"]"
+    r"|no required module provides package (?P<go>[\w./@~-]+)"
+    r"|(?:can't find crate for|unresolved import|unresolved module or unlinked crate) `(?P<rust>\w+)"
+)
+_NAME = re.compile(r"@?[A-Za-z0-9][\w.-]*(?:/[\w.-]+)*")
+_PACKAGES = {  # module -> the package that has it, where they are called otherwise
+    "attr": "attrs", "bs4": "beautifulsoup4", "cv2": "opencv-python", "dateutil": "python-dateutil",
+    "dotenv": "python-dotenv", "fitz": "pymupdf", "git": "gitpython", "jose": "python-jose", "jwt": "pyjwt",
+    "magic": "python-magic", "mysqldb": "mysqlclient", "openssl": "pyopenssl", "pil": "pillow",
+    "pkg-resources": "setuptools", "psycopg2": "psycopg2-binary", "serial": "pyserial", "skimage": "scikit-image",
+    "sklearn": "scikit-learn", "yaml": "pyyaml", "zmq": "pyzmq",
+}  # fmt: skip
+
+
+class Origin(StrEnum):
+    """Whose a module is that could not be imported."""
+
+    OWN = "own"  # the repository's
+    DECLARED = "declared"  # of a package that a manifest names
+    UNDECLARED = "undeclared"
+
+
+class Missing(NamedTuple):
+    """A module that could not be imported, as the failure names it."""
+
+    name: str
+    language: str
+
+    @property
+    def package(self) -> str:
+        """Name the package that it would come with, as manifests are looked up."""
+        if self.language == "node":
+            parts = self.name.split("/")
+            return _plain("/".join(parts[:2] if self.name.startswith("@") else parts[:1]))
+        return _plain(self.name.partition(".")[0] if self.language == "python" else self.name)
+
+
+def missing_in(text: str) -> Missing | None:
+    """Find the first module that a failure says is not there."""
+    found = _MISSING.search(text)
+    if found is None or found.lastgroup is None:
+        return None
+    return Missing(found[found.lastgroup].rstrip(".")[:MAX_NAME], found.lastgroup)
+
+
+def origin_of(missing: Missing, own: Collection[str], declared: Collection[str]) -> Origin:
+    """Say whose a module is, by the modules of the repository and the names in its manifests."""
+    package = missing.package
+    if missing.name.startswith((".", "/")) or package in own:
+        return Origin.OWN
+    known = {package, _PACKAGES.get(package, package)}
+    if missing.language == "go":  # a module's packages lie below it
+        parts = package.split("/")
+        known |= {"/".join(parts[:size]) for size in range(1, len(parts))}
+    return Origin.DECLARED if not known.isdisjoint(declared) else Origin.UNDECLARED
+
+
+def names_in(manifests: Mapping[str, str]) -> list[str]:
+    """List the names of packages that manifests may mean, and other words with them."""
+    names = (_plain(name) for text in manifests.values() for name in _NAME.findall(text) if len(name) <= MAX_NAME)
+    return list(dict.fromkeys(names))[:MOST_NAMES]
+
+
+def modules_of(files: Iterable[str]) -> list[str]:
+    """List what the repository's own modules and packages are called."""
+    found: dict[str, None] = {}
+    for path in files:
+        if path.endswith((".py", ".pyi")):
+            found.update(dict.fromkeys(map(_plain, (*path.split("/")[:-1], stem_of(name_of(path))))))
+    return list(found)[:MOST_NAMES]
+
+
+def _plain(name: str) -> str:
+    return name.casefold().replace("_", "-")

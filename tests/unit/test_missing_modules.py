@@ -1,0 +1,127 @@
+"""An import of what is not there: setup again where it is declared, else a person; of our own, guidance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tasks.toolchain.catalogue import CATALOGUE
+from tasks.toolchain.modules import Origin, missing_in, names_in, origin_of
+from tests.support.commands import an_order
+from tests.support.plans import Running, a_check, a_report, a_step
+
+MANIFESTS = {"pyproject.toml": '[project]\ndependencies = ["requests>=2", "PyYAML", "scikit_learn[all]~=1.4"]\n'}
+CONTEXT: dict[str, Any] = {"manifests": MANIFESTS, "files": ["src/shop/cart.py", "src/a.py"]}
+
+
+def missing(module: str, step: str = "a", attempt: int | None = None) -> Any:
+    trace = f"ModuleNotFoundError: No module named '{module}'"
+    return a_report(
+        step, attempt, success=False, failure_evidence={"category": "IMPORT_ERROR", "stack_trace_head": trace}
+    )
+
+
+def running(context: Any = CONTEXT, **limits: Any) -> Running:
+    step = a_step("a", tools=(CATALOGUE.match("pytest"),))
+    return Running(step, a_check("t", "a"), files=["src/a.py"], context=context, **limits)
+
+
+@pytest.mark.parametrize("module", ["requests", "yaml", "sklearn.cluster", "requests.adapters"])
+def test_a_declared_module_has_the_setup_run_again_before_the_next_attempt(module: str) -> None:
+    plan = running()
+
+    plan.report(missing(module))
+
+    before = plan.facts["a-dependencies"]
+    assert (before["setup"], before["verify"], plan.facts["a"]["setup"]) == (True, "python -m pip check", True)
+    plan.report(a_report("a-dependencies"))
+    assert plan.specs[-1]["step_id"] == "a"
+    assert plan.specs[-1]["setup"] is True
+    plan.report(a_report("a", touched_files=["src/a.py"]))
+    assert plan.states["a"] == "DONE"
+
+
+def test_the_setup_is_asked_for_once() -> None:
+    plan = running(identical_failures=None)
+    plan.report(missing("requests"))
+    plan.report(a_report("a-dependencies"))
+
+    plan.report(missing("requests", attempt=2))
+
+    assert plan.steps["a"].failures == 2
+
+    assert [name for name in plan.facts if name.startswith("a-")] == ["a-dependencies"]
+
+
+def test_a_step_that_only_tests_has_its_setup_run_again_too() -> None:
+    plan = running()
+    plan.report(a_report("a", touched_files=["src/a.py"]))
+
+    plan.report(missing("yaml", "t"))
+
+    assert plan.facts["t"]["setup"] is True
+    assert "t-mend" not in plan.facts
+
+
+def test_a_module_that_nobody_declared_is_a_persons_to_decide() -> None:
+    plan = running(consecutive_failures=1)
+
+    plan.report(missing("reqeusts"))
+
+    assert ([*plan.record.waits], plan.active, plan.state) == (["a"], {}, "EXECUTING")
+    (asked,) = [each for each in plan.events if "approval" in each]
+    assert asked.endswith("step.approval_requested.v1")
+    plan.obey(an_order("approve", "a"))
+    assert [*plan.active] == ["a"]
+    assert "no manifest declares it" in plan.specs[-1]["context"]["previous_failure"]["suggestion"]
+    assert not any("reqeusts" in str(tool) for spec in plan.specs for tool in spec["verify_tools"])
+
+
+def test_a_person_is_asked_once_about_a_module() -> None:
+    plan = running()
+    plan.report(missing("reqeusts"))
+    plan.obey(an_order("approve", "a"))
+
+    plan.report(missing("reqeusts", attempt=2))
+
+    assert (plan.record.waits, plan.steps["a"].failures) == ({}, 1)
+
+
+def test_the_repositorys_own_module_is_told_to_the_next_attempt() -> None:
+    plan = running()
+
+    plan.report(missing("shop.carts"))
+
+    assert "shop.carts is the repository's own" in plan.facts["a"]["guidance"]
+    assert "a-dependencies" not in plan.facts
+
+
+def test_nothing_is_decided_where_a_goal_brings_no_manifest() -> None:
+    plan = running({})
+
+    plan.report(missing("reqeusts"))
+
+    assert (plan.record.waits, plan.facts["a"]["setup"]) == ({}, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "own", "manifest", "origin"),
+    [
+        ("Error: Cannot find module './cart'", [], "", Origin.OWN),
+        ("Cannot find module '@acme/ui/button'", [], '{"dependencies": {"@acme/ui": "1"}}', Origin.DECLARED),
+        ("Failed to resolve import 'lodash-es'", [], '{"dependencies": {"lodash": "1"}}', Origin.UNDECLARED),
+        ("no required module provides package example.com/x/y/z;", [], "require example.com/x/y v1", Origin.DECLARED),
+        ("error[E0463]: can't find crate for `serde_json`", [], 'serde_json = "1"', Origin.DECLARED),
+        ("ImportError: No module named yaml", ["yaml"], "", Origin.OWN),
+    ],
+)
+def test_whose_a_module_is(text: str, own: list[str], manifest: str, origin: Origin) -> None:
+    found = missing_in(text)
+    assert found is not None
+
+    assert origin_of(found, own, names_in({"manifest": manifest})) is origin
+
+
+def test_a_failure_that_names_no_module_is_about_none() -> None:
+    assert missing_in("ImportError: cannot import name 'x' from 'y'") is None
