@@ -14,6 +14,9 @@ import pytest
 
 from schemas import codec
 from schemas.goal import MAX_GOAL_BYTES, Goal
+from tasks.rules.strategy import Draft, Setting
+from tasks.strategies import gap_report
+from tasks.toolchain.catalogue import CATALOGUE
 from worker.engine.preview import preview
 from worker.settings.settings import Settings
 from worker.sources.ci import Job, job_of
@@ -461,3 +464,22 @@ def test_what_a_goal_says_of_its_language_stands(repository: Repository) -> None
     made = filled(repository({"src/lib.rs": ""}), "src/**", language="python")
 
     assert made.body["context"]["language"] == "python"
+
+
+def test_a_gap_report_brings_what_modules_say_of_themselves(repository: Repository) -> None:
+    documents = {"modules/parser/CONTRACT.md": "# Parser\nIt parses.\n", "modules/parser/SPEC.md": "`core.py`\n"}
+    others = {"modules/shop/SPEC.md": "A shop.\n", "modules/parser/parts/core.py": "", "modules/shop/cart.py": ""}
+    folder = repository({**documents, **others})
+    gap = {"category": "roadmap", "description": "Create modules/parser/parts/lexer.py"}
+    goal = {"kind": "gap_report", "allowed_files": ["modules/parser/**"], "gap_report": {"gap_report": {"gaps": [gap]}}}
+
+    made = fill({"goal": "x", **goal}, folder, None)
+
+    assert made.body["context"]["documents"] == documents
+    assert made.summary["documents"] == list(documents)
+    planned = gap_report.draft(Goal.model_validate(made.body), CATALOGUE, Setting())
+    assert isinstance(planned, Draft), planned
+    assert "modules/parser/CONTRACT.md: It parses." in (planned.steps[0].guidance or "")
+    assert "documents" not in fill({"goal": "x", "allowed_files": ["modules/parser/**"]}, folder, None).filled
+    own = fill({"goal": "x", **goal, "context": {"documents": {"a.md": "A"}}}, folder, None)
+    assert own.body["context"]["documents"] == {"a.md": "A"}

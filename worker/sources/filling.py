@@ -23,7 +23,7 @@ from tasks.base.errors import UnknownCommand
 from tasks.strategies.drafting.focus import file_of_test
 from tasks.strategies.gap_report.analysis import category_of, wish
 from tasks.strategies.gap_report.checks import CHECKS, command_of, title_of
-from tasks.strategies.gap_report.places import Places
+from tasks.strategies.gap_report.places import MODULE_DOCUMENTS, Places
 from tasks.text.paths import clean, is_glob
 from tasks.text.patterns import expand_globs, matcher, meant_by_globs, pattern_fault
 from tasks.toolchain.catalogue import CATALOGUE
@@ -39,6 +39,7 @@ from worker.sources.goal import sentence_of
 
 MAX_MANIFEST = 32_000  # characters of one
 MAX_MANIFESTS, MAX_FILES = 96_000, 64_000  # bytes of all, as JSON; a goal may have 256 kB
+MAX_DOCUMENTS = 32_000  # bytes of what modules say of themselves, as JSON
 MAX_FILES_UNASKED = 16_000  # where no glob needs them: a plan is kept with them for weeks
 RESERVED = 4096  # bytes of a goal for all else that is filled in
 LOCK = re.compile(r".*(?:\.lock|[-.]lock\.\w+|\.sum)")  # what tools write: long, and no tool is configured there
@@ -81,7 +82,7 @@ class Filling:
         said = dict(self.filled)
         if "files" in said:
             said["files"] = len(said["files"])
-        said |= {name: list(said[name]) for name in ("manifests", "definitions") if name in said}
+        said |= {name: list(said[name]) for name in ("manifests", "definitions", "documents") if name in said}
         return said
 
 
@@ -184,6 +185,11 @@ def _of_checkout(
     known = {**context, **found}
     likely = (path for path in _mentioned(body, known, files) if path in frozenset(expanded))
     left = MAX_GOAL_BYTES - len(codec.dumps({**body, "context": known})) - RESERVED
+    if body.get("kind") == GoalKind.GAP_REPORT:
+        may_change = (*_mentioned(body, known, files), *new, *expanded)
+        documents = checkout.texts({path: files[path] for path in module_documents(files, may_change)})
+        found["documents"] = dict(_within(documents.items(), min(MAX_DOCUMENTS, left // 2)))
+        left -= len(codec.dumps(found["documents"]))
     found["definitions"] = read_definitions(checkout, files, (*likely, *expanded), _told(body, known), left)
     given = context.get("files", found["files"])
     found["files_complete"] = isinstance(given, list) and files.keys() <= set(map(str, given))
@@ -371,6 +377,17 @@ def manifests_above(files: Iterable[str], meant: Iterable[str], context: Mapping
     folders = {above for path in named for above in _folders_above(path)}
     found = (path for path in files if name_of(path) in READ and path.rpartition("/")[0] in folders)
     return sorted(found, key=lambda path: ("/" in path, -path.count("/"), path))
+
+
+def module_documents(files: Container[str], named: Iterable[str]) -> list[str]:
+    """List what modules say of themselves, CONTRACT.md and SPEC.md: of the nearest folder above each that has any."""
+    found: dict[str, None] = {}
+    for path in named:
+        for folder in _folders_above(path):
+            if own := [place for name in MODULE_DOCUMENTS if (place := f"{folder}/{name}".lstrip("/")) in files]:
+                found.update(dict.fromkeys(own))
+                break
+    return list(found)
 
 
 def fit_manifests(texts: Mapping[str, str], room: int) -> dict[str, str]:
