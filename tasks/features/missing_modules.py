@@ -17,11 +17,12 @@ from schemas.outcome import Outcome
 from schemas.step import PlannedStep
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy.narrowing import Evidence
 from tasks.policy.outcome_verdict import fit_evidence
 from tasks.policy.pipeline import AT_BIRTH, JUDGES, REVISE, Feature, Judgement, always
 from tasks.policy.plan_seed import PlanSeed
 from tasks.policy.pre_steps import DEPENDENCIES, make_pre_step, runs_at_base
-from tasks.policy.revision import Evidence, Revision
+from tasks.policy.revision import Revision
 from tasks.policy.waits import ask_approval
 from tasks.rules.strategy import Draft
 from tasks.text.fields import MAX_GUIDANCE
