@@ -17,7 +17,7 @@ from tasks.strategies.gap_report.analysis import RoadmapItem
 from worker.cli.console import USAGE, Failure, read_source, refused
 from worker.client.planner import Planner, Trouble
 from worker.host.terminal import Terminal, line
-from worker.sources import goal, inbox, junit, roadmap, sarif
+from worker.sources import goal, inbox, junit, review_folder, roadmap, sarif
 from worker.sources.ci import job_of
 from worker.sources.filling import Filling, fill
 from worker.sources.proposals import propose
@@ -100,6 +100,17 @@ def _read_sources(
     first = tuple(each for each in allowed if isinstance(each, str)) if isinstance(allowed, list) else ()
     has_gaps = bool(sources.sarif or sources.roadmap or sources.inbox)
     return goal.GapSources(tuple(findings), report, items, wishes, first, has_gaps)
+
+
+def with_folder(body: dict[str, Any], folder: Path, kind: str | None) -> dict[str, Any]:
+    """Have a goal take up the reviewed plan of a folder; what the goal says stands. Raises Failure."""
+    if (kind or body.get("kind") or review_folder.KIND) != review_folder.KIND:
+        raise Failure.of("wrong_kind", "--dir takes up a reviewed plan: say --kind reviewed_plan.", USAGE)
+    with refused("invalid_folder", f"{folder}: "):
+        found = review_folder.read(folder)
+    sentence = {"goal": title} if (title := review_folder.sentence_of(found)) else {}
+    given = {**found, **(body.get(review_folder.KIND) or {})}
+    return {"kind": review_folder.KIND, **sentence, **body, review_folder.KIND: given}
 
 
 def limits_of(said: Sequence[str]) -> dict[str, int]:

@@ -121,6 +121,9 @@ def submit(
     roadmap: Annotated[Path | None, typer.Option(help="Close what this Markdown file has open.")] = None,
     inbox: Annotated[Path | None, typer.Option(metavar="DIR", help="Close what the files of this folder ask.")] = None,
     kind: Annotated[Kind | None, typer.Option(help="The kind of goal.")] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--dir", metavar="DIR", help="Take up the reviewed plan of planner document.")
+    ] = None,
     repo: Annotated[str | None, typer.Option(help="The repository's name.")] = None,
     base_sha: Annotated[str | None, typer.Option(help="The commit to begin at; else the folder's.")] = None,
     language: Annotated[LanguageName | None, typer.Option(help="The language to verify in.")] = None,
@@ -218,6 +221,7 @@ def submit(
         "overlap": overlap,
     }  # fmt: skip
     said = goal_options.from_text(read_source(source)) if source else {}
+    said = goal_options.with_folder(said, folder, kind) if folder else said
     sources = goal_options.Sources(from_junit, test or [], from_sarif or [], roadmap, inbox)
     report = goal_options.read_report(sources)
     made = goal_options.with_sources(said, sources, report, kind, file)
