@@ -86,6 +86,7 @@ def test_a_plan_is_told_of_alike(
         ("explain", plan_id, "--json"),
         ("summary", plan_id),
         ("attempt", plan_id, "look"),
+        ("document", plan_id, "--dir", "no-such-folder"),
         ("export", plan_id),
         ("backtest", "--policy", POLICY, plan_id),
         *((("watch", plan_id), ("watch", plan_id, "--json"), ("retry", plan_id, "--print")) if has_ended else ()),
