@@ -64,10 +64,25 @@ def test_a_decision_has_a_context_and_a_consequence_and_is_short(record: Path) -
     assert 10 <= len(lines) <= 40
 
 
+def test_every_decision_names_a_test_that_there_is() -> None:
+    index = (DOCS / "decisions" / "README.md").read_text()
+    shown = dict(re.findall(r"^\| \[(\d{4})\].* \| `([^`]+)` \|$", index, re.MULTILINE))
+
+    assert shown.keys() == {record.name[:4] for record in DECISIONS}
+    assert [test for test in shown.values() if not is_a_test(test)] == []
+
+
+def is_a_test(name: str) -> bool:
+    """Tell whether `unit/test_x.py::test_y` is a function of a file of tests, and `unit/test_x.py` such a file."""
+    file, _, function = name.partition("::")
+    path = ROOT / "tests" / file
+    return path.is_file() and (not function or f"def {function}(" in path.read_text())
+
+
 def test_the_index_names_every_decision_in_order() -> None:
     index = (DOCS / "decisions" / "README.md").read_text()
 
-    assert re.findall(r"^\| \[\d{4}\]\((.*)\) \|", index, re.MULTILINE) == [record.name for record in DECISIONS]
+    assert re.findall(r"^\| \[\d{4}\]\((.*?)\) \|", index, re.MULTILINE) == [record.name for record in DECISIONS]
     assert [int(record.name[:4]) for record in DECISIONS] == list(range(1, len(DECISIONS) + 1))
 
 
