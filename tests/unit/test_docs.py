@@ -79,6 +79,26 @@ def is_a_test(name: str) -> bool:
     return path.is_file() and (not function or f"def {function}(" in path.read_text())
 
 
+@pytest.mark.parametrize("column", [2, 3])
+def test_what_the_seeds_ask_for_is_where_its_table_says(column: int) -> None:
+    names = [name for cell in cells(DOCS / "seeds.md", column) for name in quoted(cell)]
+    is_there = is_a_test if column == 3 else lambda name: (ROOT / name).is_file()
+
+    assert len(names) > 100
+    assert [name for name in names if not is_there(name)] == []
+
+
+def test_every_row_of_the_seeds_has_an_answer_a_place_and_a_test() -> None:
+    answers = cells(DOCS / "seeds.md", 1)
+
+    assert [
+        each for each in answers if each != "answer" and not each.startswith(("works", "answered", "not yet"))
+    ] == []
+    assert all(
+        quoted(each) for column in (2, 3) for each in cells(DOCS / "seeds.md", column) if each not in ("where", "test")
+    )
+
+
 def test_the_index_names_every_decision_in_order() -> None:
     index = (DOCS / "decisions" / "README.md").read_text()
 
