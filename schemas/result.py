@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import Field
+
 from schemas.base import Outbound, PlanState
 
 
@@ -85,6 +87,28 @@ class Spent(Outbound):
     failed_attempts: int
 
 
+class Way(Outbound):
+    """A way on for a plan that failed: an act of the page with the values that its form begins with."""
+
+    text: str
+    act: Literal["retry"] = "retry"
+    values: dict[str, str] = Field(default_factory=dict)
+
+
+class FailureResult(Outbound):
+    """The last attempt that failed before a plan halted: failing tests, the last lines it told, and ways on.
+
+    Tests and output are data from outside.
+    """
+
+    step_id: str | None = None
+    attempt: int | None = None
+    tests: tuple[str, ...] = ()
+    more_tests: int = 0
+    output: str = ""
+    ways: tuple[Way, ...] = ()
+
+
 class PlanResult(Outbound):
     """What a plan did, so far or in the end. `sentence` is for people; `take` is the command that takes the change.
 
@@ -95,6 +119,7 @@ class PlanResult(Outbound):
     plan_id: str
     state: PlanState
     sentence: str
+    failure: FailureResult | None = None
     files: tuple[FileResult, ...] = ()
     more_files: int = 0
     added: int | None = None

@@ -70,5 +70,5 @@ def test_what_cannot_be_gone_on_from_is_refused(
 def test_a_retry_goes_on_from_the_same_plan_unless_it_begins_at_another_commit() -> None:
     body = {"goal": "Fix the cart", "from": {"plan_id": f"plan_00-{'0' * 32}"}}
 
-    assert with_changes(body, tokens=9000, base_sha=None)["from"] == body["from"]
-    assert with_changes(body, tokens=None, base_sha=FIRST) == {"goal": "Fix the cart", "context": {"base_sha": FIRST}}
+    assert with_changes(body, limits={"tokens": 9000})["from"] == body["from"]
+    assert with_changes(body, base_sha=FIRST) == {"goal": "Fix the cart", "context": {"base_sha": FIRST}}

@@ -20,6 +20,7 @@ from schemas.result import (
     StepResult,
     VerifiedBy,
 )
+from worker.render.failure import failure_of, sentence_of
 from worker.render.time_line import AttemptTimes
 from worker.store.attachments import KeptDiff, digest_of
 
@@ -67,7 +68,10 @@ def result_of(
     return PlanResult(
         plan_id=view.plan_id,
         state=view.state,
-        sentence=_sentence(view, files, added, removed, verified, len([each for each in answers if each])),
+        sentence=sentence_of(view.halt, attempts)
+        if view.halt and view.state == PlanState.HALTED
+        else _sentence(view, files, added, removed, verified, len([each for each in answers if each])),
+        failure=failure_of(view, attempts),
         files=tuple(files[:MOST_FILES]),
         more_files=max(0, len(files) - MOST_FILES) + sum(change.more_files for change in changes),
         added=added,
@@ -226,8 +230,6 @@ def _sentence(
         return f"{text[:1].upper()}{text[1:]}."
     if view.state == PlanState.REJECTED:
         return f"The goal was rejected: {view.halt.reason if view.halt else 'no reason is kept'}"
-    if view.halt:
-        return view.halt.reason
     so_far = f"; so far it {changed}" if changed else ""
     if view.waiting:
         what = "an approval" if view.waiting.kind == "approval" else "an answer"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from schemas.result import FileResult, PlanResult, Spent, VerifiedBy
+from schemas.result import FailureResult, FileResult, PlanResult, Spent, VerifiedBy
 from worker.render.plan import plain, span
 from worker.render.remarks import Remarks
 from worker.render.result import counted
@@ -28,6 +28,7 @@ def details_of(result: PlanResult) -> list[str]:
     take = [f"take it, in {result.take_in}: {result.take}"] if result.take else []
     return [
         *filter(None, [result.unread]),
+        *_failure(result.failure),
         *_files(result),
         *diff,
         *(f"verified by {each.command or each.tool}: {verdict_of(each)}" for each in result.verified_by),
@@ -37,6 +38,15 @@ def details_of(result: PlanResult) -> list[str]:
         *take,
         spent_of(result.spent),
     ]
+
+
+def _failure(failure: FailureResult | None) -> Iterator[str]:
+    if failure is None:
+        return
+    yield from (f"fails: {test}" for test in failure.tests)
+    if failure.more_tests:
+        yield f"and {counted(failure.more_tests, 'more test')}"
+    yield from (f"    {line}" for line in failure.output.splitlines())
 
 
 def _files(result: PlanResult) -> Iterator[str]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from tasks.base.errors import PlannerError
 from tasks.plan.lifecycle import PLAN_ENDS
 
 STEPS = "/steps"
+NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
 class NoRetry(PlannerError):
@@ -39,10 +41,20 @@ def retry_of(plan_id: str, state: str, kept: Mapping[str, Any], left_out: Sequen
     return Retry({**kept, "goal_id": goal_id, "retry_of": plan_id}, missing)
 
 
-def with_changes(body: Mapping[str, Any], *, tokens: int | None, base_sha: str | None) -> dict[str, Any]:
-    """Give a goal another limit of tokens, or another commit to begin at, where that is said."""
-    limits = {"limits": {**body.get("limits", {}), "tokens": tokens}} if tokens is not None else {}
-    if base_sha is None:
-        return {**body, **limits}
-    context = {**body.get("context", {}), "base_sha": base_sha}
-    return {**{name: value for name, value in body.items() if name != "from"}, **limits, "context": context}
+def with_changes(
+    body: Mapping[str, Any],
+    *,
+    limits: Mapping[str, int] = NOTHING,
+    base_sha: str | None = None,
+    allow: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Give a goal other limits, another commit to begin at, or more files that may change, where that is said."""
+    changed: dict[str, Any] = {**body}
+    if limits:
+        changed["limits"] = {**(body.get("limits") or {}), **limits}
+    if base_sha is not None:
+        changed.pop("from", None)
+        changed["context"] = {**body.get("context", {}), "base_sha": base_sha}
+    if allow:
+        changed["allowed_files"] = list(dict.fromkeys((*body.get("allowed_files", ()), *allow)))
+    return changed

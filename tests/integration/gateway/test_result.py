@@ -17,8 +17,8 @@ from schemas.attachment import MAX_ATTACHMENT_BYTES
 from tests.support.gateway import Gateway, running_gateway
 from tests.support.markup_attacks import HOSTILE_TEXTS
 from tests.support.page import Markup, signed_in
-from tests.support.planner import Planner
-from worker.store import attachments
+from tests.support.planner import Planner, deciding, halted
+from worker.store import attachments, kept_goals, queries
 from worker.store.keys import Partition
 
 STEPS: list[dict[str, Any]] = [
@@ -165,12 +165,24 @@ def hostile(planner: Planner, text: str) -> str:
     return plan_id
 
 
+def hostile_failure(planner: Planner, text: str) -> str:
+    """A halted plan with a text in every field that its failure shows."""
+    plan_id = planner.submit(goal="Fix", steps=STEPS, limits={"consecutive_failures": 1})
+    evidence = {"category": "TEST_REGRESSION", "stack_trace_head": text, "suggestion": text}
+    said = {"failing_tests": [text.replace("\n", " ")[:900]], "error_message": text, "touched_files": [text[:500]]}
+    planner.report("fix-b", plan_id, success=False, tests_passed=False, failure_evidence=evidence, **said)
+    assert planner.view(plan_id).state == "HALTED"
+    return plan_id
+
+
 @pytest.mark.outages
 def test_hostile_texts_in_a_result_are_text_at_every_door(gateway: Gateway, planner: Planner) -> None:
     assert len(HOSTILE_TEXTS) == 60
     client, json_client = signed_in(gateway, Right.VIEWER), gateway.client(Right.VIEWER)
     plain = _shape(client.get(f"/plans/{hostile(planner, 'words')}").text)
+    halted_plain = _shape(client.get(f"/plans/{hostile_failure(planner, 'words')}").text)
     for text in HOSTILE_TEXTS:
+        assert _shape(client.get(f"/plans/{hostile_failure(planner, text)}").text) == halted_plain, text
         plan_id = hostile(planner, text)
         sweep(planner)
         page = client.get(f"/plans/{plan_id}")
@@ -201,3 +213,25 @@ def test_a_result_and_its_diff_are_nobodys_of_another_tenant_or_repository(gatew
             answer = client.get(f"/v1/plans/{plan_id}/{path}")
             assert (answer.status_code, "b.py" in answer.text) == (404, False)
     assert gateway.client(Right.VIEWER, tenant="acme").get(f"/v1/plans/{plan_id}/result").status_code == 200
+
+
+def test_a_button_of_a_halted_plan_leads_to_a_form_that_has_its_value(gateway: Gateway, planner: Planner) -> None:
+    plan_id, client = halted(planner), signed_in(gateway, Right.ADMIN)
+    page = client.get(f"/plans/{plan_id}")
+    (allow,) = Markup(page.text).links(r".*/acts/retry[?]allow=.*")
+
+    form = client.get(allow).text
+
+    assert "An attempt changed files that its step may not change." in page.text
+    assert "Allow etc/passwd and start again" in page.text
+    assert "etc/passwd</textarea>" in form
+    fields = dict(re.findall(r'name="(csrf|command_id)" value="([^"]*)"', form))
+    with deciding(planner):
+        sent = client.post(
+            allow.partition("?")[0], data={**fields, "allow": "etc/passwd\r\n", "limit": "tokens", "tokens": "9000"}
+        )
+    made = queries.goal(planner.client, f"retry-{fields['command_id']}")
+    assert made is not None
+    goal, _ = kept_goals.read(planner.client, 1, made.plan_id)
+    assert sent.status_code == 303
+    assert (goal["allowed_files"], goal["limits"]["tokens"]) == (["b.py", "etc/passwd"], 9000)

@@ -48,7 +48,7 @@ def retry(
     with open_planner() as planner:
         view = find(planner, plan, tenant)
         body, left_out = _goal_of(planner, view)
-        body = with_changes(body, tokens=tokens, base_sha=base_sha)
+        body = with_changes(body, limits={} if tokens is None else {"tokens": tokens}, base_sha=base_sha)
         data, digest = goal_options.encode(body, planner.settings.max_goal_bytes)
         if left_out and not as_json:
             line(f"Not kept of the goal, and missing in the new one: {', '.join(left_out)}.", err=True)

@@ -52,6 +52,8 @@ AMOUNTS = {
     "wall_clock_s": "More seconds",
 }
 BYTES = 16
+FILLED = ("limit", "limit_value", "allow")  # fields of a retry
+MAX_FILLED = 8000  # characters
 OF_STEP = {"step_id", "title", "type", "mode", "risk_level", "attempt", "allowed_files", "verify"}  # what a form shows
 
 
@@ -182,9 +184,10 @@ def asks(
     act: Act,
     step_id: Annotated[str | None, Query(max_length=64)] = None,
 ) -> Response:
-    """Say what an act will do, and ask for what it needs."""
+    """Say what an act will do, and ask for what it needs; the address may fill in fields of a retry."""
     caller.demand(*_rights(act))
-    return _form(request, doors, plan, act, {"step_id": step_id or "", "command_id": uuid.uuid4().hex})
+    said = {name: request.query_params.get(name, "")[:MAX_FILLED] for name in FILLED}
+    return _form(request, doors, plan, act, {**said, "step_id": step_id or "", "command_id": uuid.uuid4().hex})
 
 
 @router.post("/plans/{plan_id}/acts/{act}")

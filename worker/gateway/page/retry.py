@@ -10,6 +10,7 @@ from starlette.concurrency import run_in_threadpool
 
 from schemas import codec
 from schemas.api_key import Right
+from schemas.goal import Limits
 from schemas.plan import PlanSummary
 from worker.gateway.access import Access, Context
 from worker.gateway.page.forms import Fields
@@ -24,6 +25,7 @@ from worker.store import kept_goals
 WAIT_S = 10.0  # for the verdict
 SEE_OTHER, UNUSABLE, CONFLICT = 303, 422, 409
 MOST_DIGITS = 10
+LIMITS = frozenset(Limits.model_fields)
 
 
 def describe(doors: Context, plan: PlanSummary) -> Retry:
@@ -39,7 +41,8 @@ async def send(doors: Context, caller: Access, plan: PlanSummary, fields: Fields
     """Send the goal anew with what the form changes of it, and lead to its plan; raises Refusal."""
     caller.demand(Right.PRODUCER)
     made = await run_in_threadpool(describe, doors, plan)
-    changed = with_changes(made.body, tokens=_tokens(fields), base_sha=fields.get("base_sha", "").strip() or None)
+    base_sha = fields.get("base_sha", "").strip() or None
+    changed = with_changes(made.body, limits=_limits(fields), base_sha=base_sha, allow=_files(fields))
     body: dict[str, Any] = {**changed, "goal_id": f"retry-{fields.get('command_id', '')[:64]}"}
     handed = await run_in_threadpool(goals.hand_in, doors, caller, codec.dumps(body), {}, None)
     sent = handed.sent
@@ -48,10 +51,16 @@ async def send(doors: Context, caller: Access, plan: PlanSummary, fields: Fields
     return RedirectResponse(goal_address(caller, sent.goal_id, sent.tenant), SEE_OTHER, HEADERS)
 
 
-def _tokens(fields: Fields) -> int | None:
-    said = fields.get("tokens", "").strip()
-    if not said:
-        return None
-    if not (said.isascii() and said.isdigit() and len(said) <= MOST_DIGITS):
-        raise Refusal("wrong_limit", "Say the limit of tokens as a whole number.", UNUSABLE)
-    return int(said)
+def _limits(fields: Fields) -> dict[str, int]:
+    """Read the limit of tokens, and the other limit that a button has named."""
+    said = {"tokens": fields.get("tokens", "").strip()}
+    if (name := fields.get("limit", "")) in LIMITS:
+        said[name] = fields.get("limit_value", "").strip() or said.get(name, "")
+    found = {name: value for name, value in said.items() if value}
+    if not all(value.isascii() and value.isdigit() and len(value) <= MOST_DIGITS for value in found.values()):
+        raise Refusal("wrong_limit", "Say a limit as a whole number.", UNUSABLE)
+    return {name: int(value) for name, value in found.items()}
+
+
+def _files(fields: Fields) -> list[str]:
+    return [line.strip() for line in fields.get("allow", "").splitlines() if line.strip()]
