@@ -112,6 +112,7 @@ def test_a_patch_whose_tests_were_red_before_is_tried_again_with_tests_that_only
 
     assert (plan.states["a"], plan.steps["a"].failures, plan.record.counters.consecutive) == ("ACTIVE", 0, 0)
     assert [tool["pass_codes"] for tool in plan.specs[-1]["verify_tools"]] == [[0, 1]]
+    assert "tolerate_red_tests" in str(plan.log[-1]["revisions"])
     plan.report(landed(OLD))
     assert (plan.state, plan.record.spent["failing_outcomes"]) == ("COMPLETED", 0)
 

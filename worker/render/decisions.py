@@ -28,6 +28,7 @@ REVISED = MappingProxyType(
         "auto-fix": "A step before the next attempt lets the linter fix what it can.",
         "dependencies": "A step before the next attempt checks that what the files import is there.",
         "baseline": "A step before the next attempt looks whether this was red before the plan changed anything.",
+        "tolerate_red_tests": "Tests that were red before the plan may fail: the next attempt is judged by the others.",
         "drop_red_checks": "A check that was red before the plan is not run any more.",
         "mend": "A step before the next attempt changes the code again: to verify it once more would find the same.",
         "check_changed": "A step was added that checks the files which were changed.",
