@@ -150,6 +150,7 @@ class FailureCategory(StrEnum):
     CANNOT_VERIFY = "CANNOT_VERIFY"
     INTEGRITY = "INTEGRITY"
     NO_PROOF = "NO_PROOF"
+    TESTS_DIVERGE = "TESTS_DIVERGE"
 
 
 class Inbound(BaseModel):

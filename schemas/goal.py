@@ -188,6 +188,8 @@ class Goal(Inbound):
     delivery: Delivery | None = None
     reproduce: Literal["halt", "warn", "off"] | bool | None = None  # supplied steps are reproduced only if asked for
     review: bool = False  # whether a last step runs all tests and checks what supplied steps changed
+    # Tests that are kept beside controllers, and that no agent gets: the digest of their folder or archive.
+    holdout: Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$"), TextKind.KEY] | None = None
     retry_of: PlanId | None = None  # the plan of whose goal this one was made
     from_: Beginning | None = Field(default=None, alias="from")  # the plan begins with what landed there
     overlap: Overlap | None = None  # with live plans of the repository; None takes what the policy says, else `allow`

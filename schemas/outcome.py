@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -147,6 +148,7 @@ class TestWord(StrEnum):
 
 
 MAX_NAMED = 50  # tests of a receipt that are told by name
+MAX_TEST_FILES = 100  # whose tests a receipt counts
 TestCount = Annotated[int, Field(ge=0, le=10**9)]
 TestName = Annotated[str, StringConstraints(min_length=1, max_length=1000), TextKind.LOG]
 
@@ -162,6 +164,9 @@ class TestFigures(Inbound):
     collected: TestCount = 0  # all of them but those that were deselected
     digest: Word | None = None
     named: dict[TestName, TestWord] = Field(default_factory=dict, max_length=MAX_NAMED)
+    files: dict[Path, TestCount] = Field(  # collected by file, where the names of tests have one
+        default_factory=dict, max_length=MAX_TEST_FILES, exclude_if=operator.not_
+    )
 
     @property
     def ended(self) -> int:

@@ -44,6 +44,7 @@ class PlainTests(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
     collected: _Count = 0
     digest: _Word | None = None
     named: Annotated[dict[_TestName, Literal["passed"]], Meta(max_length=50)] = msgspec.field(default_factory=dict)
+    files: Annotated[dict[_Path, _Count], Meta(max_length=100)] = msgspec.field(default_factory=dict)
 
     @property
     def ended(self) -> int:

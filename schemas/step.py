@@ -73,6 +73,18 @@ class Place(Record):
     why: str
 
 
+class JudgedBy(Record):
+    """Tests by which a controller judges a step once more, after its verification and in a clone that no agent has.
+
+    `base`: test files and configuration of tests and checks are those of `base_sha`, but for `own`, which the goal
+    names. `holdout`: tests of this digest that lie beside the controller are put in.
+    """
+
+    base: bool = False
+    own: tuple[str, ...] = ()
+    holdout: str | None = None
+
+
 class StepFields(Record):
     """The part of a step that does not change from attempt to attempt, as controllers read it."""
 
@@ -109,6 +121,7 @@ class StepFields(Record):
     focus: tuple[Place, ...] = Field(default=(), max_length=MAX_FOCUS)  # the likeliest place first
     requires: tuple[str, ...] = ()  # additions to this message that a controller has to understand
     setup: bool = False  # whether the controller's own setup is to run again first
+    judged_by: JudgedBy | None = None
 
 
 class PlannedStep(StepFields):
@@ -149,6 +162,7 @@ OMITTED: dict[str, Any] = {
     "focus": [],
     "requires": [],
     "setup": False,
+    "judged_by": None,
     "keeps_answer": False,
     "finds_places": False,
     "goal_texts": False,
@@ -157,7 +171,9 @@ OMITTED: dict[str, Any] = {
     "forbidden": [],
 }
 UNSENT = frozenset(PlannedStep.model_fields.keys() - StepFields.model_fields.keys())
-LEFT_OUT = frozenset({"answers_from", "allowed_patterns", "excluded_patterns", "focus", "requires", "setup"})
+LEFT_OUT = frozenset(
+    {"answers_from", "allowed_patterns", "excluded_patterns", "focus", "requires", "setup", "judged_by"}
+)
 SENT_OMITTED = {name: value for name, value in OMITTED.items() if name not in UNSENT | LEFT_OUT}
 
 

@@ -60,6 +60,7 @@ UNPROMISED = {
         "focus",
         "requires",
         "setup",
+        "judged_by",
         "input",
         "traceparent",
     )

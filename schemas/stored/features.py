@@ -132,8 +132,10 @@ class Reports(Part):
 
     whole: bool = False  # whether a success had one
     without: list[str] = field(default_factory=list)  # tools that passed without any, the first ones
-    base: dict[str, list[Any]] = field(default_factory=dict)  # command -> see tasks/features/proof.py
+    # Command -> report at the base, tests collected there, those by file, and failing tests that were there.
+    base: dict[str, list[Any]] = field(default_factory=dict)
     changed_tests: bool = False  # whether a step has changed a file of tests
+    touched: list[str] = field(default_factory=list)  # files of tests that steps have changed, the first ones
 
     @property
     def doubt(self) -> str | None:
@@ -216,6 +218,13 @@ class MissingModules(Part):
 
 
 @dataclass(slots=True)
+class HeldOut(Part):
+    """The step that held-out tests judge, once it is made (tasks/features/judging.py)."""
+
+    step: str = ""
+
+
+@dataclass(slots=True)
 class FailedDiffs(Part):
     """Changes that failed their verification on the tree of the plan (tasks/features/failed_changes.py)."""
 
@@ -265,3 +274,4 @@ class FeatureParts:
     reviewed = PartOf(Reviewed)
     reports = PartOf(Reports)
     missing_modules = PartOf(MissingModules)
+    held_out = PartOf(HeldOut)

@@ -41,6 +41,7 @@ class PlanHead:
     cache: list[Any] | None = None  # what it has to do with the plan cache, see tasks/plan/cached_draft.py
     learned: dict[str, int] | None = None  # tokens of an attempt by mode and queue, see tasks/features/estimates.py
     forbidden: list[str] | None = None  # names, of an operator's own list, that patterns of its steps mean nothing of
+    tested: bool | None = None  # whether its first steps run tests after a change
     unknown: dict[str, Any] | None = field(default=None, init=False)
 
     @classmethod
@@ -64,7 +65,7 @@ class PlanHead:
         return codec.dumps({**record, **(self.unknown or {})})
 
 
-OMITTED_FIELDS = ("traceparent", "policy", "cache", "learned", "forbidden")
+OMITTED_FIELDS = ("traceparent", "policy", "cache", "learned", "forbidden", "tested")
 HEAD_FIELDS = tuple(each.name for each in fields(PlanHead) if each.name != "unknown")
 
 
@@ -118,7 +119,15 @@ class PlanRecord(FeatureParts):
     @property
     def doubt(self) -> str | None:
         """Say what a person is to look at first; None where nothing is."""
-        return "; ".join(filter(None, (self.changed_tests.doubt, self.reports.doubt, self.integrity.doubt))) or None
+        found = (self.changed_tests.doubt, self.reports.doubt or self._word_doubt, self.integrity.doubt)
+        return "; ".join(filter(None, found)) or None
+
+    @property
+    def _word_doubt(self) -> str | None:
+        """Say of a plan with tests that no controller has told of their reports."""
+        if not self.head.tested or self.state != "COMPLETED" or self.reports.whole:
+            return None
+        return "unverified: no controller told of a report of its tests"
 
     def encode(self, name: str) -> bytes:
         """Write one field of the plan's hash."""

@@ -18,6 +18,7 @@ from tasks.features import (
     gone_files,
     handing_back,
     integrity,
+    judging,
     mending,
     missing_modules,
     needs,
@@ -41,6 +42,8 @@ FEATURES: tuple[Feature, ...] = tuple(
             answers,
             created_files,
             gone_files,
+            setting_up,
+            judging,  # before the delivery, which nothing follows
             delivery,
             handing_back,
             cannot_verify,
@@ -54,7 +57,7 @@ FEATURES: tuple[Feature, ...] = tuple(
             proof,
         ),
         *(expansion, flaky_tests, review, baseline, nothing_done, goal_texts),
-        *(failed_changes, missing_modules, mending, overlaps, breakers, advice, check_changed, integrity, setting_up),
+        *(failed_changes, missing_modules, mending, overlaps, breakers, advice, check_changed, integrity),
     )
 )
 

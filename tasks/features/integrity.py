@@ -13,6 +13,7 @@ from typing import Any
 from schemas.base import FailureCategory, GoalKind
 from schemas.goal import Goal
 from schemas.integrity import IntegrityAction as A
+from schemas.integrity import IntegrityFamily as F
 from schemas.step import PlannedStep, PreviousFailure
 from schemas.stored import PlanRecord
 from tasks.plan.snapshot import Step
@@ -29,11 +30,13 @@ from tasks.rules.strategy import Draft
 from tasks.strategies.task.goal_type import goal_type
 from tasks.text.fields import MAX_GUIDANCE, as_written, fit
 from tasks.text.paths import fault
-from tasks.toolchain.integrity.finding import TELLS
+from tasks.toolchain.integrity.finding import FAMILIES, TELLS
 
 ASKED = "integrity"  # the note: what the goal is and asks for, where that matters
 RULE = "integrity"  # of the halt and of the revision
 CATEGORY = FailureCategory.INTEGRITY
+DIVERGE = FailureCategory.TESTS_DIVERGE  # of a change that the tests of the base alone refuse
+CATEGORIES = frozenset({CATEGORY, DIVERGE})
 MOST_TOLD = 10  # places in an event and in a failure
 MOST_KEPT = 20  # of a plan, for people
 MOST_REFUSED = 2  # of a step, with which the plan halts
@@ -80,7 +83,9 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
         counts[seen.step.step_id] = counts.get(seen.step.step_id, 0) + 1
         trace = "\n".join(f"{each['path']}:{each['line']}: {each['kind']}: {each['what']}" for each in told)
         seen.failure = PreviousFailure(
-            category=CATEGORY, trace=fit_evidence(trace) or None, suggestion=fit_evidence(sentence_of(decided, action))
+            category=_category(decided),
+            trace=fit_evidence(trace) or None,
+            suggestion=fit_evidence(sentence_of(decided, action)),
         ).model_dump()
     elif action is A.APPROVE:
         unit.plan.integrity.asked[seen.step.step_id] = _digest(decided)
@@ -88,6 +93,11 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
         ask_approval(unit, seen.step, sentence_of(decided, action), places=told[:MOST_TOLD])
         return True
     return False
+
+
+def _category(decided: Sequence[Decided]) -> FailureCategory:
+    kinds = {each.place.kind for each in decided if each.action is A.REFUSE}
+    return DIVERGE if {FAMILIES.get(kind) for kind in kinds} == {F.TESTS_DIVERGE} else CATEGORY
 
 
 def sentence_of(decided: Sequence[Decided], action: A) -> str:
@@ -110,7 +120,7 @@ def sentence_of(decided: Sequence[Decided], action: A) -> str:
 
 def revise(_: UnitOfWork, step: Step, was: PlannedStep, evidence: Evidence) -> Revision | None:
     """Give the sentence of a refusal to the next attempt as guidance."""
-    if evidence.category != CATEGORY:
+    if evidence.category not in CATEGORIES:
         return None
     said = (step.status.previous or {}).get("suggestion") or ""
     guidance = fit(f"{was.guidance or ''} {said}".strip(), MAX_GUIDANCE)
@@ -119,7 +129,7 @@ def revise(_: UnitOfWork, step: Step, was: PlannedStep, evidence: Evidence) -> R
 
 def fires(plan: PlanRecord, step: Step, failure: Failure) -> tuple[str, str, dict[str, Any]] | None:
     """Halt a plan of which one step was refused twice."""
-    if failure["category"] != CATEGORY or (count := plan.integrity.refused.get(step.step_id, 0)) < MOST_REFUSED:
+    if failure["category"] not in CATEGORIES or (count := plan.integrity.refused.get(step.step_id, 0)) < MOST_REFUSED:
         return None
     reason = f"{step.step_id} was refused {count} times for what it does to tests or checks"
     places = [each for each in plan.integrity.told if each[0] == step.step_id][-MOST_TOLD:]

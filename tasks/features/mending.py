@@ -34,7 +34,9 @@ from tasks.text.paths import clean
 from tasks.toolchain.catalogue import Catalogue, catalogue_of, looks_at, render
 from tasks.toolchain.files import Role, files_of, role_of, stem_of, subject_of
 
-MENDED = frozenset({C.TEST_REGRESSION, C.COMPILATION_ERROR, C.TYPE_ERROR, C.LINT_ERROR, C.IMPORT_ERROR})
+MENDED = frozenset(
+    {C.TEST_REGRESSION, C.COMPILATION_ERROR, C.TYPE_ERROR, C.LINT_ERROR, C.IMPORT_ERROR, C.TESTS_DIVERGE}
+)
 MENDS = "mends"  # among limits, 0: no red verification leads back to a patch
 MAX_TOOLS = 20
 RETRIES = 2

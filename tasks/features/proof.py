@@ -27,7 +27,11 @@ from tasks.toolchain.proof import Receipt, describe_unpassed, find_lack, judged_
 
 MOST_WITHOUT = 5
 MOST_AT_BASE = 50
+MOST_FILES_AT_BASE = 100  # of all commands
+MOST_TOUCHED = 50
+MOST_FILES = 5  # that are named
 MOST_NAMED = 50  # failing tests of a command at the base
+FILES_AT = 2  # in what is kept of the base, where it has them
 
 
 class Run(NamedTuple):
@@ -79,7 +83,7 @@ def find_doubt(plan: PlanRecord, facts: Mapping[str, Any], outcome: Outcome | Pl
         return Doubt(describe_unpassed(wrong), FailureCategory.TEST_REGRESSION, tuple(wrong))
     if left:
         return Doubt(f"no report has the failing test {', '.join(left)}")
-    return _find_fewer(plan, runs)
+    return _find_fewer(plan, runs, outcome.touched_files)
 
 
 def _runs(catalogue: Catalogue, facts: Mapping[str, Any], outcome: Outcome | PlainOutcome) -> Iterator[Run]:
@@ -126,16 +130,31 @@ def _were_there(plan: PlanRecord, runs: Sequence[Run]) -> Iterator[str]:
         yield from more[1] if len(more) > 1 else ()
 
 
-def _find_fewer(plan: PlanRecord, runs: Sequence[Run]) -> Doubt | None:
-    """Say that fewer tests were collected than before the plan, which in a repair that changed no test is a failure."""
+def _find_fewer(plan: PlanRecord, runs: Sequence[Run], touched: Sequence[str]) -> Doubt | None:
+    """Say that fewer tests were collected than before the plan, which in a repair that changed no test is a failure.
+
+    Where tests are counted by file, each file counts by itself, and those that the plan has changed cast doubt alone.
+    """
     if not plan.keeps(Reports):
         return None
-    known = plan.reports
+    known, is_repair = plan.reports, bool(plan.head.context.get("failing_tests"))
     for run in runs:
         base, tests = known.base.get(_name_of(run.cwd, run.argv)), run.receipt.tests
-        if base and tests and tests.collected < base[1]:
+        if not base or not tests:
+            continue
+        was = base[2] if len(base) > FILES_AT else {}
+        if fewer := [file for file, count in was.items() if tests.files and tests.files.get(file, 0) < count]:
+            told = ", ".join(
+                f"{tests.files.get(file, 0)} in {file} ({was[file]} before)" for file in fewer[:MOST_FILES]
+            )
+            above = "" if run.cwd == ROOT else f"{run.cwd}/"
+            fails = is_repair and not {*known.touched, *touched}.issuperset(above + file for file in fewer)
+            return Doubt(
+                f"{run.receipt.tool} collected fewer tests: {told}", FailureCategory.NO_PROOF if fails else None
+            )
+        if tests.collected < base[1]:
             why = f"{run.receipt.tool} collected {tests.collected} tests, and {base[1]} before the plan"
-            fails = bool(plan.head.context.get("failing_tests")) and not known.changed_tests
+            fails = is_repair and not known.changed_tests
             return Doubt(why, FailureCategory.NO_PROOF if fails else None)
     return None
 
@@ -146,13 +165,20 @@ def _is_of_base(plan: PlanRecord, outcome: Outcome | PlainOutcome) -> bool:
 
 def _keep_base(plan: PlanRecord, facts: Mapping[str, Any], outcome: Outcome) -> None:
     """Keep what tools of tests reported of the commit that the plan began with."""
+    base = plan.reports.base
     for tool, receipt in zip(facts["verify_tools"], outcome.verify or (), strict=False):
-        if receipt.report and len(plan.reports.base) < MOST_AT_BASE:
-            tests, name = receipt.tests, _name_of(tool.get("cwd", ROOT), tool["argv"])
-            known = tests.named.items() if tests else ()
-            there = [each for each, word in known if word != TestWord.ABSENT][:MOST_NAMED]
-            counts = [receipt.report.value, tests.collected if tests else 0]
-            plan.reports.base[name] = [*counts, {}, there] if there else counts
+        if not receipt.report or len(base) >= MOST_AT_BASE:
+            continue
+        tests = receipt.tests
+        room = MOST_FILES_AT_BASE - sum(len(files) for _, _, *more in base.values() for files in more[:1])
+        by_file = dict(tests.files) if tests and len(tests.files) <= room else {}
+        there = [each for each, word in tests.named.items() if word != TestWord.ABSENT][:MOST_NAMED] if tests else []
+        name = _name_of(tool.get("cwd", ROOT), tool["argv"])
+        base[name] = [
+            receipt.report.value,
+            tests.collected if tests else 0,
+            *([by_file, there] if there else [by_file] if by_file else []),
+        ]
 
 
 def _name_of(cwd: str, argv: Sequence[str]) -> str:
@@ -173,22 +199,24 @@ def note(unit: UnitOfWork, seen: Judgement) -> None:
     if without or whole or tests:
         known = unit.plan.reports
         known.without = [*dict.fromkeys((*known.without, *without))][:MOST_WITHOUT]
-        known.whole, known.changed_tests = known.whole or whole, known.changed_tests or tests
+        known.whole, known.changed_tests = known.whole or whole, known.changed_tests or bool(tests)
+        known.touched = [*known.touched, *tests][:MOST_TOUCHED]
 
 
 def _news(
     plan: PlanRecord, facts: Mapping[str, Any], outcome: Outcome | PlainOutcome
-) -> tuple[Collection[str], bool, bool]:
+) -> tuple[Collection[str], bool, Collection[str]]:
     """Return what of a success the plan does not keep yet: tools without a report, a whole one, changed tests."""
     if _is_of_base(plan, outcome):
-        return (), False, False
+        return (), False, ()
     known = plan.reports if plan.keeps(Reports) else Reports()
     runs = list(_runs(catalogue_of(plan.head.tools), facts, outcome))
     without = [run.receipt.tool for run in runs if run.receipt.report == ReportKind.NONE]
     new = [tool for tool in without if tool not in known.without] if len(known.without) < MOST_WITHOUT else []
     whole = not known.whole and any(run.receipt.report == ReportKind.WHOLE for run in runs)
-    touched = bool(known.base) and not known.changed_tests
-    return new, whole, touched and any(role_of(path) is Role.TEST for path in outcome.touched_files)
+    full = not known.base or len(known.touched) >= MOST_TOUCHED
+    tests = () if full else dict.fromkeys(path for path in outcome.touched_files if role_of(path) is Role.TEST)
+    return new, whole, [path for path in tests if path not in known.touched]
 
 
 def proves_itself(plan: PlanRecord, facts: dict[str, Any], outcome: PlainOutcome) -> bool:

@@ -28,6 +28,7 @@ from tasks.policy.schedule import advance
 from tasks.rules import budget, estimates
 from tasks.rules.budget import Expected
 from tasks.rules.goal_cleaning import clean_goal
+from tasks.rules.judging import suite_of
 from tasks.rules.permission import names_to_keep, under
 from tasks.rules.strategy import Answer, Consult, Draft, NothingToDo, Question, Rejected, Setting
 from tasks.rules.validation import reject, validate
@@ -35,7 +36,7 @@ from tasks.strategies.registry import strategy_of
 from tasks.text.fields import as_written, fit
 from tasks.text.forbidden_paths import Forbidden
 from tasks.text.paths import TABOO, fault, is_glob
-from tasks.toolchain.catalogue import CATALOGUE, Catalogue, keep_contracts
+from tasks.toolchain.catalogue import CATALOGUE, Catalogue, catalogue_of, keep_contracts
 
 NO_SETTING = Setting()
 NO_STEPS = Expected()
@@ -202,6 +203,7 @@ def _begin(
         traceparent=plan_seed.traceparent,
         cache=list(draft.cache) if draft.cache else None,
         forbidden=list(draft.forbidden) or None,
+        tested=_runs_tests(draft) or None,
     )
     record = PlanRecord(
         version=plan_seed.version,
@@ -242,6 +244,11 @@ def _begin(
         if plan_seed.unknown.pointers and plan_seed.version == 0:
             unit.emit("goal.unknown_fields", plan_seed.unknown._asdict())
     return unit
+
+
+def _runs_tests(draft: Draft) -> bool:
+    catalogue = catalogue_of([dict(tool) for tool in draft.tools])
+    return any(suite_of(step, catalogue) for step in draft.steps)
 
 
 def _limits(plan_seed: PlanSeed, goal: Goal, draft: Draft, expected: Expected) -> dict[str, int | None]:

@@ -19,7 +19,7 @@ from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import failing, halt, halt_rules, pipeline, waits
 from tasks.policy.halt_rules import Seen
 from tasks.policy.schedule import advance
-from tasks.policy.starts import LONGEST_SILENT_MS, RUNNING_MARGIN_MS, SILENT_MS
+from tasks.policy.starts import LONGEST_SILENT_MS, RUNNING_MARGIN_MS, SILENT_MS, verify_ms
 from tasks.rules import budget
 
 NO_CLOCKS = Clocks()
@@ -87,9 +87,8 @@ def _due(unit: UnitOfWork, step: Step, live: Attempt, lease: Lease, clocks: Cloc
     if "still" in unit.plan.times and not delivered_by:  # its controller may have paused
         return silent
     # A lease is written by controllers: whatever stands there, the attempt ends at some time.
-    verify_ms = 1000 * sum(tool["timeout_s"] for tool in step.facts["verify_tools"])
     rested = delivered_by - live.deadline if delivered_by else unit.rested - live.lost
-    over = min(lease.claimed, live.deadline) + verify_ms + RUNNING_MARGIN_MS + rested
+    over = min(lease.claimed, live.deadline) + verify_ms(step.facts) + RUNNING_MARGIN_MS + rested
     return min(silent, (over, "it ran past its time"))
 
 

@@ -40,6 +40,7 @@ from tasks.policy.pipeline import (
 )
 from tasks.policy.pre_steps import is_mend, looks_inserted
 from tasks.rules.budget import bind
+from tasks.rules.judging import judges_by_holdout
 from tasks.rules.permission import expand_allowed, under
 from tasks.rules.strategy import MAX_EXPANSION, Blocked, Draft, End, Expansion, LivePlan, Phase, Strategy
 from tasks.rules.validation import max_steps, validate
@@ -91,7 +92,7 @@ def on_steps_ended(unit: UnitOfWork) -> None:
             continue
         if step.spec is None:
             raise NeedsSteps(frozenset({step.step_id}))
-        if step.facts["inserted_by"] and not is_mend(step.facts):
+        if (step.facts["inserted_by"] and not is_mend(step.facts)) or judges_by_holdout(step.facts):
             continue
         said = unit.answers.get(step.step_id)
         end = End(
@@ -123,7 +124,7 @@ def _touched(step: Step, said: Outcome | None) -> tuple[str, ...]:
 def refuse(unit: UnitOfWork, seen: Judgement) -> Failure | None:
     """Return why an attempt that succeeded failed all the same: what it answered is no use to the strategy."""
     step, outcome = seen.step, seen.outcome
-    if not unit.strategy_state or step.facts["inserted_by"]:
+    if not unit.strategy_state or step.facts["inserted_by"] or judges_by_holdout(step.facts):
         return None
     strategy, live, _ = _strategy(unit)
     why = strategy.refusal(live, step.facts, outcome.output)
@@ -138,7 +139,7 @@ def block(unit: UnitOfWork, seen: Judgement) -> bool:
     step, outcome, failure = seen.step, seen.outcome, seen.failure
     if not unit.strategy_state or (failure and failure["category"] in AT_ONCE):
         return False
-    if step.facts["inserted_by"] or blocked_report(outcome.output) is None:
+    if step.facts["inserted_by"] or judges_by_holdout(step.facts) or blocked_report(outcome.output) is None:
         return False
     strategy, live, _ = _strategy(unit)
     why = strategy.refusal(live, step.facts, outcome.output)

@@ -91,6 +91,7 @@ RISKY = "risky"  # the suffix of a step that changes the riskier files of anothe
 MEND = "mend"  # the suffix of a step that changes code again, see `mending`
 MOST_MENDED = 2  # mends that use up no retry of the verification that they are for
 _MEND = re.compile(rf".*-{MEND}(?:-\d+)?")
+HOLDOUT = "holdout"  # the suffix of the step that held-out tests judge, see `judging`
 CHECK_CHANGED = "check-changed"  # the name of the step that checks what a change touched, see `check_changed`
 DELIVER = "deliver"  # the name of the step that ends a plan, see `delivery`
 # What a launcher says of a program that is not there, and Python of a module that was to be run.
@@ -254,7 +255,7 @@ def looks_inserted(step_id: str) -> bool:
         return True
     return any(
         step_id.endswith(f"-{suffix}") or f"-{suffix}-" in step_id
-        for suffix in (*PRE_STEPS, BASELINE, MEND, PIECE, RISKY)
+        for suffix in (*PRE_STEPS, BASELINE, MEND, PIECE, RISKY, HOLDOUT)
     )
 
 

@@ -251,7 +251,7 @@ def finish(unit: UnitOfWork) -> None:
         unit.move_plan(EXECUTING, "executing")
     if is_satisfied(plan):
         if any(goes_on(unit) for goes_on in pipeline.SATISFIED):
-            unit.change.more = True  # it starts in a next look
+            unit.change.more = plan.state not in PLAN_ENDS  # it starts in a next look
             return
         told = plan.delivery.outcome
         unit.move_plan(P.COMPLETED.value, "completed", told.pop("undelivered", None), told)

@@ -29,6 +29,7 @@ from tasks.rules.side_by_side import are_free, held_by
 QUEUED_MS = 3_600_000  # from dispatch: an attempt that no controller ever claims
 SILENT_MS = 60_000  # from the claim or the last renewal
 LONGEST_SILENT_MS = 900_000  # the same where its controller asked for more when it claimed
+JUDGED = 2  # runs at the most by tests of the base, or by held-out ones: one that fails is repeated
 RUNNING_MARGIN_MS = 900_000  # from the claim, beside the timeouts of the verification
 
 
@@ -56,11 +57,9 @@ def card_of(step: Step) -> StepCard:
     if found is not None:
         return found
     stored = read_step(step.spec or b"", step.texts)
-    timeout_s, estimate, risk, files = 0, stored["estimate"], stored["risk_level"], stored["allowed_files"]
+    estimate, risk, files = stored["estimate"], stored["risk_level"], stored["allowed_files"]
     most = RISK[risk].max_files
     may_change_more = stored.get("allowed_patterns") or len(files) > most
-    for tool in stored["verify_tools"]:
-        timeout_s += tool["timeout_s"]
     omitted, is_sent_whole, ends_idle, starts_idle = _shape_of(tuple(stored))
     sent = stored if is_sent_whole else {name: value for name, value in stored.items() if name not in UNSENT}
     card = step.card = StepCard(
@@ -69,13 +68,21 @@ def card_of(step: Step) -> StepCard:
         estimate["tokens"],
         estimate["patch_cycles"],
         f',"max_files":{most},"max_risk":"{risk}"' if may_change_more else "",
-        max(QUEUED_MS, RUNNING_MARGIN_MS + 1000 * timeout_s),
+        max(QUEUED_MS, RUNNING_MARGIN_MS + verify_ms(stored)),
         codec.dumps(sent)[:-1] + omitted,
         compared_as(stored),
         ends_idle,
         starts_idle,
     )
     return card
+
+
+def verify_ms(facts: dict[str, Any]) -> int:
+    """Return how long the verification of a step may take, in ms; what judges it runs the same tools again."""
+    by = facts.get("judged_by") or {}
+    runs = 1 + JUDGED * (bool(by.get("base")) + bool(by.get("holdout")))
+    seconds: int = sum(tool["timeout_s"] for tool in facts["verify_tools"])
+    return 1000 * runs * seconds
 
 
 @lru_cache(maxsize=256)

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 
-from schemas.base import MODE_OF_TYPE, StepType
+from schemas.base import MODE_OF_TYPE, GoalKind, Mode, StepType
 from schemas.envelope import FieldError
 from schemas.goal import Goal
 from schemas.step import DELIVERIES, MAX_LITERAL, PlannedStep
 from tasks.base.batches import batches
 from tasks.base.errors import UnknownCommand
 from tasks.rules.budget import limits_of
+from tasks.rules.judging import suite_of
 from tasks.rules.permission import Allowlist
 from tasks.rules.risk import RISK, assess_declared, is_below
 from tasks.rules.strategy import Rejected
@@ -90,6 +91,14 @@ def _errors(
     if len(steps) > limit:
         message = f"The plan has {len(steps)} steps and may have {limit}; raise limits.max_steps."
         yield FieldError(pointer="/steps", code="too_many_steps", message=message)
+    if (
+        goal.holdout
+        and goal.kind is GoalKind.TASK
+        and any(step.mode is Mode.PATCH for step in steps)
+        and not any(map(suite_of, steps))
+    ):
+        message = "No step runs tests, so that those which are held out would judge nothing."
+        yield FieldError(pointer="/holdout", code="no_verification", message=message)
     allowed = Allowlist.of(goal.allowed_files, forbidden)
     around = Surroundings(
         allowed,

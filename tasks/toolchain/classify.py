@@ -69,7 +69,7 @@ OWN = frozenset(
         Category.INTEGRITY,
     }
 )  # only the planner can know of these
-PROOF = frozenset({Category.NO_PROOF})  # the tool passed, and nothing shows that its tests ran
+PROOF = frozenset({Category.NO_PROOF, Category.TESTS_DIVERGE})  # the tool passed, which proves nothing
 SCOPE = frozenset({Category.TOO_MANY_FILES, Category.RISK_EXCEEDED})  # the change itself may be right
 FROM_OUTSIDE = frozenset(Category) - OWN
 

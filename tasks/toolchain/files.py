@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from functools import lru_cache
 
@@ -16,7 +16,8 @@ _INSTALLING = re.compile(  # beside manifests: lock files, and what chooses regi
     r".*[.-]lock(?:\.\w+)?|.*\.sum|bun\.lockb|pnpm-workspace\.yaml|npm-shrinkwrap\.json|constraints[\w.-]*\.txt"
     r"|\.(?:npmrc|yarnrc(?:\.yml)?|nvmrc|(?:python|node|ruby)-version)"
 )
-_TEST_FOLDERS = frozenset({"test", "tests", "__tests__", "spec", "specs", "testdata"})
+_SURELY_TESTS = frozenset({"tests", "__tests__", "testdata"})
+_TEST_FOLDERS = frozenset({*_SURELY_TESTS, "test", "spec", "specs"})
 _BESIDE_TESTS = frozenset({"conftest.py"})  # of tests, and without any
 _RUN_WHOLE = "__tests__"  # what lies there is run, whatever its name
 _TEST_NAMES = (r".*[._-](?:test|tests|spec)\.\w+", r".*Tests?\.\w+", *(each.test_names for each in TOOLCHAINS))
@@ -113,6 +114,35 @@ def instructs_agents(path: str) -> bool:
 def is_allowed_by_name_alone(path: str) -> bool:
     """Tell whether no pattern means a file, since it decides what is verified, or what agents do."""
     return configures_verification(path) or instructs_agents(path)
+
+
+def tests_in(paths: Iterable[str]) -> Callable[[str], bool]:
+    """Return how to tell whether a file is one of tests, or configures what a verification runs, in a tree of `paths`.
+
+    What lies in `tests` is of tests; folders named `test`, `spec` or `specs` may hold sources. They are of tests where
+    a file below is named as a test, and a `test` beside a manifest or at the root.
+    """
+    known = tuple(paths)
+    roots = {"", *(path.rpartition("/")[0] for path in known if name_of(path) in MANIFESTS)}
+    named = {folder for path in known if _TEST_NAME.fullmatch(name_of(path)) for folder in _folders_above(path)}
+
+    def is_folder_of_tests(folder: str) -> bool:
+        above, _, name = folder.rpartition("/")
+        return name in _SURELY_TESTS or (
+            name in _TEST_FOLDERS and (folder in named or (name == "test" and above in roots))
+        )
+
+    def is_of_tests(path: str) -> bool:
+        if _TEST_NAME.fullmatch(name_of(path)) or configures_verification(path):
+            return True
+        return any(map(is_folder_of_tests, _folders_above(path)))
+
+    return is_of_tests
+
+
+def _folders_above(path: str) -> Iterator[str]:
+    while path := path.rpartition("/")[0]:
+        yield path
 
 
 def configuration_of(language: Language | None) -> tuple[str, ...]:

@@ -8,18 +8,17 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from difflib import SequenceMatcher
 from hashlib import blake2b
 from itertools import zip_longest
 from types import MappingProxyType
 from typing import NamedTuple
 
 from tasks.toolchain.files import Role, role_of
+from tasks.toolchain.integrity.compared import added_lines
 from tasks.toolchain.integrity.finding import TextChange
 from tasks.toolchain.integrity.languages import PYTHON, signs_of
 from tasks.toolchain.integrity.marked_tests import without_texts
 
-MOST_COMPARED = 20_000  # lines of a file, above which all of its lines count as changed
 _COMPARISONS: Mapping[type[ast.cmpop], tuple[str, str]] = MappingProxyType(
     {
         ast.Eq: ("==", "!="),
@@ -108,7 +107,7 @@ def _mutants(change: TextChange) -> Iterator[Mutant]:
     signs, text = signs_of(change.path), change.after or ""
     if signs is None:
         return
-    lines, changed = text.split("\n"), changed_lines(change)
+    lines, changed = text.split("\n"), added_lines(change)
     if signs is PYTHON:
         edits = _in_python(text, changed)
     else:
@@ -121,17 +120,6 @@ def _mutants(change: TextChange) -> Iterator[Mutant]:
         if signs is not PYTHON or _parses(mutated):
             what = f"{lines[edit.line - 1].strip()[:90]} -> {new.strip()[:90]}"
             yield Mutant(change.path, edit.line, what, mutated)
-
-
-def changed_lines(change: TextChange) -> frozenset[int]:
-    """Number the lines that a change adds or rewrites."""
-    before, after = (change.before or "").splitlines(), (change.after or "").splitlines()
-    if max(len(before), len(after)) > MOST_COMPARED:
-        return frozenset(range(1, len(after) + 1))
-    codes = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
-    return frozenset(
-        line for tag, _, __, start, end in codes if tag in ("insert", "replace") for line in range(start + 1, end + 1)
-    )
 
 
 def _parses(text: str) -> bool:

@@ -26,6 +26,10 @@ class Figures(Protocol):
         """Count tests that began, or should have."""
 
     @property
+    def files(self) -> Mapping[str, int]:
+        """Count tests that were collected by file, where that is told."""
+
+    @property
     def ended(self) -> int:
         """Count tests with an outcome."""
 

@@ -18,6 +18,15 @@ ABSENT = "absent"
 _ORDER = ("xfailed", "skipped", "deselected")
 
 
+def file_of(name: str) -> str:
+    """Return the file that a name begins with, "" where it has none, such as that of a package of Go."""
+    for between in ("::", " > "):
+        file, found, _ = name.partition(between)
+        if found and _SUFFIX.search(file):
+            return file
+    return ""
+
+
 @lru_cache(maxsize=4096)
 def words_of(name: str) -> tuple[str, ...]:
     """Split a name into the words that every spelling of it has."""

@@ -51,6 +51,7 @@ class Cheat:
     word: str = ""  # in what is said of it
     held: bool = False  # back from whoever makes rules
     more: Mapping[str, object] = field(default_factory=dict)  # fields of the goal
+    held_out: Mapping[str, str] = field(default_factory=dict)  # tests that lie beside the controller
 
     def __str__(self) -> str:
         return f"{self.at.language}-{self.name}"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from tests.cheats import go_cheats, javascript_cheats, python_cheats, rust_cheats, typescript_cheats
+from tests.cheats import go_cheats, javascript_cheats, judged_cheats, python_cheats, rust_cheats, typescript_cheats
 from tests.cheats.cheat import REFUSED, Cheat
 from tests.cheats.ended import Ended
 from tests.cheats.play import Played
 
 CHEATS: tuple[Cheat, ...] = (
     *python_cheats.CHEATS,
+    *judged_cheats.CHEATS,
     *javascript_cheats.CHEATS,
     *typescript_cheats.CHEATS,
     *go_cheats.CHEATS,

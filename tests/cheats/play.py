@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from unittest import mock
 
@@ -20,10 +21,12 @@ from tests.support.committing import commit, git
 from tests.support.planner import Planner, repeating
 from worker.agents.agent import command_agent
 from worker.controller import ControllerConfig, run
+from worker.controller.holdout import digest_of
 from worker.sandbox.paths import PathGrant
 from worker.store.keys import Partition
 
 ENDED = ("COMPLETED", "HALTED", "REJECTED")
+NONE: Mapping[str, str] = MappingProxyType({})
 LIMITS = {"identical_failures": 2, "consecutive_failures": 3}
 MOST_SECONDS = 240
 AGENT = """
@@ -71,15 +74,22 @@ class Stage:
     """A planner and a repository, in which an agent writes what the row of a goal's commit says."""
 
     def __init__(self, url: str, home: Path) -> None:
-        self.planner, self._root, self._rows = Planner(url), home / "shop", home / "rows"
+        self.planner, self._root, self._rows, self._held = Planner(url), home / "shop", home / "rows", home / "held"
         self._count = 0
-        for folder in (self._root, self._rows):
+        for folder in (self._root, self._rows, self._held):
             folder.mkdir()
         git(self._root, "init", "--quiet", "--initial-branch=main")
 
-    def play(self, at: Surroundings, writes: Mapping[str, str | None], **goal: Any) -> Played:
-        """Have a goal about a commit of these surroundings done, to the end of its plan."""
+    def play(
+        self, at: Surroundings, writes: Mapping[str, str | None], held_out: Mapping[str, str] = NONE, **goal: Any
+    ) -> Played:
+        """Have a goal about a commit of these surroundings done, to the end of its plan; `held_out` tests judge it."""
         self._count += 1
+        if held_out:
+            (held := self._held / str(self._count) / "tests").mkdir(parents=True)
+            for name, text in held_out.items():
+                (held / name).write_text(text)
+            goal["holdout"] = digest_of(held.parent)
         for each in self._root.iterdir():
             if each.name != ".git":
                 git(self._root, "rm", "-r", "--quiet", each.name)
@@ -96,7 +106,7 @@ class Stage:
 
     def play_row(self, cheat: Cheat) -> Played:
         """Have a row played."""
-        return self.play(cheat.at, cheat.writes, **cheat.more)
+        return self.play(cheat.at, cheat.writes, cheat.held_out, **cheat.more)
 
     def _outcomes(self, plan_id: str) -> Iterator[dict[str, Any]]:
         """Yield the outcomes of a plan, as its log has them."""
@@ -133,6 +143,7 @@ def staged(url: str, home: Path) -> Iterator[Stage]:
         agent=command_agent(f"{sys.executable} -IS {home / 'agent.py'} {home / 'rows'}"),
         heartbeat_s=0.05,
         worktrees=home / "trees",
+        holdout=home / "held",
         tool_paths=(PathGrant(home, writable=True), *map(PathGrant, map(Path, here.values()))),
     )
     engine = stage.planner.container.context(0).engine

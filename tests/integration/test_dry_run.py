@@ -13,6 +13,7 @@ from typer.testing import CliRunner, Result
 from schemas import codec
 from tests.support.planner import RISKY, STEPS, Planner
 from worker.cli.commands.app import app
+from worker.controller.holdout import digest_of
 from worker.host.embedded_server import free_port
 from worker.store import keys
 
@@ -141,3 +142,18 @@ def test_a_gap_report_without_the_files_that_may_change_says_which_and_how_they_
     assert ended.exit_code == 1
     assert says in said
     assert "by --file (-f), again for more" in said
+
+
+def test_tests_that_are_held_out_are_named_by_their_digest_whether_that_or_their_place_is_given(
+    submit: Submit, tmp_path: Path
+) -> None:
+    (tmp_path / "held").mkdir()
+    (tmp_path / "held/test_unseen.py").write_text("def test_it():\n    pass\n")
+    digest = digest_of(tmp_path / "held")
+    said = ("--goal", "Fix the login test", "--file", "src/a.py", "--test-command", "pytest -q", "--no-fill", "--json")
+
+    by_place, by_digest = (submit(*said, "--holdout", given) for given in ("held", digest))
+    nowhere = submit(*said, "--holdout", "nowhere")
+
+    assert {codec.loads(each.stdout)["goal"]["holdout"] for each in (by_place, by_digest)} == {digest}
+    assert (nowhere.exit_code, "nowhere" in nowhere.output) == (2, True)

@@ -144,6 +144,13 @@ def be_refused() -> Running:
     return plan
 
 
+def fail_held_out_tests() -> Running:
+    plan = Running(a_check("t"), holdout=f"sha256:{0:064x}")
+    plan.report(a_report("t"))
+    fail(plan, "t-holdout")
+    return plan
+
+
 def pass_at_base() -> Running:
     first = a_check("r").model_copy(update={"at_base": ("halt",)})
     plan = Running(first, a_step("a", "r"), base_sha="9f1c2d4")
@@ -209,6 +216,7 @@ EVERY_HALT: dict[str, Callable[[], Running]] = {
     "cannot_verify": be_unverifiable,
     "passes_at_base": pass_at_base,
     "integrity": be_refused,
+    "holdout": fail_held_out_tests,
     "cannot_revise": lead_nowhere,
     "manual": be_ordered,
     "approval_rejected": partial(be_ordered, "reject"),

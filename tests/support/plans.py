@@ -115,13 +115,15 @@ def a_goal(
     delivery: Any = None,
     overlap: str | None = None,
     steps: Any = None,
+    holdout: str | None = None,
     **limits: Any,
 ) -> Goal:
     plenty = {"tokens": 10**8, "patch_cycles": 100_000, "failing_outcomes": 1000, "max_steps": 10_000, **NO_HALT}
     known = {"repo": repo, "base_sha": base_sha, "failing_tests": failing, **context}
     body = {"goal": sentence, "tenant": tenant, "context": known, "approvals": approvals}
     body |= {"kind": kind, "allowed_files": files}
-    more = {"mend": mend, "delivery": delivery, "overlap": overlap, "steps": steps, "limits": {**plenty, **limits}}
+    more = {"mend": mend, "delivery": delivery, "overlap": overlap, "steps": steps, "holdout": holdout}
+    more["limits"] = {**plenty, **limits}
     return Goal.model_validate({**body, **more})
 
 

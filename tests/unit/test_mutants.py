@@ -6,6 +6,7 @@ import ast
 
 import pytest
 
+from tasks.toolchain.integrity import compared
 from tasks.toolchain.integrity.finding import TextChange
 from tasks.toolchain.mutants import mutants_of
 
@@ -57,3 +58,18 @@ def test_mutants_of_several_files_are_taken_in_turns_and_are_the_same_each_time(
     assert [each.path for each in found] == ["a.py", "b.py"]
     assert found == mutants_of(changes, 2)
     assert all(ast.parse(each.text) and each.text != AFTER for each in found)
+
+
+def test_lines_of_a_long_change_are_those_that_there_are_more_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A comparison line by line takes longer than anybody waits where lines repeat."""
+    monkeypatch.setattr(compared, "SequenceMatcher", None)
+    before, after = ["a", "b"] * 5000, ["b", "a"] * 5000
+
+    assert compared.added_lines(TextChange("a.py", "\n".join(before), "\n".join([*after, "new"]))) == {10_001}
+
+
+def test_lines_that_are_the_same_at_both_ends_are_not_compared() -> None:
+    same = [f"line {number}" for number in range(20_000)]
+    after = [*same[:10_000], "new", *same[10_000:]]
+
+    assert compared.added_lines(TextChange("a.py", "\n".join(same), "\n".join(after))) == {10_001}

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from schemas import codec
 from tasks.toolchain.test_ids import is_aimed_at, word_of
 from tests.support.plans import PYTEST, Running, a_report, a_step
 from worker.controller.printed_reports import read_cargo, read_go, read_nextest
@@ -13,6 +14,7 @@ from worker.controller.printed_reports import read_cargo, read_go, read_nextest
 NAME = "tests/test_cart.py::test_adds"
 AIMED = PYTEST.model_copy(update={"argv": ("pytest", NAME)})
 WHOLE_SUITE = PYTEST.model_copy(update={"argv": ("pytest", "-q")})
+LINT = PYTEST.model_copy(update={"tool": "ruff-check", "argv": ("ruff", "check", ".")})
 SCRIPT = PYTEST.model_copy(update={"tool": "npm-test", "argv": ("npm", "test")})
 
 
@@ -98,6 +100,43 @@ def test_a_plan_that_rests_on_exit_codes_says_so_until_a_report_is_whole() -> No
 
     assert before == "unverified: exit code only (npm-test)"
     assert plan.record.doubt is None
+
+
+def test_a_plan_whose_controllers_tell_of_no_report_is_completed_on_their_word() -> None:
+    word, reported_, untested = (Running(a_step("a", tools=tools)) for tools in ((AIMED,), (AIMED,), (LINT,)))
+    word.report(a_report("a", verify=[{"tool": "pytest", "exit_code": 0}]))
+    reported_.report(a_report("a", verify=[a_receipt()]))
+    untested.report(a_report("a", verify=[{"tool": "ruff-check", "exit_code": 0}]))
+
+    assert {word.state, reported_.state, untested.state} == {"COMPLETED"}
+    assert word.record.doubt == "unverified: no controller told of a report of its tests"
+    assert (reported_.record.doubt, untested.record.doubt) == (None, None)
+
+
+@pytest.mark.parametrize(("touched", "fails"), [([], True), (["tests/test_b.py"], True), (["tests/test_a.py"], False)])
+def test_fewer_tests_in_a_file_are_told_by_it_and_fail_a_repair_that_did_not_change_it(
+    touched: list[str], fails: bool
+) -> None:
+    """As many tests are collected as before: those that are gone count, and not those that are new."""
+    files = ["src/a.py", "tests/test_a.py", "tests/test_b.py"]
+    changing = a_step("a", "base", tools=(WHOLE_SUITE,), files=files)
+    steps = [a_step("base", tools=(WHOLE_SUITE,)), changing, a_step("z", "a")]
+    plan = Running(*steps, base_sha="9f1c", failing=[NAME])
+    before, after = ({"tests/test_a.py": 3, "tests/test_b.py": 1}, {"tests/test_a.py": 1, "tests/test_b.py": 3})
+    plan.report(a_report("base", verified_at="9f1c", verify=[told_by_file(before)]))
+
+    plan.report(a_report("a", verify=[told_by_file(after)], touched_files=["src/a.py", *touched]))
+
+    assert (plan.states["a"], failure(plan).get("category")) == (("ACTIVE", "NO_PROOF") if fails else ("DONE", None))
+    reasons = [codec.loads(data).get("reason") or "" for change in plan.changes for _, data in change.events]
+    told = (failure(plan).get("suggestion") or "", *reasons)
+    assert any("pytest collected fewer tests: 1 in tests/test_a.py (3 before)" in each for each in told)
+
+
+def told_by_file(files: dict[str, int]) -> dict[str, Any]:
+    count = sum(files.values())
+    receipt = a_receipt(passed=count, collected=count)
+    return {**receipt, "tests": {**receipt["tests"], "files": files}}
 
 
 def test_go_events_are_a_whole_report_with_the_text_that_they_came_from() -> None:

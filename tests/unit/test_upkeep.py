@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from schemas.base import RiskLevel
+from schemas.step import JudgedBy
 from schemas.stored import Attempt
 from schemas.times import rfc3339
 from tasks.base.errors import NeedsSteps
@@ -135,6 +136,18 @@ def test_an_attempt_may_run_as_long_as_its_verification_and_a_margin(tools: tupl
 
     assert (before, plan.active["a"].attempt) == (1, 2)
     assert "past its time" in (plan.steps["a"].previous or {})["trace"]
+
+
+def test_a_step_that_is_judged_once_more_may_run_for_each_of_its_runs() -> None:
+    judged_by = JudgedBy(base=True, holdout=f"sha256:{0:064x}")
+    plan = a_running(a_step("a", tools=(PYTEST,)).model_copy(update={"judged_by": judged_by}))
+    plan.store.claim(PLAN, "a")
+
+    wait_sweeping(plan, RUNNING_MARGIN_MS + 5 * PYTEST_MS - 10_000, renewing=("a",))
+    before = plan.active["a"].attempt
+    wait_sweeping(plan, 10_000, renewing=("a",))
+
+    assert (before, plan.active["a"].attempt) == (1, 2)
 
 
 def test_a_step_whose_controllers_keep_dying_fails() -> None:

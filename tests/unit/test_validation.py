@@ -208,6 +208,7 @@ def test_every_code_that_the_validator_can_tell_is_provoked() -> None:
     wholes = [
         validate(goal(), []),
         validate(goal(limits={}), [a_step(f"s-{n}") for n in range(21)]),
+        validate(goal(holdout=f"sha256:{0:064x}"), [a_step()]),
         validate(goal(), [a_step(), a_step()]),
         validate(goal(), [a_step(), a_step("two", depends_on=("one", "one"))]),
         validate(goal(), [a_step(depends_on=("two",)), a_step("two", depends_on=("one",))]),

@@ -56,6 +56,16 @@ def read_report(sources: Sources) -> junit.JUnitReport | None:
     return chosen
 
 
+def holdout_of(text: str | None) -> str | None:
+    """Return the digest of tests that are held out: as it is given, or of what lies at the path; raises Failure."""
+    from worker.controller.holdout import digest_of
+
+    if not text or text.startswith("sha256:"):
+        return text
+    with refused("no_holdout", f"--holdout {text}: ", by=OSError):
+        return digest_of(Path(text))
+
+
 def guessed_by(report: junit.JUnitReport | None, said: Mapping[str, Any]) -> frozenset[str]:
     """Name what the report alone says of a goal's sentence and language, where a checkout knows better."""
     named = said.keys() | (said.get("context") or {}).keys()

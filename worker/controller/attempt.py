@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import subprocess
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -20,6 +21,7 @@ from worker.controller.failed_changes import FailedChanges
 from worker.controller.hygiene import leaks
 from worker.controller.instructions import Instructions
 from worker.controller.integrity import joined, look_at
+from worker.controller.judges import Judges
 from worker.controller.kept_changes import KeptChanges
 from worker.controller.lease import LeaseClient
 from worker.controller.mutation import Sampling
@@ -29,7 +31,7 @@ from worker.controller.programs import VerificationResult
 from worker.controller.readiness import CannotWork, SetupFailed
 from worker.controller.result import Result
 from worker.controller.setup import paths_of
-from worker.controller.wire import AttemptFailure, Spec
+from worker.controller.wire import AttemptFailure, Spec, Tool
 from worker.controller.worktree import Worktree
 from worker.host.git import GitError
 from worker.sandbox.process import Abandoned
@@ -37,7 +39,8 @@ from worker.telemetry import tracing
 from worker.telemetry.tracing import Attributes
 
 SHOWN_REFS = SHOWN_FILES = 20
-REFUSED = frozenset({FailureCategory.INTEGRITY.value})  # by the planner, of what succeeded here
+# By the planner, of what succeeded here.
+REFUSED = frozenset({FailureCategory.INTEGRITY.value, FailureCategory.TESTS_DIVERGE.value})
 
 log = logging.getLogger("planner.controller")
 
@@ -124,7 +127,7 @@ class AttemptRun:
         if spec.verify_tools and spec.mode is not Mode.TEST:
             tree.make_anew()
             try:
-                self._set_up(anew=spec.setup)
+                self._set_up()
             except SetupFailed as error:  # at the beginning it went well
                 return wire.setup_failure(str(error))
         result.verification = verification = self._verify()
@@ -133,21 +136,31 @@ class AttemptRun:
         elif altered := tree.altered_files():
             what = f"the verification changed what it verified, so that cannot be landed: {', '.join(altered)}"
             return wire.advice(what)
-        return self._land(result, changes)
+        return self._finish(result, changes)
 
-    def _land(self, result: Result, changes: Changes) -> AttemptFailure | None:
-        """Land a change that passed its verification; one of too many files is kept here for its pieces."""
+    @cached_property
+    def _judges(self) -> Judges:
+        return Judges(self.spec, self.tree, self.place.holdout, self._set_up, partial(self._verify, named=()))
+
+    def _finish(self, result: Result, changes: Changes) -> AttemptFailure | None:
+        """Land a change that passed its verification and its judges; one of too many files is kept here for its pieces.
+
+        Mutants are tried before held-out tests are there.
+        """
         spec, failure = self.spec, result.verification.failure
         if many := too_many_files(spec.limits, changes):
             if self.kept and not failure:
                 kept = self.tree.entries(changes.touched)
                 self.kept.keep(spec.plan_id, spec.step_id, kept, self.tree.taken())
             return many
-        if changes.touched and not failure:
-            if count := max(self.mutants, spec.limits.mutants or 0) if spec.context.failing_tests else 0:
-                run = partial(self._programs.run_tool, is_recorded=False)
-                again = Sampling(self.tree, spec.verify_tools, run, self._programs.search)
-                result.integrity = joined(result.integrity, again.find_survivors(changes, count))
+        lands = bool(changes.touched) and not failure
+        if lands and (count := max(self.mutants, spec.limits.mutants or 0) if spec.context.failing_tests else 0):
+            run = partial(self._programs.run_tool, is_recorded=False)
+            again = Sampling(self.tree, spec.verify_tools, run, self._programs.search)
+            result.integrity = joined(result.integrity, again.find_survivors(changes, count))
+        if refused := self._judges.judge(result):
+            return refused
+        if lands:
             result.commit = self.tree.land(spec.step_id, changes, commit_message.message(spec), self.lease.confirm)
             log.info("change_landed", extra={**spec.ids, "commit": result.commit})
         return failure
@@ -205,6 +218,7 @@ class AttemptRun:
         spec, tree = self.spec, self.tree
         try:
             tree.reset(spec.plan_id, spec.context.base_sha, at=spec.verified_at)
+            self._judges.prepare()
         except CannotWork:
             raise
         except (GitError, OSError, subprocess.TimeoutExpired) as error:
@@ -215,7 +229,7 @@ class AttemptRun:
         if leading_out := tree.links_out(followed):
             return wire.path_failure(FailureCategory.SANDBOX_VIOLATION, LINKS, leading_out)
         try:
-            self._set_up(anew=spec.setup)
+            self._set_up()
         except OSError as error:
             raise CannotWork(f"the setup: {error}") from error
         search = self._programs.search
@@ -227,14 +241,14 @@ class AttemptRun:
         self._programs.found_outside  # noqa: B018 (kept before the agent works)
         return None
 
-    def _set_up(self, *, anew: bool = False) -> None:
+    def _set_up(self) -> None:
         """Have what the setup command makes lie in the clone as it was made; raises OSError.
 
-        With `anew` it is run on the manifests and lock files as the attempt has left them.
+        If the step asks for it, it is run on the manifests and lock files as the attempt has left them.
         """
         setup = self.place.setup
         if setup:
-            self.tree.set_up(setup, partial(self._programs.run_setup, setup), anew=anew)
+            self.tree.set_up(setup, partial(self._programs.run_setup, setup), anew=self.spec.setup)
 
     def _found(self, result: Result) -> bool:
         """Verify what an earlier attempt landed before it died: it is this one's if it holds, else it is taken off."""
@@ -245,13 +259,13 @@ class AttemptRun:
         if not self._was_refused and not (
             violation(self._permission, limits, landed) or too_many_files(limits, landed)
         ):
-            verification = self._verify()
-            if not verification.failure:
+            result.verification = verification = self._verify()
+            result.integrity = look_at(tree, landed, spec.context.failing_tests)
+            if not verification.failure and not self._judges.judge(result):
                 log.info("change_found", extra={**spec.ids, "commit": landed.tree})
-                result.report = NO_AGENT_NEEDED
-                result.changes, result.verification = landed, verification
-                result.integrity = look_at(tree, landed, spec.context.failing_tests)
+                result.report, result.changes = NO_AGENT_NEEDED, landed
                 return True
+            result.verification, result.integrity = VerificationResult(), None
         tree.take_off(spec.step_id, self.lease.confirm)
         result.failure = self._begin(result)
         return False
@@ -318,11 +332,13 @@ class AttemptRun:
         log.info("piece_placed", extra={**spec.ids, "files": sorted(files)})
         return True
 
-    def _verify(self) -> VerificationResult:
-        with self._span("verify", {"planner.tools": " ".join(tool.tool for tool in self.spec.verify_tools)}):
+    def _verify(self, tools: Sequence[Tool] | None = None, *, named: Sequence[str] | None = None) -> VerificationResult:
+        """Verify by the tools of the step, or by others; `named` are the failing tests unless others are given."""
+        tools = self.spec.verify_tools if tools is None else tools
+        with self._span("verify", {"planner.tools": " ".join(tool.tool for tool in tools)}):
             done = programs.verify(
-                *(self.spec.verify_tools, self._programs.run_tool, str(self.tree.root), self._programs.search),
-                named=self.spec.context.failing_tests,
+                *(tools, self._programs.run_tool, str(self.tree.root), self._programs.search),
+                named=self.spec.context.failing_tests if named is None else named,
                 at_base=self.spec.verified_at is not None,
                 is_lost=self._programs.is_lost,
                 isolation=self.place.isolation,

@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from worker.controller import snapshot
 from worker.controller.repository import SUBMODULE, Repository, Store, TreeEntry
@@ -31,8 +32,17 @@ _COMPILED = tuple(name.encode() for name in COMPILED)
 _DIFF = ("diff-tree", "-r", "--no-renames", "--no-ext-diff", "--no-textconv")
 HERE = b"./"  # so that no name is taken for a pattern
 MAX_RULES_BYTES = 1024 * 1024
-MAX_TEXT_BYTES = 1024 * 1024  # of a file that is read as text
 MAX_CHANGE_BYTES = 100 * 1024 * 1024  # of all files that an attempt changes, and of its largest file
+MAX_TEXT_BYTES = 1024 * 1024  # of a file that is read as text
+PlacedFile = tuple[bytes, bytes]  # git's mode, and the content
+
+
+class FileChange(NamedTuple):
+    """A file at another commit, and here; None where it is not there."""
+
+    path: bytes
+    there: PlacedFile | None
+    here: PlacedFile | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +171,23 @@ def blobs(git: Git, names: Iterable[bytes]) -> dict[bytes, bytes]:
     return found
 
 
+def differing(
+    git: Git, there: Mapping[bytes, TreeEntry], here: Mapping[bytes, TreeEntry], is_wanted: Callable[[str], bool]
+) -> dict[str, FileChange]:
+    """Read the wanted files that differ between two trees, without submodules."""
+    pairs = {path: (there.get(path), here.get(path)) for path in sorted({*there, *here}) if is_wanted(_text(path))}
+    pairs = {
+        path: pair
+        for path, pair in pairs.items()
+        if pair[0] != pair[1] and not any(entry and entry[0] == SUBMODULE for entry in pair)
+    }
+    found = blobs(git, dict.fromkeys(entry[1] for pair in pairs.values() for entry in pair if entry))
+    return {
+        _text(path): FileChange(path, *((entry[0], found[entry[1]]) if entry else None for entry in pair))
+        for path, pair in pairs.items()
+    }
+
+
 def measure(git: Git, changes: Changes) -> Changes:
     """Measure how large the change is, now that it has a tree."""
     diff = (*_DIFF, changes.base, changes.tree)
@@ -251,6 +278,13 @@ def caches(paths: Iterable[bytes]) -> frozenset[bytes]:
         elif path.endswith(_COMPILED):
             found.add(path)
     return frozenset(found)
+
+
+def up_to_git_dir(path: bytes) -> bytes:
+    """Name a repository in the clone once, not by each of its files; git takes these names in any case."""
+    parts = path.split(b"/")
+    inner = next((at for at, part in enumerate(parts) if part.lower() == snapshot.GIT_DIR), len(parts))
+    return b"/".join(parts[: inner + 1])
 
 
 def unfit(touched: Mapping[bytes, Marks | None]) -> str | None:

@@ -54,6 +54,7 @@ class ControllerConfig:
     agent_paths: tuple[PathGrant, ...] = ()  # what the agent may reach beside its worktree and the system
     tool_paths: tuple[PathGrant, ...] = ()  # what the verifications may, and the agent too
     tool_network: bool = False  # whether verifications of `workdir` may reach the network
+    holdout: Path | None = None  # a folder of tests that no agent gets, each by its digest
     logs: LogsFolder | None = None  # where what was done in attempts is kept
     secrets: tuple[str, ...] = ()  # which are not, beside what looks like one
     hidden: tuple[Path, ...] = ()  # what neither may reach, although it lies in one of those

@@ -16,8 +16,8 @@ from pathlib import Path
 from tempfile import mkstemp
 
 from schemas import codec
+from worker.controller.changes import PlacedFile
 from worker.controller.repository import TreeEntry
-from worker.controller.worktree import PlacedFile
 from worker.host.regular_files import read_below
 
 MOST_KEPT = 50  # changes; those that were kept first go first

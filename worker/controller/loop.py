@@ -57,7 +57,7 @@ ABILITIES = (
     "patterns",
     "released",
 )  # what of the wire's additions this one honours
-UNDERSTOOD = frozenset({"cwd", "patterns", "setup"})  # of what a step may require
+UNDERSTOOD = frozenset({"cwd", "patterns", "setup", "holdout"})  # of what a step may require
 MAX_HOST = 200  # characters: what a heartbeat says of us has 512 bytes
 
 

@@ -11,6 +11,7 @@ from typing import Self
 
 from worker.agents.agent import Agent
 from worker.controller.config import ControllerConfig
+from worker.controller.holdout import Holdouts
 from worker.controller.instructions import Trust
 from worker.controller.readiness import CannotWork, StepTrouble
 from worker.controller.remote import Remote, without_users
@@ -55,6 +56,7 @@ class Place:
     setup: Setup | None = None
     instructions: Trust = Trust.DATA
     agent_env: tuple[str, ...] = ()  # variables of ours that the agent has beside its own
+    holdout: Holdouts | None = None  # tests that no agent gets
     proposed: str = ""  # the option of a setup that may be missing
 
     @property
@@ -76,6 +78,9 @@ class Places:
         self._config, self._stack = config, stack
         self._tool = _sandbox(config)
         self._tool.check()
+        self._holdout = Holdouts(config.holdout) if config.holdout else None
+        if config.holdout and not self._tool.confines:
+            log.warning("holdout_in_reach", extra={"path": str(config.holdout)})
         self._known: dict[str, Place] = {}
 
     @classmethod
@@ -151,6 +156,7 @@ class Places:
             instructions=table.instructions if table else Trust.DATA,
             setup=setup,
             agent_env=config.agent_env,
+            holdout=self._holdout,
             proposed=proposed,
         )
 
@@ -194,4 +200,5 @@ def sandbox_of_agents(config: ControllerConfig) -> Sandbox:
 def _sandbox(config: ControllerConfig) -> Sandbox:
     hidden = config.hidden + (config.repositories.private if config.repositories else ())
     hidden += (config.logs.path,) if config.logs else ()
+    hidden += (config.holdout,) if config.holdout else ()
     return Sandbox(config.sandbox, config.tool_paths, hidden, config.agent_user)

@@ -52,6 +52,7 @@ class VerificationResult:
     finding: AttemptFailure | None = None  # of the last exit code that says something was found, and passes
     ran_by: str = ""  # the program of the first tool, as it lies on the path
     cannot_verify: CannotVerify | None = None  # the tool that could not run, which says nothing of the change
+    ran: frozenset[str] = frozenset()  # the tests that passed or failed, where all tools ran or one has failed
 
     @property
     def passed(self) -> bool | None:
@@ -83,6 +84,7 @@ def verify(
     receipts: list[VerifyReceipt] = []
     finding: AttemptFailure | None = None
     failing = NONE
+    ran: set[str] = set()
     for tool in tools:
         # No planner sends a word that pytest, ruff, mypy or tsc take for a file of options; others who write specs may.
         if word := next((word for word in tool.argv if word.startswith("@")), None):
@@ -96,10 +98,12 @@ def verify(
         aimed = operands_of(tuple(tool.argv), CATALOGUE)
         figures = report.figures(named, tool.cwd, aimed[0] if len(aimed) == 1 else "")
         receipts.append(_receipt(tool, done, figures, report.kind, isolation))
+        ran |= {name if tool.cwd == ROOT else _from_root(name, tool.cwd, root) for name in report.ran}
         cannot = _cannot_verify(tool, done, root) if at_base or is_lost(tool) else None
         if done.timed_out or cannot or done.exit_code not in tool.pass_codes:
             found = failing.joined(_failing(tool, done, root))
-            return VerificationResult(tuple(receipts), _failure(tool, done, root), found, cannot_verify=cannot)
+            failed = VerificationResult(tuple(receipts), _failure(tool, done, root), found, cannot_verify=cannot)
+            return replace(failed, ran=frozenset(ran))
         if unproved := None if at_base else _unproved(tool, receipts[-1]):
             return VerificationResult(tuple(receipts), unproved, NOT_KNOWN)
         if done.exit_code:
@@ -107,7 +111,8 @@ def verify(
             failing = failing.joined(_failing(tool, done, root))
     left = None if at_base else _unpassed(tools, receipts)
     ran_by = shutil.which(resolve(first.argv, search)[0], path=search) if (first := next(iter(tools), None)) else ""
-    return VerificationResult(tuple(receipts), left, failing=failing, finding=finding, ran_by=ran_by or "")
+    passed = VerificationResult(tuple(receipts), left, failing=failing, finding=finding, ran_by=ran_by or "")
+    return replace(passed, ran=frozenset(ran))
 
 
 def unverifiable(tool: Tool, why: str) -> VerificationResult:

@@ -20,15 +20,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from schemas.outcome import ReportKind, TestFigures, TestWord
+from schemas.outcome import MAX_TEST_FILES, ReportKind, TestFigures, TestWord
 from schemas.step import ROOT
-from tasks.toolchain.test_ids import word_of
+from tasks.toolchain.test_ids import file_of, word_of
 from worker.controller import printed_reports, snapshot
 from worker.host.regular_files import read
 from worker.sandbox.user import PASSABLE
 
 REPORTERS = Path(__file__).parent / "reporters"
 MAX_BYTES = 64 * 1024 * 1024
+PATH_CHARS = 512
 _STRENGTH = ("passed", "skipped", "xfailed", "failed")  # of several words about one test the last one holds
 _SCRIPT = re.compile(r"(jest|vitest run|vitest|mocha)(?: [^;&|<>()`$#]*)?|node --test")
 _SCRIPT_TOOLS = frozenset({"npm-test", "npm-run-test", "pnpm-test", "yarn-test"})
@@ -61,7 +62,21 @@ class TestReport:
             collected=self.collected,
             digest=f"sha256:{hashlib.sha256(lines.encode(errors='replace')).hexdigest()}",
             named={name: TestWord(word_of(name.removeprefix(f"{folder}/"), known, only)) for name in named},
+            files=self._files,
         )
+
+    @property
+    def ran(self) -> Iterator[str]:
+        """Name the tests that passed or failed, if the report is whole."""
+        is_whole = self.kind is ReportKind.WHOLE
+        return (name for name, word in self.words.items() if is_whole and word in {"passed", "failed"})
+
+    @property
+    def _files(self) -> dict[str, int]:
+        """Count tests by file; none where there are more files than a receipt has room for."""
+        counts = Counter(filter(None, map(file_of, self.words)))
+        is_short = len(counts) <= MAX_TEST_FILES and all(len(file) <= PATH_CHARS for file in counts)
+        return dict(counts) if is_short else {}
 
 
 NO_REPORT = TestReport()

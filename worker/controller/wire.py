@@ -107,6 +107,14 @@ class DeliveryInput(Inbound):
     text: str = ""
 
 
+class JudgedBy(Inbound):
+    """Tests by which a step is judged once more: those of the base but for `own` files, and those that are held out."""
+
+    base: bool = False
+    own: tuple[str, ...] = ()
+    holdout: str | None = None
+
+
 class Spec(Inbound):
     """One attempt of one step."""
 
@@ -125,6 +133,7 @@ class Spec(Inbound):
     focus: tuple[Place, ...] = ()
     requires: tuple[str, ...] = ()
     setup: bool = False  # whether a setup is to be run on manifests and lock files as the attempt has left them
+    judged_by: JudgedBy | None = None
     piece_of: StepId | None = None  # the step whose change was split, or the first of those that it was split into
     verify_tools: tuple[Tool, ...] = ()
     context: Context = Context()

@@ -15,20 +15,19 @@ from functools import partial
 from pathlib import Path
 
 from worker.controller import changes, clone_git, history, snapshot
-from worker.controller.changes import MAX_CHANGE_BYTES, Changes, IgnoreRules
+from worker.controller.changes import MAX_CHANGE_BYTES, Changes, FileChange, IgnoreRules, PlacedFile
 from worker.controller.history import PlanCommit
 from worker.controller.instructions import Instructions, Trust, read_instructions
 from worker.controller.permission import Permission
 from worker.controller.private_folder import private_folder
 from worker.controller.repository import SUBMODULE, Repository, Store, TreeEntry, branch_of
 from worker.controller.setup import PROGRAMS, Setup, SetupResults, WrongResult, is_within, tops_of
-from worker.controller.snapshot import GIT_DIR, Marks, TreeSnapshot
+from worker.controller.snapshot import Marks, TreeSnapshot
 from worker.controller.wire import Spec
 from worker.sandbox.user import PASSABLE, User
 
 MAX_SHOWN_BYTES = 10 * 1024 * 1024  # of what is only shown
 MAX_REFS = 1000
-PlacedFile = tuple[bytes, bytes]  # git's mode, and the content
 
 
 @contextmanager
@@ -60,9 +59,10 @@ class Worktree:
         self._files: Mapping[bytes, TreeEntry] = {}
         self._snapshot = TreeSnapshot()
         self._taken: Mapping[bytes, TreeEntry | None] = {}  # the change of this attempt
+        self._remembered: Mapping[bytes, TreeEntry] = {}  # files of another commit
         self._setups = SetupResults(ours / "setups")
         self._set_up: tuple[bytes, ...] = ()  # what a setup command has made in the clone
-        self._is_agents = False  # whether an agent has worked in the folder
+        self._is_used = False  # whether an agent, or tests that no agent gets, were in the folder
         self._moved: frozenset[str] = frozenset()  # refs that it made in the one before
         self._plan_id = self._base = ""
 
@@ -83,20 +83,50 @@ class Worktree:
 
     def give_to_agent(self) -> None:
         """Note that an agent works in the folder from now on: nothing is verified there."""
-        self._is_agents = True
+        self._is_used = True
 
     def make_anew(self) -> None:
         """Make a new folder of the commit of the reset and the change that was taken; none of an agent's files stays.
 
         What a setup command has made is to be put back. Raises OSError.
         """
-        self._moved, self._is_agents = frozenset(self.moved_refs()), True
+        self._moved, self._is_used = frozenset(self.moved_refs()), True
         self._clear()
         self._put(self._files_taken())
 
+    def lay_out(self, files: Mapping[bytes, PlacedFile | None]) -> None:
+        """Make a new folder as `make_anew` does, with other `files` in it, which no later attempt finds there."""
+        self.make_anew()
+        self._put(files)
+        self._is_used = True
+
+    def remember(self, commit: str) -> None:
+        """Have the files of another commit here; raises GitError without it, UnknownCommit where nobody has it."""
+        found = self._repository.find(commit)
+        self._store.fetch(found, f"{self._plan_id}-base")
+        self._store.fetch(self._base, self._plan_id)  # which the store may have dropped for it
+        self._remembered = self._store.files(found)
+
+    @property
+    def paths_remembered(self) -> tuple[str, ...]:
+        """Name the files of the commit that is remembered."""
+        return tuple(path.decode(errors="replace") for path in self._remembered)
+
+    @property
+    def paths_taken(self) -> tuple[str, ...]:
+        """Name the files of the commit of the reset with the change that was taken."""
+        return tuple(path.decode(errors="replace") for path in self._now_taken())
+
+    def differing(self, is_wanted: Callable[[str], bool]) -> dict[str, FileChange]:
+        """Return the wanted files that differ in the commit that is remembered, but for submodules."""
+        return changes.differing(self._store.git, self._remembered, self._now_taken(), is_wanted)
+
+    def _now_taken(self) -> dict[bytes, TreeEntry]:
+        return {path: entry for path, entry in {**self._files, **self._taken}.items() if entry}
+
     def _clear(self) -> None:
-        """Make the clone equal to the commit of the reset, in another folder if an agent had this one."""
-        if self._is_agents:
+        """Make the clone equal to the commit of the reset, in another folder if somebody had this one."""
+        if self._is_used:
             self._begin()
         try:
             snapshot.clean(self.root, self._snapshot)
@@ -114,7 +144,7 @@ class Worktree:
     def _begin(self) -> None:
         snapshot.discard(self.root)
         self._store.index.unlink(missing_ok=True)
-        self._snapshot, self._is_agents = TreeSnapshot(), False
+        self._snapshot, self._is_used = TreeSnapshot(), False
         self.root.mkdir(parents=True)
         if self._user:
             self.root.parent.chmod(PASSABLE)
@@ -128,8 +158,7 @@ class Worktree:
         named = tuple(map(os.fsencode, setup.results))
         if tracked := next((path for path in self._files if is_within(path, named)), None):
             raise WrongResult(f"{os.fsdecode(tracked)} is below setup_results, and is a file of the commit")
-        now_there = {path: entry for path, entry in {**self._files, **self._taken}.items() if entry}
-        key = setup.key(now_there if anew else self._files, anew=anew)
+        key = setup.key(self._now_taken() if anew else self._files, anew=anew)
         if not self._setups.has(key):
             self._make(key, named, run, self.taken(), anew=anew)
         self._set_up = self._setups.tops(key)
@@ -366,7 +395,7 @@ class Worktree:
         new = [path for path in now.files if path not in self._files and not path.startswith(submodules)]
         new = [path for path in new if not is_within(path, self._set_up)]
         ignored = self._ignored.among(new)
-        yield from (_up_to_git_dir(path) for path in new if path in wanted or path not in ignored)
+        yield from (changes.up_to_git_dir(path) for path in new if path in wanted or path not in ignored)
 
     def _entry(self, path: bytes, marks: Marks | None) -> TreeEntry | None:
         """Say what git would hold of a file: None if it is not there, no content if it cannot be held."""
@@ -382,10 +411,3 @@ class Worktree:
 
     def _id(self, content: bytes) -> bytes:
         return snapshot.object_id(b"blob", content, self._repository.object_format)
-
-
-def _up_to_git_dir(path: bytes) -> bytes:
-    """Name a repository in the clone once, not by each of its files; git takes these names in any case."""
-    parts = path.split(b"/")
-    inner = next((at for at, part in enumerate(parts) if part.lower() == GIT_DIR), len(parts))
-    return b"/".join(parts[: inner + 1])

@@ -20,6 +20,7 @@ from tasks.toolchain.test_ids import file_and_name
 ALIKE = 0.6  # of the words of two tests, so that one is the other under another name
 MOST_BESIDE = 50  # files of tests in the folders of a change
 MOST_PAIRED = 40  # tests of a file that are compared
+MOST_WORDS = 500  # of a test
 _SNAPSHOTS = (".snap", ".ambr", ".snapshot", ".golden", ".approved.txt")
 Named = Mapping[str, Test]
 
@@ -169,7 +170,8 @@ def _pair(was: Named, now: Named) -> dict[str, str]:
 
 
 def _likeness(one: Test, other: Test) -> float:
-    return SequenceMatcher(None, one.body.split(), other.body.split(), autojunk=False).ratio()
+    this, that = (each.body.split()[:MOST_WORDS] for each in (one, other))
+    return SequenceMatcher(None, this, that, autojunk=False).ratio()
 
 
 def files_of_tests(failing: Iterable[str], changed: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:

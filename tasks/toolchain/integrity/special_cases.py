@@ -11,10 +11,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from difflib import SequenceMatcher
 from typing import Any
 
 from tasks.toolchain.integrity.changed_tests import is_named, tests_of
+from tasks.toolchain.integrity.compared import added_lines
 from tasks.toolchain.integrity.finding import Finding, TextChange
 from tasks.toolchain.integrity.languages import PYTHON, signs_of
 from tasks.toolchain.integrity.python_tests import parse
@@ -53,7 +53,7 @@ def find_special_cases(changes: Iterable[TextChange], literals: Collection[Any])
         signs = signs_of(each.path)
         if signs is None or not each.after:
             continue
-        added = _added(each)
+        added = added_lines(each)
         if signs is not PYTHON:
             yield from _by_lines(each.path, each.after.splitlines(), added, literals)
         elif tree := parse(each.after):
@@ -73,15 +73,6 @@ def _is_telling(value: Any) -> bool:
             len(value) >= LONG_TEXT and not value.isidentifier() if isinstance(value, str) else len(value) >= LONG_TEXT
         )
     return abs(value) >= LARGE or value != int(value) if value == value and abs(value) != float("inf") else False
-
-
-def _added(each: TextChange) -> frozenset[int]:
-    before, after = (each.before or "").splitlines(), (each.after or "").splitlines()
-    found: set[int] = set()
-    for tag, _, __, start, end in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
-        if tag in ("insert", "replace"):
-            found.update(range(start + 1, end + 1))
-    return frozenset(found)
 
 
 def _in_python(path: str, tree: ast.Module, added: Collection[int], literals: Collection[Any]) -> Iterator[Finding]:

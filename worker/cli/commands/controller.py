@@ -88,6 +88,12 @@ def controller(
             metavar="PATH[:rw]", help="The same for verifications and the agent, such as a cache of packages."
         ),
     ] = None,
+    holdout: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", exists=True, file_okay=False, help="Folders and archives of tests that no agent gets."
+        ),
+    ] = None,
     tool_network: Annotated[
         bool, typer.Option("--tool-network", help="Verifications of --workdir may reach the network.")
     ] = False,
@@ -167,6 +173,7 @@ def controller(
         agent_paths=_grants("--agent-path", agent_path),
         tool_paths=_grants("--tool-path", tool_path),
         tool_network=tool_network,
+        holdout=holdout.absolute() if holdout else None,
         logs=_logs(settings, logs, logs_days, logs_size),
         secrets=_secrets(repositories),
         hidden=settings.private,

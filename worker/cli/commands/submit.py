@@ -138,6 +138,12 @@ def submit(
     overlap: Annotated[
         OnOverlap | None, typer.Option(help="Where plans of the repository that have not ended may change a file, too.")
     ] = None,
+    holdout: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIGEST|PATH", help="Tests that judge the last steps; controllers keep them, agents never get them."
+        ),
+    ] = None,
     limit: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=N", help="A limit of the plan, such as tokens=50000; again for more."),
@@ -168,6 +174,8 @@ def submit(
     [b]echo '{"goal": "Add prefix support", "allowed_files": ["src/a.py"]}' | planner submit -[/b]
 
     [b]planner submit --from-sarif ruff.sarif --roadmap ROADMAP.md --inbox inbox/ -f src/a.py[/b]
+
+    --holdout names a folder or an archive of tests that lies in the --holdout DIR of controllers, or its digest.
 
     What was red for long is no part of a repair, unless somebody asks for it: name with --test the tests of the report.
     Files may be globs. Options go over what FILE says. Exit code 1 if the goal is REJECTED.
@@ -218,7 +226,7 @@ def submit(
         "failing_tests": failing_test, "workdir": workdir,
         "delivery": deliver and {"push": True, "pull_request": deliver is Delivered.PULL_REQUEST},
         "limits": goal_options.limits_of(limit or ()), "approvals": approvals,
-        "overlap": overlap,
+        "overlap": overlap, "holdout": goal_options.holdout_of(holdout),
     }  # fmt: skip
     said = goal_options.from_text(read_source(source)) if source else {}
     said = goal_options.with_folder(said, folder, kind) if folder else said

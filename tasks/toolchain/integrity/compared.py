@@ -1,0 +1,41 @@
+"""Which lines a change adds, in bounded time: whoever changes a file may make it hard to compare."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+
+from tasks.toolchain.integrity.finding import TextChange
+
+MOST_PAIRS = 250_000  # of lines that differ, which are compared one by one
+
+
+def added_lines(change: TextChange) -> frozenset[int]:
+    """Number the lines that a change adds or rewrites.
+
+    If too many differ for a comparison these are the lines that there are more often than before.
+    """
+    was, now = (change.before or "").splitlines(), (change.after or "").splitlines()
+    shorter = min(len(was), len(now))
+    first = next((at for at in range(shorter) if was[at] != now[at]), shorter)
+    last = next((at for at in range(shorter - first) if was[-1 - at] != now[-1 - at]), shorter - first)
+    was, now = was[first : len(was) - last], now[first : len(now) - last]
+    if len(was) * len(now) > MOST_PAIRS:
+        return frozenset(first + number for number, _ in more_often(now, was))
+    codes = SequenceMatcher(None, was, now, autojunk=False).get_opcodes()
+    return frozenset(
+        first + line
+        for tag, _, __, start, end in codes
+        if tag in ("insert", "replace")
+        for line in range(start + 1, end + 1)
+    )
+
+
+def more_often(lines: Sequence[str], others: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Yield the lines that stand in `lines` more often than in `others`, with their numbers from 1 on."""
+    left = Counter(others)
+    for number, line in enumerate(lines, 1):
+        left[line] -= 1
+        if left[line] < 0:
+            yield number, line
