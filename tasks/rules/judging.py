@@ -11,17 +11,19 @@ from schemas.step import JudgedBy, PlannedStep, VerifyTool
 from tasks.text.paths import clean, is_glob
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue
 from tasks.toolchain.contract import ToolCategory
+from tasks.toolchain.files import may_be_of_tests
 
 BY_BASE = frozenset({GoalKind.TASK, GoalKind.GAP_REPORT})
 MOST_OWN = 100
 
 
 def base_judges(goal: Goal) -> JudgedBy | None:
-    """Return how the base of a goal judges; None for steps that it brought along, or if it names over MOST_OWN files.
+    """Return how the base of a goal judges; None for steps that it brought along.
 
-    Files that it names literally are the plan's.
+    Files of tests that it names literally are the plan's; None where these are more than MOST_OWN.
     """
-    own = tuple(clean(path) for path in goal.allowed_files if not is_glob(path))
+    named = (clean(path) for path in goal.allowed_files if not is_glob(path))
+    own = tuple(path for path in named if may_be_of_tests(path))
     has_base = goal.kind in BY_BASE and goal.steps is None and goal.context.base_sha is not None
     return JudgedBy(base=True, own=own) if has_base and len(own) <= MOST_OWN else None
 

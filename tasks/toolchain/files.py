@@ -116,6 +116,13 @@ def is_allowed_by_name_alone(path: str) -> bool:
     return configures_verification(path) or instructs_agents(path)
 
 
+def may_be_of_tests(path: str) -> bool:
+    """Tell whether a file is one of tests, or configures what a verification runs, in some tree."""
+    *folders, name = path.split("/")
+    is_beside = not _TEST_FOLDERS.isdisjoint(folders)
+    return is_beside or _TEST_NAME.fullmatch(name) is not None or configures_verification(path)
+
+
 def tests_in(paths: Iterable[str]) -> Callable[[str], bool]:
     """Return how to tell whether a file is one of tests, or configures what a verification runs, in a tree of `paths`.
 

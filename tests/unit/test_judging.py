@@ -38,17 +38,15 @@ def judged(goal: Goal) -> dict[str, JudgedBy]:
 
 
 def test_the_base_judges_the_last_step_of_a_repair_but_for_the_files_that_its_goal_names() -> None:
-    own = ("src/a.py", "tests/test_a.py")
+    named = ["src/a.py", "tests/expected.txt", "conftest.py"]
 
-    assert judged(a_goal()) == {"verify-regression": JudgedBy(base=True, own=own)}
-    assert judged(a_goal(allowed_files=["src/a.py", "tests/**"])) == {
-        "verify-regression": JudgedBy(base=True, own=("src/a.py",))
-    }
+    assert judged(a_goal(allowed_files=named)) == {"verify-regression": JudgedBy(base=True, own=tuple(named[1:]))}
+    assert judged(a_goal(allowed_files=["src/a.py", "tests/**"])) == {"verify-regression": JudgedBy(base=True)}
 
 
 def test_the_base_judges_no_goal_without_one_none_with_steps_of_its_own_and_none_that_names_too_many_files() -> None:
     supplied = [{"step_id": "a", "title": "A", "intent": "Do a", "verify": "pytest"}]
-    many = [f"src/{number}.py" for number in range(MOST_OWN + 1)]
+    many = [f"tests/test_{number}.py" for number in range(MOST_OWN + 1)]
 
     assert judged(a_goal(context={"language": "python", "test_command": "pytest -q"})) == {}
     assert base_judges(a_goal(steps=supplied)) is None
