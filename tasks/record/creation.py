@@ -23,6 +23,7 @@ from tasks.policy.plan_seed import PlanSeed
 from tasks.record.lines import Line, read_line
 from tasks.record.recorded_plan import RecordedPlan
 from tasks.record.surroundings import claims_of, grants_of, paused_queues_of, standing_of
+from tasks.rules.judging import base_judges, find_last
 from tasks.rules.strategy import Draft, Question, Rejected
 
 
@@ -70,6 +71,8 @@ def _accept(
     plan, head, strategy_state = recorded.plan, recorded.plan["head"], born.get("strategy_state", {})
     if any(step.goal_texts for step in planned):  # nobody kept the texts but for the steps that are given them
         goal = goal.model_copy(update={"context": goal.context.model_copy(update={"failure_log": "not kept"})})
+    if base_judges(goal) and find_last(planned) and not any(step.judged_by for step in planned):
+        goal = goal.model_copy(update={"steps": ()})  # it brought its own, which nobody kept
     counted, seen = born.get("counted", (None, 0))
     asked = born.get("question")
     draft = Draft(

@@ -38,6 +38,7 @@ REVISED = MappingProxyType(
         "integrity": "The next attempt is told for what the last one was refused.",
         "setup_again": "A declared module is not there: the controller runs its setup again.",
         "own_module": "The change broke a module of the repository's own.",
+        "holdout": "A step was added that held-out tests judge.",
         "deliver": "A step was added that delivers what landed.",
     }
 )
