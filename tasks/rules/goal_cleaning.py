@@ -23,6 +23,7 @@ from tasks.text.unicode import INVISIBLE
 
 MAX_FINDINGS = 100  # reported of one goal
 MAX_ERRORS = 100
+MAX_REVISION = 200
 MAX_LINE, MAX_CONSTRAINTS = 1000, 100
 MAX_CLOSER_LOOK = 2 * 1024 * 1024  # characters of texts that hold markup, escapes, blobs or letters beyond ASCII
 MAX_UNSEEN = MAX_CLOSER_LOOK  # characters of texts that need not be looked at for that: they fit, whatever they hold
@@ -34,6 +35,11 @@ _REVISION = re.compile(r"[^\W_][\w./@{}^~+-]*")
 _RULE_OF_NAMES = "A name holds no control or invisible characters, and nothing that reads like an attack on the agent."
 _RULE_OF_REPOSITORIES = "A repository is named like acme/shop, a path or a URL: no blanks, quotes and wildcards."
 _RULE_OF_REVISIONS = "A revision is a commit's hash, or a name that git knows a commit by."
+
+
+def is_revision(text: str) -> bool:
+    """Return whether git can take a text for nothing but a revision."""
+    return len(text) <= MAX_REVISION and ".." not in text and _REVISION.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +128,7 @@ class _Pass:
         """Refuse what names no commit."""
         if _HASH.fullmatch(text):
             return text
-        if not _REVISION.fullmatch(text) or ".." in text:
+        if not is_revision(text):
             return self.refuse_name(pointer, text, leaf, _RULE_OF_REVISIONS)
         return self.name(pointer, text, leaf)
 

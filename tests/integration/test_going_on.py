@@ -67,6 +67,15 @@ def test_what_cannot_be_gone_on_from_is_refused(
     assert begin(planner, {"plan_id": before, **begins}, **fields) == code
 
 
+@pytest.mark.parametrize("commit", ["-x", "a..b", "c" * 201])
+def test_a_commit_that_is_no_revision_is_not_gone_on_from(planner: Planner, before: str, commit: str) -> None:
+    (step,) = [{"step_id": "a", "title": "a", "intent": "a", "allowed_files": ["src/a.py"]}]
+    plan_id = planner.submit(**GOAL, goal_id="g-3", steps=[step], context={"repo": "acme/shop"})
+    planner.report("a", plan_id, touched_files=["src/a.py"], commit=commit)
+
+    assert begin(planner, {"plan_id": plan_id}) == "nothing_landed"
+
+
 def test_a_retry_goes_on_from_the_same_plan_unless_it_begins_at_another_commit() -> None:
     body = {"goal": "Fix the cart", "from": {"plan_id": f"plan_00-{'0' * 32}"}}
 

@@ -18,7 +18,7 @@ from worker.gateway.page.choices import answer_of, choices_of
 def test_a_campaign_offers_the_letters_of_its_page(trigger: Trigger) -> None:
     files = tuple(CandidateFile(path=path, relevance=Relevance.HIGH) for path in ("a.py", "b.py"))
     known = Knowledge(candidates=files, choices=(Choice(sides=("a.py", "b.py")),))
-    coherence = Coherence(CoherenceDecision.CLARIFY, (trigger,))
+    coherence = Coherence(CoherenceDecision.CLARIFY, (trigger,), ("",))
     page = page_of(coherence, known, "## Options\n- A: <script> → x", ["a.py", "b.py"])
 
     offered = choices_of(Waiting(kind="clarify", questions=coherence.questions, document=page))

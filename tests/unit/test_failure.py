@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -54,8 +55,11 @@ def test_the_last_failure_is_told_with_its_tests_and_the_end_of_its_output() -> 
     first = failed(1, failing_tests=["old"])
     last = failed(2, failing_tests=[f"t{number}" for number in range(25)], failure_evidence={"stack_trace_head": trace})
 
+    done = replace(last, result="DONE")
+
     found = failure_of(view("identical_failure"), [first, last])
 
+    assert failure_of(view("budget"), [first, done]).tests == ()  # type: ignore[union-attr]
     assert found is not None
     assert (found.step_id, found.attempt, found.tests[0], found.more_tests) == ("fix", 2, "t0", 5)
     assert found.output.splitlines() == [f"line {number}" for number in range(25, 40)]

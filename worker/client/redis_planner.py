@@ -21,7 +21,7 @@ from schemas.stats import StatsView
 from worker.client.planner import ANSWER_S, ENDS, NotFound, PlanEvent, Trouble, WrongUse, pause_s
 from worker.client.redis_connection import asked
 from worker.host.account import host_name
-from worker.render.result_reading import read_result
+from worker.render.result_reading import ALL_DIFFS, read_result
 from worker.settings.settings import Settings
 from worker.store import export, fleet, kept_goals, plan_lists, plan_names, publishing, queries, sums
 from worker.store.history import Story, read_lines, story
@@ -112,7 +112,7 @@ class RedisPlanner:
     @_told
     def changes(self, plan: PlanView) -> bytes:
         """Read its log, and the diffs that this names."""
-        return b"".join(read_result(self.client, self.partitions, plan, with_diffs=True).diffs.values())
+        return b"".join(read_result(self.client, self.partitions, plan, diffs=ALL_DIFFS).diffs.values())
 
     @_told
     def plans(self, wanted: PlanFilter = EVERY_PLAN, most: int | None = None) -> list[PlanSummary]:

@@ -9,7 +9,9 @@ from redis import Redis
 from schemas.base import StepId
 from schemas.envelope import FieldError
 from schemas.goal import Goal
+from schemas.outcome import Outcome
 from schemas.stored import PlanHead
+from tasks.rules.goal_cleaning import is_revision
 from tasks.rules.strategy import Rejected
 from tasks.rules.validation import reject
 from worker.store.history import read_log
@@ -27,7 +29,7 @@ def go_on(client: Redis, goal: Goal, partitions: int) -> Goal | Rejected:
     if head is None or head.tenant != goal.tenant:
         return _refuse("unknown_plan", "/from/plan_id", f"There is no plan {plan_id} of the tenant {goal.tenant}.")
     if head.repo and goal.context.repo and head.repo != goal.context.repo:
-        return _refuse("another_repository", "/from/plan_id", f"{plan_id} is a plan of {head.repo}.")
+        return _refuse("another_repository", "/from/plan_id", f"{plan_id} is a plan of another repository.")
     if not (commit := _landed(client, keys, step_id)):
         what = f"nothing landed at {step_id} or before it" if step_id else "nothing landed"
         return _refuse("nothing_landed", "/from", f"Of {plan_id} {what}, as far as its controllers told a commit.")
@@ -42,10 +44,15 @@ def _landed(client: Redis, keys: PlanKeys, step_id: StepId | None) -> str | None
         done = {step for step, _, after in line["moves"] if after == "DONE"}
         for what, *said in line["in"]:
             if what == "outcome" and said[2]["step_id"] in done:
-                commit = said[2].get("commit") or commit
+                commit = _commit_of(said[2]) or commit
         if step_id in done:
             return commit
     return None if step_id else commit
+
+
+def _commit_of(told: dict[str, Any]) -> str | None:
+    commit = Outcome.model_validate(told).commit
+    return commit if commit and is_revision(commit) else None
 
 
 def _refuse(code: str, pointer: str, message: str) -> Rejected:

@@ -16,7 +16,7 @@ from worker.render.time_line import AttemptTimes
 MOST_TESTS = 20
 MOST_LINES = 15
 MOST_FILES = 10  # that one button allows
-RAISE = re.compile(r"raise limits\.([a-z_]+) from \S+ to at least (\d{1,12})")
+RAISE = re.compile(r"raise limits\.([a-z_]+) from \S+ to at least (\d{1,10})")
 SENTENCES = {
     "flaky": "A verification passed and failed on the same code.",
     "file_growth": "It made more or larger files than its limits allow.",
@@ -96,7 +96,9 @@ def _failed(attempt: AttemptTimes) -> bool:
 
 
 def _last(attempts: Sequence[AttemptTimes]) -> AttemptTimes | None:
-    return next((each for each in reversed(attempts) if _failed(each) and each.told), None)
+    """Find the last failed attempt of a step that no attempt has done."""
+    done = {each.step_id for each in attempts if each.result == "DONE"}
+    return next((each for each in reversed(attempts) if _failed(each) and each.told and each.step_id not in done), None)
 
 
 def _tests(attempt: AttemptTimes) -> list[str]:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from redis import Redis
 
-from schemas import codec
 from schemas.plan import PlanView
 from schemas.result import PlanResult
 from worker.render.result import digests_of, result_of
@@ -19,6 +17,7 @@ from worker.store.attachments import digest_of
 from worker.store.keys import Partition, partition_of
 
 MOST_READ = 50_000  # lines of a log
+ALL_DIFFS = MOST_READ
 TOO_LONG = "The log has more than {:,} lines, so its attempts are not read here: `planner export` has them."
 
 
@@ -36,26 +35,24 @@ class ReadResult(NamedTuple):
     diffs: dict[str, bytes]
 
 
-def read_result(client: Redis, partitions: int, view: PlanView, *, with_diffs: bool = False) -> ReadResult:
-    """Read the result of a plan, with the diffs of its steps if they are wanted."""
+def read_result(client: Redis, partitions: int, view: PlanView, *, diffs: int = 0) -> ReadResult:
+    """Read the result of a plan, with the first `diffs` of its steps."""
     keys = Partition(partition_of(view.plan_id, partitions)).plan(view.plan_id)
-    lines: list[dict[str, Any]] = [
-        codec.loads(line) for line in islice(history.read_lines(client, keys), MOST_READ + 1)
-    ]
-    if len(lines) > MOST_READ:
+    if client.llen(keys.log) > MOST_READ:
         return ReadResult(result_of(view, (), {}, {}, datetime.now(UTC), TOO_LONG.format(MOST_READ)), {})
+    lines = [*history.read_log(client, keys)]
     attempts = attempts_of(lines, history.story_in(client, keys, lines), view.steps, {})
-    return result_from(client, partitions, view, attempts, with_diffs=with_diffs)
+    return result_from(client, partitions, view, attempts, diffs=diffs)
 
 
 def result_from(
-    client: Redis, partitions: int, view: PlanView, attempts: Sequence[AttemptTimes], *, with_diffs: bool = False
+    client: Redis, partitions: int, view: PlanView, attempts: Sequence[AttemptTimes], *, diffs: int = 0
 ) -> ReadResult:
-    """Make the result of a plan whose attempts are known, with the diffs of its steps if they are wanted."""
+    """Make the result of a plan whose attempts are known, with the first `diffs` of its steps."""
     keys = Partition(partition_of(view.plan_id, partitions)).plan(view.plan_id)
     facts = history.read_facts(client, keys, sorted({each.step_id for each in attempts}))
     digests = digests_of(attempts)
-    found = attachments.read(client, partitions, view.plan_id, view.tenant, digests, with_text=with_diffs)
+    found = attachments.read(client, partitions, view.plan_id, view.tenant, digests, texts=diffs)
     texts = {
         each.step_id: diff.text
         for each in attempts

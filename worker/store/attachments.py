@@ -17,13 +17,14 @@ from urllib.parse import quote
 
 from pydantic import ValidationError
 from redis import Redis
-from redis.exceptions import NoPermissionError
+from redis.exceptions import NoPermissionError, ResponseError
 
 from schemas import codec
 from schemas.attachment import Attachment
 from schemas.contract.streams import MOST_WAITING
 from schemas.stored import PlanHead
 from tasks.text.diffs import FileDiff, read_diff
+from tasks.text.secrets import mask
 from worker.store import functions
 from worker.store.clients import now_ms
 from worker.store.keys import Partition, partition_of
@@ -73,16 +74,17 @@ def send(client: Redis, partitions: int, plan_id: str, data: bytes) -> None:
 
 
 def read(
-    client: Redis, partitions: int, plan_id: str, tenant: str, digests: Collection[str], *, with_text: bool = False
+    client: Redis, partitions: int, plan_id: str, tenant: str, digests: Collection[str], *, texts: int = 0
 ) -> dict[str, KeptDiff]:
-    """Read what is known of the diffs of a plan with these digests, by digest; nothing where this user may not.
+    """Read what is known of the diffs of a plan with these digests, by digest; empty if the user may not read them.
 
-    Of one that was not taken off the stream yet only the figures are read.
+    Those of the first `texts` are read themselves. Of one that is still on the
+    stream only the figures are read.
     """
     home, found = Partition(partition_of(plan_id, partitions)), dict[str, KeptDiff]()
     wanted = list(dict.fromkeys(digests))
     with suppress(NoPermissionError):
-        found = _kept(client, home, [_field(tenant, plan_id, digest) for digest in wanted], with_text=with_text)
+        found = _kept(client, home, [_field(tenant, plan_id, digest) for digest in wanted], texts)
     with suppress(NoPermissionError):
         for _, one in _waiting(client, home) if len(found) < len(wanted) else ():
             digest = _digest(one) if one and one.plan_id == plan_id else ""
@@ -91,11 +93,10 @@ def read(
     return found
 
 
-def _kept(client: Redis, home: Partition, fields: list[str], *, with_text: bool) -> dict[str, KeptDiff]:
+def _kept(client: Redis, home: Partition, fields: list[str], texts: int) -> dict[str, KeptDiff]:
     if not fields:
         return {}
-    texts = [f"{field} diff" for field in fields] if with_text else []
-    raw: Any = client.hmget(home.attachments_kept, [*fields, *texts])
+    raw: Any = client.hmget(home.attachments_kept, [*fields, *(f"{field} diff" for field in fields[:texts])])
     found = {}
     for field, figures, text in zip_longest(fields, raw[: len(fields)], raw[len(fields) :]):
         if figures:
@@ -107,22 +108,27 @@ def _kept(client: Redis, home: Partition, fields: list[str], *, with_text: bool)
 def take(client: Redis, home: Partition, retention_s: int, share: int, *, keep: bool, is_full: bool) -> None:
     """Take what waits off the stream of a partition, one of `share`, and keep it: figures alone unless `keep`.
 
-    Nothing is kept where the server is full.
+    Nothing is kept where the server is full. A diff is kept without its secrets, and only if the tenant's share has
+    room for it.
     """
+    most_of_a_tenant = MOST_OF_A_TENANT // share
     keys = (home.attachments, home.attachments_kept, home.attachments_order, home.attachments_sizes)
     for entry, one in _waiting(client, home):
         head: Any = client.hget(home.plan(one.plan_id).plan, "head") if one and not is_full else None
         field, figures, text = "- - -", b"", b""
         if one and head:
             files = _figures(read_diff(one.content))
-            text = one.content if keep else b""
+            text = _masked(one.content) if keep and len(one.content) <= most_of_a_tenant else b""
             figures = codec.dumps([len(text), [list(each) for each in files]])
             field = _field(PlanHead.decode(head).tenant, one.plan_id, _digest(one))
         now = now_ms(client)
-        bounds = (now, now - 1000 * retention_s, MOST_BYTES // share, MOST_OF_A_TENANT // share)
-        functions.call(
-            client, "FCALL", functions.KEEP_ATTACHMENT, len(keys), *keys, entry, field, figures, text, *bounds
-        )
+        bounds = (now, now - 1000 * retention_s, MOST_BYTES // share, most_of_a_tenant)
+        call = (functions.KEEP_ATTACHMENT, len(keys), *keys, entry, field, figures, text, *bounds)
+        try:
+            functions.call(client, "FCALL", *call)
+        except ResponseError as error:  # of a server that is full or cannot write: clocks go on all the same
+            log.warning("attachment_refused", extra={"reason": str(error)})
+            return
         if is_full:
             log.warning("attachment_refused", extra={"reason": "memory"})
 
@@ -135,6 +141,10 @@ def _waiting(client: Redis, home: Partition) -> Iterator[tuple[bytes, Attachment
             yield entry, Attachment.model_validate(codec.loads(fields.get(b"data", b"")))
         except (codec.DecodeError, ValidationError):
             yield entry, None
+
+
+def _masked(diff: bytes) -> bytes:
+    return mask(diff.decode(errors="surrogateescape")).encode(errors="surrogateescape")
 
 
 def _figures(files: list[FileDiff]) -> tuple[FileFigures, ...]:

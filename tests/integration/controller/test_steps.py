@@ -800,6 +800,7 @@ def test_the_controller_is_a_client_of_the_wire_and_of_nothing_else_of_ours() ->
         "tasks.toolchain.files",  # which say what a verification runs
         "tasks.toolchain.integrity.change",  # what a change does to tests and checks
         "tasks.toolchain.integrity.changed_tests",
+        "tasks.toolchain.integrity.compared",
         "tasks.toolchain.integrity.finding",
         "tasks.toolchain.mutants",  # mistakes that tests are to notice
         "tasks.toolchain.proof",  # what a report of tests proves

@@ -137,6 +137,41 @@ def test_the_oldest_diffs_go_where_all_or_those_of_a_tenant_take_too_much(
     assert {name: int(size) for name, size in sizes.items()} == {b"": total, b"b": total}
 
 
+def test_a_diff_is_kept_without_secrets_as_long_as_others_come(gateway: Gateway, planner: Planner) -> None:
+    token = "ghp_" + "a1B2" * 9
+    plan_id = landed(planner, diff_of(f"new\n-KEY = '{token}'"))
+    sweep(planner)
+
+    kept = gateway.client(Right.VIEWER).get(f"/v1/plans/{plan_id}/changes.diff").text
+    home, days = Partition(0), planner.container.context(0).engine.store.retention_s / 86_400
+    ttls = [planner.client.pttl(key) for key in (home.attachments_kept, home.attachments_order, home.attachments_sizes)]
+
+    assert "-KEY = " in kept
+    assert token not in kept
+    assert all(days - 1 < ttl / 86_400_000 <= days for ttl in ttls)
+
+
+def test_a_full_server_takes_attachments_off_and_clocks_go_on(gateway: Gateway, planner: Planner) -> None:
+    plan_id = planner.submit(steps=STEPS)
+    attachments.send(planner.client, 1, plan_id, attachments.message(plan_id, "fix-b", 1, diff_of("new")))
+    planner.client.config_set("maxmemory", 1)
+    try:
+        sweep(planner)
+    finally:
+        planner.client.config_set("maxmemory", 0)
+
+    assert planner.client.xlen(Partition(0).attachments) == 0
+
+
+def test_a_line_of_a_diff_is_one_line_whatever_is_in_it(gateway: Gateway, planner: Planner) -> None:
+    plan_id = landed(planner, diff_of("a\u2028-forged\x0b-too"))
+    sweep(planner)
+
+    page = signed_in(gateway, Right.VIEWER).get(f"/plans/{plan_id}").text
+
+    assert page.count('<span class="removed">-') == 1  # of `-old`
+
+
 def test_what_is_no_attachment_is_dropped(planner: Planner, redis: Redis) -> None:
     for data in (
         b"{",

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from worker.cli.console import FAILED, OK, USAGE, Failure, Json, command, open_planner, say, say_json
+from worker.cli.console import FAILED, MISSING, OK, USAGE, Failure, Json, command, open_planner, say, say_json
 from worker.cli.plan_filter import Listed
 from worker.cli.target import Owner, PlanName, find
-from worker.host.terminal import line
+from worker.host import terminal
 from worker.store.keys import NO_TENANT
 
 if TYPE_CHECKING:
@@ -108,7 +108,9 @@ def show(
     with open_planner() as planner:
         view = find(planner, plan, tenant, activity=True)
         if diff:
-            line(planner.changes(view).decode(errors="replace").rstrip("\n"))
+            if not (changes := planner.changes(view)):
+                raise Failure.of("no_diff", "No diff of this plan is kept.", MISSING)
+            terminal.content(changes)
             return
         if view.ended_at and not view.result:
             view = view.model_copy(update={"result": planner.result(view)})

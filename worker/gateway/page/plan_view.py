@@ -23,7 +23,7 @@ from worker.gateway.page.plan_story import (
     read_told,
 )
 from worker.gateway.page.rendering import PageRoute, note_position, render
-from worker.gateway.page.result_view import shown_changes
+from worker.gateway.page.result_view import MOST_CHANGES, shown_changes
 from worker.gateway.problems import Refusal
 from worker.gateway.visible import Plan, PlanReader, view_of
 from worker.render.explanation import counted, explained_halt
@@ -91,7 +91,7 @@ def plan(
     told, unread = read_if_short(doors, view, doing) if is_told else (NOTHING_TOLD, "")
     steps = doing[first : first + MOST_STEPS] if is_told else doing
     halt = explained_halt(view)
-    found = result_from(doors.client, doors.partitions, view, told.attempts, with_diffs=True)
+    found = result_from(doors.client, doors.partitions, view, told.attempts, diffs=MOST_CHANGES)
     return render(
         request,
         "plan.html",

@@ -11,6 +11,7 @@ from worker.render.result_reading import ReadResult
 MAX_PAGE_BYTES = 400_000  # of all diffs on a page
 MAX_FILE_BYTES = 40_000  # of the diff of a file
 MOST_FILES = 50  # of a step
+MOST_CHANGES = 50  # steps, as the template shows them
 
 
 class ShownFile(NamedTuple):
@@ -35,7 +36,7 @@ class ShownChange(NamedTuple):
 def shown_changes(found: ReadResult) -> list[ShownChange]:
     """Cut the diffs of a result to what a page shows."""
     room, shown = MAX_PAGE_BYTES, []
-    for step in found.result.steps:
+    for step in found.result.steps[:MOST_CHANGES]:
         diff = found.diffs.get(step.step_id, b"")
         parts, files = read_diff(diff), []
         for part in parts[:MOST_FILES]:

@@ -20,7 +20,7 @@ from worker.gateway.responses import MOST_ITEMS, PAGE, Limit, Moment, Page, json
 from worker.gateway.visible import Plan, PlanReader, count_states, list_plans, view_of
 from worker.render.explanation import explanation
 from worker.render.mermaid import flowchart
-from worker.render.result_reading import read_result, with_result
+from worker.render.result_reading import ALL_DIFFS, read_result, with_result
 from worker.render.summary import page_of_plan
 from worker.store import dead, export, history, kept_goals
 from worker.store.dead import Dead
@@ -212,7 +212,7 @@ def changes(
     plan: Plan, doors: Doors, step_id: Annotated[str | None, Query(alias="step", description="Only this one.")] = None
 ) -> Response:
     """Return the diffs of what landed, one step after the other, as far as they are kept."""
-    found = read_result(doors.client, doors.partitions, view_of(doors, plan.plan_id), with_diffs=True).diffs
+    found = read_result(doors.client, doors.partitions, view_of(doors, plan.plan_id), diffs=ALL_DIFFS).diffs
     if step_id is not None and step_id not in found:
         raise Refusal("no_diff", f"No diff is kept of a step {step_id[:64]!r}.", 404)
     texts = [found[step_id]] if step_id is not None else found.values()

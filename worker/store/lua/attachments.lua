@@ -14,7 +14,7 @@ end
 -- KEYS 1 stream, 2 kept, 3 order, 4 sizes
 -- ARGV 1 entry, 2 field: tenant, plan and digest, 3 figures ('' to drop the entry alone), 4 diff ('' to keep none), 5 now in ms, 6 oldest in ms,
 --      7 most bytes of all, 8 most bytes of a tenant
--- Returns how many bytes are kept
+-- All that is kept expires with the last one that came. Returns how many bytes are kept
 local function keep_attachment(keys, args)
   redis.call('XDEL', keys[1], args[1])
   local field, tenant = args[2], name_of(args[2])
@@ -39,7 +39,9 @@ local function keep_attachment(keys, args)
     if not oldest then break end
     drop(keys, oldest)
   end
+  local kept_ms = math.max(1, tonumber(args[5]) - tonumber(args[6]))
+  for at = 2, 4 do redis.call('PEXPIRE', keys[at], kept_ms) end
   return tonumber(redis.call('HGET', keys[4], '') or 0)
 end
 
-redis.register_function('planner_keep_attachment', keep_attachment)
+redis.register_function{function_name = 'planner_keep_attachment', callback = keep_attachment, flags = {'allow-oom'}}
