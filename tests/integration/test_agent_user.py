@@ -179,6 +179,7 @@ def _runs_as(uid: int, process: Path) -> bool:
         return False
 
 
+@pytest.mark.outages
 @pytest.mark.parametrize(
     ("name", "why"),
     [("no-such-user", "there is no such user"), ("root", "this is root itself"), ("0", "this is root itself")],

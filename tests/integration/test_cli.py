@@ -466,6 +466,7 @@ def _processes(top: int) -> list[Path]:
     return [*own, *(path for child in children for path in _processes(int(child)))]
 
 
+@pytest.mark.outages
 def test_controllers_side_by_side_end_together_on_sigterm(redis_url: str, tmp_path: Path) -> None:
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@a"]
     for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "a"]):
@@ -614,6 +615,7 @@ def test_watching_goes_on_where_the_stream_has_forgotten_the_end(
     assert planner("watch", told(result)["plan_id"]).exit_code == 1
 
 
+@pytest.mark.outages
 def test_ctrl_c_ends_watching_as_asked(
     planner: Callable[..., Result], planner_worker: RunningWorker, tmp_path: Path
 ) -> None:

@@ -380,6 +380,7 @@ def test_several_can_be_asked_at_once(asks: Asks) -> None:
     assert len({told(each)["cwd"] for each in said}) == 4
 
 
+@pytest.mark.outages
 def test_a_task_is_drafted_by_a_command_line(redis_url: str, program: str, tmp_path: Path) -> None:
     (tmp_path / "plan.json").write_bytes(codec.pretty(PLAN))
     given = {"PLANNER_DRAFTERS": "cli", "PLANNER_CLI_COMMAND": f"{program} plan {tmp_path / 'plan.json'}"}

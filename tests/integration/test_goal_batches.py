@@ -93,6 +93,7 @@ def summary(redis: Redis) -> dict[str, Any]:
     }
 
 
+@pytest.mark.outages
 @ANYWHERE
 @given(published=GOALS)
 def test_goals_are_planned_together_as_they_are_alone(
@@ -159,6 +160,7 @@ def test_goals_that_come_together_do_not_exceed_what_their_tenant_may_have(redis
     assert [each["problem"]["code"] for each in dead(redis, keys.GOALS_DEAD)] == ["tenant_full"] * 2
 
 
+@pytest.mark.outages
 @ANYWHERE
 @given(sizes=st.lists(st.tuples(st.integers(1, 3), st.integers(0, 2), st.booleans()), min_size=1, max_size=16))
 def test_goals_that_come_together_do_not_take_more_than_a_day_allows(

@@ -169,6 +169,7 @@ def test_outcomes_in_the_middle_of_a_large_plan_do_not_read_it(here: Container, 
     assert 0 < most < len(edges)
 
 
+@pytest.mark.outages
 def test_the_copy_of_a_large_plan_stays_small_while_the_plan_runs_through(here: Container, redis: Redis) -> None:
     count, chains = 800, 8
     edges = {n: [n - chains] if n >= chains else [] for n in range(count)}

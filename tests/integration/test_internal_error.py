@@ -275,6 +275,7 @@ def test_the_command_line_says_what_happened_whose_fault_it_is_and_what_to_do(pl
     assert "Traceback" not in sent.output + ended.output
 
 
+@pytest.mark.outages
 def test_a_dry_run_says_it_in_a_sentence_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     words = [sys.executable, "-c", DRY_RUN, "submit", "-", "--dry-run", "--no-fill"]
     told = {

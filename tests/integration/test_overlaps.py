@@ -193,6 +193,7 @@ def _plans(redis: Redis) -> list[str]:
     return [each.decode() for each in found]
 
 
+@pytest.mark.outages
 def test_a_real_worker_takes_plans_of_one_file_one_after_the_other(redis_url: str, tmp_path: Path) -> None:
     count = 4
     with running_worker(redis_url, tmp_path / "worker.log") as worker:

@@ -129,6 +129,7 @@ def test_a_plan_that_does_not_end_in_time_goes_on_and_is_exit_4(
     assert fleet.view(plan_of(planner_worker.redis, goal_id)).state == "EXECUTING"
 
 
+@pytest.mark.outages
 def test_ctrl_c_ends_the_wait_and_not_the_plan_and_says_how_to_look_again(
     planner_worker: RunningWorker, fleet: Fleet, start: Callable[..., subprocess.Popen[str]]
 ) -> None:

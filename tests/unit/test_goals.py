@@ -145,6 +145,7 @@ def test_a_goal_of_any_kind_that_says_nothing_more_is_answered(kind: GoalKind) -
     assert isinstance(plan(Goal(goal="x", kind=kind)), Rejected | NothingToDo)
 
 
+@pytest.mark.outages
 def test_ten_thousand_supplied_steps_are_planned_in_linear_time() -> None:
     names = [f"src/{i}.py" for i in range(10_000)]
     steps = [

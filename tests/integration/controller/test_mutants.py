@@ -50,6 +50,7 @@ def test_a_change_whose_mistakes_are_all_noticed_reports_nothing(planner: Planne
     assert planner.outcome("fix").integrity is None
 
 
+@pytest.mark.outages
 def test_a_policy_asks_for_mutants_by_the_spec(planner: Planner, start: Callable[..., None]) -> None:
     limits = {"max_diff_lines": 200, "tokens": 20000, "mutants": 20}
     planner.send("fix", intent=UNTESTED, **ASKED, limits=limits)

@@ -570,6 +570,7 @@ def test_a_paused_plan_waits_until_it_is_resumed(planner: Planner, start: Callab
     assert planner.outcome("fix").success
 
 
+@pytest.mark.outages
 def test_without_a_heartbeat_function_the_work_goes_on_until_the_deadline(
     planner: Planner, start: Callable[..., None]
 ) -> None:

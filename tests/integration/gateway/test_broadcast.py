@@ -100,6 +100,7 @@ def test_a_text_is_made_once_for_all_who_ask_meanwhile_and_once_for_all_after_a_
     asyncio.run(run())
 
 
+@pytest.mark.outages
 def test_steps_have_a_text_made_anew_at_their_own_pace_and_plans_without_waiting_for_it(
     redis: Redis, redis_url: str
 ) -> None:

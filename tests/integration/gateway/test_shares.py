@@ -101,6 +101,7 @@ def test_all_tenants_together_are_told_that_the_gateway_is_busy(
         assert statuses == [200, 200, 503]
 
 
+@pytest.mark.outages
 def test_claims_that_wait_are_bounded_and_let_go_with_their_caller(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
