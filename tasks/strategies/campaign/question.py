@@ -54,7 +54,7 @@ class Coherence:
     @property
     def asked(self) -> tuple[tuple[Trigger, int], ...]:
         """What each question is about: its trigger, and which "or" of the objective."""
-        many = {Trigger.APPROACH: len(self.sections)}
+        many = {Trigger.APPROACH: max(1, len(self.sections))}
         return tuple((trigger, place) for trigger in self.triggers for place in range(many.get(trigger, 1)))
 
     @property
