@@ -52,6 +52,7 @@ BOTH = "c"  # of the two sides of an "or"
 
 _LETTER = re.compile(r"(?:option|answer|choice)?[\s:]*([A-C])", re.IGNORECASE)
 _FURTHER = re.compile(r"([1-9])\s*[:=]?\s*([A-C]|both)", re.IGNORECASE)  # such as 2B, of the second question
+_ASKED = re.compile(r"([2-9])\. ")  # begins the line of a further question
 _BOTH = re.compile(r"both(?: of them)?|a\s*(?:and|&|\+|,)\s*b", re.IGNORECASE)
 _YES = frozenset({"yes", "y", "ok", "okay", "confirm", "confirmed", "proceed", "all", "approve", "approved"})
 _FIELD = re.compile(r"(candidates|test_pattern|verify|choice|confirm)\s*[:=]\s*(\S.*)", re.IGNORECASE)
@@ -187,13 +188,20 @@ def _words(line: str) -> list[str]:
 
 
 def _own_lines(text: str, page: str) -> Iterator[str]:
-    """Take out the page's lines, unless followed by more, and quotes."""
+    """Take out the page's lines, unless followed by more, and quotes.
+
+    A letter that stands behind a question is of that question.
+    """
     known = sorted(filter(None, map(str.strip, page.splitlines())), key=len, reverse=True)
     for line in map(str.strip, text.splitlines()[:MAX_LINES]):
         start = next((each for each in known if line.startswith(each)), "")
         rest = _ITEM.sub("", line[len(start) :].strip())
         if rest and not rest.startswith(">"):
-            yield rest
+            further, plain = _ASKED.match(start), rest.strip("*_ \t").rstrip(".!")
+            if further and (letter := _LETTER.fullmatch(plain)):
+                yield f"{further[1]}{letter[1]}"
+            else:
+                yield f"{further[1]}both" if further and _BOTH.fullmatch(plain) else rest
 
 
 def _is_test(path: str) -> bool:

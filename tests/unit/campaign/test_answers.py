@@ -463,6 +463,19 @@ def test_what_has_no_candidates_and_no_place_of_tests_is_asked_once() -> None:
     assert (found.question, patched(running), running.state["rounds"]) == (None, {"src/auth.py"}, 1)
 
 
+@pytest.mark.parametrize("letter", ["2B", "B", "Option B."])
+def test_a_letter_behind_a_question_of_the_page_is_its_answer(letter: str) -> None:
+    running = Running(a_goal(exploration=an_exploration(delta=NO_DELTA, structure={"status": "ok"})))
+    page = page_of(running)
+    first, second = [line for line in page.splitlines() if line[:3] in ("1. ", "2. ")]
+    written = page.replace(first, f"{first} A").replace(second, f"{second} {letter}")
+
+    assert isinstance(running.answer(written), Expansion)
+
+    assert known(running)["untested"] is True
+    assert patched(running) == {"src/auth.py", "src/api.py", "src/pages.py"}
+
+
 @pytest.mark.parametrize("value", ["3A", "2C", {"choices": {"2": "c"}}])
 def test_a_letter_that_the_page_does_not_offer_is_refused(value: Any) -> None:
     running = Running(a_goal(exploration=an_exploration(delta=NO_DELTA, structure={"status": "ok"})))
