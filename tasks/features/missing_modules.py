@@ -27,17 +27,21 @@ from tasks.policy.waits import ask_approval
 from tasks.rules.strategy import Draft
 from tasks.text.fields import MAX_GUIDANCE
 from tasks.toolchain.catalogue import catalogue_of
-from tasks.toolchain.modules import Missing, Origin, missing_in, modules_of, names_in, origin_of
+from tasks.toolchain.modules import MOST_NAMES, Missing, Origin, missing_in, modules_of, names_in, origin_of
 
 NOTE = "modules"
 SETUP_AGAIN, OWN = "setup_again", "own_module"  # the rules of revisions
 
 
 def keep_names(unit: UnitOfWork, _: PlanSeed, goal: Goal, __: Draft) -> None:
-    """Keep the names that the manifests declare, and the repository's own; nothing where a goal brings no manifest."""
+    """Keep the names that the manifests declare, and the repository's own; nothing where a goal brings no manifest.
+
+    Where they are too many to keep, nothing can be called undeclared.
+    """
     if goal.context.manifests:
-        own = modules_of((*goal.context.files, *goal.allowed_files))
-        unit.keep_note(NOTE, {"own": own, "declared": names_in(goal.context.manifests)})
+        own, declared = modules_of((*goal.context.files, *goal.allowed_files)), names_in(goal.context.manifests)
+        kept = {"own": own[:MOST_NAMES], "declared": declared[:MOST_NAMES]}
+        unit.keep_note(NOTE, {**kept, "whole": max(len(own), len(declared)) <= MOST_NAMES})
 
 
 def judge(unit: UnitOfWork, seen: Judgement) -> bool:
@@ -99,7 +103,8 @@ def _origin(unit: UnitOfWork, text: str) -> tuple[Missing, Origin] | None:
     missing = missing_in(text)
     if missing is None or not (known := unit.note(NOTE)):
         return None
-    return missing, origin_of(missing, known["own"], known["declared"])
+    origin = origin_of(missing, known["own"], known["declared"])
+    return None if origin is Origin.UNDECLARED and not known["whole"] else (missing, origin)
 
 
 FEATURE = Feature(

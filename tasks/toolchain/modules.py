@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
-from tasks.toolchain.files import name_of, stem_of
+from tasks.toolchain.files import stem_of
 
-MOST_NAMES = 2000  # of packages that manifests declare, and of modules of the repository
+MOST_NAMES = 1000  # of packages that manifests declare, and of modules of the repository: a plan keeps them for weeks
 MAX_NAME = 100
 
 _MISSING = re.compile(
@@ -21,7 +21,7 @@ _MISSING = re.compile(
     r"|no required module provides package (?P<go>[\w./@~-]+)"
     r"|(?:can't find crate for|unresolved import|unresolved module or unlinked crate) `(?P<rust>\w+)"
 )
-_NAME = re.compile(r"@?[A-Za-z0-9][\w.-]*(?:/[\w.-]+)*")
+_NAME = re.compile(r"(?<![\w.@/-])@?[A-Za-z][\w.-]+(?:/[\w.-]+)*")
 _PACKAGES = {  # module -> the package that has it, where they are called otherwise
     "attr": "attrs", "bs4": "beautifulsoup4", "cv2": "opencv-python", "dateutil": "python-dateutil",
     "dotenv": "python-dotenv", "fitz": "pymupdf", "git": "gitpython", "jose": "python-jose", "jwt": "pyjwt",
@@ -77,16 +77,17 @@ def origin_of(missing: Missing, own: Collection[str], declared: Collection[str])
 def names_in(manifests: Mapping[str, str]) -> list[str]:
     """List the names of packages that manifests may mean, and other words with them."""
     names = (_plain(name) for text in manifests.values() for name in _NAME.findall(text) if len(name) <= MAX_NAME)
-    return list(dict.fromkeys(names))[:MOST_NAMES]
+    return list(dict.fromkeys(names))
 
 
 def modules_of(files: Iterable[str]) -> list[str]:
-    """List what the repository's own modules and packages are called."""
+    """List what the repository's own modules and packages are called, as far as they are imported by that name."""
     found: dict[str, None] = {}
     for path in files:
         if path.endswith((".py", ".pyi")):
-            found.update(dict.fromkeys(map(_plain, (*path.split("/")[:-1], stem_of(name_of(path))))))
-    return list(found)[:MOST_NAMES]
+            *folders, name = path.split("/")
+            found.update(dict.fromkeys(map(_plain, (*folders[:3], stem_of(name)))))
+    return list(found)
 
 
 def _plain(name: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tasks.toolchain.catalogue import CATALOGUE
-from tasks.toolchain.modules import Origin, missing_in, names_in, origin_of
+from tasks.toolchain.modules import MOST_NAMES, Origin, missing_in, names_in, origin_of
 from tests.support.commands import an_order
 from tests.support.plans import Running, a_check, a_report, a_step
 
@@ -103,6 +103,15 @@ def test_nothing_is_decided_where_a_goal_brings_no_manifest() -> None:
     plan.report(missing("reqeusts"))
 
     assert (plan.record.waits, plan.facts["a"]["setup"]) == ({}, False)
+
+
+def test_nobody_is_asked_where_the_manifests_have_too_many_names_to_keep() -> None:
+    many = "\n".join(f"package-{number}x>=1" for number in range(MOST_NAMES + 1))
+    plan = running({**CONTEXT, "manifests": {"requirements.txt": many}})
+
+    plan.report(missing("reqeusts"))
+
+    assert (plan.record.waits, plan.steps["a"].failures) == ({}, 1)
 
 
 @pytest.mark.parametrize(
