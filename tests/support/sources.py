@@ -19,6 +19,7 @@ GOAL_CODES = (
         "tasks/rules/goal_cleaning.py",
         "tasks/strategies/task/strategy.py",
         "tasks/strategies/task/supplied.py",
+        "worker/engine/beginnings.py",
     ),
     *("tasks/strategies/gap_report/strategy.py", "tasks/strategies/gap_report/checks.py"),
     "tasks/strategies/reviewed_plan/strategy.py",

@@ -7,7 +7,7 @@ from typing import Any
 from redis import Redis
 
 from schemas.base import StepId
-from schemas.envelope import FieldError
+from schemas.envelope import FieldError, field_error
 from schemas.goal import Goal
 from schemas.outcome import Outcome
 from schemas.stored import PlanHead
@@ -27,12 +27,18 @@ def go_on(client: Redis, goal: Goal, partitions: int) -> Goal | Rejected:
     found: Any = client.hget(keys.plan, "head")
     head = PlanHead.decode(found) if found else None
     if head is None or head.tenant != goal.tenant:
-        return _refuse("unknown_plan", "/from/plan_id", f"There is no plan {plan_id} of the tenant {goal.tenant}.")
+        return _refuse(
+            field_error("/from/plan_id", "unknown_plan", f"There is no plan {plan_id} of the tenant {goal.tenant}.")
+        )
     if head.repo and goal.context.repo and head.repo != goal.context.repo:
-        return _refuse("another_repository", "/from/plan_id", f"{plan_id} is a plan of another repository.")
+        return _refuse(
+            field_error("/from/plan_id", "another_repository", f"{plan_id} is a plan of another repository.")
+        )
     if not (commit := _landed(client, keys, step_id)):
         what = f"nothing landed at {step_id} or before it" if step_id else "nothing landed"
-        return _refuse("nothing_landed", "/from", f"Of {plan_id} {what}, as far as its controllers told a commit.")
+        return _refuse(
+            field_error("/from", "nothing_landed", f"Of {plan_id} {what}, as far as its controllers told a commit.")
+        )
     context = goal.context.model_copy(update={"base_sha": commit, "repo": goal.context.repo or head.repo})
     return goal.model_copy(update={"context": context})
 
@@ -55,5 +61,5 @@ def _commit_of(told: dict[str, Any]) -> str | None:
     return commit if commit and is_revision(commit) else None
 
 
-def _refuse(code: str, pointer: str, message: str) -> Rejected:
-    return reject(code, (FieldError(pointer=pointer, code=code, message=message),))
+def _refuse(error: FieldError) -> Rejected:
+    return reject(error.code, (error,))

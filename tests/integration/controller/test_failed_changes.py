@@ -43,7 +43,7 @@ def test_an_agent_is_shown_what_was_tried_and_may_do_it_all_the_same(
     again = planner.outcome("second")
 
     lines = heard.read_text().splitlines()
-    assert f"# {TITLE}" in lines
+    assert f"## {TITLE}" in lines
     assert {"| -    return a - b", "| +    return 7"} <= set(lines)
     assert (again.success, again.tests_passed, again.diff_hash) == (False, False, failed.diff_hash)
     assert [receipt.exit_code for receipt in again.verify or ()] == [1], "only the verification says what is right"
