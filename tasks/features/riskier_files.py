@@ -22,7 +22,7 @@ from tasks.policy.pipeline import AFTER_END, JUDGES, Feature, Judgement, keeping
 from tasks.policy.pre_steps import RISKY, name_of
 from tasks.policy.quick_checks import checks_of_files
 from tasks.policy.revision import Revision, carry_out, has_room
-from tasks.rules.permission import exceeds, is_permitted
+from tasks.rules.permission import PATTERNS, exceeds, is_permitted
 from tasks.rules.risk import RISK, ROLLBACK, assess, is_below
 from tasks.text.fields import MAX_TITLE
 from tasks.toolchain.catalogue import catalogue_of, render
@@ -105,12 +105,13 @@ def _make(unit: UnitOfWork, step: PlannedStep, files: tuple[str, ...]) -> Planne
     level, catalogue = assess(files).level, catalogue_of(unit.plan.head.tools)
     taken = [*unit.plan.structure.taken, *step.depends_on]
     known = tuple(tool for tool in step.verify_tools if tool.tool in catalogue.contracts)
-    nothing = dict.fromkeys(("allowed_patterns", "excluded_patterns", "requires", "depends_on"), ())
+    nothing = dict.fromkeys(("allowed_patterns", "excluded_patterns", "depends_on"), ())
     update = {
         **nothing,
         "step_id": name_of(RISKY, step.step_id, taken),
         "title": f"{step.title[: MAX_TITLE - 20]}: riskier files",
         "allowed_files": files,
+        "requires": tuple(name for name in step.requires if name != PATTERNS),
         "focus": tuple(place for place in step.focus if place.path in files),
         "risk_level": level,
         "controller_task_spec": step.controller_task_spec.model_copy(update={"target_file": files[0]}),

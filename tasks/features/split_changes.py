@@ -32,7 +32,7 @@ from tasks.policy.plan_seed import PlanSeed
 from tasks.policy.pre_steps import PIECE, name_of
 from tasks.policy.quick_checks import checks_of_files
 from tasks.policy.revision import Revision, carry_out
-from tasks.rules.permission import exceeds, is_permitted
+from tasks.rules.permission import PATTERNS, exceeds, is_permitted
 from tasks.rules.risk import RISK, is_below
 from tasks.rules.strategy import Draft
 from tasks.text.fields import MAX_TITLE
@@ -170,8 +170,9 @@ def split(step: PlannedStep, parts: Sequence[tuple[str, ...]], taken: Sequence[s
 def _named(step: PlannedStep, files: tuple[str, ...]) -> PlannedStep:
     """Permit a step these files and no others, as one part of a change."""
     short = step.controller_task_spec.model_copy(update={"target_file": files[0]})
-    nothing = dict.fromkeys(("allowed_patterns", "excluded_patterns", "requires"), ())
+    nothing = dict.fromkeys(("allowed_patterns", "excluded_patterns"), ())
     named = {"allowed_files": files, "piece_of": step.step_id, "controller_task_spec": short}
+    named["requires"] = tuple(name for name in step.requires if name != PATTERNS)
     named["focus"] = tuple(place for place in step.focus if place.path in files)
     return step.model_copy(update={**nothing, **named})
 

@@ -18,6 +18,7 @@ from tasks.text.paths import clean, fault, is_glob
 from tasks.text.patterns import Expanded, expand_globs, matches
 from tasks.toolchain.files import Role, is_allowed_by_name_alone, role_of
 
+PATTERNS = "patterns"  # what a controller has to understand of a step whose files only patterns name
 SYNTAX = "syntax"  # the check after a change that no project has to configure
 
 

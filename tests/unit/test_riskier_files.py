@@ -48,6 +48,14 @@ def test_riskier_files_keep_the_places_that_were_found_in_them() -> None:
     assert [place["path"] for place in plan.facts["a-risky"]["focus"]] == [RISKY]
 
 
+def test_riskier_files_require_what_the_step_did_but_for_its_patterns() -> None:
+    plan = Running(a_wide_step().model_copy(update={"requires": ("patterns", "setup"), "setup": True}), files=GLOBS)
+
+    plan.report(exceeding("src/a.py", RISKY))
+
+    assert plan.facts["a-risky"]["requires"] == ["setup"]
+
+
 def test_the_second_time_it_is_a_failure() -> None:
     plan = Running(a_wide_step(), files=GLOBS)
     plan.report(exceeding("src/a.py", RISKY))

@@ -85,6 +85,15 @@ def test_parts_keep_the_places_of_their_own_files() -> None:
     assert plan.facts["a"]["focus"] == []
 
 
+def test_parts_require_what_the_step_did_but_for_its_patterns() -> None:
+    update = {"requires": ("patterns", "setup"), "setup": True}
+    plan = Running(a_wide_step().model_copy(update=update), files=GLOBS)
+
+    plan.report(too_many(*SOURCES))
+
+    assert [plan.facts[name]["requires"] for name in ("a-piece", "a")] == [["setup"], ["setup"]]
+
+
 def test_a_part_is_never_split_again() -> None:
     plan = Running(a_wide_step(), files=GLOBS)
     plan.report(too_many(*SOURCES))

@@ -14,6 +14,7 @@ from typing import Any
 from schemas import codec
 from schemas.base import RiskLevel
 from schemas.step import MAX_EXCLUDED, MAX_LITERAL, MAX_PATTERNS, Place, fields_of
+from tasks.rules.permission import PATTERNS
 from tasks.rules.risk import RISK, assess, assess_declared, is_below
 from tasks.strategies.drafting.pieces import PHASES
 from tasks.strategies.drafting.project import Project
@@ -43,7 +44,7 @@ class Scope:
     @property
     def requires(self) -> tuple[str, ...]:
         """List what a controller has to understand to do anything here."""
-        return ("patterns",) if self.patterns and not self.files else ()
+        return (PATTERNS,) if self.patterns and not self.files else ()
 
 
 def sample(pattern: str) -> str:

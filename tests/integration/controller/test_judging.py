@@ -12,7 +12,10 @@ import pytest
 
 from schemas.outcome import Outcome
 from tests.support.controlling import FIX, PYTEST, Planner, Repo
+from worker.controller import ControllerConfig
 from worker.controller.holdout import digest_of
+from worker.controller.places import Places
+from worker.sandbox.sandbox import Sandbox, SandboxMode
 
 pytestmark = pytest.mark.outages  # each has a controller, agents and git
 
@@ -180,3 +183,17 @@ def test_tests_that_are_not_here_hand_the_step_back(
     released = planner.outcome("last").released
     assert released
     assert "no tests sha256:000" in released.reason
+
+
+@pytest.mark.parametrize("sandbox", [SandboxMode.OFF, SandboxMode.AUTO])
+def test_held_out_tests_that_agents_can_reach_are_warned_of(
+    planner: Planner, repo: Repo, tmp_path: Path, caplog: pytest.LogCaptureFixture, sandbox: SandboxMode
+) -> None:
+    (tmp_path / "held").mkdir()
+    config = ControllerConfig(workdir=repo.path, worktrees=tmp_path, holdout=tmp_path / "held", sandbox=sandbox)
+
+    with Places.opened(config):
+        pass
+
+    warned = "holdout_in_reach" in [each.message for each in caplog.records]
+    assert warned == (not Sandbox(sandbox).confines)
