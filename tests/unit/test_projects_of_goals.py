@@ -45,6 +45,23 @@ def test_a_python_project_below_the_root_is_verified_in_its_folder() -> None:
     assert {tool.cwd for step in draft.steps for tool in step.verify_tools} == {"backend"}
 
 
+@pytest.mark.parametrize(
+    ("manifest", "text"), [("noxfile.py", "def tests(session):\n"), ("tox.ini", "[testenv]\ncommands = virtue\n")]
+)
+def test_tests_that_pytest_names_are_run_by_it_where_what_is_configured_takes_no_names(
+    manifest: str, text: str
+) -> None:
+    manifests = {"pyproject.toml": PYPROJECT, manifest: text}
+    files = ["shop/basket.py", "tests/test_basket.py"]
+
+    named = commands(a_plan(files, manifests=manifests, failing_tests=["tests/test_basket.py::test_sum"]))
+    unnamed = commands(a_plan(files, manifests=manifests, sentence="Add a total to the basket"))
+
+    assert named["implement-fix"].endswith("pytest -q -- tests/test_basket.py::test_sum")
+    assert named["verify-regression"] == "pytest -q"
+    assert unnamed["verify-full"].startswith(manifest[:3])
+
+
 def test_a_step_that_runs_below_the_root_requires_that_to_be_understood_and_no_other_step_does() -> None:
     context: dict[str, Any] = {"manifests": {"backend/pyproject.toml": PYPROJECT}}
 

@@ -247,12 +247,21 @@ class FolderProject:
 def usual_tests(
     goal: Goal, language: Language | None, catalogue: Catalogue, around: Mapping[str, str] = NOTHING_AROUND
 ) -> tuple[VerifyTool, ...]:
-    """Choose what runs all tests of a goal that names no command, in a folder below the manifests `around`."""
+    """Choose what runs all tests of a goal that names no command, in a folder below the manifests `around`.
+
+    Failing tests whose names the usual tool takes, and no configured one such as nox, were found by the usual one.
+    """
     if language is None:
         return ()
+    usual, names = catalogue.recipe(language.test), goal.context.failing_tests
     commands = [*whole_commands(language, goal.context.manifests, _listing(goal, around))]
-    commands = commands or [*_runners_of(goal, language, around)][:1]
-    return next(filter(None, (_matched(catalogue, each) for each in commands)), catalogue.recipe(language.test))
+    configured = [*_runners_of(goal, language, around)]
+    runners = [tool for each in (*commands, *configured) for tool in _matched(catalogue, each)]
+    takes_names = (catalogue.narrow(tool, names) for tool in runners)
+    if runners and usual and catalogue.narrow(usual[-1], names) and not any(takes_names):
+        return usual
+    commands = commands or configured[:1]
+    return next(filter(None, (_matched(catalogue, each) for each in commands)), usual)
 
 
 def _matched(catalogue: Catalogue, command: str) -> tuple[VerifyTool, ...]:
