@@ -11,16 +11,19 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from tasks.toolchain.files import stem_of
+from tasks.toolchain.languages import LANGUAGES
 
 MOST_NAMES = 1000  # of packages that manifests declare, and of modules of the repository: a plan keeps them for weeks
 MAX_NAME = 100
 
 _MISSING = re.compile(
     r"No module named ['\"]?(?P<python>[A-Za-z_][\w.]*)"
-    r"|(?:Cannot find (?:module|package)|Can't resolve|Failed to resolve import) ['\"](?P<node>[@\w./-]+)['\"]"
+    r"|(?:Cannot find (?:module|package)|Can't resolve|Failed to resolve import) ['\"](?P<node>[@~#$\w./-]+)['\"]"
     r"|no required module provides package (?P<go>[\w./@~-]+)"
-    r"|(?:can't find crate for|unresolved import|unresolved module or unlinked crate) `(?P<rust>\w+)"
+    r"|(?:can't find crate for|unresolved import|unresolved module or unlinked crate) `(?P<rust>\w+(?:::\w+)*)"
 )
+_OWN_PATHS = (".", "/", "~", "#", "$", "@/")  # with which aliases begin, as no package of npm does
+_OWN_CRATES = frozenset({"crate", "self", "super"})
 _NAME = re.compile(r"(?<![\w.@/-])@?[A-Za-z][\w.-]+(?:/[\w.-]+)*")
 _PACKAGES = {  # module -> the package that has it, where they are called otherwise
     "attr": "attrs", "bs4": "beautifulsoup4", "cv2": "opencv-python", "dateutil": "python-dateutil",
@@ -29,6 +32,8 @@ _PACKAGES = {  # module -> the package that has it, where they are called otherw
     "pkg-resources": "setuptools", "psycopg2": "psycopg2-binary", "serial": "pyserial", "skimage": "scikit-image",
     "sklearn": "scikit-learn", "yaml": "pyyaml", "zmq": "pyzmq",
 }  # fmt: skip
+
+_NODE_SUFFIXES = (*LANGUAGES["javascript"].suffixes, *LANGUAGES["typescript"].suffixes)
 
 
 class Origin(StrEnum):
@@ -51,6 +56,8 @@ class Missing(NamedTuple):
         if self.language == "node":
             parts = self.name.split("/")
             return _plain("/".join(parts[:2] if self.name.startswith("@") else parts[:1]))
+        if self.language == "rust":
+            return _plain(self.name.partition("::")[0])
         return _plain(self.name.partition(".")[0] if self.language == "python" else self.name)
 
 
@@ -65,13 +72,17 @@ def missing_in(text: str) -> Missing | None:
 def origin_of(missing: Missing, own: Collection[str], declared: Collection[str]) -> Origin:
     """Say whose a module is, by the modules of the repository and the names in its manifests."""
     package = missing.package
-    if missing.name.startswith((".", "/")) or package in own:
+    if missing.name.startswith(_OWN_PATHS) or (missing.language == "rust" and package in _OWN_CRATES):
+        return Origin.OWN
+    if missing.language == "python" and package in own:
         return Origin.OWN
     known = {package, _PACKAGES.get(package, package)}
     if missing.language == "go":  # a module's packages lie below it
         parts = package.split("/")
         known |= {"/".join(parts[:size]) for size in range(1, len(parts))}
-    return Origin.DECLARED if not known.isdisjoint(declared) else Origin.UNDECLARED
+    if not known.isdisjoint(declared):
+        return Origin.DECLARED
+    return Origin.OWN if package in own else Origin.UNDECLARED  # outside of Python files are named after packages
 
 
 def names_in(manifests: Mapping[str, str]) -> list[str]:
@@ -84,9 +95,11 @@ def modules_of(files: Iterable[str]) -> list[str]:
     """List what the repository's own modules and packages are called, as far as they are imported by that name."""
     found: dict[str, None] = {}
     for path in files:
-        if path.endswith((".py", ".pyi")):
-            *folders, name = path.split("/")
+        *folders, name = path.split("/")
+        if path.endswith((".py", ".pyi", ".rs")):
             found.update(dict.fromkeys(map(_plain, (*folders[:3], stem_of(name)))))
+        elif path.endswith(_NODE_SUFFIXES):  # what lies deeper is imported by its path
+            found.update(dict.fromkeys(map(_plain, (*folders, stem_of(name))[:2])))
     return list(found)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tasks.toolchain.catalogue import CATALOGUE
-from tasks.toolchain.modules import MOST_NAMES, Origin, missing_in, names_in, origin_of
+from tasks.toolchain.modules import MOST_NAMES, Origin, missing_in, modules_of, names_in, origin_of
 from tests.support.commands import an_order
 from tests.support.plans import Running, a_check, a_report, a_step
 
@@ -115,21 +115,32 @@ def test_nobody_is_asked_where_the_manifests_have_too_many_names_to_keep() -> No
 
 
 @pytest.mark.parametrize(
-    ("text", "own", "manifest", "origin"),
+    ("text", "files", "manifest", "origin"),
     [
         ("Error: Cannot find module './cart'", [], "", Origin.OWN),
         ("Cannot find module '@acme/ui/button'", [], '{"dependencies": {"@acme/ui": "1"}}', Origin.DECLARED),
         ("Failed to resolve import 'lodash-es'", [], '{"dependencies": {"lodash": "1"}}', Origin.UNDECLARED),
         ("no required module provides package example.com/x/y/z;", [], "require example.com/x/y v1", Origin.DECLARED),
         ("error[E0463]: can't find crate for `serde_json`", [], 'serde_json = "1"', Origin.DECLARED),
-        ("ImportError: No module named yaml", ["yaml"], "", Origin.OWN),
+        ("ImportError: No module named yaml", ["yaml.py"], "", Origin.OWN),
+        ("error[E0432]: unresolved import `crate::cart`", [], "", Origin.OWN),
+        ("error[E0432]: unresolved import `super::cart`", [], "", Origin.OWN),
+        ("error[E0432]: unresolved import `cart::Cart`", ["src/cart.rs"], "", Origin.OWN),
+        ("error[E0432]: unresolved import `serde::Map`", ["src/cart.rs"], "", Origin.UNDECLARED),
+        ("Cannot find module '@/lib/cart'", [], "", Origin.OWN),
+        ("Cannot find module '~/lib/cart'", [], "", Origin.OWN),
+        ("Failed to resolve import '#lib/cart'", [], "", Origin.OWN),
+        ("Cannot find module 'lib/cart'", ["lib/cart.ts"], "", Origin.OWN),
+        ("Cannot find module 'lib/cart'", ["src/lib/cart.ts"], "", Origin.OWN),
+        ("Cannot find module 'redis'", ["src/redis.ts"], '{"dependencies": {"redis": "1"}}', Origin.DECLARED),
+        ("Cannot find module 'redis'", ["src/deep/redis.ts"], "", Origin.UNDECLARED),
     ],
 )
-def test_whose_a_module_is(text: str, own: list[str], manifest: str, origin: Origin) -> None:
+def test_whose_a_module_is(text: str, files: list[str], manifest: str, origin: Origin) -> None:
     found = missing_in(text)
     assert found is not None
 
-    assert origin_of(found, own, names_in({"manifest": manifest})) is origin
+    assert origin_of(found, modules_of(files), names_in({"manifest": manifest})) is origin
 
 
 def test_a_failure_that_names_no_module_is_about_none() -> None:
