@@ -2,34 +2,47 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 from schemas import codec
+from schemas.kinds.reviewed_plan_files import QrPhase
 from tasks.base.errors import PlannerError
 from worker.host import regular_files
 
 KIND = "reviewed_plan"
 PLAN, CONTEXT, TEXT = "plan.json", "context.json", "plan.md"
+GATES = tuple(f"qr-{phase}.json" for phase in QrPhase)
+PARTS = frozenset({"overview", "milestones"})  # by which a plan.json is known as a reviewed plan's
 MAX_BYTES = 4 * 1024 * 1024
+NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class WrongFolder(PlannerError):
     """This folder has no plan.json of a reviewed plan."""
 
 
-def write(document: Mapping[str, Any], folder: Path) -> list[Path]:
-    """Write the files of a reviewed plan's document; raises OSError. A gate that has passed has no file."""
+def write(document: Mapping[str, Any], folder: Path, *, force: bool = False) -> list[Path]:
+    """Write the files of a reviewed plan's document, each at once and through no link; raises OSError.
+
+    A gate that has passed has no file. Raises WrongFolder where other files of these names are there, but for `force`.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("qr-*.json"):
-        old.unlink()
-    written = []
-    for name, content in _files_of(document):
-        path = folder / name
-        path.write_bytes(content)
-        written.append(path)
-    return written
+    if not force:
+        _require_own(folder)
+    files = dict(_files_of(document))
+    with regular_files.open_folder(folder) as handle:
+        for name, content in files.items():
+            _replace(handle, name, content)
+        for name in GATES:
+            if name not in files:
+                with suppress(FileNotFoundError):
+                    os.unlink(name, dir_fd=handle)
+    return [folder / name for name in files]
 
 
 def read(folder: Path) -> dict[str, Any]:
@@ -40,15 +53,19 @@ def read(folder: Path) -> dict[str, Any]:
     plan = _object(folder / PLAN)
     if plan is None:
         raise WrongFolder
+    if not isinstance(plan.get("overview") or {}, dict):
+        raise WrongFolder(f"The overview of {PLAN} is no object.")
     context = _object(folder / CONTEXT)
+    if context and not isinstance(context.get("task_spec") or [], list):
+        raise WrongFolder(f"The task_spec of {CONTEXT} is no list.")
     found = {"plan": plan, **({"context": context} if context else {})}
     return found | ({"workflow": "execute"} if plan.get("frozen_at") else {})
 
 
 def sentence_of(given: Mapping[str, Any]) -> str | None:
     """Take the sentence of a goal from its plan's title, else from what its context says is to be done."""
-    overview, spec = given["plan"].get("overview") or {}, (given.get("context") or {}).get("task_spec") or [None]
-    said = overview.get("title") or overview.get("problem") or spec[0]
+    overview, spec = given["plan"].get("overview") or {}, (given.get("context") or {}).get("task_spec")
+    said = overview.get("title") or overview.get("problem") or (spec or [None])[0]
     return str(said) if said else None
 
 
@@ -59,6 +76,28 @@ def _files_of(document: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
         yield TEXT, str(document["plan_md"]).encode(errors="replace")
     for phase, file in (document.get("qr") or {}).items():
         yield f"qr-{phase}.json", codec.pretty(file)
+
+
+def _require_own(folder: Path) -> None:
+    plan = _object(folder / PLAN)
+    foreign = PLAN if plan is not None and not plan.keys() >= PARTS else None
+    if plan is None:
+        foreign = next((name for name in (CONTEXT, TEXT, *GATES) if os.path.lexists(folder / name)), None)
+    if foreign:
+        raise WrongFolder(f"{folder / foreign} is of no reviewed plan, and would be overwritten: --force does it.")
+
+
+def _replace(handle: int, name: str, content: bytes) -> None:
+    """Put a file into the folder of `handle` in one move, in the place of a link if there is one."""
+    new = f".{name}.{token_hex(8)}"
+    try:
+        with os.fdopen(os.open(new, NEW, 0o666, dir_fd=handle), "wb") as file:
+            file.write(content)
+        os.replace(new, name, src_dir_fd=handle, dst_dir_fd=handle)
+    except OSError:
+        with suppress(FileNotFoundError):
+            os.unlink(new, dir_fd=handle)
+        raise
 
 
 def _object(path: Path) -> dict[str, Any] | None:

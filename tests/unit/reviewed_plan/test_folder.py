@@ -76,9 +76,55 @@ def test_a_plan_that_is_not_frozen_is_planned_further(tmp_path: Path) -> None:
     assert play.plan["milestones"] == planned.plan["milestones"]
 
 
+def test_a_link_is_replaced_and_what_it_leads_to_stays(tmp_path: Path) -> None:
+    planned, target = run(begin(a_goal("plan"))), tmp_path / "target"
+    target.write_text("mine")
+    review_folder.write(planned.document, tmp_path / "r")
+    (tmp_path / "r/plan.md").unlink()
+    (tmp_path / "r/plan.md").symlink_to(target)
+    (tmp_path / "r/qr-mine.json").write_text("mine")
+
+    review_folder.write(planned.document, tmp_path / "r")
+
+    assert target.read_text() == "mine"
+    assert not (tmp_path / "r/plan.md").is_symlink()
+    assert names(tmp_path / "r") == ["context.json", "plan.json", "plan.md", "qr-mine.json"]
+
+
+@pytest.mark.parametrize("name", ["plan.json", "context.json", "plan.md", "qr-plan-design.json"])
+def test_files_of_no_reviewed_plan_are_written_over_by_force_alone(tmp_path: Path, name: str) -> None:
+    document = begin(a_goal("plan")).document
+    (tmp_path / name).write_text("{}")
+
+    with pytest.raises(review_folder.WrongFolder, match="--force"):
+        review_folder.write(document, tmp_path)
+    assert names(tmp_path) == [name]
+
+    review_folder.write(document, tmp_path, force=True)
+    review_folder.write(document, tmp_path)
+    assert codec.loads((tmp_path / "plan.json").read_bytes()) == document["plan"]
+
+
+def test_a_link_is_followed_to_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("elsewhere").mkdir()
+    Path("r").symlink_to("elsewhere")
+
+    with pytest.raises(OSError, match="symbolic link"):
+        review_folder.write(begin(a_goal("plan")).document, Path("r"), force=True)
+
+    assert names(tmp_path / "elsewhere") == []
+
+
 @pytest.mark.parametrize(
     ("files", "code"),
-    [({}, "invalid_folder"), ({"plan.json": "{"}, "invalid_folder"), ({"plan.json": "[]"}, "invalid_folder")],
+    [
+        ({}, "invalid_folder"),
+        ({"plan.json": "{"}, "invalid_folder"),
+        ({"plan.json": "[]"}, "invalid_folder"),
+        ({"plan.json": '{"overview": "text"}'}, "invalid_folder"),
+        ({"plan.json": "{}", "context.json": '{"task_spec": {"a": 1}}'}, "invalid_folder"),
+    ],
 )
 def test_a_folder_without_a_plan_is_refused(tmp_path: Path, files: dict[str, str], code: str) -> None:
     for name, text in files.items():

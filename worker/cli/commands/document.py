@@ -16,6 +16,7 @@ from worker.store.keys import NO_TENANT
 def document(
     plan: PlanName,
     folder: Annotated[Path, typer.Option("--dir", "-d", file_okay=False, help="Where to; made if missing.")],
+    force: Annotated[bool, typer.Option("--force", help="Write over files that are of no reviewed plan.")] = False,
     tenant: Owner = NO_TENANT,
     as_json: Json = False,
 ) -> None:
@@ -32,6 +33,6 @@ def document(
         view = find(planner, plan, tenant)
     if view.kind != "reviewed_plan" or not isinstance(view.document, dict):
         raise Failure.of("wrong_kind", f"{view.plan_id} is a {view.kind}: only a reviewed plan has these files.", USAGE)
-    with refused("unwritable_folder", by=OSError):
-        written = [str(path) for path in review_folder.write(view.document, folder)]
+    with refused("invalid_folder", by=review_folder.WrongFolder), refused("unwritable_folder", by=OSError):
+        written = [str(path) for path in review_folder.write(view.document, folder, force=force)]
     say_json(written) if as_json else say("\n".join(written))
