@@ -209,6 +209,17 @@ def test_a_second_pass_passes_and_is_unverified_beside_an_open_must(second: Any,
     assert ("unverified" in said[-1]) is bool(unverified)
 
 
+@pytest.mark.parametrize("severity", ["SHOULD", "COULD"])
+def test_a_pass_beside_what_is_no_must_passes_at_once_and_is_kept_as_a_contradiction(severity: str) -> None:
+    play = run(begin(a_goal("plan")), until="plan-design-qr")
+    play.end("plan-design-qr", {"items": [{**FAIL, "severity": severity}], "verdict": "PASS"})
+
+    record = play.document["gate_history"][-1]
+    assert (record["iteration"], record["verdict"], record["contradicted"]) == (1, "PASS", True)
+    assert (record["counts"], record.get("unverified")) == ({severity: {"FAIL": 1}}, None)
+    assert list(play.open) == ["plan-code-execute"]
+
+
 def test_a_second_word_may_be_a_fail_and_counts_once() -> None:
     play = contradicting()
     play.end("plan-design-qr-again", a_review(FAIL, "FAIL"))
