@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from schemas.base import StepType
 from schemas.kinds.reviewed_plan_files import GateVerdict, QrPhase
 from schemas.plan import CriterionView
+from tasks.strategies.gap_report.checks import is_run_by
 from tasks.strategies.gap_report.document import ALWAYS, RESOLVED, judge_of
 from tasks.strategies.gap_report.evidence import runs_tests, tool_of
 from tasks.text.fields import fit
@@ -56,28 +57,26 @@ def _of_iteration(
 ) -> Iterator[CriterionView]:
     gap = document["gap"]
     is_quality = str(gap["category"]).casefold() == "quality"
-    reporter = tool_of(gap["description"]).casefold() if is_quality else ""
+    reporter = tool_of(gap["description"]) if is_quality else ""
     targets = [path for action in document["actions"] for path in action["target_files"]]
     for text in document["acceptance_criteria"]:
         judge = judge_of(text)
-        words = judge or frozenset(reporter.split() if text.startswith(RESOLVED) else ())
+        named = judge or (reporter if text.startswith(RESOLVED) else "")
         has_tests = judge is None and not reporter and text.startswith(RESOLVED) and bool(files_of(targets, Role.TEST))
-        checked = _tool_of_step(steps, words, catalogue, tests=has_tests or runs_tests(" ".join(words)))
+        checked = _tool_of_step(steps, named, catalogue, tests=has_tests or runs_tests(named))
         if checked and text == ALWAYS[1] and not any(word in STRICT for word in checked.split()):
             yield CriterionView(text=f"{text} ({NOT_STRICT})", checked_by=None)
         else:
             yield CriterionView(text=text, checked_by=checked or (_reviewer(steps) if judge is None else None))
 
 
-def _tool_of_step(
-    steps: Sequence[StepTools], words: frozenset[str], catalogue: Catalogue, *, tests: bool
-) -> str | None:
-    """Name the last step that runs a tool of these `words`, or any tests, and its command."""
+def _tool_of_step(steps: Sequence[StepTools], named: str, catalogue: Catalogue, *, tests: bool) -> str | None:
+    """Name the last step that runs the tool that is `named`, or any tests, and its command."""
     for step in reversed(steps):
         for tool in step.tools:
             contract = catalogue.contracts.get(tool["tool"])
             is_test = tests and contract is not None and contract.category is ToolCategory.TEST
-            if is_test or not words.isdisjoint(word.casefold() for word in tool["argv"]):
+            if is_test or is_run_by(tool["tool"], tool["argv"], catalogue, named):
                 return fit(f"{step.step_id}: {' '.join(tool['argv'])}", MAX_TEXT)
     return None
 

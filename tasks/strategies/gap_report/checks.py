@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 
 from schemas.base import RiskLevel
@@ -127,6 +128,25 @@ def category_of_tool(catalogue: Catalogue, tool: str) -> ToolCategory | None:
     command = command_of_tool(catalogue, tool)
     contract = _contract_of(catalogue, command) if command else None
     return contract.category if contract else None
+
+
+def is_run_by(tool: str, argv: Sequence[str], catalogue: Catalogue, named: str) -> bool:
+    """Tell whether a command of the contract `tool` runs what a criterion or report has `named`.
+
+    It is the contract that the name comes to; where that is none, the command begins with the name.
+    """
+    name = " ".join(named.casefold().split())
+    if known := _contract_named(catalogue, name):
+        return known == tool
+    line = f"{' '.join(argv)} ".casefold()
+    return bool(name) and (title_of(tuple(argv)) == name or line.startswith(f"{name} "))
+
+
+@lru_cache(maxsize=256)  # the criteria of a plan name the same few tools, step by step
+def _contract_named(catalogue: Catalogue, name: str) -> str | None:
+    command = command_of_tool(catalogue, name)
+    contract = _contract_of(catalogue, command) if command else None
+    return contract.id if contract else None
 
 
 def _of_contract(catalogue: Catalogue, names: Collection[str]) -> Command | None:

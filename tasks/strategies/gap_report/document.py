@@ -6,7 +6,6 @@ is of high risk.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -141,14 +140,14 @@ def titles_of(project: Project, checks: Checks) -> tuple[str, ...]:
     return tuple(title for title in titles if not (is_python and title == "pyright"))
 
 
-def judge_of(criterion: str) -> frozenset[str] | None:
-    """Name the words of a command that judges a criterion; None of one that no tool judges."""
+def judge_of(criterion: str) -> str | None:
+    """Name the tool that judges a criterion; None of one that no tool judges."""
     if criterion in ALWAYS:
-        return frozenset({"ruff" if criterion == ALWAYS[0] else "pyright"})
+        return "ruff" if criterion == ALWAYS[0] else "pyright"
     if criterion.startswith(PASSING):
-        return frozenset({criterion.rpartition(" ")[2]})
+        return criterion.removeprefix(PASSING)
     if criterion.endswith(NO_FAILURES) and not criterion.startswith((RESOLVED, KEPT)):
-        return frozenset(re.findall(r"[\w-]+", criterion.removesuffix(NO_FAILURES).casefold()))
+        return criterion.removesuffix(NO_FAILURES)
     return None
 
 

@@ -15,6 +15,7 @@ from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.rules.risk import RISK, ROLLBACK, assess_declared, estimate, explain_raise, is_below
 from tasks.strategies.drafting.pieces import cut, join_pieces
 from tasks.strategies.drafting.project import only_documents
+from tasks.strategies.gap_report.checks import is_run_by
 from tasks.strategies.gap_report.document import Iteration, judge_of, level_of
 from tasks.strategies.gap_report.evidence import runs_tests, tool_of
 from tasks.strategies.gap_report.verification import Verification, check_of_all, own_verification, verification
@@ -242,11 +243,11 @@ def _step(
 def _criteria(iteration: Iteration, tools: Sequence[VerifyTool]) -> Iterator[str]:
     """Yield the criteria of the iteration, of those that a tool judges only what `tools` judge."""
     catalogue = iteration.project.catalogue
-    words = {word.casefold() for tool in tools for word in tool.argv}
     tests = any(catalogue.contracts[tool.tool].category is ToolCategory.TEST for tool in tools)
     for line in iteration.plan.acceptance_criteria:
         judge = judge_of(line)
-        if judge is None or not words.isdisjoint(judge) or (tests and runs_tests(" ".join(judge))):
+        runs = judge and any(is_run_by(tool.tool, tool.argv, catalogue, judge) for tool in tools)
+        if judge is None or runs or (tests and runs_tests(judge)):
             yield line
 
 

@@ -11,7 +11,7 @@ from schemas.plan import CriterionView
 from tasks.features.unverified import Planned, tools_of
 from tasks.rules.strategy import Draft, Setting
 from tasks.strategies import gap_report
-from tasks.strategies.criteria import describe_criteria, describe_unchecked
+from tasks.strategies.criteria import StepTools, describe_criteria, describe_unchecked
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue
 from tasks.toolchain.contract import Contract, ToolCategory
 from tests.support.kinds.gap_report import a_gap, a_goal
@@ -44,6 +44,37 @@ def test_a_tool_that_the_plan_never_runs_checks_nothing() -> None:
     assert found["Gap resolved: Quality check failed: Bandit"] is None
     criteria = [CriterionView(text=text, checked_by=by) for text, by in found.items()]
     assert "Bandit reports no failures" in (describe_unchecked(criteria) or "")
+
+
+@pytest.mark.parametrize("reporter", ["uv run bandit", "python -m bandit", "npx bandit"])
+def test_no_launcher_and_no_other_tool_checks_what_a_report_names(reporter: str) -> None:
+    found = checked(quality(reporter, test_command="uv run pytest -q"))
+
+    assert found[f"{reporter} reports no failures"] is None
+
+
+@pytest.mark.parametrize("reporter", ["uv run pyright", "python -m pyright", "Pyright 1.1"])
+def test_a_tool_that_a_report_names_as_it_was_launched_is_found(reporter: str) -> None:
+    found = checked(quality(reporter, test_command="uv run pytest -q"))
+
+    assert found[f"{reporter} reports no failures"] == "verify: pyright src/a.py"
+
+
+def test_a_program_of_many_tools_is_no_name_of_each() -> None:
+    cargo = StepTools("verify", "TEST", [{"tool": "cargo-test", "argv": ["cargo", "test"]}])
+    document = {
+        "gap": {"category": "quality", "description": "Quality check failed: cargo clippy"},
+        "acceptance_criteria": ["cargo clippy reports no failures", "All new/modified files pass cargo check"],
+        "actions": [],
+    }
+
+    assert [each.checked_by for each in describe_criteria(document, (cargo,), CATALOGUE)] == [None, None]
+    for at, tool in enumerate(("clippy", "check")):
+        argv = ["cargo", tool, "--all-targets"]
+        step = StepTools("verify", "TEST", [{"tool": CATALOGUE.match(" ".join(argv)).tool, "argv": argv}])
+        found = [each.checked_by for each in describe_criteria(document, (step,), CATALOGUE)]
+        assert found[at] == f"verify: cargo {tool} --all-targets"
+        assert found[1 - at] is None
 
 
 def test_a_tool_of_the_operators_file_ends_the_plan_over_the_files_of_the_gap() -> None:
