@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from schemas import codec
-from worker.sources.filling import MAX_FILES
+from worker.sources.goal_files import MAX_FILES
 from worker.webhooks.listing import with_files
 
 GOAL: dict[str, Any] = {"goal": "Fix it", "allowed_files": ["src/**"], "context": {"repo": "acme/shop"}}

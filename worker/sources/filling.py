@@ -20,15 +20,14 @@ from schemas.base import GoalKind
 from schemas.goal import MAX_GOAL_BYTES, GoalContext
 from schemas.kinds.gap_report import GapGoal
 from tasks.base.errors import UnknownCommand
-from tasks.strategies.drafting.focus import file_of_test
 from tasks.strategies.gap_report.analysis import category_of, wish
 from tasks.strategies.gap_report.checks import CHECKS, command_of, title_of
-from tasks.strategies.gap_report.places import MODULE_DOCUMENTS, Places
+from tasks.strategies.gap_report.places import Places
 from tasks.text.paths import clean, is_glob
 from tasks.text.patterns import expand_globs, matcher, meant_by_globs, pattern_fault
 from tasks.toolchain.catalogue import CATALOGUE
-from tasks.toolchain.files import configures_verification, instructs_agents, name_of
-from tasks.toolchain.languages import LANGUAGES, MANIFESTS, language_of
+from tasks.toolchain.files import configures_verification, instructs_agents
+from tasks.toolchain.languages import language_of
 from tasks.toolchain.named_tests import resolve_tests
 from worker.host.remote_names import is_of
 from worker.host.remote_names import name_of as repository_name
@@ -36,29 +35,19 @@ from worker.sources.checkout import FAILURES, Checkout
 from worker.sources.ci import Job
 from worker.sources.definitions import read_definitions
 from worker.sources.goal import sentence_of
-
-MAX_MANIFEST = 32_000  # characters of one
-MAX_MANIFESTS, MAX_FILES = 96_000, 64_000  # bytes of all, as JSON; a goal may have 256 kB
-MAX_DOCUMENTS = 32_000  # bytes of what modules say of themselves, as JSON
-MAX_FILES_UNASKED = 16_000  # where no glob needs them: a plan is kept with them for weeks
-RESERVED = 4096  # bytes of a goal for all else that is filled in
-LOCK = re.compile(r".*(?:\.lock|[-.]lock\.\w+|\.sum)")  # what tools write: long, and no tool is configured there
-READ = frozenset(  # the manifests that plans are made by
-    name
-    for name in (
-        *MANIFESTS,
-        *(
-            name
-            for language in LANGUAGES.values()
-            for choice in language.quick_checks
-            for check in choice
-            for name in (*check.files, *check.within)
-        ),
-    )
-    if not LOCK.fullmatch(name)
+from worker.sources.goal_files import (
+    RESERVED,
+    TESTS,
+    fit_documents,
+    fit_manifests,
+    folders_above,
+    listed,
+    manifests_above,
+    mentioned_files,
+    module_documents,
+    texts_of_goal,
 )
-TESTS = "failing_tests"
-WORD = re.compile(r"[\w./@+-]+")
+
 MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # as make looks for them
 MOST_NAMED = 3  # of a note
 NO_NAME = (
@@ -183,60 +172,17 @@ def _of_checkout(
     found["manifests"] = fit_manifests(texts, room)
     found["files"] = listed(body, {**context, **found}, files, patterns, expanded, room)
     known = {**context, **found}
-    likely = (path for path in _mentioned(body, known, files) if path in frozenset(expanded))
+    likely = (path for path in mentioned_files(body, known, files) if path in frozenset(expanded))
     left = MAX_GOAL_BYTES - len(codec.dumps({**body, "context": known})) - RESERVED
     if body.get("kind") == GoalKind.GAP_REPORT:
-        may_change = (*_mentioned(body, known, files), *new, *expanded)
+        may_change = (*mentioned_files(body, known, files), *new, *expanded)
         documents = checkout.texts({path: files[path] for path in module_documents(files, may_change)})
-        found["documents"] = dict(_within(documents.items(), min(MAX_DOCUMENTS, left // 2)))
+        found["documents"] = fit_documents(documents, left // 2)
         left -= len(codec.dumps(found["documents"]))
-    found["definitions"] = read_definitions(checkout, files, (*likely, *expanded), _told(body, known), left)
+    found["definitions"] = read_definitions(checkout, files, (*likely, *expanded), texts_of_goal(body, known), left)
     given = context.get("files", found["files"])
     found["files_complete"] = isinstance(given, list) and files.keys() <= set(map(str, given))
     return found
-
-
-def listed(
-    body: Mapping[str, Any],
-    context: Mapping[str, Any],
-    files: Mapping[str, Any],
-    patterns: Sequence[str],
-    meant: Iterable[str],
-    room: int,
-) -> list[str]:
-    """List the files of a commit that fit into `room` bytes: those that a goal names first, then those it means."""
-    literal = (each for each in patterns if not is_glob(each))
-    first = [path for path in (*literal, *_mentioned(body, context, files), *meant) if path in files]
-    most = min(MAX_FILES if any(map(is_glob, patterns)) else MAX_FILES_UNASKED, room)
-    kept = _within_listing((*first, *files), most)
-    if len(kept) == len(files):
-        return kept
-    locks = (path for path in files if "/" not in path and path in MANIFESTS)  # by which a package manager is known
-    return _within_listing((*first, *locks, *files), most)
-
-
-def _within_listing(paths: Iterable[str], most: int) -> list[str]:
-    return [path for path, _ in _within(((path, "") for path in dict.fromkeys(paths)), most)]
-
-
-def _mentioned(body: Mapping[str, Any], context: Mapping[str, Any], files: Container[str]) -> Iterator[str]:
-    """Yield the files that the goal's sentence, failing tests and log name: of a listing that is cut these must stay.
-
-    A log may have them below a folder of the machine that it was written on.
-    """
-    for text in _told(body, context):
-        for word in dict.fromkeys(WORD.findall(text)):
-            parts = word.rstrip(".").split("/")
-            below = ("/".join(parts[begin:]) for begin in range(len(parts)))
-            if found := next((path for path in below if path in files), None):
-                yield found
-
-
-def _told(body: Mapping[str, Any], context: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the goal's sentence, failing tests and log."""
-    tests = context.get(TESTS)
-    given = (body.get("goal"), *(tests if isinstance(tests, list | tuple) else ()), context.get("failure_log"))
-    yield from map(str, filter(None, given))
 
 
 def _resolved_tests(context: Mapping[str, Any], files: Iterable[str], notes: list[str]) -> dict[str, Any]:
@@ -303,7 +249,7 @@ def is_about(files: Iterable[str], meant: Mapping[str, Sequence[str]], new: Sequ
     """
     there = frozenset((*files, *new))
     folders = {path.rpartition("/")[0] for path in files}
-    above = {above for folder in folders for above in (folder, *_folders_above(folder))}
+    above = {above for folder in folders for above in (folder, *folders_above(folder))}
     known = [any(path in there for path in paths) for paths in meant.values()]
     fitting = (
         any(path in there or path.rpartition("/")[0] in folders for path in paths)
@@ -363,49 +309,3 @@ def _of_files(
     rules = checkout.texts({makefile: files[makefile]}).get(makefile, "") if makefile and not command else ""
     targets = set(TARGET.findall(rules))
     return {"test_command": f"make {'test' if 'test' in targets else 'check'}"} if targets else {}
-
-
-def manifests_above(files: Iterable[str], meant: Iterable[str], context: Mapping[str, Any]) -> list[str]:
-    """List the manifests in the folders of what may change and of failing tests, and above these, the nearest first.
-
-    Those at the root come first, since what lies below may be a part of their workspace. A glob stands for the folders
-    above it.
-    """
-    tests, folder = context.get(TESTS), context.get("workdir") or "."
-    files_of_tests = (file_of_test(str(test)) for test in (tests if isinstance(tests, list | tuple) else ()))
-    named = (*meant, *files_of_tests, f"{folder}/")
-    folders = {above for path in named for above in _folders_above(path)}
-    found = (path for path in files if name_of(path) in READ and path.rpartition("/")[0] in folders)
-    return sorted(found, key=lambda path: ("/" in path, -path.count("/"), path))
-
-
-def module_documents(files: Container[str], named: Iterable[str]) -> list[str]:
-    """List what modules say of themselves, CONTRACT.md and SPEC.md: of the nearest folder above each that has any."""
-    found: dict[str, None] = {}
-    for path in named:
-        for folder in _folders_above(path):
-            if own := [place for name in MODULE_DOCUMENTS if (place := f"{folder}/{name}".lstrip("/")) in files]:
-                found.update(dict.fromkeys(own))
-                break
-    return list(found)
-
-
-def fit_manifests(texts: Mapping[str, str], room: int) -> dict[str, str]:
-    """Keep of the texts of manifests what fits into `room` bytes of a goal, and into what it has for them."""
-    cut = ((path, text[:MAX_MANIFEST]) for path, text in texts.items() if text.strip())
-    return dict(_within(cut, min(MAX_MANIFESTS, room)))
-
-
-def _folders_above(path: str) -> Iterator[str]:
-    while path:
-        path = path.rpartition("/")[0]
-        yield path
-
-
-def _within(items: Iterable[tuple[str, str]], room: int) -> Iterator[tuple[str, str]]:
-    """Yield those that fit into `room` bytes of JSON, in order."""
-    for name, text in items:
-        size = len(codec.dumps([name, text]))
-        if size <= room:
-            room -= size
-            yield name, text

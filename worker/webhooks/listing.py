@@ -11,7 +11,7 @@ from schemas.goal import MAX_GOAL_BYTES
 from tasks.text.patterns import meant_by_globs
 from worker.host.regular_files import read_setting
 from worker.sources.checkout import as_path
-from worker.sources.filling import RESERVED, fit_manifests, listed, manifests_above
+from worker.sources.goal_files import RESERVED, fit_manifests, listed, manifests_above
 from worker.webhooks.sources_file import WrongSources
 
 MAX_BYTES = 16 * 1024 * 1024
