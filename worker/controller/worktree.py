@@ -14,11 +14,11 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from worker.controller import changes, clone_git, history, snapshot
+from worker.controller import changes, clone_git, snapshot
 from worker.controller.changes import MAX_CHANGE_BYTES, Changes, FileChange, IgnoreRules, PlacedFile
-from worker.controller.history import PlanCommit
 from worker.controller.instructions import Instructions, Trust, read_instructions
 from worker.controller.permission import Permission
+from worker.controller.plan_branch import PlanBranch
 from worker.controller.private_folder import private_folder
 from worker.controller.repository import SUBMODULE, Repository, Store, TreeEntry, branch_of
 from worker.controller.setup import PROGRAMS, Setup, SetupResults, WrongResult, is_within, tops_of
@@ -329,7 +329,7 @@ class Worktree:
 
         Of several the last is returned, as one that cannot stay: no attempt has verified them together.
         """
-        own = [each for each in self._commits(self._base) if each.step_id == step_id]
+        own = [each for each in self._branch.commits(self._base) if each.step_id == step_id]
         if not own:
             return None
         self._taken = {}
@@ -340,43 +340,15 @@ class Worktree:
 
     def take_off(self, step_id: str, confirm: Callable[[], object]) -> None:
         """Take the commits of `step_id` off the plan's branch; raises GitError where later ones need them."""
-        while True:
-            known = self._repository.tip(self._plan_id)
-            tip = known or self._base
-            self._store.fetch(tip, self._plan_id)
-            first = history.without(self._store, self._commits(tip), step_id, tip)
-            if first == tip or self._publish(first, tip, known, confirm):
-                return
+        self._branch.take_off(step_id, self._base, confirm)
 
     def land(self, step_id: str, change: Changes, message: str, confirm: Callable[[], object]) -> str:
-        """Commit `change` to the plan's branch, rebased if siblings have moved that; raises GitError on a conflict.
+        """Commit `change` to the plan's branch as `PlanBranch.land` does."""
+        return self._branch.land(step_id, change.base, change.tree, message, confirm)
 
-        Each time before the branch is moved, `confirm` is asked, and raises if the change is not wanted any more.
-        """
-        store = self._store
-        while True:
-            known = self._repository.tip(self._plan_id)
-            tip = known or change.base  # a branch that somebody has deleted begins again where this attempt did
-            store.fetch(tip, self._plan_id)
-            parent, tree = history.without(store, self._commits(tip), step_id, tip), change.tree
-            if parent != change.base:
-                tree = store.merge(change.base, parent, tree)
-            commit = store.commit(tree, parent, message)
-            if self._publish(commit, tip, known, confirm):
-                return commit
-
-    def _publish(self, commit: str, tip: str, known: str | None, confirm: Callable[[], object]) -> bool:
-        """Move the plan's branch from `known` to `commit`, which the store has made on `tip`; False if it has moved."""
-        pack = self._store.pack(commit, tip)
-        self._repository.receive(pack)
-        confirm()
-        if not self._repository.move(self._plan_id, commit, known or ""):
-            return False
-        self._store.keep(commit, pack)
-        return True
-
-    def _commits(self, tip: str) -> list[PlanCommit]:
-        return history.commits(self._store.git, self._plan_id, tip)
+    @property
+    def _branch(self) -> PlanBranch:
+        return PlanBranch(self._repository, self._store, self._plan_id)
 
     def _changed(self, now: TreeSnapshot) -> Iterator[bytes]:
         """Yield what is not as it was of the files that git knows; of a submodule only that it is an empty folder."""
