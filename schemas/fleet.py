@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from schemas.base import Outbound
 
@@ -39,6 +39,8 @@ class ControllerView(Outbound):
 
     `idle_ms` is the time since it last asked for work. `info` is what it says of itself with its heartbeats: version,
     host, abilities, and how many attempts it has done and failed since its start; null where it says nothing.
+    `seen_at` is when it last asked for work or sent a heartbeat; one that is silent for twice the time between two
+    heartbeats is `gone`.
     """
 
     name: str
@@ -46,6 +48,8 @@ class ControllerView(Outbound):
     idle_ms: int
     steps: tuple[StepInHand, ...]
     info: dict[str, Any] | None
+    state: Literal["working", "idle", "gone"] = "idle"
+    seen_at: str | None = None
 
 
 class DayBudgetView(Outbound):

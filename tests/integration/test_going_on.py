@@ -8,7 +8,8 @@ import pytest
 
 from schemas import codec
 from tests.support.planner import Planner
-from worker.sources.retry import with_changes
+from worker.sources.retry import NoRetry, follow_up_of, with_changes
+from worker.store import kept_goals
 from worker.store.keys import Partition, partition_of
 
 FIRST, SECOND = "1" * 40, "2" * 40
@@ -81,3 +82,36 @@ def test_a_retry_goes_on_from_the_same_plan_unless_it_begins_at_another_commit()
 
     assert with_changes(body, limits={"tokens": 9000})["from"] == body["from"]
     assert with_changes(body, base_sha=FIRST) == {"goal": "Fix the cart", "context": {"base_sha": FIRST}}
+
+
+def test_a_retry_from_a_step_takes_over_what_was_done_before_it(planner: Planner, before: str) -> None:
+    body, left_out = kept_goals.read_rest(planner.client, 4, before, "c")
+
+    assert left_out == ()
+    assert [(step["step_id"], step["depends_on"]) for step in body["steps"]] == [("c", [])]
+    assert begin(planner, body["from"], steps=body["steps"])["context"]["base_sha"] == SECOND
+    assert [step["step_id"] for step in kept_goals.read_rest(planner.client, 4, before, "b")[0]["steps"]] == ["b", "c"]
+    whole, _ = kept_goals.read_rest(planner.client, 4, before, "a")
+    assert ([step["step_id"] for step in whole["steps"]], "from" in whole) == (["a", "b", "c"], False)
+
+
+def test_a_step_that_is_not_there_is_no_place_to_retry_from(planner: Planner, before: str) -> None:
+    with pytest.raises(kept_goals.NoRest, match="no planned step 'never'"):
+        kept_goals.read_rest(planner.client, 4, before, "never")
+
+
+def test_a_follow_up_goes_on_with_the_files_and_the_context_of_the_plan_before(planner: Planner, before: str) -> None:
+    kept, _ = kept_goals.read(planner.client, 4, before)
+
+    made = follow_up_of(planner.view(before), kept, "Test the cart", "g-2", ["tests/test_a.py"]).body
+
+    assert made["allowed_files"] == ["src/a.py", "tests/test_a.py"]
+    assert (made["context"]["repo"], "base_sha" in made["context"]) == ("acme/shop", False)
+    assert begin(planner, made["from"], **{**made, "steps": None})["context"]["base_sha"] == SECOND
+
+
+def test_a_plan_that_goes_on_has_no_follow_up(planner: Planner) -> None:
+    plan_id = planner.submit(goal_id="g-live")
+
+    with pytest.raises(NoRetry, match="goes on from a plan that has ended"):
+        follow_up_of(planner.view(plan_id), {}, "More", "g-2", [])

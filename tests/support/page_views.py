@@ -49,6 +49,8 @@ def views(planner: Planner) -> dict[str, str]:
         "wrong spend": "/spend?window=1y",
         "fleet": "/fleet",
         "no plan": "/plans/none",
+        "help": "/help",
+        "sorted": "/?sort=tokens",
         **_acts(planner, plans),
     }
 
@@ -68,6 +70,8 @@ def _acts(planner: Planner, plans: Mapping[str, str]) -> dict[str, str]:
         "new goal": "/goals/new?goal=Fix+it&files=a.py",
         "goal": "/goals?goal_id=none",
         "halt what": "/acts/halt",
+        "selected": "/acts/selected?act=approve"
+        + "".join(f"&plan={each.removeprefix('/plans/')}" for each in plans.values()),
         "halt many": "/acts/halt?scope=tenant&target=acme",
         "top up a day": "/acts/top_up?scope=tenant&target=acme",
         "dead": "/dead",

@@ -7,7 +7,7 @@ from worker.gateway.access import Sight
 from worker.gateway.broadcast import SHORTEST_S
 from worker.gateway.page.plan_list import FIGURES_S, Listing
 
-LISTING = Listing(Sight(), may_submit=False, asked=())
+LISTING = Listing(Sight(), may_submit=False, may_act=False, asked=())
 AT_ONCE = {"step.approval_requested", "command.obeyed"}  # beside what is told of plans themselves
 SHOWN_ELSEWHERE = {"goal", "command", "repository"}
 

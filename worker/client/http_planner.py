@@ -173,9 +173,9 @@ class HttpPlanner:
         said = self._link.get(f"/v1/plans/{quote(plan_id, safe='')}/explain")
         return {step["step_id"]: step["attempts"] for step in said["steps"] if step["attempts"]}
 
-    def kept_goal(self, plan_id: str) -> KeptGoal:
+    def kept_goal(self, plan_id: str, from_step: str | None = None) -> KeptGoal:
         """Ask for what the plan keeps."""
-        said = self._link.get(f"/v1/plans/{quote(plan_id, safe='')}/goal")
+        said = self._link.get(f"/v1/plans/{quote(plan_id, safe='')}/goal", **{"from": from_step})
         return KeptGoal(said["goal"], tuple(said["left_out"]))
 
     def export(self, plan_id: str) -> Iterator[bytes]:

@@ -137,8 +137,8 @@ class Planner(Protocol):
     def attempts(self, plan_id: str) -> Story:
         """Tell the attempts of every step of a plan that was tried."""
 
-    def kept_goal(self, plan_id: str) -> KeptGoal:
-        """Tell what is kept of a plan's goal."""
+    def kept_goal(self, plan_id: str, from_step: str | None = None) -> KeptGoal:
+        """Tell what is kept of a plan's goal, or what is left of it `from_step` on."""
 
     def export(self, plan_id: str) -> Iterator[bytes]:
         """Return all that is kept of a plan as one JSON document, in pieces; raises NotFound."""

@@ -138,9 +138,14 @@ class RedisPlanner:
         return story(self.client, Partition(partition_of(plan_id, self.partitions)).plan(plan_id))
 
     @_told
-    def kept_goal(self, plan_id: str) -> KeptGoal:
+    def kept_goal(self, plan_id: str, from_step: str | None = None) -> KeptGoal:
         """Read what the plan keeps."""
-        return kept_goals.read(self.client, self.partitions, plan_id)
+        if not from_step:
+            return kept_goals.read(self.client, self.partitions, plan_id)
+        try:
+            return kept_goals.read_rest(self.client, self.partitions, plan_id, from_step)
+        except kept_goals.NoRest as error:
+            raise WrongUse.of(error.code, str(error)) from error
 
     def export(self, plan_id: str) -> Iterator[bytes]:
         """Read all keys of a plan."""

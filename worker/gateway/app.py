@@ -29,9 +29,11 @@ from worker.gateway.page import (
     fleet_view,
     goal_view,
     graph_image,
+    help_view,
     new_goal,
     plan_list,
     plan_view,
+    selected_acts,
     session,
     spend_view,
     static_files,
@@ -71,8 +73,8 @@ ROUTERS = (
     *(commands.router, dead.router, fleet.router, stats.router, events.router),
     *(webhooks.router, claims.router, outcomes.router, attachments.router),
     *(session.router, static_files.router, plan_list.router, plan_view.router, acts.router),
-    *(fleet_view.router, spend_view.router),
-    *(new_goal.router, goal_view.router, wide_acts.router, dead_view.router),
+    *(fleet_view.router, spend_view.router, help_view.router),
+    *(new_goal.router, goal_view.router, selected_acts.router, wide_acts.router, dead_view.router),
 )
 PATH = "/mcp"
 

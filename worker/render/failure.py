@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from schemas.base import FailureCategory as C
+from schemas.base import GoalKind
 from schemas.outcome import Outcome
 from schemas.plan import Halt, PlanView
 from schemas.result import FailureResult, Way
@@ -81,7 +82,13 @@ def _ways(view: PlanView, halt: Halt, last: AttemptTimes | None) -> Iterator[Way
     files += [path for need in view.needs for path in need.files]
     if files := [path for path in dict.fromkeys(files) if not fault(path)][:MOST_FILES]:
         yield Way(text=f"Allow {', '.join(files)} and start again", values={"allow": "\n".join(files)})
+    if last and view.kind == GoalKind.TASK and view.counts.get("DONE") and not _is_inserted(view, last.step_id):
+        yield Way(text=f"Take over what is done, and retry from {last.step_id}", values={"from_step": last.step_id})
     yield Way(text="Start again")
+
+
+def _is_inserted(view: PlanView, step_id: str) -> bool:
+    return any(step.step_id == step_id and step.inserted_by for step in view.steps)
 
 
 def _outside(view: PlanView, last: AttemptTimes) -> Iterator[str]:

@@ -51,7 +51,14 @@ def draw_controllers(controllers: Sequence[ControllerView]) -> Table:
         can = plain(", ".join(map(str, abilities)) if isinstance(abilities, list) else "")
         who = [plain(each.name), host, version, can, plain(", ".join(each.queues))]
         if not each.steps:
-            table.add_row(*who, Text(f"idle {span(each.idle_ms // 1000)}", "dim"), "", "", done, failed)
+            table.add_row(
+                *who,
+                Text(f"{each.state} {span(each.idle_ms // 1000)}", "red" if each.state == "gone" else "dim"),
+                "",
+                "",
+                done,
+                failed,
+            )
         for step in each.steps:
             what = plain(f"{step.plan_id[:21].removeprefix('plan_')} {step.step_id} #{step.attempt}")
             table.add_row(*who, what, ago(step.since), ago(step.heartbeat_at), done, failed)

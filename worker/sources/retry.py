@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from schemas.plan import PlanSummary
 from tasks.base.errors import PlannerError
 from tasks.plan.lifecycle import PLAN_ENDS
 
 STEPS = "/steps"
+FOLLOWED = frozenset({"repo", "language", "test_command", "workdir"})  # of a context
+BEFORE = "the plan before this one"  # the name of a document
 NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
@@ -58,3 +61,25 @@ def with_changes(
     if allow:
         changed["allowed_files"] = list(dict.fromkeys((*body.get("allowed_files", ()), *allow)))
     return changed
+
+
+def follow_up_of(plan: PlanSummary, kept: Mapping[str, Any], goal: str, goal_id: str, files: Sequence[str]) -> Retry:
+    """Make a goal on top of what a plan landed, with its repository, files and context; raises NoRetry."""
+    if plan.state not in PLAN_ENDS:
+        detail = f"{plan.plan_id} is {plan.state}: a follow-up goes on from a plan that has ended."
+        raise NoRetry("plan_not_ended", detail)
+    context = {name: value for name, value in kept.get("context", {}).items() if name in FOLLOWED}
+    documents = {
+        **kept.get("context", {}).get("documents", {}),
+        BEFORE: f"A plan before this one was asked: {plan.goal}",
+    }
+    body = {
+        "goal": goal,
+        "goal_id": goal_id,
+        "tenant": plan.tenant,
+        "allowed_files": list(dict.fromkeys((*kept.get("allowed_files", ()), *files))),
+        "context": {**context, "documents": documents},
+        "from": {"plan_id": plan.plan_id},
+        **{name: kept[name] for name in ("constraints", "queue", "approvals", "delivery") if kept.get(name)},
+    }
+    return Retry(body, [])

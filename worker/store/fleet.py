@@ -9,15 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import groupby
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from redis import Redis
 from redis.exceptions import NoPermissionError, ResponseError
 
 from schemas import codec
 from schemas.fleet import ControllerView, QueueView, StepInHand
-from schemas.times import rfc3339
+from schemas.times import milliseconds, rfc3339
 from tasks.base.batches import batches
 from tasks.handlers.bulk_commands import find_paused_queues, list_standing
 from tasks.plan.snapshot import StandingCommand
@@ -31,8 +32,10 @@ MANY_KEYS = 100_000  # of a server: SCAN takes 0.2 s for them
 PAGE = 500
 MAX_DIGITS = 13  # of a time in ms until the year 2286
 NO_KEY = "no such key"
-LEASE = ("attempt", "claimed", "renewed", "info")
+LEASE = ("attempt", "claimed", "renewed", "info", "ttl")
 RECENT_MS = 60_000  # a consumer that asked within this time reads; one that works asks again when it is done
+NEVER_MS = 2**62
+GONE_MS = 40_000  # twice the time between two heartbeats: who is silent for longer is gone
 QUEUE = "queue:"  # begins the field of a queue; its value is how often it was named
 MOST = 50  # that are noted with one goal; others are once a step of theirs is handed out
 
@@ -53,15 +56,34 @@ class Stream:
         return sum(each["pending"] for each in self.consumers)
 
 
-_Held = tuple[str, StepInHand, dict[str, Any] | None]  # who has a step, the step, and what they say of themselves
+class _Held(NamedTuple):
+    """Who has a step, the step, what they say of themselves, and the silence in ms after which they are gone."""
+
+    name: str
+    step: StepInHand
+    info: dict[str, Any] | None
+    gone_ms: int
 
 
 @dataclass(slots=True)
 class _Controller:
     queues: set[str] = field(default_factory=set)
-    idle_ms: int = 2**62
+    idle_ms: int = NEVER_MS
     steps: list[StepInHand] = field(default_factory=list)
     info: dict[str, Any] | None = None
+    gone_ms: int = GONE_MS
+
+    def silent_ms(self, now: int) -> int:
+        """Tell for how long nothing was heard of it: neither a question for work nor a heartbeat."""
+        heard = (each.heartbeat_at or each.since for each in self.steps)
+        beats = (now - milliseconds(datetime.fromisoformat(at)) for at in heard if at)
+        return max(0, min([self.idle_ms, *beats]))
+
+    def state(self, now: int) -> Literal["working", "idle", "gone"]:
+        """Tell whether it works, waits for work, or is gone."""
+        if self.silent_ms(now) > self.gone_ms and all(step.heartbeat_at for step in self.steps):
+            return "gone"  # of one that never sent a heartbeat nobody knows
+        return "working" if self.steps else "idle"
 
 
 def queues(client: Redis, known: Iterable[str] | None = None, partitions: int = 0) -> list[QueueView]:
@@ -161,13 +183,20 @@ def controllers_of(client: Redis, found_streams: Sequence[Stream]) -> list[Contr
             one = found.setdefault(consumer["name"].decode(errors="replace"), _Controller())
             one.queues.add(stream.queue)
             one.idle_ms = min(one.idle_ms, consumer["idle"])
-    for queue, (name, step, info) in _in_hand(client, [stream for stream in found_streams if stream.claimed]):
-        one = found.setdefault(name, _Controller(queues={queue}, idle_ms=0))
-        one.steps.append(step)
-        one.info = info or one.info
+    for queue, held in _in_hand(client, [stream for stream in found_streams if stream.claimed]):
+        one = found.setdefault(held.name, _Controller(queues={queue}))
+        one.steps.append(held.step)
+        one.info, one.gone_ms = held.info or one.info, max(one.gone_ms, held.gone_ms)
+    now = now_ms(client)
     return [
         ControllerView(
-            name=name, queues=tuple(sorted(one.queues)), idle_ms=one.idle_ms, steps=tuple(one.steps), info=one.info
+            name=name,
+            queues=tuple(sorted(one.queues)),
+            idle_ms=one.idle_ms if one.idle_ms < NEVER_MS else 0,
+            steps=tuple(one.steps),
+            info=one.info,
+            state=one.state(now),
+            seen_at=rfc3339(now - silent) if (silent := one.silent_ms(now)) < NEVER_MS else None,
         )
         for name, one in sorted(found.items())
     ]
@@ -269,7 +298,7 @@ def _spec(found: Sequence[tuple[bytes, dict[bytes, bytes]]]) -> dict[str, Any] |
 def _holder(  # a lease has the name under which controllers of one host claim, a group that of the one who read
     reader: str, spec: dict[str, Any], lease: Iterable[bytes | None]
 ) -> _Held:
-    attempt, claimed, renewed, info = lease
+    attempt, claimed, renewed, info, ttl = lease
     ours = attempt == str(spec["attempt"]).encode()
     step = StepInHand(
         plan_id=spec["plan_id"],
@@ -278,7 +307,8 @@ def _holder(  # a lease has the name under which controllers of one host claim, 
         since=moment(claimed) if ours else None,
         heartbeat_at=moment(renewed) if ours else None,
     )
-    return reader, step, _info(info) if ours else None
+    lasts = int(ttl) if ours and ttl and ttl.isdigit() and len(ttl) <= MAX_DIGITS else 0
+    return _Held(reader, step, _info(info) if ours else None, max(GONE_MS, 2 * lasts // 3))
 
 
 def moment(raw: bytes | None) -> str | None:

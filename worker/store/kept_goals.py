@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from redis import Redis
 
 from schemas import codec
+from schemas.base import GoalKind, StepState, StepType
 from schemas.stored import StepStatus
 from schemas.stored.step import TEXTS, read_texts, unpack_step
 from tasks.base.batches import batches
+from tasks.base.errors import PlannerError
 from tasks.features import goal_texts
 from tasks.plan.snapshot import NOTE
 from tasks.record.creation import planned_steps
@@ -28,6 +31,14 @@ class KeptGoal(NamedTuple):
     left_out: tuple[str, ...]
 
 
+class NoRest(PlannerError):
+    """A plan cannot be taken over from a step; `code` says why."""
+
+    def __init__(self, code: str, detail: str) -> None:
+        super().__init__(detail)
+        self.code = code
+
+
 def read(client: Redis, partitions: int, plan_id: str) -> KeptGoal:
     """Read what is kept of a plan's goal, with the steps that it brought along as they came.
 
@@ -42,13 +53,54 @@ def read(client: Redis, partitions: int, plan_id: str) -> KeptGoal:
     if texts:
         body["context"] = {**body.get("context", {}), **codec.loads(texts)}
     left_out = tuple((noted or b"").decode().split())
-    if STEPS in left_out and (brought := _brought_steps(client, k)):
+    if STEPS in left_out and (brought := _planned_steps(client, k)):
         return KeptGoal({**body, "steps": brought}, tuple(each for each in left_out if each != STEPS))
     return KeptGoal(body, left_out)
 
 
-def _brought_steps(client: Redis, k: PlanKeys) -> list[dict[str, Any]]:
-    """Say the steps of a plan as its goal brought them along; empty where they cannot be told any more."""
+def read_rest(client: Redis, partitions: int, plan_id: str, step_id: str) -> KeptGoal:
+    """Read a goal that takes over what was done before a step, and does that step and the rest anew; raises NoRest.
+
+    Its steps are those of the plan as they were planned, without the ones that were done before. It begins with the
+    last commit that landed before the step, if one did.
+    """
+    k = Partition(partition_of(plan_id, partitions)).plan(plan_id)
+    body, left_out = read(client, partitions, plan_id)
+    if body.get("kind", GoalKind.TASK) != GoalKind.TASK:
+        raise NoRest("plan_unfolds", f"The steps of {plan_id} follow from each other: retry the whole plan.")
+    steps = _planned_steps(client, k)
+    if step_id not in {step["step_id"] for step in steps}:
+        raise NoRest("no_such_step", f"{plan_id} has no planned step {step_id[:64]!r} that is still known.")
+    before, landed = _done_before(client, k, step_id)
+    rest = [step for step in steps if step["step_id"] not in before and step.get("type") != StepType.DELIVER]
+    names = {step["step_id"] for step in rest}
+    steps = [_depending_on(step, names) for step in rest]
+    beginning = {"from": {"plan_id": plan_id, "step_id": landed}} if landed else {}
+    missing = tuple(each for each in left_out if each != STEPS)
+    return KeptGoal({**body, "steps": steps, **beginning}, missing)
+
+
+def _depending_on(step: dict[str, Any], names: Collection[str]) -> dict[str, Any]:
+    kept = [name for name in step.get("depends_on", ()) if name in names]
+    return {**{name: value for name, value in step.items() if name != "depends_on"}, "depends_on": kept}
+
+
+def _done_before(client: Redis, k: PlanKeys, step_id: str) -> tuple[frozenset[str], str | None]:
+    """Return the steps that were done before a step was, and the last of them that landed a commit."""
+    done: list[str] = []
+    landed = None
+    for line in history.read_log(client, k):
+        ended = [step for step, _, after in line["moves"] if step and after == StepState.DONE]
+        if step_id in ended:
+            break
+        done += ended
+        commits = (said[2]["step_id"] for what, *said in line["in"] if what == "outcome" and said[2].get("commit"))
+        landed = next((step for step in commits if step in ended), landed)
+    return frozenset(done), landed
+
+
+def _planned_steps(client: Redis, k: PlanKeys) -> list[dict[str, Any]]:
+    """Say the steps of a plan as they were planned at first; empty where they cannot be told any more."""
     states: Any = client.hgetall(k.status)
     ids = sorted(states, key=lambda step: StepStatus.decode(states[step]).index)
     specs: dict[str, dict[str, Any]] = {}

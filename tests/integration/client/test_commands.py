@@ -20,7 +20,7 @@ from worker.host import nearby_server
 
 # What is another one at each look: ages, times of export, ids that are made anew, and positions.
 CHANGING = re.compile(
-    r'"(?:idle_ms|oldest_ms|exported_at|goal_id|command_id|spent|id)": ?(?:"[^"]*"|\d+)|retry-[0-9a-f]{32}'
+    r'"(?:seen_at|idle_ms|oldest_ms|exported_at|goal_id|command_id|spent|id)": ?(?:"[^"]*"|\d+)|retry-[0-9a-f]{32}'
     r"| \(key [0-9a-f]+\)| *\b\d+ (?:ms|s|min)\b *|wall[_ ]clock[^\n]*"
 )
 

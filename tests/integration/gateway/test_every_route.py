@@ -34,6 +34,7 @@ FORMS = {
     ("POST", "/sign-out"),
     ("POST", "/plans/{plan_id}/acts/{act}"),
     ("POST", "/acts/{act}"),
+    ("POST", "/acts/selected"),
     ("POST", "/goals/new"),
     ("POST", "/dead/replay"),
 }  # of the page: test_page.py, test_page_acts.py, test_page_goals.py, test_page_dead.py
@@ -62,6 +63,8 @@ MAY: dict[tuple[str, str], set[Right]] = {
     **{("GET", "/plans/{plan_id}" + rest): READERS for rest in ("/document", "/timeline", "/steps/{step_id}")},
     ("GET", "/plans/{plan_id}/acts/{act}"): {O},  # of pause
     ("GET", "/acts/{act}"): {O},
+    ("GET", "/acts/selected"): {O},
+    ("GET", "/help"): READERS,
     ("GET", "/goals"): {P, V, O},
     ("GET", "/goals/new"): {P},
     ("GET", "/dead"): {O},

@@ -11,6 +11,7 @@ import pytest
 
 from schemas.api_key import Right
 from schemas.stored import HOT, decode_plan
+from tests.conftest import wait_until
 from tests.support.gateway import Gateway
 from tests.support.page import signed_in
 from tests.support.planner import RISKY, Planner, asking, completed, executing, obeying, questioned, retried
@@ -276,3 +277,38 @@ def test_an_approval_that_is_sent_twice_is_one(gateway: Gateway, planner: Planne
 
     assert [each.status_code for each in answers] == [303, 303]
     assert len({each.headers["location"] for each in answers}) == 1
+
+
+def test_plans_that_are_selected_are_acted_on_together(gateway: Gateway, planner: Planner) -> None:
+    first, second, over = executing(planner), executing(planner), completed(planner)
+    client = signed_in(gateway, Right.ADMIN)
+    asked = client.get("/acts/selected", params={"act": "cancel", "plan": [first, second, over]})
+    fields = dict(re.findall(r'name="(csrf|command_id|asked|act|plans)" value="([^"]*)"', asked.text))
+
+    with obeying(planner.container):
+        done = client.post("/acts/selected", data={**fields, "reason": "no longer wanted"})
+        wait_until(lambda: planner.view(first).state == planner.view(second).state == "HALTED", what="both have ended")
+
+    assert "it cannot be done now" in asked.text
+    assert "Cancel: 2 of 3 plans" in done.text
+    assert planner.view(over).state == "COMPLETED"
+
+
+def test_an_approval_of_several_plans_is_for_the_steps_that_were_shown(gateway: Gateway, planner: Planner) -> None:
+    plans, client = [asking(planner), asking(planner)], signed_in(gateway, Right.ADMIN)
+    asked = client.get("/acts/selected", params={"act": "approve", "plan": plans})
+    fields = dict(re.findall(r'name="(csrf|command_id|asked|act|plans)" value="([^"]*)"', asked.text))
+
+    with obeying(planner.container):
+        stale = client.post("/acts/selected", data={**fields, "plans": plans[0]})
+        client.post("/acts/selected", data=fields)
+        wait_until(lambda: not any(planner.view(each).waiting for each in plans), what="both are approved")
+
+    assert (asked.text.count("HIGH risk"), stale.status_code) == (2, 409)
+
+
+def test_a_selection_with_anothers_plan_is_not_there(gateway: Gateway, planner: Planner) -> None:
+    plan_id = planner.submit(tenant="acme")
+    client = signed_in(gateway, Right.ADMIN, tenant="initech")
+
+    assert client.get("/acts/selected", params={"act": "cancel", "plan": plan_id}).status_code == 404

@@ -240,3 +240,19 @@ def test_a_list_can_be_read_and_filtered_without_script(browser: Browser, gatewa
         expect(rows).to_have_count(1)
         assert rows.get_attribute("id") == ended
         assert "UTC" in page.locator(f"#{ended} time").inner_text()
+
+
+def test_keys_move_through_the_list_and_select(viewer: Tab, gateway: Gateway, planner: Planner) -> None:
+    older, newer = executing(planner), executing(planner)
+    page = viewer.sign_in(gateway.key(Right.ADMIN))
+    page.locator("#main").focus()
+
+    page.keyboard.press("j")
+    expect(page.locator(f"#{newer} td.goal a")).to_be_focused()
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    expect(page.locator(f"#{older} [form=selected]")).to_be_checked()
+    expect(page.get_by_role("button", name="Cancel")).to_be_visible()
+    page.keyboard.press("/")
+    page.keyboard.type("?j")
+    expect(page.locator("#find")).to_have_value("?j")

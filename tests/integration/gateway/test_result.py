@@ -17,7 +17,7 @@ from schemas.attachment import MAX_ATTACHMENT_BYTES
 from tests.support.gateway import Gateway, running_gateway
 from tests.support.markup_attacks import HOSTILE_TEXTS
 from tests.support.page import Markup, signed_in
-from tests.support.planner import Planner, deciding, halted
+from tests.support.planner import Planner, asking, deciding, halted, obeying, questioned
 from worker.store import attachments, kept_goals, queries
 from worker.store.keys import Partition
 
@@ -270,3 +270,47 @@ def test_a_button_of_a_halted_plan_leads_to_a_form_that_has_its_value(gateway: G
     goal, _ = kept_goals.read(planner.client, 1, made.plan_id)
     assert sent.status_code == 303
     assert (goal["allowed_files"], goal["limits"]["tokens"]) == (["b.py", "etc/passwd"], 9000)
+
+
+def test_an_approval_is_decided_where_it_is_asked(gateway: Gateway, planner: Planner) -> None:
+    plan_id, client = asking(planner), signed_in(gateway, Right.ADMIN)
+    page = client.get(f"/plans/{plan_id}").text
+    form = page[page.index('id="decide-change"') : page.index("</form>", page.index('id="decide-change"'))]
+    fields = dict(re.findall(r'name="(csrf|command_id|step_id|asked)" value="([^"]*)"', form))
+
+    assert [word in form for word in ("HIGH", "b.py", "pytest", "asks before each step of HIGH risk")] == [True] * 4
+    assert form.index("Approve") < form.index("Reject") < form.index("Files")
+    with obeying(planner.container):
+        stale = client.post(f"/plans/{plan_id}/acts/approve", data={**fields, "asked": "other"})
+        done = client.post(f"/plans/{plan_id}/acts/approve", data={**fields, "reason": "as agreed"})
+    assert (stale.status_code, done.status_code) == (409, 303)
+    assert planner.view(plan_id).waiting is None
+    assert 'id="decide-change"' not in signed_in(gateway, Right.VIEWER).get(f"/plans/{asking(planner)}").text
+
+
+def test_the_options_of_a_question_are_buttons(gateway: Gateway, planner: Planner) -> None:
+    plan_id, client = questioned(planner), signed_in(gateway, Right.ADMIN)
+    page = client.get(f"/plans/{plan_id}").text
+    form = page[page.index('id="decide"') : page.index("</form>", page.index('id="decide"'))]
+    fields = dict(re.findall(r'name="(csrf|command_id|step_id|asked)" value="([^"]*)"', form))
+
+    assert re.findall(r'<button name="choice" value="(\w)"', form)[:2] == ["A", "B"]
+    with obeying(planner.container):
+        done = client.post(f"/plans/{plan_id}/acts/answer", data={**fields, "choice": "A"})
+    assert done.status_code == 303
+
+
+def test_a_follow_up_is_sent_from_the_page_of_a_plan(gateway: Gateway, planner: Planner) -> None:
+    plan_id, client = landed(planner, diff_of("new")), signed_in(gateway, Right.ADMIN)
+    path = f"/plans/{plan_id}/acts/follow_up"
+    fields = dict(re.findall(r'name="(csrf|command_id)" value="([^"]*)"', client.get(path).text))
+
+    with deciding(planner):
+        empty = client.post(path, data={**fields, "goal": " "})
+        sent = client.post(path, data={**fields, "goal": "Test b", "allow": "tests/test_b.py"})
+
+    made = queries.goal(planner.client, f"follow-up-{fields['command_id']}")
+    assert (empty.status_code, sent.status_code) == (422, 303)
+    assert made is not None
+    goal, _ = kept_goals.read(planner.client, 1, made.plan_id)
+    assert (goal["from"]["plan_id"], goal["allowed_files"]) == (plan_id, ["b.py", "tests/test_b.py"])

@@ -100,6 +100,7 @@ PANELS = {  # in the order of `planner --help`
         plan_commands.top_up,
         plan_commands.answer,
         retry.retry,
+        retry.follow_up,
     ),
     "Run it": (
         worker.worker,
@@ -132,7 +133,7 @@ for panel, members in PANELS.items():
         if isinstance(member, typer.Typer):
             app.add_typer(member, rich_help_panel=panel)
         else:
-            like = submit.SubmitCommand if member in (submit.submit, retry.retry) else None
+            like = submit.SubmitCommand if member in (submit.submit, retry.retry, retry.follow_up) else None
             app.command(member.__name__.replace("_", "-"), cls=like, rich_help_panel=panel)(member)
 
 

@@ -23,6 +23,9 @@ def retry(
     plan: PlanName,
     tokens: Annotated[int | None, typer.Option(metavar="N", help="The new plan's limit of tokens.")] = None,
     base_sha: Annotated[str | None, typer.Option(help="The commit to begin at; else that of the old goal.")] = None,
+    from_step: Annotated[
+        str | None, typer.Option("--from", metavar="STEP", help="Take over what was done before this step.")
+    ] = None,
     tenant: Owner = NO_TENANT,
     print_goal: Annotated[bool, typer.Option("--print", help="Print the goal, and send nothing.")] = False,
     wait: Wait = None,
@@ -34,6 +37,8 @@ def retry(
     [b]planner retry 3c-0199 --tokens 200000[/b]
 
     [b]planner retry ci-4711 --base-sha $(git rev-parse HEAD) --wait end[/b]
+
+    [b]planner retry ci-4711 --from verify-regression[/b]
 
     [b]planner retry ci-4711 --print | planner submit - --no-fill[/b]
 
@@ -47,7 +52,7 @@ def retry(
     timeout_s = waiting.seconds(timeout or DEFAULT_TIMEOUT[wait])
     with open_planner() as planner:
         view = find(planner, plan, tenant)
-        body, left_out = _goal_of(planner, view)
+        body, left_out = _goal_of(planner, view, from_step)
         body = with_changes(body, limits={} if tokens is None else {"tokens": tokens}, base_sha=base_sha)
         data, digest = goal_options.encode(body, planner.settings.max_goal_bytes)
         if left_out and not as_json:
@@ -63,12 +68,49 @@ def retry(
         return tell(planner, sent, result, wait, timeout_s, as_json=as_json)
 
 
-def _goal_of(planner: Planner, view: PlanView) -> tuple[dict[str, Any], list[str]]:
+def _goal_of(planner: Planner, view: PlanView, from_step: str | None) -> tuple[dict[str, Any], list[str]]:
     """Make the goal anew, under an id of its own; returns what of the old one is missing in it, too."""
     from worker.sources.retry import NoRetry, retry_of
 
-    kept, left_out = planner.kept_goal(view.plan_id)
+    kept, left_out = planner.kept_goal(view.plan_id, from_step)
     try:
         return retry_of(view.plan_id, view.state, kept, left_out, f"retry-{uuid.uuid4().hex}")
     except NoRetry as error:
         raise Failure.of(error.code, str(error), FAILED) from error
+
+
+@command
+def follow_up(
+    plan: PlanName,
+    goal: Annotated[str, typer.Option("--goal", "-g", help="What shall be done on top, in a sentence.")],
+    file: Annotated[list[str] | None, typer.Option("--file", "-f", help="May be changed, too; again for more.")] = None,
+    tenant: Owner = NO_TENANT,
+    print_goal: Annotated[bool, typer.Option("--print", help="Print the goal, and send nothing.")] = False,
+    wait: Wait = None,
+    timeout: Timeout = None,
+    as_json: Json = False,
+) -> int:
+    """Ask for more on top of what a plan has landed.
+
+    [b]planner follow-up 3c-0199 --goal "Add a test for the empty basket" --wait end[/b]
+
+    The new plan begins with the last commit that landed, and has the repository, files, language, test command, limits
+    of approval and queue of the plan before.
+    """
+    from worker.cli import goal_options, waiting
+    from worker.sources.retry import NoRetry, follow_up_of
+
+    timeout_s = waiting.seconds(timeout or DEFAULT_TIMEOUT[wait])
+    with open_planner() as planner:
+        view = find(planner, plan, tenant)
+        kept, _ = planner.kept_goal(view.plan_id)
+        try:
+            body = follow_up_of(view, kept, goal, f"follow-up-{uuid.uuid4().hex}", file or ()).body
+        except NoRetry as error:
+            raise Failure.of(error.code, str(error), FAILED) from error
+        data, digest = goal_options.encode(body, planner.settings.max_goal_bytes)
+        if print_goal:
+            say_json(body)
+            return OK
+        sent = planner.publish(data, body["goal_id"], body.get("tenant"), digest)
+        return tell(planner, sent, {"from": view.plan_id}, wait, timeout_s, as_json=as_json)

@@ -52,7 +52,7 @@ AMOUNTS = {
     "wall_clock_s": "More seconds",
 }
 BYTES = 16
-FILLED = ("limit", "limit_value", "allow")  # fields of a retry
+FILLED = ("limit", "limit_value", "allow", "from_step")  # fields of a retry
 MAX_FILLED = 8000  # characters
 OF_STEP = {"step_id", "title", "type", "mode", "risk_level", "attempt", "allowed_files", "verify"}  # what a form shows
 
@@ -71,6 +71,7 @@ class Act(StrEnum):
     REJECT = CommandName.REJECT.value
     SKIP = CommandName.SKIP.value
     RETRY = "retry"  # no command: another goal
+    FOLLOW_UP = "follow_up"  # the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,11 @@ TELL = {
         "Sends the goal again, under an id of its own: another plan is made of it, which begins at the beginning and "
         "has budgets of its own. This plan stays as it is.",
     ),
+    Act.FOLLOW_UP: Told(
+        "Follow up",
+        "Sends a new goal on top of what this plan has landed: its plan begins with the last commit, and has the same "
+        "repository, files, language and test command. This plan stays as it is.",
+    ),
 }
 TIGHTEN_STEP = Told(
     "Tighten", "Leaves only the files that you name to the step, or raises its risk. Nothing is ever given back.", True
@@ -118,16 +124,22 @@ TIGHTEN_IN_FLIGHT = Told(
     "attempt starts, and after one has ended.",
     True,
 )
+ANEW = {Act.RETRY: retry.send, Act.FOLLOW_UP: retry.follow_up}  # other goals
 ASKED = frozenset({Act.ANSWER, Act.APPROVE, Act.REJECT})  # what answers something that the plan asks
 QUEUED = "queued"  # what a step does that nobody has in hand
 APPROVAL = "approval"  # the kind of what is asked where steps wait; no question of the plan itself
-RIGHTS = {Act.ANSWER: (Right.OPERATOR, Right.ANSWER), Act.RETRY: (Right.PRODUCER,)}  # else those of operators
+RIGHTS = {
+    Act.ANSWER: (Right.OPERATOR, Right.ANSWER),
+    Act.RETRY: (Right.PRODUCER,),
+    Act.FOLLOW_UP: (Right.PRODUCER,),
+}  # else those of operators
 
 
 def of_plan(plan: PlanSummary, key: ApiKey) -> list[Act]:
     """List what a key may do about a plan now."""
     if plan.state in ENDED:
-        return [Act.RETRY] if key.may(Right.PRODUCER) else []
+        goes_on = {PlanState.COMPLETED: [Act.FOLLOW_UP, Act.RETRY], PlanState.HALTED: [Act.RETRY, Act.FOLLOW_UP]}
+        return goes_on.get(plan.state, [Act.RETRY]) if key.may(Right.PRODUCER) else []
     asks = plan.waiting is not None and plan.waiting.kind != APPROVAL
     answers = [Act.ANSWER] if asks and (key.may(Right.OPERATOR) or _may_inform(plan, key)) else []
     if not key.may(Right.OPERATOR):
@@ -185,7 +197,7 @@ def asks(
     step_id: Annotated[str | None, Query(max_length=64)] = None,
 ) -> Response:
     """Say what an act will do, and ask for what it needs; the address may fill in fields of a retry."""
-    caller.demand(*_rights(act))
+    caller.demand(*rights_of(act))
     said = {name: request.query_params.get(name, "")[:MAX_FILLED] for name in FILLED}
     return _form(request, doors, plan, act, {**said, "step_id": step_id or "", "command_id": uuid.uuid4().hex})
 
@@ -193,11 +205,11 @@ def asks(
 @router.post("/plans/{plan_id}/acts/{act}")
 async def acts(request: Request, doors: Doors, form: Signed, plan_id: str, act: Act) -> Response:
     """Do what the form says, as a command that the planner may refuse; leads back to the plan."""
-    form.caller.demand(*_rights(act))
+    form.caller.demand(*rights_of(act))
     plan = await run_in_threadpool(find_plan, doors, form.caller, plan_id)
     try:
-        if act is Act.RETRY:
-            return await retry.send(doors, form.caller, plan, form.fields)
+        if act in ANEW:
+            return await ANEW[act](doors, form.caller, plan, form.fields)
         if act in ASKED:
             await run_in_threadpool(_demand_same, doors, plan, act, form.fields)
         said = _command(plan, act, form.fields)
@@ -237,7 +249,8 @@ def _without_answer(fields: Fields) -> Fields:
     return kept if fields.get("choice") else {**kept, "unsent": fields.get("answer", "").strip()}
 
 
-def _rights(act: Act) -> tuple[Right, ...]:
+def rights_of(act: Act) -> tuple[Right, ...]:
+    """Name the rights, of which a key needs one for an act."""
     return RIGHTS.get(act, (Right.OPERATOR,))
 
 
@@ -267,7 +280,7 @@ def _form(
         amounts=AMOUNTS,
         risks=risks_of(step) if step else (),
         choices=choices_of(view.waiting) if act is Act.ANSWER else (),
-        retried=retry.describe(doors, view) if act is Act.RETRY else None,
+        retried=retry.describe(doors, view, fields.get("from_step", "")) if act is Act.RETRY else None,
     )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from datetime import datetime
+from typing import Literal, NamedTuple
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
@@ -40,6 +42,22 @@ PACES = {  # s from one list to the next, by what has happened: an event's type,
 AIMED = {"state", "rule", "waiting", "since", "until", "id_prefix", "cursor"}  # filters of those who look for others
 
 
+def took(plan: PlanSummary) -> int | None:
+    """Return the seconds from the making of a plan to its end; None while it goes on."""
+    if not plan.ended_at:
+        return None
+    return int((datetime.fromisoformat(plan.ended_at) - datetime.fromisoformat(plan.created_at)).total_seconds())
+
+
+SORTS = {"steps": "Steps", "tokens": "Tokens", "cost": "Cost", "took": "Took", "made": "Age"}
+FIGURES: dict[str, Callable[[PlanSummary], float]] = {
+    "steps": lambda plan: plan.counts.get("DONE", 0),
+    "tokens": lambda plan: plan.budget.tokens.spent,
+    "cost": lambda plan: plan.cost_usd or 0,
+    "took": lambda plan: took(plan) or 0,
+}
+
+
 class ListQuery(BaseModel):
     """What the address of the list asks for."""
 
@@ -55,11 +73,12 @@ class ListQuery(BaseModel):
     text: str = Field("", max_length=200)
     limit: int = Field(PAGE, ge=1, le=MOST_ITEMS)
     cursor: str | None = None
+    sort: Literal["steps", "tokens", "cost", "took"] | None = None
 
     @property
     def wanted(self) -> PlanFilter:
         """The plans that are asked for."""
-        return PlanFilter(**self.model_dump(exclude={"limit", "cursor"}))
+        return PlanFilter(**self.model_dump(exclude={"limit", "cursor", "sort"}))
 
 
 class Listed(NamedTuple):
@@ -78,6 +97,7 @@ class Listing:
 
     sight: Sight
     may_submit: bool
+    may_act: bool
     asked: tuple[tuple[str, str], ...]
 
     @classmethod
@@ -85,7 +105,7 @@ class Listing:
         """Read what a caller asks for."""
         given = request.query_params
         asked = tuple((name, given[name]) for name in ListQuery.model_fields if given.get(name))
-        return cls(caller.sight, caller.key.may(Right.PRODUCER), asked)
+        return cls(caller.sight, caller.key.may(Right.PRODUCER), caller.key.may(Right.OPERATOR), asked)
 
     def html(self, doors: Context) -> tuple[Markup, bool]:
         """Make the list as it is now; tells too whether it could be asked for like that."""
@@ -106,6 +126,9 @@ class Listing:
             kinds=list(GoalKind),
             periods=PERIODS,
             may_submit=self.may_submit,
+            may_act=self.may_act,
+            sorts=SORTS,
+            took=took,
             of_tenants=self.sight.tenant is None,
         )
         return html, not errors
@@ -143,7 +166,10 @@ async def live(request: Request, caller: PlanReader) -> StreamingResponse:
 
 
 def _find(doors: Context, sight: Sight, asked: ListQuery, *, is_aimed: bool) -> Listed:
-    found = list_plans(doors, sight, asked.wanted, asked.limit, asked.cursor)
+    limit = MOST_ITEMS if asked.sort else asked.limit
+    found = list_plans(doors, sight, asked.wanted, limit, asked.cursor)
+    if asked.sort:  # the newest alone are put in order: others are not read
+        found = found._replace(items=sorted(found.items, key=FIGURES[asked.sort], reverse=True))
     waiting: list[PlanSummary] = []
     more_wait = False
     if not is_aimed:

@@ -12,6 +12,7 @@ from schemas.plan import BudgetLine, ForecastLine, PlanView, StepView
 from worker.gateway.access import Context, Doors
 from worker.gateway.page import acts, gantt, graph
 from worker.gateway.page.acts import TELL, Act
+from worker.gateway.page.asking import asking_of
 from worker.gateway.page.documents import sections_of
 from worker.gateway.page.plan_story import (
     MOST_TOLD,
@@ -98,6 +99,7 @@ def plan(
         plan=view,
         steps=steps,
         offered=acts.offered(caller, view, steps),
+        asking=asking_of(doors, view, caller.key),
         tell=acts.TELL,
         became=became_of(doors, keys, command),
         first=first,

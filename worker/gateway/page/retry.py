@@ -18,8 +18,9 @@ from worker.gateway.page.goal_view import goal_address
 from worker.gateway.page.rendering import HEADERS
 from worker.gateway.problems import Refusal
 from worker.gateway.routes import goals
+from worker.gateway.routes.plans import kept_goal_of
 from worker.gateway.waiting import wait_for
-from worker.sources.retry import NoRetry, Retry, retry_of, with_changes
+from worker.sources.retry import NoRetry, Retry, follow_up_of, retry_of, with_changes
 from worker.store import kept_goals
 
 WAIT_S = 10.0  # for the verdict
@@ -28,26 +29,45 @@ MOST_DIGITS = 10
 LIMITS = frozenset(Limits.model_fields)
 
 
-def describe(doors: Context, plan: PlanSummary) -> Retry:
+def describe(doors: Context, plan: PlanSummary, from_step: str = "") -> Retry:
     """Say what the new goal would be; raises Refusal where there can be none."""
-    kept, left_out = kept_goals.read(doors.client, doors.partitions, plan.plan_id)
+    kept, left_out = kept_goal_of(doors, plan.plan_id, from_step)
     try:
         return retry_of(plan.plan_id, plan.state, kept, left_out, "")
     except NoRetry as error:
         raise Refusal(error.code, str(error), CONFLICT) from error
 
 
-async def send(doors: Context, caller: Access, plan: PlanSummary, fields: Fields) -> Response:
+async def send(doors: Context, caller: Access, plan: PlanSummary, fields: Fields, *, waits: bool = True) -> Response:
     """Send the goal anew with what the form changes of it, and lead to its plan; raises Refusal."""
-    caller.demand(Right.PRODUCER)
-    made = await run_in_threadpool(describe, doors, plan)
+    made = await run_in_threadpool(describe, doors, plan, fields.get("from_step", ""))
     base_sha = fields.get("base_sha", "").strip() or None
     changed = with_changes(made.body, limits=_limits(fields), base_sha=base_sha, allow=_files(fields))
-    body: dict[str, Any] = {**changed, "goal_id": f"retry-{fields.get('command_id', '')[:64]}"}
+    body = {**changed, "goal_id": f"retry-{fields.get('command_id', '')[:64]}"}
+    return await _hand_in(doors, caller, body, waits=waits)
+
+
+async def follow_up(doors: Context, caller: Access, plan: PlanSummary, fields: Fields) -> Response:
+    """Send a goal on top of what a plan has landed, and lead to its plan; raises Refusal."""
+    sentence = fields.get("goal", "").strip()
+    if not sentence:
+        raise Refusal("no_goal", "Say what shall be done.", UNUSABLE)
+    kept, _ = await run_in_threadpool(kept_goals.read, doors.client, doors.partitions, plan.plan_id)
+    goal_id = f"follow-up-{fields.get('command_id', '')[:64]}"
+    try:
+        made = follow_up_of(plan, kept, sentence, goal_id, _files(fields))
+    except NoRetry as error:
+        raise Refusal(error.code, str(error), CONFLICT) from error
+    return await _hand_in(doors, caller, made.body)
+
+
+async def _hand_in(doors: Context, caller: Access, body: dict[str, Any], *, waits: bool = True) -> Response:
+    caller.demand(Right.PRODUCER)
     handed = await run_in_threadpool(goals.hand_in, doors, caller, codec.dumps(body), {}, None)
     sent = handed.sent
     place = (sent.tenant, sent.goal_id)
-    await wait_for(doors, caller, lambda: goals.find_verdict(doors, caller, handed), WAIT_S, goal=place)
+    if waits:
+        await wait_for(doors, caller, lambda: goals.find_verdict(doors, caller, handed), WAIT_S, goal=place)
     return RedirectResponse(goal_address(caller, sent.goal_id, sent.tenant), SEE_OTHER, HEADERS)
 
 

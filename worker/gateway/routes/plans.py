@@ -180,9 +180,15 @@ def explain(
 
 
 @of_plan.get("/goal", response_model=KeptGoal)
-def kept_goal(plan: Plan, doors: Doors) -> Response:
+def kept_goal(
+    plan: Plan,
+    doors: Doors,
+    step_id: Annotated[
+        str | None, Query(alias="from", description="Of a goal that takes over what was done before this step.")
+    ] = None,
+) -> Response:
     """Tell what is kept of a plan's goal, of which another plan can be made."""
-    body, left_out = kept_goals.read(doors.client, doors.partitions, plan.plan_id)
+    body, left_out = kept_goal_of(doors, plan.plan_id, step_id)
     return json(KeptGoal(goal=body, left_out=left_out))
 
 
@@ -232,6 +238,16 @@ def may_see_dead(doors: Context, caller: Access, one: Dead) -> bool:
         return True
     owner = dead.owner(doors.client, doors.partitions, one)
     return owner is not None and caller.may_see(*owner)
+
+
+def kept_goal_of(doors: Context, plan_id: str, step_id: str | None) -> kept_goals.KeptGoal:
+    """Read what is kept of a goal, or what of it is left from a step on; raises Refusal."""
+    if not step_id:
+        return kept_goals.read(doors.client, doors.partitions, plan_id)
+    try:
+        return kept_goals.read_rest(doors.client, doors.partitions, plan_id, step_id)
+    except kept_goals.NoRest as error:
+        raise Refusal(error.code, str(error), 404 if error.code == "no_such_step" else 409) from error
 
 
 def _explained(doors: Context, view: PlanView, only: str | None) -> dict[str, Any]:

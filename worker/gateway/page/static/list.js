@@ -14,6 +14,7 @@ export function goOn(older) {
   const more = document.getElementById("more");
   const shown = document.getElementById("shown");
   const seen = new Set(); // the chunks that are on the screen
+  let chunks = 0; // that there ever were
   let isNear = false;
   let isAsking = false;
   let isStale = false; // something has happened since what is seen was read
@@ -68,7 +69,7 @@ export function goOn(older) {
   function add(table, address, before) {
     const chunk = document.createElement("section");
     chunk.className = "chunk";
-    chunk.setAttribute("aria-label", "Older plans");
+    chunk.setAttribute("aria-label", `Older plans, part ${++chunks}`);
     chunk.append(table);
     chunk.dataset.from = address;
     older.insertBefore(chunk, before);

@@ -9,7 +9,18 @@ export function tellTimes(root) {
   for (const each of root.querySelectorAll("time[datetime]")) {
     const at = new Date(each.getAttribute("datetime"));
     if (Number.isNaN(at.getTime())) continue;
+    if ("age" in each.dataset) {
+      each.textContent = ageOf((now - at) / 1000);
+      continue;
+    }
     const format = at.toDateString() === now.toDateString() ? today : at.getFullYear() === now.getFullYear() ? thisYear : ever;
     each.textContent = format.format(at);
   }
+}
+
+const UNITS = [["d", 86_400], ["h", 3600], ["min", 60], ["s", 1]];
+
+function ageOf(seconds) {
+  const [unit, length] = UNITS.find(([, each]) => seconds >= each) ?? UNITS.at(-1);
+  return `${Math.max(0, Math.floor(seconds / length))} ${unit}`;
 }

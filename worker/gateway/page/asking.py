@@ -1,0 +1,70 @@
+"""What a plan asks a person, as its page shows it: each step with its reasons and a form, or the choices of a question.
+
+A form says which question it is about, as that of an act does.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import NamedTuple
+
+from schemas.api_key import ApiKey
+from schemas.plan import PlanView, StepView
+from schemas.times import rfc3339
+from tasks.rules.risk import assess
+from worker.gateway.access import Context
+from worker.gateway.page import acts
+from worker.gateway.page.acts import APPROVAL, Act, digest_of
+from worker.gateway.page.choices import Choice, choices_of
+from worker.store.step_activity import approval_ends
+
+MOST_STEPS = 5  # with a form each
+ASKED_BY_RISK = "The goal, or a policy, asks before each step of {} risk."
+ASKED_BY_CHANGE = "What its last attempt did to tests or checks needs a person to look at it."
+
+
+class AskedStep(NamedTuple):
+    """A step that waits for an approval: why it is asked, why it is risky, until when, and the digest of that."""
+
+    step: StepView
+    why: str
+    risk: str
+    until: str | None
+    digest: str
+    command_id: str
+
+
+class Asking(NamedTuple):
+    """What a plan asks now, as far as this caller may answer it; without a digest the question has no form."""
+
+    steps: tuple[AskedStep, ...] = ()
+    more_steps: int = 0
+    choices: tuple[Choice, ...] = ()
+    digest: str = ""
+    command_id: str = ""
+
+
+def asking_of(doors: Context, view: PlanView, key: ApiKey) -> Asking:
+    """Lay out what a plan asks."""
+    if view.waiting is None:
+        return Asking()
+    if view.waiting.kind != APPROVAL:
+        if Act.ANSWER not in acts.of_plan(view, key):
+            return Asking()
+        return Asking((), 0, choices_of(view.waiting), digest_of(view.waiting, None, None), uuid.uuid4().hex)
+    waiting = [step for step in view.steps if step.waiting and Act.APPROVE in acts.of_step(view, step, key)]
+    looked_at = {each.step_id for each in view.integrity if each.action == "approve"}
+    steps = tuple(_asked(doors, view, step, is_looked_at=step.step_id in looked_at) for step in waiting[:MOST_STEPS])
+    return Asking(steps, len(waiting) - len(steps))
+
+
+def _asked(doors: Context, view: PlanView, step: StepView, *, is_looked_at: bool) -> AskedStep:
+    until = approval_ends(doors.client, doors.partitions, view.plan_id, step.step_id)
+    return AskedStep(
+        step=step,
+        why=ASKED_BY_CHANGE if is_looked_at else ASKED_BY_RISK.format(step.risk_level),
+        risk=assess(step.allowed_files).why,
+        until=rfc3339(until) if until else None,
+        digest=digest_of(None, step, until),
+        command_id=uuid.uuid4().hex,
+    )
