@@ -18,8 +18,10 @@ _INSTALLING = re.compile(  # beside manifests: lock files, and what chooses regi
 )
 _SURELY_TESTS = frozenset({"tests", "__tests__", "testdata"})
 _TEST_FOLDERS = frozenset({*_SURELY_TESTS, "test", "spec", "specs"})
+_BESIDE_SOURCES = frozenset({"__snapshots__", "__mocks__"})  # what tests expect and replace, also in folders of sources
+SNAPSHOTS = (".snap", ".ambr", ".snapshot", ".golden", ".approved.txt")
 _BESIDE_TESTS = frozenset({"conftest.py"})  # of tests, and without any
-_RUN_WHOLE = "__tests__"  # what lies there is run, whatever its name
+_RUN_WHOLE = re.compile(r"(?:.*/)?(?:__tests__/.+|tests/[^/]+\.rs)")  # what lies there is run, whatever its name
 _TEST_NAMES = (r".*[._-](?:test|tests|spec)\.\w+", r".*Tests?\.\w+", *(each.test_names for each in TOOLCHAINS))
 _TEST_NAME = re.compile("|".join(filter(None, _TEST_NAMES)))
 _OF_TESTS = re.compile(r"^tests?_|[_-]?(?:tests?|spec)$")
@@ -93,9 +95,9 @@ def decides_installation(path: str) -> bool:
 
 def is_named_as_test(path: str) -> bool:
     """Tell whether runners take a file for one of tests by its name, which conftest.py beside it is not."""
-    *folders, name = path.split("/")
+    name = name_of(path)
     is_named = _TEST_NAME.fullmatch(name) is not None and name not in _BESIDE_TESTS
-    return is_named or _RUN_WHOLE in folders
+    return is_named or _RUN_WHOLE.fullmatch(path) is not None
 
 
 @lru_cache(maxsize=16384)
@@ -119,15 +121,15 @@ def is_allowed_by_name_alone(path: str) -> bool:
 def may_be_of_tests(path: str) -> bool:
     """Tell whether a file is one of tests, or configures what a verification runs, in some tree."""
     *folders, name = path.split("/")
-    is_beside = not _TEST_FOLDERS.isdisjoint(folders)
-    return is_beside or _TEST_NAME.fullmatch(name) is not None or configures_verification(path)
+    is_beside = not (_TEST_FOLDERS | _BESIDE_SOURCES).isdisjoint(folders)
+    return is_beside or _is_by_name(name) or configures_verification(path)
 
 
 def tests_in(paths: Iterable[str]) -> Callable[[str], bool]:
     """Return how to tell whether a file is one of tests, or configures what a verification runs, in a tree of `paths`.
 
-    What lies in `tests` is of tests; folders named `test`, `spec` or `specs` may hold sources. They are of tests where
-    a file below is named as a test, and a `test` beside a manifest or at the root.
+    What lies in `tests` is of tests, as are snapshots and mocks; folders named `test`, `spec` or `specs` may hold
+    sources. They are of tests where a file below is named as a test, and a `test` beside a manifest or at the root.
     """
     known = tuple(paths)
     roots = {"", *(path.rpartition("/")[0] for path in known if name_of(path) in MANIFESTS)}
@@ -135,16 +137,22 @@ def tests_in(paths: Iterable[str]) -> Callable[[str], bool]:
 
     def is_folder_of_tests(folder: str) -> bool:
         above, _, name = folder.rpartition("/")
-        return name in _SURELY_TESTS or (
-            name in _TEST_FOLDERS and (folder in named or (name == "test" and above in roots))
+        return (
+            name in _SURELY_TESTS
+            or name in _BESIDE_SOURCES
+            or (name in _TEST_FOLDERS and (folder in named or (name == "test" and above in roots)))
         )
 
     def is_of_tests(path: str) -> bool:
-        if _TEST_NAME.fullmatch(name_of(path)) or configures_verification(path):
+        if _is_by_name(name_of(path)) or configures_verification(path):
             return True
         return any(map(is_folder_of_tests, _folders_above(path)))
 
     return is_of_tests
+
+
+def _is_by_name(name: str) -> bool:
+    return _TEST_NAME.fullmatch(name) is not None or name.endswith(SNAPSHOTS)
 
 
 def _folders_above(path: str) -> Iterator[str]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from difflib import SequenceMatcher
+
 import pytest
 
+from tasks.toolchain.integrity import changed_tests
 from tasks.toolchain.integrity.change import find, find_in_file
 from tasks.toolchain.integrity.changed_tests import files_of_tests
 from tasks.toolchain.integrity.finding import TextChange
@@ -90,6 +93,31 @@ def test_honest_changes_are_not(path: str, before: str | None, after: str) -> No
 
 def test_a_test_that_goes_to_another_file_is_not_removed() -> None:
     assert find([TextChange(PY, PY_TEST, ""), TextChange("tests/test_b.py", None, PY_TEST)]) == ()
+
+
+def test_tests_that_are_hard_to_compare_are_compared_in_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of words that are only in another order nobody asks how long a comparison of all of them takes."""
+    compared: list[int] = []
+
+    class Counting(SequenceMatcher[str]):
+        def __init__(self, junk: None, one: list[str], other: list[str], *, autojunk: bool) -> None:
+            super().__init__(junk, one, other, autojunk)
+            self.pairs = len(one) * len(other)
+
+        def ratio(self) -> float:
+            compared.append(self.pairs)
+            return super().quick_ratio()
+
+    monkeypatch.setattr(changed_tests, "SequenceMatcher", Counting)
+    before, after = (
+        "\n".join(f"def test_{name}{number}():\n    assert {' + '.join(words * 50)}\n" for number in range(40))
+        for name, words in (("a", ["x", "y"]), ("b", ["y", "x"]))
+    )
+
+    found = [*changed_tests.find_in_tests([TextChange("tests/test_a.py", before, after)])]
+
+    assert [each.kind for each in found] == ["test_renamed"] * 40
+    assert 0 < sum(compared) <= changed_tests.MOST_PAIRS
 
 
 def test_a_test_under_another_name_is_renamed() -> None:

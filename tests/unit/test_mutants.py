@@ -68,6 +68,13 @@ def test_lines_of_a_long_change_are_those_that_there_are_more_often(monkeypatch:
     assert compared.added_lines(TextChange("a.py", "\n".join(before), "\n".join([*after, "new"]))) == {10_001}
 
 
+def test_few_lines_that_repeat_are_no_more_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compared, "SequenceMatcher", None)
+    before, after = ["a", "b"] * 200, ["b", "a"] * 200
+
+    assert compared.added_lines(TextChange("a.py", "\n".join(before), "\n".join([*after, "new"]))) == {401}
+
+
 def test_lines_that_are_the_same_at_both_ends_are_not_compared() -> None:
     same = [f"line {number}" for number in range(20_000)]
     after = [*same[:10_000], "new", *same[10_000:]]

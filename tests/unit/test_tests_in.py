@@ -14,6 +14,7 @@ TREE = ("pyproject.toml", "src/a.py", "shop/test/client.py", "shop/unit/test/tes
     [
         *("tests/expected.txt", "src/app/tests/helper.py", "test_a.py", "a_test.go", "conftest.py", "pytest.ini"),
         *("test/helper.js", "web/test/calc.js", "shop/unit/test/data.json", "web/__tests__/a.js"),
+        *("src/__snapshots__/a.test.js.snap", "src/__mocks__/fs.js", "src/page.snap", "cli/help.approved.txt"),
     ],
 )
 def test_tests_what_lies_beside_them_and_configuration_are_of_tests(path: str) -> None:

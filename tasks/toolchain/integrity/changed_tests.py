@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 
-from tasks.toolchain.files import Role, role_of
+from tasks.toolchain.files import SNAPSHOTS, Role, role_of
 from tasks.toolchain.integrity import marked_tests, python_tests
 from tasks.toolchain.integrity.finding import Finding, Test, TextChange
 from tasks.toolchain.integrity.languages import PYTHON, signs_of
@@ -21,7 +21,7 @@ ALIKE = 0.6  # of the words of two tests, so that one is the other under another
 MOST_BESIDE = 50  # files of tests in the folders of a change
 MOST_PAIRED = 40  # tests of a file that are compared
 MOST_WORDS = 500  # of a test
-_SNAPSHOTS = (".snap", ".ambr", ".snapshot", ".golden", ".approved.txt")
+MOST_PAIRS = 400_000  # of words of a file's tests, that are compared in their order
 Named = Mapping[str, Test]
 
 
@@ -83,7 +83,7 @@ def _used_otherwise(each: TextChange, now: Named, failing: Collection[str]) -> I
 
 
 def _snapshots(each: TextChange) -> Iterator[Finding]:
-    is_one = each.path.endswith(_SNAPSHOTS) or "/__snapshots__/" in f"/{each.path}"
+    is_one = each.path.endswith(SNAPSHOTS) or "/__snapshots__/" in f"/{each.path}"
     if not is_one or each.before is None:
         return
     gone = set(each.before.splitlines()) - set((each.after or "").splitlines())
@@ -161,17 +161,28 @@ def _pair(was: Named, now: Named) -> dict[str, str]:
     gone = [name for name in was if name not in now][:MOST_PAIRED]
     new = [name for name in now if name not in was][:MOST_PAIRED]
     pairs: dict[str, str] = {}
+    left = MOST_PAIRS
     for name in gone:
-        ranked = sorted(((_likeness(was[name], now[other]), other) for other in new), reverse=True)
+        ranked: list[tuple[float, str]] = []
+        for other in new:
+            likeness, taken = _compare_words(was[name], now[other], left)
+            ranked, left = [*ranked, (likeness, other)], left - taken
+        ranked.sort(reverse=True)
         if ranked and ranked[0][0] >= ALIKE:
             pairs[name] = ranked[0][1]
             new.remove(ranked[0][1])
     return pairs
 
 
-def _likeness(one: Test, other: Test) -> float:
+def _compare_words(one: Test, other: Test, most: int) -> tuple[float, int]:
+    """Return how alike two tests are, and how many pairs of words that took, at `most`; else their order is no matter.
+
+    Whoever writes them may make them hard to compare.
+    """
     this, that = (each.body.split()[:MOST_WORDS] for each in (one, other))
-    return SequenceMatcher(None, this, that, autojunk=False).ratio()
+    matcher, pairs = SequenceMatcher(None, this, that, autojunk=False), len(this) * len(that)
+    likeness = matcher.quick_ratio()  # at least `ratio`
+    return (likeness, 0) if likeness < ALIKE or pairs > most else (matcher.ratio(), pairs)
 
 
 def files_of_tests(failing: Iterable[str], changed: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:

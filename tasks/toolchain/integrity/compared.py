@@ -9,6 +9,7 @@ from difflib import SequenceMatcher
 from tasks.toolchain.integrity.finding import TextChange
 
 MOST_PAIRS = 250_000  # of lines that differ, which are compared one by one
+MOST_EQUAL = 30_000  # of these, pairs of the same line: each may be looked at again for each line
 
 
 def added_lines(change: TextChange) -> frozenset[int]:
@@ -21,7 +22,8 @@ def added_lines(change: TextChange) -> frozenset[int]:
     first = next((at for at in range(shorter) if was[at] != now[at]), shorter)
     last = next((at for at in range(shorter - first) if was[-1 - at] != now[-1 - at]), shorter - first)
     was, now = was[first : len(was) - last], now[first : len(now) - last]
-    if len(was) * len(now) > MOST_PAIRS:
+    often = Counter(now)
+    if len(was) * len(now) > MOST_PAIRS or sum(often[line] for line in was) > MOST_EQUAL:
         return frozenset(first + number for number, _ in more_often(now, was))
     codes = SequenceMatcher(None, was, now, autojunk=False).get_opcodes()
     return frozenset(
