@@ -225,6 +225,21 @@ class CannotVerify(Inbound):
     reason: Annotated[str, StringConstraints(max_length=4096), TextKind.LOG] = ""
 
 
+class BaseJudgement(StrEnum):
+    """What the tests of the base came to."""
+
+    SAME = "same"  # they fail no more than the plan's own, or there are none
+    DIVERGES = "diverges"
+    NOT_RUN = "not_run"  # a tool could not run, or ran none of them
+
+
+class Judged(Inbound):
+    """What judged an attempt beside its verification, as its spec asked for (`judged_by`)."""
+
+    base: Annotated[BaseJudgement | None, WrapValidator(_take_unreadable_for_none)] = None
+    holdout: Word | None = None  # the digest of held-out tests that ran and passed
+
+
 class Outcome(Inbound):
     """The result of one attempt. `plan_id`, `attempt` and `lease` may stand in the entry's fields instead."""
 
@@ -260,6 +275,7 @@ class Outcome(Inbound):
     changed_lines: Annotated[LinesByFile | None, WrapValidator(_take_unreadable_for_none)] = None  # new or gone
     touched_count: LaterFigure = None  # of the files that were touched, where the list was cut
     integrity: Annotated[Integrity | None, WrapValidator(_take_unreadable_for_none)] = None  # of the change
+    judged: Annotated[Judged | None, WrapValidator(_take_unreadable_for_none)] = None  # beside its verification
     traceparent: Traceparent = None  # of the attempt, or as the spec has it; may be the entry's field instead
 
     @model_validator(mode="before")

@@ -225,6 +225,18 @@ class HeldOut(Part):
 
 
 @dataclass(slots=True)
+class Unjudged(Part):
+    """Why the tests of the base did not judge the plan, where they were to (tasks/features/judging.py)."""
+
+    why: str = ""
+
+    @property
+    def doubt(self) -> str | None:
+        """Say that for people; None where they did."""
+        return f"unverified: {self.why}" if self.why else None
+
+
+@dataclass(slots=True)
 class FailedDiffs(Part):
     """Changes that failed their verification on the tree of the plan (tasks/features/failed_changes.py)."""
 
@@ -275,3 +287,4 @@ class FeatureParts:
     reports = PartOf(Reports)
     missing_modules = PartOf(MissingModules)
     held_out = PartOf(HeldOut)
+    unjudged = PartOf(Unjudged)

@@ -119,7 +119,8 @@ class PlanRecord(FeatureParts):
     @property
     def doubt(self) -> str | None:
         """Say what a person is to look at first; None where nothing is."""
-        found = (self.changed_tests.doubt, self.reports.doubt or self._word_doubt, self.integrity.doubt)
+        word = self.reports.doubt or self._word_doubt
+        found = (self.changed_tests.doubt, word, self.unjudged.doubt, self.integrity.doubt)
         return "; ".join(filter(None, found)) or None
 
     @property

@@ -1,6 +1,7 @@
 """Attempts that are handed back: their host, or their model's provider, kept them from beginning or from going on.
 
-So count successes whose receipts do not tell the folder in which tools ran that run below the root.
+So count successes whose receipts do not tell the folder in which tools ran that run below the root, and those of which
+nothing tells that the held-out tests of their step judged them.
 
 Such an attempt ends without a failure, and its step is tried again after a pause that grows. Releases are counted by
 claimant, as the lease names it: one broken host does not halt a plan at once, and a step that no controller can do
@@ -23,7 +24,7 @@ from tasks.policy import halt, waits
 from tasks.policy.advice_on_limits import advise_on_hosts
 from tasks.policy.claimant import claimed_by, describe_release
 from tasks.policy.halt_rules import AT_ONCE
-from tasks.policy.outcome_verdict import contradiction, folder_untold
+from tasks.policy.outcome_verdict import contradiction, folder_untold, judge_untold
 from tasks.policy.pipeline import AT_WALL_CLOCK, GIVE_UP, JUDGES, SETTLE, Feature, HandedBack, Judgement
 from tasks.rules import budget
 from tasks.rules.budget import Booked
@@ -57,10 +58,13 @@ def _recognize(unit: UnitOfWork, seen: Judgement) -> HandedBack | None:
     """Say how an attempt was handed back, if it was.
 
     It was not where it succeeded, left something on the plan's branch, or broke a rule that halts at once. A success
-    of tools that ran nobody knows where is none, and counts as handed back.
+    of tools that ran nobody knows where is none, nor one of which nothing tells that held-out tests judged it: that
+    counts as handed back.
     """
     step, attempt, outcome = seen.step, seen.attempt, seen.outcome
-    untold = folder_untold(step.facts, outcome) or "" if outcome.success else ""
+    untold = ""
+    if outcome.success:
+        untold = folder_untold(step.facts, outcome) or judge_untold(step.facts, outcome) or ""
     if (outcome.released is None or outcome.success) and not untold:
         return None
     word = outcome.failure_evidence.category if outcome.failure_evidence else None

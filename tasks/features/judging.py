@@ -14,20 +14,42 @@ from schemas.base import FailureCategory, Mode, StepType
 from schemas.goal import Goal
 from schemas.step import ControllerTaskSpec, JudgedBy, PlannedStep
 from schemas.stored import PlanRecord
+from tasks.base.policy import RETRIES
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import halt
 from tasks.policy.advice_facts import AGAIN, Facts
-from tasks.policy.pipeline import ADDED, AT_BIRTH, DRAFTED, FIRES, LIMITS, SATISFIED, Failure, Feature, limited
+from tasks.policy.pipeline import (
+    ADDED,
+    AFTER_END,
+    AT_BIRTH,
+    DRAFTED,
+    FIRES,
+    LIMITS,
+    SATISFIED,
+    Failure,
+    Feature,
+    Judgement,
+    limited,
+)
 from tasks.policy.plan_seed import PlanSeed
 from tasks.policy.pre_steps import HOLDOUT, name_of
-from tasks.rules.judging import base_judges, find_last, judges_by_holdout, suite_of
+from tasks.rules.judging import (
+    MOST_OWN,
+    base_judges,
+    find_last,
+    judges_by_holdout,
+    own_tests,
+    suite_of,
+    why_unjudged,
+)
 from tasks.rules.risk import estimate
 from tasks.rules.strategy import Draft
 from tasks.toolchain.catalogue import Catalogue, catalogue_of, render
 
 SETUP = "setup"  # what a controller has to understand of a step that asks for it
 BASE_JUDGES = "judged by"  # the note of how later steps are judged
+NOT_JUDGED = frozenset({FailureCategory.LEASE_EXPIRED, FailureCategory.UNKNOWN})  # by held-out tests
 HELD_OUT = "held-out tests"  # the note of their digest, and of the last step that runs tests
 
 
@@ -43,12 +65,11 @@ def assign_first(goal: Goal, steps: tuple[PlannedStep, ...]) -> tuple[PlannedSte
 
 def assign_added(unit: UnitOfWork, steps: tuple[PlannedStep, ...]) -> tuple[PlannedStep, ...]:
     """Settle the same for steps that a plan expands to. Raises NeedsSteps where the snapshot lacks a note."""
+    kept: Mapping[str, Any] | None = unit.note(BASE_JUDGES) if find_last(steps) else None
+    steps = assign_judges(steps, JudgedBy.model_validate(kept) if kept else None)
     if HOLDOUT in unit.plan.limits:
         _keep_held_out(unit, steps, unit.note(HELD_OUT))
-    if not find_last(steps):
-        return steps
-    kept: Mapping[str, Any] | None = unit.note(BASE_JUDGES)
-    return assign_judges(steps, JudgedBy.model_validate(kept)) if kept else steps
+    return steps
 
 
 def keep_judges(unit: UnitOfWork, _: PlanSeed, goal: Goal, draft: Draft) -> None:
@@ -57,14 +78,23 @@ def keep_judges(unit: UnitOfWork, _: PlanSeed, goal: Goal, draft: Draft) -> None
     if draft.state is not None and judges:
         unit.keep_note(BASE_JUDGES, judges.model_dump(mode="json"))
     if goal.holdout:
-        _keep_held_out(unit, draft.steps, {"digest": goal.holdout, "after": None})
+        own = own_tests(goal)[:MOST_OWN]
+        _keep_held_out(unit, draft.steps, {"digest": goal.holdout, "own": own, "after": None})
 
 
 def assign_judges(steps: Iterable[PlannedStep], judges: JudgedBy | None) -> tuple[PlannedStep, ...]:
-    """Have the tests of the base judge the last of `steps`."""
+    """Have the tests of the base judge the last of `steps`, but for files of tests that a step itself is about."""
     steps = tuple(steps)
     last = find_last(steps) if judges else ()
-    return tuple(step.model_copy(update={"judged_by": judges}) if step.step_id in last else step for step in steps)
+    return tuple(_judged(step, judges if step.step_id in last else None) for step in steps)
+
+
+def _judged(step: PlannedStep, judges: JudgedBy | None) -> PlannedStep:
+    known = step.judged_by  # without `base` only what its strategy says of its own files
+    if judges and judges.base and known:
+        judges = judges.model_copy(update={"own": tuple(dict.fromkeys((*judges.own, *known.own)))[:MOST_OWN]})
+    is_settled = judges == known or (judges is None and known and known.base)
+    return step if is_settled else step.model_copy(update={"judged_by": judges})
 
 
 def _keep_held_out(unit: UnitOfWork, steps: Iterable[PlannedStep], known: Mapping[str, Any]) -> None:
@@ -88,7 +118,9 @@ def begin_judging(unit: UnitOfWork) -> bool:
         halt.halt(unit, "holdout", "no step of the plan ran tests, so that held-out tests cannot judge it", {})
         return True
     after = PlannedStep.model_validate(known["after"])
-    step = _make(after, known["digest"], plan.structure.taken, catalogue_of(plan.head.tools))
+    own = dict.fromkeys((*known.get("own", ()), *(after.judged_by.own if after.judged_by else ())))
+    judges = JudgedBy(own=tuple(own)[:MOST_OWN], holdout=known["digest"])
+    step = _make(after, judges, plan.structure.taken, catalogue_of(plan.head.tools))
     plan.held_out.step, plan.structure.taken = step.step_id, [*plan.structure.taken, step.step_id]
     why = "held-out tests judge what was done"
     unit.pass_revising(why)
@@ -97,7 +129,7 @@ def begin_judging(unit: UnitOfWork) -> bool:
     return True
 
 
-def _make(after: PlannedStep, digest: str, taken: Iterable[str], catalogue: Catalogue) -> PlannedStep:
+def _make(after: PlannedStep, judges: JudgedBy, taken: Iterable[str], catalogue: Catalogue) -> PlannedStep:
     tools = suite_of(after, catalogue)
     made = PlannedStep(
         step_id=name_of(HOLDOUT, after.step_id, {*taken}),
@@ -113,20 +145,27 @@ def _make(after: PlannedStep, digest: str, taken: Iterable[str], catalogue: Cata
         estimate=estimate(Mode.TEST),
         setup=after.setup,
         requires=(*(name for name in after.requires if name == SETUP), HOLDOUT),
-        judged_by=JudgedBy(holdout=digest),
+        judged_by=judges,
     )
     return made.model_copy(update={"requires": made.required})
 
 
 def fires(_: PlanRecord, step: Step, failure: Failure) -> tuple[str, str, dict[str, Any]] | None:
-    """Halt a plan that held-out tests refuse; a step whose controller went silent is tried again."""
+    """Halt a plan that held-out tests refuse; a step whose controller went silent, or had trouble, is tried again."""
     if not judges_by_holdout(step.facts):
         return None
     category = failure["category"]
-    if category == FailureCategory.LEASE_EXPIRED and step.status.failures <= step.facts["retry_limit"]:
+    most = step.facts["retry_limit"]
+    if category in NOT_JUDGED and step.status.failures <= min(most, RETRIES.get(category, most)):
         return None
     reason = f"{step.step_id} failed, by which held-out tests judge the plan"
     return "holdout", reason, {"step_id": step.step_id, "told": failure["suggestion"]}
+
+
+def keep_unjudged(unit: UnitOfWork, seen: Judgement) -> None:
+    """Keep with the plan that a step is done which the tests of the base did not judge."""
+    if why := why_unjudged(seen.step.facts, seen.outcome):
+        unit.plan.unjudged.why = why
 
 
 def _advise(_: Facts) -> str:
@@ -143,7 +182,9 @@ FEATURE = Feature(
         ADDED.row(assign_added),
         SATISFIED.row(begin_judging, only=JUDGED),
         FIRES.row(fires, only=JUDGED),
+        AFTER_END.row(keep_unjudged, fact="judged_by"),
     ),
     advice={HOLDOUT: _advise},
     is_idle=lambda plan: HOLDOUT not in plan.limits,
+    end_fields=("judged_by",),
 )

@@ -162,6 +162,14 @@ def folder_untold(facts: Mapping[str, Any], outcome: Outcome | PlainOutcome) -> 
     return f"no receipt tells that {untold[0]} ran in {fit_evidence(untold[1])} (`cwd`)" if untold else None
 
 
+def judge_untold(facts: Mapping[str, Any], outcome: Outcome) -> str | None:
+    """Say of a success that nothing tells that the held-out tests judged it by which its step is judged."""
+    wanted = (facts["judged_by"] or {}).get("holdout")
+    if not wanted or (outcome.judged and outcome.judged.holdout == wanted):
+        return None
+    return "nothing tells that the held-out tests judged it (`judged`)"
+
+
 def _is_proved(facts: dict[str, Any], outcome: Outcome | PlainOutcome) -> bool:
     """Whether there is a receipt of every tool that verifies the step, if any does."""
     if not {*map(SHOWN, outcome.verify or ())}.issuperset(map(WANTED, facts["verify_tools"])):

@@ -7,6 +7,7 @@ from typing import Any
 
 from schemas.base import GoalKind, Mode
 from schemas.goal import Goal
+from schemas.outcome import BaseJudgement, Outcome
 from schemas.step import JudgedBy, PlannedStep, VerifyTool
 from tasks.text.paths import clean, is_glob
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue
@@ -20,12 +21,33 @@ MOST_OWN = 100
 def base_judges(goal: Goal) -> JudgedBy | None:
     """Return how the base of a goal judges; None for steps that it brought along.
 
-    Files of tests that it names literally are the plan's; None where these are more than MOST_OWN.
+    Files of tests that it names literally are the plan's; it does not judge where these are more than MOST_OWN.
     """
+    if goal.kind not in BY_BASE or goal.steps is not None or goal.context.base_sha is None:
+        return None
+    own = own_tests(goal)
+    return JudgedBy(base=True, own=own) if len(own) <= MOST_OWN else JudgedBy()
+
+
+def own_tests(goal: Goal) -> tuple[str, ...]:
+    """List the files of tests that a goal names literally."""
     named = (clean(path) for path in goal.allowed_files if not is_glob(path))
-    own = tuple(path for path in named if may_be_of_tests(path))
-    has_base = goal.kind in BY_BASE and goal.steps is None and goal.context.base_sha is not None
-    return JudgedBy(base=True, own=own) if has_base and len(own) <= MOST_OWN else None
+    return tuple(path for path in named if may_be_of_tests(path))
+
+
+def why_unjudged(facts: Mapping[str, Any], outcome: Outcome) -> str | None:
+    """Say why the tests of the base did not judge a step that they were to; None where they did.
+
+    Controllers that tell of no reports of tests are not asked.
+    """
+    by, said = facts["judged_by"], outcome.judged
+    if not by["base"] and not by["holdout"]:
+        return f"the goal names more than {MOST_OWN} files of tests, so that those of the base did not judge"
+    if not by["base"] or not any(receipt.report for receipt in outcome.verify or ()):
+        return None
+    if said is None or said.base is None:
+        return "no controller told that the tests of the base judged"
+    return "the tests of the base could not run" if said.base is BaseJudgement.NOT_RUN else None
 
 
 def find_last(steps: Sequence[PlannedStep]) -> frozenset[str]:

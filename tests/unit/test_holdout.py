@@ -39,6 +39,15 @@ def test_a_folder_is_known_by_the_paths_and_contents_of_its_files(kept: Path) ->
     assert digest_of(kept / "other") != before
 
 
+def test_tests_to_which_a_link_leads_are_not_kept(kept: Path) -> None:
+    """Agents can reach what lies elsewhere: only the folder itself is hidden from them."""
+    (kept / "first").rename(kept.parent / "elsewhere")
+    (kept / "second").symlink_to(kept.parent / "elsewhere")
+
+    with pytest.raises(WrongHoldout, match="no tests"):
+        Holdouts(kept).read(digest_of(kept.parent / "elsewhere"))
+
+
 def test_what_is_read_are_its_regular_files_and_no_link_is_followed(kept: Path) -> None:
     assert Holdouts(kept).read(digest_of(kept / "first")) == {b"tests/test_sums.py": (b"100644", TEST)}
 

@@ -1,19 +1,20 @@
-"""What is concluded from a verification by the tests of the base, and from one by held-out tests."""
+"""What is concluded from a verification by the tests of the base."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from schemas import outcome
 from schemas.integrity import Integrity
-from schemas.outcome import CannotVerify, ReportKind, VerifyReceipt
+from schemas.outcome import BaseJudgement, CannotVerify, ReportKind, VerifyReceipt
 from worker.controller import wire
 from worker.controller.changes import FileChange
 from worker.controller.failing_tests import FailingTests
-from worker.controller.judges import judge_by_base, judge_by_holdout
+from worker.controller.judges import Judges, judge_by_base
 from worker.controller.programs import VerificationResult
 from worker.controller.readiness import NotVerifiable
 from worker.controller.wire import Tool
@@ -32,10 +33,10 @@ def red(*names: str, **more: Any) -> VerificationResult:
     return VerificationResult(failure=wire.advice("red"), failing=FailingTests(names, complete=True), **more)
 
 
-def empty(report: ReportKind, tool: str = "pytest") -> VerificationResult:
+def empty(report: ReportKind, tool: str = "pytest", code: int = 5) -> VerificationResult:
     """A run that ended with an exit code that does not pass, and of which no test is told."""
     figures = outcome.TestFigures() if report is ReportKind.WHOLE else None
-    return red(receipts=(VerifyReceipt(tool=tool, exit_code=5, report=report, tests=figures),))
+    return red(receipts=(VerifyReceipt(tool=tool, exit_code=code, report=report, tests=figures),))
 
 
 def judged(
@@ -52,7 +53,9 @@ def judged(
         ran.append([tool.argv for tool in tools])
         return results[len(ran) - 1]
 
-    return judge_by_base({file.path.decode(): file for file in files}, there, tools, own, verify), ran
+    said, found = judge_by_base({file.path.decode(): file for file in files}, there, tools, own, verify)
+    assert (said is BaseJudgement.DIVERGES) == (found is not None)
+    return found, ran
 
 
 def test_what_fails_once_and_passes_again_does_not_diverge() -> None:
@@ -94,6 +97,28 @@ def test_a_base_without_tests_judges_nothing() -> None:
     assert judged(*[empty(ReportKind.NONE, "mypy")] * 2, there=untested)[0]
 
 
+def test_tests_of_the_base_that_cannot_be_built_diverge() -> None:
+    """Go has a whole report without a test then, and cargo none; names of Rust's tests are those of any file."""
+    in_rust = {"src/lib.rs", "tests/api.rs"}
+
+    assert judged(*[empty(ReportKind.WHOLE, "go-test", 1)] * 2, there={"a.go", "a_test.go"})[0]
+    assert judged(*[empty(ReportKind.NONE, "cargo-test", 101)] * 2, there=in_rust)[0]
+    assert judged(empty(ReportKind.NONE, "cargo-test", 101), there={"src/lib.rs"})[0] is None
+
+
+def test_whether_the_tests_of_the_base_ran_is_told() -> None:
+    """A base without tests says the same of every change."""
+
+    def said(result: VerificationResult, files: Sequence[FileChange] = (CHANGED,), **more: Any) -> BaseJudgement:
+        there, tools = more.get("there", THERE), more.get("tools", (SUITE,))
+        return judge_by_base({each.path.decode(): each for each in files}, there, tools, PASSED, lambda *_: result)[0]
+
+    aimed = SUITE.model_copy(update={"argv": ("pytest", "tests/new")})
+    assert said(PASSED) == said(LOST, files=()) == said(empty(ReportKind.NONE), there={"src/a.py"}) == "same"
+    assert said(LOST) == said(empty(ReportKind.WHOLE)) == said(PASSED, (NEW,), tools=(aimed,)) == "not_run"
+    assert said(red("t")) == "diverges"
+
+
 def test_a_tool_that_could_not_run_judges_nothing() -> None:
     assert judged(LOST)[0] is None
 
@@ -112,45 +137,41 @@ def test_files_that_are_hard_to_compare_are_shown_by_lines_that_one_has_more_oft
     ]
 
 
-def held(
-    *results: VerificationResult, files: Sequence[str] = ("tests/test_unseen.py",), own: VerificationResult = PASSED
-) -> str | None:
-    runs = iter(results)
-    kept = {path.encode(): (b"100644", b"") for path in files}
-    failure = judge_by_holdout(f"sha256:{0:064x}", kept, (SUITE,), own, lambda *_: next(runs))
-    return failure.evidence.category if failure else None
+class Clone:
+    """A clone whose setup makes it anew, as one does of which nothing is kept any more."""
+
+    def __init__(self, trouble: OSError | None = None) -> None:
+        self.files: dict[bytes, Any] = {}
+        self.trouble = trouble
+
+    def make_anew(self) -> None:
+        self.files = {}
+
+    def lay_out(self, files: Any) -> None:
+        if self.trouble:
+            raise self.trouble
+        self.files |= files
 
 
-def ran(*names: str) -> VerificationResult:
-    return VerificationResult(ran=frozenset(names))
+def judges_in(clone: Clone, verify: Callable[[Any], VerificationResult]) -> Judges:
+    spec: Any = SimpleNamespace(judged_by=None)
+    return Judges(spec, cast("Any", clone), None, clone.make_anew, verify)
 
 
-UNSEEN = ran("tests/test_unseen.py::test_it")
+def test_the_files_that_judge_are_there_whatever_the_setup_does() -> None:
+    clone, seen = Clone(), []
+
+    def verify(_: Any) -> VerificationResult:
+        seen.append(clone.files)
+        return PASSED
+
+    judges_in(clone, verify).verify_with({b"tests/test_a.py": None}, ())
+
+    assert seen == [{b"tests/test_a.py": None}]
 
 
-def test_held_out_tests_that_fail_are_run_once_more() -> None:
-    assert held(red("x"), UNSEEN) is None
-    assert held(red("x"), red("x")) == "TEST_REGRESSION"
+def test_files_that_cannot_be_laid_out_hand_the_step_back_without_their_names() -> None:
+    full = Clone(OSError(28, "No space left on device", "tests/test_unseen.py"))
 
-
-def test_held_out_tests_that_did_not_run_are_no_pass() -> None:
-    """A tool that is aimed elsewhere, or told to ignore them, ends with 0 as well."""
-    assert held(UNSEEN) is None
-    assert held(PASSED) == "NO_PROOF"
-    assert held(ran("tests/test_a.py::test_it")) == "NO_PROOF"
-    assert held(UNSEEN, files=("tests/test_unseen.py", "tests/test_other.py")) == "NO_PROOF"
-    assert held(UNSEEN, files=("tests/test_unseen.py", "tests/conftest.py")) is None
-
-
-def test_where_names_of_tests_have_no_file_another_one_has_to_run_for_each() -> None:
-    old, new = "shop/TestAdds", "shop/TestUnseen"
-
-    assert held(ran("tests.test_unseen.Sums.test_it")) is None
-    assert held(ran(old, new), own=ran(old), files=("shop/unseen_test.go",)) is None
-    assert held(ran(old), own=ran(old), files=("shop/unseen_test.go",)) == "NO_PROOF"
-    assert held(ran(old, new), own=ran(old), files=("shop/a_test.go", "shop/b_test.go")) == "NO_PROOF"
-
-
-def test_held_out_tests_that_could_not_run_hand_the_step_back() -> None:
-    with pytest.raises(NotVerifiable, match="pytest could not run with held-out tests"):
-        held(LOST)
+    with pytest.raises(NotVerifiable, match=r"cannot be laid out: No space left on device$"):
+        judges_in(full, lambda _: PASSED).verify_with({b"tests/test_unseen.py": None}, ())

@@ -44,14 +44,59 @@ def test_the_base_judges_the_last_step_of_a_repair_but_for_the_files_that_its_go
     assert judged(a_goal(allowed_files=["src/a.py", "tests/**"])) == {"verify-regression": JudgedBy(base=True)}
 
 
-def test_the_base_judges_no_goal_without_one_none_with_steps_of_its_own_and_none_that_names_too_many_files() -> None:
+def test_the_base_judges_no_goal_without_one_and_none_with_steps_of_its_own() -> None:
     supplied = [{"step_id": "a", "title": "A", "intent": "Do a", "verify": "pytest"}]
-    many = [f"tests/test_{number}.py" for number in range(MOST_OWN + 1)]
 
     assert judged(a_goal(context={"language": "python", "test_command": "pytest -q"})) == {}
     assert base_judges(a_goal(steps=supplied)) is None
-    assert base_judges(a_goal(allowed_files=many)) is None
+
+
+def test_a_goal_that_names_too_many_files_of_tests_is_not_judged_by_the_base_and_its_plan_says_so() -> None:
+    many = [f"tests/test_{number}.py" for number in range(MOST_OWN + 1)]
+    plan = Running(a_step("a"), a_check("t", "a"), files=many, base_sha="abc")
+
+    plan.report(a_report("a", touched_files=["src/a.py"]))
+    plan.report(proved(None))
+
     assert base_judges(a_goal(allowed_files=many[1:])) == JudgedBy(base=True, own=tuple(many[1:]))
+    assert plan.state == "COMPLETED"
+    assert "names more than 100 files of tests" in (plan.record.doubt or "")
+
+
+def test_files_of_tests_that_a_step_is_about_are_the_plans_too() -> None:
+    about = a_check("t", "a").model_copy(update={"judged_by": JudgedBy(own=("tests/test_b.py",))})
+    judges = JudgedBy(base=True, own=("tests/test_a.py",))
+
+    assert assign_judges([a_step("a"), about], None)[1].judged_by is None
+    assert assign_judges([a_step("a"), about], judges)[1].judged_by == JudgedBy(
+        base=True, own=("tests/test_a.py", "tests/test_b.py")
+    )
+
+
+def proved(judged: Any, step_id: str = "t") -> Any:
+    """A success of a step with a whole report of its tests."""
+    tests = {"passed": 1, "collected": 1}
+    receipt = {"tool": "pytest", "exit_code": 0, "report": "whole", "tests": tests}
+    told = {"judged": judged} if judged else {}
+    return a_report(step_id, tests_passed=True, touched_files=[], verify=[receipt], **told)
+
+
+@pytest.mark.parametrize(
+    ("judged", "told"),
+    [
+        ({"base": "same"}, None),
+        ({"base": "diverges"}, None),
+        ({"base": "not_run"}, "unverified: the tests of the base could not run"),
+        (None, "unverified: no controller told that the tests of the base judged"),
+    ],
+)
+def test_a_plan_says_where_the_tests_of_the_base_did_not_judge_it(judged: Any, told: str | None) -> None:
+    plan = Running(a_check("a"), a_check("t", "a").model_copy(update={"judged_by": JudgedBy(base=True)}))
+    plan.report(proved(None, "a"))
+
+    plan.report(proved(judged))
+
+    assert (plan.state, plan.record.doubt) == ("COMPLETED", told)
 
 
 def test_no_step_that_changes_files_is_judged() -> None:
@@ -127,15 +172,31 @@ def test_held_out_tests_judge_a_step_that_comes_once_all_others_are_done() -> No
     assert (spec["judged_by"], spec["requires"], spec["mode"]) == (BY_HELD_OUT, ["holdout"], "test")
     assert [tool["tool"] for tool in spec["verify_tools"]] == ["pytest"]
     assert not any(plan.facts[name].get("judged_by") for name in "atb")
-    plan.report(a_report("t-holdout"))
+    plan.report(a_report("t-holdout", judged={"holdout": DIGEST}))
     assert plan.state == "COMPLETED"
+
+
+@pytest.mark.parametrize("judged", [None, {"base": "same"}, {"holdout": f"sha256:{8:064x}"}])
+def test_a_success_that_no_word_says_held_out_tests_judged_is_none(judged: Any) -> None:
+    plan = holding_out()
+
+    plan.report(a_report("t-holdout", judged=judged))
+    plan.rest()
+
+    assert (plan.state, plan.states["t-holdout"]) == ("EXECUTING", "ACTIVE")
+
+
+def test_files_of_tests_that_the_goal_names_stay_the_plans_beside_held_out_tests() -> None:
+    plan = holding_out(files=["src/a.py", "tests/test_a.py", "tests/**"])
+
+    assert spec_of(plan, "t-holdout")["judged_by"]["own"] == ["tests/test_a.py"]
 
 
 def test_a_delivery_comes_after_held_out_tests() -> None:
     plan = holding_out(delivery={"push": True})
 
     assert "deliver" not in plan.states
-    plan.report(a_report("t-holdout"))
+    plan.report(a_report("t-holdout", judged={"holdout": DIGEST}))
     assert plan.states["deliver"] == "ACTIVE"
 
 
@@ -157,6 +218,21 @@ def test_a_step_that_held_out_tests_judge_is_tried_again_if_its_controller_goes_
     plan.sweep()
 
     assert (plan.state, plan.states["t-holdout"]) == ("EXECUTING", "ACTIVE")
+
+
+def test_a_step_that_held_out_tests_judge_is_tried_again_if_its_controller_has_trouble() -> None:
+    """Such as a full disk, of which nobody says that the tests failed; not for ever."""
+    plan = holding_out()
+
+    plan.report(a_failure("t-holdout", 1, category="UNKNOWN"))
+    plan.rest()
+    between = plan.state, plan.states["t-holdout"]
+    plan.report(a_failure("t-holdout", 2, category="UNKNOWN"))
+
+    assert between == ("EXECUTING", "ACTIVE")
+
+    assert (plan.state, plan.halt["rule"]) == ("HALTED", "holdout")
+    assert [*plan.states] == ["a", "t", "b", "t-holdout"]
 
 
 def test_a_plan_that_ran_no_tests_is_not_completed_without_being_judged() -> None:

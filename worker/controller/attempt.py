@@ -78,7 +78,8 @@ class AttemptRun:
             if moved := self.tree.moved_refs():  # they are nowhere but in the clone, so that alone is no failure
                 log.warning("refs_moved", extra={**self.spec.ids, "refs": moved[:SHOWN_REFS]})
                 line = f"refs made in the clone beside the plan's branch: {', '.join(moved[:SHOWN_REFS])}"
-                result.failure = result.failure and wire.with_line(result.failure, line)
+                if result.failure and not self._judges.hold_out:  # their names may tell of held-out tests
+                    result.failure = wire.with_line(result.failure, line)
             if result.failure and result.report.reading.denied:
                 result.failure = wire.with_line(result.failure, denied(result.report.reading))
         except Abandoned:
@@ -265,7 +266,7 @@ class AttemptRun:
                 log.info("change_found", extra={**spec.ids, "commit": landed.tree})
                 result.report, result.changes = NO_AGENT_NEEDED, landed
                 return True
-            result.verification, result.integrity = VerificationResult(), None
+            result.verification, result.integrity, result.judged = VerificationResult(), None, None
         tree.take_off(spec.step_id, self.lease.confirm)
         result.failure = self._begin(result)
         return False

@@ -12,18 +12,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice, zip_longest
 
-from schemas.base import FailureCategory
 from schemas.integrity import MOST_PLACES, WHAT_CHARS, Integrity, IntegrityPlace
-from schemas.outcome import ReportKind
+from schemas.outcome import BaseJudgement, Judged, ReportKind
 from tasks.toolchain.catalogue import CATALOGUE
 from tasks.toolchain.contract import ToolCategory
 from tasks.toolchain.files import is_named_as_test, tests_in
 from tasks.toolchain.integrity.compared import more_often
-from tasks.toolchain.test_ids import file_of
-from worker.controller import wire
 from worker.controller.changes import FileChange, PlacedFile
 from worker.controller.failing_tests import NOT_KNOWN
 from worker.controller.holdout import Holdouts, WrongHoldout
+from worker.controller.judge_by_holdout import Files, Layout, Verify, judge_by_holdout
 from worker.controller.programs import VerificationResult
 from worker.controller.readiness import NotVerifiable
 from worker.controller.result import Result
@@ -35,11 +33,9 @@ DIVERGES = "tests_diverge"  # the kind of a place
 MOST_TESTS = 10  # that are named
 MOST_LINES = 10  # of a file that are shown
 PATH_CHARS = 512
+NO_TESTS = 5  # the exit code of pytest and unittest where they found none
 
 log = logging.getLogger("planner.controller")
-
-Files = Mapping[bytes, PlacedFile | None]
-Verify = Callable[[Files, Sequence[Tool]], VerificationResult]
 
 
 @dataclass(frozen=True)
@@ -55,7 +51,7 @@ class Judges:
     def prepare(self) -> None:
         """Find the tests before anybody works, after each reset; raises CannotWork or GitError if they are not here."""
         by = self.spec.judged_by
-        if by and by.base and self.spec.context.base_sha:
+        if by and self.spec.context.base_sha:
             self.tree.remember(self.spec.context.base_sha)
         self._held_out  # noqa: B018 (raises)
 
@@ -68,38 +64,60 @@ class Judges:
             raise WrongHoldout(f"no tests {digest} are kept beside this controller (--holdout DIR)")
         return self.holdouts.read(digest)
 
+    @property
+    def hold_out(self) -> bool:
+        """Whether held-out tests judge."""
+        return bool(self.spec.judged_by and self.spec.judged_by.holdout)
+
     def judge(self, result: Result) -> AttemptFailure | None:
         """Judge what was verified, also if that failed, by what else fails; `prepare` went before.
 
         What the tests of the base find is told in the integrity of `result`; the failure is that of held-out tests.
         Raises NotVerifiable where these could not run.
         """
-        by, own = self.spec.judged_by, result.verification
+        by, own, tools = self.spec.judged_by, result.verification, self.spec.verify_tools
         if not by or (own.failure and not own.failing.complete):
             return None
+        files = self._files_of_base(frozenset(by.own)) if self.spec.context.base_sha else {}
+        there = frozenset(self.tree.paths_taken).difference(path for path, file in files.items() if not file.there)
+        there = there.union(path for path, file in files.items() if file.there)
         if by.base and self.spec.context.base_sha:
-            files = self._files_of_base(frozenset(by.own))
-            there = frozenset(self.tree.paths_taken).difference(path for path, file in files.items() if not file.there)
-            there = there.union(path for path, file in files.items() if file.there)
-            if files and (found := judge_by_base(files, there, self.spec.verify_tools, own, self._verify_with)):
-                result.integrity = with_places(result.integrity, found)
+            said, found = judge_by_base(files, there, tools, own, self.verify_with)
+            result.judged = Judged(base=said)
+            result.integrity = with_places(result.integrity, found) if found else result.integrity
         if not by.holdout:
             return None
+        held, layouts = self._held_out, [Layout(self._held_out, tools)]
+        if files:  # of tests that an agent may have changed so that these pass
+            there = there.union(map(os.fsdecode, held))
+            gone = {path for path, file in files.items() if not file.there and path not in there}
+            aimed = [at for tool in tools if (at := _without(tool, gone, there))]
+            beside = {file.path: file.there for file in files.values()}
+            layouts = [Layout({**beside, **held}, aimed), *layouts] if aimed else layouts
         try:
-            failure = judge_by_holdout(by.holdout, self._held_out, self.spec.verify_tools, own, self._verify_with)
+            failure = judge_by_holdout(by.holdout, held, layouts, own, self.verify_with)
         finally:
             self.tree.make_anew()  # so that they lie nowhere any more
         if failure:
             result.verification = replace(own, failure=failure, failing=NOT_KNOWN)  # whose names are to excuse nothing
+        else:
+            result.judged = Judged(base=result.judged.base if result.judged else None, holdout=by.holdout)
         return failure
 
     def _files_of_base(self, own: Collection[str]) -> dict[str, FileChange]:
         is_of_tests = tests_in(self.tree.paths_remembered)
         return self.tree.differing(lambda path: path not in own and is_of_tests(path))
 
-    def _verify_with(self, files: Files, tools: Sequence[Tool]) -> VerificationResult:
-        self.tree.lay_out(files)
-        self.set_up()
+    def verify_with(self, files: Files, tools: Sequence[Tool]) -> VerificationResult:
+        """Verify with other files laid out; raises NotVerifiable where that cannot be, without their names."""
+        try:
+            self.tree.make_anew()
+            self.set_up()
+            self.tree.lay_out(files)
+        except OSError as error:
+            log.warning("not_judged", extra={"tool": "", "reason": str(error)})
+            why = error.strerror or type(error).__name__
+            raise NotVerifiable(f"the files that judge the change cannot be laid out: {why}") from None
         return self.verify(tools)
 
 
@@ -109,24 +127,30 @@ def judge_by_base(
     tools: Iterable[Tool],
     own: VerificationResult,
     verify: Verify,
-) -> Integrity | None:
+) -> tuple[BaseJudgement, Integrity | None]:
     """Verify with `files` as they are at the base, `there` being all files then; return what diverges, if anything.
 
     Verifications are not aimed at files that are gone then; those that were aimed at no other ones are left out.
     Nothing diverges where a tool could not run, or where the base has no tests that it could run.
     """
+    if not files:
+        return BaseJudgement.SAME, None
     gone = {path for path, file in files.items() if not file.there}
     left = [aimed for tool in tools if (aimed := _without(tool, gone, there))]
     placed = {file.path: file.there for file in files.values()}
     has_tests = any(map(is_named_as_test, there))
+    if has_tests and not left:
+        return BaseJudgement.NOT_RUN, None
     for _ in range(2):  # a test may fail now and then
         found = verify(placed, left) if left else VerificationResult()
         if found.cannot_verify:
             log.warning("not_judged", extra={"tool": found.cannot_verify.tool, "reason": found.cannot_verify.reason})
-            return None
-        if not fails_more(found, own) or _ran_nothing(found, has_tests=has_tests):
-            return None
-    return _divergence(files, found, own)
+            return BaseJudgement.NOT_RUN, None
+        if not found.fails_more_than(own):
+            return BaseJudgement.SAME, None
+        if _ran_nothing(found, has_tests=has_tests):
+            return BaseJudgement.NOT_RUN if has_tests else BaseJudgement.SAME, None
+    return BaseJudgement.DIVERGES, _divergence(files, found, own)
 
 
 def _without(tool: Tool, gone: Collection[str], there: Collection[str]) -> Tool | None:
@@ -156,7 +180,7 @@ def _is_in(place: str, paths: Collection[str]) -> bool:
 
 
 def _ran_nothing(found: VerificationResult, *, has_tests: bool) -> bool:
-    """Whether the tool that failed is one of tests, and had none to run."""
+    """Whether the tool that failed is one of tests, and had none to run; tests that cannot be built are not none."""
     if not found.receipts:
         return False
     receipt = found.receipts[-1]
@@ -164,53 +188,8 @@ def _ran_nothing(found: VerificationResult, *, has_tests: bool) -> bool:
     if contract and contract.category is not ToolCategory.TEST:
         return False
     counted = receipt.tests.collected + receipt.tests.failed if receipt.tests else 0
-    return not counted and (receipt.report is ReportKind.WHOLE or not has_tests)
-
-
-def judge_by_holdout(
-    digest: str, files: Files, tools: Sequence[Tool], own: VerificationResult, verify: Verify
-) -> AttemptFailure | None:
-    """Verify with `files` put in; the failure says that they fail or did not run, and nothing of them.
-
-    Raises NotVerifiable.
-    """
-    for _ in range(2):  # a test may fail now and then
-        found = verify(files, tools)
-        if found.cannot_verify:
-            raise NotVerifiable(f"{found.cannot_verify.tool} could not run with held-out tests")
-        if not fails_more(found, own):
-            break
-    else:
-        return wire.unproved(FailureCategory.TEST_REGRESSION, f"held-out tests fail ({digest[:19]})")
-    if not _all_ran([os.fsdecode(path) for path in files], found.ran, own.ran):
-        why = f"no report shows that all held-out tests ran ({digest[:19]})"
-        return wire.unproved(FailureCategory.NO_PROOF, why)
-    return None
-
-
-def _all_ran(files: Iterable[str], ran: Collection[str], before: Collection[str]) -> bool:
-    """Whether a test of each file ran, or one more than before whose name has no file."""
-    files = [path for path in files if is_named_as_test(path)] or [""]
-    known = {file_of(name) for name in ran}
-    dotted = tuple(name for name in ran if not file_of(name))
-    missing = [
-        path
-        for path in files
-        if path not in known
-        and not (
-            path and any(f"{name}.".startswith(f"{path.rpartition('.')[0].replace('/', '.')}.") for name in dotted)
-        )
-    ]
-    return len(missing) <= len([name for name in dotted if name not in before])
-
-
-def fails_more(found: VerificationResult, own: VerificationResult) -> bool:
-    """Whether a verification fails where `own` did not."""
-    if found.failure is None:
-        return False
-    if own.failure is None:
-        return True
-    return not found.failing.complete or not set(found.failing.names) <= set(own.failing.names)
+    found_none = receipt.report is ReportKind.WHOLE and receipt.exit_code == NO_TESTS
+    return not counted and (found_none or not has_tests)
 
 
 def with_places(said: Integrity | None, more: Integrity) -> Integrity:

@@ -54,6 +54,16 @@ class VerificationResult:
     cannot_verify: CannotVerify | None = None  # the tool that could not run, which says nothing of the change
     ran: frozenset[str] = frozenset()  # the tests that passed or failed, where all tools ran or one has failed
 
+    left_out: frozenset[str] = frozenset()  # those that were skipped or deselected there
+
+    def fails_more_than(self, other: VerificationResult) -> bool:
+        """Tell whether this fails where `other` did not."""
+        if self.failure is None:
+            return False
+        if other.failure is None:
+            return True
+        return not self.failing.complete or not set(self.failing.names) <= set(other.failing.names)
+
     @property
     def passed(self) -> bool | None:
         """Say whether the tests passed; None if there were none."""
@@ -85,6 +95,7 @@ def verify(
     finding: AttemptFailure | None = None
     failing = NONE
     ran: set[str] = set()
+    left_out: set[str] = set()
     for tool in tools:
         # No planner sends a word that pytest, ruff, mypy or tsc take for a file of options; others who write specs may.
         if word := next((word for word in tool.argv if word.startswith("@")), None):
@@ -98,12 +109,13 @@ def verify(
         aimed = operands_of(tuple(tool.argv), CATALOGUE)
         figures = report.figures(named, tool.cwd, aimed[0] if len(aimed) == 1 else "")
         receipts.append(_receipt(tool, done, figures, report.kind, isolation))
-        ran |= {name if tool.cwd == ROOT else _from_root(name, tool.cwd, root) for name in report.ran}
+        ran |= {_from_root(name, tool.cwd, root) for name in report.ran}
+        left_out |= {_from_root(name, tool.cwd, root) for name in report.left_out}
         cannot = _cannot_verify(tool, done, root) if at_base or is_lost(tool) else None
         if done.timed_out or cannot or done.exit_code not in tool.pass_codes:
             found = failing.joined(_failing(tool, done, root))
             failed = VerificationResult(tuple(receipts), _failure(tool, done, root), found, cannot_verify=cannot)
-            return replace(failed, ran=frozenset(ran))
+            return replace(failed, ran=frozenset(ran), left_out=frozenset(left_out))
         if unproved := None if at_base else _unproved(tool, receipts[-1]):
             return VerificationResult(tuple(receipts), unproved, NOT_KNOWN)
         if done.exit_code:
@@ -112,7 +124,7 @@ def verify(
     left = None if at_base else _unpassed(tools, receipts)
     ran_by = shutil.which(resolve(first.argv, search)[0], path=search) if (first := next(iter(tools), None)) else ""
     passed = VerificationResult(tuple(receipts), left, failing=failing, finding=finding, ran_by=ran_by or "")
-    return replace(passed, ran=frozenset(ran))
+    return replace(passed, ran=frozenset(ran), left_out=frozenset(left_out))
 
 
 def unverifiable(tool: Tool, why: str) -> VerificationResult:
@@ -192,13 +204,13 @@ def _failing(tool: Tool, done: JobResult, root: str) -> FailingTests:
     whole = not done.timed_out and done.stdout_bytes <= TAIL_BYTES
     output = done.stdout.replace(f"{root}/", "") if root else done.stdout
     found = failing_tests(tool.tool, tool.argv, output, whole=whole)
-    return (
-        found if tool.cwd == ROOT else replace(found, names=tuple(_from_root(n, tool.cwd, root) for n in found.names))
-    )
+    return replace(found, names=tuple(_from_root(name, tool.cwd, root) for name in found.names))
 
 
 def _from_root(name: str, folder: str, root: str) -> str:
     """Name from the root what a tool named from the folder that it ran in: a file, or a test behind one."""
+    if folder == ROOT:
+        return name
     file = name.partition("::")[0].partition(" > ")[0]
     return f"{folder}/{name}" if Path(root, folder, file).is_file() else name
 

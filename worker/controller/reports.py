@@ -72,6 +72,12 @@ class TestReport:
         return (name for name, word in self.words.items() if is_whole and word in {"passed", "failed"})
 
     @property
+    def left_out(self) -> Iterator[str]:
+        """Name the tests that were skipped or deselected."""
+        yield from (name for name, word in self.words.items() if word == "skipped")
+        yield from self.deselected
+
+    @property
     def _files(self) -> dict[str, int]:
         """Count tests by file; none where there are more files than a receipt has room for."""
         counts = Counter(filter(None, map(file_of, self.words)))

@@ -95,8 +95,7 @@ class Worktree:
         self._put(self._files_taken())
 
     def lay_out(self, files: Mapping[bytes, PlacedFile | None]) -> None:
-        """Make a new folder as `make_anew` does, with other `files` in it, which no later attempt finds there."""
-        self.make_anew()
+        """Put other `files` into the folder, which no later attempt finds there. Raises OSError."""
         self._put(files)
         self._is_used = True
 

@@ -11,7 +11,7 @@ from itertools import islice
 
 from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
 from schemas.kinds.gap_report import ActionType, PlannedAction
-from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
+from schemas.step import ControllerTaskSpec, JudgedBy, PlannedStep, VerifyTool
 from tasks.rules.risk import RISK, ROLLBACK, assess_declared, estimate, explain_raise, is_below
 from tasks.strategies.drafting.pieces import cut, join_pieces
 from tasks.strategies.drafting.project import only_documents
@@ -22,7 +22,7 @@ from tasks.strategies.gap_report.verification import Verification, check_of_all,
 from tasks.text.fields import MAX_INTENT, MAX_TITLE, fit
 from tasks.toolchain.catalogue import render
 from tasks.toolchain.contract import ToolCategory
-from tasks.toolchain.files import Role, files_of
+from tasks.toolchain.files import Role, files_of, may_be_of_tests
 
 EXPLORE_ID = "explore-scope"
 VERIFY_ID = "verify"
@@ -91,6 +91,8 @@ def make_steps(iteration: Iteration) -> tuple[PlannedStep, ...]:
     patches = iter(steps)
     joined = [step for some in by_action for step in _join(list(islice(patches, len(some))), iteration)]
     last_step = _step(iteration, VERIFY_ID + again, "Verify the iteration", about, kind, whole, after)
+    if own := _own_tests(iteration):
+        last_step = last_step.model_copy(update={"judged_by": JudgedBy(own=own)})
     return (*joined, last_step.model_copy(update={"retry_limit": 0}) if iteration.state.checking else last_step)
 
 
@@ -102,6 +104,24 @@ def _join(steps: Sequence[PlannedStep], iteration: Iteration) -> list[PlannedSte
     tests = [step for step in steps if len(files_of(step.allowed_files, Role.TEST)) == len(step.allowed_files)]
     apart = {step.step_id: step for step in join_pieces(tests)}
     return [apart.get(step.step_id, step) for step in joined]
+
+
+def _own_tests(iteration: Iteration) -> tuple[str, ...]:
+    """Name the files of tests that a gap names, or that are to be deleted: the base's versions of these do not judge.
+
+    Of tests that fail none is the plan's.
+    """
+    if is_about_tests(iteration):
+        return ()
+    gap, actions = iteration.plan.gap, iteration.plan.actions
+    text = f"{gap.description}\n{gap.evidence}"
+    named = (
+        path
+        for action in actions
+        for path in action.target_files
+        if action.action_type is ActionType.DELETE or path in text
+    )
+    return tuple(dict.fromkeys(path for path in named if may_be_of_tests(path)))
 
 
 def _files_of(pieces: Sequence[PatchPiece], action: ActionType) -> frozenset[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from schemas.outcome import Outcome
+from schemas.outcome import Judged, Outcome
 from tests.support.controlling import FIX, PYTEST, Planner, Repo
 from worker.controller import ControllerConfig
 from worker.controller.holdout import digest_of
@@ -24,6 +24,13 @@ HELPER = "tests/expected.py"
 SUITE = {**PYTEST, "argv": ["pytest", "-q", "--disable-plugin-autoload"]}
 TEST = "from calc import add\nfrom tests.expected import SUM\n\n\ndef test_sums():\n    assert add(2, 2) == SUM\n"
 WEAK = f"write({HELPER!r}, 'SUM = 0\\n')"
+TELLS = """import pathlib
+for each in pathlib.Path("tests").glob("*.py"):
+    pathlib.Path(".git/refs/heads").mkdir(parents=True, exist_ok=True)
+    pathlib.Path(".git/refs/heads", each.stem).write_text("x")
+def add(a, b):
+    return 4
+"""
 
 
 @pytest.fixture
@@ -38,9 +45,9 @@ def base(repo: Repo) -> str:
     return repo.git("rev-parse", "HEAD")
 
 
-def judged(planner: Planner, base: str, intent: str, files: list[str], **by: Any) -> Outcome:
+def judged(planner: Planner, at: str, intent: str, files: list[str], **by: Any) -> Outcome:
     """Have an agent do what `intent` says, and judge it by a last step."""
-    context = {"base_sha": base}
+    context = {"base_sha": at}
     planner.send("fix", intent=intent, allowed_files=files, context=context, verify_tools=[SUITE])
     assert planner.outcome("fix").success
     judged_by = {"base": True, **by}
@@ -56,6 +63,8 @@ def test_what_the_tests_of_the_base_refuse_is_told_with_the_difference(
     done = judged(planner, base, WEAK, [HELPER])
 
     assert (done.success, done.tests_passed) == (True, True)
+    assert done.judged
+    assert done.judged.base == "diverges"
     found = done.integrity
     assert found
     assert found.counts == {"tests_diverge": 2}
@@ -87,8 +96,7 @@ def test_tests_that_are_held_out_judge_a_clone_that_no_agent_has(
     first, second = (digest_of(tmp_path / "held" / name) for name in ("first", "second.tar.gz"))
     start(holdout=tmp_path / "held")
 
-    cheat = "write('calc.py', 'def add(a, b):\\n    return 4\\n')"
-    refused = judged(planner, base, cheat, ["calc.py"], holdout=first)
+    refused = judged(planner, base, f"write('calc.py', {TELLS!r})", ["calc.py"], holdout=first)
     planner.send("look", intent="report(output=sorted(os.listdir('tests')))", mode="read_only")
     seen = planner.outcome("look").output
     planner.send("mend", intent=FIX, allowed_files=["calc.py"], context={"base_sha": base}, verify_tools=[SUITE])
@@ -103,6 +111,21 @@ def test_tests_that_are_held_out_judge_a_clone_that_no_agent_has(
     }
     assert seen == ["__init__.py", "expected.py", "test_sum.py"]
     assert planner.outcome("again").success
+    assert planner.outcome("again").judged == Judged(holdout=second)
+
+
+def test_helpers_that_the_change_makes_lie_do_not_help_against_held_out_tests(
+    planner: Planner, repo: Repo, base: str, start: Start, tmp_path: Path
+) -> None:
+    (tmp_path / "held/first/tests").mkdir(parents=True)
+    (tmp_path / "held/first/tests/test_unseen.py").write_text(TEST)
+    start(holdout=tmp_path / "held")
+
+    done = judged(planner, base, WEAK, [HELPER], base=False, holdout=digest_of(tmp_path / "held/first"))
+
+    assert not done.success
+    assert done.failure_evidence
+    assert done.failure_evidence.category == "TEST_REGRESSION"
 
 
 def test_held_out_tests_that_the_change_keeps_from_running_are_no_pass(
@@ -113,7 +136,8 @@ def test_held_out_tests_that_the_change_keeps_from_running_are_no_pass(
     start(holdout=tmp_path / "held")
     hides = f"{FIX}; write('conftest.py', 'collect_ignore_glob = [\"*unseen*\"]\\n')"
 
-    done = judged(planner, base, hides, ["calc.py", "conftest.py"], holdout=digest_of(tmp_path / "held/first"))
+    own, digest = ["conftest.py"], digest_of(tmp_path / "held/first")
+    done = judged(planner, base, hides, ["calc.py", *own], own=own, holdout=digest)
 
     assert not done.success
     assert done.failure_evidence

@@ -116,6 +116,23 @@ def test_each_patch_is_judged_by_its_own_files_and_the_verification_lints_checks
     assert last.verify == PYTHON.format("src/a.py src/b.py")
 
 
+@pytest.mark.parametrize(
+    ("gap", "own"),
+    [
+        (a_gap("Quality check failed: ruff", "quality", evidence="tests/test_a.py:1:1: F401 x\n"), ["tests/test_a.py"]),
+        (a_gap("Delete src/a.py and tests/test_a.py"), ["tests/test_a.py"]),
+        (a_gap("Quality check failed: pytest", "quality", evidence="FAILED tests/test_a.py::test_it\n"), None),
+        (a_gap("Implement totals in src/a.py"), None),
+    ],
+)
+def test_tests_that_a_gap_names_are_the_plans_unless_they_fail(gap: dict[str, Any], own: list[str] | None) -> None:
+    made = drafted(a_goal(gap, allowed=["src/a.py", "tests/**"], files=["src/a.py", "tests/test_a.py"]))
+
+    last = made.steps[-1]
+    assert last.step_id == "verify"
+    assert (list(last.judged_by.own) if last.judged_by else None) == own
+
+
 def test_new_files_that_no_check_is_for_have_nothing_else_checked() -> None:
     goal = a_goal(
         a_gap("Implement src/b.py and docs/b.md"),

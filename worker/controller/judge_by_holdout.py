@@ -1,0 +1,113 @@
+"""Judges a change by tests that no agent has: they have to pass, and a report has to show that all of them ran."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from schemas.base import FailureCategory
+from tasks.toolchain.files import is_named_as_test
+from tasks.toolchain.integrity.changed_tests import tests_of
+from tasks.toolchain.test_ids import file_of, is_within, words_of
+from worker.controller import wire
+from worker.controller.changes import PlacedFile
+from worker.controller.programs import VerificationResult
+from worker.controller.readiness import NotVerifiable
+from worker.controller.wire import AttemptFailure, Tool
+
+Files = Mapping[bytes, PlacedFile | None]
+Verify = Callable[[Files, Sequence[Tool]], VerificationResult]
+
+
+class Layout(NamedTuple):
+    """Files that are put beside those of the change, and the tools that run then."""
+
+    files: Files
+    tools: Sequence[Tool]
+
+
+class _HeldOut(NamedTuple):
+    """One file of held-out tests: the words of each test that has to run, and of those that it skips itself."""
+
+    path: str
+    tests: tuple[tuple[str, ...], ...]
+    skipped: tuple[tuple[str, ...], ...]
+
+
+def judge_by_holdout(
+    digest: str, files: Files, layouts: Sequence[Layout], own: VerificationResult, verify: Verify
+) -> AttemptFailure | None:
+    """Verify with `files` put in, by the first layout that judges them; the last one has nothing beside them.
+
+    The failure says that they fail or did not run, and nothing of them. A layout with more does not judge where more
+    than they fails, or nobody knows which tests do. Raises NotVerifiable.
+    """
+    held = [_read(os.fsdecode(path), file) for path, file in files.items()]
+    *_, last = layouts
+    for layout in layouts:
+        found = _verify_twice(layout, own, verify)
+        new = set(found.failing.names).difference(own.failing.names) if found.fails_more_than(own) else set()
+        if any(_is_held_out(name, held) for name in new) or (layout is last and found.fails_more_than(own)):
+            return wire.unproved(FailureCategory.TEST_REGRESSION, f"held-out tests fail ({digest[:19]})")
+        if not found.fails_more_than(own) or found.failing.complete:
+            break
+    if _all_ran([each for each in held if _is_run(each)], found, own.ran):
+        return None
+    return wire.unproved(FailureCategory.NO_PROOF, f"no report shows that all held-out tests ran ({digest[:19]})")
+
+
+def _verify_twice(layout: Layout, own: VerificationResult, verify: Verify) -> VerificationResult:
+    """Verify, once more where that fails: a test may fail now and then."""
+    for _ in range(2):
+        found = verify(layout.files, layout.tools)
+        if found.cannot_verify:
+            raise NotVerifiable(f"{found.cannot_verify.tool} could not run with held-out tests")
+        if not found.fails_more_than(own):
+            break
+    return found
+
+
+def _read(path: str, file: PlacedFile | None) -> _HeldOut:
+    found = tests_of(path, file[1].decode(errors="replace") if file else None) or {}
+    above = words_of(path.split("/")[-2]) if path.endswith(".go") and "/" in path else ()  # its package
+    names = [((*above, *words_of(name.partition(" (")[0])), test.skipped) for name, test in found.items()]
+    return _HeldOut(path, tuple(name for name, skip in names if not skip), tuple(name for name, skip in names if skip))
+
+
+def _is_run(each: _HeldOut) -> bool:
+    return is_named_as_test(each.path) or (each.path.endswith(".rs") and bool(each.tests))
+
+
+def _is_held_out(name: str, held: Iterable[_HeldOut]) -> bool:
+    """Whether a test may be one of those that are held out."""
+    file = file_of(name)
+    return any(each.path == file if file else _is_among(name, each.tests) for each in held)
+
+
+def _is_among(name: str, tests: Iterable[tuple[str, ...]]) -> bool:
+    own = words_of(name)
+    return any(is_within(each, own) for each in tests)
+
+
+def _all_ran(held: Sequence[_HeldOut], found: VerificationResult, before: Collection[str]) -> bool:
+    """Whether a test of each file ran, and none was left out that its file does not skip.
+
+    Where names have no file all tests of it ran, by their names; one more than before where these cannot be read.
+    """
+    files = {file_of(name) for name in found.ran}
+    for name in found.left_out:
+        if any(each.path == file_of(name) and not _is_among(name, each.skipped) for each in held):
+            return False
+    dotted = [name for name in found.ran if not file_of(name)]
+    left = [each for each in held if each.path not in files and not _is_module_of(each.path, dotted)]
+    named = [each for each in left if each.tests]
+    if not all(any(is_within(test, words_of(name)) for name in dotted) for each in named for test in each.tests):
+        return False
+    unnamed = len(left) - len(named) if held else 1
+    return unnamed <= len([name for name in dotted if name not in before])
+
+
+def _is_module_of(path: str, names: Iterable[str]) -> bool:
+    module = path.rpartition(".")[0].replace("/", ".")
+    return any(name.startswith(f"{module}.") for name in names)
