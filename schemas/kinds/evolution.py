@@ -265,7 +265,8 @@ class PlanningAgentResponse(Record):
 
     plan: PlanningPlan | None = None
     raw_output: str = ""
-    prompt: str  # the digest of the prompt; the prompt itself goes to the drafter
+    prompt: str  # as it was rendered; of a long one the beginning, with how much there is
+    prompt_digest: str = ""  # of all of it
     request: str  # the digest of the request
     validation_mode: ValidationMode
     drafter: str = "queue"

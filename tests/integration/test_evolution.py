@@ -92,6 +92,9 @@ def test_a_plan_is_drafted_at_the_second_attempt_and_completed(
     assert (document["attempts"], document["drafter"], document["validation_mode"]) == (2, "queue", mode)
     assert [step["step_id"] for step in document["plan"]["steps"]] == steps
     assert document["duration_seconds"] > 0
+    shown = planner("show", plan_id, "--drafting")
+    assert all(part in shown for part in ("drafter: queue", "attempts: 2", "--- prompt", "--- raw output"))
+    assert document["prompt"].splitlines()[0] in shown
     assert document["trajectories"][0]["unique_steps_count"] == 2
     first, again = fleet.specs[:2]
     assert first["input"] == again["input"]

@@ -6,15 +6,21 @@ import os
 import stat
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from schemas import codec
+from tasks.plan.changeset import Dispatch
 from tasks.rules.strategy import Consult, Drafted
 from tasks.text.secrets import MARK, mask, redact
-from worker.drafters import artifacts
+from tests.support.plans import a_report
+from worker.drafters import artifacts, queue_artifacts
 from worker.drafters.artifacts import MAX_TEXT, Artifacts
 from worker.drafters.base import Stopwatch, estimate
+from worker.drafters.queue_artifacts import QueueArtifacts
+from worker.settings.settings import Settings
 
 QUESTION = Consult("Plan it with api_key=abcdef123456", {"type": "object"})
 ANSWER = Drafted('{"summary": "done"}', None, 42, 7)
@@ -181,6 +187,52 @@ def test_they_are_bounded_in_number_and_the_oldest_go_first(tmp_path: Path, monk
     left = [codec.loads(path.read_bytes())["about"] for path in tmp_path.glob("planning-*")]
     assert sorted(left) == ["plan_3", "plan_4", "plan_5"]
     assert (tmp_path / "mine.json").exists()
+
+
+def test_they_are_bounded_in_bytes_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keeper = Artifacts(tmp_path, {})
+    for number in range(4):
+        path = keeper.keep(f"plan_{number}", number, QUESTION, ANSWER)
+        assert path is not None
+        os.utime(path, ns=(number, number))
+        monkeypatch.setattr(artifacts, "MOST_BYTES", path.stat().st_size)
+
+    assert sorted(codec.loads(path.read_bytes())["about"] for path in tmp_path.glob("planning-*")) == [
+        "plan_2",
+        "plan_3",
+    ]
+
+
+def a_spec(step_id: str, kind: str = "DRAFT", **given: Any) -> Dispatch:
+    spec = {"controller_task_spec": {"type": kind}, "input": given}
+    return Dispatch(step_id, SimpleNamespace(attempt=2), codec.dumps(spec))  # type: ignore[arg-type]
+
+
+def test_what_a_controller_is_asked_and_answers_is_kept_too(tmp_path: Path) -> None:
+    keeper = QueueArtifacts(Settings(planning_debug_dir=tmp_path))
+    asked = a_spec("draft-plan", prompt="Plan it", schema={"type": "object"}, validation_mode="strict")
+    keeper.note("plan_1", (), [asked, a_spec("read", "READ", prompt="no")])
+    answers = [a_report("draft-plan", output={"summary": "done"}, metrics={"tokens_used": 7}), a_report("read")]
+
+    keeper.note("plan_1", answers, ())
+    keeper.note("plan_1", answers, ())  # a copy is nobody's answer any more
+
+    (told,) = kept(tmp_path)
+    assert (told["about"], told["attempt"], told["prompt"], told["tokens"]) == ("plan_1", 2, "Plan it", 7)
+    assert told["modes"] == {"drafter": "queue", "validation": "strict", "schema": "native"}
+    assert codec.loads(str(told["output"])) == {"summary": "done"}
+
+
+def test_only_so_many_open_questions_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue_artifacts, "MOST_OPEN", 2)
+    keeper = QueueArtifacts(Settings(planning_debug_dir=tmp_path))
+    for number in range(3):
+        keeper.note(f"plan_{number}", (), [a_spec("draft-plan", prompt="Plan it")])
+
+    for number in range(3):
+        keeper.note(f"plan_{number}", [a_report("draft-plan", output="x")], ())
+
+    assert sorted(str(each["about"]) for each in kept(tmp_path)) == ["plan_1", "plan_2"]
 
 
 @pytest.mark.parametrize("answer", [Drafted("\ud800 half a letter"), Drafted(error="it broke"), Drafted({"a": 1})])

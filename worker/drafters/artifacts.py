@@ -20,6 +20,7 @@ from tasks.text.secrets import redact
 log = logging.getLogger("planner.drafters")
 
 MOST_FILES = 200  # the oldest go first
+MOST_BYTES = 64 * 1024 * 1024  # of all files together
 MAX_TEXT = 100_000  # characters of a prompt or an output
 
 
@@ -35,9 +36,7 @@ class Artifacts:
         """Write one file and make room for it; None where that was not possible."""
         try:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            files = sorted(self._directory.glob("planning-*-attempt*-*.json"), key=lambda file: file.stat().st_mtime_ns)
-            for oldest in files[: max(0, len(files) - MOST_FILES + 1)]:
-                oldest.unlink(missing_ok=True)
+            self._make_room()
             digest = hashlib.sha256(name.encode(errors="replace")).hexdigest()[:12]
             path = self._directory / f"planning-{digest}-attempt{attempt}-{time.time_ns() // 1_000_000}.json"
             record = {
@@ -59,6 +58,17 @@ class Artifacts:
         except (OSError, ValueError, TypeError) as error:
             log.warning("draft not kept", extra={"error": f"{type(error).__name__}: {error}"})
             return None
+
+    def _make_room(self) -> None:
+        """Remove the oldest files until there is room for one more."""
+        found = [(file, file.stat()) for file in self._directory.glob("planning-*-attempt*-*.json")]
+        found.sort(key=lambda each: each[1].st_mtime_ns)
+        size = sum(marks.st_size for _, marks in found)
+        for number, (file, marks) in enumerate(found):
+            if len(found) - number < MOST_FILES and size <= MOST_BYTES:
+                return
+            file.unlink(missing_ok=True)
+            size -= marks.st_size
 
     def _shown(self, text: Any) -> str | None:
         if text is None:

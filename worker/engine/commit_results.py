@@ -20,6 +20,7 @@ from tasks.plan.changeset import Changeset, PlainChange
 from tasks.plan.hot_plan import HotPlan
 from tasks.plan.report import Report
 from tasks.plan.snapshot import Snapshot
+from worker.drafters.queue_artifacts import QueueArtifacts
 from worker.engine.admission import Quota
 from worker.engine.router import Router, Work
 from worker.store import audit, functions, goal_record
@@ -60,6 +61,7 @@ class CommitResults:
     router: Router
     quota: Quota
     batch: BatchCounts
+    drafts: QueueArtifacts | None = None  # where the operator wants what controllers drafted
 
     def take(self, one: Decided, verdict: str | ResponseError, began_ns: int) -> None:
         """Take in the verdict on a decision; one that was not made waits on, and is decided anew."""
@@ -98,6 +100,8 @@ class CommitResults:
             self.router.applied[QUEUE + dispatch.attempt.queue] += 1
         self.batch.count(plan, changeset, work.messages, booked, is_due=work.due is not None)
         log_status(plan.plan_id, plan.record, lines_of(changeset), changeset.now, ends=changeset.ends)
+        if self.drafts:
+            self.drafts.note(plan.plan_id, (message for _, message in work.messages), changeset.dispatches)
         if work.commands:
             self.router.beside += audited(work.messages, changeset)
         if tracing.is_on():

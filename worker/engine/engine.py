@@ -15,6 +15,7 @@ from tasks.base.batches import batches
 from tasks.base.errors import Overtaken
 from tasks.handlers.commands import needs_reconcile
 from tasks.plan.snapshot import Clocks
+from worker.drafters.queue_artifacts import QueueArtifacts
 from worker.engine.admission import Quota
 from worker.engine.commit_results import CommitResults
 from worker.engine.decisions import Decisions
@@ -100,6 +101,7 @@ class Engine:
     audit_s: float = 90 * 86_400  # for which it is kept who did what
     keep_diffs: bool = True  # and not only their figures
     keeper: Keeper | None = None  # of what its repositories have together
+    drafts: QueueArtifacts | None = None
     pending_look: object = field(default_factory=object, init=False)  # another one once what is pending was read
     _events: EventKeeper = field(init=False)
     _reread: bool = field(default=True, init=False)  # what is pending; at first the server has to be compared, too
@@ -109,7 +111,7 @@ class Engine:
 
     def __post_init__(self) -> None:
         client, partition = self.store.client, self.store.partition
-        self._results = CommitResults(self.store, self.router, self.quota, self._batch)
+        self._results = CommitResults(self.store, self.router, self.quota, self._batch, self.drafts)
         self._decisions = Decisions(self.router, self.policies, self._results)
         self._events = EventKeeper(client, partition, self.memory, self.events_s, self.audit_s)
 

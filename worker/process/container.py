@@ -17,6 +17,7 @@ from redis import Redis
 
 from tasks.features.breakers.breaker import Terms
 from worker.drafters.consulting import Consulting
+from worker.drafters.queue_artifacts import QueueArtifacts
 from worker.engine.admission import Admission, Quota
 from worker.engine.breakers import Breakers, note_lifted
 from worker.engine.bulk_commands import BulkCommands
@@ -195,7 +196,7 @@ class Container:
         keeper = Breakers(client, partition, _terms_of(here))
         engine = Engine(
             store, router, self.quota, self.memory, self.policies, here.events_s, 86_400 * here.audit_days,
-            here.keep_diffs, keeper,
+            here.keep_diffs, keeper, QueueArtifacts(here) if here.planning_debug_dir else None,
         )  # fmt: skip
         self._contexts[number] = PartitionContext(partition, store, commits, router, engine)
         return self._contexts[number]

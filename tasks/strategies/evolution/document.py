@@ -13,6 +13,7 @@ from tasks.text.fields import several_lines
 from tasks.text.json_in_prose import as_text
 from tasks.text.secrets import fit_redacted
 
+MAX_PROMPT = 16_000  # characters of the prompt that are kept
 MAX_RAW = 8000  # characters of the answer that are kept
 
 
@@ -50,6 +51,12 @@ def mode_of(live: LivePlan) -> ValidationMode:
 def schema_of(live: LivePlan) -> Mapping[str, Any] | None:
     """Give the schema that the drafter is shown; free text has none."""
     return None if mode_of(live) is ValidationMode.NONE else PLANNING_OUTPUT_SCHEMA
+
+
+def shown_prompt(prompt: str) -> str:
+    """Bound a prompt for the document; it is sanitised already."""
+    more = len(prompt) - MAX_PROMPT
+    return f"{prompt[:MAX_PROMPT]}\n[{more} characters more]" if more > 0 else prompt
 
 
 def describe_draft(live: LivePlan, draft: AcceptedDraft, made: GovernedSteps) -> PlanningAgentResponse:

@@ -47,6 +47,7 @@ from tasks.strategies.evolution.document import (
     mode_of,
     notes_of,
     schema_of,
+    shown_prompt,
 )
 from tasks.strategies.evolution.plan_parser import ParsedPlan, find_places, judge
 from tasks.strategies.evolution.prompt import prompt_of, repair_of
@@ -198,7 +199,8 @@ def _begin(goal: Goal, evolution: Evolution, project: Project, setting: Setting)
     made = prepare(evolution, goal, TrajectoryOptions.of(setting.options))
     prompt = prompt_of(made.request, mode, project.files, with_schema=options.schema_in_prompt)
     document = PlanningAgentResponse(
-        prompt=digest(prompt),
+        prompt=shown_prompt(prompt),
+        prompt_digest=digest(prompt),
         request=digest(made.request),
         validation_mode=mode,
         drafter=setting.drafter,

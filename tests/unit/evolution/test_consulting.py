@@ -12,6 +12,8 @@ from tasks.handlers import goals
 from tasks.rules.strategy import Answer, Consult, Draft, Drafted, LivePlan, Rejected, Setting
 from tasks.strategies import evolution
 from tasks.strategies.drafting.cycle import DraftOptions
+from tasks.strategies.evolution.document import MAX_PROMPT, shown_prompt
+from tasks.strategies.evolution.request import digest
 from tasks.strategies.evolution.trajectory import TrajectoryOptions
 from tasks.text.json_in_prose import as_text
 from tasks.text.sanitize import Treatment, sanitize
@@ -86,6 +88,26 @@ def test_the_document_tells_what_was_run_for_the_answer() -> None:
 
     assert document
     assert (document["command"], document["stderr"]) == (["agent", "--read-only"], "thought about it")
+
+
+@pytest.mark.parametrize("drafter", [*ASKED, "queue"])
+def test_the_document_has_the_rendered_prompt_of_every_drafter(drafter: str) -> None:
+    asked = consulted("strict", drafter="http")
+    answers = () if drafter == "queue" else (said(a_plan()),)
+    document = made(*answers, drafter=drafter).document
+    assert isinstance(asked, Consult)
+    assert document
+
+    assert len(document["prompt"]) > 1000
+    assert asked.prompt.startswith(document["prompt"].partition("\n[")[0])
+    assert document["prompt_digest"] == digest(asked.prompt)
+
+
+def test_of_a_long_prompt_the_beginning_is_kept_with_its_length() -> None:
+    shown = shown_prompt("p" * (MAX_PROMPT + 7))
+
+    assert shown == "p" * MAX_PROMPT + "\n[7 characters more]"
+    assert shown_prompt("short") == "short"
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -13,6 +13,7 @@ from worker.host import terminal
 from worker.store.keys import NO_TENANT
 
 if TYPE_CHECKING:
+    from schemas.plan import PlanView
     from worker.client.planner import Planner
     from worker.store.plan_lists import PlanFilter
     from worker.store.queries import Page
@@ -89,6 +90,9 @@ def show(
     tenant: Owner = NO_TENANT,
     every_step: Annotated[bool, typer.Option("--all", help=f"Draw more than {MOST_STEPS} steps.")] = False,
     diff: Annotated[bool, typer.Option("--diff", help="Print the diffs of what it landed, and nothing else.")] = False,
+    drafting: Annotated[
+        bool, typer.Option("--drafting", help="How an evolution's plan was drafted instead: prompt, command, answer.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Show a plan: its result, why it ended, its budgets and steps.
@@ -112,10 +116,23 @@ def show(
                 raise Failure.of("no_diff", "No diff of this plan is kept.", MISSING)
             terminal.content(changes)
             return
+        if drafting:
+            _show_drafting(view, as_json=as_json)
+            return
         if view.ended_at and not view.result:
             view = view.model_copy(update={"result": planner.result(view)})
     shown = draw(view.result) if view.result else None
     say_json(view) if as_json else say(portrait(view, None if every_step else MOST_STEPS, shown))
+
+
+def _show_drafting(view: PlanView, *, as_json: bool) -> None:
+    from worker.render.drafting import DRAFTING, drafting_lines
+
+    document = view.document if isinstance(view.document, dict) else {}
+    if "raw_output" not in document:
+        raise Failure.of("not_drafted", f"The document of {view.plan_id} has no draft of an agent.", MISSING)
+    found = {name: document.get(name) for name in DRAFTING}
+    say_json(found) if as_json else say("\n".join(drafting_lines(found)))
 
 
 @command

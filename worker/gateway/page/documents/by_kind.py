@@ -221,10 +221,11 @@ def evolution_sections(document: dict[str, Any]) -> Iterator[Section | None]:
             answers_asked_for=document.get("attempts"),
             took=f"{seconds:,.1f} s" if isinstance(seconds, float | int) else "",
             read_as=document.get("validation_mode"),
-            digest_of_the_prompt=document.get("prompt"),
+            digest_of_the_prompt=document.get("prompt_digest"),
             digest_of_the_request=document.get("request"),
         ),
         listing(document.get("notes"), "Notes"),
+        code(document.get("prompt"), "The prompt", is_folded=True),
         code(document.get("raw_output"), "The answer as it came", is_folded=True),
         code(document.get("stderr"), "What the drafter's command printed", is_folded=True),
     )
