@@ -70,6 +70,7 @@ class ReviewedPlanInput(Inbound):
     convergence_cap: int | None = Field(default=None, ge=1, le=MAX_ROUNDS)  # fails of one item; None: no cap
     max_iterations: int = Field(default=6, ge=1, le=MAX_ROUNDS)  # of one gate, then a person decides
     plan: Plan | None = None
+    ask_context: bool = False  # where the goal brings no context, the second step asks a role for it
     review_first: bool = False  # with `execute`: the plan is not frozen yet, so that its gates come first
 
 
@@ -92,6 +93,12 @@ class WorkAnswer(Inbound):
 
     operations: tuple[Operation, ...] = Field(max_length=MAX_OPERATIONS)
     more: bool = False
+
+
+class ContextAnswer(Inbound):
+    """The output of the role that writes context.json."""
+
+    context: ReviewContext
 
 
 class MilestoneReview(Inbound):
@@ -160,6 +167,7 @@ class ReviewState(Record):
     asked: QrPhase | None = None  # the gate a person is asked about
     mended: tuple[Path, ...] = ()  # files that the next review has to cover
     contradicted: bool = False  # the reviewer is asked once more, since a PASS stood beside open MUST findings
+    asks_context: bool = False  # until the second step has its answer
     review_first: bool = False  # what is there of the plan is not written anew
     work_asked: bool = False  # a person is asked about steps that failed
     tries: int = 0  # how often a person had them tried again

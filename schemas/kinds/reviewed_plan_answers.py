@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from schemas.kinds.reviewed_plan import MAX_OPERATIONS, Reconciliation, WorkAnswer, WorkReport
+from schemas.kinds.reviewed_plan import MAX_OPERATIONS, ContextAnswer, Reconciliation, WorkAnswer, WorkReport
 from schemas.kinds.reviewed_plan_files import (
     MILESTONE_ID,
     CodeChange,
@@ -105,6 +105,15 @@ def operations_schema(writes: tuple[str, ...] = tuple(ENTITIES)) -> Schema:
 
 
 @cache
+def context_schema() -> Schema:
+    """Describe context.json, of which every list may be left out."""
+    example = {"task_spec": ["Greet the reader", "in scope: src/hello.py", "out of scope: other languages"],
+               "entry_points": ["src/hello.py:hello - where it is printed"],
+               "assumptions": ["the greeting is in English (high)"]}  # fmt: skip
+    return {**_plain(ContextAnswer), "examples": [{"context": example}]}
+
+
+@cache
 def findings_schema() -> Schema:
     """Describe a review, in which every item is decided."""
     found = _plain(Review)
@@ -191,6 +200,7 @@ def _resolve(part: Any, models: Mapping[str, Any], *, names: bool = False) -> An
 PUBLISHED: Mapping[str, Callable[[], Schema]] = MappingProxyType(
     {
         "review_operations": operations_schema,
+        "review_context": context_schema,
         "review_findings": findings_schema,
         "review_reconciliation": reconciliation_schema,
         "review_work": work_schema,

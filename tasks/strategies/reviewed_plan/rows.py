@@ -13,8 +13,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from schemas.base import StepType
-from schemas.kinds.reviewed_plan import Reconciliation, ReviewDocument, WorkAnswer
+from schemas.kinds.reviewed_plan import ContextAnswer, Reconciliation, ReviewContext, ReviewDocument, WorkAnswer
 from schemas.kinds.reviewed_plan_answers import (
+    context_schema,
     findings_schema,
     operations_schema,
     reconciliation_schema,
@@ -25,9 +26,10 @@ from schemas.step import PlannedStep
 from tasks.strategies.drafting.steps import room_for
 from tasks.strategies.reviewed_plan import gate
 from tasks.strategies.reviewed_plan.decision import ask
-from tasks.strategies.reviewed_plan.document import forget, make_report, reconcile, tally
+from tasks.strategies.reviewed_plan.document import fill_context, forget, make_report, reconcile, tally
 from tasks.strategies.reviewed_plan.implementation import WorkRound, path_of, round_of, steps_again
 from tasks.strategies.reviewed_plan.integrity import gaps
+from tasks.strategies.reviewed_plan.milestones import RoleName
 from tasks.strategies.reviewed_plan.operations import AnswerRefused, Writer, apply
 from tasks.strategies.reviewed_plan.state import Turn
 from tasks.strategies.reviewed_plan.steps import Brief, failed_items, role_step, suffix
@@ -71,6 +73,28 @@ def planner_step(brief: Brief, change: Callable[[Turn], Turn] | None = None) -> 
         return done.with_phase(brief.name, "done"), brief.ahead
 
     return WorkflowRow(brief, enter, leave=lambda turn, _: (turn, None))
+
+
+def context_step(brief: Brief) -> WorkflowRow:
+    """Make a row that takes context.json as the goal brings it, or has a role write it where the goal asks for that."""
+
+    asked = replace(brief, role=RoleName.ARCHITECT)
+
+    def enter(turn: Turn) -> Moved:
+        if not turn.state.asks_context:
+            return turn.with_state(row=brief.name).with_phase(brief.name, "done"), brief.ahead
+        return turn.hand_out(brief.name, (role_step(asked, StepType.EXPLORE, brief.name, turn.goal),)), None
+
+    def leave(turn: Turn, output: Any) -> Moved:
+        turn = turn.with_state(asks_context=False)
+        if turn.unreviewed:  # an operator let the step be
+            return turn, brief.ahead
+        said = _parse(ContextAnswer, output).context
+        if said == ReviewContext():
+            raise AnswerRefused("empty: the context says nothing; name the goal, its scope and what is out of scope")
+        return turn.with_document(context=fill_context(turn.goal, said)), brief.ahead
+
+    return WorkflowRow(brief, enter, leave, reads_answer=True, schema=lambda _: context_schema(), holds=("context",))
 
 
 def execute_dispatch_step(brief: Brief, phase: QrPhase, then: Change | None = None) -> WorkflowRow:
@@ -251,6 +275,7 @@ def open_gate(turn: Turn, phase: QrPhase, then: Change | None) -> Turn:
 
 
 _FORMS = {
+    ContextAnswer: '{"context": {"task_spec", "constraints", "entry_points", ...}}',
     WorkAnswer: '{"operations": [{"op", "entity", "id", "version", "value"}], "more": false}',
     Review: '{"items": [{"id", "scope", "check", "severity", "status", "finding"}], "verdict"}',
     Reconciliation: '{"milestones": [{"id", "outcome", "deviations"}], "summary"}',

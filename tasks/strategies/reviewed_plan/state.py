@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from schemas.goal import Goal
-from schemas.kinds.reviewed_plan import Loop, ReviewDocument, ReviewedPlanInput, ReviewState, Workflow
+from schemas.kinds.reviewed_plan import Loop, ReviewContext, ReviewDocument, ReviewedPlanInput, ReviewState, Workflow
 from schemas.kinds.reviewed_plan_files import GateRecord, Plan, QrFile, QrPhase
 from schemas.step import PlannedStep
 from tasks.rules.budget import limits_of
@@ -106,6 +106,7 @@ def begin_state(given: ReviewedPlanInput, project: Project) -> ReviewState:
     """Begin the state of a workflow, as its goal wants it to go."""
     return ReviewState(
         workflow=Workflow.BOTH if given.review_first else given.workflow,
+        asks_context=given.ask_context and given.context == ReviewContext(),
         review_first=given.review_first,
         schedule=schedule_of(given.severity_schedule),
         cap=given.convergence_cap,

@@ -17,6 +17,7 @@ from tasks.strategies.reviewed_plan.markdown import plan_md
 from tasks.strategies.reviewed_plan.milestones import RoleName
 from tasks.strategies.reviewed_plan.rows import (
     WorkflowRow,
+    context_step,
     execute_dispatch_step,
     patch_dispatch_step,
     planner_step,
@@ -54,7 +55,16 @@ def _render(document: ReviewDocument, _: int) -> ReviewDocument:
 
 PLANNING = (
     planner_step(Brief(1, "plan-init", ahead="context-verify")),
-    planner_step(Brief(2, "context-verify", ahead="plan-design-execute")),
+    context_step(
+        Brief(
+            2, "context-verify", title="Write the context",
+            guidance="Find out what the goal is about and answer context.json: the task, its scope, what is out of it, "
+            "constraints, entry points, alternatives that were dismissed, how it works today, and assumptions. "
+            "Leave out a list of which you know nothing.",
+            checklist=("the subject is one sentence", "what is out of scope is named", "entry points exist"),
+            ahead="plan-design-execute",
+        )
+    ),
     execute_dispatch_step(
         Brief(
             3, "plan-design-execute", ARCHITECT, "Design the plan", reads=(CONTEXT, PLAN, QR),

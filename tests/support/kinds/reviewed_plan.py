@@ -30,7 +30,7 @@ def a_goal(workflow: str = "both", **fields: Any) -> Goal:
     return Goal.model_validate(body | fields)
 
 
-GIVEN = ("severity_schedule", "convergence_cap", "max_iterations", "plan", "review_first")
+GIVEN = ("severity_schedule", "convergence_cap", "max_iterations", "plan", "review_first", "ask_context")
 
 
 def diff(path: str) -> str:

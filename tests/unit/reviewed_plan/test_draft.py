@@ -65,6 +65,29 @@ def test_context_that_nobody_told_says_so() -> None:
     assert begin(a_goal()).document["context"] == {"task_spec": ["Add a greeting"], **NOTHING}
 
 
+ASKED = {"context": {"task_spec": ["Greet", "out of scope: more"], "assumptions": ["in English (high)"]}}
+
+
+def test_context_that_the_goal_leaves_out_may_be_asked_of_a_role() -> None:
+    play = begin(a_goal("plan", ask_context=True))
+    assert (list(play.open), play.row) == (["context-verify"], "context-verify")
+    assert play.given("context-verify")["schema"]["required"] == ["context"]
+    assert "empty" in str(play.refusal("context-verify", {"context": {}}))
+
+    play.end("context-verify", ASKED)
+
+    assert play.document["context"]["task_spec"] == ["Greet", "out of scope: more"]
+    assert play.document["context"]["entry_points"] == ["greenfield"]
+    assert list(play.open) == ["plan-design-execute"]
+
+
+@pytest.mark.parametrize("given", [{}, {"ask_context": True, "context": {"task_spec": ["Greet"]}}])
+def test_no_role_is_asked_for_context_that_is_there_or_that_nobody_wants_asked_for(given: dict[str, Any]) -> None:
+    play = begin(a_goal(reviewed_plan={"workflow": "plan", **given}))
+
+    assert list(play.open) == ["plan-design-execute"]
+
+
 def test_context_that_was_told_is_kept_and_the_rest_filled_in() -> None:
     told = {"task_spec": ["greet", "out of scope: dates"], "constraints": ["MUST: x"], "user_quotes": [], "mood": ["?"]}
     goal = Goal.model_validate({**a_goal().model_dump(), "reviewed_plan": {"context": told}})
