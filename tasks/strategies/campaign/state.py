@@ -115,6 +115,7 @@ class TaskProgress(Record):
     rewritten: int = 0  # times that its tests came again because of another task
     blocked_by: str | None = None
     tool_calls: int | None = None  # that its controllers say they used, beside its budget
+    beyond_budget: int | None = None  # of these; None where there are none
 
 
 class CampaignState(Record):

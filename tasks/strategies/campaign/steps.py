@@ -246,7 +246,9 @@ def note_end(state: CampaignState, seq: str, end: End, document: Mapping[str, An
     task, skipped = state.progress[seq], end.state == StepState.SKIPPED
     left = tuple(step_id for step_id in task.steps if step_id != end.step_id)
     used = task.tool_calls if end.tool_calls is None else (task.tool_calls or 0) + end.tool_calls
-    update: dict[str, Any] = {"steps": left, "tool_calls": used}
+    budget = next((each.budget for each in tasks_of(document) if each.seq == seq), used)
+    beyond = used - budget if used is not None and budget is not None and used > budget else None
+    update: dict[str, Any] = {"steps": left, "tool_calls": used, "beyond_budget": beyond}
     if task.status is TaskStatus.BLOCKED:
         pass  # what comes after the step that blocked it says nothing new
     elif end.state == StepState.FAILED:

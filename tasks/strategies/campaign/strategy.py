@@ -162,8 +162,10 @@ def advance(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
         return None
     state = note_end(state, seq, end, live.document or {})
     document = {**(live.document or {}), "progress": progress_report(state.progress)}
-    status = state.progress[seq].status
-    return Expansion(state.model_dump(mode="json"), document, f"Task {seq} is {status.replace('_', ' ')}.")
+    task = state.progress[seq]
+    beyond = f", {task.beyond_budget} tool calls beyond its budget" if task.beyond_budget else ""
+    why = f"Task {seq} is {task.status.replace('_', ' ')}{beyond}."
+    return Expansion(state.model_dump(mode="json"), document, why)
 
 
 def answer(live: LivePlan, value: Any, catalogue: Catalogue) -> Expansion | str:

@@ -180,6 +180,13 @@ def test_what_a_task_used_of_its_budget_is_told() -> None:
         running.end(step_id, tool_calls=used)
 
     assert (running.document or {})["progress"]["001"] == {"status": "complete", "tool_calls": 7}
+    assert tasks_in(running)[0]["budget"] == 7
+    many = line(1)
+    found = many.end("001-part-0", tool_calls=12)
+    budget = tasks_in(many)[0]["budget"]
+    assert found is not None
+    assert f"{12 - budget} tool calls beyond its budget" in found.why
+    assert (many.document or {})["progress"]["001"]["beyond_budget"] == 12 - budget
     other = line(1)
     other.end("001-part-0")
     assert "tool_calls" not in (other.document or {})["progress"]["001"]
