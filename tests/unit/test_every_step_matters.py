@@ -69,4 +69,4 @@ def test_every_step_of_the_recorded_plans_has_an_effect() -> None:
 
     assert idle == set()
     for kind, read in READ_BY_STRATEGY.items():
-        assert {name for name in read if (kind, name) not in names} <= {"reconcile"}
+        assert {name for name in read if (kind, name) not in names} <= {"reconcile", "context-verify"}
