@@ -38,7 +38,7 @@ class ReadResult(NamedTuple):
 def read_result(client: Redis, partitions: int, view: PlanView, *, diffs: int = 0) -> ReadResult:
     """Read the result of a plan, with the first `diffs` of its steps."""
     keys = Partition(partition_of(view.plan_id, partitions)).plan(view.plan_id)
-    if client.llen(keys.log) > MOST_READ:
+    if client.lrange(keys.log, MOST_READ, MOST_READ):
         return ReadResult(result_of(view, (), {}, {}, datetime.now(UTC), TOO_LONG.format(MOST_READ)), {})
     lines = [*history.read_log(client, keys)]
     attempts = attempts_of(lines, history.story_in(client, keys, lines), view.steps, {})
