@@ -120,7 +120,6 @@ def shop(crew: tuple[Redis, Path]) -> Shop:
     return made
 
 
-@pytest.mark.outages
 def test_the_second_goal_asks_no_drafter_and_its_plan_is_a_fresh_one_that_says_so(shop: Shop) -> None:
     first = shop.done()
     assert (shop.asked, first.drafted_from) == (1, None)

@@ -83,7 +83,6 @@ def test_a_program_that_is_missing_skips_a_test_and_the_reasons_are_counted(tmp_
     assert "\n    1  no-such-package is not in PLANNER_TEST_NODE_MODULES\n" in table
 
 
-@pytest.mark.outages
 def test_more_skips_than_are_allowed_fail_the_run(tmp_path: Path) -> None:
     assert pytest_of(tmp_path, SKIPS, "--most-skips", "2").returncode == 0
 
