@@ -6,7 +6,7 @@ from pydantic import Field
 
 from schemas.base import Record
 
-PROBLEM_BASE = "https://planner.dev/problems/"
+ERRORS_PAGE = "/errors"  # docs/errors.md, which a gateway serves at this path
 DATA = b"data"
 
 
@@ -38,7 +38,7 @@ class Problem(Record):
     def of(cls, code: str, detail: str, errors: tuple[FieldError, ...] = (), status: int = 422) -> Problem:
         """Make the problem `code`, whose title is the code read as words."""
         title = code.replace("_", " ").capitalize()
-        return cls(type=PROBLEM_BASE + code, title=title, code=code, detail=detail, errors=errors, status=status)
+        return cls(type=f"{ERRORS_PAGE}#{code}", title=title, code=code, detail=detail, errors=errors, status=status)
 
 
 class DeadEntry(Record):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from schemas.base import Verdict
 from tasks.policy.pipeline import Feature
+from worker.gateway.problems import CODES
 
 ROOT = Path(__file__).parents[2]
 RULE_CODES = ("tasks/rules/validation.py", "tasks/text/paths.py", "tasks/text/patterns.py")  # of the validator
@@ -30,10 +31,49 @@ GOAL_CODES = (
     *("worker/drafters/consulting.py", "worker/engine/plan_creation.py", "worker/streams/internal_error.py"),
 )
 
+PROBLEM_CLASSES = frozenset(
+    {
+        *("Problem", "Failure", "Trouble", "WrongUse", "NotFound", "NoRight", "Away"),
+        *("Refusal", "NoRetry", "NoRest", "RefusedRedis", "refused", "_too_large"),
+    }
+)
+PROBLEMS_BESIDE = {
+    *CODES.values(),
+    "worker_ended",
+    "gateway_ended",
+    "refused",
+}  # worker/gateway/problems.py, `planner up`
+
 
 def codes(*names: str) -> set[str]:
     """The codes of the errors that these modules can tell."""
     return {code for name in names for node in _nodes(ROOT / name) for code in _codes(node)}
+
+
+def problems() -> set[str]:
+    """The codes of the problems that the sources report; those that are put together are in PROBLEMS_BESIDE."""
+    paths = [path for ring in ("schemas", "tasks", "worker") for path in (ROOT / ring).rglob("*.py")]
+    return {code for path in paths for code in _problems(list(_nodes(path)))} | PROBLEMS_BESIDE
+
+
+def _problems(nodes: list[ast.AST]) -> Iterator[str]:
+    constants = {
+        target.id: node.value
+        for node in nodes
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for node in nodes:
+        if isinstance(node, ast.Call) and node.args and _problem_class(node) in PROBLEM_CLASSES:
+            code = node.args[0]
+            yield from _words(constants.get(code.id, code) if isinstance(code, ast.Name) else code)
+
+
+def _problem_class(call: ast.Call) -> str:
+    """The class whose `of` is called, or that is called itself."""
+    of = call.func if isinstance(call.func, ast.Attribute) and call.func.attr == "of" else None
+    return getattr(of.value, "id", "") if of else getattr(call.func, "id", "")
 
 
 def events(*paths: Path) -> set[str]:

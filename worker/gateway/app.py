@@ -26,6 +26,7 @@ from worker.gateway.oidc import Verifier
 from worker.gateway.page import (
     acts,
     dead_view,
+    errors_view,
     fleet_view,
     goal_view,
     graph_image,
@@ -73,7 +74,7 @@ ROUTERS = (
     *(commands.router, dead.router, fleet.router, stats.router, events.router),
     *(webhooks.router, claims.router, outcomes.router, attachments.router),
     *(session.router, static_files.router, plan_list.router, plan_view.router, acts.router),
-    *(fleet_view.router, spend_view.router, help_view.router),
+    *(fleet_view.router, spend_view.router, help_view.router, errors_view.router),
     *(new_goal.router, goal_view.router, selected_acts.router, wide_acts.router, dead_view.router),
 )
 PATH = "/mcp"

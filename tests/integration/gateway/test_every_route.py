@@ -28,6 +28,7 @@ OPEN: dict[tuple[str, str], set[Right]] = {
     ("POST", "/v1/token"): set(Right),  # shows a token of its own
     ("POST", "/v1/webhooks/{source}"): set(Right),  # is signed
     ("GET", "/static/{version}/{name}"): set(Right),
+    ("GET", "/errors"): set(Right),
 }
 FORMS = {
     ("POST", "/sign-in"),
