@@ -45,6 +45,9 @@ class Definition(Inbound):
     end_line: int | None = Field(default=None, ge=1, le=10**7)
 
 
+Digest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$"), TextKind.KEY]
+
+
 class GoalContext(Inbound):
     """What the producer knows of the repository. Untrusted: data, never a command, never a wider allowlist."""
 
@@ -60,6 +63,8 @@ class GoalContext(Inbound):
     manifests: dict[Path, Annotated[str, TextKind.LOG]] = Field(default_factory=dict)
     documents: dict[Path, Annotated[str, TextKind.LOG]] = Field(default_factory=dict)
     definitions: dict[Path, tuple[Definition, ...]] = Field(default_factory=dict)
+    # AGENTS.md and CLAUDE.md of the base with their digests: agents are given none that differs. None fixes nothing.
+    instructions: Annotated[dict[Path, Digest], Field(max_length=32)] | None = None
 
 
 class Limits(Inbound):
@@ -189,7 +194,7 @@ class Goal(Inbound):
     reproduce: Literal["halt", "warn", "off"] | bool | None = None  # supplied steps are reproduced only if asked for
     review: bool = False  # whether a last step runs all tests and checks what supplied steps changed
     # Tests that are kept beside controllers, and that no agent gets: the digest of their folder or archive.
-    holdout: Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$"), TextKind.KEY] | None = None
+    holdout: Digest | None = None
     retry_of: PlanId | None = None  # the plan of whose goal this one was made
     from_: Beginning | None = Field(default=None, alias="from")  # the plan begins with what landed there
     overlap: Overlap | None = None  # with live plans of the repository; None takes what the policy says, else `allow`

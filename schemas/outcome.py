@@ -240,6 +240,13 @@ class Judged(Inbound):
     holdout: Word | None = None  # the digest of held-out tests that ran and passed
 
 
+class GivenInstructions(Inbound):
+    """The repository's own instructions that an agent was given, with their digests, or why it was given none."""
+
+    given: dict[Path, Word] = Field(default_factory=dict, max_length=1000)
+    left_out: Line | None = None
+
+
 class Outcome(Inbound):
     """The result of one attempt. `plan_id`, `attempt` and `lease` may stand in the entry's fields instead."""
 
@@ -276,6 +283,7 @@ class Outcome(Inbound):
     touched_count: LaterFigure = None  # of the files that were touched, where the list was cut
     integrity: Annotated[Integrity | None, WrapValidator(_take_unreadable_for_none)] = None  # of the change
     judged: Annotated[Judged | None, WrapValidator(_take_unreadable_for_none)] = None  # beside its verification
+    instructions: Annotated[GivenInstructions | None, WrapValidator(_take_unreadable_for_none)] = None
     traceparent: Traceparent = None  # of the attempt, or as the spec has it; may be the entry's field instead
 
     @model_validator(mode="before")

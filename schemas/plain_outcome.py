@@ -72,6 +72,13 @@ class PlainTranscript(Struct, forbid_unknown_fields=True, frozen=True, gc=False)
     host: _Word | None = None
 
 
+class PlainInstructions(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
+    """Which instructions the agent was given, as `GivenInstructions`."""
+
+    given: Annotated[dict[_Path, _Word], Meta(max_length=1000)] = msgspec.field(default_factory=dict)
+    left_out: None = None
+
+
 class PlainOutcome(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
     """A success that names its plan, its attempt and its lease, and nothing that few outcomes have.
 
@@ -101,6 +108,7 @@ class PlainOutcome(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
     transcript: PlainTranscript | None = None
     commit: _Word | None = None
     patterns: bool | None = None
+    instructions: PlainInstructions | None = None
 
     def tells(self, name: str) -> bool:
         """As that of `Outcome`, of a list."""

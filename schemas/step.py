@@ -232,6 +232,7 @@ class StepContext(Outbound):
     failure_log: str = ""  # the goal's, as its documents: data from outside, sanitised, cut at whole lines
     documents: dict[str, str] = Field(default_factory=dict)
     failed_diffs: tuple[str, ...] = ()  # digests of changes that failed the step's verification on this tree
+    instructions: dict[str, str] | None = None  # digests of AGENTS.md and CLAUDE.md, where the goal fixes them
 
 
 class StepLimits(Outbound):

@@ -237,6 +237,13 @@ class Unjudged(Part):
 
 
 @dataclass(slots=True)
+class LeftOutInstructions(Part):
+    """Why agents were not given the repository's own instructions (tasks/features/instructions.py)."""
+
+    left_out: str = ""
+
+
+@dataclass(slots=True)
 class FailedDiffs(Part):
     """Changes that failed their verification on the tree of the plan (tasks/features/failed_changes.py)."""
 
@@ -288,3 +295,4 @@ class FeatureParts:
     missing_modules = PartOf(MissingModules)
     held_out = PartOf(HeldOut)
     unjudged = PartOf(Unjudged)
+    instructions = PartOf(LeftOutInstructions)

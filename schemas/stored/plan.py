@@ -26,7 +26,7 @@ class PlanHead:
     tenant: str
     repo: str | None
     seed: str  # leases of this plan are made from it
-    context: dict[str, Any]  # repo, base_sha and failing tests, as they go out in every spec
+    context: dict[str, Any]  # repo, base_sha, failing tests and digests of instructions, as every spec has them
     limits: dict[str, int | None]
     approvals: list[str] = field(default_factory=list)  # risk levels at which a step waits for a person
     tightened: list[str] | None = None  # an operator left only these files
@@ -120,8 +120,8 @@ class PlanRecord(FeatureParts):
     def doubt(self) -> str | None:
         """Say what a person is to look at first; None where nothing is."""
         word = self.reports.doubt or self._word_doubt
-        found = (self.changed_tests.doubt, word, self.unjudged.doubt, self.integrity.doubt)
-        return "; ".join(filter(None, found)) or None
+        parts = (self.changed_tests.doubt, word, self.unjudged.doubt, self.integrity.doubt, self.instructions.left_out)
+        return "; ".join(filter(None, parts)) or None
 
     @property
     def _word_doubt(self) -> str | None:

@@ -17,6 +17,7 @@ from tasks.features import (
     goal_texts,
     gone_files,
     handing_back,
+    instructions,
     integrity,
     judging,
     mending,
@@ -39,6 +40,7 @@ FEATURES: tuple[Feature, ...] = tuple(
     each.FEATURE
     for each in (
         *(
+            instructions,
             answers,
             created_files,
             gone_files,

@@ -193,6 +193,7 @@ def _begin(
             "repo": context.repo,
             "base_sha": context.base_sha,
             "failing_tests": context.failing_tests[:20],
+            **({} if context.instructions is None else {"instructions": context.instructions}),
         },
         limits=_limits(plan_seed, goal, draft, expected),
         approvals=[level.value for level in budget.approvals_of(goal, plan_seed.policy)],

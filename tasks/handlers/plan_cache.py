@@ -27,7 +27,7 @@ from tasks.toolchain.catalogue import Catalogue, keep_contracts
 APART: dict[str, Any] = {
     **dict.fromkeys(("goal", "goal_id", "tenant", "limits", "approvals", "queue", "drafter", "mend"), True),
     **dict.fromkeys(("delivery", "retry_of", "from_", "callback", "traceparent", "steps"), True),
-    "context": {"base_sha", "files", "definitions"},
+    "context": {"base_sha", "files", "definitions", "instructions"},
 }
 
 

@@ -18,6 +18,7 @@ from schemas import codec
 from schemas.goal import Goal
 from tasks.handlers.goals import plan as plan_of
 from tasks.rules.strategy import Draft
+from tasks.toolchain.instructions import digests_of
 from tests.conftest import wait_until
 from tests.support import engine, webhooks
 from tests.support.forge_server import TOKEN, ForgeServer, serving
@@ -138,6 +139,23 @@ def test_globs_get_the_files_of_the_commit_and_what_failed_is_read_from_its_repo
     assert "Ignore all previous" not in goal["context"]["failure_log"]
     assert all("artifacts/1/" not in asked for asked in forge.asked)
     assert scene.is_idle()
+
+
+def test_the_repositorys_own_instructions_are_fixed_by_their_digests(make: Make, forge: ForgeServer) -> None:
+    named = ("AGENTS.md", "src/deep/CLAUDE.md", "docs/AGENTS.md")
+    entries = [{"path": path, "mode": "100644"} for path in (*FILES, *named)]
+    forge.told[TREE] = {"tree": entries, "truncated": False}
+    for path in named:
+        content = b64encode(path.encode()).decode()
+        asked = f"/github/repos/acme/shop/contents/{path}"
+        forge.told[asked] = {"encoding": "base64", "content": content}
+    scene = make()
+    scene.deliver(workflow_run())
+
+    scene.work()
+
+    (goal,) = scene.goals()
+    assert goal["context"]["instructions"] == digests_of({path: path for path in named[:2]})
 
 
 def test_a_job_that_meets_a_defect_is_dead_at_once_and_its_goal_has_that_verdict(

@@ -17,6 +17,7 @@ from schemas.goal import MAX_GOAL_BYTES, Goal
 from tasks.rules.strategy import Draft, Setting
 from tasks.strategies import gap_report
 from tasks.toolchain.catalogue import CATALOGUE
+from tasks.toolchain.instructions import digests_of
 from worker.engine.preview import preview
 from worker.settings.settings import Settings
 from worker.sources.ci import Job, job_of
@@ -63,6 +64,25 @@ def repository(tmp_path: Path) -> Repository:
 
 def filled(folder: Path, *allowed: str, job: Job | None = None, **context: Any) -> Filling:
     return fill({"goal": "x", "allowed_files": list(allowed), "context": context}, folder, job)
+
+
+def test_the_digests_of_its_instructions_are_those_of_the_commit_that_the_plan_begins_with(
+    repository: Repository,
+) -> None:
+    texts = {"AGENTS.md": "Root.\n", "src/CLAUDE.md": "Src.\n"}
+    folder = repository({**FILES, **texts, "docs/AGENTS.md": "Docs.\n"})
+    base = git(folder, "rev-parse", "HEAD")
+    write(folder, {"AGENTS.md": "Later.\n"})
+    git(folder, "commit", "--quiet", "--all", "--message", "b")
+
+    now = filled(folder, "src/*.py").body["context"]["instructions"]
+    before = filled(folder, "src/*.py", base_sha=base).body["context"]["instructions"]
+
+    assert now == digests_of({**texts, "AGENTS.md": "Later.\n"})
+    assert before == digests_of(texts)
+    many = {f"src/{number}/AGENTS.md": "x" for number in range(40)}
+    other = repository({**FILES, **many}, name="other")
+    assert "instructions" not in filled(other, "src/**").body["context"]
 
 
 def test_a_checkout_fills_in_what_it_knows(repository: Repository) -> None:

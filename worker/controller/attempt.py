@@ -111,7 +111,7 @@ class AttemptRun:
     def _do(self, result: Result) -> AttemptFailure | None:
         """Do one stage after the other, and put what each comes to into `result`; return the first failure."""
         spec, tree = self.spec, self.tree
-        result.report = self._ask_agent()
+        result.report = self._ask_agent(result)
         if trouble := result.report.trouble:
             raise trouble
         if failure := result.report.failure:
@@ -271,10 +271,11 @@ class AttemptRun:
         result.failure = self._begin(result)
         return False
 
-    def _ask_agent(self) -> AgentReport:
+    def _ask_agent(self, result: Result) -> AgentReport:
         if self.spec.mode is Mode.TEST or self._place_piece():
             return NO_AGENT_NEEDED
         program, asked = self.place.program, self._read_instructions()
+        result.instructions = asked.reported
         name = program.name if program else "none"
         about = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": name}
         self.tree.give_to_agent()

@@ -8,22 +8,22 @@ of the nearest folder above it.
 from __future__ import annotations
 
 import logging
-import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
 
+from schemas.outcome import GivenInstructions
 from tasks.text.fields import fit, make_legible, whole_lines
+from tasks.toolchain.instructions import candidates, choose, digests_of, paths_of
 from worker.controller import history
 from worker.controller.repository import Repository
 from worker.controller.wire import Spec
 
-NAMES = ("AGENTS.md", "CLAUDE.md")
 MAX_BYTES = 32 * 1024  # of all that an agent is given
 MAX_FILE_BYTES = 1024 * 1024  # of one that is read
 MAX_COMMITS = 100_000  # of one plan
-WILD = re.compile(r"[*?]")
+SHOWN, SHORT = 5, 12  # files that a sentence names, and characters of a commit
 FILES = (b"100644", b"100755")  # modes; a link is none, nor is what it leads to read
 
 log = logging.getLogger("planner.controller")
@@ -39,11 +39,16 @@ class Trust(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Instructions:
-    """What the files say, each under its path; the digest is of that text."""
+    """The texts of the files, each under its path; `digest` is of that text, `digests` are of whole files.
+
+    `left_out` is a sentence: why the agent gets no file although there are some.
+    """
 
     trust: Trust = Trust.OFF
     files: tuple[str, ...] = ()
     text: str = ""
+    digests: Mapping[str, str] = field(default_factory=dict)
+    left_out: str = ""
 
     def __bool__(self) -> bool:
         return bool(self.text)
@@ -53,6 +58,13 @@ class Instructions:
         """Return the digest of what an agent is given."""
         return f"sha256:{sha256(self.text.encode()).hexdigest()}"
 
+    @property
+    def reported(self) -> GivenInstructions | None:
+        """Return the part of the outcome about them; None without files and without a reason."""
+        if not (self or self.left_out):
+            return None
+        return GivenInstructions(given=dict(self.digests), left_out=self.left_out or None)
+
 
 NONE = Instructions()
 
@@ -60,17 +72,35 @@ NONE = Instructions()
 def read_instructions(repository: Repository, spec: Spec, tip: str, trust: Trust) -> Instructions:
     """Read what the repository asks of those who do the step; `tip` is where its attempt begins.
 
+    Nothing is given where a file is not as the goal has it that the spec comes from.
     Raises GitError, and RemoteTrouble where a remote does not say which branches the plan's first commit is on.
     """
     if trust is Trust.OFF:
         return NONE
-    base = _base(repository, spec, tip)
+    base, named = _base(repository, spec, tip), spec.context.instructions
     if not repository.has_on_a_branch(base):
-        log.warning("instructions_left_out", extra={**spec.ids, "commit": base, "why": "it is on no branch"})
-        return NONE
-    found = dict(_texts(repository, base, _about(spec)))
-    text = _joined(found, trust)
-    return Instructions(trust, tuple(found), text) if text else NONE
+        found = _left_out(spec, base, "it is on no branch", "Instructions are not given: {base} is on no branch.")
+        return found if named else NONE
+    changed = list(paths_of(spec.allowed_files, spec.allowed_patterns))
+    paths = [*changed, *(place.path for place in spec.focus)]
+    there = _texts(repository, base, candidates(paths))
+    known = {path: there[path] for path in choose(paths, there)}
+    if named is not None:
+        digests = digests_of(there)
+        both = choose(changed, {*there, *(named.keys() & {*candidates(changed)})})
+        if wrong := [path for path in both if named.get(path) != digests.get(path)]:
+            sentence = f"Instructions are not given, since the goal has others: {', '.join(wrong[:SHOWN])} at {{base}}."
+            return _left_out(spec, base, "they differ from the goal's", sentence)
+        known = {path: text for path, text in known.items() if named.get(path) == digests[path]}
+    first = {text: path for path, text in reversed(known.items())}  # of the same text but one
+    given = {path: text for path, text in known.items() if first[text] == path}
+    text = _joined(given, trust)
+    return Instructions(trust, tuple(given), text, digests_of(given)) if text else NONE
+
+
+def _left_out(spec: Spec, base: str, why: str, sentence: str) -> Instructions:
+    log.warning("instructions_left_out", extra={**spec.ids, "commit": base, "why": why})
+    return Instructions(left_out=sentence.format(base=base[:SHORT]))
 
 
 def _base(repository: Repository, spec: Spec, tip: str) -> str:
@@ -81,48 +111,16 @@ def _base(repository: Repository, spec: Spec, tip: str) -> str:
     return made[-1].parent if made else tip
 
 
-def _about(spec: Spec) -> Iterator[str]:
-    """Yield the files that a step is about, and of its patterns the folders that they begin with."""
-    yield from spec.allowed_files
-    yield from (place.path for place in spec.focus)
-    for pattern in spec.allowed_patterns:
-        fixed = WILD.split(pattern, maxsplit=1)[0]
-        yield f"{fixed.rpartition('/')[0]}/*"
-
-
-def _texts(repository: Repository, base: str, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield the files of the root, then those nearest above each of the paths; the same text but once."""
-    chains = [_folders_above(path) for path in dict.fromkeys(paths)]
-    folders = list(dict.fromkeys(["", *(folder for chain in chains for folder in chain)]))
-    there = _listed(repository, base, folders)
-    chosen = dict.fromkeys([""])
-    for chain in chains:
-        chosen |= dict.fromkeys([next((folder for folder in chain if folder in there), "")])
-    seen = set()
-    for folder in chosen:
-        for name, blob in sorted(there.get(folder, {}).items()):
-            if blob not in seen:
-                seen.add(blob)
-                yield f"{folder}{name}", repository.git("cat-file", "blob", blob).decode(errors="replace")
-
-
-def _folders_above(path: str) -> list[str]:
-    """List the folders that a path lies in, the nearest first and the root left out."""
-    parts = path.split("/")[:-1]
-    return ["/".join(parts[:count]) + "/" for count in range(len(parts), 0, -1) if "" not in parts[:count]]
-
-
-def _listed(repository: Repository, base: str, folders: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Say which of the files each folder has, by folder and name their blobs."""
-    wanted = [f"{folder}{name}" for folder in folders for name in NAMES]
-    found: dict[str, dict[str, str]] = {}
+def _texts(repository: Repository, base: str, wanted: Iterable[str]) -> dict[str, str]:
+    """Read those `wanted` files that a commit has, but for large ones."""
+    found: dict[str, str] = {}
     how = ("--literal-pathspecs", "ls-tree", "-z", "--long", "--full-tree")
     for line in repository.git(*how, base, "--", *wanted).split(b"\0"):
         about, _, raw = line.partition(b"\t")
         mode, _, blob, size = (*about.split(), b"", b"", b"", b"")[:4]
         if mode in FILES and int(size) <= MAX_FILE_BYTES:
-            folder, slash, name = raw.decode(errors="replace").rpartition("/")
-            found.setdefault(folder + slash, {})[name] = blob.decode()
+            text = repository.git("cat-file", "blob", blob.decode())
+            found[raw.decode(errors="replace")] = text.decode(errors="replace")
     return found
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from schemas import codec
 from schemas.base import FailureCategory, Mode
 from schemas.integrity import Integrity
-from schemas.outcome import MAX_TOUCHED, Judged, Metrics, Needs, Outcome, Released
+from schemas.outcome import MAX_TOUCHED, GivenInstructions, Judged, Metrics, Needs, Outcome, Released
 from worker.agents.readers import Reading
 from worker.controller import wire
 from worker.controller.agent_run import AgentReport, denied
@@ -29,6 +29,7 @@ class Result:
     verification: VerificationResult = field(default_factory=VerificationResult)
     integrity: Integrity | None = None  # what the change does to tests and checks
     judged: Judged | None = None  # by other tests than its own
+    instructions: GivenInstructions | None = None  # the repository's own, that the agent was given
     discarded: tuple[str, ...] = ()  # files whose change was undone before the verification
     needs: Needs | None = None  # what the agent needs beside what it may change
     commit: str | None = None  # that the change landed as
@@ -87,6 +88,7 @@ def outcome(spec: Spec, result: Result, duration_ms: int, controller: str) -> Ou
         deleted_files=_paths(changes.deleted) if changes else (),
         integrity=result.integrity,
         judged=result.judged,
+        instructions=result.instructions,
         changed_lines=_lines_to_cut(shown, changes) if changes else None,
     )
 

@@ -57,6 +57,7 @@ class Context(Inbound):
     documents: dict[str, str] = Field(default_factory=dict)
     previous_failure: dict[str, Any] | None = None
     failed_diffs: tuple[str, ...] = ()  # digests of changes that failed the step's verification on this tree
+    instructions: dict[str, str] | None = None  # digests of those of the base; None: the goal fixes none
 
 
 class ChangeLimits(Inbound):

@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from worker.render.explanation import draw_instructions
 from worker.render.plan import plain
 
 SHOWN = {  # file -> the option that prints all of it
@@ -48,6 +49,8 @@ def _head(shown: dict[str, Any]) -> Iterator[Text]:
         used = "tokens not told" if tokens is None else f"{tokens:,} tokens"
         yield Text(plain(f"{outcome.get('controller')}  {metrics.get('duration_ms', 0) / 1000:.1f} s  {used}"), "dim")
     yield Text(plain(place(shown)), "dim")
+    if reported := outcome.get("instructions"):
+        yield Text(plain(draw_instructions(reported)), "dim")
     if shown["is_unaltered"] is False:
         yield Text("The transcript is not what the outcome told of: it was altered since, or is another one's.", "red")
 

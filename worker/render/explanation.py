@@ -69,6 +69,8 @@ def _steps(explained: dict[str, Any]) -> Iterator[str]:
             yield f"  {attempt['at']}  attempt {attempt['attempt']}  {attempt['result']}  {why}".rstrip()
             if kept := attempt.get("transcript"):
                 yield f"    kept at {':'.join(filter(None, (kept['host'], kept['path'])))}"
+            if reported := attempt.get("instructions"):
+                yield f"    {draw_instructions(reported)}"
             for revised in filter(None, (attempt.get("revision"), attempt.get("revised_later"))):
                 changed = ", ".join(revised["diff"])
                 yield f"    revision {revised['revision']}: {revised['rule']} (changed: {changed})"
@@ -76,6 +78,12 @@ def _steps(explained: dict[str, Any]) -> Iterator[str]:
                     was, left = revised["diff"]["quick_checks"]
                     names = ", ".join(name for name in was if name not in left)
                     yield f"    {names} was red before the plan, and is not run any more"
+
+
+def draw_instructions(reported: Mapping[str, Any]) -> str:
+    """Name the repository's instructions that an agent got with their digests, or the reason why it got none."""
+    given = ", ".join(f"{path} {digest}" for path, digest in reported.get("given", {}).items())
+    return f"instructions: {reported.get('left_out') or given}"
 
 
 def counted(evidence: Mapping[str, Any]) -> str:

@@ -40,6 +40,7 @@ from worker.sources.goal_files import (
     TESTS,
     fit_documents,
     fit_manifests,
+    fixed_instructions,
     folders_above,
     listed,
     manifests_above,
@@ -71,7 +72,8 @@ class Filling:
         said = dict(self.filled)
         if "files" in said:
             said["files"] = len(said["files"])
-        said |= {name: list(said[name]) for name in ("manifests", "definitions", "documents") if name in said}
+        listed = ("manifests", "definitions", "documents", "instructions")
+        said |= {name: list(said[name]) for name in listed if name in said}
         return said
 
 
@@ -95,8 +97,8 @@ def fill(body: Mapping[str, Any], folder: Path, job: Job | None, guessed: Collec
         found = _of_job(job, context)
     if _base(body, context) or body.get("from"):
         found.pop("base_sha", None)
-    if body.get("from"):  # what landed there may have other files
-        found.pop("files_complete", None)
+    for name in ("files_complete", "instructions") if body.get("from") else ():  # its tip may have others
+        found.pop(name, None)
     tests = {TESTS: found.pop(TESTS)} if TESTS in found else {}
     filled = {name: value for name, value in found.items() if value and name not in context}
     made = given | tests | filled
@@ -171,6 +173,7 @@ def _of_checkout(
     texts = checkout.texts({path: files[path] for path in paths})
     found["manifests"] = fit_manifests(texts, room)
     found["files"] = listed(body, {**context, **found}, files, patterns, expanded, room)
+    found["instructions"] = _instructions(checkout, str(found.get("base_sha") or commit), patterns, expanded)
     known = {**context, **found}
     likely = (path for path in mentioned_files(body, known, files) if path in frozenset(expanded))
     left = MAX_GOAL_BYTES - len(codec.dumps({**body, "context": known})) - RESERVED
@@ -183,6 +186,17 @@ def _of_checkout(
     given = context.get("files", found["files"])
     found["files_complete"] = isinstance(given, list) and files.keys() <= set(map(str, given))
     return found
+
+
+def _instructions(
+    checkout: Checkout, base: str, patterns: Sequence[str], expanded: Sequence[str]
+) -> dict[str, str] | None:
+    """Return the digests of the repository's own instructions at the commit that the plan begins with."""
+    commit = checkout.commit(base)
+    files = checkout.files(commit) if commit else {}
+    return fixed_instructions(
+        patterns, expanded, files, lambda paths: checkout.texts({each: files[each] for each in paths})
+    )
 
 
 def _resolved_tests(context: Mapping[str, Any], files: Iterable[str], notes: list[str]) -> dict[str, Any]:

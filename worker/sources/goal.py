@@ -25,7 +25,7 @@ from worker.sources.junit import FailedTest, JUnitReport
 from worker.sources.sarif import SarifFinding
 
 SHOWN_TESTS = 3
-CHANGING = frozenset({"failure_log", "files", "manifests", "definitions"})
+CHANGING = frozenset({"failure_log", "files", "manifests", "definitions", "instructions"})
 COMMIT = re.compile(r"[0-9a-f]{7,64}")
 UNKNOWN = FailureCategory.UNKNOWN
 CONTEXT = ("repo", "base_sha", "language", "test_command", "failing_tests", "workdir")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from schemas import codec
 from tasks.strategies.drafting.focus import file_of_test
 from tasks.strategies.gap_report.places import MODULE_DOCUMENTS
-from tasks.text.paths import is_glob
+from tasks.text.paths import clean, is_glob
 from tasks.toolchain.files import name_of
+from tasks.toolchain.instructions import choose_of_goal, digests_of
 from tasks.toolchain.languages import LANGUAGES, MANIFESTS
 
 MAX_MANIFEST = 32_000  # characters of one
@@ -33,6 +34,7 @@ READ = frozenset(  # the manifests that plans are made by
     )
     if not LOCK.fullmatch(name)
 )
+MOST_INSTRUCTIONS = 32  # digests in a goal
 TESTS = "failing_tests"
 WORD = re.compile(r"[\w./@+-]+")
 
@@ -103,6 +105,23 @@ def module_documents(files: Container[str], named: Iterable[str]) -> list[str]:
                 found.update(dict.fromkeys(own))
                 break
     return list(found)
+
+
+def fixed_instructions(
+    patterns: Iterable[str],
+    meant: Iterable[str],
+    files: Collection[str],
+    read: Callable[[Sequence[str]], Mapping[str, str]],
+) -> dict[str, str] | None:
+    """Return the digests of the instructions that agents may be given; None where these are many, or one is not read.
+
+    The goal allows `patterns`, which mean these of the commit's `files`; `read` reads some of them.
+    """
+    globs = [each for each in patterns if is_glob(each)]
+    literal = (clean(each) for each in patterns if not is_glob(each))
+    chosen = choose_of_goal((*literal, *meant), globs, files)
+    texts = read(chosen) if 0 < len(chosen) <= MOST_INSTRUCTIONS else {}
+    return digests_of(texts) if len(texts) == len(chosen) else None
 
 
 def fit_manifests(texts: Mapping[str, str], room: int) -> dict[str, str]:

@@ -16,9 +16,9 @@ from tasks.base.errors import UnknownCommand
 from tasks.text.fields import fit
 from tasks.toolchain.catalogue import CATALOGUE
 from tasks.toolchain.contract import ToolCategory
+from tasks.toolchain.instructions import NAMES
 from worker.sources.checkout import FAILURES, Checkout
 
-NAMES = ("AGENTS.md", "CLAUDE.md")
 CODE = re.compile(
     r"^[ \t]*(?:```|~~~)[^\n]*\n(?P<block>.*?)^[ \t]*(?:```|~~~)|`(?P<inline>[^`\n]{2,200})`", re.M | re.S
 )

@@ -57,7 +57,8 @@ def with_changes(
         changed["limits"] = {**(body.get("limits") or {}), **limits}
     if base_sha is not None:
         changed.pop("from", None)
-        changed["context"] = {**body.get("context", {}), "base_sha": base_sha}
+        context = {name: value for name, value in body.get("context", {}).items() if name != "instructions"}
+        changed["context"] = {**context, "base_sha": base_sha}
     if allow:
         changed["allowed_files"] = list(dict.fromkeys((*body.get("allowed_files", ()), *allow)))
     return changed

@@ -13,7 +13,7 @@ from redis import Redis
 
 from schemas import codec
 from schemas.base import FailureCategory
-from schemas.outcome import Outcome, Transcript
+from schemas.outcome import GivenInstructions, Outcome, Transcript
 from schemas.stored.step import TEXTS, read_texts, unpack_step
 from schemas.times import rfc3339
 from tasks.features.unverified import failure_without_proof
@@ -82,7 +82,7 @@ def story_of(lines: Iterable[dict[str, Any]], facts: Mapping[str, dict[str, Any]
             if outcome and not result:
                 waiting[step] = entry, outcome
             entry |= findings.get((step, number), {})
-            entry |= _place(outcome)
+            entry |= _place(outcome) | _instructions(outcome)
             if outcome and step in handed_back:
                 entry |= _handed_back(outcome)
             if revised := revisions.get(step):
@@ -121,6 +121,15 @@ def _place(outcome: dict[str, Any] | None) -> dict[str, Any]:
     except ValidationError:
         return {}
     return {"transcript": {"host": said.host, "path": said.path, "digest": said.digest}}
+
+
+def _instructions(outcome: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the repository's own instructions that the agent got, as far as its controller reports them."""
+    try:
+        reported = GivenInstructions.model_validate((outcome or {}).get("instructions"))
+    except ValidationError:
+        return {}
+    return {"instructions": {"given": dict(reported.given), "left_out": reported.left_out}}
 
 
 def _findings(line: dict[str, Any]) -> Iterator[tuple[tuple[str, int], dict[str, Any]]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +29,7 @@ from worker.streams.inbox import Inbox, StreamEntry
 from worker.streams.internal_error import is_passing, report_failure
 from worker.webhooks.failures import failures_of
 from worker.webhooks.forge import Forge, ForgeAway, ForgeRefuses
-from worker.webhooks.listing import wanted_manifests, with_files, with_manifests
+from worker.webhooks.listing import wanted_manifests, with_files, with_instructions, with_manifests
 from worker.webhooks.sources_file import SourcesFile, WrongSources
 
 log = logging.getLogger("planner.webhooks")
@@ -158,14 +158,18 @@ class WebhookJobs:
             if source is None:
                 raise ForgeAway(f"This worker's PLANNER_WEBHOOKS_FILE has no source {job['source']}.")
             with Forge(source) as forge:
+
+                def read(paths: Sequence[str]) -> Mapping[str, str]:
+                    return _told(job, lambda: forge.texts(context["repo"], context["base_sha"], paths)) or {}
+
                 if job["files"] and (tree := _told(job, lambda: forge.files(context["repo"], context["base_sha"]))):
                     goal = with_files(goal, tree.files, are_all=tree.is_whole)
+                    goal = with_instructions(goal, tree.files if tree.is_whole else (), read)
                 if job["failures_of"]:
                     found = _told(job, lambda: failures_of(forge, context["repo"], job["failures_of"])) or {}
                 goal = {**goal, "context": found | goal["context"]}
                 if wanted := wanted_manifests(goal):
-                    told = _told(job, lambda: forge.texts(context["repo"], context["base_sha"], wanted)) or {}
-                    goal = with_manifests(goal, told)
+                    goal = with_manifests(goal, read(wanted))
             return goal
         except WrongSources as error:
             raise _later(tries, ForgeAway(str(error))) from error

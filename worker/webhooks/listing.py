@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from schemas.goal import MAX_GOAL_BYTES
 from tasks.text.patterns import meant_by_globs
 from worker.host.regular_files import read_setting
 from worker.sources.checkout import as_path
-from worker.sources.goal_files import RESERVED, fit_manifests, listed, manifests_above
+from worker.sources.goal_files import RESERVED, fit_manifests, fixed_instructions, listed, manifests_above
 from worker.webhooks.sources_file import WrongSources
 
 MAX_BYTES = 16 * 1024 * 1024
@@ -53,3 +53,14 @@ def with_manifests(goal: Mapping[str, Any], texts: Mapping[str, str]) -> dict[st
     """Put the texts of manifests into the context of a goal, as many as it can carry."""
     manifests = fit_manifests(texts, MAX_GOAL_BYTES - len(codec.dumps(goal)) - RESERVED)
     return {**goal, "context": {**goal["context"], "manifests": manifests}} if manifests else dict(goal)
+
+
+def with_instructions(
+    goal: Mapping[str, Any], files: Sequence[str], read: Callable[[Sequence[str]], Mapping[str, str]]
+) -> dict[str, Any]:
+    """Put the digests of the repository's own instructions into the context of a goal that brings none."""
+    context, allowed = goal["context"], goal.get("allowed_files", ())
+    if "instructions" in context or goal.get("from"):
+        return dict(goal)
+    found = fixed_instructions(allowed, meant_by_globs(allowed, files), files, read)
+    return {**goal, "context": {**context, "instructions": found}} if found else dict(goal)

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from schemas.outcome import GivenInstructions
+from tasks.toolchain.instructions import digests_of
 from tests.support.controlling import PLAN, Planner, Repo, bare
 from worker.agents.agent import FOLDER
 from worker.controller.instructions import MAX_BYTES, Instructions, Trust, read_instructions
@@ -38,8 +40,15 @@ def a_spec(repo: Repo, **changes: Any) -> Spec:
     return Spec.model_validate(Planner(None).spec("s", **changes))  # type: ignore[arg-type]
 
 
-def read(repo: Repo, *, trust: Trust = Trust.DATA, base: str | None = None, **changes: Any) -> Instructions:
-    spec = a_spec(repo, context={"base_sha": base}, **changes)
+def read(
+    repo: Repo,
+    *,
+    trust: Trust = Trust.DATA,
+    base: str | None = None,
+    named: dict[str, str] | None = None,
+    **changes: Any,
+) -> Instructions:
+    spec = a_spec(repo, context={"base_sha": base, "instructions": named}, **changes)
     repository = Repository(repo.path)
     return read_instructions(repository, spec, repository.start(spec.plan_id, base), trust)
 
@@ -192,6 +201,38 @@ def test_an_operator_says_in_the_file_what_they_are(tmp_path: Path) -> None:
         of('instructions = "yes"')
 
 
+def test_files_that_the_goal_fixes_are_given_and_reported_with_their_digests(repo: Repo) -> None:
+    base = put(repo, {"AGENTS.md": HOUSE, "web/CLAUDE.md": "Web.\n", "docs/AGENTS.md": "Docs.\n"})
+    named = digests_of({"AGENTS.md": HOUSE, "web/CLAUDE.md": "Web.\n"})
+    focus = [{"path": "docs/a.md", "why": "x"}]  # the goal does not name its file
+
+    found = read(repo, base=base, named=named, allowed_files=["web/a.ts"], focus=focus)
+
+    assert found.reported == GivenInstructions(given=named)
+    assert read(repo, base=base, allowed_files=["web/a.ts"]).reported == found.reported
+
+
+@pytest.mark.parametrize(
+    ("named", "differing"),
+    [
+        ({"AGENTS.md": "Other.\n", "web/CLAUDE.md": "Web.\n"}, "AGENTS.md"),
+        ({"AGENTS.md": HOUSE, "web/CLAUDE.md": "Web.\n", "web/shop/AGENTS.md": "x"}, "web/shop/AGENTS.md"),
+        ({"AGENTS.md": HOUSE}, "web/CLAUDE.md"),
+        ({}, "AGENTS.md, web/CLAUDE.md"),
+    ],
+)
+def test_no_file_is_given_if_one_differs_from_the_goals_and_the_outcome_explains_it(
+    named: dict[str, str], differing: str, repo: Repo
+) -> None:
+    base = put(repo, {"AGENTS.md": HOUSE, "web/CLAUDE.md": "Web.\n"})
+
+    found = read(repo, base=base, named=digests_of(named), allowed_files=["web/shop/a.ts"])
+
+    assert not found
+    why = f"Instructions are not given, since the goal has others: {differing} at {base[:12]}."
+    assert found.reported == GivenInstructions(left_out=why)
+
+
 @pytest.mark.outages
 def test_an_agent_that_reads_the_spec_has_them_with_their_digest(
     planner: Planner, repo: Repo, start: Callable[..., None]
@@ -201,10 +242,12 @@ def test_an_agent_that_reads_the_spec_has_them_with_their_digest(
     planner.send("look", mode="read_only", intent=told, input={"prompt": "What?"})
     start()
 
-    data, about = planner.outcome("look").output
+    outcome = planner.outcome("look")
+    data, about = outcome.output
 
     assert "| AGENTS.md:\n| # Style\n| \n| Two blanks." in data
     assert about == {"trust": "data", "files": ["AGENTS.md"], "digest": read(repo).digest}
+    assert outcome.instructions == GivenInstructions(given=digests_of({"AGENTS.md": HOUSE}))
 
 
 def test_git_is_asked_in_the_whole_tree_wherever_the_folder_of_the_controller_is(repo: Repo) -> None:

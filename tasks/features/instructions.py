@@ -1,0 +1,19 @@
+"""Keeps with the plan why its agents did not get the repository's own instructions."""
+
+from __future__ import annotations
+
+from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy.outcome_verdict import fit_evidence
+from tasks.policy.pipeline import JUDGES, Feature, Judgement, always
+
+
+def keep_left_out(unit: UnitOfWork, seen: Judgement) -> bool:
+    """Keep the reason that an outcome reports; judges nothing."""
+    reported = seen.outcome.instructions
+    if reported and reported.left_out:
+        unit.plan.instructions.left_out = fit_evidence(reported.left_out)
+        unit.plan.dirty.add("live")
+    return False
+
+
+FEATURE = Feature("instructions", (JUDGES.row(keep_left_out),), is_idle=always)
