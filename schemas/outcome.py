@@ -274,6 +274,7 @@ class Outcome(Inbound):
     transcript: Annotated[Transcript | None, WrapValidator(_take_unreadable_for_none)] = None
     evaluation: Annotated[Evaluation | None, TextKind.LOG, WrapValidator(_take_unreadable_for_none)] = None
     commit: Annotated[Word | None, WrapValidator(_take_unreadable_for_none)] = None  # that the change landed as
+    ref: Annotated[Word | None, WrapValidator(_take_unreadable_for_none)] = None  # that has it: of the remote, or here
     needs: Annotated[Needs | None, WrapValidator(_take_unreadable_for_none)] = None  # beside `success: false`
     cannot_verify: Annotated[CannotVerify | None, WrapValidator(_take_unreadable_for_none)] = None  # as `needs` does
     patterns: Annotated[bool | None, WrapValidator(_take_unreadable_for_none)] = None  # `allowed_patterns` were obeyed

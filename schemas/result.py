@@ -30,7 +30,10 @@ class FileResult(Outbound):
 
 
 class StepResult(Outbound):
-    """A step that landed a change. `diff_bytes` is null where its diff is not kept, and `no_diff` says why."""
+    """A step that landed a change: as `commit`, which the ref `ref` has.
+
+    `diff_bytes` is null where its diff is not kept, and `no_diff` says why.
+    """
 
     step_id: str
     title: str
@@ -40,6 +43,7 @@ class StepResult(Outbound):
     added: int | None = None
     removed: int | None = None
     commit: str | None = None
+    ref: str | None = None
     diff_bytes: int | None = None
     no_diff: str = ""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
 from schemas.plan import PlanView
 from schemas.result import PlanResult
 from worker.render.result import NOT_KEPT, NOT_SENT, result_of
@@ -56,7 +58,15 @@ def made(plan: PlanView, *attempts: AttemptTimes) -> PlanResult:
 def landed() -> list[AttemptTimes]:
     return [
         attempt("fix", 1, "RETRIED", touched_files=["c.py"], diff_hash="d0"),
-        attempt("fix", 2, touched_files=["a.py", "b.py"], created_files=["b.py"], diff_hash="sha256:d1", commit="c1"),
+        attempt(
+            "fix",
+            2,
+            touched_files=["a.py", "b.py"],
+            created_files=["b.py"],
+            diff_hash="sha256:d1",
+            commit="c1",
+            ref=f"refs/heads/planner/{PLAN}",
+        ),
         attempt("more", touched_files=["a.py"], diff_hash="d2", verify=receipts(0)),
     ]
 
@@ -123,6 +133,21 @@ def test_what_was_delivered_is_taken_from_where_it_was_pushed() -> None:
     result = made(view(branch="planner/a b"), *landed())
 
     assert result.take == "git fetch origin 'planner/a b' && git merge FETCH_HEAD"
+
+
+@pytest.mark.parametrize(
+    ("ref", "take"),
+    [
+        (f"refs/planner/{PLAN}", f"git fetch origin refs/planner/{PLAN} && git merge FETCH_HEAD"),
+        (f"refs/heads/planner/{PLAN}", f"git merge planner/{PLAN}"),
+        (f"refs/planner/{PLAN}; rm -rf .", ""),
+        (None, ""),
+    ],
+)
+def test_only_a_ref_of_the_plan_itself_is_part_of_a_command(ref: str | None, take: str) -> None:
+    result = made(view(), attempt("fix", touched_files=["a.py"], commit="c1", ref=ref))
+
+    assert result.take == take
 
 
 def test_nothing_that_verified_the_change_is_said() -> None:

@@ -163,6 +163,7 @@ class AttemptRun:
             return refused
         if lands:
             result.commit = self.tree.land(spec.step_id, changes, commit_message.message(spec), self.lease.confirm)
+            result.ref = self.tree.ref
             log.info("change_landed", extra={**spec.ids, "commit": result.commit})
         return failure
 

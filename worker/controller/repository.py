@@ -92,6 +92,10 @@ class Repository:
         words = ("for-each-ref", f"--contains={commit}", "--format=%(refname)", "refs/heads", ORIGIN)
         return any(not is_of_a_plan(name) for name in self.git.line(*words).splitlines())
 
+    def ref_of(self, plan_id: str) -> str:
+        """Name the ref that has what a plan landed, as outcomes tell it."""
+        return branch_of(plan_id)
+
     def tip(self, plan_id: str) -> str | None:
         """Return the last commit of the plan's branch, None if there is no branch."""
         with suppress(GitError):

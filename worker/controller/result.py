@@ -33,6 +33,7 @@ class Result:
     discarded: tuple[str, ...] = ()  # files whose change was undone before the verification
     needs: Needs | None = None  # what the agent needs beside what it may change
     commit: str | None = None  # that the change landed as
+    ref: str | None = None  # that has it
     failure: AttemptFailure | None = None
     released: CannotWork | None = None  # why nobody could do it here: that is no failure
 
@@ -81,6 +82,7 @@ def outcome(spec: Spec, result: Result, duration_ms: int, controller: str) -> Ou
         failing_tests_complete=result.verification.failing.complete and bool(result.verification.receipts),
         evaluation=None if failure or not report.reading.evaluation else dict(report.reading.evaluation),
         commit=result.commit,
+        ref=result.ref,
         needs=result.needs,
         cannot_verify=result.verification.cannot_verify,
         patterns=True if spec.allowed_patterns else None,

@@ -105,6 +105,10 @@ class SharedRepository(Repository):
                 raise
             self._fetch(ALL_HEADS, depth=ALL_HISTORY)
 
+    def ref_of(self, plan_id: str) -> str:
+        """Name the ref of the remote."""
+        return shared_ref(plan_id)
+
     def start(self, plan_id: str, base: str | None) -> str:
         """Return the tip of the plan's branch as the remote has it now; it begins at `base` or at the base branch."""
         self.look_up(plan_id)

@@ -346,6 +346,11 @@ class Worktree:
         return self._branch.land(step_id, change.base, change.tree, message, confirm)
 
     @property
+    def ref(self) -> str:
+        """Name the ref that has what the plan landed."""
+        return self._repository.ref_of(self._plan_id)
+
+    @property
     def _branch(self) -> PlanBranch:
         return PlanBranch(self._repository, self._store, self._plan_id)
 

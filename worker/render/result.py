@@ -31,6 +31,7 @@ MOST_VERIFIED = 20
 MOST_ANSWERS = 20
 MAX_ANSWER = 4000  # characters
 ANSWERING = frozenset({StepType.READ, StepType.EXPLORE, StepType.REVIEW, StepType.DOCUMENT})
+OWN, SHARED = "refs/heads/planner/{}", "refs/planner/{}"  # refs of a plan: in one repository, and of a remote
 NOT_SENT = "its controller sent no diff, or it was too large or too old to be kept"
 NOT_KEPT = "diffs are not kept here (PLANNER_KEEP_DIFFS=off), or it was not taken in yet"
 
@@ -129,6 +130,7 @@ def _change(step: StepView, attempt: AttemptTimes, said: Outcome, diffs: Mapping
         added=sum(each.added for each in diff.files) if diff else None,
         removed=sum(each.removed for each in diff.files) if diff else None,
         commit=said.commit,
+        ref=said.ref,
         diff_bytes=diff.size if diff and diff.size else None,
         no_diff="" if diff and diff.size else NOT_KEPT if diff else NOT_SENT,
     )
@@ -195,8 +197,15 @@ def _take(view: PlanView, changes: Sequence[StepResult]) -> tuple[str, str]:
     """Write the command that takes what landed, and where it is run: a branch lies where it was pushed to."""
     if view.branch:
         return f"git fetch origin {quote(view.branch)} && git merge FETCH_HEAD", "a clone of the repository"
-    if any(change.commit for change in changes):
-        return f"git merge planner/{view.plan_id}", "the repository of the controller"
+    return take_of(view.plan_id, next((change.ref for change in reversed(changes) if change.ref), None))
+
+
+def take_of(plan_id: str, ref: str | None) -> tuple[str, str]:
+    """Write the command that takes a ref, and where it is run; a ref that is not the plan's own has none."""
+    if ref == SHARED.format(plan_id):
+        return f"git fetch origin {ref} && git merge FETCH_HEAD", "a clone of the repository"
+    if ref == OWN.format(plan_id):
+        return f"git merge planner/{plan_id}", "the repository of the controller"
     return "", ""
 
 

@@ -23,6 +23,7 @@ from worker.controller.setup import Setup
 from worker.controller.shared import SharedRepository
 from worker.controller.worktree import worktree
 from worker.host.git import GitError
+from worker.render.result import take_of
 
 pytestmark = pytest.mark.outages  # each has a controller, agents and git
 
@@ -66,6 +67,11 @@ def test_two_hosts_land_on_one_branch_of_the_remote_and_touch_nothing_else(
     )
     assert planner.outcome("look").output == "def add(a, b):\n    return a + b\n1\n"
     assert remote.git("diff", "--name-only", "main", REF).splitlines() == ["calc.py", "words.py"]
+    clone = tmp_path / "clone"
+    subprocess.run(["git", "clone", "--quiet", str(remote.path), str(clone)], check=True)
+    take, _ = take_of(PLAN, planner.outcome("fix").ref)
+    subprocess.run(take, shell=True, cwd=clone, check=True)  # as a person runs it
+    assert (clone / "words.py").read_text() == "1\n"
     assert remote.git("rev-list", "--count", f"main..{REF}") == "2"
     assert [line for line in remote.git("for-each-ref").splitlines() if REF not in line] == before.splitlines()
     assert repo.git("status", "--porcelain") == ""
