@@ -25,7 +25,7 @@ from tasks.rules.risk import is_below
 from worker.gateway.access import Access, Context, Doors, having
 from worker.gateway.bodies import MAX_DEPTH, nests_deeply
 from worker.gateway.page import retry
-from worker.gateway.page.choices import answer_of, choices_of
+from worker.gateway.page.choices import FIELD, answer_of, offers_of
 from worker.gateway.page.forms import Fields, Signed
 from worker.gateway.page.plan_story import keys_of
 from worker.gateway.page.rendering import HEADERS, PageRoute, query, render
@@ -211,7 +211,10 @@ async def acts(request: Request, doors: Doors, form: Signed, plan_id: str, act: 
         if act in ANEW:
             return await ANEW[act](doors, form.caller, plan, form.fields)
         if act in ASKED:
-            await run_in_threadpool(_demand_same, doors, plan, act, form.fields)
+            asked = await run_in_threadpool(_read_asked, doors, plan, act, form.fields)
+            if asked is None:
+                return _back(plan_id, form.fields["command_id"])
+            plan = asked
         said = _command(plan, act, form.fields)
         await obey(doors, form.caller, said, None, WAIT_S)
     except Refusal as refusal:
@@ -219,20 +222,26 @@ async def acts(request: Request, doors: Doors, form: Signed, plan_id: str, act: 
             raise
         fields = {"asked": "", **form.fields, "command_id": uuid.uuid4().hex}  # the id before may have been noted
         return await run_in_threadpool(_form, request, doors, plan, act, fields, refusal)
-    return RedirectResponse(f"/plans/{plan_id}{query({}, command=said['command_id'])}", SEE_OTHER, HEADERS)
+    return _back(plan_id, said["command_id"])
 
 
-def _demand_same(doors: Context, plan: PlanSummary, act: Act, fields: Fields) -> None:
-    """Raise Refusal 409 where the plan asks something else by now than the form was about.
+def _back(plan_id: str, command_id: str) -> Response:
+    return RedirectResponse(f"/plans/{plan_id}{query({}, command=command_id)}", SEE_OTHER, HEADERS)
+
+
+def _read_asked(doors: Context, plan: PlanSummary, act: Act, fields: Fields) -> PlanView | None:
+    """Read the plan; None if it was given this command, Refusal 409 if it asks something else than the form was about.
 
     A form that is sent twice was about what it has answered itself.
     """
     view = view_of(doors, plan.plan_id)
     is_same = fields.get("asked") == _asked(doors, view, act, _step(view, fields.get("step_id", "")))
-    keys = keys_of(doors, plan.plan_id)
-    if not is_same and history.find_command(doors.client, keys, fields.get("command_id", "")) is None:
+    if is_same:
+        return view
+    if history.find_command(doors.client, keys_of(doors, plan.plan_id), fields.get("command_id", "")) is None:
         detail = "The question has changed since this page was opened. Read it again."
         raise Refusal("question_changed", detail, CONFLICT)
+    return None
 
 
 def _asked(doors: Context, view: PlanView, act: Act, step: StepView | None) -> str:
@@ -246,7 +255,7 @@ def _asked(doors: Context, view: PlanView, act: Act, step: StepView | None) -> s
 def _without_answer(fields: Fields) -> Fields:
     """Leave out what was answered to another question; what was written stands beside the form, to be copied."""
     kept = {name: fields[name] for name in ("step_id", "command_id", "reason") if name in fields}
-    return kept if fields.get("choice") else {**kept, "unsent": fields.get("answer", "").strip()}
+    return kept if _chose(fields) else {**kept, "unsent": fields.get("answer", "").strip()}
 
 
 def rights_of(act: Act) -> tuple[Right, ...]:
@@ -279,7 +288,7 @@ def _form(
         pauses=PAUSES,
         amounts=AMOUNTS,
         risks=risks_of(step) if step else (),
-        choices=choices_of(view.waiting) if act is Act.ANSWER else (),
+        offers=offers_of(view.waiting) if act is Act.ANSWER else (),
         retried=retry.describe(doors, view, fields.get("from_step", "")) if act is Act.RETRY else None,
     )
 
@@ -304,8 +313,8 @@ def _command(plan: PlanSummary, act: Act, fields: Fields) -> dict[str, Any]:
         "reason": " ".join(fields.get("reason", "").split()),
         **({"step_id": step_id} if step_id else {}),
     }
-    if act is Act.ANSWER and (choice := fields.get("choice")):
-        said["value"] = answer_of(plan.waiting, choice, said["reason"])
+    if act is Act.ANSWER and _chose(fields):
+        said["value"] = _chosen(plan.waiting, fields)
     elif act in VALUES:
         said["value"] = VALUES[act](fields)
     if act is Act.PAUSE and (until := read_until(fields)):
@@ -313,6 +322,18 @@ def _command(plan: PlanSummary, act: Act, fields: Fields) -> dict[str, Any]:
     if act is Act.ANSWER and not step_id and plan.waiting and plan.waiting.kind != APPROVAL:
         said["question"] = plan.waiting.kind  # by the time that it is obeyed another may be asked
     return said
+
+
+def _chose(fields: Fields) -> bool:
+    return any(value for name, value in fields.items() if name.startswith(FIELD))
+
+
+def _chosen(waiting: Waiting | None, fields: Fields) -> Any:
+    """Read an answer that was chosen; raises Refusal unless each question has one."""
+    answer = answer_of(waiting, fields)
+    if answer is None:
+        raise Refusal("no_answer_given", "Choose an answer to each question, or write all of them.", UNUSABLE)
+    return answer
 
 
 def read_until(fields: Fields) -> str | None:

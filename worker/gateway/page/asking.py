@@ -15,7 +15,7 @@ from tasks.rules.risk import assess
 from worker.gateway.access import Context
 from worker.gateway.page import acts
 from worker.gateway.page.acts import APPROVAL, Act, digest_of
-from worker.gateway.page.choices import Choice, choices_of
+from worker.gateway.page.choices import Offer, offers_of
 from worker.store.step_activity import approval_ends
 
 MOST_STEPS = 5  # with a form each
@@ -39,7 +39,7 @@ class Asking(NamedTuple):
 
     steps: tuple[AskedStep, ...] = ()
     more_steps: int = 0
-    choices: tuple[Choice, ...] = ()
+    offers: tuple[Offer, ...] = ()
     digest: str = ""
     command_id: str = ""
 
@@ -51,7 +51,7 @@ def asking_of(doors: Context, view: PlanView, key: ApiKey) -> Asking:
     if view.waiting.kind != APPROVAL:
         if Act.ANSWER not in acts.of_plan(view, key):
             return Asking()
-        return Asking((), 0, choices_of(view.waiting), digest_of(view.waiting, None, None), uuid.uuid4().hex)
+        return Asking((), 0, offers_of(view.waiting), digest_of(view.waiting, None, None), uuid.uuid4().hex)
     waiting = [step for step in view.steps if step.waiting and Act.APPROVE in acts.of_step(view, step, key)]
     looked_at = {each.step_id for each in view.integrity if each.action == "approve"}
     steps = tuple(_asked(doors, view, step, is_looked_at=step.step_id in looked_at) for step in waiting[:MOST_STEPS])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from schemas.plan import Waiting
@@ -14,8 +16,9 @@ DECISIONS = {
     "accept": "Accept it as it is; the reason below is kept, and has to be given",
     "stop": "Stop: the plan halts",
 }
+FIELD = "choice"
 OPTIONS = "## Options\n"  # of a campaign's page, at its end
-OPTION = re.compile(r"- ([A-C]): (.+)")
+OPTION = re.compile(r"- ([2-9]?)([A-C]): (.+)")
 
 
 class Choice(NamedTuple):
@@ -25,23 +28,46 @@ class Choice(NamedTuple):
     text: str
 
 
-def choices_of(waiting: Waiting | None) -> tuple[Choice, ...]:
-    """List the answers that a plan's question offers; none where it has to be answered in writing."""
+class Offer(NamedTuple):
+    """The answers that one question offers; `field` is the name of its field in a form."""
+
+    field: str
+    question: str
+    choices: tuple[Choice, ...]
+
+
+def offers_of(waiting: Waiting | None) -> tuple[Offer, ...]:
+    """List what each question of a plan offers; nothing where it has to be answered in writing."""
     if waiting is None:
         return ()
+    asked = waiting.questions[0] if waiting.questions else ""
     if waiting.kind == PAUSED:
-        return (Choice("yes", "Yes: the next iteration begins"),)
+        return (Offer(FIELD, asked, (Choice("yes", "Yes: the next iteration begins"),)),)
     if waiting.kind == DECISION:
-        asked = waiting.questions[0] if waiting.questions else ""
         _, _, offered = asked.rpartition("Decide: ")
-        return tuple(Choice(*each) for each in DECISIONS.items() if each[0] in offered)
+        return (Offer(FIELD, asked, tuple(Choice(*each) for each in DECISIONS.items() if each[0] in offered)),)
     _, _, options = (waiting.document or "").rpartition(OPTIONS)
-    found = (OPTION.fullmatch(line) for line in options.splitlines())
-    return tuple(Choice(each[1], f"{each[1]}: {each[2]}") for each in found if each)
+    found = [each for line in options.splitlines() if (each := OPTION.fullmatch(line))]
+    return tuple(
+        Offer(FIELD + number, _question(waiting, number), tuple(map(_choice, some)))
+        for number, some in groupby(found, key=lambda each: each[1])
+    )
 
 
-def answer_of(waiting: Waiting | None, choice: str, reason: str) -> Any:
-    """Write a choice as the answer that the plan reads."""
+def _choice(found: re.Match[str]) -> Choice:
+    letter = f"{found[1]}{found[2]}"
+    return Choice(letter, f"{letter}: {found[3]}")
+
+
+def _question(waiting: Waiting, number: str) -> str:
+    return "".join(waiting.questions[int(number or 1) - 1 :][:1])
+
+
+def answer_of(waiting: Waiting | None, fields: Mapping[str, str]) -> Any:
+    """Write what a form chose as the answer that the plan reads; None unless each question has a choice."""
+    chosen = [fields.get(offer.field) for offer in offers_of(waiting)]
+    if not chosen or not all(chosen):
+        return None
     if waiting is not None and waiting.kind == DECISION:
-        return {"decision": choice, "reason": reason}
-    return choice
+        return {"decision": chosen[0], "reason": " ".join(fields.get("reason", "").split())}
+    return "\n".join(filter(None, chosen))
