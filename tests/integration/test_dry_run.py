@@ -79,6 +79,26 @@ def test_the_planner_makes_what_was_told(submit: Submit, redis: Redis, redis_url
     assert told["graph"].count("-->") == sum(len(step["depends_on"]) for step in told["steps"])
 
 
+@pytest.mark.parametrize(("commit", "said"), [("1" * 40, ("PLANNED", "")), (None, ("REJECTED", "nothing_landed"))])
+def test_a_goal_that_goes_on_from_a_plan_is_planned_at_what_landed_there(
+    submit: Submit,
+    redis_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    commit: str | None,
+    said: tuple[str, str],
+) -> None:
+    monkeypatch.setenv("PLANNER_REDIS_URL", redis_url)
+    planner = Planner(redis_url)
+    plan_id = planner.submit(steps=STEPS[:2], tenant="acme", goal_id="first")
+    planner.report("look", plan_id)
+    planner.report("fix-b", plan_id, touched_files=["b.py"], commit=commit)
+
+    ended = submit("-", "--json", "--no-fill", stdin=codec.dumps({**TASK, "from": {"plan_id": plan_id}}))
+
+    told = codec.loads(ended.stdout)
+    assert (told["verdict"], told["reason"]) == said
+
+
 def test_a_person_reads_the_plan_and_what_cannot_be_known(submit: Submit, monkeypatch: pytest.MonkeyPatch) -> None:
     told = submit(
         "-g", "Fix it", "-f", "src/a.py", "--language", "python", "--approvals", "HIGH", "--limit", "tokens=500000"

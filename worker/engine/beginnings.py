@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from redis import Redis
@@ -10,43 +11,49 @@ from schemas.base import StepId
 from schemas.envelope import FieldError, field_error
 from schemas.goal import Goal
 from schemas.outcome import Outcome
-from schemas.stored import PlanHead
 from tasks.rules.goal_cleaning import is_revision
 from tasks.rules.strategy import Rejected
 from tasks.rules.validation import reject
 from worker.store.history import read_log
-from worker.store.keys import Partition, PlanKeys, partition_of
+from worker.store.keys import Partition, partition_of
+from worker.store.queries import Owner, owners
 
 
 def go_on(client: Redis, goal: Goal, partitions: int) -> Goal | Rejected:
     """Return the goal with the commit that it goes on from, if it goes on from a plan."""
     if goal.from_ is None:
         return goal
+    plan_id = goal.from_.plan_id
+    owner = owners(client, partitions, [plan_id]).get(plan_id)
+    return begin(goal, owner, read_log(client, Partition(partition_of(plan_id, partitions)).plan(plan_id)))
+
+
+def begin(goal: Goal, owner: Owner | None, lines: Iterable[dict[str, Any]]) -> Goal | Rejected:
+    """Return a goal that goes on from a plan with its commit; `owner` and log `lines` are that plan's. Pure."""
+    if goal.from_ is None:
+        return goal
     plan_id, step_id = goal.from_.plan_id, goal.from_.step_id
-    keys = Partition(partition_of(plan_id, partitions)).plan(plan_id)
-    found: Any = client.hget(keys.plan, "head")
-    head = PlanHead.decode(found) if found else None
-    if head is None or head.tenant != goal.tenant:
+    if owner is None or owner.tenant != goal.tenant:
         return _refuse(
             field_error("/from/plan_id", "unknown_plan", f"There is no plan {plan_id} of the tenant {goal.tenant}.")
         )
-    if head.repo and goal.context.repo and head.repo != goal.context.repo:
+    if owner.repo and goal.context.repo and owner.repo != goal.context.repo:
         return _refuse(
             field_error("/from/plan_id", "another_repository", f"{plan_id} is a plan of another repository.")
         )
-    if not (commit := _landed(client, keys, step_id)):
+    if not (commit := _landed(lines, step_id)):
         what = f"nothing landed at {step_id} or before it" if step_id else "nothing landed"
         return _refuse(
             field_error("/from", "nothing_landed", f"Of {plan_id} {what}, as far as its controllers told a commit.")
         )
-    context = goal.context.model_copy(update={"base_sha": commit, "repo": goal.context.repo or head.repo})
+    context = goal.context.model_copy(update={"base_sha": commit, "repo": goal.context.repo or owner.repo})
     return goal.model_copy(update={"context": context})
 
 
-def _landed(client: Redis, keys: PlanKeys, step_id: StepId | None) -> str | None:
+def _landed(lines: Iterable[dict[str, Any]], step_id: StepId | None) -> str | None:
     """Find the last commit that landed, or that had when `step_id` was done; None where that never was."""
     commit: str | None = None
-    for line in read_log(client, keys):
+    for line in lines:
         done = {step for step, _, after in line["moves"] if after == "DONE"}
         for what, *said in line["in"]:
             if what == "outcome" and said[2]["step_id"] in done:

@@ -41,9 +41,14 @@ class Preview:
     notes: tuple[str, ...] = ()
 
 
-def preview(goal: Goal, settings: Settings, policy: Policy = BUILT_IN) -> Preview:
-    """Plan a goal as a worker with these settings would, under a policy in force; raises WrongTools."""
+def preview(goal: Goal | Rejected, settings: Settings, policy: Policy = BUILT_IN) -> Preview:
+    """Plan a goal as a worker with these settings would, under a policy in force; raises WrongTools.
+
+    A goal that goes on from a plan has to have its commit already, as `beginnings` finds it.
+    """
     catalogue = tools_file.catalogue(settings.tools_file)
+    if isinstance(goal, Rejected):
+        return _of(goal, catalogue)
     setting = setting_of(goal, settings)
     if isinstance(setting, Rejected):
         return _of(setting, catalogue)

@@ -32,6 +32,8 @@ from worker.cli.console import (
 from worker.store.keys import NO_TENANT
 
 if TYPE_CHECKING:
+    from schemas.goal import Goal
+    from tasks.rules.strategy import Rejected
     from worker.cli.goal_options import Sources
     from worker.client.planner import Planner
     from worker.store.publishing import Sent
@@ -310,7 +312,7 @@ def _preview(body: dict[str, Any], sources: Sources, result: dict[str, Any], *, 
     body, _ = goal_options.named(body, sources)
     data, _ = goal_options.encode(body, settings.max_goal_bytes)
     with refused("wrong_settings", by=WrongTools):
-        found = preview(Goal.model_validate(codec.loads(data)), settings)
+        found = preview(_begun(Goal.model_validate(codec.loads(data))), settings)
     steps = [step.model_dump(mode="json") for step in found.steps]
     graph = flowchart((step.step_id, "", step.depends_on) for step in found.steps) if steps else ""
     result |= {"goal_id": body.get("goal_id"), "verdict": found.verdict, "reason": found.reason, "errors": found.errors}
@@ -327,6 +329,26 @@ def _preview(body: dict[str, Any], sources: Sources, result: dict[str, Any], *, 
             say(blueprint(found.steps, MOST_STEPS))
             say(f"```mermaid\n{graph}\n```")
     return FAILED if found.verdict == "REJECTED" else OK
+
+
+def _begun(goal: Goal) -> Goal | Rejected:
+    """Ask the planner for the commit of a goal that goes on from a plan."""
+    if goal.from_ is None:
+        return goal
+    from schemas import codec
+    from worker.engine.beginnings import begin
+    from worker.store.queries import Owner
+
+    plan_id = goal.from_.plan_id
+    with open_planner() as planner:
+        view = planner.plan(plan_id)
+        lines = map(codec.loads, planner.log(plan_id)) if view else ()
+        goal = (
+            goal
+            if view is None or "tenant" in goal.model_fields_set
+            else goal.model_copy(update={"tenant": view.tenant})
+        )
+        return begin(goal, Owner(view.tenant, view.repo) if view else None, lines)
 
 
 def _wait(planner: Planner, sent: Sent, wait: WaitFor | None, timeout_s: float, summary: Path | None) -> dict[str, Any]:

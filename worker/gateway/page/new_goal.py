@@ -17,6 +17,7 @@ from schemas.envelope import Problem
 from schemas.goal import Goal
 from schemas.plan import GoalAnswer
 from tasks.toolchain.languages import LANGUAGES
+from worker.engine import beginnings
 from worker.engine.preview import Preview, preview
 from worker.gateway.access import Access, Context, Doors, Producer
 from worker.gateway.bodies import MAX_FORM_BYTES
@@ -116,7 +117,8 @@ def _try(doors: Context, caller: Access, body: dict[str, Any], fields: Fields) -
     goal, _ = found
     tenant = caller.admit(goal)
     try:
-        told = preview(goal, doors.settings, Policies(doors.client).current(tenant))
+        begun = beginnings.go_on(doors.client, goal, doors.partitions)
+        told = preview(begun, doors.settings, Policies(doors.client).current(tenant))
     except (WrongTools, PolicyUnreadable) as error:
         raise Refusal("no_preview", str(error), 503) from error
     return Shown(goal_form.complaints(told.errors, fields), preview=told, goal=goal)
