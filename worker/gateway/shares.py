@@ -24,7 +24,7 @@ T = TypeVar("T")
 THREADS = 80  # of a process, for what all doors do: more than REQUESTS, CONTROLLERS and KEYLESS have together
 STREAMS = 8  # beside them, for what streams of events read
 CLAIM = "/v1/steps:claim"
-OF_CONTROLLERS = (CLAIM, "/v1/steps:heartbeat", "/v1/outcomes")
+OF_CONTROLLERS = (CLAIM, "/v1/steps:heartbeat", "/v1/outcomes", "/v1/attachments")
 STREAMED = ("/v1/events", "/live")
 
 
@@ -42,7 +42,7 @@ class Kind(Enum):
     """What a request holds while it goes on."""
 
     REQUESTS = Bounds(8, 12, 24, patience_s=5.0, most_wait=200)  # a thread
-    CONTROLLERS = Bounds(16, 16, 32, patience_s=5.0, most_wait=200)  # a thread, for heartbeats and outcomes alone
+    CONTROLLERS = Bounds(16, 16, 32, patience_s=15.0, most_wait=512)  # a thread, for what those of CLAIMS send
     STREAMS = Bounds(128, 256, 1024)  # a connection, as long as its caller likes; so does what waits for an answer
     CLAIMS = Bounds(1024, 1024, 2048)  # a connection, for a minute at the most
     KEYLESS = Bounds(16, 16, 16, patience_s=5.0, most_wait=1000)  # of all who show no key: webhooks, tokens, sign-ins

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 import time
@@ -52,6 +53,7 @@ def streams(count: int, *clients: httpx.Client) -> Iterator[list[int]]:
         ("/v1/steps:claim", b"", Kind.CLAIMS),
         ("/v1/steps:heartbeat", b"", Kind.CONTROLLERS),
         ("/v1/outcomes", b"", Kind.CONTROLLERS),
+        ("/v1/attachments", b"", Kind.CONTROLLERS),
         ("/v1/outcomes", b"wait=5", Kind.CLAIMS),
     ],
 )
@@ -168,6 +170,18 @@ def test_a_turn_that_does_not_come_is_refused(gateway: Gateway, monkeypatch: pyt
         finally:
             over.set()
         first.result()
+
+
+def test_a_fleet_of_five_hundred_with_one_key_sends_its_heartbeats_at_once(gateway: Gateway) -> None:
+    shown = dict(gateway.client(Right.CONTROLLER, tenant="acme").headers)
+
+    async def beat_at_once() -> list[int]:
+        limits = httpx.Limits(max_connections=500)
+        async with httpx.AsyncClient(base_url=gateway.url, headers=shown, limits=limits, timeout=30) as client:
+            answers = await asyncio.gather(*(client.post("/v1/steps:heartbeat", json=BEAT) for _ in range(500)))
+        return [each.status_code for each in answers]
+
+    assert set(asyncio.run(beat_at_once())) == {200}
 
 
 def test_a_connection_on_which_nothing_goes_on_gives_way(
