@@ -22,6 +22,7 @@ from worker.gateway.event_hub import EventHub
 from worker.gateway.key_checks import KeyChecks
 from worker.gateway.problems import Refusal
 from worker.gateway.shares import Shares, kind_of
+from worker.render.result_reading import Results
 from worker.settings.settings import Settings
 from worker.store import api_keys, page_sessions
 from worker.store.keys import NO_TENANT
@@ -45,9 +46,11 @@ class Context:
         default_factory=asyncio.Event
     )  # set at the end: who waits is answered, streams close
     checks: KeyChecks[Credentials, Access] = field(init=False)
+    results: Results = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "checks", KeyChecks(partial(callers_of, self.client)))
+        object.__setattr__(self, "results", Results(self.client, self.partitions))
 
     @property
     def partitions(self) -> int:

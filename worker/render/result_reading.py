@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from threading import Lock
+from types import MappingProxyType
 from typing import NamedTuple
 
 from redis import Redis
@@ -13,26 +15,56 @@ from schemas.result import PlanResult
 from worker.render.result import digests_of, result_of
 from worker.render.time_line import AttemptTimes, attempts_of
 from worker.store import attachments, history
-from worker.store.attachments import digest_of
+from worker.store.attachments import KeptDiff, digest_of
 from worker.store.keys import Partition, partition_of
 
 MOST_READ = 50_000  # lines of a log
+MOST_KEPT = 200  # results of one process
 ALL_DIFFS = MOST_READ
 TOO_LONG = "The log has more than {:,} lines, so its attempts are not read here: `planner export` has them."
 
 
-def with_result(client: Redis, partitions: int, view: PlanView) -> PlanView:
-    """Add its result to a plan that has ended."""
-    if not view.ended_at:
-        return view
-    return view.model_copy(update={"result": read_result(client, partitions, view).result})
-
-
 class ReadResult(NamedTuple):
-    """A result, and the diffs of its steps as far as they are kept."""
+    """A result, the diffs of its steps by step and attempt as far as they are kept, and what is known of its diffs."""
 
     result: PlanResult
-    diffs: dict[str, bytes]
+    diffs: dict[tuple[str, int], bytes]
+    digests: tuple[str, ...] = ()
+    known: Mapping[str, KeptDiff] = MappingProxyType({})
+
+
+class Results:
+    """Results of plans that ended, so that polling them reads no log: the last MOST_KEPT, by the heads of their logs.
+
+    A result is made anew once something else is known of its diffs.
+    """
+
+    def __init__(self, client: Redis, partitions: int) -> None:
+        self._client, self._partitions = client, partitions
+        self._kept: dict[tuple[str, str], ReadResult] = {}
+        self._lock = Lock()
+
+    def read(self, view: PlanView) -> PlanResult:
+        """Read the result of a plan."""
+        if not (view.ended_at and view.log):
+            return read_result(self._client, self._partitions, view).result
+        key = (view.plan_id, view.log.head)
+        with self._lock:
+            found = self._kept.pop(key, None)
+        if found is None or found.known != self._known(view, found.digests):
+            found = read_result(self._client, self._partitions, view)
+        with self._lock:
+            self._kept[key] = found
+            if len(self._kept) > MOST_KEPT:
+                del self._kept[next(iter(self._kept))]
+        return found.result
+
+    def _known(self, view: PlanView, digests: Sequence[str]) -> Mapping[str, KeptDiff]:
+        return attachments.read(self._client, self._partitions, view.plan_id, view.tenant, digests)
+
+    def with_result(self, view: PlanView) -> PlanView:
+        """Add its result to a plan that has ended."""
+        return view.model_copy(update={"result": self.read(view)}) if view.ended_at else view
 
 
 def read_result(client: Redis, partitions: int, view: PlanView, *, diffs: int = 0) -> ReadResult:
@@ -54,8 +86,8 @@ def result_from(
     digests = digests_of(attempts)
     found = attachments.read(client, partitions, view.plan_id, view.tenant, digests, texts=diffs)
     texts = {
-        each.step_id: diff.text
+        (each.step_id, each.attempt): diff.text
         for each in attempts
         if each.result == "DONE" and (diff := found.get(digest_of(each.told.get("diff_hash")))) and diff.text
     }
-    return ReadResult(result_of(view, attempts, facts, found, datetime.now(UTC)), texts)
+    return ReadResult(result_of(view, attempts, facts, found, datetime.now(UTC)), texts, tuple(digests), found)

@@ -18,8 +18,9 @@ from tests.support.gateway import Gateway, running_gateway
 from tests.support.markup_attacks import HOSTILE_TEXTS
 from tests.support.page import Markup, signed_in
 from tests.support.planner import Planner, asking, deciding, halted, obeying, questioned
-from worker.store import attachments, kept_goals, queries
-from worker.store.keys import Partition
+from worker.store import attachments, history, kept_goals, queries
+from worker.store.history import read_lines
+from worker.store.keys import Partition, PlanKeys
 
 STEPS: list[dict[str, Any]] = [
     {"step_id": "fix-b", "title": "Fix b", "intent": "Fix b", "allowed_files": ["b.py"], "verify": "pytest"},
@@ -72,6 +73,43 @@ def test_a_diff_is_told_by_figures_at_once_and_as_it_is_once_it_was_taken(gatewa
     assert client.get(f"/v1/plans/{plan_id}/changes.diff?step=look").status_code == 404
     assert client.get(f"/v1/plans/{plan_id}").json()["result"] == result
     assert planner.client.xlen(Partition(0).attachments) == 0
+
+
+def test_who_polls_a_plan_that_has_ended_has_its_log_read_once(
+    gateway: Gateway, planner: Planner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan_id, client = landed(planner, diff_of("new")), gateway.client(Right.VIEWER)
+    reads: list[str] = []
+
+    def read_log(client: Redis, k: PlanKeys) -> Iterator[dict[str, Any]]:
+        reads.append(k.log)
+        return map(codec.loads, read_lines(client, k))
+
+    monkeypatch.setattr(history, "read_log", read_log)
+
+    shown = [client.get(f"/v1/plans/{plan_id}").json()["result"] for _ in range(3)]
+    sweep(planner)
+    after = [client.get(f"/v1/plans/{plan_id}/result").json() for _ in range(3)]
+
+    assert (len(reads), shown[0] == shown[2], after[0] == after[2]) == (2, True, True)
+    assert (shown[0]["steps"][0]["diff_bytes"], after[0]["steps"][0]["diff_bytes"]) == (None, len(diff_of("new")))
+
+
+def test_of_a_step_that_landed_twice_both_diffs_are_kept(gateway: Gateway, planner: Planner) -> None:
+    first, second = diff_of("one"), diff_of("two")
+    plan_id = landed(planner, first)
+    attachments.send(planner.client, 1, plan_id, attachments.message(plan_id, "fix-b", 2, second))
+    log: Any = planner.client.lrange(Partition(0).plan(plan_id).log, 0, -1)
+    (again,) = [line for line in log if b'"c1"' in line]
+    planner.client.rpush(Partition(0).plan(plan_id).log, again.replace(digest(first).encode(), digest(second).encode()))
+    sweep(planner)
+
+    client = gateway.client(Right.VIEWER)
+
+    assert client.get(f"/v1/plans/{plan_id}/changes.diff?step=fix-b").content == first + second
+    page = signed_in(gateway, Right.VIEWER).get(f"/plans/{plan_id}").text
+    assert [text in page for text in ("one</span>", "two</span>")] == [True, True]
+    assert len(re.findall(r'id="change-fix-b-\d+"', page)) == len(set(re.findall(r'id="change-fix-b-\d+"', page))) == 2
 
 
 def test_a_diff_that_no_accepted_outcome_names_is_not_shown(gateway: Gateway, planner: Planner) -> None:

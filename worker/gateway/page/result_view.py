@@ -37,7 +37,7 @@ def shown_changes(found: ReadResult) -> list[ShownChange]:
     """Cut the diffs of a result to what a page shows."""
     room, shown = MAX_PAGE_BYTES, []
     for step in found.result.steps[:MOST_CHANGES]:
-        diff = found.diffs.get(step.step_id, b"")
+        diff = found.diffs.get((step.step_id, step.attempt), b"")
         parts, files = read_diff(diff), []
         for part in parts[:MOST_FILES]:
             start = diff.find(b"\n@@", part.start, part.end) + 1

@@ -20,7 +20,7 @@ from worker.gateway.responses import MOST_ITEMS, PAGE, Limit, Moment, Page, json
 from worker.gateway.visible import Plan, PlanReader, count_states, list_plans, view_of
 from worker.render.explanation import explanation
 from worker.render.mermaid import flowchart
-from worker.render.result_reading import ALL_DIFFS, read_result, with_result
+from worker.render.result_reading import ALL_DIFFS, read_result
 from worker.render.summary import page_of_plan
 from worker.store import dead, export, history, kept_goals
 from worker.store.dead import Dead
@@ -99,7 +99,7 @@ def show(
 ) -> Response:
     """Show a plan; its `ETag` changes with everything but the clock."""
     view = with_activity(doors.client, doors.partitions, view_of(doors, plan.plan_id))
-    view = with_result(doors.client, doors.partitions, view)
+    view = doors.results.with_result(view)
     if include:
         shown = view.model_dump(mode="json")
         more = len(shown["steps"]) > MOST_ITEMS
@@ -203,14 +203,14 @@ def whole(plan: Plan, caller: PlanReader, doors: Doors) -> Response:
 def summary(plan: Plan, doors: Doors) -> Response:
     """Write what became of a plan as a page of Markdown."""
     view = view_of(doors, plan.plan_id)
-    found = page_of_plan(view, _explained(doors, view, None), read_result(doors.client, doors.partitions, view).result)
+    found = page_of_plan(view, _explained(doors, view, None), doors.results.read(view))
     return Response(found, media_type="text/markdown")
 
 
 @of_plan.get("/result", response_model=PlanResult)
 def result(plan: Plan, doors: Doors) -> Response:
     """Tell what a plan has done: files, verifications, answers, what it cost, and how to take it."""
-    return json(read_result(doors.client, doors.partitions, view_of(doors, plan.plan_id)).result)
+    return json(doors.results.read(view_of(doors, plan.plan_id)))
 
 
 @of_plan.get("/changes.diff", response_class=PlainTextResponse)
@@ -219,9 +219,9 @@ def changes(
 ) -> Response:
     """Return the diffs of what landed, one step after the other, as far as they are kept."""
     found = read_result(doors.client, doors.partitions, view_of(doors, plan.plan_id), diffs=ALL_DIFFS).diffs
-    if step_id is not None and step_id not in found:
+    texts = [text for (name, _), text in found.items() if step_id in (None, name)]
+    if step_id is not None and not texts:
         raise Refusal("no_diff", f"No diff is kept of a step {step_id[:64]!r}.", 404)
-    texts = [found[step_id]] if step_id is not None else found.values()
     return PlainTextResponse(b"".join(texts), headers={"Content-Disposition": "inline"})
 
 
