@@ -68,6 +68,7 @@ class StepType(StrEnum):
     DRAFT = "DRAFT"
     REVIEW = "REVIEW"
     DOCUMENT = "DOCUMENT"
+    LAND = "LAND"
     DELIVER = "DELIVER"
 
 
@@ -79,7 +80,11 @@ class Mode(StrEnum):
     READ_ONLY = "read_only"
 
 
-MODE_OF_TYPE = dict.fromkeys(StepType, Mode.READ_ONLY) | {StepType.PATCH: Mode.PATCH, StepType.TEST: Mode.TEST}
+MODE_OF_TYPE = dict.fromkeys(StepType, Mode.READ_ONLY) | {
+    StepType.PATCH: Mode.PATCH,
+    StepType.TEST: Mode.TEST,
+    StepType.LAND: Mode.TEST,
+}
 
 
 class StepState(StrEnum):

@@ -28,6 +28,11 @@ class Delivery(Part):
     branch: str = ""
     pull_request: str = ""
     undelivered: str = ""  # why not all that the goal asks for was delivered
+    landed: list[str] = field(default_factory=list)  # commits: of the target, and of the changes on top of it
+    base: str = ""  # the commit of the target that the changes begin at now, once they were moved
+    target: str = ""  # the name of that branch
+    rounds: int = 0  # steps that brought the plan up to date
+    mending: str = ""  # the last of them
 
     @property
     def is_begun(self) -> bool:

@@ -94,10 +94,13 @@ _MEND = re.compile(rf".*-{MEND}(?:-\d+)?")
 HOLDOUT = "holdout"  # the suffix of the step that held-out tests judge, see `judging`
 CHECK_CHANGED = "check-changed"  # the name of the step that checks what a change touched, see `check_changed`
 DELIVER = "deliver"  # the name of the step that ends a plan, see `delivery`
+LAND = "land"  # the name of the step before it, see `delivery.landing`, and what a controller has to understand for it
+BRING_UP_TO_DATE = "bring-up-to-date"  # the name of the step that patches what does not land
 # What a launcher says of a program that is not there, and Python of a module that was to be run.
 _COULD_NOT_RUN = re.compile(
     r"^\S*python[\d.]*(?:\.exe)?: No module named |\bcommand not found\b|^\S+: not found$|^exec: ", re.MULTILINE
 )
+_BY_NAME = (DELIVER, LAND, BRING_UP_TO_DATE, CHECK_CHANGED)
 PRE_STEPS: Mapping[str, PreStep] = MappingProxyType(
     {each.suffix: each for each in (ISOLATE, SYNTAX_CHECK, TYPE_CHECK, AUTO_FIX, DEPENDENCIES)}
 )
@@ -251,7 +254,7 @@ def retries_for_mends(facts: Mapping[str, Any]) -> int:
 
 def looks_inserted(step_id: str) -> bool:
     """Whether a step of a plan is called as a pre-step, its delivery or a check of its changes could be."""
-    if any(step_id == name or step_id.startswith(f"{name}-") for name in (DELIVER, CHECK_CHANGED)):
+    if any(step_id == name or step_id.startswith(f"{name}-") for name in _BY_NAME):
         return True
     return any(
         step_id.endswith(f"-{suffix}") or f"-{suffix}-" in step_id

@@ -30,7 +30,7 @@ def forecast(steps: Iterable[Expected], budget: Budget) -> Forecast:
     needed, tried = dict.fromkeys(ESTIMATED, 0), dict.fromkeys(ESTIMATED, 0)
     ended = open_steps = 0
     for step in steps:
-        if step.facts["controller_task_spec"]["type"] == StepType.DELIVER:
+        if step.facts["controller_task_spec"]["type"] in (StepType.LAND, StepType.DELIVER):
             continue
         is_open = step.state in OPEN
         ended, open_steps = ended + (not is_open and step.attempts > 0), open_steps + is_open

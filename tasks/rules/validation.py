@@ -202,12 +202,9 @@ def _mode(step: PlannedStep, _: Surroundings) -> Found:
     kind = step.controller_task_spec.type
     if step.mode is not MODE_OF_TYPE[kind]:
         yield "/mode", "mode_type_mismatch", f"A {kind} step has the mode {MODE_OF_TYPE[kind]}, not {step.mode}."
-    if kind is StepType.DELIVER:
-        yield (
-            "/controller_task_spec/type",
-            "reserved_type",
-            "The planner makes the DELIVER step, where `delivery` asks.",
-        )
+    if kind in (StepType.LAND, StepType.DELIVER):
+        message = f"The planner makes the {kind} step, where `delivery` asks."
+        yield "/controller_task_spec/type", "reserved_type", message
     if kind is StepType.PATCH and not (step.allowed_files or step.allowed_patterns):
         yield "/allowed_files", "empty_allowlist", "A step that patches must name the files it may touch."
     if kind is not StepType.PATCH and (step.allowed_files or step.allowed_patterns):

@@ -16,6 +16,7 @@ from worker.process.container import Container
 from worker.store import queries
 
 GOAL = {**a_goal(2, limits={"wall_clock_s": 60}), "goal_id": "ci-1", "tenant": "acme"}
+LANDED = {"target_sha": 40 * "1", "result_sha": 40 * "2", "conflicts": []}
 DONE = {"branch": "planner/x", "pull_request": "https://git.example/acme/shop/pull/7"}
 
 
@@ -25,9 +26,19 @@ def delivering(here: Container, redis: Redis) -> tuple[str, dict[str, Any]]:
     while work(redis):
         drain(here)
     assert specs(redis) == []  # of the queue that agents read
-    waiting: Any = redis.xrange(P0.steps("deliver"))
-    ((_, fields),) = waiting
-    return plan_id, codec.loads(fields[b"data"])
+    landing = waiting(redis)
+    assert landing["step_id"] == "land"
+    report(redis, answer(landing, output=LANDED))
+    drain(here)
+    return plan_id, waiting(redis)
+
+
+def waiting(redis: Redis) -> dict[str, Any]:
+    """The spec that waits in the queue of deliveries."""
+    found: Any = redis.xrange(P0.steps("deliver"))
+    ((_, fields),) = found
+    spec: dict[str, Any] = codec.loads(fields[b"data"])
+    return spec
 
 
 def told(redis: Redis) -> GoalAnswer:

@@ -150,7 +150,7 @@ def test_the_step_that_delivers_is_not_brought_along(planner: Planner) -> None:
     for step in ("look", "fix-b", "a-check"):
         said = {"touched_files": ["b.py"], "diff_hash": "sha256:1"} if step == "fix-b" else {}
         planner.report(step, first, **said)
-    assert "deliver" in [step["step_id"] for step in shown(first)["steps"]]
+    assert "land" in [step["step_id"] for step in shown(first)["steps"]]
     body = {"command_id": "c", "command": "cancel", "scope": "plan", "plan_id": first, "actor": "me", "reason": ""}
     planner.client.xadd(home(first).commands, {"data": codec.dumps(body)})
     engine = planner.container.context(home(first).number).engine

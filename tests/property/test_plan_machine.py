@@ -39,6 +39,8 @@ from tests.support.surroundings import alter, clear, surrounded
 
 PATIENCE = {"delivery_wait_s": 7200}
 DELIVERED: Any = {"output": {"branch": "fix", "pull_request": "https://git.example/7"}, "touched_files": []}
+LANDED: Any = {"output": {"target_sha": 40 * "1", "result_sha": 40 * "2", "conflicts": []}, "touched_files": []}
+LAST = {"land", "deliver"}  # steps that no goal brings along
 OVER = {"DONE", "FAILED", "SKIPPED", "HALTED"}
 
 
@@ -98,6 +100,13 @@ class AnyPlan(RuleBasedStateMachine):
         claimed = "claimed" in self.plan.store.lease(PLAN, step)
         verdict = "applied" if named or not claimed else "refused"
         assert self.send(self.report_of(step, said, metrics, named=named)) == [verdict]
+
+    @precondition(lambda self: "land" in self.plan.active)
+    @rule(metrics=METRICS)
+    def it_lands(self, metrics: Any) -> None:
+        assert self.send(self.report_of("land", LANDED, metrics)) == ["applied"]
+
+        assert "deliver" in self.plan.steps
 
     @precondition(lambda self: "deliver" in self.plan.active)
     @rule(metrics=METRICS)
@@ -199,7 +208,7 @@ class AnyPlan(RuleBasedStateMachine):
 
     def a_revision_only_narrows(self) -> None:
         for name, step in self.planned.items():
-            if name == "deliver":
+            if name in LAST:
                 self.states.setdefault(name, "PENDING")
                 continue
             origin = self.given[step.inserted_by or name]
@@ -273,7 +282,7 @@ class AnyPlan(RuleBasedStateMachine):
                 self.book(metrics.get("tokens_used", attempt.tokens))
                 self.used["patch_cycles"] += max(0, metrics.get("patch_cycles", attempt.patch_cycles))
                 self.used["tool_calls"] += max(0, metrics.get("tool_calls", 0))
-                self.used["failing_outcomes"] += step != "deliver" and [step, "ACTIVE", "DONE"] not in line["moves"]
+                self.used["failing_outcomes"] += step not in LAST and [step, "ACTIVE", "DONE"] not in line["moves"]
             elif step not in unclaimed:
                 self.book(attempt.tokens)
                 self.used["patch_cycles"] += attempt.patch_cycles
@@ -311,7 +320,7 @@ class AnyPlan(RuleBasedStateMachine):
             assert rests or timers[PLAN] > self.plan.store.now or self.plan.store.due() == [PLAN]
 
     def a_delivery_is_behind_all_else_and_halts_nothing(self) -> None:
-        if "deliver" in self.states:
+        if not LAST.isdisjoint(self.states):
             assert all(self.states[name] == "DONE" or self.plan.steps[name].skipped_by for name in self.given)
             assert self.state != "HALTED" or self.plan.halt["rule"] == "manual"
             assert "still" in self.plan.record.times
@@ -328,7 +337,8 @@ class AnyPlan(RuleBasedStateMachine):
                 self.order(("approve", None), step)
             self.plan.rest()
             live = self.plan.active.items()
-            said: Any = {"diff_hash": f"last {number}", **(DELIVERED if "deliver" in self.plan.active else {})}
+            last: Any = LANDED if "land" in self.plan.active else DELIVERED if "deliver" in self.plan.active else {}
+            said: Any = {"diff_hash": f"last {number}", **last}
             self.plan.report(*[a_report(step, None, one.lease, **said) for step, one in live])
             self.all_is_well()
             if self.plan.state in PLAN_ENDS:
@@ -336,7 +346,7 @@ class AnyPlan(RuleBasedStateMachine):
         assert self.plan.state in ("COMPLETED", "HALTED")
         assert not any(self.plan.record.reserved.values())
         satisfied = all(
-            step.state == "DONE" or step.skipped_by for name, step in self.plan.steps.items() if name != "deliver"
+            step.state == "DONE" or step.skipped_by for name, step in self.plan.steps.items() if name not in LAST
         )
         assert satisfied or self.plan.state == "HALTED"
         may_halt = ("file_growth", "manual") if self.delivers else ("file_growth",)  # by an operator, in its delivery

@@ -13,7 +13,7 @@ from tasks.policy.starts import SILENT_MS
 from tasks.rules.strategy import Question
 from tests.support.commands import WEEK_MS, order
 from tests.support.growing import Script, goes_on, growing
-from tests.support.plans import PYTEST, Running, a_check, a_report, a_step, plan_id, some_steps
+from tests.support.plans import PYTEST, Running, a_check, a_failure, a_report, a_step, plan_id, some_steps
 
 
 def fail(plan: Running, step: str, trace: str = "", category: str = "TEST_REGRESSION", **said: Any) -> None:
@@ -206,7 +206,22 @@ def overlap() -> Running:
 
 
 STRATEGIES_HALT = ("invalid_unfolding", "plan_unfit", "planning_failed", "clarification_limit", "review_stopped")
+
+
 # Every rule that halts, with a plan that it has halted.
+def halt_in_conflict() -> Running:
+    """A plan whose target moved, and that its step to bring it up to date cannot follow."""
+    delivers = {"files": ["src/**"], "delivery": {"push": True}}
+    plan = Running(a_step("a"), **delivers)
+    plan.report(a_report("a", diff_hash="sha256:a", touched_files=["src/a.py"]))
+    landed = {"target_sha": 40 * "1", "result_sha": 40 * "2", "conflicts": ["src/a.py"], "commits": []}
+    plan.report(a_report("land", output=landed))
+    for number in (1, 2):
+        plan.report(a_failure("bring-up-to-date", error_message=f"wrong {number}"))
+        plan.rest()
+    return plan
+
+
 EVERY_HALT: dict[str, Callable[[], Running]] = {
     **{rule: partial(drive, count + beyond, **{limit: count}) for rule, limit, drive, count, beyond in TABLE},
     "security": violate,
@@ -217,6 +232,7 @@ EVERY_HALT: dict[str, Callable[[], Running]] = {
     "passes_at_base": pass_at_base,
     "integrity": be_refused,
     "holdout": fail_held_out_tests,
+    "conflict": halt_in_conflict,
     "cannot_revise": lead_nowhere,
     "manual": be_ordered,
     "approval_rejected": partial(be_ordered, "reject"),

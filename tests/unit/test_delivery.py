@@ -10,7 +10,8 @@ import pytest
 from schemas import codec
 from schemas.base import FailureCategory
 from schemas.times import DAY_MS
-from tasks.features.delivery import MAX_LISTED, MAX_TEXT, NO_REQUEST, NOTHING_CHANGED, PAGE
+from tasks.features.delivery import NO_REQUEST, NOTHING_CHANGED, PAGE
+from tasks.features.delivery.text import MAX_LISTED, MAX_TEXT
 from tasks.handlers.bulk_commands import record
 from tasks.policy.starts import RUNNING_MARGIN_MS
 from tests.corpus.fleet import CREWS, Fleet
@@ -37,15 +38,23 @@ from tests.support.surroundings import a_wide_order
 
 BOTH = MappingProxyType({"push": True, "pull_request": True})
 URL = "https://git.example/acme/shop/pull/7"
+LANDED = {"target_sha": 40 * "1", "result_sha": 40 * "2", "conflicts": []}
 DONE = {"branch": "planner/plan_3c-01", "pull_request": URL}
 MINUTE = 60_000
 
 
 def patched(plan: Running, *steps: str, **said: Any) -> Running:
-    """Have these steps patched, in this order."""
+    """Have these steps patched, in this order, and the plan land once it is to."""
     for step in steps:
         told = {"diff_hash": f"sha256:{step}", "touched_files": [f"src/{step}.py"], **said}
         assert plan.report(a_report(step, **told)) == ["applied"]
+    return landed(plan)
+
+
+def landed(plan: Running) -> Running:
+    """Have a plan land whose target has not moved, if all that is left of it is that and its delivery."""
+    if "land" in plan.active:
+        assert plan.report(a_report("land", output=LANDED)) == ["applied"]
     return plan
 
 
@@ -84,6 +93,7 @@ def test_it_comes_behind_all_others_with_what_was_accepted_in_that_order() -> No
     assert plan.waiting("deliver") == []
 
     plan.report(a_report("all", tests_passed=True))
+    landed(plan)
 
     (spec,) = plan.waiting("deliver")
     assert (spec["step_id"], spec["controller_task_spec"]["type"], spec["mode"]) == ("deliver", "DELIVER", "read_only")
@@ -96,7 +106,7 @@ def test_it_comes_behind_all_others_with_what_was_accepted_in_that_order() -> No
     assert asked["allowed"] == ["src/**"]
     assert (asked["push"], asked["pull_request"], asked["title"]) == (True, True, "Fix the login")
     assert "- `pytest` (all)" in asked["text"]
-    assert plan.record.revision == 2
+    assert plan.record.revision == 3
     patched(plan, "deliver", output=DONE, touched_files=[])
     assert (plan.state, plan.states["deliver"], plan.record.delivery.outcome) == ("COMPLETED", "DONE", DONE)
     end = told_at_the_end(plan)
@@ -199,7 +209,7 @@ def test_a_plan_that_is_paused_does_not_wait(started: bool) -> None:
     order(plan, "resume", order_id="o-2")
 
     wait_sweeping(plan, 4 * MINUTE, MINUTE)
-    assert plan.active["deliver"].attempt == 1
+    assert plan.active["deliver" if started else "land"].attempt == 1
     wait_sweeping(plan, 7 * MINUTE, MINUTE)
     assert "no controller" in undelivered(plan)
 
@@ -216,7 +226,7 @@ def test_a_queue_that_is_paused_stops_the_wait_of_what_it_keeps_back() -> None:
     scopes.clear()
     plan.look()
 
-    assert list(plan.active) == ["deliver"]
+    assert list(plan.active) == ["land"]
     wait_sweeping(plan, 11 * MINUTE, MINUTE)
     assert "no controller" in undelivered(plan)
 
@@ -232,7 +242,7 @@ def test_it_is_tried_three_times_and_halts_nothing(category: str) -> None:
 
     assert undelivered(plan) == "the delivery failed 3 times, the last time: the remote said no"
     assert plan.record.spent["failing_outcomes"] == 0
-    assert plan.states.keys() == {"a", "deliver"}
+    assert plan.states.keys() == {"a", "land", "deliver"}
 
 
 def test_the_next_attempt_is_told_what_went_wrong_after_a_pause() -> None:
@@ -371,12 +381,12 @@ def test_a_full_queue_only_keeps_it_back_and_not_for_ever() -> None:
     plan = Running(a_step("a"), delivery=BOTH, delivery_wait_s=600, store=store)
     store.max_queue = 0
     patched(plan, "a")
-    assert (plan.states["deliver"], plan.active) == ("PENDING", {})
+    assert (plan.states["land"], plan.active) == ("PENDING", {})
 
     wait_sweeping(plan, 11 * MINUTE, MINUTE)
 
     assert "no controller" in undelivered(plan)
-    assert plan.states["deliver"] == "SKIPPED"
+    assert plan.states["land"] == "SKIPPED"
 
 
 def test_an_operator_skips_what_nobody_has_claimed() -> None:
@@ -459,15 +469,16 @@ def test_plans_of_every_kind_end_with_it(scene: str) -> None:
     player = Player({**SCENES[scene], "goal": {**SCENES[scene]["goal"], "delivery": BOTH}})
     fleet = Fleet(player, SCENES[scene]["goal"].get("kind", "task"), CREWS["honest"], scene)
     for _ in range(300):
-        if player.is_over or "deliver" in player.active:
+        if player.is_over or "land" in player.active:
             break
         player.play(fleet.choose())
 
-    others = {name: state for name, state in player.states.items() if name != "deliver"}
+    others = {name: state for name, state in player.states.items() if name != "land"}
+    player.report(a_report("land", output=LANDED))
     patches = [each["step_id"] for each in given(player)["accepted"]]
     assert set(others.values()) == {"DONE"}
     assert patches
     assert set(patches) <= others.keys()
     player.report(a_report("deliver", output=DONE))
     assert (player.state, player.record.delivery.outcome) == ("COMPLETED", DONE)
-    assert player.states.keys() == {*others, "deliver"}
+    assert player.states.keys() == {*others, "land", "deliver"}

@@ -195,9 +195,9 @@ def test_files_of_tests_that_the_goal_names_stay_the_plans_beside_held_out_tests
 def test_a_delivery_comes_after_held_out_tests() -> None:
     plan = holding_out(delivery={"push": True})
 
-    assert "deliver" not in plan.states
+    assert "land" not in plan.states
     plan.report(a_report("t-holdout", judged={"holdout": DIGEST}))
-    assert plan.states["deliver"] == "ACTIVE"
+    assert plan.states["land"] == "ACTIVE"
 
 
 @pytest.mark.parametrize("category", ["TEST_REGRESSION", "NO_PROOF"])

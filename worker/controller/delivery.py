@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import logging
 import subprocess
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from tasks.text.forbidden_paths import FORBIDDEN, forbid
@@ -23,7 +25,7 @@ from worker.controller.permission import Permission, is_riskier
 from worker.controller.readiness import CannotWork, RemoteTrouble
 from worker.controller.repositories_file import PLAN, RepositorySettings
 from worker.controller.result import Result
-from worker.controller.shared import HEADS, SharedRepository, shared_ref
+from worker.controller.shared import HEADS, SharedRepository, accepted_ref, shared_ref
 from worker.controller.wire import Accepted, DeliveryInput, Spec
 from worker.host.git import Git, GitError
 from worker.sandbox.process import Abandoned
@@ -45,19 +47,10 @@ class Delivery:
 
     def run(self) -> Result:
         """Deliver; raises Abandoned if that is not wanted any more."""
-        try:
-            output = self._deliver(DeliveryInput.model_validate(self.spec.input))
-        except Abandoned:
-            raise
-        except CannotWork as reason:
-            return Result(NO_AGENT_NEEDED, released=reason)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return Result(NO_AGENT_NEEDED, released=CannotWork(str(error)))
-        except (Refused, GitError) as error:
-            return Result(NO_AGENT_NEEDED, failure=wire.advice(str(error)[: wire.MESSAGE_CHARS]))
-        except Exception as error:  # such as an input that says not what to deliver
-            log.exception("attempt_error", extra=self.spec.ids)
-            return Result(NO_AGENT_NEEDED, failure=wire.own_failure(error))
+        return attempted(self.spec, self._run)
+
+    def _run(self) -> Result:
+        output = self._deliver(DeliveryInput.model_validate(self.spec.input))
         log.info("plan_delivered", extra={**self.spec.ids, **output})
         return Result(replace(NO_AGENT_NEEDED, output=output))
 
@@ -70,22 +63,16 @@ class Delivery:
             raise Refused(f"{shared_ref(spec.plan_id)} is not on the remote any more")
         if not tip or tip == (begin := check(repository.git, spec.plan_id, tip, base, asked)):
             raise Refused("the plan has changed nothing, so there is nothing to deliver")
-        branch = self.settings.delivery.branch.replace(PLAN, spec.plan_id)
-        target = self._target(begin, branch)
+        if asked.landed and tip != asked.landed.result_sha:
+            raise Refused(f"the plan's branch is at {tip[:SHOWN]}, and landed at {asked.landed.result_sha[:SHOWN]}")
+        branch = branch_of(self.settings, spec)
+        target = target_of(repository, begin, branch, asked.target)
         self._push(branch, tip, begin, asked)
-        return {"branch": branch, "pull_request": self._open(branch, target, asked)}
-
-    def _target(self, begin: str, branch: str) -> str:
-        """Name the remote's branch that the plan's changes are for; raises Refused where none has what they begin at.
-
-        A commit of a fork, which whoever names its id can have fetched, is on none.
-        """
-        likely = self.repository.base_branch
-        found = [name for name in self.repository.branches_with(begin, likely) if name != branch]
-        if len(found) == 1:
-            return found[0]
-        where = ", ".join(found[: wire.FAILING_TESTS]) or "no branch of the remote"
-        raise Refused(f"the plan begins at {begin[:SHOWN]}, which is on {where}, and not on {likely}")
+        found = {"branch": branch, "pull_request": self._open(branch, target, asked)}
+        if asked.landed:
+            with suppress(RemoteTrouble):  # it is of no use any more, and in nobody's way
+                repository.drop(accepted_ref(spec.plan_id))
+        return found
 
     def _push(self, branch: str, tip: str, begin: str, asked: DeliveryInput) -> None:
         """Have the branch be at `tip`; what is there already may only be of the plan."""
@@ -115,6 +102,41 @@ class Delivery:
             return self.settings.forge.pull_request(PullRequest(branch, target, title, body_of(asked.text)))
         except Refused as error:
             raise Refused(f"the branch {branch} is there, and no pull request: {error}") from error
+
+
+def attempted(spec: Spec, run: Callable[[], Result]) -> Result:
+    """Do what `run` does, and put what goes wrong into the result; raises Abandoned if it is not wanted any more."""
+    try:
+        return run()
+    except Abandoned:
+        raise
+    except CannotWork as reason:
+        return Result(NO_AGENT_NEEDED, released=reason)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Result(NO_AGENT_NEEDED, released=CannotWork(str(error)))
+    except (Refused, GitError) as error:
+        return Result(NO_AGENT_NEEDED, failure=wire.advice(str(error)[: wire.MESSAGE_CHARS]))
+    except Exception as error:  # such as an input that says not what to deliver
+        log.exception("attempt_error", extra=spec.ids)
+        return Result(NO_AGENT_NEEDED, failure=wire.own_failure(error))
+
+
+def branch_of(settings: RepositorySettings, spec: Spec) -> str:
+    """Name the branch that the plan's changes are delivered on."""
+    return settings.delivery.branch.replace(PLAN, spec.plan_id)
+
+
+def target_of(repository: SharedRepository, begin: str, branch: str, named: str | None) -> str:
+    """Name the remote's branch that the plan's changes are for; raises Refused where none has what they begin at.
+
+    A commit of a fork, which whoever names its id can have fetched, is on none.
+    """
+    likely = named or repository.base_branch
+    found = [name for name in repository.branches_with(begin, likely) if name != branch]
+    if len(found) == 1:
+        return found[0]
+    where = ", ".join(found[: wire.FAILING_TESTS]) or "no branch of the remote"
+    raise Refused(f"the plan begins at {begin[:SHOWN]}, which is on {where}, and not on {likely}")
 
 
 def check(git: Git, plan_id: str, tip: str, base: str | None, asked: DeliveryInput, *, partly: bool = False) -> str:

@@ -9,6 +9,7 @@ import time
 from collections import deque
 from contextlib import AbstractContextManager, closing, nullcontext
 from datetime import UTC, datetime
+from functools import partial
 from threading import Event
 
 from pydantic import ValidationError
@@ -28,6 +29,7 @@ from worker.controller.config import ControllerConfig
 from worker.controller.delivery import Delivery
 from worker.controller.failed_changes import FailedChanges
 from worker.controller.kept_changes import KeptChanges
+from worker.controller.landing import Landing
 from worker.controller.lease import LeaseClient, Paused
 from worker.controller.pauses import Pauses
 from worker.controller.places import Places
@@ -57,7 +59,7 @@ ABILITIES = (
     "patterns",
     "released",
 )  # what of the wire's additions this one honours
-UNDERSTOOD = frozenset({"cwd", "patterns", "setup", "holdout"})  # of what a step may require
+UNDERSTOOD = frozenset({"cwd", "patterns", "setup", "holdout", "land"})  # of what a step may require
 MAX_HOST = 200  # characters: what a heartbeat says of us has 512 bytes
 
 
@@ -232,9 +234,16 @@ class Controller:
                 )
             if spec.delivers:
                 return Delivery(spec, *self._places.delivered(spec.context.repo), lease).run()
-            place = self._places.of(spec.context.repo)
+            if spec.lands:
+                verify = partial(self._run, spec, raw, lease, most_s, done)
+                return Landing(spec, *self._places.delivered(spec.context.repo), lease, verify).run()
+            return self._run(spec, raw, lease, most_s, done)
         except CannotWork as reason:
             return Result(released=reason)
+
+    def _run(self, spec: Spec, raw: bytes, lease: LeaseClient, most_s: float | None, done: AttemptLog) -> Result:
+        """Do a step in a clone; raises CannotWork where there is none for it."""
+        place = self._places.of(spec.context.repo)
         seconds = place.agent_timeout_s if most_s is None else min(place.agent_timeout_s, most_s)
         known = (self._failed_changes, self._kept_changes, self._config.is_strict, self._config.mutants)
         return AttemptRun(spec, raw, place, lease, seconds, done, *known).run()

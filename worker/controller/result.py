@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from schemas import codec
 from schemas.base import FailureCategory, Mode
@@ -36,6 +37,7 @@ class Result:
     ref: str | None = None  # that has it
     failure: AttemptFailure | None = None
     released: CannotWork | None = None  # why nobody could do it here: that is no failure
+    landed: dict[str, Any] | None = None  # where the plan's changes are, whether they pass there or not
 
     @property
     def is_unbegun(self) -> bool:
@@ -74,10 +76,10 @@ def outcome(spec: Spec, result: Result, duration_ms: int, controller: str) -> Ou
         growth_kb=changes.growth_kb if changes else 0,
         error_message=failure.message if failure else _ran_by(spec, result),
         verify=result.verification.receipts,
-        output=None if failure and not report.blocked else report.output,
+        output=result.landed or (None if failure and not report.blocked else report.output),
         controller=controller,
         nothing_to_change=None if failure or (changes and changes.touched) else report.nothing_to_change,
-        verified_at=spec.verified_at if result.verification.receipts else None,
+        verified_at=_verified_at(spec, result),
         failing_tests=result.verification.failing.names,
         failing_tests_complete=result.verification.failing.complete and bool(result.verification.receipts),
         evaluation=None if failure or not report.reading.evaluation else dict(report.reading.evaluation),
@@ -93,6 +95,12 @@ def outcome(spec: Spec, result: Result, duration_ms: int, controller: str) -> Ou
         instructions=result.instructions,
         changed_lines=_lines_to_cut(shown, changes) if changes else None,
     )
+
+
+def _verified_at(spec: Spec, result: Result) -> str | None:
+    """Name the commit that was verified, where that is not the tip of the plan's branch, or where that lies on it."""
+    at: str | None = result.landed["target_sha"] if result.landed else spec.verified_at
+    return at if result.verification.receipts else None
 
 
 def _released(spec: Spec, result: Result, trouble: CannotWork, duration_ms: int, controller: str) -> Outcome:

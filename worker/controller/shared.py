@@ -40,6 +40,11 @@ def shared_ref(plan_id: str) -> str:
     return f"refs/planner/{plan_id}"
 
 
+def accepted_ref(plan_id: str) -> str:
+    """Name the ref of the remote that keeps what was accepted, while that is put on top of a target branch."""
+    return f"refs/planner/accepted/{plan_id}"
+
+
 class SharedRepository(Repository):
     """The clone of `remote` at `path`; plans begin at its branch `base`, or at the one that the remote is on.
 
@@ -144,6 +149,11 @@ class SharedRepository(Repository):
             self.common, "push", *words, f"--force-with-lease={ref}:{expected}", "--", self._remote.url, f"{to}:{ref}"
         )
 
+    def drop(self, ref: str) -> None:
+        """Delete a ref of the remote, if there is one; raises RemoteTrouble."""
+        if there := self.read(ref):
+            self.push(ref, "", there)
+
     def _refresh(self, plan_id: str) -> str | None:
         found = self.read(shared_ref(plan_id))
         self._remember(plan_id, found)
@@ -235,6 +245,8 @@ class SharedRepository(Repository):
                 with suppress(RemoteTrouble):
                     self._refresh(plan_id)
                 return
+            with suppress(RemoteTrouble):
+                self.drop(accepted_ref(plan_id))
             log.info("plan_forgotten", extra={"plan_id": plan_id, "commit": commit})
         self._remember(plan_id, None)
 

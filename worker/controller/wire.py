@@ -95,10 +95,19 @@ class Accepted(Inbound):
     created: int | None = None  # files, as its outcome has told
 
 
+class LandedInput(Inbound):
+    """Where the plan's changes have landed: a commit on top of the commit of the target branch."""
+
+    target_sha: str
+    result_sha: str
+
+
 class DeliveryInput(Inbound):
-    """What a step of type DELIVER is to deliver: the changes of these attempts, and none beside them."""
+    """What a step of type LAND or DELIVER is about: the changes of these attempts, and none beside them."""
 
     accepted: tuple[Accepted, ...]
+    target: str | None = None  # the branch that they are for; None: the one that has the commit they begin at
+    landed: LandedInput | None = None  # for a delivery
     allowed: tuple[str, ...] | None = None  # files and patterns of the goal; an older planner does not name them
     excluded: tuple[str, ...] = ()
     forbidden: tuple[str, ...] = ()  # names that no pattern of the goal means; none: the usual ones
@@ -155,6 +164,11 @@ class Spec(Inbound):
     def delivers(self) -> bool:
         """Whether what the plan has verified is to be delivered: no agent is asked then."""
         return self.controller_task_spec.type == StepType.DELIVER
+
+    @property
+    def lands(self) -> bool:
+        """Whether what the plan has verified is to be put on top of its target branch."""
+        return self.controller_task_spec.type == StepType.LAND
 
     @property
     def verified_at(self) -> str | None:

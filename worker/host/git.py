@@ -89,6 +89,12 @@ class Git:
             raise GitError(f"git {args[0]}: {done.stderr.decode(errors='replace').strip()}")
         return done.stdout
 
+    def beside(self, environment: Mapping[str, str]) -> Git:
+        """Return the same git with more variables in its environment."""
+        found = Git(self._cwd, environment={**self._environment, **environment})
+        found._words = self._words
+        return found
+
     def line(self, *args: str, stdin: bytes = b"", ok: tuple[int, ...] = (0,)) -> str:
         """Return the one line that the command prints."""
         return self(*args, stdin=stdin, ok=ok).decode().strip()

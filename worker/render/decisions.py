@@ -39,6 +39,7 @@ REVISED = MappingProxyType(
         "setup_again": "A declared module is not there: the controller runs its setup again.",
         "own_module": "The change broke a module of the repository's own.",
         "holdout": "A step was added that held-out tests judge.",
+        "land": "A step was added that lands what was accepted on its target, or brings it up to date with that.",
         "deliver": "A step was added that delivers what landed.",
     }
 )

@@ -58,6 +58,9 @@ def read(client: Redis, partitions: int, plan_id: str) -> KeptGoal:
     return KeptGoal(body, left_out)
 
 
+MADE = frozenset({StepType.LAND, StepType.DELIVER})  # steps that a goal does not bring along
+
+
 def read_rest(client: Redis, partitions: int, plan_id: str, step_id: str) -> KeptGoal:
     """Read a goal that takes over what was done before a step, and does that step and the rest anew; raises NoRest.
 
@@ -72,7 +75,7 @@ def read_rest(client: Redis, partitions: int, plan_id: str, step_id: str) -> Kep
     if step_id not in {step["step_id"] for step in steps}:
         raise NoRest("no_such_step", f"{plan_id} has no planned step {step_id[:64]!r} that is still known.")
     before, landed = _done_before(client, k, step_id)
-    rest = [step for step in steps if step["step_id"] not in before and step.get("type") != StepType.DELIVER]
+    rest = [step for step in steps if step["step_id"] not in before and step.get("type") not in MADE]
     names = {step["step_id"] for step in rest}
     steps = [_depending_on(step, names) for step in rest]
     beginning = {"from": {"plan_id": plan_id, "step_id": landed}} if landed else {}

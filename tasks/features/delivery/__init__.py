@@ -1,4 +1,6 @@
-"""The last step of a plan whose goal asks for `delivery`: what it accepted becomes a branch, perhaps a pull request.
+"""The last steps of a plan whose goal asks for `delivery`: what it accepted becomes a branch, perhaps a pull request.
+
+It lands on top of the target branch first (`landing`).
 
 It is made once every other step is done, so that no strategy has to know of it. By then the work is done and verified:
 whatever happens to the delivery, the plan is COMPLETED, and tells what was delivered or why nothing was. A delivery
@@ -8,7 +10,7 @@ counts for no halt rule, uses no budget, is never revised, and lets the wall clo
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from schemas.base import MODE_OF_TYPE, FailureCategory, Mode, RiskLevel, StepType
@@ -19,31 +21,37 @@ from schemas.step import DELIVERIES, ControllerTaskSpec, PlannedStep, PreviousFa
 from schemas.stored.features import Delivery
 from schemas.times import DAY_MS, rfc3339
 from tasks.base.errors import NeedsSteps
+from tasks.features.delivery import landing
+from tasks.features.delivery.answer import fault_of, is_branch
+from tasks.features.delivery.landing import Landed
+from tasks.features.delivery.text import describe
 from tasks.plan.snapshot import NOTE, Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import waits
-from tasks.policy.outcome_verdict import fit_evidence, is_empty
+from tasks.policy.outcome_verdict import is_empty
 from tasks.policy.pipeline import (
     AFTER_END,
     AT_BIRTH,
     BEFORE_LOOK,
     EXPIRED,
+    FIRES,
     GIVE_UP,
     INPUT,
     JUDGES,
     LIMITS,
     ON_COMMAND,
     SATISFIED,
+    SPEC_FIELDS,
     Failure,
     Feature,
     Judgement,
     limited,
 )
 from tasks.policy.plan_seed import PlanSeed
-from tasks.policy.pre_steps import DELIVER
+from tasks.policy.pre_steps import DELIVER, LAND
 from tasks.rules.risk import RISK
 from tasks.rules.strategy import Draft
-from tasks.text.fields import MAX_TITLE, fit, flatten, several_lines, whole_lines
+from tasks.text.fields import MAX_TITLE, fit, flatten, several_lines
 from tasks.text.paths import clean
 
 WAIT = "delivery_wait_s"  # among limits: the plan ends with a delivery, which may go unclaimed for so long
@@ -52,18 +60,14 @@ REQUEST = "delivery"  # the note of what the goal asks for
 PAGE = 8  # attempts in a note; fewer than that are written with every commit
 RETRIES = 2
 NOTHING_CHANGED = "no attempt was accepted that changed a file"
+ALREADY_THERE = "the target branch has all of it already"
+NO_LANDING = "`output` must be an object with `target_sha`, `result_sha` and `conflicts`"
 NO_REQUEST = "the branch was pushed, and no pull request was opened"
 
 MAX_SENTENCE = 1000  # characters of the goal's sentence
-MAX_LISTED = 50  # changes that the text names
 MAX_CHECKS = 8  # that it names
 MAX_TOOLS, MAX_COMMAND = 80, 200  # characters
-MAX_TEXT = 16_384  # bytes
-MAX_BRANCH, MAX_URL = 250, 2000
 _DIGEST = re.compile(r"[\w:.+/=-]{1,200}", re.ASCII)
-# In the name of a branch: what git-check-ref-format refuses, what git or a command takes for something else.
-_NO_BRANCH = re.compile(r"[ ~^:?*\[\\]|\.\.|//|@\{|(?:^|/)\.|\.lock(?:/|$)|^(?:@|HEAD)?$|^[-/]|[/.]$")
-_URL = re.compile(r"https?://[\w.~:/?#\[\]@!$&'()*+,;=%-]+", re.ASCII)
 
 
 def is_wanted(goal: Goal) -> bool:
@@ -73,7 +77,8 @@ def is_wanted(goal: Goal) -> bool:
 
 def limits_of(plan_seed: PlanSeed, goal: Goal, _: Draft) -> Mapping[str, int]:
     """Have a plan end with a delivery if its goal asks for one."""
-    return {WAIT: plan_seed.switches.get(WAIT, WAIT_S)} if is_wanted(goal) else {}
+    limits = {WAIT: plan_seed.switches.get(WAIT, WAIT_S), landing.ROUNDS: landing.MOST_ROUNDS}
+    return limits if is_wanted(goal) else {}
 
 
 def keep_request(unit: UnitOfWork, _: PlanSeed, goal: Goal, draft: Draft) -> None:
@@ -100,6 +105,9 @@ def note_done(unit: UnitOfWork, seen: Judgement) -> None:
     """
     step, outcome, verified = seen.step, seen.outcome, seen.doubt is None and not seen.is_excused
     facts, kept = step.facts, unit.plan.delivery
+    if unit.is_delivering:
+        return
+    landing.note_verification(unit, seen)
     if facts["mode"] == Mode.TEST and verified and not facts["inserted_by"]:
         kept.checked = [*kept.checked, [step.step_id, facts["verify"][:MAX_COMMAND]]][-MAX_CHECKS:]
     if facts["mode"] != Mode.PATCH or is_empty(outcome):
@@ -116,28 +124,32 @@ def note_done(unit: UnitOfWork, seen: Judgement) -> None:
 
 
 def begin(unit: UnitOfWork) -> bool:
-    """Put the delivery behind all that is done, if the plan is to end with one; tells whether the plan goes on for it.
+    """Put the landing behind all that is done, and the delivery behind that; tells whether the plan goes on for it.
 
-    The wall clock stands still from now on.
+    The wall clock stands still from now on. Raises NeedsSteps where the snapshot lacks a note.
     """
     plan, now = unit.plan, unit.snapshot.now
     wait_s = plan.limits[WAIT] or 0
     if unit.is_delivering:
         return False
     plan.dirty.add("live")
-    unit.is_delivering = True
     found = plan.delivery
     if not (found.pages or found.accepted):
+        unit.is_delivering = True
         found.undelivered = NOTHING_CHANGED
         return False
-    step = _make(plan.structure.taken)
-    found.step, found.until = step.step_id, now + 1000 * wait_s
+    step = _make(plan.structure.taken) if found.landed else landing.make_land(unit)
+    unit.is_delivering = True
+    found.step, found.until, found.left = step.step_id, now + 1000 * wait_s, None
     look(unit)
     plan.times.setdefault("still", now)
-    why = "what was accepted is delivered"
+    why = "what was accepted is delivered" if found.landed else "what was accepted is put on top of the target branch"
     unit.pass_revising(why)
     unit.insert((step,), sum(plan.counts.values()), {})
-    unit.tell_added((step.step_id,), DELIVER, why)
+    if found.landed:
+        unit.tell_added((step.step_id,), DELIVER, why)
+    else:
+        unit.tell_added((step.step_id,), LAND, why)
     return True
 
 
@@ -172,15 +184,26 @@ def input_for(unit: UnitOfWork, _: Step) -> dict[str, Any] | None:
         raise NeedsSteps(missing)
     asked, *pages = map(unit.note, names)
     entries = [entry for page in (*pages, kept.accepted) for entry in page]
+    landed = dict(zip(("target_sha", "result_sha"), kept.landed, strict=False))
+    if not landed:
+        return _asked(asked, entries) | {"target": kept.target or None}
+    return {
+        **_asked(asked, entries),
+        "landed": landed,
+        "push": True,
+        "pull_request": asked["pull_request"],
+        "title": asked["title"],
+        "text": describe(unit, asked["goal"], entries),
+    }
+
+
+def _asked(asked: Mapping[str, Any], entries: Iterable[Sequence[Any]]) -> dict[str, Any]:
+    """Return what a landing and a delivery are both given: the accepted attempts, and which files these may change."""
     return {
         "accepted": [_row(*entry) for entry in entries],
         "allowed": asked["allowed"],
         "excluded": asked["excluded"],
         **({"forbidden": asked["forbidden"]} if "forbidden" in asked else {}),
-        "push": True,
-        "pull_request": asked["pull_request"],
-        "title": asked["title"],
-        "text": _text(unit, asked["goal"], entries),
     }
 
 
@@ -192,9 +215,12 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
         _note_obstacle(unit, seen.handed_back.reason)
         return False
     step, outcome, failure = seen.step, seen.outcome, seen.failure
+    if step.facts["controller_task_spec"]["type"] == StepType.LAND:
+        _judge_landing(unit, seen)
+        return True
     asked = unit.note(REQUEST)["pull_request"]
-    if failure is None and (fault := _fault(outcome.output)):
-        failure = PreviousFailure(category=FailureCategory.OUTPUT_REFUSED, suggestion=fault).model_dump()
+    if failure is None and (fault := fault_of(outcome.output)):
+        failure = _refuse(fault)
     if failure:
         _fail(unit, step, failure)
         return True
@@ -206,6 +232,51 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
         found.undelivered = NO_REQUEST
     unit.end_step(step, S.DONE.value, "done")
     return True
+
+
+def _judge_landing(unit: UnitOfWork, seen: Judgement) -> None:
+    """Go on to the delivery, to a step that brings the plan up to date, or to the next attempt."""
+    step, outcome, kept = seen.step, seen.outcome, unit.plan.delivery
+    landed = landing.read(outcome.output)
+    if landed is None or (seen.failure and not outcome.verify):
+        _fail(unit, step, seen.failure or _refuse(NO_LANDING))
+        return
+    is_red = landing.is_red(unit, seen, landed)
+    if not is_red and (unproved := landing.unproved(outcome, step, landed)):
+        _fail(unit, step, _refuse(unproved))
+        return
+    _take_on(unit, landed)
+    if is_red or landed.conflicts:
+        landing.bring_up_to_date(unit, step, landed, seen.failure if is_red else None)
+    else:
+        unit.end_step(step, S.DONE.value, "done")
+        kept.landed, kept.step = [landed.target_sha, landed.result_sha], ""
+        if landed.is_there:
+            _note_undelivered(unit, ALREADY_THERE)
+        unit.is_delivering = landed.is_there
+    unit.ends = [each for each in unit.ends if each is not step]  # no strategy knows of it
+
+
+def _take_on(unit: UnitOfWork, landed: Landed) -> None:
+    """Keep where the plan's changes begin now, and their digests there. Raises NeedsSteps where a note is missing."""
+    kept = unit.plan.delivery
+    kept.target = landed.target if is_branch(landed.target) else ""
+    unit.plan.dirty.add("live")
+    if landed.digests is None:
+        return
+    kept.base = landed.target_sha
+    for number in range(kept.pages):
+        unit.keep_note(_page(number), _moved(unit.note(_page(number)), landed.digests))
+    kept.accepted = _moved(kept.accepted, landed.digests)
+
+
+def _moved(entries: Iterable[Sequence[Any]], digests: Mapping[str, str]) -> list[Any]:
+    """Give accepted attempts the digests that their changes have now; those of which nothing is left have none."""
+    return [[*entry[:2], digests.get(entry[0]), *entry[3:]] for entry in entries]
+
+
+def _refuse(why: str) -> dict[str, Any]:
+    return PreviousFailure(category=FailureCategory.OUTPUT_REFUSED, suggestion=why).model_dump()
 
 
 def _fail(unit: UnitOfWork, step: Step, failure: Mapping[str, Any]) -> None:
@@ -268,11 +339,8 @@ def _note_undelivered(unit: UnitOfWork, why: str) -> None:
 
 def _make(taken: Sequence[str]) -> PlannedStep:
     """Make the step; its spec says what to deliver, as it is known when an attempt starts."""
-    name, number = DELIVER, 2
-    while name in taken:
-        name, number = f"{DELIVER}-{number}", number + 1
     return PlannedStep(
-        step_id=name,
+        step_id=landing.free_name(DELIVER, taken),
         title="Deliver the accepted changes",
         intent="Push a branch that has the changes of input.accepted and no others. Where input.pull_request is true, "
         "open a pull request of it with input.title and input.text.",
@@ -303,50 +371,6 @@ def _in_vain(unit: UnitOfWork) -> str:
     return f"no controller of the queue {DELIVERIES!r} delivered it by {until}"
 
 
-def _fault(output: Any) -> str | None:
-    """Say why an answer tells no delivery; what it holds is of another's making."""
-    if not isinstance(output, dict):
-        return "`output` must be an object with `branch` and `pull_request`"
-    branch, url = output.get("branch"), output.get("pull_request")
-    if not isinstance(branch, str) or not _is_branch(branch):
-        return f"`output.branch` must be the name of a branch, of at most {MAX_BRANCH} characters"
-    if url is not None and not (isinstance(url, str) and len(url) <= MAX_URL and _URL.fullmatch(url)):
-        return f"`output.pull_request` must be null or an http or https URL of at most {MAX_URL} characters"
-    return None
-
-
-def _is_branch(name: str) -> bool:
-    return len(name) <= MAX_BRANCH and name.isprintable() and _NO_BRANCH.search(name) is None
-
-
-def _text(unit: UnitOfWork, sentence: str, entries: Sequence[Sequence[Any]]) -> str:
-    """Explain what is delivered, as Markdown. Words from outside stand in code, where they name and link nobody."""
-    plan = unit.plan
-    lines = [
-        f"- {action}: {kind} at {_code(f'{path}:{line}')}, {_code(what)}" if what else f"- {action}: {kind}"
-        for _, action, kind, path, line, what in plan.integrity.told
-        if action != "refuse"
-    ]
-    lines = ["What changes did to tests and checks:", "", *lines, ""] if lines else []
-    lines += ["~~~text", *(line for line in sentence.splitlines() if not line.lstrip().startswith("~~~")), "~~~", ""]
-    for step_id, attempt, _, title, tools, *_ in entries[:MAX_LISTED]:
-        tried = f", attempt {attempt}" if attempt > 1 else ""
-        proof = f", verified by {tools}" if tools else ""
-        lines.append(f"- {_code(title)} ({step_id}{tried}{proof})")
-    if len(entries) > MAX_LISTED:
-        lines.append(f"- and {len(entries) - MAX_LISTED} more")
-    if checks := plan.delivery.checked:
-        lines += ["", "Passed:", "", *(f"- {_code(command)} ({step_id})" for step_id, command in checks)]
-    goal, count = f"the goal {_code(plan.head.goal_id)} ({plan.head.kind})", len(entries)
-    changes = f"{count} accepted change{'' if count == 1 else 's'}"
-    lines += ["", f"{changes} of plan `{unit.snapshot.plan_id}` for {goal}, revision {plan.revision}."]
-    return fit("\n".join(lines), MAX_TEXT, whole_lines)
-
-
-def _code(words: str) -> str:
-    return f"`{fit_evidence(flatten(words)).replace('`', chr(39))}`"
-
-
 DELIVERS = limited(WAIT)
 FEATURE = Feature(
     "delivery",
@@ -360,7 +384,10 @@ FEATURE = Feature(
         BEFORE_LOOK.row(look, only=DELIVERS),
         INPUT.row(input_for, only=DELIVERS),
         SATISFIED.row(begin, only=DELIVERS),
+        SPEC_FIELDS.row(landing.given_to, only=DELIVERS),
+        FIRES.row(landing.fires, only=DELIVERS),
         ON_COMMAND[CommandName.SKIP].row(note_skipped, only=DELIVERS),
     ),
+    advice={"conflict": landing.advise},
     is_idle=lambda plan: WAIT not in plan.limits and not plan.keeps(Delivery),
 )

@@ -1,0 +1,28 @@
+"""What a controller answers of a delivery: the names of a branch and of a pull request, which are data from outside."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+MAX_BRANCH, MAX_URL = 250, 2000
+# In the name of a branch: what git-check-ref-format refuses, what git or a command takes for something else.
+_NO_BRANCH = re.compile(r"[ ~^:?*\[\\]|\.\.|//|@\{|(?:^|/)\.|\.lock(?:/|$)|^(?:@|HEAD)?$|^[-/]|[/.]$")
+_URL = re.compile(r"https?://[\w.~:/?#\[\]@!$&'()*+,;=%-]+", re.ASCII)
+
+
+def fault_of(output: Any) -> str | None:
+    """Say why an answer tells no delivery; what it holds is of another's making."""
+    if not isinstance(output, dict):
+        return "`output` must be an object with `branch` and `pull_request`"
+    branch, url = output.get("branch"), output.get("pull_request")
+    if not isinstance(branch, str) or not is_branch(branch):
+        return f"`output.branch` must be the name of a branch, of at most {MAX_BRANCH} characters"
+    if url is not None and not (isinstance(url, str) and len(url) <= MAX_URL and _URL.fullmatch(url)):
+        return f"`output.pull_request` must be null or an http or https URL of at most {MAX_URL} characters"
+    return None
+
+
+def is_branch(name: str) -> bool:
+    """Tell whether `name` may be that of a branch."""
+    return len(name) <= MAX_BRANCH and name.isprintable() and _NO_BRANCH.search(name) is None

@@ -1,0 +1,296 @@
+"""The step before a delivery: what was accepted is put on top of what the target branch is now, and verified there.
+
+Where both changed the same lines, or what was verified is red on top, one step that patches brings the plan up to date;
+then it lands again. A plan that nobody can bring up to date is halted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from schemas.base import MODE_OF_TYPE, Mode, RiskLevel, StepType
+from schemas.outcome import Outcome
+from schemas.step import DELIVERIES, ControllerTaskSpec, PlannedStep, StepEstimate, VerifyTool
+from schemas.stored import PlanRecord
+from tasks.plan.snapshot import Step
+from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy import halt
+from tasks.policy.advice_facts import AGAIN, Facts
+from tasks.policy.outcome_verdict import is_empty
+from tasks.policy.pipeline import Failure, Judgement
+from tasks.policy.pre_steps import BRING_UP_TO_DATE, LAND
+from tasks.rules.permission import Allowlist, is_permitted
+from tasks.rules.risk import RISK, ROLLBACK, assess, estimate, is_below
+from tasks.text.fields import fit, whole_lines
+from tasks.text.forbidden_paths import FORBIDDEN, forbid
+from tasks.text.paths import clean, fault
+from tasks.text.patterns import matches
+from tasks.toolchain.catalogue import once, render
+
+ROUNDS = "land_rounds"  # among limits: how often a plan is brought up to date
+MOST_ROUNDS = 2
+RETRIES = 1
+VERIFICATION = "verification"  # the note of what verified the plan last, and which files it changed
+SIDES = "both sides"  # the note of what a step is given that brings the plan up to date
+MAX_TOOLS, MAX_FILES, MAX_RED = 20, 50, 200
+MAX_TEXTS = 16_384  # bytes of both sides
+MAX_TOLD = 4000  # bytes of both sides, as evidence
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+IN_CONFLICT = (
+    "The target branch changed these files too. They are as the target has them: do to them what the plan did, as its "
+    "side shows, and keep what the target's side did."
+)
+RED = (
+    "On top of what the target branch is now the plan's verification fails, as context.previous_failure has it. Change "
+    "these files so that it passes, and keep what the target's side did."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """What a controller answered of a landing."""
+
+    target_sha: str
+    result_sha: str
+    conflicts: tuple[str, ...]
+    digests: Mapping[str, str] | None  # of the changes of steps, as they are now; None where nothing moved
+    target: str
+    texts: Mapping[str, str]  # both sides, and the commits between
+    is_there: bool  # whether the target has all of it already
+
+
+def note_verification(unit: UnitOfWork, seen: Judgement) -> None:
+    """Note what verified a step that is done, and what it changed; checks at the end of a plan count before others."""
+    outcome, facts = seen.outcome, seen.step.facts
+    known = unit.note(VERIFICATION) or {"tools": [], "checks": False, "red": [], "files": [], "queue": facts["queue"]}
+    found = dict(known)
+    if facts["mode"] == Mode.PATCH and not is_empty(outcome):
+        touched = (path for path in (*outcome.touched_files, *outcome.created_files) if is_permitted(facts, path))
+        found["files"] = list(dict.fromkeys((*known["files"], *touched)))[-MAX_FILES:]
+        found["queue"] = facts["queue"]
+    is_check = facts["mode"] == Mode.TEST
+    counts = (
+        seen.doubt is None and not facts["inserted_by"] and not facts["at_base"] and (is_check or not known["checks"])
+    )
+    if counts and facts["verify_tools"]:
+        before = known["tools"] if is_check == known["checks"] else ()
+        tools = once(VerifyTool.model_validate(tool) for tool in (*before, *facts["verify_tools"]))[-MAX_TOOLS:]
+        found |= {"tools": [tool.model_dump(mode="json") for tool in tools], "checks": is_check}
+        if seen.is_excused:
+            found["red"] = list(dict.fromkeys((*known["red"], *outcome.failing_tests)))[:MAX_RED]
+    if found != known:
+        unit.keep_note(VERIFICATION, found)
+
+
+def make_land(unit: UnitOfWork) -> PlannedStep:
+    """Make the step that lands. Raises NeedsSteps where the snapshot lacks the note of the verification."""
+    known = unit.note(VERIFICATION) or {"tools": ()}
+    tools = tuple(VerifyTool.model_validate(tool) for tool in known["tools"])
+    made = PlannedStep(
+        step_id=free_name(LAND, unit.plan.structure.taken),
+        title="Land on the target branch",
+        intent="Fetch the target branch. If it has moved, put the changes of input.accepted, and no others, on top of "
+        "it, and verify them there.",
+        verify=render(tools),
+        verify_tools=tools,
+        controller_task_spec=ControllerTaskSpec(type=StepType.LAND),
+        mode=MODE_OF_TYPE[StepType.LAND],
+        success_criteria="`output` names the target's commit, the result and the files in conflict.",
+        queue=DELIVERIES,
+        estimate=StepEstimate(tokens=0, patch_cycles=0),
+        requires=(LAND,),
+    )
+    return made.model_copy(update={"requires": made.required})
+
+
+def read(output: Any) -> Landed | None:
+    """Read what a controller answered; None where it names no commits or no list of conflicts."""
+    if not isinstance(output, dict):
+        return None
+    target, result, conflicts = (output.get(name) for name in ("target_sha", "result_sha", "conflicts"))
+    if not (isinstance(target, str) and isinstance(result, str) and isinstance(conflicts, list)):
+        return None
+    if not (_COMMIT.fullmatch(target) and _COMMIT.fullmatch(result)):
+        return None
+    digests, commits = None, output.get("commits")
+    if isinstance(commits, list):
+        told = [(each.get("step_id"), each.get("diff_hash")) for each in commits if isinstance(each, dict)]
+        digests = {str(name): digest for name, digest in told if isinstance(digest, str) and _DIGEST.fullmatch(digest)}
+    branch = output.get("target")
+    return Landed(
+        target,
+        result,
+        tuple(dict.fromkeys(clean(path) for path in conflicts if isinstance(path, str))),
+        digests,
+        branch if isinstance(branch, str) else "",
+        _texts(output),
+        is_there=target == result,
+    )
+
+
+def _texts(output: Mapping[str, Any]) -> dict[str, str]:
+    """Lay out both sides as documents; what is no path of a file is left out."""
+    sides, between = output.get("sides"), output.get("between")
+    found: dict[str, str] = {}
+    if isinstance(between, list):
+        found["commits-of-the-target.txt"] = "\n".join(each for each in between if isinstance(each, str))
+    for each in sides if isinstance(sides, list) else ():
+        path = each.get("path") if isinstance(each, dict) else None
+        if not isinstance(path, str) or fault(path, FORBIDDEN):
+            continue
+        for name in ("ours", "theirs"):
+            if isinstance(text := each.get(name), str) and text:
+                found[f"{path}.{name}.diff"] = text
+    return _fitted(found, MAX_TEXTS)
+
+
+def _fitted(texts: Mapping[str, str], room: int) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, text in texts.items():
+        if (kept := fit(text, room - len(name.encode()), whole_lines) if room > len(name.encode()) else "").strip():
+            found[name] = kept
+            room -= len(name.encode()) + len(kept.encode())
+    return found
+
+
+def is_red(unit: UnitOfWork, seen: Judgement, landed: Landed) -> bool:
+    """Tell whether the verification failed on top of the target, by more than what was red before the plan."""
+    outcome = seen.outcome
+    if seen.failure is None or not outcome.verify or outcome.verified_at != landed.target_sha:
+        return False
+    known = frozenset((unit.note(VERIFICATION) or {}).get("red", ()))
+    is_known = outcome.failing_tests and outcome.failing_tests_complete and known.issuperset(outcome.failing_tests)
+    return not is_known
+
+
+def unproved(outcome: Outcome, step: Step, landed: Landed) -> str | None:
+    """Return why a landing proves nothing; None where nothing moved, or the verification ran on top of the target."""
+    is_verified = landed.digests is None or landed.conflicts or landed.is_there or not step.facts["verify_tools"]
+    if is_verified or outcome.verified_at == landed.target_sha:
+        return None
+    return "`verified_at` must name the commit of the target on top of which the verification ran"
+
+
+def bring_up_to_date(unit: UnitOfWork, step: Step, landed: Landed, failure: Failure | None) -> None:
+    """Have a step that patches bring the plan up to date; without one the plan is halted.
+
+    With a `failure` it is red on top of the target, else files are in conflict. Raises NeedsSteps where the snapshot
+    lacks notes.
+    """
+    plan, known = unit.plan, unit.note(VERIFICATION) or {"files": (), "tools": (), "queue": "default"}
+    files = tuple(known["files"]) if failure else landed.conflicts
+    outside = _outside(unit, files)
+    what = "the plan's verification fails on top of it" if failure else f"both changed {', '.join(files[:MAX_TOOLS])}"
+    moved = f"the target branch has moved to {landed.target_sha[:12]}, and {what}"
+    if outside or not files or plan.delivery.rounds >= (plan.limits.get(ROUNDS) or 0) or len(files) > MAX_FILES:
+        why = f"; {', '.join(outside[:MAX_TOOLS])} may not be changed" if outside else ""
+        told = _fitted(landed.texts, MAX_TOLD)
+        evidence = {
+            "value": plan.delivery.rounds,
+            "limit": plan.limits.get(ROUNDS) or 0,
+            "limit_name": ROUNDS,
+            "step_id": step.step_id,
+            "target_sha": landed.target_sha,
+            "paths": list(files[:MAX_FILES]),
+            "sides": told,
+        }
+        halt.halt(unit, "conflict", f"{moved}{why}", evidence, step)
+        return
+    if failure:
+        plan.structure.replaced += 1
+        unit.end_step(step, "FAILED", "failed", failure["category"])
+    else:
+        unit.end_step(step, "DONE", "done", "conflict")
+    made = _make(unit, step, files, known, RED if failure else IN_CONFLICT)
+    kept = plan.delivery
+    kept.rounds, kept.mending, kept.step = kept.rounds + 1, made.step_id, ""
+    unit.is_delivering = False
+    unit.keep_note(SIDES, landed.texts)
+    plan.structure.taken = [*plan.structure.taken, step.step_id, made.step_id]
+    unit.pass_revising(moved)
+    unit.insert((made,), sum(plan.counts.values()), {})
+    unit.snapshot.steps[made.step_id].status.previous = dict(failure) if failure else None
+    unit.tell_added((made.step_id,), LAND, moved)
+
+
+def _outside(unit: UnitOfWork, files: Iterable[str]) -> list[str]:
+    """List which files the goal does not allow, or an operator took away. Raises NeedsSteps without the note."""
+    asked, tightened = unit.note("delivery"), unit.plan.head.tightened
+    names = asked.get("forbidden")
+    allowed = Allowlist.of(asked["allowed"], forbid(tuple(names)) if names else FORBIDDEN)
+    excluded = [each.casefold() for each in asked["excluded"] if each not in allowed.files]
+    return [
+        path
+        for path in files
+        if path not in allowed
+        or (path not in allowed.files and any(matches(each, path.casefold()) for each in excluded))
+        or (tightened is not None and path not in tightened)
+    ]
+
+
+def _make(unit: UnitOfWork, land: Step, files: tuple[str, ...], known: Mapping[str, Any], intent: str) -> PlannedStep:
+    risk = assess(files).level
+    tools = tuple(VerifyTool.model_validate(tool) for tool in known["tools"])
+    made = PlannedStep(
+        step_id=free_name(BRING_UP_TO_DATE, unit.plan.structure.taken),
+        title="Bring the plan up to date",
+        intent=intent,
+        allowed_files=files,
+        verify=render(tools),
+        verify_tools=tools,
+        risk_level=max(risk, _risk_of(unit), key=tuple(RISK).index),
+        controller_task_spec=ControllerTaskSpec(type=StepType.PATCH),
+        mode=MODE_OF_TYPE[StepType.PATCH],
+        success_criteria="The verification passes with the changes of both.",
+        retry_limit=RETRIES,
+        queue=known["queue"],
+        estimate=estimate(Mode.PATCH),
+        inserted_by=land.step_id,
+        allow_empty=True,  # the target may have all that the plan did to these files
+    )
+    hint = {"rollback_hint": ROLLBACK} if RISK[made.risk_level].rollback_hint else {}
+    return made.model_copy(update={"requires": made.required, **hint})
+
+
+def _risk_of(unit: UnitOfWork) -> RiskLevel:
+    found = RiskLevel.LOW
+    for entry in unit.plan.delivery.accepted:
+        found = RiskLevel(entry[5]) if is_below(found, RiskLevel(entry[5])) else found
+    return found
+
+
+def given_to(unit: UnitOfWork, step: Step) -> dict[str, Any] | None:
+    """Return what steps are given that work on top of the target. Raises NeedsSteps where the snapshot lacks a note."""
+    kept = unit.plan.delivery
+    if not kept.base or step.step_id not in (kept.step, kept.mending):
+        return None
+    given: dict[str, Any] = {"base_sha": kept.base}
+    return given | ({"documents": unit.note(SIDES)} if step.step_id == kept.mending else {})
+
+
+def fires(plan: PlanRecord, step: Step, failure: Failure) -> tuple[str, str, dict[str, Any]] | None:
+    """Halt a plan whose step failed for good that was to bring it up to date."""
+    if step.step_id != plan.delivery.mending or step.status.failures <= RETRIES:
+        return None
+    value = {"value": step.status.failures, "limit": RETRIES, "limit_name": "retry_limit", "step_id": step.step_id}
+    paths = {"paths": list(step.facts["allowed_files"]), "target_sha": plan.delivery.base}
+    reason = f"{step.step_id} could not bring the plan up to date with {plan.delivery.base[:12]}"
+    return "conflict", reason, {**value, **paths, "told": failure["suggestion"]}
+
+
+def advise(_: Facts) -> str:
+    """Say what lets such a plan go on."""
+    return f"Merge the target branch into the plan's changes by hand, or {AGAIN}: it begins at what the target is then."
+
+
+def free_name(wanted: str, taken: Sequence[str]) -> str:
+    """Name a step as no other one is named."""
+    name, number = wanted, 2
+    while name in taken:
+        name, number = f"{wanted}-{number}", number + 1
+    return name

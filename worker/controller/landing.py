@@ -1,0 +1,148 @@
+"""Landing of a plan: what was accepted, on top of what its target branch is now, and verified there.
+
+No agent runs here, and nothing of the target is written: the plan's own ref is moved, and another ref keeps what was
+accepted until that is delivered. An attempt that died halfway is so done again by the next one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from worker.controller import changes, history, wire
+from worker.controller.agent_run import NO_AGENT_NEEDED
+from worker.controller.delivery import SHOWN, attempted, branch_of, check, target_of
+from worker.controller.forge import Refused
+from worker.controller.lease import LeaseClient
+from worker.controller.readiness import RemoteTrouble
+from worker.controller.replay import Replay, not_of_the_plan, patch_of, replay, subjects
+from worker.controller.repositories_file import RepositorySettings
+from worker.controller.result import Result
+from worker.controller.shared import HEADS, SharedRepository, accepted_ref, shared_ref
+from worker.controller.wire import DeliveryInput, Spec
+from worker.host.git import Git
+
+MAX_SIDES = 20  # files whose two sides are told
+MAX_SIDE = 4000  # characters of a side
+ALL_SIDES = 16_000  # of all of them
+MAX_COMMITS = 20  # of the target that are told
+MAX_CONFLICTS = 200  # files
+
+log = logging.getLogger("planner.controller")
+
+
+@dataclass(frozen=True, slots=True)
+class Landing:
+    """The landing that the attempt `spec` asks for; `verify` runs the step's verification on the plan's branch."""
+
+    spec: Spec
+    repository: SharedRepository
+    settings: RepositorySettings
+    lease: LeaseClient
+    verify: Callable[[], Result]
+
+    def run(self) -> Result:
+        """Land; raises Abandoned if that is not wanted any more."""
+        return attempted(self.spec, self._run)
+
+    def _run(self) -> Result:
+        spec, repository, git = self.spec, self.repository, self.repository.git
+        asked = DeliveryInput.model_validate(spec.input)
+        there, tip, begin = self._accepted(asked)
+        name = target_of(repository, begin, branch_of(self.settings, spec), asked.target)
+        target = repository.read(f"{HEADS}{name}")
+        if target is None:
+            raise Refused(f"the remote has no branch {name} any more")
+        if target == begin:
+            made = Replay(target, tip, tuple(_commits(repository, spec, tip, asked)), ())
+        else:
+            made = replay(git, begin, _commits(repository, spec, tip, asked), target)
+        if wrong := not_of_the_plan(git, begin, tip, made):
+            raise Refused(f"on top of {target[:SHOWN]} other files would change than the plan's: {_named(wrong)}")
+        output: dict[str, Any] = {
+            "target_sha": target,
+            "result_sha": made.tip,
+            "conflicts": _paths(made.conflicts),
+            "target": name,
+        }
+        if target != begin:
+            told = [_commit(git, each) for each in made.commits]
+            output |= {"commits": told, "between": subjects(git, begin, target, MAX_COMMITS)}
+            output["sides"] = self._sides(made, begin, tip)
+            self._move(there, tip, made.tip)
+        log.info("plan_landed", extra={**spec.ids, "target": target, "moved": target != begin})
+        if target == begin or made.conflicts or made.tip == target:
+            return Result(replace(NO_AGENT_NEEDED, output=output), landed=output)
+        found = self.verify()
+        found.landed = output
+        return found
+
+    def _accepted(self, asked: DeliveryInput) -> tuple[str, str, str]:
+        """Return where the plan's ref is, the last accepted commit, and where the first one begins; raises Refused."""
+        spec, repository = self.spec, self.repository
+        base = repository.find(spec.context.base_sha) if spec.context.base_sha else None
+        tip = repository.look_up(spec.plan_id)
+        if not tip:
+            raise Refused(f"{shared_ref(spec.plan_id)} is not on the remote any more")
+        try:
+            return tip, tip, check(repository.git, spec.plan_id, tip, base, asked)
+        except Refused:
+            kept = repository.read(accepted_ref(spec.plan_id))  # by an attempt that has moved the ref, and died
+            if not kept:
+                raise
+            return tip, kept, check(repository.git, spec.plan_id, kept, base, asked)
+
+    def _move(self, there: str, accepted: str, to: str) -> None:
+        """Have the plan's ref be at `to`, once what was accepted is kept."""
+        spec, repository = self.spec, self.repository
+        kept = repository.read(accepted_ref(spec.plan_id))
+        self.lease.confirm()
+        if kept != accepted:
+            repository.push(accepted_ref(spec.plan_id), accepted, kept or "")
+        if to != there and not repository.move(spec.plan_id, to, there):
+            raise RemoteTrouble(f"somebody else has moved {shared_ref(spec.plan_id)}")
+
+    def _sides(self, made: Replay, begin: str, tip: str) -> list[dict[str, str]]:
+        """Show what both sides did to files: to those in conflict, else to all that the plan changed."""
+        git = self.repository.git
+        if made.conflicts:
+            return _cut(
+                (path, patch_of(git, begin, tip, path), patch_of(git, begin, made.target, path))
+                for path in made.conflicts[:MAX_SIDES]
+            )
+        moved = changes.touched(git, begin, made.target)[:MAX_SIDES]
+        return _cut((name.encode(), "", patch_of(git, begin, made.target, name.encode())) for name in moved)
+
+
+def _cut(sides: Iterable[tuple[bytes, str, str]]) -> list[dict[str, str]]:
+    """Keep as much of both sides as there is room for."""
+    found, room = [], ALL_SIDES
+    for path, ours, theirs in sides:
+        each = min(MAX_SIDE, room // 2)
+        if each <= 0:
+            break
+        ours, theirs = ours[:each], theirs[:each]
+        found.append({"path": path.decode(errors="replace"), "ours": ours, "theirs": theirs})
+        room -= len(ours) + len(theirs)
+    return found
+
+
+def _commits(repository: SharedRepository, spec: Spec, tip: str, asked: DeliveryInput) -> list[history.PlanCommit]:
+    """List the accepted commits, the oldest first."""
+    listed = history.walk(repository.git, spec.plan_id, tip, len(asked.accepted) + 1)
+    return list(listed)[::-1]
+
+
+def _commit(git: Git, made: history.PlanCommit) -> dict[str, Any]:
+    digest = changes.diff_hash(git, made.parent, made.commit)
+    return {"step_id": made.step_id, "attempt": made.attempt, "diff_hash": digest}
+
+
+def _paths(paths: Iterable[bytes]) -> list[str]:
+    return [path.decode(errors="replace") for path in paths][:MAX_CONFLICTS]
+
+
+def _named(paths: tuple[bytes, ...]) -> str:
+    return ", ".join(_paths(paths)[: wire.FILES])
