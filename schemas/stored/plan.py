@@ -42,6 +42,7 @@ class PlanHead:
     learned: dict[str, int] | None = None  # tokens of an attempt by mode and queue, see tasks/features/estimates.py
     forbidden: list[str] | None = None  # names, of an operator's own list, that patterns of its steps mean nothing of
     tested: bool | None = None  # whether its first steps run tests after a change
+    memory: dict[str, Any] | None = None  # what its attempts are recorded under, see tasks/features/outcome_memory.py
     unknown: dict[str, Any] | None = field(default=None, init=False)
 
     @classmethod
@@ -65,7 +66,7 @@ class PlanHead:
         return codec.dumps({**record, **(self.unknown or {})})
 
 
-OMITTED_FIELDS = ("traceparent", "policy", "cache", "learned", "forbidden", "tested")
+OMITTED_FIELDS = ("traceparent", "policy", "cache", "learned", "forbidden", "tested", "memory")
 HEAD_FIELDS = tuple(each.name for each in fields(PlanHead) if each.name != "unknown")
 
 

@@ -24,6 +24,7 @@ from tasks.features import (
     missing_modules,
     needs,
     nothing_done,
+    outcome_memory,
     overlaps,
     places,
     proof,
@@ -59,7 +60,17 @@ FEATURES: tuple[Feature, ...] = tuple(
             proof,
         ),
         *(expansion, flaky_tests, review, baseline, nothing_done, goal_texts),
-        *(failed_changes, missing_modules, mending, overlaps, breakers, advice, check_changed, integrity),
+        *(
+            failed_changes,
+            missing_modules,
+            mending,
+            overlaps,
+            breakers,
+            advice,
+            check_changed,
+            integrity,
+            outcome_memory,
+        ),
     )
 )
 

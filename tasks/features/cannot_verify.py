@@ -69,6 +69,7 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
     if runs_at_base(step.facts) and not untold and found.place not in kept.at_base:
         kept.at_base.append(found.place)
     unit.plan.dirty.add("live")
+    seen.failure = None
     if met:
         reason, evidence = _explain(step, found, told)
         halt.halt(unit, "cannot_verify", reason, {**evidence, **met, **({"untold": True} if untold else {})}, step)

@@ -150,7 +150,7 @@ FEATURE = Feature(
             Recall(
                 FAILED_DIFFS,
                 FAILED_DIFFS,
-                counts=False,
+                kept_as="kept",
                 where=lambda goal: name_of(goal.tenant, goal.context.repo, goal.context.base_sha),
                 read=lambda fields, goal, _: read_kept(fields, goal.context.base_sha or ""),
                 begin=begin,

@@ -128,7 +128,7 @@ FEATURE = Feature(
     "flaky_tests",
     (
         LIMITS.row(switched(SWITCH)),
-        RECALLS.row(Recall(MEMORY, SWITCH, True, where, read, begin, lambda plan: plan.head.context.get(MEMORY))),
+        RECALLS.row(Recall(MEMORY, SWITCH, "counters", where, read, begin, lambda plan: plan.head.context.get(MEMORY))),
         AT_BIRTH.row(drop_old),
         JUDGES.row(judge, only=lambda unit: MEMORY in unit.plan.head.context or unit.plan.keeps(Reruns)),
         AFTER_END.row(note_passing, fact="inserted_by"),

@@ -82,6 +82,7 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
         _refuse(unit, seen, refused, need.reason)
         return False
     give(unit, step, new, need.reason)
+    seen.failure = None
     return True
 
 

@@ -62,6 +62,13 @@ def _take(unit: UnitOfWork, step: Step, report: Report) -> None:
     step.status.digest = report.digest
     unit.answers[step.step_id] = outcome
     seen.failure = outcome_verdict.failure_of(step.facts, outcome)
+    _judge(unit, seen)
+    for note in pipeline.ENDED:
+        note(unit, seen)
+
+
+def _judge(unit: UnitOfWork, seen: Judgement) -> None:
+    """Take the step on by what its attempt came to."""
     if any(judge(unit, seen) for judge in pipeline.JUDGES):
         return
     for refuse in pipeline.REFUSALS:
@@ -69,7 +76,9 @@ def _take(unit: UnitOfWork, step: Step, report: Report) -> None:
     if seen.failure is None:
         _succeed(unit, seen)
     else:
-        failing.count_failure(unit, step, seen.failure, seen.outcome, seen.attempt.at, known_flaky=seen.known_flaky)
+        failing.count_failure(
+            unit, seen.step, seen.failure, seen.outcome, seen.attempt.at, known_flaky=seen.known_flaky
+        )
 
 
 def _settle(unit: UnitOfWork, seen: Judgement) -> int:

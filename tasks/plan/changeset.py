@@ -65,6 +65,13 @@ class UsedTokens(NamedTuple):
     tokens: int
 
 
+class RecordedAttempt(NamedTuple):
+    """What an attempt came to, for later plans of its repository (part `memory`)."""
+
+    name: str  # of the list, see tasks/memory/outcomes.py
+    record: bytes  # b"" only has the list last that is there
+
+
 WHOLE, FIRST = "=", "^"  # where a claim goes: see ClaimChange
 
 
@@ -150,6 +157,7 @@ class Changeset:
     short: dict[str, int] = field(default_factory=dict)  # scope -> tokens that its grant lacked
     history: list[HistoryChange] = field(default_factory=list)
     used: list[UsedTokens] = field(default_factory=list)
+    memory: list[RecordedAttempt] = field(default_factory=list)
     kept: list[KeptChange] = field(default_factory=list)
     claims: list[ClaimChange] = field(default_factory=list)
     lists: list[str] = field(default_factory=list)  # of plans: all that the plan is in now; none: those that it was in
@@ -205,3 +213,4 @@ class PlainChange(Struct, frozen=True, gc=False):
     used: UsedTokens | None
     end: PlainEnd | None
     booked: int  # tokens
+    memory: RecordedAttempt | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 from schemas.command import Command, CommandName
 from schemas.goal import Goal
@@ -66,16 +66,16 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """What plans of a repository leave to later ones: in which hash, and how a new plan reads and keeps it.
+    """What plans of a repository leave to later ones: under which key, and how a new plan reads and keeps it.
 
     What is read is JSON, which the plan's first line has under `name` as far as `known` returns it.
     """
 
     name: str
     switch: str  # of PlanSeed: 0 where nothing is read
-    counts: bool  # whether the fields of the hash are counters
-    where: Callable[[Goal], str | None]  # the name of the hash
-    read: Callable[[Mapping[str, bytes], Goal, int], Any]  # its fields, at a time in ms
+    kept_as: Literal["counters", "kept", "list"]  # a hash of counters, another hash, or a list
+    where: Callable[[Goal], str | None]  # the name of the key
+    read: Callable[[Any, Goal, int], Any]  # its fields, or what the list has, at a time in ms
     begin: Callable[[PlanRecord, Any], None]
     known: Callable[[PlanRecord], Any]
 
@@ -173,6 +173,7 @@ AT_FAILURE = Table[Callable[[UnitOfWork, Step, Outcome, Failure, int], str]]()  
 AFTER_FAILURE = Table[Callable[[UnitOfWork, Step, Failure, str], None]]()  # with its signature
 REVISE = Table[Callable[[UnitOfWork, Step, PlannedStep, "Evidence"], "Revision | None"]]()  # before the policy's rows
 AFTER_END = Table[Callable[[UnitOfWork, Judgement], None]]()  # of a step that is done
+ENDED = Table[Callable[[UnitOfWork, Judgement], None]]()  # of every attempt with an outcome, once it is judged
 FIRES = Table[
     Callable[[PlanRecord, Step, Failure], tuple[str, str, Mapping[str, Any]] | None]
 ]()  # rule, reason, evidence

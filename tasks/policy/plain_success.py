@@ -21,8 +21,9 @@ from schemas.times import rfc3339
 from tasks.base.log_chain import begin_line, digest_line
 from tasks.base.policy import BUILT_IN, AttemptRules
 from tasks.base.policy_version import POLICY_VERSION
+from tasks.memory.outcomes import Place, place_of, write_record
 from tasks.plan import lifecycle
-from tasks.plan.changeset import PlainChange, PlainEnd, PlainStart
+from tasks.plan.changeset import PlainChange, PlainEnd, PlainStart, RecordedAttempt
 from tasks.plan.end_sum import book_cost, end_sum
 from tasks.plan.hot_plan import HotPlan
 from tasks.plan.report import PlainReport
@@ -49,6 +50,7 @@ class PlanCard(Struct, frozen=True, gc=False):
     rules: Mapping[Any, AttemptRules]  # by the risk of a step
     slots: int  # attempts that may be in flight
     about: str  # the beginning of each event
+    memory: Place | None  # where attempts are recorded
     context: str  # of each spec, up to its last value
     spec_end: str
 
@@ -71,6 +73,7 @@ def _look_at(plan: HotPlan) -> PlanCard:
         (plan.policy or BUILT_IN).attempts,
         head.limits["max_parallel"] or 1,
         codec.dumps({**about, "kind": head.kind})[:-1].decode(),
+        place_of(head),
         codec.dumps({**head.context, "previous_failure": None})[: -len("null}")].decode(),
         starts.spec_end(plan),
     )
@@ -244,10 +247,14 @@ def _carry_out(
     record.version += 1
     record.dirty.clear()
     end = _end(record, about, at) if ends else None
+    memory = None
+    if about.memory:
+        tokens = said.metrics.tokens_used or 0 if said.metrics else 0
+        memory = RecordedAttempt(about.memory.name, write_record(about.memory, card.facts, tokens, now))
     return PlainChange(
         *(plan.plan_id, expected, now, record.encode_live(), log, report.entry, step_id, status.encode(), attempt),
         *(event.encode(), started, waiting, [*added.items()], removed, wake),
-        *(budget.used_tokens(card.facts, said.metrics), end, booked[0]),
+        *(budget.used_tokens(card.facts, said.metrics), end, booked[0], memory),
     )
 
 

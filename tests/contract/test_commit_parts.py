@@ -20,6 +20,7 @@ from tasks.plan.changeset import (
     HistoryChange,
     KeptChange,
     ProbeNews,
+    RecordedAttempt,
     UsedTokens,
 )
 from tasks.plan.end_sum import EndSum
@@ -79,6 +80,7 @@ def whole_change(plan: str, version: int = 1) -> Changeset:
         kept=[KeptChange(plan, "one", b"1", 2, 60), KeptChange(plan, "two", b"", 2, 60, plan)],
         claims=[ClaimChange(plan, "src/a.py", "0", plan), ClaimChange(plan, "src/b.py", "0", plan)],
         used=[UsedTokens("patch:a", 500), UsedTokens("read_only:a", 0)],
+        memory=[RecordedAttempt(f"acme:{plan}:f", b"[0]"), RecordedAttempt(f"acme:{plan}:f", b"")],
         lists=["state:COMPLETED", f"repo:{plan}"],
         sum=EndSum("acme", plan, "completed=1"),
         failures=[(f"acme {plan}", CountedFailure("s", False, plan, "a", 1, "UNKNOWN", "it failed"))],

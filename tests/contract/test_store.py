@@ -14,7 +14,7 @@ from schemas.times import DAY_MS
 from tasks.base.errors import NeedsSteps
 from tasks.handlers import commands, goals, outcomes, upkeep
 from tasks.memory.flaky_tests import Sighting, counters_of
-from tasks.plan.changeset import Changeset, HistoryChange, KeptChange, UsedTokens
+from tasks.plan.changeset import Changeset, HistoryChange, KeptChange, RecordedAttempt, UsedTokens
 from tasks.plan.hot_plan import HotPlan
 from tasks.plan.snapshot import WINDOW, Grant, Lease, Snapshot
 from tasks.plan.unit_of_work import UnitOfWork
@@ -977,3 +977,57 @@ def test_what_is_remembered_of_flaky_tests_stays_bounded_and_is_forgotten(real: 
     assert [*flaky_memory.list_repositories(real.client, partitions)] == []
     assert flaky_memory.add(real.client, partitions, "default", repo, seen[:9]) == 0
     assert flaky_memory.read(real.client, partitions, "default", repo) == seen[:9]
+
+
+def recording(number: int, *records: RecordedAttempt, now: int = EPOCH_MS) -> Changeset:
+    (change,) = a_plan(a_step("a"), plan=plan_id(number), now=now)
+    change.memory += records
+    return change
+
+
+def test_what_attempts_came_to_is_kept_newest_first(store: Store) -> None:
+    records = [RecordedAttempt("acme:shop:f", b"[1]"), RecordedAttempt("acme:shop:f", b"[2]")]
+    assert store.commit([Write(recording(1, *records, RecordedAttempt("acme:none:f", b"")))]) == ["ok"]
+
+    everything = store.everything()
+    assert everything[PARTITION.memory("acme:shop:f")] == [b"[2]", b"[1]"]
+    assert PARTITION.memory("acme:none:f") not in everything
+
+
+def test_of_a_fingerprint_no_more_than_the_newest_records_are_kept(real: Real) -> None:
+    client: Any = real.client
+    for number in range(1, 44):
+        records = [RecordedAttempt("acme:shop:f", b"[%d,%d]" % (EPOCH_MS // DAY_MS, each)) for each in range(48)]
+        assert real.commit([Write(recording(number, *records))]) == ["ok"]
+        assert client.llen(PARTITION.memory("acme:shop:f")) <= 2000
+
+    assert client.lrange(PARTITION.memory("acme:shop:f"), 0, 0) == [b"[%d,47]" % (EPOCH_MS // DAY_MS)]
+    assert client.llen(PARTITION.memory("acme:shop:f")) >= 1900
+    assert 90 * DAY_MS // 1000 < client.ttl(PARTITION.memory("acme:shop:f")) <= 120 * DAY_MS // 1000
+
+
+def test_a_plan_that_begins_drops_records_of_90_days_and_has_the_others_last(real: Real) -> None:
+    client, today, key = cast("Any", real.client), EPOCH_MS // DAY_MS, PARTITION.memory("acme:shop:f")
+    records = [RecordedAttempt("acme:shop:f", b"[%d,0]" % (today - age)) for age in (200, 91, 90, 1)]
+    assert real.commit([Write(recording(1, *records))]) == ["ok"]
+    client.expire(key, 60)
+
+    assert real.commit([Write(recording(2, RecordedAttempt("acme:shop:f", b"")))]) == ["ok"]
+    assert client.lrange(key, 0, -1) == [b"[%d,0]" % (today - age) for age in (1, 90)]
+    assert client.ttl(key) > 60
+
+
+def test_a_tenant_has_so_many_fingerprints_and_the_one_goes_that_was_used_least_lately(real: Real) -> None:
+    client: Any = real.client
+    for number in range(100):
+        change = recording(number + 1, RecordedAttempt(f"acme:{number}:f", b"[99999]"), now=EPOCH_MS + number)
+        assert real.commit([Write(change)]) == ["ok"]
+    used = recording(101, RecordedAttempt("acme:0:f", b""), now=EPOCH_MS + 200)
+    new = recording(102, RecordedAttempt("acme:new:f", b"[99999]"), now=EPOCH_MS + 300)
+    other = recording(103, RecordedAttempt("other:1:f", b"[99999]"), now=EPOCH_MS + 400)
+    assert real.commit([Write(used), Write(new), Write(other)]) == ["ok"] * 3
+
+    kept = {number for number in range(100) if client.exists(PARTITION.memory(f"acme:{number}:f"))}
+    assert kept == {0, *range(2, 100)}
+    assert client.exists(PARTITION.memory("acme:new:f"), PARTITION.memory("other:1:f")) == 2
+    assert client.zcard(PARTITION.memories("acme")) == 100

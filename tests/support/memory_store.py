@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 from redis.exceptions import ResponseError
@@ -313,6 +314,8 @@ class MemoryStore:
             self.give(scope, -tokens, exhausted=self._grant(scope).exhausted)
         for each in change.kept:
             self._keep(each)
+        for recorded in filter(attrgetter("record"), change.memory):
+            self.items(self.partition.memory(recorded.name)).insert(0, recorded.record)
 
     def _keep(self, each: KeptChange) -> None:
         kept = self.hash(self.partition.kept(each.name))

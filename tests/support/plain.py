@@ -184,6 +184,7 @@ def as_changeset(change: PlainChange) -> Changeset:
         log=change.log,
         ends=change.end is not None,
         used=[change.used] if change.used else [],
+        memory=[change.memory] if change.memory else [],
         sum=change.end.sum if change.end else None,
         tenant=change.end.sum.tenant if change.end else "",
         lists=[*change.end.lists] if change.end else [],

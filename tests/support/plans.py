@@ -18,6 +18,7 @@ from schemas.stored import Attempt, PlanRecord, StepStatus
 from schemas.stored.step import TEXTS, read_texts
 from tasks.base.errors import EVERY_STEP, LEASES, NeedsClaims, NeedsSteps
 from tasks.base.policy import BUILT_IN, Policy
+from tasks.features import outcome_memory
 from tasks.features.failed_changes import FAILED_DIFFS
 from tasks.features.flaky_tests import MEMORY
 from tasks.handlers import commands, goals, outcomes, upkeep
@@ -206,8 +207,11 @@ class Running:
         off |= {"flaky_tests": not remembers_flaky_tests, "exit_codes_alone": requires_reports}
         switches = {name: value for name, value in switches.items() if value is not None}
         born |= {"policy": policy, "switches": switches | {name: 0 for name, is_off in off.items() if is_off}}
-        born["recalled"] = {FAILED_DIFFS: failed_diffs, MEMORY: flaky_tests._asdict()}
+        born["recalled"] = recalled = {FAILED_DIFFS: failed_diffs, MEMORY: flaky_tests._asdict()}
         if repo:
+            about = Goal.model_validate({"goal": "Mend it", "tenant": tenant, "context": {"repo": repo}})
+            records = self.store.items(PARTITION.memory(outcome_memory.where(about) or ""))
+            recalled |= {outcome_memory.OUTCOMES: outcome_memory.read(records, about, now)}
             born["claims"] = self.store.claims(ClaimsAsk(tenant, repo, asked_for(claimed_by(steps, wide=True))))
         changes = a_plan(*steps, plan=plan, now=now, born=born, draft=draft, tenant=tenant, repo=repo, **limits)
         assert self.store.commit([Write(change) for change in changes]) == ["ok"] * len(changes)

@@ -132,7 +132,7 @@ class Admission:
     def _recall_calls(self, partition: Partition, goal: Goal) -> dict[str, RedisCommand]:
         """Make the commands that read what earlier plans of the goal's repository left, by what it is."""
         return {
-            each.name: ("HGETALL", partition.recall(name) if each.counts else partition.kept(name))
+            each.name: _recall_call(partition, each.kept_as, name)
             for each in RECALLS
             if self.switches.get(each.switch) != 0 and (name := each.where(goal))
         }
@@ -140,7 +140,12 @@ class Admission:
     def _recalled(self, partition: Partition, goal: Goal, replies: Replies, now: int) -> dict[str, Any]:
         calls, found = self._recall_calls(partition, goal), dict[str, Any]()
         for each in RECALLS:
-            if each.name in calls and (flat := replies[calls[each.name]]):
+            if each.name not in calls:
+                continue
+            flat = replies[calls[each.name]]
+            if each.kept_as == "list":
+                found[each.name] = each.read(flat, goal, now)
+            elif flat:
                 fields = {
                     name.decode(errors="replace"): value for name, value in zip(flat[::2], flat[1::2], strict=True)
                 }
@@ -151,6 +156,12 @@ class Admission:
         self, partition: Partition, goal: Goal, created: int, now: int, replies: Replies
     ) -> StandingCommand | None:
         return find_standing(_records(partition, replies), goal.tenant, goal.context.repo, created, now)
+
+
+def _recall_call(partition: Partition, kept_as: str, name: str) -> RedisCommand:
+    if kept_as == "list":
+        return ("LRANGE", partition.memory(name), 0, -1)
+    return ("HGETALL", partition.recall(name) if kept_as == "counters" else partition.kept(name))
 
 
 def _used_calls(partition: Partition, goal: Goal) -> Mapping[str, RedisCommand]:

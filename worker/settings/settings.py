@@ -93,6 +93,11 @@ class ServiceSettings(FromEnvironment):
         description="new plans know which tests were flaky in earlier ones of the repository, and leave what they find",
         json_schema_extra={LIMIT: "flaky_tests"},
     )
+    remember_outcomes: bool = Field(
+        default=True,
+        description="new plans leave to later ones of the repository what their attempts came to, and read it",
+        json_schema_extra={LIMIT: "outcomes"},
+    )
     delivery_wait_s: int = Field(
         default=86_400,
         ge=1,

@@ -75,6 +75,9 @@ def _lay_out_plain(change: PlainChange) -> tuple[str, list[Any]]:
     if change.used:
         named += " used:1"
         values.append(USED % change.used)
+    if change.memory:
+        named += " memory:2"
+        values += change.memory
     if change.ready_add:
         named += f" ready:{2 * len(change.ready_add)}"
         values += _flat([(index, step) for step, index in change.ready_add])
@@ -134,6 +137,7 @@ def _parts(write: Write, partition: Partition) -> dict[str, Sequence[Any]]:
             ]
         ),
         "used": change.used and [USED % one for one in change.used],
+        "memory": _flat(change.memory),
         "list": change.lists and [list_name(name) for name in change.lists],
         "kept": _flat(
             change.kept

@@ -90,6 +90,7 @@ PARTS = {
         _part("taken", "tokens:integer left:maybe", "scope"),  # and what was left when it was decided
         _part("recall", "name seen:maybe change:maybe", "field"),  # what it was when it was decided; NONE drops it
         _part("used", "name tokens:count"),  # by an attempt, for the estimates of later plans
+        _part("memory", "name", "record"),  # what an attempt came to; '' only has the list last
         _part("list", "", "name", is_flat=True),  # all lists that the plan is in from now on; without this as it was
         _part("kept", "name most:count kept_s:count plan", "field value"),  # '' drops what that plan has put
         _part("sum", "", "series figures"),  # of a plan that ends; see sums.lua

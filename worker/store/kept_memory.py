@@ -11,7 +11,7 @@ from schemas.stats import StatsBy
 from tasks.features.failed_changes import FAILED_DIFFS
 from tasks.plan.cached_draft import CACHE, CachedDraft, read_draft
 from tasks.plan.changeset import kept_name
-from worker.store import flaky_memory, sums
+from worker.store import flaky_memory, outcome_memory, sums
 from worker.store.keys import Partition, bucket, partition_of
 
 CHANGES, DRAFTS = FAILED_DIFFS, CACHE
@@ -27,7 +27,10 @@ class FailedChange(NamedTuple):
 
 
 class RepositoryMemory(NamedTuple):
-    """How much is remembered of a repository: flaky tests, how often they were seen, changes that failed, drafts."""
+    """How much is remembered of a repository: flaky tests, how often they were seen, changes that failed, drafts.
+
+    Of its attempts how many are recorded, and under which fingerprints.
+    """
 
     tenant: str
     repo: str
@@ -35,6 +38,8 @@ class RepositoryMemory(NamedTuple):
     sightings: int
     failed_changes: int
     drafts: int
+    attempts: int
+    fingerprints: tuple[str, ...]
 
 
 def read_changes(client: Redis, partitions: int, tenant: str, repo: str) -> list[FailedChange]:
@@ -69,10 +74,16 @@ def list_repositories(client: Redis, partitions: int, tenant: str | None = None)
     """
     tests = {each[:2]: each[2:] for each in flaky_memory.list_repositories(client, partitions, tenant)}
     ended = sums.read(client, partitions, sums.Wanted(since=0, by=StatsBy.REPOSITORY, tenant=tenant)).items
+    recorded: dict[tuple[str, str], list[outcome_memory.Fingerprint]] = {}
+    for each in outcome_memory.list_fingerprints(client, tenant):
+        recorded.setdefault((each.tenant, each.repo), []).append(each)
     names = {*tests, *((row.tenant, row.repo) for row in ended if row.tenant and row.repo)}
     kept = count(client, partitions, sorted(names))
-    for name in sorted({*tests, *kept}):
-        yield RepositoryMemory(*name, *tests.get(name, (0, 0)), *kept.get(name, (0, 0)))
+    for name in sorted({*tests, *kept, *recorded}):
+        lists = recorded.get(name, [])
+        attempts, fingerprints = sum(each.attempts for each in lists), tuple(each.fingerprint for each in lists)
+        changes, drafts = kept.get(name, (0, 0))
+        yield RepositoryMemory(*name, *tests.get(name, (0, 0)), changes, drafts, attempts, fingerprints)
 
 
 def forget(client: Redis, partitions: int, tenant: str, repo: str, what: str) -> int:

@@ -184,6 +184,14 @@ class Partition:
         """List: the tokens that the last attempts of a mode on a queue used, newest first."""
         return f"{self.tag}used:{name}"
 
+    def memory(self, name: str) -> str:
+        """List: what attempts of a repository came to, newest first (see tasks/memory/outcomes.py)."""
+        return f"{self.tag}memory:{name}"
+
+    def memories(self, tenant: str) -> str:
+        """Sorted set: these lists of a tenant, quoted as their names begin, by when one was used last."""
+        return f"{self.tag}memories:{tenant}"
+
     def recall(self, name: str) -> str:
         """Hash of counters: what plans of a kind, tenant and repository leave to those that come after them."""
         return f"{self.tag}recall:{name}"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -23,13 +26,17 @@ from worker.cli.console import (
 
 if TYPE_CHECKING:
     from tasks.memory.flaky_tests import Sighting
+    from tasks.memory.outcomes import Attempted
     from tasks.plan.cached_draft import CachedDraft
     from worker.store.kept_memory import FailedChange
 
-app = family("memory", "See and forget what plans remember of a repository: flaky tests, changes that failed, drafts.")
+app = family(
+    "memory", "See and forget what plans remember of a repository: attempts, flaky tests, changes that failed, drafts."
+)
 
 FORMAT, FORMAT_VERSION = "planner.memory", 1
 MOST_READ = 4 * 1024 * 1024
+FINGERPRINT = re.compile(r"[0-9a-f]{24}")
 Repo = Annotated[str, typer.Argument(metavar="REPO", help="As goals name it: context.repo.")]
 Tenant = Annotated[str, typer.Option("--tenant", "-t", help="Whose repository.")]
 
@@ -56,7 +63,8 @@ def list_memories(
     for each in found:
         tests = f"{each['tests']} tests, seen {each['sightings']} times"
         kept = f"{each['failed_changes']} changes that failed, {each['drafts']} drafts"
-        say(f"{each['tenant']}  {each['repo']}  {tests}; {kept}")
+        attempts = f"{each['attempts']} attempts" + "".join(f" {name}" for name in each["fingerprints"])
+        say(f"{each['tenant']}  {each['repo']}  {tests}; {kept}; {attempts}")
     if not found:
         say("Nothing is remembered of any repository.")
 
@@ -64,32 +72,47 @@ def list_memories(
 @app.command()
 @command
 def show(repo: Repo, tenant: Tenant = "default", as_json: Json = False) -> None:
-    """Show which tests of a repository were flaky, which changes failed there, and which drafts answer goals.
+    """Show which tests of a repository were flaky, which changes failed there, which drafts answer goals, and attempts.
 
     Of tests when and how often, and whether plans are told of them now. Of changes the commit that they were made on.
     Of drafts the plan that was completed and its goal; with --json also what the drafter answered, which is data from
-    outside. Each answers the same goal for PLANNER_PLAN_CACHE_DAYS days.
+    outside. Each answers the same goal for PLANNER_PLAN_CACHE_DAYS days. Of attempts those of equal steps together, the
+    newest first: with which fingerprint, how many succeeded, and how the others failed.
 
     [b]planner memory show acme/shop --json | jq -r '.flaky[]'[/b]
     """
     import time
 
     from tasks.memory.flaky_tests import recall
-    from worker.store import flaky_memory, kept_memory
+    from worker.store import flaky_memory, kept_memory, outcome_memory
 
     with open_link() as link:
         where = link.client, link.partitions, tenant, repo
         seen = flaky_memory.read(*where)
         failed = [_dated(each) for each in kept_memory.read_changes(*where)]
         drafts = [_dated(each) for each in kept_memory.read_drafts(*where)]
-    if not (seen or failed or drafts or as_json):
+        lists = [each for each in outcome_memory.list_fingerprints(link.client, tenant) if each.repo == repo]
+        attempts = [
+            {"fingerprint": each.fingerprint, **like}
+            for each in lists
+            for like in _summed(outcome_memory.read(*where, each.fingerprint))
+        ]
+    if not (seen or failed or drafts or attempts or as_json):
         say(f"Nothing is remembered of {repo} (tenant {tenant}).")
         return
     now = time.time_ns() // 1_000_000
     flaky = recall({f"{each.day} {each.test}": each.times for each in seen}, now).flaky
     if as_json:
         about = {"tenant": tenant, "repo": repo, "flaky": flaky}
-        say_json({**about, "sightings": [_tell(each) for each in seen], "failed_changes": failed, "drafts": drafts})
+        say_json(
+            {
+                **about,
+                "sightings": [_tell(each) for each in seen],
+                "failed_changes": failed,
+                "drafts": drafts,
+                "attempts": attempts,
+            }
+        )
         return
     for each in map(_tell, seen):
         say(f"{each['day']}  {each['times']}  {'flaky' if each['test'] in flaky else '-':5}  {each['test']}")
@@ -97,6 +120,11 @@ def show(repo: Repo, tenant: Tenant = "default", as_json: Json = False) -> None:
         say(f"{each['at'][:10]}  failed on {each['base_sha'][:12]}  {each['diff_hash']}")
     for each in drafts:
         say(f"{each['at'][:10]}  draft of {each['plan_id']} by {each['drafter']}  {' '.join(each['goal'].split())}")
+    for each in attempts:
+        ends = f"{each['succeeded']} of {each['attempts']}" + "".join(
+            f", {name} {n}" for name, n in each["failed"].items()
+        )
+        say(f"{each['last']}  {each['fingerprint']}  {ends}  {each['title']}  {' '.join(each['files'])}")
 
 
 @app.command()
@@ -109,7 +137,9 @@ def forget(
     drafts: Annotated[bool, typer.Option("--drafts", help="Only the drafts: their goals ask a drafter again.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Forget a repository: its flaky tests, the changes that failed there, and its drafts.
+    """Forget a repository: its attempts, its flaky tests, the changes that failed there, and its drafts.
+
+    With a fingerprint in its place, as `planner memory list` names them: the attempts that are recorded under it alone.
 
     Plans that were made before keep what they were told, and go on.
 
@@ -117,24 +147,36 @@ def forget(
 
     Needs the planner's own account on Redis.
     """
-    from worker.store import flaky_memory, kept_memory
+    from worker.store import flaky_memory, kept_memory, outcome_memory
 
+    is_fingerprint = FINGERPRINT.fullmatch(repo) is not None
     if (test is not None) + changes + drafts > 1:
         raise Failure.of("two_parts", "Name one part alone: --test, --changes or --drafts.", USAGE)
+    part = test is not None or changes or drafts
+    if is_fingerprint and part:
+        raise Failure.of("no_parts", "A fingerprint has attempts alone: name the repository for its parts.", USAGE)
     with open_link() as link, as_planner(link, "forget what is remembered"):
         where = link.client, link.partitions, tenant, repo
-        tests = 0 if changes or drafts else flaky_memory.forget(*where, test)
-        failed = 0 if test or drafts else kept_memory.forget(*where, kept_memory.CHANGES)
-        drafted = 0 if test or changes else kept_memory.forget(*where, kept_memory.DRAFTS)
-    if not (tests or failed or drafted):
-        part = test or ("changes that failed" if changes else "drafts" if drafts else "")
-        of = f"{part} of {repo}" if part else repo
+        tests = 0 if is_fingerprint or changes or drafts else flaky_memory.forget(*where, test)
+        failed = kept_memory.forget(*where, kept_memory.CHANGES) if changes or not (is_fingerprint or part) else 0
+        drafted = kept_memory.forget(*where, kept_memory.DRAFTS) if drafts or not (is_fingerprint or part) else 0
+        named = {"fingerprint": repo} if is_fingerprint else {"repo": repo}
+        attempts = 0 if part else outcome_memory.forget(link.client, link.partitions, tenant, **named)
+    if not (tests or failed or drafted or attempts):
+        told = test or ("changes that failed" if changes else "drafts" if drafts else "")
+        of = f"{told} of {repo}" if told else repo
         raise Failure.of("nothing_remembered", f"Nothing is remembered of {of} (tenant {tenant}).", MISSING)
     if as_json:
         gone = {"forgotten": tests, "forgotten_changes": failed, "forgotten_drafts": drafted}
+        gone["forgotten_attempts"] = attempts
         say_json({"tenant": tenant, "repo": repo, **gone})
         return
-    parts = [_counted(tests, "test"), _counted(failed, "change"), _counted(drafted, "draft")]
+    parts = [
+        _counted(tests, "test"),
+        _counted(failed, "change"),
+        _counted(drafted, "draft"),
+        _counted(attempts, "attempt"),
+    ]
     say(f"Forgotten: {', '.join(filter(None, parts))}.")
 
 
@@ -184,6 +226,24 @@ def _counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}" if number else ""
 
 
+def _summed(records: list[Attempted]) -> Iterator[dict[str, Any]]:
+    """Put the attempts of equal steps together, in the order of the newest of each."""
+    found: dict[Any, list[Attempted]] = {}
+    for each in records:
+        found.setdefault((each.kind, each.title, *each.files), []).append(each)
+    for (kind, title, *files), alike in found.items():
+        about = {"kind": kind, "title": title, "files": files, "tools": alike[0].tools, "last": _date(alike[0].day)}
+        failed = Counter(each.category for each in alike if each.category)
+        ends = {"attempts": len(alike), "succeeded": len(alike) - failed.total(), "failed": dict(failed)}
+        yield {**about, **ends, "tokens": sum(each.tokens for each in alike)}
+
+
+def _date(day: int) -> str:
+    from datetime import UTC, datetime, timedelta
+
+    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=day)).date().isoformat()
+
+
 def _dated(each: FailedChange | CachedDraft) -> dict[str, Any]:
     from schemas.times import rfc3339
 
@@ -191,10 +251,7 @@ def _dated(each: FailedChange | CachedDraft) -> dict[str, Any]:
 
 
 def _tell(each: Sighting) -> dict[str, Any]:
-    from datetime import UTC, datetime, timedelta
-
-    day = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=each.day)
-    return {"day": day.date().isoformat(), "test": each.test, "times": each.times}
+    return {"day": _date(each.day), "test": each.test, "times": each.times}
 
 
 def _read(data: bytes) -> tuple[dict[str, str], list[Sighting]]:

@@ -23,6 +23,12 @@ local RECALLED = 1000       -- fields of what plans of one kind and repository l
 local RECALL_KEPT = 180 * 86400 -- s without such a plan
 local USED_ATTEMPTS = 50    -- the last ones of a mode on a queue, which estimates are learned from
 local USED_KEPT = 90 * 86400 -- s without such an attempt
+local RECORDS = 2000        -- attempts of a fingerprint, each of 256 bytes at most (tasks/memory/outcomes.py)
+local RECORDS_LEFT = 1900   -- of more: that costs every outcome less
+local RECORD_DAYS = 90      -- that a record lasts
+local RECORDS_KEPT = 120 * 86400 -- s without a plan that begins to use them
+local FINGERPRINTS = 100    -- of a tenant; of more the one goes that was used least lately
+local MOST_PRUNED = 64      -- records that one plan's beginning drops
 
 -- Runs `command key` on the arguments of a flat part, in pieces that Lua can unpack.
 local function many(command, key, args, p, part)
@@ -266,6 +272,45 @@ local function keep_used(prefix, gathered)
   end
 end
 
+-- Has the records of a fingerprint last, without the oldest, and drops those of another one where there are too many.
+local function touch_memory(prefix, now, name)
+  local key = prefix .. 'memory:' .. name
+  for _ = 1, MOST_PRUNED do
+    local last = redis.pcall('LINDEX', key, -1)
+    local day = type(last) == 'string' and tonumber(string.match(last, '^%[(%d+),'))
+    if not day or day >= math.floor(now / DAY) - RECORD_DAYS then break end
+    redis.call('RPOP', key)
+  end
+  local names = prefix .. 'memories:' .. string.match(name, '^[^:]*')
+  if redis.call('EXPIRE', key, RECORDS_KEPT) == 0 then return redis.pcall('ZREM', names, name) end
+  if type(redis.pcall('ZADD', names, now, name)) ~= 'number' then return end -- somebody has put another type in its place
+  redis.call('EXPIRE', names, RECORDS_KEPT)
+  if redis.call('ZCARD', names) > FINGERPRINTS then
+    redis.call('DEL', prefix .. 'memory:' .. redis.call('ZPOPMIN', names)[1])
+  end
+end
+
+local function gather_records(gathered, records)
+  for n = 1, #records do
+    local name, record = records[n].name, records[n].record
+    local found = gathered[name] or {}
+    gathered[name] = found
+    if record ~= '' then found[#found + 1] = record end
+  end
+end
+
+-- Keeps what attempts came to, as keep_used does. A new list is touched, as one is by a plan that begins.
+local function keep_records(prefix, now, gathered)
+  for name, records in pairs(gathered) do
+    local key, count = prefix .. 'memory:' .. name, #records
+    local length = count > 0 and redis.pcall('LPUSH', key, unpack(records)) or 0
+    if type(length) == 'number' then
+      if length == count then touch_memory(prefix, now, name) end
+      if length > RECORDS then redis.call('LTRIM', key, 0, RECORDS_LEFT - 1) end
+    end
+  end
+end
+
 -- Whether a value is what another plan has put there than the one that is named, if one is.
 local function is_anothers(value, plan)
   if plan == NONE then return false end
@@ -323,6 +368,10 @@ local function commit_plan(batch, args, p)
   if p.log then many('RPUSH', p.key .. ':log', args, p, p.log) end
   if p.event then tell_events(batch, args, p) end
   if p.used then gather_used(batch.used, p.used) end
+  if p.memory then
+    batch.now = p.now
+    gather_records(batch.memory, p.memory)
+  end
   write_beside(batch, p)
   for _, one in ipairs(p.ack or NOTHING) do put_entry(batch.acks, batch.prefix .. one.stream, one.entry) end
   if not changed then return 'ok', true end
@@ -341,6 +390,7 @@ local function finish(batch)
   for lease in pairs(batch.leases) do leases[#leases + 1] = lease end
   if #leases > 0 then redis.call('DEL', unpack(leases)) end
   keep_used(batch.prefix, batch.used)
+  keep_records(batch.prefix, batch.now, batch.memory)
   remove_entries('controllers', batch.specs)
   remove_entries('planner', batch.acks)
 end
@@ -351,7 +401,7 @@ local function commit(keys, args)
     prefix = prefix, steps = prefix .. 'steps:', claims = prefix .. 'claims', commits = keys[1], events = keys[2],
     timers = keys[3], scopes = keys[4], plans = keys[5], tenants = keys[6], grants = keys[7], field = args[1],
     known = tonumber(args[2]), heard = args[3], cap = args[4], max_queue = tonumber(args[5]), retention = args[6],
-    changes = 0, count = 0, layouts = {}, rooms = {}, refused = {}, specs = {}, acks = {}, leases = {}, used = {},
+    changes = 0, count = 0, layouts = {}, rooms = {}, refused = {}, specs = {}, acks = {}, leases = {}, used = {}, memory = {},
   }
   local plans = read_plans(batch, args)
   if not plans then return redis.error_reply('ERR planner commit: the plans do not add up to the arguments') end

@@ -1,0 +1,78 @@
+"""What ended attempts leave to later plans of their repository, in the commit that ends them.
+
+Not recorded is what says nothing of the work: an attempt that was handed back, could not be verified or asked for
+files, and a failure by tests that are known to be flaky.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from schemas.base import FailureCategory as C
+from schemas.base import GoalKind
+from schemas.base import StepState as S
+from schemas.goal import Goal
+from schemas.stored import PlanRecord
+from tasks.memory.outcomes import MOST_TESTS, fingerprint_of, list_of, place_of, write_record
+from tasks.plan.changeset import RecordedAttempt
+from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy.pipeline import AT_BIRTH, ENDED, LIMITS, RECALLS, Feature, Judgement, Recall, always, switched
+from tasks.policy.plan_seed import PlanSeed
+from tasks.rules.judging import judges_by_holdout
+from tasks.rules.strategy import Draft
+from tasks.strategies.task.goal_type import goal_type, task_kind
+from tasks.toolchain.contract import fits
+
+OUTCOMES = "outcomes"  # what of the log a plan begins with; among limits, 0: nothing is recorded, and nothing is read
+
+
+def where(goal: Goal) -> str | None:
+    """Name the list of the goal's repository; None without one."""
+    return list_of(goal.tenant, goal.context.repo, fingerprint_of(goal)) if goal.context.repo else None
+
+
+def read(_: Sequence[bytes], goal: Goal, __: int) -> dict[str, Any]:
+    """Say under which fingerprint and kind of task the plan's attempts are recorded."""
+    kind = task_kind(goal_type(goal)) if goal.kind is GoalKind.TASK else goal.kind.value
+    return {"fingerprint": fingerprint_of(goal), "kind": kind}
+
+
+def begin(plan: PlanRecord, recalled: dict[str, Any]) -> None:
+    """Keep that in the plan's head."""
+    plan.head.memory = recalled
+
+
+def keep_list(unit: UnitOfWork, _: PlanSeed, __: Goal, ___: Draft) -> None:
+    """Have a list last that a plan begins to use, without its oldest records."""
+    if place := place_of(unit.plan.head):
+        unit.change.memory.append(RecordedAttempt(place.name, b""))
+
+
+def note(unit: UnitOfWork, seen: Judgement) -> None:
+    """Record what an attempt came to."""
+    place, failure = place_of(unit.plan.head), seen.failure
+    if place is None or seen.handed_back or seen.known_flaky:
+        return
+    facts, category = seen.step.facts, failure["category"] if failure else ""
+    if category == C.FLAKY_TEST or (failure is None and seen.step.status.state != S.DONE):
+        return
+    tests: list[str] = []
+    if failure and not judges_by_holdout(facts):  # whose tests no plan may know
+        tests = [test for test in failure.get("failing_tests") or () if fits("test_id", test)][:MOST_TESTS]
+    metrics = seen.outcome.metrics
+    tokens = (metrics.tokens_used if metrics else None) or 0
+    record = write_record(place, facts, tokens, unit.snapshot.now, category, tests)
+    unit.change.memory.append(RecordedAttempt(place.name, record))
+
+
+FEATURE = Feature(
+    "outcome_memory",
+    (
+        LIMITS.row(switched(OUTCOMES)),
+        RECALLS.row(Recall(OUTCOMES, OUTCOMES, "list", where, read, begin, lambda plan: plan.head.memory)),
+        AT_BIRTH.row(keep_list),
+        ENDED.row(note),
+    ),
+    is_idle=always,
+)

@@ -1,0 +1,116 @@
+"""What attempts of a repository came to: how one is recorded, and which are remembered for what a plan is about to do.
+
+A record is a JSON array of at most `MAX_RECORD` bytes. A repository is known by its tenant, its name and a fingerprint
+of its manifests, so that a fork under another name teaches it nothing. Titles and names are texts from outside.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, NamedTuple
+from urllib.parse import quote, unquote
+
+from schemas import codec
+from schemas.goal import Goal
+from schemas.times import DAY_MS
+from tasks.memory.flaky_tests import MAX_DAYS
+
+MAX_RECORD = 256  # bytes: 2000 records, which commit.lua keeps of a fingerprint, are 512 kB
+MAX_TITLE, MOST_FILES, MOST_TOOLS, MOST_TESTS = 80, 3, 6, 2
+_PROJECT = re.compile(r"""^\s*(?:"name"\s*:|name\s*=|module(?=\s))\s*["']?([^\s"',]+)""", re.MULTILINE)
+
+
+class Place(NamedTuple):
+    """Where the attempts of a plan are recorded: the `name` of the list, and the `kind` of its task."""
+
+    name: str
+    kind: str
+
+
+class Attempted(NamedTuple):
+    """A record: what a step was about, and what an attempt of it came to; `category` is empty for a success."""
+
+    day: int  # since 1970
+    kind: str
+    title: str
+    files: Sequence[str]
+    tools: Sequence[str]  # of its verification
+    tokens: int
+    category: str = ""
+    tests: Sequence[str] = ()  # that failed
+
+
+def fingerprint_of(goal: Goal) -> str:
+    """Hash the paths of manifests, the project's name and the test command, as 24 hex digits.
+
+    The name is that of the manifest nearest to the root, else the repository's: a new version is the same project.
+    """
+    manifests = goal.context.manifests
+    nearest = sorted(manifests, key=lambda path: (path.count("/"), path))
+    named = next((found[1] for path in nearest if (found := _PROJECT.search(manifests[path]))), goal.context.repo)
+    parts = [sorted(manifests), named, goal.context.test_command]
+    return blake2b(codec.dumps(parts), digest_size=12).hexdigest()
+
+
+def list_of(tenant: str, repo: str, fingerprint: str) -> str:
+    """Name the list of a repository's records."""
+    return f"{_plain(tenant)}:{_plain(repo)}:{fingerprint}"
+
+
+def read_list(name: str) -> tuple[str, str, str]:
+    """Read the tenant, the repository and the fingerprint of a list that is called so."""
+    tenant, repo, fingerprint = name.split(":")
+    return unquote(tenant), unquote(repo), fingerprint
+
+
+def _plain(text: str) -> str:
+    return quote(text, safe="", errors="replace")
+
+
+def place_of(head: Any) -> Place | None:
+    """Return where the attempts of a plan with this head are recorded; None where they are not."""
+    about = head.memory
+    return Place(list_of(head.tenant, head.repo, about["fingerprint"]), about["kind"]) if about else None
+
+
+def write_record(
+    place: Place, facts: Mapping[str, Any], tokens: int, now: int, category: str = "", tests: Sequence[str] = ()
+) -> bytes:
+    """Record an attempt of a step with these `facts`, which ended at `now` (ms).
+
+    The fewer files are named, and the less of the title, the less room there is.
+    """
+    title, files = facts["title"][:MAX_TITLE], facts["allowed_files"][:MOST_FILES]
+    tools = [tool["tool"] for tool in facts["verify_tools"][:MOST_TOOLS]]
+    record = [now // DAY_MS, place.kind, title, files, tools, tokens]
+    if category:
+        record += (category, tests) if tests else (category,)
+    raw = codec.dumps(record)
+    return raw if len(raw) <= MAX_RECORD else _shorten(record)
+
+
+def _shorten(record: list[Any]) -> bytes:
+    """Leave out tests, then files, then what is too long of the title, then the tools."""
+    record, room = record[:7], MAX_RECORD
+    while len(raw := codec.dumps(record)) > room and record[3]:
+        record[3] = record[3][:-1]
+    if len(raw) > room:
+        record[2] = record[2][: MAX_TITLE // 8]
+    while len(raw := codec.dumps(record)) > room and record[4]:
+        record[4] = record[4][:-1]
+    return raw
+
+
+def read_records(raw: Iterable[bytes], now: int) -> list[Attempted]:
+    """Read records that are not too old at `now` (ms), newest first; passes over what cannot be read."""
+    oldest, found = now // DAY_MS - MAX_DAYS, list[Attempted]()
+    for one in raw:
+        try:
+            record = Attempted(*codec.loads(one))
+        except (ValueError, TypeError):
+            continue
+        if type(record.day) is int and record.day >= oldest:
+            found.append(record)
+    return found

@@ -1,0 +1,59 @@
+"""What is recorded of attempts, in Redis: a list by tenant, repository and fingerprint."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from redis import Redis
+
+from tasks.memory.outcomes import Attempted, list_of, read_list, read_records
+from worker.store.keys import Partition, bucket, partition_of
+
+
+class Fingerprint(NamedTuple):
+    """A list of records: whose it is, and how many it has."""
+
+    tenant: str
+    repo: str
+    fingerprint: str
+    attempts: int
+
+
+def list_fingerprints(client: Redis, tenant: str | None = None) -> Iterator[Fingerprint]:
+    """Yield the lists, or those of one tenant, by their names; a walk over all keys finds them."""
+    pattern = Partition(0).memory("*").replace("{0}", "{*}")
+    keys = [key.decode(errors="replace") for key in client.scan_iter(match=pattern, count=1000)]
+    pipeline = client.pipeline(transaction=False)
+    for key in keys:
+        pipeline.llen(key)
+    named = [read_list(key.partition(":memory:")[2]) for key in keys]
+    found = [Fingerprint(*name, attempts) for name, attempts in zip(named, pipeline.execute(), strict=True)]
+    yield from sorted(each for each in found if tenant in (None, each.tenant))
+
+
+def read(client: Redis, partitions: int, tenant: str, repo: str, fingerprint: str) -> list[Attempted]:
+    """Read what is recorded under a fingerprint, newest first."""
+    raw: Any = client.lrange(_home(partitions, repo).memory(list_of(tenant, repo, fingerprint)), 0, -1)
+    return read_records(raw, time.time_ns() // 1_000_000)
+
+
+def forget(
+    client: Redis, partitions: int, tenant: str, *, repo: str | None = None, fingerprint: str | None = None
+) -> int:
+    """Forget the attempts of a tenant's repository, or those under a fingerprint; returns how many that were."""
+    gone = 0
+    for each in list_fingerprints(client, tenant):
+        if repo in (None, each.repo) and fingerprint in (None, each.fingerprint):
+            home, name = _home(partitions, each.repo), list_of(tenant, each.repo, each.fingerprint)
+            pipeline = client.pipeline(transaction=True)
+            pipeline.llen(home.memory(name))
+            pipeline.delete(home.memory(name))
+            pipeline.zrem(home.memories(name.partition(":")[0]), name)
+            gone += int(pipeline.execute()[0])
+    return gone
+
+
+def _home(partitions: int, repo: str) -> Partition:
+    return Partition(partition_of(f"plan_{bucket(repo)}-", partitions))
