@@ -13,7 +13,7 @@ from schemas import codec
 from tasks.plan.lifecycle import PLAN_ENDS
 from tests.support.planner import Planner, asking, completed, executing, halted, rejected, retried
 from worker.cli.commands.app import app
-from worker.store import keys, plan_lists, queries
+from worker.store import keys, plan_lists, plan_ranks, queries
 from worker.store.plan_lists import PlanFilter
 
 P0 = keys.Partition(0)
@@ -97,6 +97,15 @@ def test_every_commit_keeps_the_lists_and_the_forgotten_leave_them(planner: Plan
     sweep(planner)
     assert lists(planner) == {}
     assert not planner.client.exists(P0.listed, P0.plans)
+
+
+def test_ranks_have_the_plans_that_fit_every_filter(planner: Planner) -> None:
+    some_plans(planner)
+
+    for wanted in (*FILTERS, PlanFilter(text="fix b"), PlanFilter(text="acme shop", tenant="acme")):
+        words = [each.plan_id for each in queries.plans(planner.client, 1, wanted)]
+        for figure in plan_ranks.FIGURES:
+            assert set(plan_ranks.rank(planner.client, 1, wanted, figure)) == set(words), (wanted, figure)
 
 
 def test_an_ordinary_success_writes_no_list(planner: Planner) -> None:

@@ -15,12 +15,13 @@ from schemas.times import milliseconds
 from tasks.plan import lifecycle
 from worker.gateway.access import Access, Context, Doors, Sight, having
 from worker.gateway.problems import Refusal
-from worker.store import plan_lists, queries
+from worker.store import plan_lists, plan_ranks, queries
 from worker.store.keys import PLAN_ID
-from worker.store.plan_lists import Place, PlanFilter
+from worker.store.plan_lists import Place, PlanFilter, WrongCursor
 
 EVERYTHING = Sight()
 NEWEST_ID = f"plan_ff-{'f' * 32}"  # of all plans that one millisecond may have
+MAX_DIGITS = 10  # of a cursor that is a number
 MOST_APART = 50  # repositories of which a page is read of each
 READ_RIGHTS = (Right.VIEWER, Right.PRODUCER, Right.OPERATOR, Right.ANSWER)  # each of them lets a key look at plans
 PlanReader = Annotated[Access, Depends(having(*READ_RIGHTS))]
@@ -55,20 +56,48 @@ def list_plans(doors: Context, sight: Sight, wanted: PlanFilter, limit: int, cur
     Each repository that is seen has its lists read by themselves, so that others' plans are not in the way; where these
     are more than MOST_APART, what is seen is looked for among all.
     """
+    pages = [
+        queries.page(doors.client, doors.partitions, each, limit, cursor, partial(_sees, sight))
+        for each in _apart(sight, wanted)
+    ]
+    if not pages:
+        return queries.Page([], None)
+    found = _merged(pages, limit)
+    return found if sight == EVERYTHING else _without_others(found)
+
+
+def _apart(sight: Sight, wanted: PlanFilter) -> list[PlanFilter]:
+    """Make of what is wanted what is seen, for each repository by itself; nothing where none of it is seen."""
     ours = sight.tenant
     if (ours and wanted.tenant not in (None, ours)) or (
         sight.repositories and wanted.repo not in (None, *sight.repositories)
     ):
-        return queries.Page([], None)
+        return []
     wanted = replace(wanted, tenant=ours or wanted.tenant)
     apart = sight.repositories if 0 < len(sight.repositories) <= MOST_APART else [None]
-    repositories = [wanted.repo] if wanted.repo else apart
-    pages = [
-        queries.page(doors.client, doors.partitions, replace(wanted, repo=repo), limit, cursor, partial(_sees, sight))
-        for repo in repositories
-    ]
-    found = _merged(pages, limit)
-    return found if sight == EVERYTHING else _without_others(found)
+    return [replace(wanted, repo=repo) for repo in ([wanted.repo] if wanted.repo else apart)]
+
+
+def rank_plans(
+    doors: Context, sight: Sight, wanted: PlanFilter, figure: str, limit: int, cursor: str | None
+) -> queries.Page:
+    """Read a page of the plans that are wanted and seen, those with the highest figure first; raises WrongCursor.
+
+    The newest `plan_ranks.MOST_RANKED` of each repository that is seen are compared; a cursor is a number of plans.
+    """
+    if not (cursor is None or (cursor.isascii() and cursor.isdigit() and len(cursor) < MAX_DIGITS)):
+        raise WrongCursor
+    first, figures = int(cursor or 0), dict[str, int]()
+    for each in _apart(sight, wanted):
+        figures |= plan_ranks.rank(doors.client, doors.partitions, each, figure)
+    ranked = sorted(figures, key=figures.__getitem__, reverse=True)
+    items: list[PlanSummary] = []
+    end = first
+    while len(items) < limit and end < len(ranked):
+        some = ranked[end : end + limit - len(items)]
+        end += len(some)
+        items += filter(partial(_sees, sight), queries.read_summaries(doors.client, doors.partitions, some, wanted))
+    return queries.Page(items, str(end) if end < len(ranked) else None)
 
 
 def _sees(sight: Sight, plan: PlanSummary) -> bool:

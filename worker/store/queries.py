@@ -108,6 +108,12 @@ def page(
     return Page(items, None)
 
 
+def read_summaries(client: Redis, partitions: int, plan_ids: Sequence[str], wanted: PlanFilter) -> list[PlanSummary]:
+    """Read those of these plans that are there and wanted, in their order."""
+    found = _summaries(client, partitions, list(plan_ids)) if plan_ids else []
+    return [plan for plan in found if plan and wanted.fits(plan)]
+
+
 def _look(
     client: Redis, partitions: int, wanted: PlanFilter, after: Place | None
 ) -> Iterator[tuple[Place, PlanSummary | None]]:

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import TypeAlias
 
-from schemas.plan import PlanView, StandingStill, StepActivity, StepView
+from schemas.plan import BreakerView, PlanSummary, StandingStill, StepActivity
 from tasks.plan.file_claims import WAITING
 from tasks.policy.waits import DRAFT
 
 RUNNING, QUEUED, HELD, BACKOFF = "running", "queued", "held", "backoff"  # kinds of StepActivity
+Doing: TypeAlias = Mapping[str, StepActivity]  # what steps do, by their ids, in their planned order where it is known
 MOST_NAMED = 5  # queues, files and steps in a detail
 
 
-def find_standing_still(plan: PlanView) -> StandingStill | None:
+def find_standing_still(
+    plan: PlanSummary, doing: Doing, breaker: BreakerView | None, queues: Mapping[str, str] = MappingProxyType({})
+) -> StandingStill | None:
     """Return why nothing moves; None of a plan that has ended, that runs a step, or that waits for its turn alone.
 
-    The activity of the steps has to be there.
+    `queues` are those of the steps of which `doing` says what they do, where they are known.
     """
-    if plan.ended_at or any(step.activity and step.activity.kind == RUNNING for step in plan.steps):
+    if plan.ended_at or any(each.kind == RUNNING for each in doing.values()):
         return None
-    if plan.breaker:
-        return StandingStill(reason="breaker", since=plan.breaker.since, detail=plan.breaker.reason)
+    if breaker:
+        return StandingStill(reason="breaker", since=breaker.since, detail=breaker.reason)
     if plan.paused_by:
         is_files = plan.paused_by.startswith(WAITING)
         by = plan.paused_by.replace(":  (", " (").removesuffix(": ")
@@ -28,34 +33,31 @@ def find_standing_still(plan: PlanView) -> StandingStill | None:
     if plan.waiting and plan.waiting.kind == DRAFT:
         until = f" until {plan.waiting.until}" if plan.waiting.until else ""
         return StandingStill(reason="drafter", detail=f"a drafter is asked{until}")
-    return _of_steps(plan)
+    return _of_steps(plan, doing, queues)
 
 
-def _of_steps(plan: PlanView) -> StandingStill | None:
-    doing = [(step, step.activity) for step in plan.steps if step.activity]
-    unread = [(step, each) for step, each in doing if each.kind == QUEUED and each.reason]
-    if any(each.kind == QUEUED and not each.reason for _, each in doing):
+def _of_steps(plan: PlanSummary, doing: Doing, queues: Mapping[str, str]) -> StandingStill | None:
+    unread = {step: each for step, each in doing.items() if each.kind == QUEUED and each.reason}
+    if any(each.kind == QUEUED and not each.reason for each in doing.values()):
         return None  # it waits for its turn: somebody reads its queue
     if unread:
-        queues = _first(dict.fromkeys(f"`{step.queue}`" for step, _ in unread), ", ")
-        return StandingStill(reason="no_controller", since=_since(unread), detail=f"no controller reads queue {queues}")
+        since = min((each.since for each in unread.values() if each.since), default=None)
+        names = _first(dict.fromkeys(f"`{queues[step]}`" for step in unread if step in queues), ", ")
+        detail = f"no controller reads queue {names}" if names else next(iter(unread.values())).reason or ""
+        return StandingStill(reason="no_controller", since=since, detail=detail)
     if plan.waiting:
         return StandingStill(reason="person", detail=_first(plan.waiting.questions))
-    if later := [(step, each) for step, each in doing if each.kind == BACKOFF]:
+    if later := [(step, each) for step, each in doing.items() if each.kind == BACKOFF]:
         step, each = min(later, key=lambda pair: (pair[1].reason is None, pair[1].until or ""))
-        begins = f"the next attempt of {step.step_id} begins at {each.until}"
+        begins = f"the next attempt of {step} begins at {each.until}"
         if each.reason:
             return StandingStill(reason="handed_back", since=each.since, detail=f"{each.reason}; {begins}")
         return StandingStill(reason="backoff", detail=begins)
-    if held := [(step, each) for step, each in doing if each.kind == HELD]:
-        is_files = any((each.reason or "").startswith(WAITING) for _, each in held)
-        detail = _first(dict.fromkeys(each.reason or "" for _, each in held))
+    if held := [each for each in doing.values() if each.kind == HELD]:
+        is_files = any((each.reason or "").startswith(WAITING) for each in held)
+        detail = _first(dict.fromkeys(each.reason or "" for each in held))
         return StandingStill(reason="files" if is_files else "paused", detail=detail)
     return None
-
-
-def _since(doing: Iterable[tuple[StepView, StepActivity]]) -> str | None:
-    return min((each.since for _, each in doing if each.since), default=None)
 
 
 def _first(texts: Iterable[str], joint: str = "; ") -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from redis import Redis
 from redis.exceptions import NoPermissionError, ResponseError
@@ -33,7 +34,7 @@ def with_activity(client: Redis, partitions: int, plan: PlanView) -> PlanView:
     if plan.ended_at:
         return plan
     try:
-        found, now = _activities(client, partitions, plan.plan_id)
+        found, now = read_activities(client, partitions, [plan.plan_id])[plan.plan_id]
     except NoPermissionError:
         return plan
     paused = fleet.paused_queues(client, now)
@@ -43,7 +44,9 @@ def with_activity(client: Redis, partitions: int, plan: PlanView) -> PlanView:
             found.setdefault(step.step_id, held)
     steps = [step.model_copy(update={"activity": found.get(step.step_id)}) for step in plan.steps]
     plan = plan.model_copy(update={"steps": tuple(steps)})
-    return plan.model_copy(update={"standing_still": find_standing_still(plan)})
+    queues = {step.step_id: step.queue for step in plan.steps}
+    doing = {step.step_id: step.activity for step in plan.steps if step.activity}
+    return plan.model_copy(update={"standing_still": find_standing_still(plan, doing, plan.breaker, queues)})
 
 
 def approval_ends(client: Redis, partitions: int, plan_id: str, step_id: str) -> int | None:
@@ -53,35 +56,51 @@ def approval_ends(client: Redis, partitions: int, plan_id: str, step_id: str) ->
     return found
 
 
-def _activities(client: Redis, partitions: int, plan_id: str) -> tuple[dict[str, StepActivity], int]:
-    """Return what steps do of which that is known, and the server's time."""
-    part = Partition(partition_of(plan_id, partitions))
-    keys = part.plan(plan_id)
+class Doing(NamedTuple):
+    """What steps of a plan do of which that is known, and who reads the queues that they wait in."""
+
+    steps: dict[str, StepActivity]
+    now: int  # of the server, ms
+
+
+def read_activities(client: Redis, partitions: int, plan_ids: Sequence[str]) -> dict[str, Doing]:
+    """Read what the steps of plans do, in three trips for all of them."""
+    homes = {plan_id: Partition(partition_of(plan_id, partitions)) for plan_id in plan_ids}
     pipeline = client.pipeline(transaction=False)
-    pipeline.hgetall(keys.active)
-    pipeline.hget(keys.plan, "live")
-    pipeline.hmget(keys.steps, RELEASED)  # no other command: readers have none
     pipeline.time()
-    flying, live, (released,), (seconds, microseconds) = pipeline.execute()
+    for plan_id, part in homes.items():
+        keys = part.plan(plan_id)
+        pipeline.hgetall(keys.active)
+        pipeline.hget(keys.plan, "live")
+        pipeline.hmget(keys.steps, RELEASED)  # no other command: readers have none
+    (seconds, microseconds), *read = pipeline.execute()
+    now = seconds * 1000 + microseconds // 1000
+    found = {}
+    flying: list[tuple[str, str, Attempt]] = []
+    for plan_id, active, live, (released,) in zip(homes, read[::3], read[1::3], read[2::3], strict=True):
+        found[plan_id] = Doing(_kept(live, released), now)
+        flying += [(plan_id, step.decode(), Attempt.decode(raw)) for step, raw in active.items()]
+    for plan_id, step, attempt in flying:
+        pipeline.hmget(homes[plan_id].lease_prefix(plan_id) + step, LEASE)
+        pipeline.xpending_range(homes[plan_id].steps(attempt.queue), CONTROLLERS, attempt.entry, attempt.entry, 1)
+    replies = pipeline.execute(raise_on_error=False) if flying else []
+    queues = sorted({attempt.queue for *_, attempt in flying})
+    readers = fleet.count_readers(client, partitions, queues) if queues else {}
+    for (plan_id, step, attempt), lease, pending in zip(flying, replies[::2], replies[1::2], strict=True):
+        activity = _activity(attempt, _or_nothing(lease), _or_nothing(pending), readers[attempt.queue], now)
+        found[plan_id].steps[step] = activity
+    return found
+
+
+def _kept(live: bytes | None, released: bytes | None) -> dict[str, StepActivity]:
+    """Say what keeps steps that have no attempt in flight, as the plan's record has it."""
     kept = codec.loads(live or b"{}")
     backoffs, waits = kept.get("backoffs", {}), read_part(kept, Claims).waits
     handed_back = _handed_back(released) if read_part(kept, Releases).counts else {}
     found = {step: StepActivity(kind="held", reason=tell_wait(*wait)) for step, wait in waits.items() if step}
     for step, until in backoffs.items():
         found[step] = StepActivity(kind="backoff", until=rfc3339(until), **handed_back.get(step, {}))
-    attempts = {step.decode(): Attempt.decode(raw) for step, raw in flying.items()}
-    now = seconds * 1000 + microseconds // 1000
-    if not attempts:
-        return found, now
-    for step, attempt in attempts.items():
-        pipeline.hmget(part.lease_prefix(plan_id) + step, LEASE)
-        queue, entry = part.steps(attempt.queue), attempt.entry
-        pipeline.xpending_range(queue, CONTROLLERS, entry, entry, 1)
-    replies = pipeline.execute(raise_on_error=False)
-    readers = fleet.count_readers(client, partitions, sorted({attempt.queue for attempt in attempts.values()}))
-    for (step, attempt), lease, pending in zip(attempts.items(), replies[::2], replies[1::2], strict=True):
-        found[step] = _activity(attempt, _or_nothing(lease), _or_nothing(pending), readers[attempt.queue], now)
-    return found, now
+    return found
 
 
 def _handed_back(note: bytes | None) -> dict[str, dict[str, str]]:

@@ -16,6 +16,7 @@ from tests.support.planner import RISKY, SHAPES, Planner, asking, executing, hal
 from worker.gateway.cookies import PLAIN
 from worker.gateway.page import plan_list, static_files
 from worker.store import api_keys
+from worker.store.keys import Partition
 
 MOST_SCRIPT = 60_000  # bytes
 
@@ -209,6 +210,36 @@ def test_what_the_list_cannot_be_filtered_by_is_told(gateway: Gateway, query: st
     answer = signed_in(gateway, Right.VIEWER).get(f"/?{query}")
 
     assert (answer.status_code, "The list cannot be filtered like that" in answer.text) == (422, True)
+
+
+def test_a_list_is_sorted_by_a_figure_over_all_its_pages(gateway: Gateway, planner: Planner) -> None:
+    spent = {}
+    for tokens in (300, 100, 500, 200, 400):
+        plan_id = executing(planner)
+        planner.report(
+            "fix-b", plan_id, touched_files=["b.py"], metrics={"tokens_used": tokens, "cost_usd": tokens / 7}
+        )
+        spent[plan_id] = tokens
+    client = signed_in(gateway, Right.VIEWER)
+
+    for figure in ("tokens", "cost"):
+        first = client.get(f"/?sort={figure}&limit=3")
+        (older,) = Markup(first.text).links("/.*cursor=3.*")
+        found = [*listed(first), *listed(client.get(older))]
+        assert found == sorted(spent, key=spent.__getitem__, reverse=True)
+
+
+def test_a_row_names_who_works_on_the_plan_or_why_nobody_does(gateway: Gateway, planner: Planner) -> None:
+    held, idle = executing(planner), executing(planner)
+    lease = Partition(0).lease_prefix(held) + "fix-b"
+    said: Any = planner.client.hmget(lease, "attempt", "lease")
+    planner.client.fcall("planner_heartbeat", 1, lease, *said, "ctl-<7>")
+
+    rows = re.findall(r'<tr id="(plan_.*?)">(.*?)</tr>', signed_in(gateway, Right.VIEWER).get("/").text, re.DOTALL)
+
+    assert 'data-label="Controller"><span title="ctl-&lt;7&gt;">ctl-&lt;7&gt;</span>' in dict(rows)[held]
+    assert "no controller reads queue `default`" in dict(rows)[idle]
+    assert "no controller" not in dict(rows)[held]
 
 
 def test_plans_that_wait_for_a_person_stand_first(gateway: Gateway, planner: Planner) -> None:

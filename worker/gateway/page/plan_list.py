@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal, NamedTuple
@@ -11,19 +11,23 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 from markupsafe import Markup
 from pydantic import BaseModel, Field, ValidationError
+from redis.exceptions import NoPermissionError
 
 from schemas import codec
 from schemas.api_key import Right
 from schemas.base import GoalKind, Name, PlanState, Word
-from schemas.plan import PlanSummary
+from schemas.plan import PlanSummary, StandingStill
 from schemas.wording import expected
 from worker.gateway.access import Access, Context, Doors, Sight
 from worker.gateway.broadcast import SHORTEST_S, Broadcasts
 from worker.gateway.event_streams import STREAM_HEADERS, Event
 from worker.gateway.page.rendering import PageRoute, fragment, render
 from worker.gateway.responses import MOST_ITEMS, PAGE, Moment
-from worker.gateway.visible import PlanReader, count_states, list_plans
+from worker.gateway.visible import PlanReader, count_states, list_plans, rank_plans
 from worker.store.plan_lists import PlanFilter, WrongCursor
+from worker.store.plan_ranks import MOST_RANKED
+from worker.store.standing_still import RUNNING, find_standing_still
+from worker.store.step_activity import read_activities
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -50,12 +54,6 @@ def took(plan: PlanSummary) -> int | None:
 
 
 SORTS = {"steps": "Steps", "tokens": "Tokens", "cost": "Cost", "took": "Took", "made": "Age"}
-FIGURES: dict[str, Callable[[PlanSummary], float]] = {
-    "steps": lambda plan: plan.counts.get("DONE", 0),
-    "tokens": lambda plan: plan.budget.tokens.spent,
-    "cost": lambda plan: plan.cost_usd or 0,
-    "took": lambda plan: took(plan) or 0,
-}
 
 
 class ListQuery(BaseModel):
@@ -81,6 +79,27 @@ class ListQuery(BaseModel):
         return PlanFilter(**self.model_dump(exclude={"limit", "cursor", "sort"}))
 
 
+class Doing(NamedTuple):
+    """Which controllers have steps of a plan in hand, or why none has."""
+
+    controllers: tuple[str, ...]
+    standing_still: StandingStill | None
+
+
+def tell_doing(doors: Context, plans: Sequence[PlanSummary]) -> dict[str, Doing]:
+    """Tell of the plans that have not ended what they do; nothing where the gateway may not read that."""
+    live = {plan.plan_id: plan for plan in plans if not plan.ended_at}
+    try:
+        known = read_activities(doors.client, doors.partitions, list(live))
+    except NoPermissionError:
+        return {}
+    found = {}
+    for plan_id, (steps, _) in known.items():
+        names = dict.fromkeys(each.controller for each in steps.values() if each.kind == RUNNING and each.controller)
+        found[plan_id] = Doing(tuple(names), find_standing_still(live[plan_id], steps, None))
+    return found
+
+
 class Listed(NamedTuple):
     """What the list shows."""
 
@@ -89,6 +108,7 @@ class Listed(NamedTuple):
     waiting: list[PlanSummary]
     more_wait: bool
     counts: dict[str, int] | None
+    doing: dict[str, Doing]  # of the plans that have not ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +150,7 @@ class Listing:
             sorts=SORTS,
             took=took,
             of_tenants=self.sight.tenant is None,
+            most_ranked=MOST_RANKED,
         )
         return html, not errors
 
@@ -166,15 +187,14 @@ async def live(request: Request, caller: PlanReader) -> StreamingResponse:
 
 
 def _find(doors: Context, sight: Sight, asked: ListQuery, *, is_aimed: bool) -> Listed:
-    limit = MOST_ITEMS if asked.sort else asked.limit
-    found = list_plans(doors, sight, asked.wanted, limit, asked.cursor)
-    if asked.sort:  # the newest alone are put in order: others are not read
-        found = found._replace(items=sorted(found.items, key=FIGURES[asked.sort], reverse=True))
+    if asked.sort:
+        found = rank_plans(doors, sight, asked.wanted, asked.sort, asked.limit, asked.cursor)
+    else:
+        found = list_plans(doors, sight, asked.wanted, asked.limit, asked.cursor)
     waiting: list[PlanSummary] = []
     more_wait = False
     if not is_aimed:
         page = list_plans(doors, sight, replace(asked.wanted, waiting=True), MOST_WAITING, None)
         waiting, more_wait = page.items, page.next_cursor is not None
-    return Listed(
-        found.items, found.next_cursor, waiting, more_wait, count_states(doors, sight, asked.tenant, asked.repo)
-    )
+    counts = count_states(doors, sight, asked.tenant, asked.repo)
+    return Listed(found.items, found.next_cursor, waiting, more_wait, counts, tell_doing(doors, found.items))

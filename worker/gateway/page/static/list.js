@@ -80,6 +80,7 @@ export function goOn(older) {
   // Keeps the rows that newer plans push out of the first page, if what follows them is shown.
   addEventListener("fresh", ({ detail: page }) => {
     if (!older.firstChild) return;
+    if (new URLSearchParams(location.search).has("sort")) return begin(page); // its rows have no places by their times
     const rows = [...list.querySelectorAll("tbody tr")];
     const last = [...page.querySelectorAll("#list tbody tr")].at(-1);
     const place = last ? rows.findIndex((row) => row.id === last.id) : -1;
