@@ -1,6 +1,6 @@
 """The whole system on one screen: which message goes to which handler, over which queue. Read this first.
 
-Celery tasks, pollers, jobs and the watchdog are made from this table by the worker; there is no `@task` here. What a
+Celery tasks, watches, jobs and the watchdog are made from this table by the worker; there is no `@task` here. What a
 task does is `begin -> handler -> commit`: the handlers are pure, and the store writes what they return.
 """
 

@@ -100,7 +100,7 @@ def _bind(route: Route) -> None:
     """Make the Celery task of a route; its argument is the number of a partition, where the route has them."""
 
     def run(self: Any, *args: int) -> None:
-        """Do what was asked for until its time is over; the pollers see what is left, and nobody else wakes for it."""
+        """Do what was asked for until its time is over; poller and reader see what is left."""
         key, share = Key(route.task, args), float(self.request.get(SHARE) or 1)
         if solo_pool.HERE.is_used and route.task in solo_pool.SLOW:  # that keeps no worker of one slot from the rest
             solo_pool.HERE.plan(_try, key, share)
@@ -111,7 +111,7 @@ def _bind(route: Route) -> None:
 
 
 def _try(key: Key, share: float) -> None:
-    """Do it; where the store goes away under it nothing is lost, and the pollers say so and wait."""
+    """Do it; where the store goes away under it nothing is lost, and poller and reader report it and wait."""
     try:
         jobs.do(key, share)
     except (NoConnection, TookTooLong) as error:

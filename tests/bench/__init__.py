@@ -13,6 +13,7 @@ from tests.bench import (
     effects,
     event_readers,
     heartbeats,
+    idle,
     latency,
     outcomes,
     partitions,
@@ -30,7 +31,8 @@ from worker.store import clients
 class Measurement:
     """What is measured: on which server, with which pool of workers, how much, and how often.
 
-    A brief one leaves out all but the goals and outcomes of many plans in flight.
+    A brief one leaves out all but the goals and outcomes of many plans in flight. An idle one measures a worker to
+    which nothing comes, and one plan in flight.
     """
 
     server: str = servers.EMBEDDED
@@ -39,6 +41,7 @@ class Measurement:
     sizes: Sizes = field(default_factory=Sizes)
     runs: int = 1
     is_brief: bool = False
+    is_idle: bool = False
     appendfsync: str | None = None
 
 
@@ -54,7 +57,7 @@ def measure(wanted: Measurement, say: Say) -> Report:
         for number in range(wanted.runs):
             if wanted.runs > 1:
                 say(f"Run {number + 1} of {wanted.runs}")
-            runs.append(_brief(site) if wanted.is_brief else _full(site))
+            runs.append(_brief(site) if wanted.is_brief else _idle(site) if wanted.is_idle else _full(site))
         return Report(servers.describe(client, wanted.preload), runs)
 
 
@@ -62,6 +65,12 @@ def _brief(site: Site) -> dict[str, float]:
     site.client.flushdb()
     with site.workers() as workers:
         return outcomes.throughput(site, workers)
+
+
+def _idle(site: Site) -> dict[str, float]:
+    figures = idle.idle_figures(site)
+    with site.workers():
+        return figures | latency.latencies_ms(site)
 
 
 def _full(site: Site) -> dict[str, float]:

@@ -31,12 +31,17 @@ from tests.support.stored import P0, applied, plans
 from worker.cli.commands.app import app
 from worker.engine.engine import Engine
 from worker.gateway.page import fleet_view
-from worker.process.idle_drain import BUSY_S, MOST_AT_ONCE, IdleDrain
+from worker.process import partition_engines
+from worker.process.hands import Hands
+from worker.process.idle_drain import BUSY_S, MOST_AT_ONCE, SLOW_S, IdleDrain
 from worker.process.ownership import Owner, Ownership
+from worker.process.reader import Reader
+from worker.process.wakeup_ledger import WakeupState
 from worker.settings.settings import Settings
 from worker.store import clients, deployment, functions, keys, owners
 from worker.store.keys import GROUP, Partition
 from worker.store.owners import LEASE_MS
+from worker.telemetry.outage import Outage
 
 LASTING_MS = 15_000  # a lease that outlasts a machine that stands still for a while
 HANDED_S = 12.0  # for a partition that is given back: a look of the others, on a busy machine, and less than a lease
@@ -432,35 +437,47 @@ def test_a_reply_that_the_poller_of_an_idle_owner_loses_delays_no_outcome(redis_
 
 @pytest.fixture
 def drain(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> IdleDrain:
-    """The drain of a partition's poller, whose engine has compared the server."""
+    """The drain of a partition whose engine has compared the server."""
     monkeypatch.setenv("PLANNER_REDIS_URL", redis_url)
+    monkeypatch.setattr(partition_engines, "_engines", {})
+    monkeypatch.setattr(partition_engines, "_containers", {})
     with container(redis_url) as here:
         here.context(0).engine.catch_up()
     return IdleDrain(P0)
 
 
-def test_a_poller_whose_engine_cannot_apply_reads_no_more_than_it_has(
+def test_a_partition_whose_engine_cannot_apply_is_read_no_further(
     redis_url: str, redis: Redis, drain: IdleDrain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for _ in range(200):
         redis.xadd(P0.outcomes, {"data": b"{}"})
-    monkeypatch.setattr(Engine, "apply", Mock(side_effect=OSError("the disk is full")))
-    with clients.connect(redis_url) as client:
-        for _ in range(3):
-            with pytest.raises(OSError, match="the disk is full"):
-                drain.step(client, 10)
+    applies = Mock(side_effect=OSError("the disk is full"))
+    monkeypatch.setattr(Engine, "apply", applies)
+    ownership = Mock()
+    ownership.all.return_value = {0: Owner.HERE}
+    wakeups = Mock(under_way=Mock(return_value=set()), state=Mock(return_value=WakeupState.FREE))
+    reader = Reader(redis_url, Outage("store"), wakeups, ownership, Hands(), [P0])
+    reader.start()
+    wait_until(lambda: applies.call_count > 3, what="several tries")
+    reader.stop()
+    reader.join(10)
 
     pending: Any = redis.xpending(P0.outcomes, GROUP)
     assert pending["pending"] == MOST_AT_ONCE
 
 
 def test_the_pool_is_asked_where_outcomes_come_faster_than_they_are_applied_and_not_for_a_lone_one(
-    redis_url: str, redis: Redis, drain: IdleDrain, monkeypatch: pytest.MonkeyPatch
+    drain: IdleDrain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Engine, "apply", Mock(side_effect=lambda *_: time.sleep(2 * BUSY_S)))
 
-    with clients.connect(redis_url) as client:
-        for count, asks in ((1, False), (1, False), (2, True)):
-            for _ in range(count):
-                redis.xadd(P0.outcomes, {"data": b"{}"})
-            assert drain.step(client, 1000) is asks
+    for count, asks in ((1, False), (1, False), (2, True)):
+        assert drain.take([(b"1-0", [b"data", b"{}"])] * count, drain.look) is asks
+
+
+def test_the_pool_is_asked_for_a_partition_that_holds_up_the_others(
+    drain: IdleDrain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Engine, "apply", Mock(side_effect=lambda *_: time.sleep(2 * SLOW_S)))
+
+    assert drain.take([(b"1-0", [b"data", b"{}"])], drain.look)

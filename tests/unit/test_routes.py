@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from schemas.contract import streams
 from tasks.routes import CALLBACKS, GOALS, OUTCOMES, ROUTES, UPKEEP, Route
 from worker.celery import app
-from worker.process import jobs, lifecycle
+from worker.process import jobs, watches
 from worker.store.keys import Partition
 
 ROOT = Path(__file__).parents[2]
@@ -43,15 +44,12 @@ def constants() -> Counter[str]:
 
 def watched(consumed: set[str], partitions: int) -> list[Watched]:
     """What is watched by a worker that consumes these queues: stream, task, sweeper, arguments and timers."""
-
-    def watch(
-        stream: str, task: str, sweeper: str, args: tuple[int, ...] = (), timers: str = "", stuck_s: float = 0
-    ) -> Watched:
-        assert bool(args) == bool(timers) == bool(stuck_s)
-        return (stream, task, sweeper, args, timers)
-
     parts = [Partition(number) for number in range(partitions)]
-    return lifecycle.make_pollers(watch, frozenset(consumed), parts)  # type: ignore[arg-type, return-value]
+    found = watches.watches(frozenset(consumed), parts)
+    assert all(bool(one.work.args) == bool(one.timers) == math.isfinite(one.stuck_s) for one in found)
+    return [
+        (one.stream, one.work.task, one.upkeep.task if one.upkeep else "", one.work.args, one.timers) for one in found
+    ]
 
 
 def test_no_task_queue_or_stream_is_named_twice() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import resource
 import signal
 import socket
 import threading
@@ -18,6 +17,7 @@ from uvicorn import Config, Server
 
 from worker.gateway.connections import MOST_CONNECTIONS, Connection
 from worker.gateway.guard import OfRequest
+from worker.host import open_files
 from worker.host.stop_signals import heard
 from worker.settings.settings import Settings
 from worker.telemetry.outage import SaidSeldom
@@ -66,7 +66,7 @@ class Gateway(Server):
 
 def serve(server: Gateway, listener: socket.socket) -> None:
     """Serve until SIGTERM; who waits then is answered, for `stop_s` at the most."""
-    _allow_connections()
+    open_files.raise_limit(MOST_CONNECTIONS + SPARE_FILES)
     for handler in logging.getLogger().handlers:
         handler.addFilter(OfRequest())
     for noisy in ("uvicorn.error", "asyncio"):  # bad requests are many
@@ -101,12 +101,3 @@ def server_of(
         ssl_keyfile=certificate and certificate[1],
     )
     return Gateway(config, app)
-
-
-def _allow_connections() -> None:
-    """Raise the number of files that this process may open, as far as it may itself."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MOST_CONNECTIONS + SPARE_FILES
-    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    if soft != resource.RLIM_INFINITY and soft < most:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))

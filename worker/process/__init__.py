@@ -1,1 +1,1 @@
-"""A worker process: its container, wake-ups, pollers, watchdog, and how it begins and ends."""
+"""A worker process: its container, wake-ups, poller, reader, watchdog, and how it begins and ends."""

@@ -1,6 +1,6 @@
 """What a worker does when it is woken.
 
-As a Celery task, or in the poller's own thread while the broker is away.
+As a Celery task, or in a thread of the worker's own process while the broker is away.
 """
 
 from __future__ import annotations
@@ -48,8 +48,13 @@ def take_left(key: Key) -> bool:
     return is_left
 
 
+def is_some_left() -> bool:
+    """Whether a process of this worker was left with any work in hand."""
+    return _left.find(b"\1") >= 0
+
+
 def _place(key: Key) -> int:
-    return list(JOBS).index(key.task) * MAX_PARTITIONS + sum(key.args)
+    return _NUMBERS[key.task] * MAX_PARTITIONS + sum(key.args)
 
 
 def plan_goals(share: float) -> bool:
@@ -107,6 +112,7 @@ JOBS: dict[str, Callable[..., bool]] = {
     routes.CALLBACKS.task: deliver_callbacks,
     routes.WEBHOOKS.task: complete_webhooks,
 }
+_NUMBERS = {task: number for number, task in enumerate(JOBS)}
 _left = mmap.mmap(-1, len(JOBS) * MAX_PARTITIONS)  # a byte for each kind of work; the processes of a pool inherit it
 
 

@@ -1,12 +1,11 @@
-"""How a worker process begins and ends: a bootstep with the pollers and the watchdog."""
+"""How a worker process begins and ends: a bootstep with poller, reader and watchdog."""
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from itertools import product
 from typing import Any
 
 from celery import bootsteps
@@ -17,16 +16,19 @@ from celery.worker import state
 from tasks import routes
 from tasks.base.errors import PlannerError
 from tasks.policy.pipeline import ADVICE
-from tasks.routes import OUTCOMES, ROUTES
+from tasks.routes import ROUTES
 from worker import drafters
+from worker.host import open_files
 from worker.process import shutdown, solo_pool
-from worker.process.idle_drain import IdleDrain
+from worker.process.hands import Hands
 from worker.process.ownership import Ownership
-from worker.process.poller import WAKEUP_STUCK_S, Poller
+from worker.process.poller import Poller
+from worker.process.reader import Reader
 from worker.process.readiness import wait_for_servers
 from worker.process.wakeup import Wakeups, own_queue
 from worker.process.wakeup_ledger import Ledger
 from worker.process.watchdog import Beat, Watchdog, WorkerPool
+from worker.process.watches import watches
 from worker.settings.settings import Settings, load
 from worker.store.keys import Partition
 from worker.streams.inbox import worker_name
@@ -37,14 +39,16 @@ from worker.webhooks.sources_file import SourcesFile
 log = logging.getLogger("planner.lifecycle")
 
 CANNOT_START = 1  # exit code
-JOIN_S = 5.0  # for a poller that works by itself or hangs
-EVERYWHERE = Partition(0)  # of routes without partitions
+JOIN_S = 5.0  # for a thread that works by itself or hangs
 TERMINATE_S = 10.0  # from the warm shutdown of a worker that is stuck to its hard end
+FILES = 200  # of a worker process that does nothing, with room for callbacks, logs and the files of modules
+FILES_OF_A_SLOT = 16
+FILES_OF_A_DRAFT = 8
 GIVEN_UP = ("failed", "disabled")
 
 
 class Ingress(bootsteps.StartStopStep):
-    """Starts a poller for each stream whose queue this worker consumes.
+    """Starts the threads that look at the streams whose queues this worker consumes.
 
     Stops them before the pool drains.
     """
@@ -53,12 +57,12 @@ class Ingress(bootsteps.StartStopStep):
 
     def __init__(self, parent: Any, **kwargs: Any) -> None:
         super().__init__(parent, **kwargs)
-        self._pollers: Sequence[Poller] = ()
+        self._threads: Sequence[Poller | Reader] = ()
         self._watchdog: Watchdog | None = None
         self._ownership: Ownership | None = None
 
     def start(self, parent: Any) -> None:
-        """Check the servers and start the pollers.
+        """Check the servers and start the threads.
 
         Where that cannot be the worker ends with a sentence.
         """
@@ -72,6 +76,7 @@ class Ingress(bootsteps.StartStopStep):
                 drafters.tidy_up(settings)
             if routes.WEBHOOKS.task in consumed and settings.webhooks_file:
                 SourcesFile.read(settings.webhooks_file)
+            open_files.require(_files(settings, parent.pool.num_processes))
             has_parts = any(route.per_partition and route.task in consumed for route in ROUTES)
             parts = [Partition(number) for number in range(settings.partitions if has_parts else 0)]
             swept = parts if routes.OUTCOMES.task in consumed else []
@@ -89,28 +94,34 @@ class Ingress(bootsteps.StartStopStep):
         self._ownership = ownership = Ownership(settings, worker_name(), [part.number for part in swept])
         own = own_queue(parent.app, ownership.token) if swept else None
         wakeups = Wakeups(parent.app, broker, ledger, partial(_requests, parent), solo_pool.HERE, own)
-        poller = partial(Poller, settings.redis_url, store, wakeups)
-        self._pollers = make_pollers(poller, consumed, parts, ownership)
+        hands, both = Hands(), (settings.redis_url, store, wakeups, ownership)
+        poller = Poller(*both, hands, watches(consumed, parts), int(settings.claim_idle_s * 1000))
+        self._threads = [poller, *([Reader(*both, hands, swept)] if swept else [])]
         ownership.start()
-        for one in self._pollers:
+        for one in self._threads:
             one.start()
 
     def stop(self, parent: Any) -> None:  # noqa: ARG002 (Celery's signature)
         """Stop asking for work, and give the partitions back; what runs goes on to its end."""
         if self._watchdog:
             self._watchdog.stop()
-        for poller in self._pollers:
-            poller.stop()
-        for poller in self._pollers:
-            poller.join(JOIN_S)
+        for one in self._threads:
+            one.stop()
+        for one in self._threads:
+            one.join(JOIN_S)
         if self._ownership:
             self._ownership.stop()
 
     def _beats(self) -> list[Beat]:
-        return [poller.beat() for poller in self._pollers if poller.ident]
+        return [beat for one in self._threads if one.ident for beat in one.beats()]
 
     def _owned(self) -> tuple[int, ...]:
         return self._ownership.owned if self._ownership else ()
+
+
+def _files(settings: Settings, slots: int) -> int:
+    """Count the files that a worker process may come to open; docs/deployment.md has the formula."""
+    return FILES + FILES_OF_A_SLOT * slots + FILES_OF_A_DRAFT * settings.drafts_at_once
 
 
 def _serve_metrics(settings: Settings) -> None:
@@ -142,31 +153,6 @@ def _terminate(settings: Settings, reason: str) -> None:
     log.critical("watchdog ends the worker", extra={"reason": reason, "exit_code": shutdown.STUCK})
     shutdown.within(min(TERMINATE_S, settings.stop_s), shutdown.STUCK, settings)
     state.should_stop = shutdown.STUCK
-
-
-def make_pollers(
-    poller: Callable[..., Poller],
-    consumed: frozenset[str],
-    partitions: Sequence[Partition],
-    ownership: Ownership | None = None,
-) -> list[Poller]:
-    """Make a poller for each stream of the consumed routes; that of a route's last stream wakes its sweeper.
-
-    With `ownership` outcomes are left to the owner of their partition; its poller applies them while its pool is idle.
-    """
-    found = []
-    for route in ROUTES:
-        places = partitions if route.per_partition else (EVERYWHERE,)
-        for partition, stream in product(places, route.streams if route.task in consumed else ()):
-            sweeper = (route.sweeper or route).task if stream == route.streams[-1] else ""
-            options: dict[str, Any] = {}
-            if route.per_partition:
-                timers = partition.stream(route.timers) if route.timers else partition.timers
-                options = {"args": (partition.number,), "timers": timers, "stuck_s": WAKEUP_STUCK_S}
-            if ownership and route is OUTCOMES:
-                options |= {"ownership": ownership, "drain": IdleDrain(partition) if sweeper else None}
-            found.append(poller(partition.stream(stream), route.task, sweeper, **options))
-    return found
 
 
 def zeros() -> Tally:

@@ -50,7 +50,7 @@ log = logging.getLogger("planner.ownership")
 
 LOOK_S = 0.2  # between looks: how late a partition that was given back is taken
 ATTEND_S = 1.0  # between looks at who else is there
-HANGS_S = 10.0  # for which a poller may be at one thing before its partition is another's
+HANGS_S = 10.0  # for which the reader may be at one thing before its partitions are others'
 PATIENCE_S = 2.0  # with a server that does not answer
 JOIN_S = 3.0
 
@@ -72,38 +72,41 @@ class Ownership(threading.Thread):
         self._settings = settings
         self._owners = dict.fromkeys(partitions, "")
         self._seen_at = -LEASE_MS / 1000  # when the last look began that was answered
-        self._watched = dict.fromkeys(self._owners, time.monotonic())
+        self._watched = time.monotonic()
+        self._found: Mapping[int, Owner] = {}
         self._attended = 0.0
         self._workers: frozenset[str] = frozenset()
         self._ending = threading.Event()
         self._is_refused = False
 
     def of(self, number: int) -> Owner:
-        """Tell who owns a partition.
+        """Return who owns a partition, as `all` does."""
+        return self.all().get(number, Owner.NOBODY)
+
+    def all(self) -> Mapping[int, Owner]:
+        """Return who owns the partitions; nobody, or nobody knows, where one is not named.
 
         A look counts for as long as a lease lasts: who was stopped for longer owns nothing when it goes on.
         """
-        owner = self._owners.get(number, "")
-        if not owner or time.monotonic() - self._seen_at >= (LEASE_MS - FRESH_MS) / 1000:
-            return Owner.NOBODY
-        return Owner.HERE if owner == self.token else Owner.ELSEWHERE
+        is_fresh = time.monotonic() - self._seen_at < (LEASE_MS - FRESH_MS) / 1000
+        return self._found if is_fresh else {}
 
-    def note_watched(self, number: int) -> None:
-        """Note that the poller of a partition goes round.
+    def note_watched(self) -> None:
+        """Note that the reader goes round.
 
-        Where it does not, the partition is given to another worker.
+        Where it does not, the partitions are given to other workers.
         """
-        self._watched[number] = time.monotonic()
+        self._watched = time.monotonic()
 
     @property
     def owned(self) -> tuple[int, ...]:
         """The partitions that this worker owns."""
-        return tuple(number for number in self._owners if self.of(number) is Owner.HERE)
+        return tuple(number for number, owner in self.all().items() if owner is Owner.HERE)
 
     def run(self) -> None:
         """Look until stopped, then give everything back.
 
-        A server that is away is waited for; the pollers say so.
+        A server that is away is waited for; poller and reader report it.
         """
         while self._owners and not self._ending.is_set():
             try:
@@ -141,11 +144,14 @@ class Ownership(threading.Thread):
         acts: dict[int, Act] = dict.fromkeys(self._owners, "look")
         acts.update(dict.fromkeys(moves.take, "take"))
         acts.update(dict.fromkeys(moves.give, "give"))
-        acts.update({number: "give" for number, at in self._watched.items() if began - at > HANGS_S})
+        if began - self._watched > HANGS_S:
+            acts = dict.fromkeys(self._owners, "give")
         self._take_note(began, owners.hold(client, self.token, acts))
 
     def _take_note(self, began: float, found: dict[int, str]) -> None:
         before = {number for number, owner in self._owners.items() if owner == self.token}
+        own = {token: Owner.HERE if token == self.token else Owner.ELSEWHERE for token in found.values() if token}
+        self._found = {number: own[owner] for number, owner in found.items() if owner}
         self._owners, self._seen_at = found, began
         after = {number for number, owner in found.items() if owner == self.token}
         if taken := sorted(after - before):

@@ -13,14 +13,15 @@ WAIT_S = 10.0  # for an engine that another thread has; it gives it back after a
 
 
 class _Held:
-    """An engine in the container that it does not share, since no client is used by two threads at once."""
+    """An engine, which one thread at a time uses; those of a process share its clients."""
 
-    def __init__(self) -> None:
+    def __init__(self, here: Container) -> None:
         self.lock = threading.Lock()
-        self.here = make()
+        self.here = here
 
 
 _engines: dict[tuple[int, int], _Held] = {}  # by process and partition: one that was forked makes its own
+_containers: dict[int, Container] = {}  # by process
 _making = threading.Lock()
 os.register_at_fork(before=_making.acquire, after_in_parent=_making.release, after_in_child=_making.release)
 
@@ -31,9 +32,16 @@ def engine_of(partition: int) -> Iterator[Container]:
 
     Where another thread does not give it back the container of this thread has to do.
     """
+    with engine_soon(partition, WAIT_S) as here:
+        yield here or container()
+
+
+@contextmanager
+def engine_soon(partition: int, wait_s: float = 0.0) -> Iterator[Container | None]:
+    """Have the same, or None where another thread has the engine for longer than `wait_s`."""
     held = _held(partition)
-    if not held.lock.acquire(timeout=WAIT_S):
-        yield container()
+    if not held.lock.acquire(timeout=wait_s):
+        yield None
         return
     try:
         yield held.here
@@ -41,24 +49,40 @@ def engine_of(partition: int) -> Iterator[Container]:
         held.lock.release()
 
 
-def forget_plans(partition: int) -> None:
-    """Drop what this process knows of the plans of a partition that is another worker's now."""
+def forget_plans(partition: int) -> bool:
+    """Drop what this process knows of the plans of a partition that is another worker's now.
+
+    Returns False if another thread has the engine.
+    """
     held = _engines.get((os.getpid(), partition))
-    if held and held.lock.acquire(blocking=False):
-        try:
-            held.here.context(partition).store.hot.clear()
-        finally:
-            held.lock.release()
+    if held is None:
+        return True
+    if not held.lock.acquire(blocking=False):
+        return False
+    try:
+        held.here.context(partition).store.hot.clear()
+    finally:
+        held.lock.release()
+    return True
 
 
-def consumer_of(partition: int) -> str:
-    """Name the consumer as which the engine of a partition reads."""
-    return _held(partition).here.name
+def consumer() -> str:
+    """Name the consumer as which the engines of this process read."""
+    with _making:
+        return _container().name
 
 
 def _held(partition: int) -> _Held:
     place = os.getpid(), partition
     with _making:
         if place not in _engines:
-            _engines[place] = _Held()
+            here = _container()
+            here.context(partition)
+            _engines[place] = _Held(here)
         return _engines[place]
+
+
+def _container() -> Container:
+    if os.getpid() not in _containers:
+        _containers[os.getpid()] = make()
+    return _containers[os.getpid()]

@@ -1,9 +1,8 @@
-"""From the streams to Celery: threads that wait for news and send wake-ups.
+"""From the streams to Celery: the thread that looks at all streams of a worker for news, and sends wake-ups.
 
 A wake-up is a Celery task without a message. Losing one costs a delay, doubling one costs nothing, and while the broker
-does not take any, or this worker does not hear from it, a thread does the work itself. For a partition that another
-worker owns nobody is woken here. For one that this worker owns its own pool is, and what comes while the pool is idle
-is applied here.
+does not take any, or this worker does not hear from it, a thread of this process does the work. For a partition that
+another worker owns nobody is woken here; outcomes of one that this worker owns are the reader's (reader.py).
 """
 
 from __future__ import annotations
@@ -12,46 +11,41 @@ import logging
 import math
 import threading
 import time
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from typing import Any
 
 from redis import Redis
-from redis.exceptions import OutOfMemoryError, RedisError, ResponseError
+from redis.exceptions import OutOfMemoryError, RedisError
 
 from worker.process import jobs
-from worker.process.idle_drain import IdleDrain
+from worker.process.blocking_read import BlockingRead
+from worker.process.hands import Hands
 from worker.process.ownership import Owner, Ownership
-from worker.process.partition_engines import forget_plans
 from worker.process.wakeup import Wakeups
 from worker.process.wakeup_ledger import Key, WakeupState
 from worker.process.watchdog import Beat
-from worker.store import clients
-from worker.store.keys import GOALS, GOALS_TURNS, GROUP
-from worker.streams.inbox import Inbox, worker_name
-from worker.telemetry.errors import reported_as
+from worker.process.watches import Watch
+from worker.store import clients, functions, looks
+from worker.store.keys import GOALS, GOALS_TURNS
+from worker.streams.inbox import Inbox
 from worker.telemetry.outage import Outage, pause
 
 log = logging.getLogger("planner.ingress")
 
 BLOCK_MS = 200  # longest wait for news: also how late a due timer may be seen
 LOOK_S = 0.01  # between looks at whether a task of ours still runs
-WAKEUP_STUCK_S = (
-    10.0  # a task of a partition ends after DRAIN_S and a batch; one that runs for longer is not waited for
-)
 SWEEP_S = 5.0  # between looks for entries of dead workers
+WHOLE_S = 300.0  # about, between sweeps of a partition in which nothing happens
 ELSEWHERE_S = 0.05  # between looks whether a partition is another worker's still
-TURN_S = 0.02  # for which the pool has its turn before a poller goes on by itself
-TURN_LOOK_S = 0.002
 LATE_S = 0.5  # for which a wake-up of an own partition may wait for a slot of the pool; nobody else does the work
-LATE_SHARE = 0.05  # of a drain's time, for which a poller does it then
+LATE_SHARE = 0.05  # of a drain's time, for which a thread of this process does it then
 
 
 class Poller(threading.Thread):
-    """Sees to it that `task` is done when its stream has unread entries.
+    """Sees to it that work is done when a stream has unread entries, when a clock has run out, and every SWEEP_S.
 
-    Sees to `upkeep` too, if named, every SWEEP_S or when a timer is due. A wake-up that has run for `stuck_s` no longer
-    keeps the next one back: another process of the pool goes on then. Survives any error of a server.
-
-    With `ownership` the partition has an owner, and with `drain` its outcomes are applied here while the pool is idle.
+    Survives any error of a server.
     """
 
     def __init__(
@@ -59,177 +53,204 @@ class Poller(threading.Thread):
         url: str,
         store: Outage,
         wakeups: Wakeups,
-        stream: str,
-        task: str,
-        upkeep: str,
-        args: tuple[int, ...] = (),
-        timers: str = "",
-        stuck_s: float = math.inf,
-        ownership: Ownership | None = None,
-        drain: IdleDrain | None = None,
+        ownership: Ownership,
+        hands: Hands,
+        watches: Sequence[Watch],
+        idle_ms: int,
     ) -> None:
-        super().__init__(name=f"ingress-{stream}", daemon=True)
+        super().__init__(name="poller", daemon=True)
         self._url = url
         self._store = store
         self._wakeups = wakeups
-        self._stream = stream
-        self._work = Key(task, args)
-        self._upkeep = Key(upkeep, args) if upkeep else None
-        self._timers = timers
-        self._stuck_s = stuck_s
         self._ownership = ownership
-        self._drain = drain
-        self._is_pools = False  # whether the pool had the work at the last look
-        self._woken = 0.0
+        self._hands = hands
+        self._watches = watches
+        self._idle_ms = idle_ms
+        self._ours: dict[str, Watch] = {}  # what this worker looks at here, by stream
+        self._left: list[Watch] = []  # what other workers look at
+        self._open: dict[str, Watch] = {}  # of ours those that may have unread entries
         self._late: dict[Key, float] = {}  # what waits for a slot of the pool, and since when
-        self._swept = self._ticked = self._beat = 0.0
+        self._sorted = self._ticked = self._swept = self._beat = 0.0
+        self._whole: dict[int, float] = {}  # when each partition was swept whole
         self._ending = threading.Event()
 
     def stop(self) -> None:
-        """Ask the thread to end.
-
-        It does within BLOCK_MS, or when the work in its own hand is done.
-        """
+        """Ask the thread to end; it does within BLOCK_MS."""
         self._ending.set()
 
-    def beat(self) -> Beat:
-        """Tell when this thread last went round, and whether it is there."""
+    def beats(self) -> list[Beat]:
+        """Tell when this thread last went round, and whether it is there, for each stream that nobody else reads."""
         is_alive = self.is_alive() or self._ending.is_set()
-        return Beat(self._stream, self._beat, is_alive, self._owner() is not Owner.ELSEWHERE)
+        return [
+            Beat(watch.stream, self._beat, is_alive, self._owner(watch) is not Owner.ELSEWHERE)
+            for watch in self._watches
+            if not watch.is_read
+        ]
 
     def run(self) -> None:
-        """Wait and send wake-ups until stopped.
-
-        A server that is away is waited for, and said once.
-        """
+        """Look and send wake-ups until stopped; a server that is away is waited for, and reported once."""
         failures = 0
         while not self._ending.is_set():
             started = time.monotonic()
             try:
-                with clients.connect(self._url, BLOCK_MS / 1000) as client:
-                    self._watch(client)
+                with clients.connect(self._url, BLOCK_MS / 1000) as client, BlockingRead(client, BLOCK_MS) as read:
+                    self._watch(client, read)
             except RedisError as error:
-                self._store.begins(self._stream, error)
+                self._store.begins("poller", error)
             except Exception:
-                log.exception("ingress failed", extra={"stream": self._stream})
+                log.exception("ingress failed", extra={"stream": "all"})
             failures = 0 if time.monotonic() - started > SWEEP_S else failures + 1
             self._beat = time.monotonic()
             self._ending.wait(pause(failures - 1) if failures else 0)
 
-    def _watch(self, client: Redis) -> None:
-        inbox = Inbox(client, self._stream, "", worker_name())
-        with suppress(OutOfMemoryError):  # refused on a full server even where the group exists
-            inbox.create_group()
-        log.info("ingress consumes", extra={"stream": self._stream})
+    def _watch(self, client: Redis, read: BlockingRead) -> None:
+        self._ours, self._sorted, self._whole = {}, 0.0, {}
+        streams = [watch.stream for watch in self._watches if not watch.is_read]
+        make_groups(client, streams)
+        for stream in streams:
+            log.info("ingress consumes", extra={"stream": stream})
         while not self._ending.is_set():
             self._beat = time.monotonic()
-            owner = self._owner()
-            if self._ownership and self._drain:
-                self._ownership.note_watched(*self._work.args)
-            if self._drain and self._drain.has_left and owner is not Owner.HERE:
-                self._drain.finish()
-            if owner is Owner.ELSEWHERE:
-                self._leave()
-            elif owner is Owner.HERE and self._drain:
-                self._tick(client, owner)
-                self._apply(client, inbox, self._drain)
-            else:
-                self._tick(client, owner)
-                self._look(client, inbox, owner)
-            self._store.ends(self._stream)
+            self._sort()
+            self._tick(client)
+            self._look(client)
+            self._wait(client, read)
+            self._store.ends("poller")
 
-    def _owner(self) -> Owner:
-        return self._ownership.of(*self._work.args) if self._ownership else Owner.NOBODY
+    def _owner(self, watch: Watch) -> Owner:
+        return self._ownership.of(watch.partition.number) if watch.is_owned else Owner.NOBODY
 
-    def _leave(self) -> None:
-        """Leave the partition to its owner, but for what this worker's pool was left with."""
-        if self._drain:
-            forget_plans(*self._work.args)
-        if jobs.take_left(self._work):  # it is pending here, and the owner does not know of it
-            self._wake(self._work, Owner.HERE)
-        self._ending.wait(ELSEWHERE_S)
+    def _sort(self) -> None:
+        """Find out which streams are to be looked at here, and wake the pool where it was left with some work."""
+        if self._beat - self._sorted >= ELSEWHERE_S:
+            self._sorted = self._beat
+            owners = [self._owner(watch) for watch in self._watches]
+            pairs = list(zip(self._watches, owners, strict=True))
+            before, self._ours = (
+                self._ours,
+                {
+                    watch.stream: watch
+                    for watch, owner in pairs
+                    if owner is Owner.NOBODY or (owner is Owner.HERE and not watch.is_read)
+                },
+            )
+            self._left = [watch for watch, owner in pairs if owner is Owner.ELSEWHERE and watch.is_read]
+            for stream in self._ours.keys() - before.keys():
+                self._ours[stream].read_to = None
+            self._open = {stream: watch for stream, watch in self._ours.items() if watch.read_to is None}
+        if jobs.is_some_left():
+            for watch in (*self._ours.values(), *self._left):
+                if jobs.take_left(watch.work):  # it is pending here, and another owner does not know of it
+                    self._wake(watch.work, watch.stuck_s, Owner.HERE)
 
-    def _look(self, client: Redis, inbox: Inbox, owner: Owner) -> None:
-        """Wake the pool when there is news, unless it has the work already."""
-        if self._is_busy(self._work, owner):
+    def _look(self, client: Redis) -> None:
+        """Wake for the streams that have unread entries, unless the work is under way already."""
+        free = [
+            watch for watch in self._open.values() if not self._is_busy(watch.work, watch.stuck_s, self._owner(watch))
+        ]
+        for watch, found in zip(free, looks.unread(client, [watch.stream for watch in free]), strict=True):
+            if found.last is None:
+                make_groups(client, [watch.stream])
+            if found.has_more or (watch.stream == GOALS and client.exists(GOALS_TURNS)):
+                self._wake(watch.work, watch.stuck_s, self._owner(watch))
+            elif found.last is not None:
+                watch.read_to = found.last
+                del self._open[watch.stream]
+
+    def _wait(self, client: Redis, read: BlockingRead) -> None:
+        """Wait for news of the streams that had none, while those that had some are looked at again."""
+        quiet = {stream: watch.read_to for stream, watch in self._ours.items() if stream not in self._open}
+        if quiet and not read.streams:
+            read.send(("XREAD", "COUNT", 1), quiet)
+        rest = {stream: last for stream, last in quiet.items() if stream not in read.streams}
+        if rest:  # until the read that waits is over
+            found = functions.call(client, "XREAD", "COUNT", 1, "STREAMS", *rest, *rest.values())
+            self._hear(found or ())
+        if not read.streams:
             self._ending.wait(LOOK_S)
-        elif jobs.take_left(self._work):
-            self._wake(self._work, Owner.HERE)
-        elif self._has_news(client, inbox, BLOCK_MS):
-            self._wake(self._work, owner)
+        elif read.is_ready(LOOK_S if rest or self._open else BLOCK_MS / 1000):
+            self._hear(read.receive())
 
-    def _apply(self, client: Redis, inbox: Inbox, drain: IdleDrain) -> None:
-        """Apply what comes here, unless the pool does, and wake that when it is much.
+    def _hear(self, reply: Iterable[Any]) -> None:
+        """Wake for the streams that have news, unless somebody read it since."""
+        for name, entries in reply:
+            watch = self._ours.get(name.decode())
+            if watch and watch.read_to is not None and _number(entries[0][0]) > _number(watch.read_to):
+                watch.read_to = None
+                self._open[watch.stream] = watch
+                self._wake(watch.work, watch.stuck_s, self._owner(watch))
 
-        Behind a drain of the pool it goes on itself where more has come: it knows the plans.
-        """
-        is_busy = self._wakeups.state(self._work, self._stuck_s) is WakeupState.BUSY
-        if is_busy and (self._wakeups.is_begun(self._work) or time.monotonic() - self._woken < TURN_S):
-            self._is_pools = True
-            self._ending.wait(TURN_LOOK_S if time.monotonic() - self._woken < TURN_S else LOOK_S)
+    def _tick(self, client: Redis) -> None:
+        """Wake the upkeep when a clock has run out, and now and then for what dead workers left."""
+        now = self._beat
+        if now - self._ticked < BLOCK_MS / 1000:
             return
-        self._is_pools = self._is_pools and not is_busy and self._has_news(client, inbox, None)
-        if jobs.take_left(self._work) or self._is_pools or drain.step(client, BLOCK_MS):
-            self._wake(self._work, Owner.HERE)
+        self._ticked = now
+        kept = [(watch, self._owner(watch)) for watch in self._watches if watch.upkeep]
+        ours = [(watch, owner) for watch, owner in kept if owner is not Owner.ELSEWHERE]
+        timed = [(watch, owner) for watch, owner in ours if watch.timers]
+        found = looks.due(client, [watch.timers for watch, _ in timed])
+        wanted: list[tuple[Watch, Owner]] = [timed[place] for place in found.places]
+        if (goals := self._ours.get(GOALS)) and client.exists(GOALS_TURNS):
+            self._open[GOALS], goals.read_to = goals, None
+        if now - self._swept >= SWEEP_S:
+            self._swept = now
+            wanted += self._left_behind(client, ours)
+        for watch, owner in wanted:
+            if watch.upkeep and not self._is_busy(watch.upkeep, watch.stuck_s, owner):
+                self._wake(watch.upkeep, watch.stuck_s, owner)
 
-    def _is_busy(self, key: Key, owner: Owner) -> bool:
-        """Whether a wake-up is under way.
+    def _left_behind(self, client: Redis, ours: Sequence[tuple[Watch, Owner]]) -> list[tuple[Watch, Owner]]:
+        """Name what is to be swept without a clock: partitions of callbacks never are, quiet ones seldom."""
+        mine = {watch.partition.number: watch.partition for watch, owner in ours if owner is Owner.HERE}
+        wanted = set(looks.look_over(client, list(mine.values()), self._idle_ms))
+        old = sorted((self._whole.get(number, 0.0), number) for number in mine)
+        some = math.ceil(len(old) * SWEEP_S / WHOLE_S)
+        wanted |= {number for place, (at, number) in enumerate(old) if not at or place < some}
+        self._whole |= dict.fromkeys(wanted, self._beat)
+        return [
+            (watch, owner)
+            for watch, owner in ours
+            if (watch.partition.number in wanted if owner is Owner.HERE else watch.is_owned or not watch.timers)
+        ]
 
-        That of an own partition is done here as well where it waits for long.
+    def _is_busy(self, key: Key, stuck_s: float, owner: Owner) -> bool:
+        """Whether the work is under way.
+
+        That of an own partition is done by a thread of this process as well where it waits for long.
         """
-        if self._wakeups.state(key, self._stuck_s) is not WakeupState.BUSY:
+        if self._hands.are_at(key):
+            return True
+        if self._wakeups.state(key, stuck_s) is not WakeupState.BUSY:
             self._late.pop(key, None)
             return False
         if owner is Owner.HERE and not self._wakeups.is_begun(key):
             now = time.monotonic()
             if now - self._late.setdefault(key, now) >= LATE_S:
                 self._late[key] = now
-                self._do(key, LATE_SHARE)
+                self._hands.do(key, LATE_SHARE)
         else:
             self._late.pop(key, None)
         return True
 
-    def _has_news(self, client: Redis, inbox: Inbox, block_ms: int | None) -> bool:
-        """Wait up to `block_ms` for an entry that no member of the group has read.
-
-        Goals may wait for their turn, too.
-        """
-        try:
-            (group,) = (group for group in client.xinfo_groups(self._stream) if group["name"] == GROUP.encode())
-        except (ResponseError, ValueError):
-            inbox.create_group()
-            return False
-        if self._stream == GOALS and client.exists(GOALS_TURNS):
-            return True
-        return bool(client.xread({self._stream: group["last-delivered-id"]}, count=1, block=block_ms))
-
-    def _tick(self, client: Redis, owner: Owner) -> None:
-        """Wake the upkeep when a timer is due, and now and then for what dead workers left."""
-        now = time.monotonic()
-        if not self._upkeep or now - self._ticked < BLOCK_MS / 1000:
-            return
-        if self._is_busy(self._upkeep, owner):
-            return
-        self._ticked = now
-        is_due = now - self._swept >= SWEEP_S
-        if not is_due and self._timers:
-            pipeline = client.pipeline(transaction=False)
-            pipeline.zrange(self._timers, 0, 0, withscores=True)
-            pipeline.time()
-            first, (seconds, _) = pipeline.execute()
-            is_due = bool(first) and first[0][1] <= seconds * 1000
-        if is_due:
-            self._swept = now
-            self._wake(self._upkeep, owner)
-
-    def _wake(self, key: Key, owner: Owner = Owner.NOBODY) -> None:
-        """Have it done: by the pool, or here and now where the broker does not take the wake-up, or is not heard."""
-        state = self._wakeups.state(key, self._stuck_s)
+    def _wake(self, key: Key, stuck_s: float, owner: Owner) -> None:
+        """Have it done: by the pool, or here where the broker does not take the wake-up, or is not heard."""
+        state = self._wakeups.state(key, stuck_s)
         if state is WakeupState.FREE and self._wakeups.send(key, is_own=owner is Owner.HERE):
-            self._woken = time.monotonic()
-        elif state is not WakeupState.BUSY:
-            self._do(key)
+            return
+        if state is not WakeupState.BUSY:
+            self._hands.do(key)
 
-    def _do(self, key: Key, share: float = 1.0) -> None:
-        with reported_as(key.task):
-            jobs.do(key, share)
+
+def make_groups(client: Redis, streams: Sequence[str]) -> None:
+    """Make the streams and our group on them, where they are missing."""
+    for stream, found in zip(streams, looks.unread(client, streams), strict=True):
+        if found.last is None:
+            with suppress(OutOfMemoryError):  # refused on a full server even where the group exists
+                Inbox(client, stream, "", "").create_group()
+
+
+def _number(entry_id: bytes) -> tuple[int, int]:
+    """Read the two numbers of an entry's id."""
+    milliseconds, _, number = entry_id.partition(b"-")
+    return int(milliseconds), int(number or 0)

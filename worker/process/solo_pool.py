@@ -49,6 +49,11 @@ class Solo:
                 return True
             return None if self._wakeups is None or key.task in SLOW else False
 
+    def keys(self) -> set[Key]:
+        """Return what is queued or in hand."""
+        with self._lock:
+            return set(self._keys)
+
     def take(self, key: Key) -> bool:
         """Queue a wake-up, unless it is there already; returns False where it is the broker's."""
         with self._lock:

@@ -33,7 +33,7 @@ Requests = Callable[[], Mapping[str, Any] | None]  # the wake-ups in hand by id;
 
 
 class Wakeups:
-    """Sends the wake-ups of all pollers of a process over one connection.
+    """Sends the wake-ups of a process over one connection.
 
     Those of partitions that this worker owns go to the queue `own`, which nobody else consumes.
     """
@@ -69,6 +69,12 @@ class Wakeups:
         if (is_busy := self._solo.is_busy(key)) is not None:
             return WakeupState.BUSY if is_busy else WakeupState.FREE
         return state
+
+    def under_way(self, task: str) -> set[Key]:
+        """Return what of `task` may be under way, which `state` tells; all else is FREE or DEAF."""
+        requests = tuple((self._requests() or {}).values())
+        mine = {Key(each.name, tuple(each.args)) for each in requests if each.name == task}
+        return mine | {key for key in self._ledger.sent() | self._solo.keys() if key.task == task}
 
     def is_begun(self, key: Key) -> bool:
         """Tell whether the pool of this worker does what `key` asks for at the moment, or will in a moment."""

@@ -46,7 +46,7 @@ class Request(Protocol):
 
 
 class WakeupState(Enum):
-    """What a poller may do about its work."""
+    """What poller and reader may do about their work."""
 
     FREE = "send a wake-up"
     BUSY = "wait: a wake-up is under way, or is done here"
@@ -64,7 +64,7 @@ class _Sent:
 
 
 class Ledger:
-    """Keeps the wake-ups of a process, for all of its pollers.
+    """Keeps the wake-ups of a process.
 
     `slots` is how many tasks the process does at a time. A wake-up that waits in the broker is not lost while every
     slot is busy, however long that takes. Queues are first in, first out: a wake-up has gone once a later one of its
@@ -99,6 +99,11 @@ class Ledger:
             self._keys[wakeup] = key
             waiting = Counter(each.queue for each in self._sent.values())
             return min(1.0, self._slots / (len(waiting) * max(waiting.values())))
+
+    def sent(self) -> set[Key]:
+        """Return what was sent for and has not ended, as far as is known."""
+        with self._lock:
+            return set(self._sent)
 
     def take_back(self, key: Key) -> None:
         """Take back a wake-up that the broker did not take."""

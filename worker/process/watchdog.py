@@ -19,7 +19,7 @@ from redis.exceptions import RedisError
 from tasks.routes import ROUTES
 from worker.engine.goal_consumer import RENEW_S
 from worker.settings.settings import Settings
-from worker.store import clients, deployment, keys
+from worker.store import clients, deployment, keys, looks
 from worker.store.keys import GROUP
 from worker.store.memory import share_of
 from worker.streams.fair_inbox import DRAFTING
@@ -36,7 +36,7 @@ RENEWED = (keys.GOALS, keys.WEBHOOK_JOBS)  # streams of which whoever works on a
 
 
 class Beat(NamedTuple):
-    """A poller as the watchdog sees it.
+    """The thread that looks at a stream, as the watchdog sees it.
 
     `at` is monotonic, in seconds, 0 before the first. `begins` tells whether it has entries begun: those of a partition
     that another worker owns are that one's.
@@ -198,27 +198,25 @@ class Watchdog(threading.Thread):
 
     def _ask(self, client: Redis, streams: Sequence[str], ours: tuple[bytes, ...]) -> Sight:
         pipeline = client.pipeline(transaction=False)
-        for stream in streams:
-            pipeline.xlen(stream)
-            pipeline.xinfo_groups(stream)
-            pipeline.xpending_range(stream, GROUP, "-", "+", 1)
-        for partition in self._partitions:
-            pipeline.zrange(partition.timers, 0, 0, withscores=True)
+        pipeline.execute_command(*looks.waiting_call(streams))
+        pipeline.execute_command(*looks.due_call([partition.timers for partition in self._partitions]))
         for stream in RENEWED:
             pipeline.xinfo_consumers(stream, GROUP)
         pipeline.exists(keys.COMMANDS_LOCK)
         pipeline.info("memory")
         pipeline.time()
-        *found, goals, webhooks, lock, memory, clock = pipeline.execute(raise_on_error=False)
+        waiting, due, goals, webhooks, lock, memory, clock = pipeline.execute(raise_on_error=False)
         if isinstance(clock, RedisError):  # such as LOADING
             raise clock
-        lengths, groups, oldest = (found[part : 3 * len(streams) : 3] for part in range(3))
-        due = [first[0][1] for first in found[3 * len(streams) :] if isinstance(first, list) and first]
+        there = looks.waiting(streams, waiting) if isinstance(waiting, list) else []
+        first = looks.read_due(due).first if isinstance(due, list) else None
         return Sight(
-            unread=dict(_unread(streams, lengths, groups)),
-            pending=dict(_pending(streams, oldest, ours)),
+            unread={one.stream: one.last for one in there if one.length > one.pending},
+            pending={
+                one.stream: one.oldest for one in there if one.stream not in RENEWED and one.consumer.startswith(ours)
+            },
             at_work=_at_work(dict(zip(RENEWED, (goals, webhooks), strict=True)), lock, ours),
-            lag_s=max(0.0, clock[0] - min(due, default=clock[0] * 1000) / 1000),
+            lag_s=0.0 if first is None else max(0.0, clock[0] - first / 1000),
             memory=share_of(memory) if isinstance(memory, dict) else None,
         )
 
@@ -239,22 +237,6 @@ class Watchdog(threading.Thread):
                 memory=sight.memory if sight else None,
             )
         )
-
-
-def _unread(streams: Sequence[str], lengths: Sequence[Any], groups: Sequence[Any]) -> Iterator[tuple[str, bytes]]:
-    """How far our group has read a stream that has more; where there is no group nothing waits for us."""
-    for stream, length, answer in zip(streams, lengths, groups, strict=True):
-        for group in answer if isinstance(answer, list) else ():
-            if group["name"] == GROUP.encode() and length > group["pending"]:
-                yield stream, group["last-delivered-id"]
-
-
-def _pending(streams: Sequence[str], oldest: Sequence[Any], ours: tuple[bytes, ...]) -> Iterator[tuple[str, bytes]]:
-    """The oldest entry that was read and is not acknowledged; not of RENEWED, where one that failed waits."""
-    for stream, answer in zip(streams, oldest, strict=True):
-        for one in answer if isinstance(answer, list) else ():
-            if stream not in RENEWED and one["consumer"].startswith(ours):
-                yield stream, one["message_id"]
 
 
 def _at_work(consumers: Mapping[str, Any], lock: Any, ours: tuple[bytes, ...]) -> frozenset[str]:

@@ -243,6 +243,7 @@ class Commits:
         Known is what this process and others know. Returns what was lost and not yet forgotten.
         """
         data_id = self._ask(self._epoch, self.known).data_id
+        connection = self._connects.count if self._connects else -1  # another thread may make one meanwhile
         others = self._journal.others(data_id) if self._journal else []
         highest = max([(self._epoch, self.known), *((each.kept.epoch, each.kept.known) for each in others)])
         server = self._ask(*highest)  # where it lacks some of that it has begun a new epoch
@@ -260,7 +261,7 @@ class Commits:
         for each in others:
             if not each.lives:
                 each.path.unlink(missing_ok=True)
-        self._compared = self._connects.count if self._connects else -1
+        self._compared = connection
         self._compared_at = time.monotonic()
         return self._lost
 

@@ -23,6 +23,10 @@ PREFETCH = "planner_prefetch"
 READ_CLAIMS = "planner_read_claims"
 FORGET = "planner_forget"
 UPKEEP = "planner_upkeep"
+UNREAD = "planner_unread"
+WAITING = "planner_waiting"
+DUE = "planner_due"
+LOOK_OVER = "planner_look_over"
 TIDY = "planner_tidy"
 ADD = "planner_add"
 DEAD_LETTER = "planner_dead_letter"
@@ -71,7 +75,7 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "planner_plans": (
             *("clock", "shared", "lists", "sums", "claims_text", "file_claims", "begin"),
-            *("prefetch", COMMIT_PARTS, "read_commit", "outbox", "breaker", "commit", "upkeep"),
+            *("prefetch", COMMIT_PARTS, "read_commit", "outbox", "breaker", "commit", "upkeep", "looks"),
         ),
         "planner_records": ("records", "turns"),
         "planner_webhook_jobs": ("webhooks",),

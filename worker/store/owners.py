@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import cache
 from typing import Any, Literal, NamedTuple
 
 from redis import Redis
@@ -58,15 +59,20 @@ def workers(client: Redis) -> list[WorkerThere]:
 
 
 def hold(client: Redis, token: str, acts: Mapping[int, Act]) -> dict[int, str]:
-    """Renew, take or give back the leases of partitions, in one round trip.
+    """Renew, take or give back the leases of partitions, in one call.
 
     Returns the owner of each, empty for none.
     """
-    pipeline = client.pipeline(transaction=False)
-    for number, act in acts.items():
-        pipeline.fcall(functions.OWN, 1, Partition(number).owner, token, str(LEASE_MS), act)
+    keys = [_key(number) for number in acts]
     with _whole(client):
-        return {number: owner.decode() for number, owner in zip(acts, pipeline.execute(), strict=True)}
+        call = ("FCALL", functions.OWN, len(keys), *keys, token, LEASE_MS, *acts.values())
+        found = functions.call(client, *call) if keys else ()
+    return {number: owner.decode() for number, owner in zip(acts, found, strict=True)}
+
+
+@cache
+def _key(number: int) -> str:
+    return Partition(number).owner
 
 
 def owners(client: Redis, partitions: int) -> dict[int, str | None]:

@@ -17,23 +17,31 @@ local function register(keys, args)
   return redis.call('ZRANGE', keys[1], 0, -1)
 end
 
--- KEYS 1 owner of a partition | ARGV 1 token of a worker, 2 ms that a lease lasts, 3 what it does: `look` renews its own
--- lease, `take` also takes one that is free, `give` gives its own back
--- Returns whose lease it is then, '' where nobody's
-local function own(keys, args)
-  local holder = redis.call('GET', keys[1])
-  local left = holder and redis.call('PTTL', keys[1])
-  if holder and (left < 0 or left > tonumber(args[2])) then holder = false end -- from before the clock was set back
-  if holder == args[1] and args[3] == 'give' then
-    redis.call('DEL', keys[1])
+local function own_one(key, token, lease, act)
+  local holder = redis.call('GET', key)
+  local left = holder and redis.call('PTTL', key)
+  if holder and (left < 0 or left > lease) then holder = false end -- from before the clock was set back
+  if holder == token and act == 'give' then
+    redis.call('DEL', key)
     return ''
   end
-  if holder == args[1] and left > args[2] - FRESH then return holder end
-  if holder == args[1] or not holder and args[3] == 'take' then
-    redis.call('SET', keys[1], args[1], 'PX', args[2])
-    return args[1]
+  if holder == token and left > lease - FRESH then return holder end
+  if holder == token or not holder and act == 'take' then
+    redis.call('SET', key, token, 'PX', lease)
+    return token
   end
   return holder or ''
+end
+
+-- KEYS owners of partitions | ARGV 1 token of a worker, 2 ms that a lease lasts, then what it does about each: `look`
+-- renews its own lease, `take` also takes one that is free, `give` gives its own back
+-- Returns whose lease each is then, '' where nobody's
+local function own(keys, args)
+  local found = {}
+  for i, key in ipairs(keys) do
+    found[i] = own_one(key, args[1], tonumber(args[2]), args[i + 2])
+  end
+  return found
 end
 
 redis.register_function{function_name = 'planner_register', callback = register, flags = {'allow-oom'}}

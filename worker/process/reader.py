@@ -1,0 +1,256 @@
+"""The thread that reads the outcomes of all partitions which a worker owns, and applies them while its pool is idle.
+
+One read waits for news of all of them. A partition to which much comes, or which takes long, is handed to the pool; it
+comes back when the pool has done with it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from redis import Redis
+from redis.exceptions import RedisError, ResponseError
+
+from tasks.routes import OUTCOMES
+from worker.process import jobs
+from worker.process.blocking_read import BlockingRead
+from worker.process.hands import Hands
+from worker.process.idle_drain import MOST_AT_ONCE, IdleDrain
+from worker.process.ownership import Owner, Ownership
+from worker.process.partition_engines import consumer, forget_plans
+from worker.process.poller import BLOCK_MS, ELSEWHERE_S, LOOK_S, make_groups
+from worker.process.wakeup import Wakeups
+from worker.process.wakeup_ledger import Key, WakeupState
+from worker.process.watchdog import Beat
+from worker.process.watches import WAKEUP_STUCK_S
+from worker.store import clients, functions, looks
+from worker.store.keys import GROUP, Partition
+from worker.telemetry.outage import Outage, pause
+
+log = logging.getLogger("planner.ingress")
+
+TURN_S = 0.02  # for which the pool has its turn before the reader goes on by itself
+FIRST_LOOKS = 8  # of engines that have to look without news, between two reads
+STEADY_S = 5.0  # after which an error counts as the first
+
+
+class Seat:
+    """A partition as the reader sees it."""
+
+    def __init__(self, partition: Partition) -> None:
+        self.number = partition.number
+        self.work = Key(OUTCOMES.task, (partition.number,))
+        self.drain = IdleDrain(partition)
+        self.woken = 0.0  # when the pool was asked
+        self.is_pools = False  # whether the pool had the work at the last look
+        self.failures = 0  # in a row
+        self.again = 0.0  # when it is read next, after a failure
+
+
+class Reader(threading.Thread):
+    """Applies the outcomes of the partitions that this worker owns, or sees to it that its pool does.
+
+    Survives any error of a server.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        store: Outage,
+        wakeups: Wakeups,
+        ownership: Ownership,
+        hands: Hands,
+        partitions: Sequence[Partition],
+    ) -> None:
+        super().__init__(name="reader", daemon=True)
+        self._url = url
+        self._store = store
+        self._wakeups = wakeups
+        self._ownership = ownership
+        self._hands = hands
+        self._seats = {partition.outcomes: Seat(partition) for partition in partitions}
+        self._kept: set[int] = set()  # partitions of whose plans something may be known here
+        self._since: Mapping[str, object] = {}  # what `look` of each drain was when the read that waits was sent
+        self._beat = 0.0
+        self._ending = threading.Event()
+
+    def stop(self) -> None:
+        """Ask the thread to end; it does within BLOCK_MS, or when what it has in hand is done."""
+        self._ending.set()
+
+    def beats(self) -> list[Beat]:
+        """Tell when this thread last went round, and whether it is there, for each stream that it reads."""
+        is_alive = self.is_alive() or self._ending.is_set()
+        owners = self._ownership.all()
+        return [
+            Beat(stream, self._beat, is_alive, owners.get(seat.number) is not Owner.ELSEWHERE)
+            for stream, seat in self._seats.items()
+        ]
+
+    def run(self) -> None:
+        """Read and apply until stopped; a server that is away is waited for, and reported once."""
+        failures = 0
+        while not self._ending.is_set():
+            started = time.monotonic()
+            try:
+                with clients.connect(self._url, BLOCK_MS / 1000) as client, BlockingRead(client, BLOCK_MS) as read:
+                    self._read_on(client, read)
+            except RedisError as error:
+                self._store.begins("reader", error)
+            except Exception:
+                log.exception("ingress failed", extra={"stream": "outcomes"})
+            failures = 0 if time.monotonic() - started > STEADY_S else failures + 1
+            self._beat = time.monotonic()
+            self._ending.wait(pause(failures - 1) if failures else 0)
+
+    def _read_on(self, client: Redis, read: BlockingRead) -> None:
+        make_groups(client, list(self._seats))
+        for stream in self._seats:
+            log.info("ingress consumes", extra={"stream": stream})
+        try:
+            while not self._ending.is_set():
+                self._round(client, read)
+                self._store.ends("reader")
+            if read.streams:  # what it has would wait for another worker
+                while not read.is_ready(BLOCK_MS / 1000):
+                    pass
+                self._take(self._receive(client, read), self._since)
+        except Exception:
+            self._lose(read.streams)
+            raise
+
+    def _lose(self, streams: Iterable[str]) -> None:
+        for stream in streams:
+            self._seats[stream].drain.lose_reply()
+
+    def _round(self, client: Redis, read: BlockingRead) -> None:
+        """Go through the partitions once, and wait for news of those that are this thread's."""
+        self._beat = time.monotonic()
+        ours = self._own()
+        busy = self._wakeups.under_way(OUTCOMES.task) | self._hands.keys(OUTCOMES.task)
+        seats = {
+            stream: seat
+            for stream, seat in ours.items()
+            if not (seat.is_pools or seat.work in busy or seat.failures) or self._is_idle(client, seat)
+        }
+        free = {stream: seat for stream, seat in seats.items() if not seat.drain.is_full}
+        if free and not read.streams:
+            self._since = {stream: seat.drain.look for stream, seat in free.items()}
+            read.send(self._command(free), dict.fromkeys(free, ">"))
+        rest = {stream: seat for stream, seat in free.items() if stream not in read.streams}
+        if rest:  # they have come back, or are new: until the read that waits is over they are read without waiting
+            since = {stream: seat.drain.look for stream, seat in rest.items()}
+            self._take(self._ask(client, rest), since)
+        is_due = self._finish(seats)
+        is_waiting = is_due or rest or len(seats) < len(ours) or len(free) < len(seats)
+        if not read.streams:
+            self._ending.wait(LOOK_S if ours else ELSEWHERE_S)
+        elif read.is_ready(LOOK_S if is_waiting else BLOCK_MS / 1000):
+            self._take(self._receive(client, read), self._since)
+
+    def _own(self) -> dict[str, Seat]:
+        """Find the partitions that this worker owns; the others are left, but for what was read of them."""
+        owners, ours, is_left = self._ownership.all(), dict[str, Seat](), jobs.is_some_left()
+        self._ownership.note_watched()
+        for stream, seat in self._seats.items():
+            owner = owners.get(seat.number, Owner.NOBODY)
+            if owner is Owner.HERE:
+                ours[stream] = seat
+                self._kept.add(seat.number)
+                if is_left and jobs.take_left(seat.work):
+                    self._wake(seat)
+                continue
+            if seat.drain.has_left and seat.drain.due_at <= self._beat:
+                seat.drain.finish()
+            if owner is Owner.ELSEWHERE and seat.number in self._kept and forget_plans(seat.number):
+                self._kept.discard(seat.number)
+        return ours
+
+    def _is_idle(self, client: Redis, seat: Seat) -> bool:
+        """Whether the pool leaves a partition to this thread.
+
+        Behind a drain of the pool it goes on itself where more has come: it knows the plans.
+        """
+        if seat.failures and self._beat < seat.again:
+            return False
+        is_busy = self._wakeups.state(seat.work, WAKEUP_STUCK_S) is WakeupState.BUSY
+        in_turn = self._beat - seat.woken < TURN_S
+        if self._hands.are_at(seat.work) or (is_busy and (in_turn or self._wakeups.is_begun(seat.work))):
+            seat.is_pools = True
+            return False
+        if seat.is_pools and not is_busy and looks.unread(client, [seat.drain.stream])[0].has_more:
+            self._wake(seat)
+            return False
+        seat.is_pools = False
+        return True
+
+    def _finish(self, seats: Mapping[str, Seat]) -> bool:
+        """Have engines look that are due, a few at a time; returns whether some are due soon."""
+        now = time.monotonic()
+        due = [seat for seat in seats.values() if seat.drain.due_at <= now]
+        for seat in due[:FIRST_LOOKS]:
+            self._try(seat, seat.drain.finish)
+        return len(due) > FIRST_LOOKS or any(seat.drain.has_left for seat in due)
+
+    def _take(self, reply: Sequence[Any], since: Mapping[str, object]) -> None:
+        for name, entries in reply:
+            seat = self._seats[name.decode()]
+            if self._try(seat, lambda: seat.drain.take(entries, since[seat.drain.stream])):  # noqa: B023 (at once)
+                self._wake(seat)
+
+    def _try(self, seat: Seat, work: Any) -> bool:
+        """Do something about a partition; an error that no server makes is its alone.
+
+        Raises what the store refuses.
+        """
+        try:
+            is_busy = bool(work())
+        except RedisError:
+            raise
+        except Exception:
+            log.exception("ingress failed", extra={"stream": seat.drain.stream})
+            seat.again = time.monotonic() + pause(seat.failures)
+            seat.failures += 1
+            return False
+        seat.failures = 0
+        return is_busy
+
+    def _wake(self, seat: Seat) -> None:
+        """Have the pool go on with a partition, or a thread of this process where the broker takes no wake-up."""
+        state = self._wakeups.state(seat.work, WAKEUP_STUCK_S)
+        if state is WakeupState.FREE and self._wakeups.send(seat.work, is_own=True):
+            seat.woken, seat.is_pools = time.monotonic(), True
+        elif state is not WakeupState.BUSY:
+            self._hands.do(seat.work)
+
+    def _command(self, seats: Mapping[str, Seat]) -> tuple[Any, ...]:
+        count = min((seat.drain.count for seat in seats.values()), default=MOST_AT_ONCE)
+        return ("XREADGROUP", "GROUP", GROUP, consumer(), "COUNT", count)
+
+    def _ask(self, client: Redis, seats: Mapping[str, Seat]) -> list[Any]:
+        """Read what these partitions have, without waiting."""
+        try:
+            found = functions.call(client, *self._command(seats), "STREAMS", *seats, *(">" for _ in seats))
+        except ResponseError as error:
+            return self._mend(client, error)
+        except RedisError:
+            self._lose(seats)
+            raise
+        return found or []
+
+    def _receive(self, client: Redis, read: BlockingRead) -> list[Any]:
+        try:
+            return read.receive()
+        except ResponseError as error:
+            return self._mend(client, error)
+
+    def _mend(self, client: Redis, error: ResponseError) -> list[Any]:
+        """Make the groups where one is missing; raises the error if it is another."""
+        if "NOGROUP" not in str(error):
+            raise error
+        make_groups(client, list(self._seats))
+        return []

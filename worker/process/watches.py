@@ -1,0 +1,57 @@
+"""Which streams a worker looks at for news, and which work each of them asks for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from tasks.routes import OUTCOMES, ROUTES, Route
+from worker.process.wakeup_ledger import Key
+from worker.store.keys import Partition
+
+EVERYWHERE = Partition(0)  # of routes without partitions
+WAKEUP_STUCK_S = 10.0  # a task of a partition ends after DRAIN_S and a batch; one that runs longer is not waited for
+
+
+@dataclass(eq=False, slots=True)
+class Watch:
+    """A stream: entries that nobody has read ask for `work`, its clocks and what dead workers left for `upkeep`.
+
+    A wake-up that has run for `stuck_s` no longer keeps the next one back. With `is_owned` it is for the owner of the
+    partition; with `is_read` that one reads it itself.
+    """
+
+    stream: str
+    work: Key
+    upkeep: Key | None
+    partition: Partition
+    timers: str = ""
+    stuck_s: float = math.inf
+    is_owned: bool = False
+    is_read: bool = False
+    read_to: bytes | None = None  # behind which news is looked for; None while there may be some before
+
+
+def watches(consumed: frozenset[str], partitions: Sequence[Partition]) -> list[Watch]:
+    """List the streams of the consumed routes; the last one of a route has its sweeper."""
+    found = []
+    for route in ROUTES:
+        places = partitions if route.per_partition else (EVERYWHERE,)
+        for partition, stream in product(places, route.streams if route.task in consumed else ()):
+            found.append(_watch(route, stream, partition))
+    return found
+
+
+def _watch(route: Route, stream: str, partition: Partition) -> Watch:
+    args = (partition.number,) if route.per_partition else ()
+    is_last = stream == route.streams[-1]
+    upkeep = Key((route.sweeper or route).task, args) if is_last else None
+    one = Watch(partition.stream(stream), Key(route.task, args), upkeep, partition)
+    if route.per_partition:
+        one.timers = partition.stream(route.timers) if route.timers else partition.timers
+        one.stuck_s = WAKEUP_STUCK_S
+    one.is_owned = route is OUTCOMES
+    one.is_read = one.is_owned and is_last
+    return one

@@ -1,0 +1,92 @@
+"""Looks at many streams, or at the clocks of many partitions, in one call; see lua/looks.lua."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from redis import Redis
+
+from worker.store import functions
+from worker.store.keys import GROUP, Partition
+
+
+class Unread(NamedTuple):
+    """Up to where our group has read a stream, and whether it has more; None where there is no such group."""
+
+    last: bytes | None
+    has_more: bool
+
+
+class Waiting(NamedTuple):
+    """What a stream has: entries, up to where it is read, pending entries, the oldest of them, and whose that is."""
+
+    stream: str
+    length: int
+    last: bytes
+    pending: int
+    oldest: bytes
+    consumer: bytes
+
+
+class Due(NamedTuple):
+    """The first time of all clocks in ms, None for none, and the places of those that have run out."""
+
+    first: float | None
+    places: tuple[int, ...]
+
+
+def unread(client: Redis, streams: Sequence[str]) -> list[Unread]:
+    """Tell of each stream whether it has entries that our group has not read."""
+    if not streams:
+        return []
+    found = functions.call_or_load(client, "FCALL", functions.UNREAD, len(streams), *streams, GROUP)
+    return [Unread(last.removesuffix(b"+") or None, last.endswith(b"+")) for last in found]
+
+
+def waiting_call(streams: Sequence[str]) -> tuple[str | int, ...]:
+    """Make the call that tells what streams have; `waiting` reads its reply."""
+    return ("FCALL", functions.WAITING, len(streams), *streams, GROUP)
+
+
+def waiting(streams: Sequence[str], reply: Sequence[Sequence[bytes]]) -> list[Waiting]:
+    """Read what those streams have that have entries."""
+    return [
+        Waiting(streams[int(place) - 1], int(length), last, int(pending), *oldest)
+        for place, length, last, pending, *oldest in reply
+    ]
+
+
+def due(client: Redis, clocks: Sequence[str]) -> Due:
+    """Tell which of these sorted sets have a clock that has run out."""
+    if not clocks:
+        return Due(None, ())
+    return read_due(functions.call_or_load(client, *due_call(clocks)))
+
+
+def due_call(clocks: Sequence[str]) -> tuple[str | int, ...]:
+    """Make the call of `due`; `read_due` reads its reply."""
+    return ("FCALL", functions.DUE, len(clocks), *clocks)
+
+
+def read_due(reply: Sequence[bytes | int]) -> Due:
+    """Read the reply to `due_call`."""
+    first, *places = reply
+    return Due(float(first) if first else None, tuple(int(place) - 1 for place in places))
+
+
+def look_over(client: Redis, partitions: Sequence[Partition], idle_ms: int) -> list[int]:
+    """Sweep the partitions in which nothing has happened; returns the numbers of the others.
+
+    An entry that is pending for `idle_ms` is a dead worker's.
+    """
+    if not partitions:
+        return []
+    keys = [key for each in partitions for key in _looked_over(each)]
+    found = functions.call_or_load(client, "FCALL", functions.LOOK_OVER, len(keys), *keys, GROUP, idle_ms)
+    return [partitions[int(place) - 1].number for place in found]
+
+
+def _looked_over(part: Partition) -> tuple[str, ...]:
+    streams = (part.outcomes, part.commands, part.attachments)
+    return (part.timers, part.sweep, *streams, part.breakers_due, part.events)
