@@ -247,6 +247,13 @@ class GivenInstructions(Inbound):
     left_out: Line | None = None
 
 
+class AtTarget(Inbound):
+    """What verified the tip of the target branch, which had moved from the commit that the plan begins with."""
+
+    target_sha: Word
+    verify: tuple[VerifyReceipt, ...] = Field(default=(), max_length=50)
+
+
 class Outcome(Inbound):
     """The result of one attempt. `plan_id`, `attempt` and `lease` may stand in the entry's fields instead."""
 
@@ -268,6 +275,7 @@ class Outcome(Inbound):
     controller: Word | None = None
     nothing_to_change: Annotated[str, StringConstraints(max_length=4096), TextKind.LOG] | None = None
     verified_at: Word | None = None  # the commit that was verified, where the spec asked for another than the tip
+    at_target: Annotated[AtTarget | None, WrapValidator(_take_unreadable_for_none)] = None  # where the spec asked
     failing_tests: tuple[Line, ...] = Field(default=(), max_length=2000)
     failing_tests_complete: bool = False  # whether these are all tests that fail
     released: Released | None = None

@@ -228,6 +228,7 @@ class StepContext(Outbound):
     failing_tests: tuple[str, ...] = ()
     previous_failure: PreviousFailure | None = None
     at: Literal["base"] | None = None  # verify `base_sha` instead of the plan's tip, and echo it in `verified_at`
+    then_at: Literal["target"] | None = None  # the tip of the target branch too, where that has moved: `at_target`
     answers: tuple[GivenAnswer, ...] = ()
     failure_log: str = ""  # the goal's, as its documents: data from outside, sanitised, cut at whole lines
     documents: dict[str, str] = Field(default_factory=dict)

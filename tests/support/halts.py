@@ -158,6 +158,14 @@ def pass_at_base() -> Running:
     return plan
 
 
+def pass_at_target() -> Running:
+    first = a_check("r").model_copy(update={"at_base": ("halt",)})
+    plan = Running(first, a_step("a", "r"), base_sha="9f1c2d4", delivery={"push": True})
+    told = {"target_sha": 40 * "1", "verify": [{"tool": "pytest", "exit_code": 0}]}
+    plan.report(a_report("r", verified_at="9f1c2d4", verify=[{"tool": "pytest", "exit_code": 1}], at_target=told))
+    return plan
+
+
 def lead_nowhere() -> Running:
     plan = Running(a_step("a", retries=0), a_step("b", "a"))
     fail(plan, "a")
@@ -232,6 +240,7 @@ EVERY_HALT: dict[str, Callable[[], Running]] = {
     "passes_at_base": pass_at_base,
     "integrity": be_refused,
     "holdout": fail_held_out_tests,
+    "already_fixed": pass_at_target,
     "conflict": halt_in_conflict,
     "cannot_revise": lead_nowhere,
     "manual": be_ordered,

@@ -31,7 +31,7 @@ def steps_of(sentence: str = "Fix the sum", **fields: Any) -> tuple[PlannedStep,
 
 
 def running(**fields: Any) -> Running:
-    limits = {name: fields.pop(name) for name in ("wall_clock_s", "consecutive_failures") if name in fields}
+    limits = {name: fields.pop(name) for name in ("wall_clock_s", "consecutive_failures", "delivery") if name in fields}
     return Running(*steps_of(**fields), base_sha=SHA, failing=[TEST], **limits)
 
 
@@ -102,6 +102,21 @@ def test_tests_that_pass_each_time_halt_the_plan_with_interpreter_and_host() -> 
     assert (evidence["interpreter"], evidence["host"], evidence["value"]) == ("/opt/py/bin/pytest", "ctl-1", 3)
     assert TEST in evidence["command"]
     assert "ctl-1" in evidence["unblock"]
+
+
+@pytest.mark.parametrize(("codes", "delivers"), [(0, True), (1, True), (0, False)])
+def test_tests_that_pass_at_the_tip_of_the_target_end_a_plan_that_would_deliver(codes: int, delivers: bool) -> None:
+    plan = running(delivery={"push": True} if delivers else None)
+    at_target = {"target_sha": 40 * "1", "verify": receipts(*codes_of(plan, codes, 0))}
+
+    (spec,) = plan.specs
+    answer(plan, *codes_of(plan, 1, 0), **({"at_target": at_target} if delivers else {}))
+
+    assert (spec["context"].get("then_at") == "target") is delivers
+    assert (plan.state == "HALTED") is (delivers and not codes)
+    if plan.state == "HALTED":
+        assert (plan.halt["rule"], plan.halt["evidence"]["target_sha"]) == ("already_fixed", 40 * "1")
+        assert TEST in plan.halt["evidence"]["command"]
 
 
 def test_one_failure_of_three_is_a_failure() -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
 from schemas.base import FailureCategory, Mode
-from schemas.outcome import Needs
+from schemas.outcome import AtTarget, Needs
 from tasks.text.secrets import redact
 from worker.controller import commit_message, programs, wire
 from worker.controller.agent_run import NO_AGENT_NEEDED, AgentReport, ask_agent, denied
@@ -75,6 +75,7 @@ class AttemptRun:
             result.failure = self._begin(result)
             if not result.failure and not self._found(result):
                 result.failure = result.failure or self._do(result)
+            self._look_at_target(result)
             if moved := self.tree.moved_refs():  # they are nowhere but in the clone, so that alone is no failure
                 log.warning("refs_moved", extra={**self.spec.ids, "refs": moved[:SHOWN_REFS]})
                 line = f"refs made in the clone beside the plan's branch: {', '.join(moved[:SHOWN_REFS])}"
@@ -92,6 +93,22 @@ class AttemptRun:
         finally:
             self._keep_diff(result.changes)
         return result
+
+    def _look_at_target(self, result: Result) -> None:
+        """Verify the tip of the target too, if the spec asks for it and it is not what was verified before.
+
+        What goes wrong there tells nothing, and fails nothing.
+        """
+        spec, tree = self.spec, self.tree
+        if spec.context.then_at != "target" or not spec.verified_at or not result.verification.receipts:
+            return
+        try:
+            if tip := tree.target_tip(spec.verified_at):
+                tree.reset(spec.plan_id, spec.context.base_sha, at=tip)
+                self._set_up()
+                result.at_target = AtTarget(target_sha=tip, verify=self._verify().receipts)
+        except (CannotWork, GitError, OSError, subprocess.TimeoutExpired) as error:
+            log.warning("target_not_verified", extra={**spec.ids, "reason": str(error)})
 
     def _keep_diff(self, changed: Changes | None) -> None:
         """Put what was changed into the log, also where that is refused; nothing that goes wrong there counts."""

@@ -96,6 +96,10 @@ class Repository:
         """Name the ref that has what a plan landed, as outcomes tell it."""
         return branch_of(plan_id)
 
+    def target_tip(self, _begin: str) -> str | None:
+        """Return the tip of the branch that changes from a commit are for: None, as nothing is delivered from here."""
+        return None
+
     def tip(self, plan_id: str) -> str | None:
         """Return the last commit of the plan's branch, None if there is no branch."""
         with suppress(GitError):

@@ -8,7 +8,7 @@ from typing import Any
 from schemas import codec
 from schemas.base import FailureCategory, Mode
 from schemas.integrity import Integrity
-from schemas.outcome import MAX_TOUCHED, GivenInstructions, Judged, Metrics, Needs, Outcome, Released
+from schemas.outcome import MAX_TOUCHED, AtTarget, GivenInstructions, Judged, Metrics, Needs, Outcome, Released
 from worker.agents.readers import Reading
 from worker.controller import wire
 from worker.controller.agent_run import AgentReport, denied
@@ -37,6 +37,7 @@ class Result:
     ref: str | None = None  # that has it
     failure: AttemptFailure | None = None
     released: CannotWork | None = None  # why nobody could do it here: that is no failure
+    at_target: AtTarget | None = None  # what verified the tip of the target branch
     landed: dict[str, Any] | None = None  # where the plan's changes are, whether they pass there or not
 
     @property
@@ -80,6 +81,7 @@ def outcome(spec: Spec, result: Result, duration_ms: int, controller: str) -> Ou
         controller=controller,
         nothing_to_change=None if failure or (changes and changes.touched) else report.nothing_to_change,
         verified_at=_verified_at(spec, result),
+        at_target=result.at_target,
         failing_tests=result.verification.failing.names,
         failing_tests_complete=result.verification.failing.complete and bool(result.verification.receipts),
         evaluation=None if failure or not report.reading.evaluation else dict(report.reading.evaluation),

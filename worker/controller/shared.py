@@ -194,6 +194,11 @@ class SharedRepository(Repository):
             self._on_branches.add(commit)
         return True
 
+    def target_tip(self, _begin: str) -> str | None:
+        """Return the tip of the branch that changes from a commit are for; None where several have it, or none."""
+        found = self.branches_with(_begin, self.base_branch)
+        return self.read(f"{HEADS}{found[0]}") if len(found) == 1 else None
+
     def branches_with(self, commit: str, likely: str) -> list[str]:
         """Name the remote's branches that have `commit`: `likely` alone, if it is one; raises RemoteTrouble."""
         self._fetch(f"+{HEADS}{likely}:{ORIGIN}{likely}")

@@ -51,6 +51,7 @@ class Context(Inbound):
     repo: str | None = None
     base_sha: str | None = Field(default=None, pattern=r"^[^-]")  # a word that git cannot take for an option
     at: str | None = None  # `base`: what is verified is that commit, and not the tip of the plan's branch
+    then_at: str | None = None  # `target`: then the tip of the target branch too, if it has moved
     failing_tests: tuple[str, ...] = ()
     answers: tuple[Answer, ...] = ()
     failure_log: str = ""

@@ -81,6 +81,12 @@ class Worktree:
         self._files = self._store.files(self._base)
         self._clear()
 
+    def target_tip(self, begin: str) -> str | None:
+        """Return the tip of the branch that the plan's changes are for, where that is another commit than `begin`."""
+        first = self._repository.find(begin)
+        tip = self._repository.target_tip(first)
+        return None if tip == first else tip
+
     def give_to_agent(self) -> None:
         """Note that an agent works in the folder from now on: nothing is verified there."""
         self._is_used = True

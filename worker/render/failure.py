@@ -26,6 +26,8 @@ SENTENCES = {
     "cannot_verify": "No controller could run the verification.",
     "integrity": "Its change weakened tests or checks, and was refused twice.",
     "passes_at_base": "The failing tests of the goal pass already.",
+    "already_fixed": "The failing tests of the goal pass on its target branch by now.",
+    "conflict": "Its target branch has moved, and its changes conflict with that.",
     "approval_rejected": "A person rejected a step.",
     "approval_deadline": "Nobody approved a step in time.",
     "answer_deadline": "Nobody answered its question in time.",

@@ -45,7 +45,7 @@ FEATURE = Feature(
     ),
     is_idle=lambda plan: not plan.head.limits.get(budget.EXCUSES),
     is_idle_about=_is_idle_about,
-    advice={"passes_at_base": reproduction.advise},
+    advice={"passes_at_base": reproduction.advise, "already_fixed": reproduction.advise_on_fixed},
     end_fields=("inserted_by", "at_base"),
     start_fields=("inserted_by", "at_base", "quick_checks"),
 )

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from schemas.base import StepState as S
-from schemas.outcome import Outcome, VerifyReceipt
+from schemas.outcome import AtTarget, Outcome, VerifyReceipt
 from schemas.step import AtBase
 from tasks.features.baseline.excuses import AT_BASE
 from tasks.features.baseline.red_checks import name_of
@@ -28,12 +28,14 @@ from tasks.toolchain.could_not_run import why_not_run
 
 DEATHS = 2  # of controllers, after which the plan goes on without knowing
 MAX_TOLD = 200
+SHOWN = 12  # characters of a commit's id
+DELIVERS = "delivery_wait_s"  # among limits
 KNOWN, UNKNOWN = "reproduced", "not reproduced"
 
 
-def given_to(_: UnitOfWork, __: Step) -> Mapping[str, Any]:
-    """Have the step run at the commit that the plan began with."""
-    return AT_BASE
+def given_to(unit: UnitOfWork, _: Step) -> Mapping[str, Any]:
+    """Have the step run at the commit that the plan began with, and if it delivers at the tip of its target too."""
+    return {**AT_BASE, "then_at": "target"} if DELIVERS in unit.plan.limits else AT_BASE
 
 
 def judge(unit: UnitOfWork, seen: Judgement) -> bool:
@@ -44,7 +46,7 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
     _begin_wall_clock(unit)
     is_known = outcome.verified_at == unit.plan.head.context.get("base_sha")
     if is_known:
-        ran = _ran(step, outcome)
+        ran = _ran(step, outcome.verify)
         _keep_checks(unit, step, outcome, ran)
         if _passes(unit, step, ran):
             if AtBase.HALT in step.facts["at_base"]:
@@ -52,6 +54,10 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
                 halt.halt(unit, "passes_at_base", reason, evidence, step)
                 return True
             unit.plan.reproduced.passed = True
+        elif _is_fixed(outcome.at_target, unit, step):
+            reason, evidence = _explain_fixed(step, outcome.at_target)
+            halt.halt(unit, "already_fixed", reason, evidence, step)
+            return True
     unit.plan.dirty.add("live")
     step.status.previous = None
     unit.end_step(step, S.DONE.value, "done", KNOWN if is_known else UNKNOWN)
@@ -80,9 +86,9 @@ def _begin_wall_clock(unit: UnitOfWork) -> None:
     unit.plan.dirty.add("live")
 
 
-def _ran(step: Step, outcome: Outcome) -> list[tuple[dict[str, Any], VerifyReceipt]]:
+def _ran(step: Step, shown: Sequence[VerifyReceipt] | None) -> list[tuple[dict[str, Any], VerifyReceipt]]:
     """Pair the tools that were run with their receipts; none where these are of others."""
-    tools, receipts = step.facts["verify_tools"], outcome.verify or ()
+    tools, receipts = step.facts["verify_tools"], shown or ()
     if [each.tool for each in receipts] != [tool["tool"] for tool in tools[: len(receipts)]]:
         return []
     return list(zip(tools, receipts, strict=False))
@@ -124,24 +130,48 @@ def _passes(unit: UnitOfWork, step: Step, ran: Sequence[tuple[dict[str, Any], Ve
     )
 
 
+def _is_fixed(told: AtTarget | None, unit: UnitOfWork, step: Step) -> TypeGuard[AtTarget]:
+    """Whether the failing tests passed each time at the tip of the target, and that halts the plan."""
+    return told is not None and AtBase.HALT in step.facts["at_base"] and _passes(unit, step, _ran(step, told.verify))
+
+
+def _explain_fixed(step: Step, told: AtTarget) -> tuple[str, dict[str, Any]]:
+    command, target = _command(step), fit(told.target_sha, MAX_TOLD)
+    reason = f"the goal's failing tests fail at the base, and pass at {target[:SHOWN]}, which the target is at now"
+    evidence = {"value": target, "limit": None, "limit_name": "target", "target_sha": target}
+    return reason, {**evidence, "step_id": step.step_id, "command": command}
+
+
+def _command(step: Step) -> str:
+    """Show what runs the failing tests."""
+    checks = step.facts["quick_checks"]
+    return " && ".join(
+        dict.fromkeys(shlex.join(tool["argv"]) for tool in step.facts["verify_tools"] if tool["tool"] not in checks)
+    )
+
+
 def _explain(unit: UnitOfWork, step: Step, outcome: Outcome) -> tuple[str, dict[str, Any]]:
     checks, lease = step.facts["quick_checks"], unit.snapshot.leases.get(step.step_id)
     commands = [shlex.join(tool["argv"]) for tool in step.facts["verify_tools"] if tool["tool"] not in checks]
     times = len(commands) // len(set(commands))
     host = fit((lease and lease.controller) or outcome.controller or "", MAX_TOLD) or "a controller without a name"
     interpreter = fit(flatten(outcome.error_message or ""), MAX_TOLD) or commands[0].split()[0]
-    command = " && ".join(dict.fromkeys(commands))
     reason = f"the goal's failing tests passed {times} times of {times} at the base ({interpreter} on {host})"
     evidence = {
         "value": times,
         "limit": times,
         "limit_name": "runs that pass",
         "step_id": step.step_id,
-        "command": command,
+        "command": _command(step),
         "interpreter": interpreter,
         "host": host,
     }
     return reason, evidence
+
+
+def advise_on_fixed(facts: Facts) -> str:
+    """Say that nothing is left to do, or how it is done all the same."""
+    return f"Nothing: {facts.evidence.get('target_sha')} has it. If it has not, {AGAIN} with reproduce: warn."
 
 
 def advise(facts: Facts) -> str:

@@ -14,7 +14,7 @@ from redis import Redis
 from schemas import codec
 from schemas.plan import PlanView
 from tests.conftest import running_worker, wait_until
-from tests.support.controlling import PLAN, Planner, Repo, bare
+from tests.support.controlling import PLAN, PYTEST, Planner, Repo, bare
 from tests.support.scripted import ENDED
 from worker.controller.changes import diff_hash
 from worker.controller.landing import Landing
@@ -223,6 +223,25 @@ def ended(redis: Redis) -> PlanView:
     found = wait_until(over, timeout=120, what="the end of the plan")
     assert found
     return found
+
+
+def test_the_failing_tests_run_at_the_tip_of_the_target_too_once_that_has_moved(
+    planner: Planner, start: Callable[..., None], remote: Repo, tmp_path: Path
+) -> None:
+    (tmp_path / "repos.toml").write_text(f'[repositories."acme/shop"]\nurl = "{remote.path}"\n')
+    base = remote.git("rev-parse", "main")
+    fixed = remote.commit_on("main", "calc.py", "def add(a, b):\n    return a + b\n")
+    context = {"repo": "acme/shop", "base_sha": base, "at": "base", "then_at": "target"}
+    tool = {**PYTEST, "pass_codes": [0, 1]}
+    planner.send("reproduce", mode="test", verify_tools=[tool], context=context)
+
+    start(repositories=RepositoriesFile.read(tmp_path / "repos.toml"))
+
+    found = planner.outcome("reproduce")
+    assert found.verify
+    assert found.at_target
+    assert (found.verified_at, found.verify[0].exit_code) == (base, 1)
+    assert (found.at_target.target_sha, found.at_target.verify[0].exit_code) == (fixed, 0)
 
 
 def double(name: str) -> str:
