@@ -127,7 +127,7 @@ Verify = VerifyLine | ToolCall
 
 
 class SuppliedTask(Inbound):
-    """What a supplied step says to its controller beside its intent."""
+    """The hint of a supplied step for its controller, next to its intent."""
 
     hint: Annotated[str, StringConstraints(max_length=1000), TextKind.STEP_TEXT] | None = None
 
@@ -159,10 +159,14 @@ class SuppliedStep(Inbound):
 
 
 class Delivery(Inbound):
-    """What becomes of a plan's accepted changes once it is done; a pull request is of a branch that is pushed."""
+    """The delivery of a plan's accepted changes once it is done; a pull request is of a branch that is pushed.
+
+    `onto` names the plan to whose branch they are added, at `context.base_sha`, instead of to a new one.
+    """
 
     push: bool = True
     pull_request: bool = False
+    onto: PlanId | None = None
 
 
 class Beginning(Inbound):

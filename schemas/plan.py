@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from schemas.base import GoalVerdict, Outbound, PlanState
+from schemas.delivered import DeliveryState, DeliveryView
 from schemas.result import IntegrityView, PlanResult
 
 
@@ -66,6 +67,7 @@ class PlanSummary(Outbound):
     """A line of `planner plans --json`.
 
     `branch` and `pull_request` are what was delivered, `undelivered` says why not all that the goal asks for was.
+    `delivery` is the state of the change at its forge; null without one.
     `cost_usd` is what its attempts cost, as controllers say; null where none said so. `doubt` says why its success is
     not to be believed without a look: an attempt changed the failing test itself.
     """
@@ -89,6 +91,7 @@ class PlanSummary(Outbound):
     branch: str | None = None
     pull_request: str | None = None
     undelivered: str | None = None
+    delivery: DeliveryView | None = None
     doubt: str | None = None
     cost_usd: float | None = None
 
@@ -247,4 +250,6 @@ class GoalAnswer(Outbound):
     branch: str | None = None
     pull_request: str | None = None
     undelivered: str | None = None
+    delivery_state: DeliveryState | None = None
+    delivery_at: str | None = None
     doubt: str | None = None

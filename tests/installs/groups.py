@@ -27,6 +27,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         "worker.controller",
         "worker.doctor",
         "worker.drafters",
+        "worker.delivered",
         "worker.engine",
         "worker.host",
         "worker.process",

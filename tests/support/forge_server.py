@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 STATUSES = ("/github/repos/acme/shop/statuses", "/gitlab/projects/acme%2Fshop/statuses")
@@ -66,10 +66,17 @@ class ForgeServer:
         return 201, made
 
 
-@contextmanager
-def serving() -> Iterator[ForgeServer]:
+Played = TypeVar("Played", bound=ForgeServer)
+
+
+def serving() -> AbstractContextManager[ForgeServer]:
     """Answer at `url` while the block lasts."""
-    forge = ForgeServer()
+    return playing(ForgeServer())
+
+
+@contextmanager
+def playing(forge: Played) -> Iterator[Played]:
+    """Have `forge` answer at its `url` while the block lasts."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -91,6 +98,9 @@ def serving() -> Iterator[ForgeServer]:
             self.wfile.write(data)
 
         def do_POST(self) -> None:
+            self.do_GET()
+
+        def do_PUT(self) -> None:
             self.do_GET()
 
         def log_message(self, *_: object) -> None:

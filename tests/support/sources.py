@@ -78,7 +78,8 @@ def _problem_class(call: ast.Call) -> str:
 
 def events(*paths: Path) -> set[str]:
     """The types of events that these modules emit, such as step.done; all modules unless any are given."""
-    every = [*(ROOT / "tasks").rglob("*.py"), *(ROOT / "worker/engine").rglob("*.py")]
+    folders = ("tasks", "worker/engine", "worker/delivered")
+    every = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
     found = {event for path in paths or every for node in _nodes(path) for event in _events(node)}
     verdicts = () if paths else (each for each in Verdict if each is not Verdict.APPLIED)
     return {event for event in found if not event.endswith(".")} | {f"outcome.{verdict}" for verdict in verdicts}

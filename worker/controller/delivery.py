@@ -65,7 +65,10 @@ class Delivery:
             raise Refused("the plan has changed nothing, so there is nothing to deliver")
         if asked.landed and tip != asked.landed.result_sha:
             raise Refused(f"the plan's branch is at {tip[:SHOWN]}, and landed at {asked.landed.result_sha[:SHOWN]}")
-        branch = branch_of(self.settings, spec)
+        branch = branch_of(self.settings, spec, asked)
+        if asked.onto:
+            self._add(branch, tip, begin)
+            return {"branch": branch, "pull_request": self._opened(branch)}
         target = target_of(repository, begin, branch, asked.target)
         self._push(branch, tip, begin, asked)
         found = {"branch": branch, "pull_request": self._open(branch, target, asked)}
@@ -73,6 +76,22 @@ class Delivery:
             with suppress(RemoteTrouble):  # it is of no use any more, and in nobody's way
                 repository.drop(accepted_ref(spec.plan_id))
         return found
+
+    def _add(self, branch: str, tip: str, begin: str) -> None:
+        """Add the commits to the branch of another plan, which has to be where they begin: no commit is lost."""
+        there = self.repository.read(f"{HEADS}{branch}")
+        if there not in (begin, tip):
+            found = f"at {there[:SHOWN]}" if there else "gone"
+            raise Refused(f"the branch {branch} is {found}, and the changes begin at {begin[:SHOWN]}")
+        if there != tip:
+            self.lease.confirm()
+            self.repository.push(f"{HEADS}{branch}", tip, begin)
+
+    def _opened(self, branch: str) -> str | None:
+        """Return the URL of the branch's open pull request; None where there is none, or no forge is named."""
+        if not self.settings.delivery.pull_request:
+            return None
+        return self.settings.forge.find(branch)
 
     def _push(self, branch: str, tip: str, begin: str, asked: DeliveryInput) -> None:
         """Have the branch be at `tip`; what is there already may only be of the plan."""
@@ -121,9 +140,9 @@ def attempted(spec: Spec, run: Callable[[], Result]) -> Result:
         return Result(NO_AGENT_NEEDED, failure=wire.own_failure(error))
 
 
-def branch_of(settings: RepositorySettings, spec: Spec) -> str:
-    """Name the branch that the plan's changes are delivered on."""
-    return settings.delivery.branch.replace(PLAN, spec.plan_id)
+def branch_of(settings: RepositorySettings, spec: Spec, asked: DeliveryInput) -> str:
+    """Name the branch for the delivery of the plan's changes: its own, or that of the plan `onto`."""
+    return settings.delivery.branch.replace(PLAN, asked.onto or spec.plan_id)
 
 
 def target_of(repository: SharedRepository, begin: str, branch: str, named: str | None) -> str:

@@ -68,12 +68,12 @@ class Forge:
 
         Raises Refused, or CannotWork where the forge does not answer for now.
         """
-        if found := self._find(wanted):
+        if found := self.find(wanted.head):
             return found
         try:
             return _url(self._call("POST", self._pull_requests, self._body(wanted)))
         except _AlreadyThere as refused:
-            if found := self._find(wanted):  # somebody was faster
+            if found := self.find(wanted.head):  # somebody was faster
                 return found
             raise Refused(str(refused)) from refused
 
@@ -83,11 +83,12 @@ class Forge:
             return f"/repos/{quote(self.project)}/pulls"
         return f"/projects/{quote(self.project, safe='')}/merge_requests"
 
-    def _find(self, wanted: PullRequest) -> str | None:
+    def find(self, head: str) -> str | None:
+        """Return the URL of a branch's open pull request; None if there is none. Raises as `pull_request`."""
         if self.kind is ForgeKind.GITHUB:
-            asked = {"state": "open", "head": f"{self.project.partition('/')[0]}:{wanted.head}"}
+            asked = {"state": "open", "head": f"{self.project.partition('/')[0]}:{head}"}
         else:
-            asked = {"state": "opened", "source_branch": wanted.head}
+            asked = {"state": "opened", "source_branch": head}
         found = self._call("GET", f"{self._pull_requests}?{urlencode(asked)}")
         ours = [each for each in found if _is_of_no_fork(each)] if isinstance(found, list) else []
         return _url(ours[0]) if ours else None

@@ -51,10 +51,13 @@ class Landing:
         spec, repository, git = self.spec, self.repository, self.repository.git
         asked = DeliveryInput.model_validate(spec.input)
         there, tip, begin = self._accepted(asked)
-        name = target_of(repository, begin, branch_of(self.settings, spec), asked.target)
+        branch = branch_of(self.settings, spec, asked)
+        name = branch if asked.onto else target_of(repository, begin, branch, asked.target)
         target = repository.read(f"{HEADS}{name}")
         if target is None:
             raise Refused(f"the remote has no branch {name} any more")
+        if asked.onto and target != begin:
+            raise Refused(f"the branch {name} is at {target[:SHOWN]}, and the changes begin at {begin[:SHOWN]}")
         if target == begin:
             made = Replay(target, tip, tuple(_commits(repository, spec, tip, asked)), ())
         else:

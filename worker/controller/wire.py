@@ -116,6 +116,7 @@ class DeliveryInput(Inbound):
     pull_request: bool = False
     title: str = ""
     text: str = ""
+    onto: PlanId | None = None  # whose branch the changes are added to
 
 
 class JudgedBy(Inbound):

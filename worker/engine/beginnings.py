@@ -22,6 +22,8 @@ from worker.store.queries import Owner, owners
 def go_on(client: Redis, goal: Goal, partitions: int) -> Goal | Rejected:
     """Return the goal with the commit that it goes on from, if it goes on from a plan."""
     if goal.from_ is None:
+        if goal.delivery and goal.delivery.onto:
+            return _refuse(field_error("/from", "no_beginning", "A delivery onto a plan needs `from`."))
         return goal
     plan_id = goal.from_.plan_id
     owner = owners(client, partitions, [plan_id]).get(plan_id)
@@ -33,6 +35,9 @@ def begin(goal: Goal, owner: Owner | None, lines: Iterable[dict[str, Any]]) -> G
     if goal.from_ is None:
         return goal
     plan_id, step_id = goal.from_.plan_id, goal.from_.step_id
+    onto = goal.delivery.onto if goal.delivery else None
+    if onto not in (None, plan_id):
+        return _refuse(field_error("/delivery/onto", "another_plan", f"{onto} is not the plan {plan_id} of `from`."))
     if owner is None or owner.tenant != goal.tenant:
         return _refuse(
             field_error("/from/plan_id", "unknown_plan", f"There is no plan {plan_id} of the tenant {goal.tenant}.")
@@ -41,6 +46,8 @@ def begin(goal: Goal, owner: Owner | None, lines: Iterable[dict[str, Any]]) -> G
         return _refuse(
             field_error("/from/plan_id", "another_repository", f"{plan_id} is a plan of another repository.")
         )
+    if onto and goal.context.base_sha and is_revision(goal.context.base_sha):
+        return goal  # at the commit of that plan's branch
     if not (commit := _landed(lines, step_id)):
         what = f"nothing landed at {step_id} or before it" if step_id else "nothing landed"
         return _refuse(

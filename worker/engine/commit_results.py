@@ -64,7 +64,7 @@ class CommitResults:
     drafts: QueueArtifacts | None = None  # where the operator wants what controllers drafted
 
     def take(self, one: Decided, verdict: str | ResponseError, began_ns: int) -> None:
-        """Take in the verdict on a decision; one that was not made waits on, and is decided anew."""
+        """Take in the verdict on a decision; one that was not made waits on, and is decided again."""
         if isinstance(verdict, ResponseError):
             record = one.plan.record if one.plan else one.hot.record if one.hot else None
             about = describe(one.plan_id, record) if record else {"plan_id": one.plan_id}
@@ -122,7 +122,8 @@ class CommitResults:
     def conclude_again(self, plan: Snapshot) -> None:
         """Tell a goal's record of an end that nobody confirmed; the commit that follows sets the plan's last timer."""
         if "ended" in plan.record.times:
-            functions.call(self.store.client, *self.conclusion(plan.plan_id, plan.record, plan.now)[0])
+            *told, _ = self.conclusion(plan.plan_id, plan.record, plan.now)
+            functions.call_each(self.store.client, told)
 
     def conclusion(self, plan_id: str, record: PlanRecord, now: int) -> list[tuple[Any, ...]]:
         """Make the commands that tell the record of its goal of a plan's end."""

@@ -16,6 +16,7 @@ from typing import Any
 from redis import Redis
 
 from tasks.features.breakers.breaker import Terms
+from worker.delivered.look import Looks
 from worker.drafters.consulting import Consulting
 from worker.drafters.queue_artifacts import QueueArtifacts
 from worker.engine.admission import Admission, Quota
@@ -181,6 +182,7 @@ class Container:
             here.max_failures,
             here.claim_idle_s,
             here.retention_s,
+            Looks(self.client, here.partitions, here.webhooks_file).look,
         )
 
     def context(self, number: int) -> PartitionContext:

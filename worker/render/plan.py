@@ -25,6 +25,7 @@ from schemas.plan import (
     StepActivity,
     StepView,
 )
+from worker.render.delivery import describe_delivery
 from worker.render.remarks import Remarks, listed
 
 STEP_LOOKS = {
@@ -115,6 +116,9 @@ def portrait(plan: PlanView, most_steps: int | None = None, result: RenderableTy
             Text(plain(f"{name.replace('_', ' ')}: {told}"), "yellow" * (name == "undelivered"))
             for name, told in delivered
         ]
+        parts += [
+            Text(plain(f"change: {each}")) for each in (describe_delivery(plan.delivery) if plan.delivery else ())
+        ]
         parts.append("")
     if needed := remarks.needed:
         parts += [*(Text(plain(each), "yellow") for each in needed), ""]
@@ -154,7 +158,8 @@ def _origin(plan: PlanView) -> list[str]:
 
 def _state(plan: PlanSummary) -> Text:
     paused = " (paused)" if plan.paused else ""
-    return Text(plan.state + paused, PLAN_STYLES.get(plan.state, ""))
+    change = f", {plan.delivery.state}" if plan.delivery else ""
+    return Text(plan.state + change + paused, PLAN_STYLES.get(plan.state, ""))
 
 
 def span(seconds: int) -> str:

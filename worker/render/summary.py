@@ -14,6 +14,7 @@ from typing import Any
 from schemas.base import PlanState
 from schemas.plan import Budget, GoalAnswer, PlanView
 from schemas.result import PlanResult
+from worker.render.delivery import describe_delivery
 from worker.render.explanation import lines_of
 from worker.render.mermaid import MAX_NODES, flowchart
 from worker.render.plan import STEP_LOOKS, plain, span, told_state
@@ -111,13 +112,15 @@ def _ending(rule: str | None, reason: str | None) -> Iterator[str]:
 
 
 def _delivered(of: PlanView | GoalAnswer) -> Iterator[str]:
-    """Say what was delivered; an address that comes from a controller is a link only where it is a plain one."""
+    """Yield the branch and the address; an address of a controller is a link only if it is a plain one."""
     address = of.pull_request or ""
     link = f"<{address}>" if len(address) <= MAX_TEXT and ADDRESS.fullmatch(address) else code(address, MAX_TEXT)
     if of.branch:
         yield f"Branch: {code(of.branch)}"
     if link:
         yield f"Pull request: {link}"
+    if isinstance(of, PlanView) and of.delivery:
+        yield f"Change: {'; '.join(code(each, MAX_TEXT) for each in describe_delivery(of.delivery))}"
     if of.undelivered:
         yield f"Not delivered: {code(of.undelivered, MAX_TEXT)}"
 

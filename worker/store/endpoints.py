@@ -19,8 +19,17 @@ from worker.store.keys import ENDPOINTS, ENDPOINTS_OFF, Partition
 log = logging.getLogger("planner.callbacks")
 
 EndpointKind = Literal["webhook", "github", "gitlab"]  # the last two set the status of a commit
-EventName = Literal[  # as in outbox.lua
-    "plan.completed", "plan.halted", "plan.rejected", "plan.input_requested", "repository.paused"
+EventName = Literal[  # as in outbox.lua, and in worker/delivered/telling.py
+    "plan.completed",
+    "plan.halted",
+    "plan.rejected",
+    "plan.input_requested",
+    "repository.paused",
+    "plan.checks_red",
+    "plan.changes_asked",
+    "plan.merged",
+    "plan.closed",
+    "plan.reverted",
 ]
 EVENTS: tuple[EventName, ...] = get_args(EventName)
 

@@ -57,6 +57,9 @@ TAKE_WEBHOOK = "planner_take_webhook"
 SEND_COMPLETED = "planner_send_webhook"
 POSTPONE = "planner_postpone_webhook"
 WAKE_POSTPONED = "planner_wake_webhooks"
+FOLLOW_CHANGE = "planner_follow_change"
+KEEP_CHANGE = "planner_keep_change"
+ANNOUNCE = "planner_announce"
 FAN_OUT = "planner_fan_out"
 LEASE_CALLBACK = "planner_lease_callback"
 NOTE_TRY = "planner_note_try"
@@ -76,9 +79,10 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "planner_plans": (
             *("clock", "shared", "lists", "sums", "claims_text", "file_claims", "begin"),
             *("prefetch", COMMIT_PARTS, "read_commit", "outbox", "breaker", "commit", "upkeep", "looks"),
+            "announce",
         ),
         "planner_records": ("records", "turns"),
-        "planner_webhook_jobs": ("webhooks",),
+        "planner_webhook_jobs": ("webhooks", "delivered"),
         "planner_outbox": ("clock", "callbacks"),
         "planner_groups": ("consumers",),
         "planner_leases": ("heartbeat",),
@@ -93,7 +97,7 @@ MISSING = "Function not found"
 
 
 class FunctionsMissing(PlannerError):
-    """The server does not have the planner's functions; load them and begin anew."""
+    """The server does not have the planner's functions; load them and begin again."""
 
 
 @cache
@@ -127,7 +131,7 @@ def load(client: Redis) -> None:
 
 
 def are_loaded(client: Redis) -> bool:
-    """Tell whether the server has the libraries, of whatever version; where nobody may look they count as there."""
+    """Return whether the server has the libraries, of any version; without the right to look they count as there."""
     try:
         found: Any = client.execute_command("FUNCTION", "LIST")
     except NoPermissionError:

@@ -16,7 +16,7 @@ from schemas.envelope import Problem
 from schemas.stored import PlanRecord
 from schemas.times import rfc3339
 from tasks.base.errors import Overtaken
-from worker.store import functions
+from worker.store import delivered_changes, functions
 from worker.store.keys import Partition, goal_id
 
 OPEN = (GoalVerdict.PENDING, GoalVerdict.NEEDS_INPUT)
@@ -126,7 +126,9 @@ def conclude(
         fields += [name, value[:SHOWN_CHARS] if name == "undelivered" else value]
     key = goal_id(record.head.goal_id, record.head.tenant)
     forget = ended + 1000 * (retention_s + FORGET_AFTER_S)
+    follow = delivered_changes.follow_call(plan_id, record)
     return [
         ("FCALL", functions.CONCLUDE, 1, key, plan_id, left_s, *fields),
+        *([follow] if follow else []),
         ("FCALL", functions.REMIND, 1, partition.timers, forget, 0, plan_id),
     ]

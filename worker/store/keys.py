@@ -29,6 +29,7 @@ WEBHOOK_LATER = "{planner:goals}:webhook:later"  # sorted set: jobs that are tri
 WEBHOOK_WITHDRAWN = "{planner:goals}:webhook:withdrawn"  # sorted set: goals that were overtaken, by since when
 WEBHOOK_STATS = "{planner:goals}:webhook:stats"  # hash: what became of deliveries, by source
 WEBHOOK_FAILURES = "{planner:goals}:webhook:failures"
+DELIVERED = "{planner:goals}:delivered"
 ENDPOINTS = "planner:endpoints"  # hash id -> JSON: who is told by callbacks; its secrets are encrypted
 ENDPOINTS_OFF = "planner:endpoints:off"  # hash id -> why it is told nothing for now
 DEPLOYMENT = "planner:server"  # hash {partitions, layout}: what all who use this server agree on
@@ -88,13 +89,23 @@ def webhook(what: str, digest: str) -> str:
     return f"{{planner:goals}}:webhook:{what}:{digest}"
 
 
+def delivered(plan_id: str) -> str:
+    """Hash {version, change}: the change that a plan has delivered."""
+    return f"{DELIVERED}:{plan_id}"
+
+
+def delivered_by(digest: str) -> str:
+    """String: the plan of whose change a branch, or a commit, of a repository is."""
+    return f"{DELIVERED}:by:{digest}"
+
+
 def worker_version(token: str) -> str:
     """String: the version of a worker that is there."""
     return f"{WORKERS}:{token}"
 
 
 def stats_of(dead: str) -> str:
-    """Hash: the counters that stand beside a dead stream."""
+    """Hash: the counters of a dead stream."""
     return dead.removesuffix("dead") + "stats"
 
 

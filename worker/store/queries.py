@@ -14,6 +14,7 @@ from redis import Redis
 
 from schemas import codec
 from schemas.base import GoalVerdict, PlanState
+from schemas.delivered import DeliveryState
 from schemas.plan import (
     Budget,
     BudgetLine,
@@ -44,7 +45,7 @@ from tasks.rules.forecast import Expected, forecast
 from tasks.strategies.criteria import describe_criteria, describe_unchecked
 from tasks.strategies.gap_report.outside import describe_outside
 from tasks.toolchain.catalogue import Catalogue, catalogue_of
-from worker.store import file_claims, keys, open_breakers
+from worker.store import delivered_changes, file_claims, keys, open_breakers
 from worker.store.keys import NO_TENANT, Partition, partition_of
 from worker.store.plan_lists import Place, PlanFilter, walk
 
@@ -262,6 +263,8 @@ def goal(client: Redis, goal_id: str, tenant: str = NO_TENANT) -> GoalAnswer | N
         branch=said.get("branch"),
         pull_request=said.get("pull_request"),
         undelivered=said.get("undelivered"),
+        delivery_state=DeliveryState(said["delivery_state"]) if "delivery_state" in said else None,
+        delivery_at=said.get("delivery_at"),
         doubt=said.get("doubt"),
     )
 
@@ -283,7 +286,15 @@ def _summaries(client: Redis, partitions: int, plan_ids: list[str]) -> list[Plan
         pipeline.hmget(Partition(partition_of(plan_id, partitions)).plan(plan_id).plan, FIELDS)
     (seconds, microseconds), *found = pipeline.execute()
     now = seconds * 1000 + microseconds // 1000
-    return [_summary(plan_id, raw, now) for plan_id, raw in zip(plan_ids, found, strict=True)]
+    plans = [_summary(plan_id, raw, now) for plan_id, raw in zip(plan_ids, found, strict=True)]
+    delivered = [plan.plan_id for plan in plans if plan and plan.branch]
+    if not delivered:
+        return plans
+    views = {kept.change.plan_id: kept.change.view() for kept in delivered_changes.read_all(client, delivered) if kept}
+    return [
+        plan.model_copy(update={"delivery": views[plan.plan_id]}) if plan and plan.plan_id in views else plan
+        for plan in plans
+    ]
 
 
 def _summary(plan_id: str, raw: list[bytes | None], now: int) -> PlanSummary | None:
@@ -312,7 +323,9 @@ def _summary(plan_id: str, raw: list[bytes | None], now: int) -> PlanSummary | N
         created_at=rfc3339(record.times["created"]),
         ended_at=rfc3339(ended) if ended else None,
         cost_usd=cost_of(record),
-        **record.delivery.outcome,
+        branch=record.delivery.branch or None,
+        pull_request=record.delivery.pull_request or None,
+        undelivered=record.delivery.undelivered or None,
         doubt=record.doubt,
     )
 

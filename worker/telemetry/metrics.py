@@ -64,6 +64,8 @@ class Metric:
 SHORT = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)  # seconds: work of ours
 LONG = (1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600, 14_400, 86_400)  # seconds: work of others
 
+DAYS = tuple(86_400 * days for days in (0.04, 0.25, 1, 2, 3, 5, 7, 14, 30, 60))  # seconds: until people have merged
+
 
 def _counter(name: str, about: str, *labels: str, teller: Teller = Teller.WORKER) -> Metric:
     return Metric(name, Kind.COUNTER, about, labels, teller)
@@ -100,6 +102,12 @@ REVISIONS = _counter(
     "Steps that were revised, by the row of the table: the failure, and how many there were.",
     "row",
 )
+
+CHANGES = _counter(
+    "planner_delivered_changes_total", "Delivered changes that came into a state: MERGED, REVERTED and others.", "state"
+)
+CHANGE_SECONDS = _histogram("planner_delivered_merge_seconds", "Time from a delivery until it was merged.", DAYS)
+CHANGE_ROUNDS = _counter("planner_delivered_rounds_total", "Follow-up plans: for red checks, or a review.", "why")
 
 # --- counted by workers: steps and outcomes ---
 STEPS_DISPATCHED = _counter("planner_steps_dispatched_total", "Attempts that were handed out.", "queue", "risk")

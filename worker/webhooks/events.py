@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,8 @@ GITHUB_ACTORS = (
     *("check_run.app.slug", "check_suite.app.slug"),
     *("comment.performed_via_github_app.slug", "issue.performed_via_github_app.slug"),
 )
+REVERTS = re.compile(r"This reverts commit ([0-9a-f]{40}|[0-9a-f]{64})\b")
+MOST_REVERTED = 50
 OWN_CONTEXT = "planner"  # what our own statuses of commits are called
 OF_MERGE_REQUESTS = ("merge_request_event", "external_pull_request_event")  # what began a pipeline
 GITLAB_BRANCHES = ("object_attributes.ref", "merge_request.source_branch", "object_attributes.source_branch", "ref")
@@ -66,6 +69,13 @@ class Event:
         listed = self.at("branches") if self.scheme is Scheme.GITHUB else None  # of a `status`
         named = (_text(_at(each, "name")) for each in (listed if isinstance(listed, list) else ()))
         return tuple(each.removeprefix(HEADS) for each in (*self._texts(paths), *named) if each)
+
+    @property
+    def reverted(self) -> tuple[str, ...]:
+        """The commits that the commits of a push revert, by their messages."""
+        listed = self.at("commits")
+        told = [_text(_at(each, "message")) for each in (listed if isinstance(listed, list) else ())]
+        return tuple(found for message in told for found in REVERTS.findall(message))[:MOST_REVERTED]
 
     @property
     def actors(self) -> tuple[str, ...]:

@@ -54,7 +54,7 @@ class Forge:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._api = source.api or ""
+        self.api = source.api or ""
         self._end = time.monotonic() + WHOLE_S
         self._client = httpx.Client(timeout=TIMEOUT_S, follow_redirects=False)
         self._headers = _headers(source)
@@ -71,7 +71,7 @@ class Forge:
             asked = (
                 f"{self.project(repo)}/repository/tree?recursive=true&ref={commit}&pagination=keyset&per_page={PAGE}"
             )
-            entries, is_whole = self._pages(asked)
+            entries, is_whole = self.pages(asked)
         else:
             found = self.json(f"{self.project(repo)}/git/trees/{commit}?recursive=1")
             tree = found if isinstance(found, dict) else {}
@@ -94,14 +94,14 @@ class Forge:
     def project(self, repo: str) -> str:
         """Return the address of a repository."""
         if self._source.scheme is Scheme.GITLAB:
-            return f"{self._api}/projects/{quote(repo, safe='')}"
-        return f"{self._api}/repos/{quote(repo)}"
+            return f"{self.api}/projects/{quote(repo, safe='')}"
+        return f"{self.api}/repos/{quote(repo)}"
 
     def json(self, url: str, most: int = MAX_BYTES) -> Any:
         """Return what the forge answers; raises ForgeAway or ForgeRefuses."""
         return _json(self.read(url, most)[0], url)
 
-    def _pages(self, url: str) -> tuple[list[dict[str, Any]], bool]:
+    def pages(self, url: str) -> tuple[list[dict[str, Any]], bool]:
         """Read pages that follow each other, MOST_PAGES at most, and whether these are all; raises as `json`."""
         entries: list[dict[str, Any]] = []
         for _ in range(MOST_PAGES):
@@ -119,7 +119,7 @@ class Forge:
         which is not shown the token.
         """
         for _ in range(MOST_REDIRECTS + 1):
-            is_own = _origin(url) == _origin(self._api)
+            is_own = _origin(url) == _origin(self.api)
             if not is_own and not (elsewhere and self._is_for_artifacts(url)):
                 raise ForgeRefuses(f"The forge sends on to {_origin(url)[1]}, which is not followed (download_hosts).")
             data, answer = self._ask(url, most, self._headers if is_own else {})
@@ -128,10 +128,21 @@ class Forge:
             url = _joined(url, answer.headers["location"])
         raise ForgeRefuses("The forge sends on too often.")
 
-    def _ask(self, url: str, most: int, headers: Mapping[str, str]) -> tuple[bytes, httpx.Response]:
+    def send(self, method: str, url: str, body: Mapping[str, Any] | None = None) -> Any:
+        """Write to the forge's own server, and return its answer; raises ForgeAway or ForgeRefuses."""
+        if _origin(url) != _origin(self.api):
+            raise ForgeRefuses(f"{_origin(url)[1]} is not the forge.")
+        given = None if body is None else codec.dumps(body)
+        headers = {**self._headers, "Content-Type": "application/json"}
+        data, _ = self._ask(url, MAX_BYTES, headers, method, given)
+        return _json(data, url) if data.strip() else None
+
+    def _ask(
+        self, url: str, most: int, headers: Mapping[str, str], method: str = "GET", body: bytes | None = None
+    ) -> tuple[bytes, httpx.Response]:
         place, data = url.partition("?")[0], bytearray()
         try:
-            with self._client.stream("GET", url, headers=headers) as answer:
+            with self._client.stream(method, url, headers=headers, content=body) as answer:
                 for piece in answer.iter_bytes():
                     data += piece
                     if len(data) > most:

@@ -12,7 +12,7 @@ from redis import Redis
 from schemas import codec
 from schemas.traceparent import read_traceparent
 from tasks.base.errors import PlannerError
-from worker.store import webhook_events
+from worker.store import delivered_changes, webhook_events
 from worker.telemetry import tracing
 from worker.webhooks import events, listing, rules
 from worker.webhooks.expressions import Scalar
@@ -63,6 +63,11 @@ def take(client: Redis, source: Source, headers: Headers, raw: bytes, now_s: flo
     if not is_signed(source.scheme, headers, raw, source.secrets(), now_s):
         raise WrongSignature
     event = events.read(source.scheme, headers, raw)
+    if source.delivered and source.delivered.has(event.repository):
+        delivered_changes.nudge(client, event.repository, event.reverted)
+        if plan_id := delivered_changes.nudge(client, event.repository, event.branches):
+            webhook_events.count(client, f"{source.name}:delivered")
+            return Answer(ignored=f"delivered: the change of {plan_id} is looked at")
     found = prepare(source, event, raw, tracing.traceparent(read_traceparent(headers.get("traceparent"))))
     if isinstance(found, Ignored):
         webhook_events.count(client, f"{source.name}:{found.code}")

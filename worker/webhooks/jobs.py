@@ -41,6 +41,7 @@ RENEW_S = 10.0
 PAGE = 100
 ASK_AGAIN_S = (5.0, 15.0, 60.0, 300.0, 900.0, 1800.0, 3600.0)  # after failures in a row of a forge; then no more
 LOOK_AGAIN_S = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)  # for the plan of a goal that is to be cancelled; the last for long
+MOST_ONCE_S = 30.0  # until a look that a webhook asked for; later ones are those of the polling
 MOST_LOOKS = 1500  # about a day
 
 
@@ -67,6 +68,7 @@ class WebhookJobs:
     max_failures: int
     claim_idle_s: float
     retention_s: int
+    look: Callable[[str], float | None]  # at the delivered change of a plan; returns in how many seconds again
 
     def drain(self, share: float = 1.0) -> bool:
         """Do jobs until none is left, or for `share` of DRAIN_S; returns whether some may be left."""
@@ -125,6 +127,9 @@ class WebhookJobs:
             functions.call_each(self.client, self.inbox.drop((entry,)))
             return
         job: dict[str, Any] = codec.loads(entry.data)
+        if "delivered" in job:
+            self._look(entry, job)
+            return
         try:
             if "cancels" in job:
                 self._cancel(job)
@@ -140,6 +145,25 @@ class WebhookJobs:
             problem = Problem.of("forge_lookup_failed", str(why), status=502)
             log.warning("webhook job dead", extra={"reason": str(why), "source": job.get("source")})
             functions.call_each(self.client, self.inbox.dead_letter(entry, problem))
+
+    def _look(self, entry: StreamEntry, job: Mapping[str, Any]) -> None:
+        """Look at a delivered change, and have the job come again while its state may change.
+
+        The job of a webhook comes again only for a look that is due soon.
+        """
+        tries = 0
+        try:
+            wait_s = self.look(job["delivered"])
+        except (ForgeAway, WrongSources) as error:
+            tries = job.get("tries", 0) + 1
+            asked = error.retry_after_s if isinstance(error, ForgeAway) else 0.0
+            wait_s = max(asked, ASK_AGAIN_S[min(tries, len(ASK_AGAIN_S)) - 1])
+            log.warning("change not looked at", extra={"plan_id": job["delivered"], "reason": str(error)})
+        if wait_s is None or (job.get("once") and (tries or wait_s > MOST_ONCE_S)):
+            functions.call_each(self.client, self.inbox.drop((entry,)))
+            return
+        again = {name: said for name, said in job.items() if name != "tries"} | ({"tries": tries} if tries else {})
+        webhook_events.postpone(self.client, entry.entry_id, codec.dumps(again), wait_s)
 
     def _complete(self, entry: StreamEntry, job: Mapping[str, Any]) -> None:
         """Ask the forge, and send the goal."""

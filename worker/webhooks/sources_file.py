@@ -199,6 +199,21 @@ class Rule(_Table):
                 yield key, "needs `supersedes`, which says what is newer, or solved"
 
 
+class Delivered(_Table):
+    """`[source.delivered]`: whose delivered changes are followed at the forge until they are merged, and how far."""
+
+    repos: tuple[Repository, ...] = Field(min_length=1, max_length=1000)
+    follow_up: bool = True  # whether red checks and reviews become plans; else they are only seen
+    check_rounds: int = Field(default=2, ge=0, le=10)  # such plans for red checks, and as many for reviews
+    token_share: float = Field(default=0.5, gt=0, le=1)  # of the tokens of the plan that delivered, for all of them
+    quiet_s: int = Field(default=300, ge=0, le=86_400)  # a review is answered as a whole, once it has been quiet
+    poll_s: int = Field(default=300, ge=10, le=86_400)  # between looks where no webhook says that something happened
+
+    def has(self, repo: str) -> bool:
+        """Whether `repo` is one of them."""
+        return repo.casefold() in {each.casefold() for each in self.repos}
+
+
 class Source(_Table):
     """One `[[source]]`: who sends to /v1/webhooks/{name}."""
 
@@ -210,7 +225,8 @@ class Source(_Table):
     api: Api | None = None
     token_file: File | None = None
     download_hosts: tuple[Host, ...] | None = None  # to which the forge sends whoever wants an artifact
-    rule: tuple[Rule, ...] = Field(min_length=1, max_length=200)
+    delivered: Delivered | None = None
+    rule: tuple[Rule, ...] = Field(default=(), max_length=200)
 
     @model_validator(mode="before")
     @classmethod
@@ -242,6 +258,11 @@ class Source(_Table):
     def secrets(self) -> tuple[str, ...]:
         """Read the secrets that may have signed a delivery, several during a rotation; raises WrongSources."""
         return tuple(read_secret(path) for path in self.secret_file)
+
+    @property
+    def has_token(self) -> bool:
+        """Whether there is something to show the forge's API."""
+        return self.token_file is not None
 
     def token(self) -> str | None:
         """Read the token for the forge's API, if there is one; raises WrongSources."""
@@ -277,11 +298,19 @@ class SourcesFile(_Table):
         """Return the source of this name, if there is one."""
         return next((each for each in self.source if each.name == name), None)
 
+    def following(self, repo: str) -> Source | None:
+        """Return the source at whose forge the delivered changes of `repo` are followed, if there is one."""
+        return next((each for each in self.source if each.delivered and each.delivered.has(repo)), None)
+
     def mistakes(self) -> Iterator[str]:
         """Yield a sentence for each thing that contradicts another."""
         names = [each.name for each in self.source]
         values = {"source": [{"name": name} for name in names]}
         for at, source in enumerate(self.source):
+            if not (source.rule or source.delivered):
+                yield f"{_place_of(('source', at), values)}: it has neither rules nor a table `delivered`"
+            if source.delivered and source.scheme is Scheme.STANDARD:
+                yield f"{_place_of(('source', at, 'delivered'), values)}: the scheme standard has no forge to ask"
             if names.index(source.name) != at:
                 yield f"{_place_of(('source', at, 'name'), values)}: another source has this name"
             for number, rule in enumerate(source.rule):
@@ -306,6 +335,7 @@ _MODELS: Mapping[tuple[str, ...], type[BaseModel]] = {
     (): SourcesFile,
     ("source",): Source,
     ("source", "rule"): Rule,
+    ("source", "delivered"): Delivered,
     ("source", "rule", "limits"): Limits,
     ("source", "rule", "delivery"): Delivery,
 }

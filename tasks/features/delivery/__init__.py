@@ -94,6 +94,7 @@ def keep_request(unit: UnitOfWork, _: PlanSeed, goal: Goal, draft: Draft) -> Non
         "allowed": list(map(clean, goal.allowed_files)),
         "excluded": list(dict.fromkeys(pattern for step in draft.steps for pattern in step.excluded_patterns)),
         **({"forbidden": list(draft.forbidden)} if draft.forbidden else {}),
+        **({"onto": goal.delivery.onto} if goal.delivery and goal.delivery.onto else {}),
     }
     unit.keep_note(REQUEST, request)
 
@@ -203,7 +204,7 @@ def _asked(asked: Mapping[str, Any], entries: Iterable[Sequence[Any]]) -> dict[s
         "accepted": [_row(*entry) for entry in entries],
         "allowed": asked["allowed"],
         "excluded": asked["excluded"],
-        **({"forbidden": asked["forbidden"]} if "forbidden" in asked else {}),
+        **{name: asked[name] for name in ("forbidden", "onto") if name in asked},
     }
 
 

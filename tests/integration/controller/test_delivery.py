@@ -169,6 +169,31 @@ def test_a_second_delivery_finds_what_the_first_has_made(
     assert made["given"][base] == "main"
 
 
+@pytest.mark.parametrize("has_moved", [False, True])
+def test_a_follow_up_adds_to_the_branch_of_the_plan_before_and_never_beyond_a_persons_commit(
+    has_moved: bool, deliver: Deliver, remote: Repo, forge: ForgeServer, accepted: list[dict[str, Any]]
+) -> None:
+    before = "plan_3c-0199aaaabbbbccccddddeeeeffff1111"
+    branch = f"planner/{before}"
+    begin = remote.git("rev-parse", "main")
+    remote.git("branch", branch, "main")
+    theirs = remote.commit_on(branch, "calc.py", "by hand\n") if has_moved else ""
+    forge.pull_requests.append({"head": branch, "html_url": URL, "given": {}})
+
+    result = deliver(
+        accepted, input=ASKED | {"accepted": accepted, "onto": before}, context=CONTEXT | {"base_sha": begin}
+    )
+
+    if has_moved:
+        assert result.failure
+        assert f"the branch {branch} is at {theirs[:12]}" in result.failure.message
+        assert remote.git("rev-parse", branch) == theirs
+    else:
+        assert result.report.output == {"branch": branch, "pull_request": URL}
+        assert remote.git("rev-parse", branch) == remote.git("rev-parse", REF)
+    assert len(forge.pull_requests) == 1
+
+
 @pytest.mark.parametrize("knows_base", [True, False])
 @pytest.mark.parametrize("what", ["on top", "forged", "left behind", "missing", "on its branch", "of a fork"])
 def test_what_no_accepted_attempt_has_changed_is_never_delivered(

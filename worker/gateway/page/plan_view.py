@@ -27,6 +27,7 @@ from worker.gateway.page.rendering import PageRoute, note_position, render
 from worker.gateway.page.result_view import MOST_CHANGES, shown_changes
 from worker.gateway.problems import Refusal
 from worker.gateway.visible import Plan, PlanReader, view_of
+from worker.render.delivery import describe_delivery
 from worker.render.explanation import counted, explained_halt
 from worker.render.result_reading import result_from
 from worker.render.result_text import spent_of, verdict_of
@@ -127,6 +128,7 @@ def plan(
         budgets=list(_budgets(view)),
         log=newest_lines(doors, keys),
         sections=sections_of(view.kind, view.document),
+        change=tuple(describe_delivery(view.delivery)) if view.delivery else (),
         pull_request_is_plain=bool(view.pull_request and ADDRESS.fullmatch(view.pull_request)),
     )
 

@@ -1,0 +1,95 @@
+"""A delivered change as any forge shows it. Texts are data from outside."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from tasks.delivered.lifecycle import Fact
+
+_PLAN = re.compile(r"\n\nPlan: (\S+)\nStep: \S+\nAttempt: \d+\s*\Z")
+
+
+class Checks(StrEnum):
+    """The result of the checks of the newest commit."""
+
+    NONE = "none"
+    RUNNING = "running"
+    GREEN = "green"
+    RED = "red"
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit on the branch; `is_rewritten` if another than its author committed it."""
+
+    commit: str
+    message: str
+    is_rewritten: bool = False
+
+    def is_of(self, plans: frozenset[str]) -> bool:
+        """Whether one of the plans made it, and it was not rewritten since."""
+        found = _PLAN.search(self.message)
+        return bool(found and found[1] in plans and not self.is_rewritten)
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """A thread of a review by a person who may write, without an answer of the planner; `at` is its last word, ms."""
+
+    thread: str
+    author: str
+    text: str
+    at: int
+    place: str = ""  # path and line
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The details of red checks; `run` is the id of a run that can be repeated."""
+
+    names: tuple[str, ...] = ()
+    failing_tests: tuple[str, ...] = ()
+    log: str = ""
+    run: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenChange:
+    """A pull request or a merge request; times are ms, None while it has not happened."""
+
+    number: int
+    head: str
+    target: str = ""
+    is_draft: bool = False
+    closed_at: int | None = None
+    merged_at: int | None = None
+    merged_as: tuple[str, ...] = ()
+    reverted_at: int | None = None
+    checks: Checks = Checks.NONE
+    failure: Failure = field(default_factory=Failure)
+    commits: tuple[Commit, ...] = ()
+    remarks: tuple[Remark, ...] = ()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is neither merged nor closed."""
+        return self.merged_at is None and self.closed_at is None
+
+    @property
+    def fact(self) -> Fact:
+        """The gravest thing that is known of it."""
+        found = (
+            (self.reverted_at is not None, Fact.REVERTED),
+            (self.merged_at is not None, Fact.MERGED),
+            (self.closed_at is not None, Fact.CLOSED),
+            (self.checks is Checks.RED, Fact.RED),
+            (bool(self.remarks), Fact.ASKED),
+        )
+        return next((fact for holds, fact in found if holds), Fact.FINE)
+
+    @property
+    def at(self) -> int | None:
+        """When that happened, if the forge has a time."""
+        return self.reverted_at or self.merged_at or self.closed_at

@@ -1,0 +1,1 @@
+"""Delivered changes at their forge: read as it shows them, answered, and followed until they are merged."""

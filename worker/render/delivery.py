@@ -1,0 +1,27 @@
+"""The state of a delivered change at its forge, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from schemas.delivered import DeliveryState, DeliveryView
+
+WORDS = {
+    DeliveryState.DELIVERABLE: "waits until its repository takes one more change",
+    DeliveryState.OPEN: "open",
+    DeliveryState.CHECKS_RED: "open, and its checks are red",
+    DeliveryState.CHANGES_ASKED: "open, and its review asks for more",
+    DeliveryState.MERGED: "merged",
+    DeliveryState.CLOSED: "closed without being merged",
+    DeliveryState.REVERTED: "merged, and reverted since",
+}
+
+
+def describe_delivery(view: DeliveryView) -> Iterator[str]:
+    """Yield sentences: its state, the plans that went on from it, and why a person goes on."""
+    yield f"{WORDS[view.state]} since {view.since[:16].replace('T', ' ')} UTC"
+    for each in view.follow_ups:
+        cause = "red checks" if each.why == "checks" else "the review"
+        yield f"{'went' if each.ended else 'goes'} on because of {cause}: {each.plan_id or each.goal_id}"
+    if view.handed_over:
+        yield f"left to a person: {view.handed_over}"

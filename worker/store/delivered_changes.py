@@ -1,0 +1,111 @@
+"""Delivered changes in Redis: kept from the end of their plan on, as long as their state may change.
+
+They are kept with the records of goals: they outlive their plans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from redis import Redis
+
+from schemas import codec
+from schemas.base import PlanState
+from schemas.delivered import DeliveryState
+from schemas.stored import PlanRecord
+from schemas.stored.delivered import DeliveredChange
+from schemas.times import rfc3339
+from worker.store import functions, keys
+from worker.store.clients import now_ms
+from worker.store.keys import Partition
+
+EVENTS_CAP = 100_000  # entries of the events, about
+KEPT_S = 90 * 86_400
+PLAN = "PLAN"
+
+
+class Kept(NamedTuple):
+    """A change with the version that it was read as."""
+
+    change: DeliveredChange
+    version: int
+
+
+def follow_call(plan_id: str, record: PlanRecord) -> tuple[Any, ...] | None:
+    """Make the command that begins to follow the change of a plan that ended; None of a plan without one."""
+    head, branch = record.head, record.delivery.branch
+    if not (branch and head.repo):
+        return None
+    ended = record.times["ended"]
+    change = DeliveredChange(
+        plan_id=plan_id,
+        goal_id=head.goal_id,
+        tenant=head.tenant,
+        repo=head.repo,
+        branch=branch,
+        plan_head=head.encode().decode(),
+        times={DeliveryState.OPEN: ended},
+    )
+    places = (keys.delivered(plan_id), _lead(head.repo, branch), keys.WEBHOOK_JOBS, keys.WEBHOOK_LATER)
+    about = (plan_id, change.model_dump_json(), KEPT_S, job_of(PLAN), job_of(PLAN, once=True))
+    return ("FCALL", functions.FOLLOW_CHANGE, len(places), *places, *about)
+
+
+def job_of(plan_id: str, *, once: bool = False) -> bytes:
+    """Write the job that looks at a plan's change: again and again, or `once` since something happened to it."""
+    return codec.dumps({"delivered": plan_id, **({"once": True} if once else {})})
+
+
+def nudge(client: Redis, repo: str, names: Iterable[str]) -> str | None:
+    """Have the change looked at that a branch or a commit of `repo` leads to; returns its plan, None if there is none.
+
+    `names` are branches, and ids of commits that changes were merged as.
+    """
+    places = [_lead(repo, name) for name in names]
+    found: Sequence[Any] = [client.get(place) for place in places]
+    plan_id = next((each.decode() for each in found if each), None)
+    if plan_id:  # as one of those that wait, so that many events lead to one look
+        client.zadd(keys.WEBHOOK_LATER, {job_of(plan_id, once=True): now_ms(client)})
+    return plan_id
+
+
+def read(client: Redis, plan_id: str) -> Kept | None:
+    """Read the change of a plan; None where it has none, or it is forgotten."""
+    return read_all(client, [plan_id])[0]
+
+
+def read_all(client: Redis, plan_ids: Sequence[str]) -> list[Kept | None]:
+    """Read the changes of plans in one round trip."""
+    pipeline = client.pipeline(transaction=False)
+    for plan_id in plan_ids:
+        pipeline.hmget(keys.delivered(plan_id), "version", "change")
+    return [
+        Kept(DeliveredChange.model_validate_json(change), int(version)) if change else None
+        for version, change in pipeline.execute()
+    ]
+
+
+def keep(client: Redis, version: int, change: DeliveredChange) -> bool:
+    """Write a change that was read as `version`, and its state to its goal's record; False if it was overtaken."""
+    places = (
+        keys.delivered(change.plan_id),
+        keys.goal_id(change.goal_id, change.tenant),
+        *(_lead(change.repo, name) for name in (change.branch, *change.merged_as)),
+    )
+    about = (change.plan_id, change.state, rfc3339(change.times[change.state]))
+    text = change.model_dump_json()
+    call = ("FCALL", functions.KEEP_CHANGE, len(places), *places, version, text, KEPT_S, *about)
+    return bool(functions.call_or_load(client, *call))
+
+
+def announce(client: Redis, partition: Partition, change: DeliveredChange, told: str, event: tuple[str, bytes]) -> None:
+    """Send an event about a change, and a callback of the type `told`, unless that is empty."""
+    callback: Any = client.hget(partition.plan(change.plan_id).plan, "callback")
+    about = (change.plan_id, change.times[change.state], PlanState.COMPLETED, change.plan_head, callback or "")
+    functions.call_or_load(client, "FCALL", functions.ANNOUNCE, 1, partition.events, EVENTS_CAP, *event, told, *about)
+
+
+def _lead(repo: str, name: str) -> str:
+    return keys.delivered_by(sha256(f"{repo.casefold()}\n{name}".encode()).hexdigest())
