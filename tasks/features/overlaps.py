@@ -6,8 +6,8 @@ on, waits for every claim before its own, or is refused. Who waits keeps its pla
 goes before those of plans that wait for its own plan; where one of these runs already the overlap is allowed, and told.
 
 A plan that goes on claims the files that its steps name and look at first; what it changed beyond is noted once it has
-changed it. One that waits, or is refused, claims the folders of its patterns as well, and what others claim in or
-around these.
+changed it. One whose goal has it wait, or be refused, claims the folders of its patterns as well, and what others claim
+in or around these. A plan that delivers waits unless its goal or a policy says otherwise, for files and no folders.
 """
 
 from __future__ import annotations
@@ -68,6 +68,7 @@ from tasks.rules.validation import MAX_ERRORS
 
 MODE = "overlap"  # among limits: what the plan does about files of live plans, where that is not to go on
 NUMBERS = MappingProxyType({Overlap.WAIT: 1, Overlap.REFUSE: 2})
+FOR_FILES = 2  # is added to these where the plan claims no folders
 NOTE = "overlaps"  # what was told of a plan, for people
 LOOK_MS = 60_000  # between two looks at a plan that waits; the end of the plan before it brings the next one forward
 MOST_TOLD = 20  # files of one overlap
@@ -85,13 +86,23 @@ def claims_files(plan: PlanRecord) -> bool:
 def limits_of(plan_seed: PlanSeed, goal: Goal, _: Draft) -> Mapping[str, int]:
     """Say among a plan's limits what it does about an overlap, where that is not to go on."""
     mode = asked_of(goal, plan_seed.policy) if goal.context.repo else Overlap.ALLOW
-    return {} if mode is Overlap.ALLOW else {MODE: NUMBERS[mode]}
+    return {} if mode is Overlap.ALLOW else {MODE: NUMBERS[mode] + FOR_FILES * (not claims_folders(goal, mode))}
 
 
 def asked_of(goal: Goal, policy: Policy) -> Overlap:
     """Return what a goal's plan does about files of live plans: its own choice, else the last row of its policy."""
     chosen = [each.overlap for each in policy.rules_of(goal.kind, goal.tenant, goal.context.repo) if each.overlap]
-    return goal.overlap or (chosen[-1] if chosen else Overlap.ALLOW)
+    usual = Overlap.WAIT if _delivers(goal) else Overlap.ALLOW
+    return goal.overlap or (chosen[-1] if chosen else usual)
+
+
+def claims_folders(goal: Goal, mode: Overlap) -> bool:
+    """Whether a goal's plan claims the folders of patterns: one that does not just go on, and asks for that itself."""
+    return mode is not Overlap.ALLOW and (goal.overlap is not None or not _delivers(goal))
+
+
+def _delivers(goal: Goal) -> bool:
+    return goal.delivery is not None and (goal.delivery.push or goal.delivery.pull_request)
 
 
 def keep_read(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> PlanSeed:
@@ -100,7 +111,8 @@ def keep_read(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> PlanSeed:
         return plan_seed
     mode = asked_of(goal, plan_seed.policy)
     most = MAX_ERRORS if mode is Overlap.REFUSE else MOST_TOLD
-    claims = plan_seed.claims.cut(_wanted(draft.steps, mode, plan_seed.claims), most)
+    wanted = _wanted(draft.steps, plan_seed.claims, wide=claims_folders(goal, mode))
+    claims = plan_seed.claims.cut(wanted, most)
     return replace(plan_seed, claims=claims if claims.files else None)
 
 
@@ -115,7 +127,8 @@ def refuse_draft(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> Rejected | No
     claims = plan_seed.claims
     if not claims or asked_of(goal, plan_seed.policy) is not Overlap.REFUSE:
         return None
-    if not (found := _others(_wanted(draft.steps, Overlap.REFUSE, claims), claims, "")):
+    wanted = _wanted(draft.steps, claims, wide=claims_folders(goal, Overlap.REFUSE))
+    if not (found := _others(wanted, claims, "")):
         return None
     errors = tuple(
         FieldError(pointer="/allowed_files", code="overlap", message=f"{file} is claimed by {_named(others)}.")
@@ -129,7 +142,7 @@ def claim(unit: UnitOfWork, steps: Sequence[PlannedStep]) -> None:
     if not claims_files(unit.plan):
         return
     claims, me, mode = unit.snapshot.claims or NOTHING_CLAIMED, unit.snapshot.plan_id, _mode(unit.plan.head)
-    files = _wanted(steps, mode, claims)
+    files = _wanted(steps, claims, wide=_is_wide(unit.plan.head))
     found = _others(files, claims, me)
     waits = bool(found) and mode is Overlap.WAIT
     for file in files:
@@ -145,9 +158,10 @@ def refuse_added(unit: UnitOfWork, steps: Sequence[PlannedStep], why: str, who: 
     """Halt a plan that refuses overlaps instead of giving it `steps`; returns whether it has. Raises NeedsClaims."""
     if _mode(unit.plan.head) is not Overlap.REFUSE or not claims_files(unit.plan):
         return False
-    files = claimed_by(steps, wide=True)
-    claims = _read(unit, asked_for(files), deep=False) if files else NOTHING_CLAIMED
-    found = _others(_wanted(steps, Overlap.REFUSE, claims), claims, unit.snapshot.plan_id)
+    wide = _is_wide(unit.plan.head)
+    files = claimed_by(steps, wide=wide)
+    claims = _read(unit, asked_for(files) if wide else files, deep=False) if files else NOTHING_CLAIMED
+    found = _others(_wanted(steps, claims, wide=wide), claims, unit.snapshot.plan_id)
     if not found:
         return False
     file, others = next(iter(found.items()))
@@ -165,17 +179,18 @@ def claim_added(unit: UnitOfWork, steps: tuple[PlannedStep, ...]) -> tuple[Plann
     Raises NeedsClaims, and NeedsSteps for the note of what was told before.
     """
     mode, me = _mode(unit.plan.head), unit.snapshot.plan_id
-    files = claimed_by(steps, wide=mode is not Overlap.ALLOW) if claims_files(unit.plan) else []
+    wide = _is_wide(unit.plan.head)
+    files = claimed_by(steps, wide=wide) if claims_files(unit.plan) else []
     if not files:
         return steps
-    asked = files if mode is Overlap.ALLOW else asked_for(files)
+    asked = asked_for(files) if wide else files
     if unit.plan.state == P.CREATED:
         _read(unit, asked, deep=False)
         claim(unit, steps)
         return steps
     waits = mode is Overlap.WAIT
     claims = _read(unit, asked, deep=waits)
-    files = _wanted(steps, mode, claims)
+    files = _wanted(steps, claims, wide=wide)
     found, behind = _others(files, claims, me), claims.behind if waits else {}
     ahead: dict[str, str] = {}  # file -> the plan whose claim is directly before that of this one, which waits for it
     for file in files:
@@ -201,7 +216,7 @@ def _keep_back(unit: UnitOfWork, steps: Sequence[PlannedStep], ahead: Mapping[st
     waiting = {
         step.step_id: [file, ahead[file]]
         for step in steps
-        if step.mode is Mode.PATCH and (file := _first_ahead(ahead, claimed_by((step,), wide=True)))
+        if step.mode is Mode.PATCH and (file := _first_ahead(ahead, claimed_by((step,), wide=_is_wide(unit.plan.head))))
     }
     if waiting:
         _keep_waiting(unit, {**unit.plan.claims.waits, **waiting})
@@ -231,7 +246,8 @@ def look(unit: UnitOfWork) -> None:
     ahead = {file: plan for file in own if (plan := before(claims.of(file), mine))}
     left: dict[str, list[str]] = {}
     for name, was in waiting.items():
-        if file := next(iter(ahead), "") if name == WHOLE_PLAN else _first_ahead(ahead, _claims_in(steps[name].facts)):
+        claimed = () if name == WHOLE_PLAN else _claims_in(steps[name].facts, wide=_is_wide(unit.plan.head))
+        if file := _first_ahead(ahead, claimed) if name != WHOLE_PLAN else next(iter(ahead), ""):
             left[name] = [file, ahead[file]]
             if left[name] != was:
                 unit.inputs.append(["file wait", name, *left[name]])
@@ -246,9 +262,10 @@ def look(unit: UnitOfWork) -> None:
     _keep_waiting(unit, left)
 
 
-def _claims_in(facts: Mapping[str, Any]) -> list[str]:
+def _claims_in(facts: Mapping[str, Any], *, wide: bool) -> list[str]:
     """List what a step claims, as it is stored."""
-    return claims_of(facts["allowed_files"], (place["path"] for place in facts["focus"]), facts["allowed_patterns"])
+    patterns = facts["allowed_patterns"] if wide else ()
+    return claims_of(facts["allowed_files"], (place["path"] for place in facts["focus"]), patterns)
 
 
 def _first_ahead(ahead: Mapping[str, str], claimed: Sequence[str]) -> str:
@@ -258,9 +275,9 @@ def _first_ahead(ahead: Mapping[str, str], claimed: Sequence[str]) -> str:
 
 def note_changed(unit: UnitOfWork, seen: Judgement) -> None:
     """Claim what a step changed beyond what it names, where nobody waits for that. Raises NeedsClaims."""
-    if not claims_files(unit.plan) or _mode(unit.plan.head) is not Overlap.ALLOW:
+    if not claims_files(unit.plan) or _is_wide(unit.plan.head):
         return
-    known = frozenset(_claims_in(seen.step.facts))
+    known = frozenset(_claims_in(seen.step.facts, wide=False))
     changed = dict.fromkeys((*seen.outcome.touched_files, *seen.outcome.created_files))
     new = [path for path in changed if path not in known][:MOST_KEPT]
     if not new:
@@ -288,8 +305,13 @@ def why_held(plan: PlanRecord) -> str:
 
 def _mode(head: PlanHead) -> Overlap:
     """Say what the plan does about an overlap."""
-    kept = head.limits.get(MODE)
-    return next((mode for mode, number in NUMBERS.items() if number == kept), Overlap.ALLOW)
+    kept = head.limits.get(MODE) or 0
+    return next((mode for mode, number in NUMBERS.items() if kept in (number, number + FOR_FILES)), Overlap.ALLOW)
+
+
+def _is_wide(head: PlanHead) -> bool:
+    """Whether the plan claims the folders of patterns, too."""
+    return head.limits.get(MODE) in NUMBERS.values()
 
 
 def _read(unit: UnitOfWork, files: Iterable[str], *, deep: bool) -> FileClaims:
@@ -306,10 +328,10 @@ def _read(unit: UnitOfWork, files: Iterable[str], *, deep: bool) -> FileClaims:
     return claims
 
 
-def _wanted(steps: Iterable[PlannedStep], mode: Overlap, claims: FileClaims) -> list[str]:
-    """List what steps claim; of a plan that does not just go on also what others claim in or around that."""
-    files = claimed_by(steps, wide=mode is not Overlap.ALLOW)
-    return files if mode is Overlap.ALLOW else [*files, *overlapping(files, claims.files)]
+def _wanted(steps: Iterable[PlannedStep], claims: FileClaims, *, wide: bool) -> list[str]:
+    """List what steps claim; if they claim folders also what others claim in or around that."""
+    files = claimed_by(steps, wide=wide)
+    return [*files, *overlapping(files, claims.files)] if wide else files
 
 
 def _others(files: Iterable[str], claims: FileClaims, me: str) -> dict[str, str]:

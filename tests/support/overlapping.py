@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -41,15 +41,28 @@ class Neighbours:
         self.script = Script(on_end=self._grow)
 
     def begin(
-        self, *steps: PlannedStep, overlap: str = "wait", repo: str | None = REPO, tenant: str = "acme"
+        self,
+        *steps: PlannedStep,
+        overlap: str | None = "wait",
+        repo: str | None = REPO,
+        tenant: str = "acme",
+        delivery: Mapping[str, bool] | None = None,
     ) -> Running:
         """Begin a plan; one of several steps has them all at once."""
         name = plan_id(len(self.plans) + 1)
         kind = {"kind": "campaign", "draft": {"state": {}, "document": {"kind": "test"}}, "files": FILES}
         plan = Running(
-            *steps, plan=name, store=self.store, repo=repo, tenant=tenant, overlap=overlap, max_parallel=8, **kind
+            *steps,
+            plan=name,
+            store=self.store,
+            repo=repo,
+            tenant=tenant,
+            overlap=overlap,
+            max_parallel=8,
+            delivery=delivery,
+            **kind,
         )
-        self.plans[name], self.modes[name] = plan, overlap
+        self.plans[name], self.modes[name] = plan, overlap or "wait"
         self.born[name] = deepcopy(self.store.held(name))
         return plan
 

@@ -431,6 +431,25 @@ def test_a_plan_that_goes_on_claims_what_it_names_and_notes_what_it_changed_beyo
     assert later.record.held == f"waiting for {D}: {first.plan_id}"
 
 
+def test_a_plan_that_delivers_waits_for_files_and_claims_no_folder_unless_its_goal_names_an_overlap(
+    here: Neighbours,
+) -> None:
+    delivers: Any = {"overlap": None, "delivery": {"push": True}}
+    first = here.begin(wide("a", A), a_step("b", "a", files=[A]), **delivers)
+    assert here.claimed == {A: first.plan_id}
+
+    beside, behind = here.begin(wide("a", B), **delivers), here.begin(wide("a", A), **delivers)
+
+    assert beside.active
+    assert behind.record.held == f"waiting for {A}: {first.plan_id}"
+    first.report(a_report("a", 1, first.active["a"].lease, touched_files=[A, D], patterns=True))
+    assert here.claimed[D] == first.plan_id  # what it changed is waited for, too
+    assert here.begin(a_step("a", files=[D]), **delivers).record.held == f"waiting for {D}: {first.plan_id}"
+    named = here.begin(wide("a", C), overlap="wait", delivery={"push": True})
+    assert "src/" in here.claimed
+    assert named.record.held
+
+
 def test_a_plan_that_refuses_is_halted_by_steps_in_a_folder_that_another_plan_claims(here: Neighbours) -> None:
     first = here.begin(wide("a", patterns=("src/**",)))
     second = here.begin(a_step("a", files=["docs/a.md"]), overlap="refuse")

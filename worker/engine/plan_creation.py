@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from redis import Redis
 
 from schemas import codec
-from schemas.base import GoalKind, GoalVerdict, Overlap, PlanState
+from schemas.base import GoalKind, GoalVerdict, PlanState
 from schemas.envelope import FieldError, Problem
 from schemas.goal import Goal
 from schemas.stored import HOT, PlanRecord, decode_plan
@@ -284,7 +284,7 @@ class PlanCreation:
 
     def _with_claims(self, partition: Partition, plan_seed: PlanSeed, goal: Goal, draft: Draft) -> PlanSeed:
         """Read what plans claim of the files that a draft's steps may patch."""
-        wide = overlaps.asked_of(goal, plan_seed.policy) is not Overlap.ALLOW
+        wide = overlaps.claims_folders(goal, overlaps.asked_of(goal, plan_seed.policy))
         files, repo = claimed_by(draft.steps, wide=wide), goal.context.repo
         if not files or not repo:
             return plan_seed
