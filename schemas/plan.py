@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from schemas.base import GoalVerdict, Outbound, PlanState
@@ -197,6 +198,33 @@ class CriterionView(Outbound):
     checked_by: str | None = None
 
 
+class SimilarView(Outbound):
+    """Attempts of equal steps that are like those of a plan: how many there were, and how many failed by what.
+
+    `score` is how alike they are, from 0 to 1, times what is left of that after 5 % a day, times their success rate.
+    """
+
+    title: str
+    files: tuple[str, ...]
+    verify: tuple[str, ...]
+    attempts: int
+    succeeded: int
+    failed: dict[str, int]
+    score: float
+
+
+class MemoryView(Outbound):
+    """What earlier plans of the repository taught a plan when it was made."""
+
+    similar: tuple[SimilarView, ...] = ()
+
+    @classmethod
+    def of(cls, kept: Mapping[str, Any] | None) -> MemoryView | None:
+        """Read what a plan's head keeps of it; None where that is nothing."""
+        known = {name: kept[name] for name in cls.model_fields if name in kept} if kept else None
+        return cls.model_validate(known) if known else None
+
+
 class PlanView(PlanSummary):
     """Everything about one plan; steps in their planned order.
 
@@ -204,7 +232,8 @@ class PlanView(PlanSummary):
     not allow, and which gaps are left. `retry_of` and `retried_by` name the plan of whose goal this one was made again,
     and those that were made of this one's. `overlaps` are those that the plan met, whatever became of them since.
     `forecast` is null of a plan that has ended or is not made yet. `drafted_from` is the plan whose draft the plan
-    cache gave to this one, `flaky_tests` those that earlier plans of its repository found, of which its steps are told.
+    cache gave to this one, `flaky_tests` those that earlier plans of its repository found, of which its steps are told,
+    `memory` what those taught it; null where that is nothing.
     `breaker` is that of its repository, where the plan is paused by it; null to a user of Redis who may not read that.
     `needs` are files that attempts asked for and the goal does not allow at the level of their steps. `standing_still`
     says why no step runs; null where one does, or waits for its turn at a controller that reads its queue.
@@ -223,6 +252,7 @@ class PlanView(PlanSummary):
     forecast: Forecast | None = None
     drafted_from: str | None = None
     flaky_tests: tuple[str, ...] = ()
+    memory: MemoryView | None = None
     breaker: BreakerView | None = None
     needs: tuple[NeedView, ...] = ()
     standing_still: StandingStill | None = None

@@ -6,24 +6,28 @@ files, and a failure by tests that are known to be flaky.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from schemas.base import FailureCategory as C
 from schemas.base import GoalKind
 from schemas.base import StepState as S
 from schemas.goal import Goal
+from schemas.step import PlannedStep
 from schemas.stored import PlanRecord
-from tasks.memory.outcomes import MOST_TESTS, fingerprint_of, list_of, place_of, write_record
+from tasks.memory.alike import Compared, compare, describe
+from tasks.memory.outcomes import MOST_TESTS, fingerprint_of, list_of, place_of, read_records, write_record
 from tasks.plan.changeset import RecordedAttempt
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy.pipeline import AT_BIRTH, ENDED, LIMITS, RECALLS, Feature, Judgement, Recall, always, switched
+from tasks.policy.pipeline import AT_BIRTH, ENDED, LIMITS, RECALLS, SEED, Feature, Judgement, Recall, always, switched
 from tasks.policy.plan_seed import PlanSeed
 from tasks.rules.judging import judges_by_holdout
 from tasks.rules.strategy import Draft
 from tasks.strategies.task.goal_type import goal_type, task_kind
 from tasks.toolchain.contract import fits
 
+RAW = "raw"  # of what was read: records that have yet to be compared
 OUTCOMES = "outcomes"  # what of the log a plan begins with; among limits, 0: nothing is recorded, and nothing is read
 
 
@@ -32,15 +36,40 @@ def where(goal: Goal) -> str | None:
     return list_of(goal.tenant, goal.context.repo, fingerprint_of(goal)) if goal.context.repo else None
 
 
-def read(_: Sequence[bytes], goal: Goal, __: int) -> dict[str, Any]:
-    """Say under which fingerprint and kind of task the plan's attempts are recorded."""
+def read(raw: Sequence[bytes], goal: Goal, __: int) -> dict[str, Any]:
+    """Say under which fingerprint and kind of task the plan's attempts are recorded, with what is there, undecoded."""
     kind = task_kind(goal_type(goal)) if goal.kind is GoalKind.TASK else goal.kind.value
-    return {"fingerprint": fingerprint_of(goal), "kind": kind}
+    return {"fingerprint": fingerprint_of(goal), "kind": kind, **({RAW: raw} if raw else {})}
+
+
+def compare_steps(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> PlanSeed:
+    """Put in the place of what is recorded what is similar to the goal and the steps of its draft."""
+    recalled = plan_seed.recalled.get(OUTCOMES) or {}
+    if RAW not in recalled:  # nothing is recorded, or a log says already what was found
+        return plan_seed
+    found = _compare(recalled, goal, draft.steps, plan_seed.now)
+    kept = {name: value for name, value in recalled.items() if name != RAW}
+    kept |= {"similar": found.similar} if found.similar else {}
+    return replace(plan_seed, recalled={**plan_seed.recalled, OUTCOMES: kept})
+
+
+def describe_similar(plan_seed: PlanSeed, goal: Goal) -> tuple[str, ...]:
+    """Say for a drafter what attempts were similar to a goal, and what became of them."""
+    recalled = plan_seed.recalled.get(OUTCOMES) or {}
+    if RAW not in recalled:
+        return ()
+    return tuple(describe(each, roughly=True) for each in _compare(recalled, goal, (), plan_seed.now).similar)
+
+
+def _compare(recalled: Mapping[str, Any], goal: Goal, steps: Iterable[PlannedStep], now: int) -> Compared:
+    records = [each for each in read_records(recalled[RAW], now) if each.kind == recalled["kind"]]
+    about = [(each.step_id, each.title, each.allowed_files) for each in steps]
+    return compare([("", goal.goal, goal.allowed_files), *about], records, now)
 
 
 def begin(plan: PlanRecord, recalled: dict[str, Any]) -> None:
-    """Keep that in the plan's head."""
-    plan.head.memory = recalled
+    """Keep in the plan's head where it records, and what was found to be similar."""
+    plan.head.memory = {name: value for name, value in recalled.items() if name != RAW}
 
 
 def keep_list(unit: UnitOfWork, _: PlanSeed, __: Goal, ___: Draft) -> None:
@@ -71,6 +100,7 @@ FEATURE = Feature(
     (
         LIMITS.row(switched(OUTCOMES)),
         RECALLS.row(Recall(OUTCOMES, OUTCOMES, "list", where, read, begin, lambda plan: plan.head.memory)),
+        SEED.row(compare_steps),
         AT_BIRTH.row(keep_list),
         ENDED.row(note),
     ),

@@ -83,7 +83,7 @@ def question(goal: Goal, catalogue: Catalogue, setting: Setting, answer: Answer,
     files = expand_allowed(goal.allowed_files, goal.context.files, setting.forbidden).files
     body = goal.model_dump(mode="json", exclude=APART, exclude_defaults=True)
     rules = [POLICY_VERSION, setting.policy.digest, setting.forbidden.pattern.pattern, keep_contracts(catalogue, None)]
-    context = codec.canonical([body, list(files), drafter, dict(setting.options), *rules])
+    context = codec.canonical([body, list(files), drafter, dict(setting.options), setting.memory, *rules])
     sentence = " ".join(goal.goal.split()).encode(errors="surrogatepass")
     return CacheQuestion(goal, catalogue, setting, f"{_digest(context)} {_digest(sentence)}")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
@@ -18,6 +19,7 @@ from schemas.times import DAY_MS
 from tasks.memory.flaky_tests import MAX_DAYS
 
 MAX_RECORD = 256  # bytes: 2000 records, which commit.lua keeps of a fingerprint, are 512 kB
+MOST_READ = 256  # the newest of them, when a plan is made: it waits for that
 MAX_TITLE, MOST_FILES, MOST_TOOLS, MOST_TESTS = 80, 3, 6, 2
 _PROJECT = re.compile(r"""^\s*(?:"name"\s*:|name\s*=|module(?=\s))\s*["']?([^\s"',]+)""", re.MULTILINE)
 
@@ -105,12 +107,15 @@ def _shorten(record: list[Any]) -> bytes:
 
 def read_records(raw: Iterable[bytes], now: int) -> list[Attempted]:
     """Read records that are not too old at `now` (ms), newest first; passes over what cannot be read."""
-    oldest, found = now // DAY_MS - MAX_DAYS, list[Attempted]()
-    for one in raw:
-        try:
-            record = Attempted(*codec.loads(one))
-        except (ValueError, TypeError):
-            continue
-        if type(record.day) is int and record.day >= oldest:
-            found.append(record)
-    return found
+    oldest = now // DAY_MS - MAX_DAYS
+    return [record for one in raw if (record := _read(one)) and record.day >= oldest]
+
+
+@lru_cache(maxsize=8192)  # plans of a repository read the same ones
+def _read(raw: bytes) -> Attempted | None:
+    try:
+        record = Attempted(*codec.loads(raw))
+        record = record._replace(files=tuple(record.files), tools=tuple(record.tools), tests=tuple(record.tests))
+    except (ValueError, TypeError):
+        return None
+    return record if type(record.day) is int and isinstance(record.title, str) else None

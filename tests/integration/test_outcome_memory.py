@@ -77,8 +77,16 @@ def test_what_attempts_came_to_is_recorded_listed_and_forgotten(
     assert one["fingerprint"] in run("memory", "list").stdout
     assert "1 of 2, TYPE_ERROR 1  Mend the [red]sum[/red]  src/f0.py" in run("memory", "show", "acme/shop").stdout
 
-    held = held_on(redis, P0, first)
-    lines: Any = redis.lrange(P0.plan(first).log, 0, -1)
+    *_, third = plan(here, redis, goal(5))
+    (similar,) = codec.loads(run("show", third, "--json").stdout)["memory"]["similar"]
+    assert (similar["attempts"], similar["succeeded"], similar["failed"]) == (2, 1, {"TYPE_ERROR": 1})
+    told = "similar before: Mend the [red]sum[/red] (src/f0.py): 1 of 2 succeeded, TYPE_ERROR 1"
+    assert told in run("show", third).stdout
+    assert told in run("explain", third).stdout
+    assert codec.loads(run("show", first, "--json").stdout)["memory"] is None
+
+    held = held_on(redis, P0, third)
+    lines: Any = redis.lrange(P0.plan(third).log, 0, -1)
     held.log.extend(lines)
     found = replays.replay(RecordedPlan.read(export_of(held)))
     assert (found.result, found.parts, found.why) == (replays.Result.EQUAL, (), "")

@@ -83,9 +83,9 @@ def test_every_ended_attempt_is_recorded_with_what_it_came_to() -> None:
     succeed(plan, "a", metrics={"tokens_used": 300})
 
     today = EPOCH_MS // DAY_MS
-    about = today, "fix_test", "Mend the sum", ["src/a.py"], ["pytest"]
+    about = today, "fix_test", "Mend the sum", ("src/a.py",), ("pytest",)
     assert recorded(plan) == [
-        Attempted(*about, 70, "TEST_REGRESSION", [TEST]),
+        Attempted(*about, 70, "TEST_REGRESSION", (TEST,)),
         Attempted(*about, 0, "TYPE_ERROR"),
         Attempted(*about, 300),
     ]

@@ -19,6 +19,7 @@ from schemas.goal import Goal
 from schemas.stored import LogHead, read_part
 from schemas.times import DAY_MS, rfc3339
 from tasks.handlers.bulk_commands import Records, find_paused_queues, find_standing, named_by, scopes_of
+from tasks.memory.outcomes import MOST_READ
 from tasks.plan.snapshot import Grant, StandingCommand
 from tasks.policy.pipeline import RECALLS
 from tasks.policy.plan_seed import PlanSeed
@@ -160,7 +161,7 @@ class Admission:
 
 def _recall_call(partition: Partition, kept_as: str, name: str) -> RedisCommand:
     if kept_as == "list":
-        return ("LRANGE", partition.memory(name), 0, -1)
+        return ("LRANGE", partition.memory(name), 0, MOST_READ - 1)
     return ("HGETALL", partition.recall(name) if kept_as == "counters" else partition.kept(name))
 
 

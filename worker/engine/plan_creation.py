@@ -18,7 +18,7 @@ from schemas.goal import Goal
 from schemas.stored import HOT, PlanRecord, decode_plan
 from tasks.base.batches import batches
 from tasks.base.errors import Overtaken
-from tasks.features import overlaps
+from tasks.features import outcome_memory, overlaps
 from tasks.handlers import goals, plan_cache
 from tasks.handlers.goals import CHUNK
 from tasks.handlers.plan_cache import CacheQuestion
@@ -167,6 +167,8 @@ class PlanCreation:
         if isinstance(setting, Rejected):
             return self._keep(context, plan_seed, goal, setting)
         setting = replace(setting, policy=policy, learned=plan_seed.learned)
+        if setting.drafter != NONE:
+            setting = replace(setting, memory=outcome_memory.describe_similar(plan_seed, goal))
         answer = goals.plan(goal, self.catalogue, setting)
         asked = self._asked_of_cache(goal, setting, answer)
         cached = self._cached(context.partition, asked, plan_seed.now) if asked and plan_seed.version == 0 else None

@@ -8,9 +8,9 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from schemas.plan import PlanView
+from schemas.plan import MemoryView, PlanView
 from tasks.features.baseline.red_checks import DROPPED
-from worker.render.plan import DELIVERED, UNVERIFIED, plain, told_state
+from worker.render.plan import DELIVERED, UNVERIFIED, memory_lines, plain, told_state
 from worker.render.remarks import Remarks
 
 HAPPENED = frozenset({"commands", "errors", "category"})  # of these nothing is counted but that there were some
@@ -29,7 +29,9 @@ def lines_of(explained: dict[str, Any]) -> list[str]:
     paused = [f"paused: {each}" for each in remarks.pauses]
     delivered = [f"{name.replace('_', ' ')}: {explained[name]}" for name in DELIVERED if explained.get(name)]
     doubt = [remarks.doubt] if remarks.doubt else []
-    return [head, *doubt, *paused, *_halt(explained["halt"]), *delivered, *remarks.warnings, *_steps(explained)]
+    learned = memory_lines(MemoryView.model_validate(explained["memory"]) if explained["memory"] else None)
+    known = [*_halt(explained["halt"]), *delivered, *learned]
+    return [head, *doubt, *paused, *known, *remarks.warnings, *_steps(explained)]
 
 
 def _halt(halt: dict[str, Any] | None) -> Iterator[str]:
@@ -133,6 +135,7 @@ def explanation(view: PlanView, attempts: dict[str, list[dict[str, Any]]], only:
         **Remarks.of(view).model_dump(mode="json"),
         "criteria": [each.model_dump(mode="json") for each in view.criteria],
         "halt": explained_halt(view),
+        "memory": view.memory.model_dump(mode="json") if view.memory else None,
         "branch": view.branch,
         "pull_request": view.pull_request,
         "undelivered": view.undelivered,

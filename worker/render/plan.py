@@ -19,12 +19,14 @@ from schemas.plan import (
     Budget,
     BudgetLine,
     Halt,
+    MemoryView,
     PlanSummary,
     PlanView,
     StandingStill,
     StepActivity,
     StepView,
 )
+from tasks.memory.alike import describe
 from worker.render.delivery import describe_delivery
 from worker.render.remarks import Remarks, listed
 
@@ -153,7 +155,12 @@ def _origin(plan: PlanView) -> list[str]:
         "draft of {}, from the plan cache": plan.drafted_from,
         "told of tests that were flaky in earlier plans: {}": listed(plan.flaky_tests),
     }
-    return [text.format(named) for text, named in told.items() if named]
+    return [*(text.format(named) for text, named in told.items() if named), *memory_lines(plan.memory)]
+
+
+def memory_lines(memory: MemoryView | None) -> list[str]:
+    """Say what earlier plans of its repository taught a plan."""
+    return [f"similar before: {describe(each.model_dump())}" for each in memory.similar] if memory else []
 
 
 def _state(plan: PlanSummary) -> Text:

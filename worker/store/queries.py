@@ -22,6 +22,7 @@ from schemas.plan import (
     Forecast,
     GoalAnswer,
     LogView,
+    MemoryView,
     NeedView,
     PlanSummary,
     PlanView,
@@ -194,6 +195,7 @@ def plan(client: Redis, partitions: int, plan_id: str) -> PlanView | None:
         forecast=_forecast(line, {step.decode() for step in flying}, [(view, each) for _, view, each in steps]),
         drafted_from=_drafted_from(about.get("cache")),
         flaky_tests=tuple(about.get("context", {}).get(MEMORY, {}).get(FLAKY, ())),
+        memory=MemoryView.of(about.get("memory")),
         breaker=open_breakers.read_of(client, partitions, line),
         needs=_needs(live, needs),
         integrity=_integrity(live),
@@ -250,22 +252,16 @@ def goal(client: Redis, goal_id: str, tenant: str = NO_TENANT) -> GoalAnswer | N
     said = {name.decode(): value.decode(errors="replace") for name, value in found.items()}
     if "verdict" not in said:
         return None
+    names = ("state", "halt_rule", "halt_reason", "ended_at", "branch", "pull_request", "undelivered", "delivery_at")
+    known: dict[str, Any] = {name: said.get(name) for name in (*names, "doubt")}
     return GoalAnswer(
         goal_id=goal_id,
         plan_id=said.get("plan_id", ""),
         verdict=GoalVerdict(said["verdict"]),
         reason=said.get("reason", ""),
         errors=tuple(codec.loads(said.get("errors", "[]"))),
-        state=said.get("state"),
-        halt_rule=said.get("halt_rule"),
-        halt_reason=said.get("halt_reason"),
-        ended_at=said.get("ended_at"),
-        branch=said.get("branch"),
-        pull_request=said.get("pull_request"),
-        undelivered=said.get("undelivered"),
         delivery_state=DeliveryState(said["delivery_state"]) if "delivery_state" in said else None,
-        delivery_at=said.get("delivery_at"),
-        doubt=said.get("doubt"),
+        **known,
     )
 
 

@@ -66,10 +66,22 @@ NO_HINT = "None provided"
 
 
 def prompt_of(
-    request: PlanningAgentRequest, mode: ValidationMode, files: Sequence[str] = (), *, with_schema: bool = True
+    request: PlanningAgentRequest,
+    mode: ValidationMode,
+    files: Sequence[str] = (),
+    memory: Sequence[str] = (),
+    *,
+    with_schema: bool = True,
 ) -> str:
-    """Put a request into words; `files` are those that the goal allows to be changed."""
-    return "\n\n".join(_sections(request, mode, files, with_schema=with_schema))
+    """Put a request into words; `files` are those that the goal allows to be changed.
+
+    `memory` has what became of attempts that were similar.
+    """
+    sections = [*_sections(request, mode, files, with_schema=with_schema)]
+    if memory:
+        past = _data("What attempts like these came to", "from earlier plans", [bullets(memory)], MAX_WORDS)
+        sections.insert(-2, past)
+    return "\n\n".join(sections)
 
 
 def repair_of(prompt: str, output: object, errors: Sequence[FieldError]) -> str:

@@ -197,7 +197,7 @@ def _begin(goal: Goal, evolution: Evolution, project: Project, setting: Setting)
     options = DraftOptions.of(setting.options)
     mode = evolution.validation_mode or ValidationMode(options.validation_mode or ValidationMode.LENIENT)
     made = prepare(evolution, goal, TrajectoryOptions.of(setting.options))
-    prompt = prompt_of(made.request, mode, project.files, with_schema=options.schema_in_prompt)
+    prompt = prompt_of(made.request, mode, project.files, setting.memory, with_schema=options.schema_in_prompt)
     document = PlanningAgentResponse(
         prompt=shown_prompt(prompt),
         prompt_digest=digest(prompt),

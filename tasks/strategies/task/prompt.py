@@ -41,8 +41,8 @@ DELIVERABLES = """# What to answer
 Answer with exactly one JSON object and nothing else: no fences, no words around it."""
 
 
-def prompt_of(project: Project, *, with_schema: bool) -> str:
-    """Put a goal into words."""
+def prompt_of(project: Project, memory: Sequence[str] = (), *, with_schema: bool) -> str:
+    """Put a goal into words; `memory` has what became of attempts that were similar."""
     goal = project.goal
     before = (
         ROLE,
@@ -55,7 +55,8 @@ def prompt_of(project: Project, *, with_schema: bool) -> str:
     after = (DELIVERABLES, schema) if with_schema else (DELIVERABLES,)
     room = MAX_PROMPT - len(BREAK.join((*before, *after)))
     known: list[str] = []
-    for section in _context(goal.context):
+    past = quote("What attempts like these came to", "from earlier plans", list_lines(memory, MAX_FILES), MAX_LIST)
+    for section in (*([past] if memory else ()), *_context(goal.context)):
         if kept := _cut(section, room - len(BREAK)):
             known.append(kept)
         room -= len(BREAK) + len(kept)

@@ -169,7 +169,7 @@ def _draft_with(project: Project, template: Answer, setting: Setting) -> Answer:
     if isinstance(template, Rejected) and {error.code for error in template.errors} != {"too_many_files"}:
         return template
     options = DraftOptions.of(setting.options)
-    prompt = prompt_of(project, with_schema=options.schema_in_prompt)
+    prompt = prompt_of(project, setting.memory, with_schema=options.schema_in_prompt)
     if setting.drafter == QUEUE:
         return _ask_controller(project, template, options, prompt)
     strict, changes = options.validation_mode == "strict", _asks_for_change(template)

@@ -1,0 +1,139 @@
+"""Which recorded attempts are like the steps of a plan, and what those came to.
+
+Texts are alike by the words of title and file names: Jaccard of their 1- to 3-grams. Records fade by 5 % a day.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from schemas.times import DAY_MS
+from tasks.memory.flaky_tests import FADING
+from tasks.memory.outcomes import MAX_TITLE, MOST_FILES, Attempted
+from tasks.text.fields import fit
+
+LEAST_ALIKE = 0.25  # after fading; success is only ranked by, since a step that always fails is worth most to know
+MOST_SIMILAR = 5
+MOST_COMPARED = 64  # steps of a plan
+ENOUGH = 5  # attempts, below which one alone would be more than a fifth: nothing is decided by them
+OFTEN = 0.2  # of the weight of similar attempts, beyond which a category of failures came often
+
+Gram = tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Group:
+    """Attempts of equal steps; weights are what they are worth today."""
+
+    about: Attempted  # the newest
+    attempts: int = 0
+    weight: float = 0.0
+    failed: dict[str, int] = field(default_factory=dict)
+    failed_weight: dict[str, float] = field(default_factory=dict)
+
+    def add(self, record: Attempted, weight: float) -> None:
+        self.attempts, self.weight = self.attempts + 1, self.weight + weight
+        if category := record.category:
+            self.failed[category] = self.failed.get(category, 0) + 1
+            self.failed_weight[category] = self.failed_weight.get(category, 0.0) + weight
+
+
+class Past(NamedTuple):
+    """What attempts like those of one step came to: how many, their success rate, and shares by category of failure."""
+
+    attempts: int
+    rate: float
+    shares: Mapping[str, float]
+
+
+class Compared(NamedTuple):
+    """The groups most similar to any step, as `planner show` has them, and the past of each step that has one."""
+
+    similar: list[dict[str, Any]]
+    past: dict[str, Past]
+
+
+def compare(steps: Iterable[tuple[str, str, Sequence[str]]], records: Iterable[Attempted], now: int) -> Compared:
+    """Compare steps (id, title and files), the first of which count, with records at `now` (ms)."""
+    groups: dict[Any, _Group] = {}
+    weights: dict[int, float] = {}  # by day
+    for record in records:
+        key = record.title, record.files
+        if (group := groups.get(key)) is None:
+            group = groups[key] = _Group(record)
+        if (weight := weights.get(record.day)) is None:
+            weight = weights[record.day] = _fade(record, now)
+        group.add(record, weight)
+    known = [*groups.values()]
+    grams_of = [_grams(group.about.title, tuple(group.about.files)) for group in known]
+    best: dict[int, float] = {}
+    past: dict[str, Past] = {}
+    for step_id, title, files in [*steps][:MOST_COMPARED]:
+        own = _grams(title, tuple(files[:MOST_FILES]))
+        shared = [len(own & grams) for grams in grams_of]
+        likeness = [
+            (number, each / (len(own) + len(grams_of[number]) - each)) for number, each in enumerate(shared) if each
+        ]
+        alike = {number: share for number, share in likeness if share >= LEAST_ALIKE}
+        if alike:
+            past[step_id] = _past(alike, known)
+        for number, share in alike.items():
+            best[number] = max(share, best.get(number, 0.0))
+    return Compared(_most_similar(best, known, now), past)
+
+
+def _past(alike: Mapping[int, float], known: Sequence[_Group]) -> Past:
+    weight, shares = 0.0, dict[str, float]()
+    for number, share in alike.items():
+        weight += share * known[number].weight
+        for category, failed in known[number].failed_weight.items():
+            shares[category] = shares.get(category, 0.0) + share * failed
+    shares = {category: failed / weight for category, failed in sorted(shares.items())}
+    return Past(sum(known[number].attempts for number in alike), 1 - sum(shares.values()), shares)
+
+
+def _most_similar(best: Mapping[int, float], known: Sequence[_Group], now: int) -> list[dict[str, Any]]:
+    scored = []
+    for number, share in best.items():
+        group = known[number]
+        if (faded := share * _fade(group.about, now)) >= LEAST_ALIKE:
+            succeeded = group.attempts - sum(group.failed.values())
+            scored.append((faded * (succeeded + 1) / (group.attempts + 2), -number, succeeded, group))
+    return [
+        {
+            "title": fit(group.about.title, MAX_TITLE),
+            "files": [fit(path, 200) for path in group.about.files],
+            "verify": [fit(tool, 60) for tool in group.about.tools],
+            "attempts": group.attempts,
+            "succeeded": succeeded,
+            "failed": dict(sorted(group.failed.items())),
+            "score": round(score, 3),
+        }
+        for score, _, succeeded, group in sorted(scored, key=lambda each: each[:2], reverse=True)[:MOST_SIMILAR]
+    ]
+
+
+def describe(similar: Mapping[str, Any], *, roughly: bool = False) -> str:
+    """Say of an entry of `similar` what its attempts came to; `roughly` without figures, which change with each."""
+    names = f"{similar['title']} ({', '.join(similar['files']) or 'no files'})"
+    failed, attempts, succeeded = similar["failed"], similar["attempts"], similar["succeeded"]
+    if roughly:
+        often = [name for name, times in failed.items() if times > OFTEN * attempts]
+        return f"{names}: {f'often fails by {listed}' if (listed := ', '.join(often)) else 'mostly succeeds'}"
+    more = "".join(f", {name} {times}" for name, times in failed.items())
+    return f"{names}: {succeeded} of {attempts} succeeded{more}"
+
+
+def _fade(record: Attempted, now: int) -> float:
+    return float(FADING ** max(0, now // DAY_MS - record.day))
+
+
+@lru_cache(maxsize=8192)  # plans of a repository have the same steps
+def _grams(title: str, files: tuple[str, ...]) -> frozenset[Gram]:
+    names = " ".join([path.rpartition("/")[2] for path in files])
+    words = re.findall(r"\w+", f"{title[:MAX_TITLE]} {names}".lower())
+    return frozenset(tuple(words[at : at + size]) for size in (1, 2, 3) for at in range(len(words) - size + 1))
