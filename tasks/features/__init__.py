@@ -8,6 +8,7 @@ from tasks.features import (
     breakers,
     cannot_verify,
     check_changed,
+    collecting,
     created_files,
     delivery,
     discarded_files,
@@ -58,6 +59,7 @@ FEATURES: tuple[Feature, ...] = tuple(
             split_changes,
             unverified,
             proof,
+            collecting,
         ),
         *(expansion, flaky_tests, review, baseline, nothing_done, goal_texts),
         *(

@@ -184,6 +184,10 @@ class Catalogue:
         found = self.find(contract.command(replace(reading, positionals=places)))
         return in_folder(found[0].tool(contract.command(found[1])), tool.cwd) if found else None
 
+    def spelling(self, tool: VerifyTool) -> tuple[str, ...]:
+        """Return the words by which the program of `tool` is called."""
+        return self._read(tool.argv)[1].spelling
+
     def as_ran(self, tool: VerifyTool) -> VerifyTool:
         """Have a tool pass whenever it did its work, whatever it found."""
         codes = {*tool.pass_codes, *self.contracts[tool.tool].ran_codes}

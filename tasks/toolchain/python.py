@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from schemas.base import RiskLevel
+from tasks.toolchain.collecting import COLLECTING
+from tasks.toolchain.collecting import TOOL as COLLECTS
 from tasks.toolchain.contract import Contract, Part, ToolCategory, linter, path_tool, spell, test_runner
 from tasks.toolchain.language import (
     TYPING,
@@ -77,6 +79,20 @@ _TOOLS = (
         valued=(("-n", "count"),),
         cannot_run=_NO_PYTEST,
         reports=True,
+    ),
+    Contract(
+        id=COLLECTS,
+        spellings=_PYTEST,
+        example="pytest --collect-only -q tests/test_auth.py",
+        category=ToolCategory.VALIDATE,
+        timeout_s=60,
+        positional="path",
+        least=1,
+        options=_PYTEST_OPTIONS,
+        required=(COLLECTING,),
+        end_of_options=True,
+        ran_codes=(0, 2),
+        cannot_run=_NO_PYTEST,
     ),
     Contract(
         id="unittest-discover",
@@ -276,7 +292,7 @@ _TEST_RUNNERS = (
 _MEASURES = r"(?m)^[ \t]*addopts[ \t]*=(?:[^\n]*\n(?!\[|[\w.-]+[ \t]*=)){0,40}?[^\n]*--cov\b"
 _WHOLE_COVERAGE = PartOption(
     "--no-cov",
-    ("pytest", "pytest-focused"),
+    ("pytest", "pytest-focused", COLLECTS),
     ("pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg"),
     _MEASURES,
 )

@@ -162,6 +162,9 @@ def _verified(
     if failure:
         note = "broken host" if host.ill else patch.note or _left(spec, bench, seen, last)
         return _failed(body, failure, seconds, note)
+    if last and last.exit_code:  # a code that passes
+        finding = wire.tool_failure(receipts[-1]["tool"], last.text, timed_out=False)
+        body["failure_evidence"] = finding.evidence.model_dump(mode="json")
     if patch.nothing_to_do and "nothing_to_change" in KNOWN:
         body["nothing_to_change"] = "these files are as they should be"
     return Attempt({**body, "success": True}, seconds, patch.change, patch.note)

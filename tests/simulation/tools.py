@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
+from tasks.toolchain.collecting import COLLECTING
 from tests.simulation import printing
 from tests.simulation.repository import LOADING, Cause, CoveringTest, Fault, Repository, Tree, Work, Wrong
 
@@ -95,7 +96,7 @@ def _pytest(call: Call) -> Printed:
             return Printed(4, f"ERROR: not found: {printing.CLONE}/{lacking}\n\nno tests ran in 0.01s\n")
     if not tests:
         return Printed(5, "\nno tests ran in 0.01s\n")
-    red = _red(call, tests)
+    red = _without_code(call) if COLLECTING in call.words else _red(call, tests)
     if loading := {test.file: red[test.name] for test in tests if test.name in red and red[test.name].wrong in LOADING}:
         return Printed(2, printing.pytest_collection(loading), failing=tuple(loading))
     if hanging := next((test for test in tests if test.name in red and red[test.name].wrong is Wrong.HANG), None):
@@ -103,7 +104,16 @@ def _pytest(call: Call) -> Printed:
     stops = any(re.fullmatch("-[vqsl]*x[vqsl]*|--exitfirst", word) for word in call.words)
     failing = tuple(test.name for test in tests if test.name in red)[: 1 if stops else None]
     text = printing.pytest_run(failing, red, len(tests))
+    if COLLECTING in call.words:
+        return Printed(0, "\n".join(test.name for test in tests))
     return Printed(1 if failing else 0, text, failing=failing, complete=not (failing and stops))
+
+
+def _without_code(call: Call) -> Mapping[str, Cause]:
+    """The tests that are not loaded: because of a fault, or since they import code that is still to come."""
+    red = {name: cause for name, cause in call.repository.red(call.tree).items() if cause.wrong in LOADING}
+    features = (item for item in call.repository.undone(call.tree) if item.work is Work.FEATURE)
+    return {**{name: Cause(Wrong.IMPORT, item.file, 7, False) for item in features for name in item.tests}, **red}
 
 
 def _red(call: Call, tests: Iterable[CoveringTest]) -> Mapping[str, Cause]:

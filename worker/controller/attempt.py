@@ -40,7 +40,7 @@ from worker.telemetry.tracing import Attributes
 
 SHOWN_REFS = SHOWN_FILES = 20
 # By the planner, of what succeeded here.
-REFUSED = frozenset({FailureCategory.INTEGRITY.value, FailureCategory.TESTS_DIVERGE.value})
+REFUSED = frozenset({FailureCategory.INTEGRITY, FailureCategory.TESTS_DIVERGE, FailureCategory.IMPORT_ERROR})
 
 log = logging.getLogger("planner.controller")
 

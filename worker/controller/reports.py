@@ -22,6 +22,7 @@ from tempfile import TemporaryDirectory
 
 from schemas.outcome import MAX_TEST_FILES, ReportKind, TestFigures, TestWord
 from schemas.step import ROOT
+from tasks.toolchain.collecting import COLLECTING
 from tasks.toolchain.test_ids import file_of, word_of
 from worker.controller import printed_reports, snapshot
 from worker.host.regular_files import read
@@ -140,7 +141,7 @@ def _dressed(
     tool: str, argv: Sequence[str], root: Path, folder: Path
 ) -> tuple[Sequence[str], Mapping[str, str]] | None:
     """Return the command and the variables by which a tool uses our reporter; None where it has no place for one."""
-    if tool.partition("-")[0] == "pytest":
+    if tool.partition("-")[0] == "pytest" and COLLECTING not in argv:
         return argv, {"PYTEST_ADDOPTS": "-p planner_pytest", "PYTHONPATH": str(folder)}
     if tool == "unittest" and tuple(argv[1:3]) == ("-m", "unittest"):
         return [argv[0], "-m", "planner_unittest", *argv[3:]], {"PYTHONPATH": str(folder)}

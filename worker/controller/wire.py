@@ -12,10 +12,12 @@ from typing import Any
 from pydantic import AwareDatetime, Field
 
 from schemas.base import FailureCategory, Folder, Inbound, Mode, Path, PlanId, RiskLevel, StepId, StepType, Word
-from schemas.outcome import FailureEvidence
+from schemas.outcome import MAX_TRACE_CHARS, FailureEvidence
 from schemas.step import ROOT
 from schemas.traceparent import Traceparent
 from tasks.toolchain.classify import Diagnosis, classify
+from tasks.toolchain.collecting import TOOL as COLLECTS
+from tasks.toolchain.collecting import errors_in
 from worker.client.steps import Held
 
 MESSAGE_CHARS = 4000
@@ -197,8 +199,12 @@ class AttemptFailure:
 
 
 def tool_failure(tool: str, output: str, timed_out: bool) -> AttemptFailure:
-    """Say that a verification failed."""
-    return _classified(classify(output, tool=tool, timed_out=timed_out), output)
+    """Return the failure of a verification; if it collected tests, the trace lists each error."""
+    failure = _classified(classify(output, tool=tool, timed_out=timed_out), output)
+    if tool != COLLECTS or not (errors := errors_in(output)):
+        return failure
+    trace = "\n".join(errors)[:MAX_TRACE_CHARS]
+    return AttemptFailure(failure.evidence.model_copy(update={"stack_trace_head": trace}), failure.message)
 
 
 def agent_failure(stderr: str, suggestion: str | None) -> AttemptFailure:

@@ -7,7 +7,7 @@ its verification, so only that must.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -20,7 +20,7 @@ from tasks.rules.strategy import End
 from tasks.strategies.campaign.parts import meant_for
 from tasks.strategies.campaign.sequence import parents
 from tasks.strategies.campaign.state import REPORTED, CampaignState, Knowledge, Setback
-from tasks.strategies.campaign.verification import UNVERIFIED, goes_unverified, read_commands
+from tasks.strategies.campaign.verification import UNVERIFIED, goes_unverified, read_commands, spec_checks
 from tasks.strategies.drafting.answers import connect_answers
 from tasks.strategies.drafting.cycle import draft_step
 from tasks.strategies.drafting.pieces import PHASES, Piece, join_pieces, pieces
@@ -28,11 +28,13 @@ from tasks.strategies.drafting.project import Project
 from tasks.text.blocked_report import BLOCKED, NO_REASON, blocked_report
 from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, MAX_TITLE, fill, fit, guidance, several_lines
 from tasks.toolchain.catalogue import render
+from tasks.toolchain.collecting import TOOL as COLLECTS
 
 DRAFT = "draft"  # the step, and what the campaign waits for as long as it runs; what it is called anew ends like -r2
 RETRIES = 1  # then the task is blocked, and the campaign is planned anew before failures in a row end it
 MAX_DELIVERED, MAX_REASON = 200, 100  # characters
 MAX_TRACE = 500
+MOST_TO_COME = 200  # files by which imports of tests are judged
 
 _ASKED = "Answer in `output` with what the prompt of this step's input asks for, by its schema. Change nothing."
 _INTENTS = {
@@ -41,7 +43,7 @@ _INTENTS = {
     TaskType.VERIFY: "Run the verification of the whole campaign ({slug}) after: {goal}",
 }
 _SUCCESS = {
-    TaskType.SPEC: "The tests say what is wanted, and are well-formed.",
+    TaskType.SPEC: "The tests say what is wanted, are well-formed, and import nothing that no task brings.",
     TaskType.BUILD: "The code does what its tests say, and the verification passes.",
     TaskType.VERIFY: "The verification passes.",
 }
@@ -86,6 +88,7 @@ class StepFrame:
     exploring: Collection[str] = ()  # tasks that only find something out
     before: Mapping[str, Setback] | None = None  # what blocked tasks that come again
     waits: Mapping[str, Sequence[str]] | None = None  # what each task of the campaign waits for, those beside, too
+    to_come: tuple[str, ...] = ()  # files that its BUILDs change: tests may import these before
 
 
 def steps_of(tasks: Sequence[PlanTask], frame: StepFrame) -> dict[str, tuple[PlannedStep, ...]]:
@@ -93,10 +96,15 @@ def steps_of(tasks: Sequence[PlanTask], frame: StepFrame) -> dict[str, tuple[Pla
     parts = {task.seq: _pieces(task, frame) for task in tasks}
     ends = {seq: list(some)[-1] for seq, some in parts.items()}  # what tasks wait for beyond these is over
     catalogue = frame.project.catalogue
+    builds = (task for task in tasks if task.type is TaskType.BUILD)
+    to_come = dict.fromkeys(path for task in builds for path in (*task.delta, *(task.creates or ())))
+    frame = replace(frame, to_come=tuple(to_come)[:MOST_TO_COME])
     made: dict[str, tuple[PlannedStep, ...]] = {}
     for task in tasks:
         waits = _awaited(task, ends, frame.waits or {})
         tools = tuple(map(catalogue.separate, read_commands(task.verify, catalogue)))
+        if task.type is TaskType.SPEC and task.seq not in frame.exploring:
+            tools = spec_checks(frame.project, tools, (*task.delta, *(task.creates or ())))
         steps: list[PlannedStep] = []
         for step_id, piece in parts[task.seq].items():
             if step_id == ends[task.seq]:
@@ -160,6 +168,7 @@ def _step(
     asked = _WHY if exploring else _TESTS_AGAIN if rewrites else _INTENTS[task.type]
     success = _WHY_SUCCESS if exploring else _TESTS_AGAIN_SUCCESS if rewrites else _SUCCESS[task.type]
     sentence = asked.replace("{slug}", slug) + meant
+    is_collected = task.type is TaskType.SPEC and any(tool.tool == COLLECTS for tool in tools)
     return PlannedStep(
         step_id=step_id,
         title=fit(f"{task.seq} {slug}", MAX_TITLE),
@@ -183,6 +192,7 @@ def _step(
         queue=goal.queue,
         estimate=estimate(mode),
         allow_empty=rewrites,  # what it tests may have been wrong instead
+        collects=frame.to_come if is_collected else (),
     )
 
 

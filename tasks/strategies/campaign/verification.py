@@ -11,6 +11,8 @@ from tasks.rules.risk import is_below
 from tasks.strategies.campaign.state import CampaignScope, Knowledge
 from tasks.strategies.drafting.project import Check, Project, only_documents
 from tasks.toolchain.catalogue import Catalogue, split_commands
+from tasks.toolchain.collecting import TOOL as COLLECTS
+from tasks.toolchain.contract import ToolCategory
 from tasks.toolchain.languages import LANGUAGES
 
 UNVERIFIED = "none"  # the `verify` of a task that changes nothing but documents
@@ -46,6 +48,17 @@ def project_of(known: Knowledge, scope: CampaignScope) -> Project:
     language, catalogue = LANGUAGES.get(known.language or ""), scope.catalogue
     own = read_commands(known.test_command, catalogue) if known.test_command else ()
     return Project.known(scope.goal, scope.allowed, language, own or None, catalogue)
+
+
+def spec_checks(project: Project, tools: tuple[VerifyTool, ...], files: tuple[str, ...]) -> tuple[VerifyTool, ...]:
+    """Add the collection of tests to checks that run none, so that a wrong import fails at once.
+
+    The exit code for failed imports passes: `tasks/features/collecting.py` judges each of them.
+    """
+    contracts = project.catalogue.contracts
+    if not any(contracts[tool.tool].category is ToolCategory.TEST or tool.tool == COLLECTS for tool in tools):
+        tools = (*tools, *project.collected(files))
+    return tuple(project.catalogue.as_ran(tool) if tool.tool == COLLECTS else tool for tool in tools)
 
 
 def code_checks(

@@ -18,12 +18,14 @@ from tasks.strategies.drafting.focus import Focus, file_of_test
 from tasks.text.forbidden_paths import JUDGED, Forbidden
 from tasks.text.paths import clean, is_glob
 from tasks.toolchain.catalogue import Catalogue, once
+from tasks.toolchain.collecting import COLLECTING
 from tasks.toolchain.contract import Part, operand
 from tasks.toolchain.files import Role, files_of, is_named_as_test
 from tasks.toolchain.language import Language
 from tasks.toolchain.languages import suffixes_of
 from tasks.toolchain.runners import part_options, runner_commands, whole_commands
 
+RUNS_PYTEST = ("pytest", "pytest-focused")
 Aim = Callable[[Part, Sequence[str]], tuple[VerifyTool, ...]]
 NOTHING_AROUND: Mapping[str, str] = MappingProxyType({})
 
@@ -196,8 +198,17 @@ class FolderProject:
         return tuple(path for path in tests if path.endswith(suffixes) and is_named_as_test(path))
 
     def syntax_checks(self, files: Sequence[str]) -> tuple[VerifyTool, ...]:
-        """Choose what verifies tests before their code is there: they are well-formed."""
-        return self.catalogue.recipe(self.language.quick, files) if self.language else ()
+        """Choose the checks of tests before their code is there: of their form, and of their imports by pytest."""
+        form = self.catalogue.recipe(self.language.quick, files) if self.language else ()
+        return (*form, *self.collected(tuple(files)))
+
+    def collected(self, files: tuple[str, ...]) -> tuple[VerifyTool, ...]:
+        """Have pytest collect the tests among `files`, if it runs the tests of the project."""
+        tests, last = self.tests_among(files), self.tests[-1:]
+        spelling = self.catalogue.spelling(last[0]) if last and last[0].tool in RUNS_PYTEST else ()
+        if not (tests and spelling):
+            return ()
+        return (self._as_part(self.catalogue.aim((*spelling, COLLECTING, "-q"), tests)),)
 
     def judged_by(self, judges: Sequence[str]) -> Self:
         """Have nothing but these tests judge; where the project's runner cannot be aimed at them, no tests do."""

@@ -158,6 +158,12 @@ class Project(FolderProject):
             return super().syntax_checks(files)
         return self._each(tuple(files), lambda project, some: project.syntax_checks(some))
 
+    def collected(self, files: tuple[str, ...]) -> tuple[VerifyTool, ...]:
+        """Have pytest collect the tests among `files`, each in its folder; see `FolderProject`."""
+        if not self.members:
+            return super().collected(files)
+        return self._each(files, lambda project, some: project.collected(some))
+
     def judged_by(self, judges: Sequence[str]) -> Self:
         """Have nothing but these tests judge; where a runner cannot be aimed at them, no tests of its project do."""
         if not self.members or self.test:

@@ -190,10 +190,17 @@ def test_every_step_has_the_type_and_the_files_of_its_task() -> None:
         assert CATALOGUE.as_typed(step.verify_tools) == task["verify"]
 
 
-def test_tests_are_checked_for_form_before_their_code_is_there() -> None:
-    spec = explored(objective="x" + "\n## y" * 9).steps[0]
+def test_tests_are_checked_for_form_and_imports_before_their_code_is_there() -> None:
+    made = explored(objective="x" + "\n## y" * 9)
+    spec = made.steps[0]
 
-    assert spec.verify == "python -m py_compile tests/test_auth.py tests/test_api.py"
+    assert spec.verify == (
+        "python -m py_compile tests/test_auth.py tests/test_api.py"
+        " && pytest --collect-only -q -- tests/test_auth.py tests/test_api.py"
+    )
+    assert [tool.pass_codes for tool in spec.verify_tools] == [(0,), (0, 2)]
+    builds = [path for task in tasks_in(made) if task["type"] == "BUILD" for path in task["delta"]]
+    assert list(spec.collects) == list(dict.fromkeys(builds))
     assert spec.risk_level is RiskLevel.LOW
 
 

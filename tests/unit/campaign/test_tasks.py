@@ -206,7 +206,7 @@ def test_a_plan_is_written_from_the_tasks_as_they_are() -> None:
     ]
     assert [each.depends_on for each in made.steps] == [(), ("001-spec-auth",), ("001-spec-auth", "002-impl-auth")]
     assert [each.verify for each in made.steps] == [
-        "python -m py_compile tests/test_auth.py",
+        "python -m py_compile tests/test_auth.py && pytest --collect-only -q -- tests/test_auth.py",
         "pytest -q -- tests/test_auth.py",
         "pytest -q",
     ]
