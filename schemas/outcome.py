@@ -293,6 +293,8 @@ class Outcome(Inbound):
     integrity: Annotated[Integrity | None, WrapValidator(_take_unreadable_for_none)] = None  # of the change
     judged: Annotated[Judged | None, WrapValidator(_take_unreadable_for_none)] = None  # beside its verification
     instructions: Annotated[GivenInstructions | None, WrapValidator(_take_unreadable_for_none)] = None
+    agent: Annotated[Word | None, WrapValidator(_take_unreadable_for_none)] = None  # that did the work
+    model: Annotated[Word | None, WrapValidator(_take_unreadable_for_none)] = None  # that it asked
     traceparent: Traceparent = None  # of the attempt, or as the spec has it; may be the entry's field instead
 
     @model_validator(mode="before")

@@ -105,7 +105,7 @@ def test_it_comes_behind_all_others_with_what_was_accepted_in_that_order() -> No
     ]
     assert asked["allowed"] == ["src/**"]
     assert (asked["push"], asked["pull_request"], asked["title"]) == (True, True, "Fix the login")
-    assert "- `pytest` (all)" in asked["text"]
+    assert "- `pytest` passed (all)" in asked["text"]
     assert plan.record.revision == 3
     patched(plan, "deliver", output=DONE, touched_files=[])
     assert (plan.state, plan.states["deliver"], plan.record.delivery.outcome) == ("COMPLETED", "DONE", DONE)

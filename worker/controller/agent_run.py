@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, pairwise
 from typing import Any
 
 from schemas import codec
@@ -41,8 +42,11 @@ class AgentReport:
     blocked: str | None = None  # why it cannot do what the step asks to be changed, if it reports that
     failure: AttemptFailure | None = None
     trouble: CannotWork | None = None  # what kept it from its work, which is no failure of it
+    agent: str | None = None
+    model: str | None = None  # that its command names
 
 
+MODEL_CHARS = 100
 NO_AGENT_NEEDED = AgentReport(Reading(tokens_used=0, patch_cycles=0, tool_calls=0))
 
 
@@ -78,11 +82,20 @@ def ask_agent(
         blocked=_blocked(output) if spec.mode is Mode.PATCH else None,
         failure=_failure(done, reading, timeout_s),
         trouble=_trouble(agent, done, reading),
+        agent=agent.name,
+        model=_model(argv),
     )
     if report.failure or report.trouble or len(codec.dumps(output)) <= MAX_OUTPUT_BYTES:
         return report
     failure = wire.advice(f"the output is larger than {MAX_OUTPUT_BYTES} bytes: make it shorter")
     return AgentReport(reading, failure=failure)
+
+
+def _model(argv: Sequence[str]) -> str | None:
+    """Return the model that a command names by `--model` or `-m`."""
+    named = (word for option, word in pairwise(argv) if option in ("--model", "-m"))
+    joined = (word.partition("=")[2] for word in argv if word.startswith("--model="))
+    return next((word[:MODEL_CHARS] for word in chain(named, joined) if word.isprintable() and word), None)
 
 
 def _told(

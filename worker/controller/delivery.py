@@ -17,6 +17,7 @@ from tasks.text.forbidden_paths import FORBIDDEN, forbid
 from tasks.text.paths import is_glob
 from worker.controller import changes, history, wire
 from worker.controller.agent_run import NO_AGENT_NEEDED
+from worker.controller.change_text import changed_files, describe_files, labels_of, owners_of, title_by_convention
 from worker.controller.forge import PullRequest, Refused
 from worker.controller.forge_text import body_of, title_of
 from worker.controller.history import PlanCommit
@@ -71,7 +72,7 @@ class Delivery:
             return {"branch": branch, "pull_request": self._opened(branch)}
         target = target_of(repository, begin, branch, asked.target)
         self._push(branch, tip, begin, asked)
-        found = {"branch": branch, "pull_request": self._open(branch, target, asked)}
+        found = {"branch": branch, "pull_request": self._open(branch, target, asked, begin, tip)}
         if asked.landed:
             with suppress(RemoteTrouble):  # it is of no use any more, and in nobody's way
                 repository.drop(accepted_ref(spec.plan_id))
@@ -112,13 +113,24 @@ class Delivery:
                 raise Refused(f"the remote takes no branch {branch}: {error}") from error
             raise
 
-    def _open(self, branch: str, target: str, asked: DeliveryInput) -> str | None:
+    def _open(self, branch: str, target: str, asked: DeliveryInput, begin: str, tip: str) -> str | None:
         if not (asked.pull_request and self.settings.delivery.pull_request):
             return None
-        title = title_of(asked.title, f"Plan {self.spec.plan_id}")
+        git, allowed = self.repository.git, self.settings.delivery
+        files = changed_files(git, begin, tip)
+        title = title_by_convention(git, begin, title_of(asked.title, f"Plan {self.spec.plan_id}"), files)
+        wanted = PullRequest(
+            branch,
+            target,
+            title,
+            body_of(f"{asked.text}\n\n{describe_files(files)}"),
+            is_draft=allowed.draft,
+            labels=tuple(labels_of(files, asked.labels)) if allowed.labels else (),
+            reviewers=tuple(owners_of(git, begin, files)) if allowed.reviewers else (),
+        )
         self.lease.confirm()
         try:
-            return self.settings.forge.pull_request(PullRequest(branch, target, title, body_of(asked.text)))
+            return self.settings.forge.pull_request(wanted)
         except Refused as error:
             raise Refused(f"the branch {branch} is there, and no pull request: {error}") from error
 

@@ -6,8 +6,9 @@ nobody. Redirections are not followed: they could lead it elsewhere.
 
 from __future__ import annotations
 
+import logging
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
@@ -20,6 +21,8 @@ from schemas import codec
 from worker.controller.readiness import CannotWork
 from worker.controller.remote import MAX_TOKEN_BYTES
 from worker.host.regular_files import read_setting
+
+log = logging.getLogger("planner.controller")
 
 TIMEOUT_S = 30
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
@@ -52,6 +55,9 @@ class PullRequest:
     base: str
     title: str
     text: str
+    is_draft: bool = False
+    labels: tuple[str, ...] = ()
+    reviewers: tuple[str, ...] = ()  # users, and teams as `organisation/team`
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +77,32 @@ class Forge:
         if found := self.find(wanted.head):
             return found
         try:
-            return _url(self._call("POST", self._pull_requests, self._body(wanted)))
+            made = self._call("POST", self._pull_requests, self._body(wanted))
         except _AlreadyThere as refused:
             if found := self.find(wanted.head):  # somebody was faster
                 return found
             raise Refused(str(refused)) from refused
+        url = _url(made)
+        for method, path, body in self._beside(made, wanted):
+            try:
+                self._call(method, path, body)
+            except (Refused, CannotWork) as error:  # such as an owner who may not review
+                log.warning("pull request incomplete", extra={"reason": str(error)})
+        return url
+
+    def _beside(self, made: Any, wanted: PullRequest) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        """Yield the calls that label a new pull request and ask for its review."""
+        number = made.get("number") if isinstance(made, dict) else None
+        if self.kind is ForgeKind.GITLAB or not isinstance(number, int):
+            return
+        base = f"/repos/{quote(self.project)}"
+        if wanted.labels:
+            yield "POST", f"{base}/issues/{number}/labels", {"labels": list(wanted.labels)}
+        teams = [each.partition("/")[2] for each in wanted.reviewers if "/" in each]
+        people = [each for each in wanted.reviewers if "/" not in each]
+        if wanted.reviewers:
+            asked = {"reviewers": people, "team_reviewers": teams}
+            yield "POST", f"{base}/pulls/{number}/requested_reviewers", asked
 
     @property
     def _pull_requests(self) -> str:
@@ -95,9 +122,22 @@ class Forge:
 
     def _body(self, wanted: PullRequest) -> dict[str, Any]:
         if self.kind is ForgeKind.GITHUB:
-            return {"head": wanted.head, "base": wanted.base, "title": wanted.title, "body": wanted.text}
-        branches = {"source_branch": wanted.head, "target_branch": wanted.base}
-        return {**branches, "title": wanted.title, "description": wanted.text}
+            body = {"head": wanted.head, "base": wanted.base, "title": wanted.title, "body": wanted.text}
+            return body | ({"draft": True} if wanted.is_draft else {})
+        found = {"source_branch": wanted.head, "target_branch": wanted.base, "description": wanted.text}
+        found |= {"title": f"Draft: {wanted.title}" if wanted.is_draft else wanted.title}
+        people = [user for each in wanted.reviewers if "/" not in each and (user := self._user(each))]
+        more = {"labels": ",".join(wanted.labels), "reviewer_ids": people}
+        return found | {name: value for name, value in more.items() if value}
+
+    def _user(self, name: str) -> int | None:
+        """Return the id of a user at GitLab; None if there is none of this name."""
+        try:
+            found = self._call("GET", f"/users?{urlencode({'username': name})}")
+        except (Refused, CannotWork):
+            return None
+        known = found[0].get("id") if isinstance(found, list) and found and isinstance(found[0], dict) else None
+        return known if isinstance(known, int) else None
 
     def _call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """Return what the forge answers; raises Refused or CannotWork."""

@@ -115,6 +115,9 @@ class DeliverySettings(_Table):
     push: bool = False  # a branch with what was verified
     pull_request: bool = False  # and a pull request for it
     branch: PlanBranch = f"planner/{PLAN}"
+    draft: bool = False  # until the checks are green, which workers see to (docs/delivery.md)
+    labels: bool = True  # planner, its risk, and findings about tests
+    reviewers: bool = True  # by the CODEOWNERS of the target
     forge: ForgeKind | None = None  # known of github.com and gitlab.com
     api: Api | None = None  # known where the repository has an https or ssh URL
     project: Project | None = None  # the repository's name at the forge: that of the URL unless named

@@ -95,6 +95,8 @@ def outcome(spec: Spec, result: Result, duration_ms: int, controller: str) -> Ou
         integrity=result.integrity,
         judged=result.judged,
         instructions=result.instructions,
+        agent=report.agent,
+        model=report.model,
         changed_lines=_lines_to_cut(shown, changes) if changes else None,
     )
 

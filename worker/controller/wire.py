@@ -118,6 +118,7 @@ class DeliveryInput(Inbound):
     pull_request: bool = False
     title: str = ""
     text: str = ""
+    labels: tuple[str, ...] = ()  # of the pull request, beside those by its files
     onto: PlanId | None = None  # whose branch the changes are added to
 
 

@@ -24,7 +24,7 @@ from tasks.base.errors import NeedsSteps
 from tasks.features.delivery import landing
 from tasks.features.delivery.answer import fault_of, is_branch
 from tasks.features.delivery.landing import Landed
-from tasks.features.delivery.text import describe
+from tasks.features.delivery.text import describe, labels_of
 from tasks.plan.snapshot import NOTE, Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import waits
@@ -66,7 +66,7 @@ NO_REQUEST = "the branch was pushed, and no pull request was opened"
 
 MAX_SENTENCE = 1000  # characters of the goal's sentence
 MAX_CHECKS = 8  # that it names
-MAX_TOOLS, MAX_COMMAND = 80, 200  # characters
+MAX_TOOLS, MAX_COMMAND, MAX_BY = 80, 200, 120  # characters
 _DIGEST = re.compile(r"[\w:.+/=-]{1,200}", re.ASCII)
 
 
@@ -116,7 +116,8 @@ def note_done(unit: UnitOfWork, seen: Judgement) -> None:
     digest = outcome.diff_hash if _DIGEST.fullmatch(outcome.diff_hash or "") else None
     tools = ", ".join(dict.fromkeys(tool["tool"] for tool in facts["verify_tools"])) if verified else ""
     created = len(outcome.created_files) if "created_files" in outcome.model_fields_set else None
-    about = [facts["title"], tools[:MAX_TOOLS], facts["risk_level"], created]
+    by = " ".join(filter(None, (outcome.agent, outcome.model, outcome.controller and f"on {outcome.controller}")))
+    about = [facts["title"], tools[:MAX_TOOLS], facts["risk_level"], created, by[:MAX_BY]]
     kept.accepted.append([step.step_id, step.status.attempt, digest, *about])
     if len(kept.accepted) == PAGE:
         unit.keep_note(_page(kept.pages), kept.accepted)
@@ -195,6 +196,7 @@ def input_for(unit: UnitOfWork, _: Step) -> dict[str, Any] | None:
         "pull_request": asked["pull_request"],
         "title": asked["title"],
         "text": describe(unit, asked["goal"], entries),
+        "labels": labels_of(unit),
     }
 
 
@@ -355,7 +357,14 @@ def _make(taken: Sequence[str]) -> PlannedStep:
 
 
 def _row(
-    step_id: str, attempt: int, digest: str | None, _title: str, _tools: str, risk: RiskLevel, created: int | None
+    step_id: str,
+    attempt: int,
+    digest: str | None,
+    _title: str,
+    _tools: str,
+    risk: RiskLevel,
+    created: int | None,
+    _by: str,
 ) -> dict[str, Any]:
     """Tell of an accepted attempt what a delivery has to hold its commit against."""
     limits: dict[str, Any] = {"max_files": RISK[RiskLevel(risk)].max_files, "max_risk": risk}

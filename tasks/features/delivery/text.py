@@ -1,42 +1,86 @@
-"""The text of a pull request: what is delivered, as Markdown."""
+"""The text of a pull request, as Markdown."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from tasks.plan.end_sum import cost_of
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy.outcome_verdict import fit_evidence
 from tasks.text.fields import fit, flatten, whole_lines
 
 MAX_LISTED = 50  # changes that the text names
 MAX_TEXT = 16_384  # bytes
+MAX_LABEL, MAX_LABELS = 50, 5
 
 
 def describe(unit: UnitOfWork, sentence: str, entries: Sequence[Sequence[Any]]) -> str:
-    """Explain what is delivered, as Markdown. Words from outside stand in code, where they name and link nobody."""
-    plan = unit.plan
-    lines = [
-        f"- {action}: {kind} at {quote(f'{path}:{line}')}, {quote(what)}" if what else f"- {action}: {kind}"
-        for _, action, kind, path, line, what in plan.integrity.told
-        if action != "refuse"
-    ]
-    lines = ["What changes did to tests and checks:", "", *lines, ""] if lines else []
-    lines += ["~~~text", *(line for line in sentence.splitlines() if not line.lstrip().startswith("~~~")), "~~~", ""]
-    for step_id, attempt, _, title, tools, *_ in entries[:MAX_LISTED]:
-        tried = f", attempt {attempt}" if attempt > 1 else ""
-        proof = f", verified by {tools}" if tools else ""
-        lines.append(f"- {quote(title)} ({step_id}{tried}{proof})")
-    if len(entries) > MAX_LISTED:
-        lines.append(f"- and {len(entries) - MAX_LISTED} more")
-    if checks := plan.delivery.checked:
-        lines += ["", "Passed:", "", *(f"- {quote(command)} ({step_id})" for step_id, command in checks)]
-    goal, count = f"the goal {quote(plan.head.goal_id)} ({plan.head.kind})", len(entries)
+    """Describe the change in facts, as Markdown. Words from outside are code, where they name and link no person.
+
+    No words of an agent are in it: the forge shows its change itself.
+    """
+    asked = ["~~~text", *(line for line in sentence.splitlines() if not line.lstrip().startswith("~~~")), "~~~"]
+    parts = (
+        asked,
+        _section("Changes", [_change(*entry) for entry in entries]),
+        _section("Tests", [*_tests(unit), *_passed(unit)]),
+        _section("Effects on tests and checks", list(_integrity(unit))),
+        _section("Not verified", [quote(unit.plan.doubt)] if unit.plan.doubt else []),
+        _section("Origin", list(_origin(unit, len(entries)))),
+    )
+    return fit("\n\n".join("\n".join(part) for part in parts if part), MAX_TEXT, whole_lines)
+
+
+def labels_of(unit: UnitOfWork) -> list[str]:
+    """Return a label for each kind of integrity finding that was accepted."""
+    kinds = dict.fromkeys(kind for _, action, kind, *_ in unit.plan.integrity.told if action != "refuse")
+    return [f"integrity:{kind.lower()}"[:MAX_LABEL] for kind in kinds][:MAX_LABELS]
+
+
+def _section(name: str, lines: list[str]) -> list[str]:
+    more = [f"and {len(lines) - MAX_LISTED} more"] if len(lines) > MAX_LISTED else []
+    return [f"**{name}**", "", *(f"- {line}" for line in (*lines[:MAX_LISTED], *more))] if lines else []
+
+
+def _change(
+    step_id: str, attempt: int, _digest: str | None, title: str, tools: str, _risk: str, _created: int | None, by: str
+) -> str:
+    tried = f", attempt {attempt}" if attempt > 1 else ""
+    proof = f", verified by {tools}" if tools else ", verified by nothing"
+    return f"{quote(title)} ({step_id}{tried}{proof}{f', by {quote(by)}' if by else ''})"
+
+
+def _tests(unit: UnitOfWork) -> list[str]:
+    """List the goal's failing tests, which the last verification of a plan without a doubt has seen to pass."""
+    if unit.plan.doubt or unit.plan.reproduced.passed or not unit.plan.delivery.checked:
+        return []
+    return [f"{quote(test)}: red before, green now" for test in unit.plan.head.context.get("failing_tests") or ()]
+
+
+def _passed(unit: UnitOfWork) -> list[str]:
+    return [f"{quote(command)} passed ({step_id})" for step_id, command in unit.plan.delivery.checked]
+
+
+def _integrity(unit: UnitOfWork) -> Iterator[str]:
+    for _, action, kind, path, line, what in unit.plan.integrity.told:
+        if action != "refuse":
+            yield f"{action}: {kind} at {quote(f'{path}:{line}')}, {quote(what)}" if what else f"{action}: {kind}"
+
+
+def _origin(unit: UnitOfWork, count: int) -> Iterator[str]:
+    """Yield the plan, its cost, and the commands that show it."""
+    plan, plan_id, cost = unit.plan, unit.snapshot.plan_id, cost_of(unit.plan)
     changes = f"{count} accepted change{'' if count == 1 else 's'}"
-    lines += ["", f"{changes} of plan `{unit.snapshot.plan_id}` for {goal}, revision {plan.revision}."]
-    return fit("\n".join(lines), MAX_TEXT, whole_lines)
+    yield (
+        f"{changes} of plan `{plan_id}` for the goal {quote(plan.head.goal_id)} ({plan.head.kind}), "
+        f"revision {plan.revision}"
+    )
+    dollars = f", {cost:.2f} US dollars" if cost is not None else ""
+    yield f"cost: {plan.spent['tokens']:,} tokens{dollars}"
+    yield f"to see it: `planner show {plan_id}`; to decide it again from its log: `planner replay {plan_id}`"
 
 
 def quote(words: str) -> str:
-    """Put words from outside into code, where they name and link nobody."""
+    """Put words from outside into code, where they name and link no person."""
     return f"`{fit_evidence(flatten(words)).replace('`', chr(39))}`"

@@ -165,7 +165,8 @@ def test_a_second_delivery_finds_what_the_first_has_made(
     *others, made = forge.pull_requests
     assert len(others) == (kind == "gitlab")
     assert again.report.output == {"branch": BRANCH, "pull_request": made.get("html_url") or made.get("web_url")}
-    assert (made["given"]["title"], made["given"][text]) == ("Fix @\u200ball of it", "fixes #\u200b1")
+    files = "**Files**\n\n- `calc.py` +1 \u22122\n- `words.py` +1 \u22122"
+    assert (made["given"]["title"], made["given"][text]) == ("Fix @\u200ball of it", f"fixes #\u200b1\n\n{files}")
     assert made["given"][base] == "main"
 
 
