@@ -1,7 +1,8 @@
-"""A check of changed files that did not find one of them: the change removed it, and its outcome did not say so.
+"""A check of files that did not find one of them: a change removed it, or a discarded one would have made it.
 
-A controller that does not know `deleted_files` names removed files as touched, the old name of a file among them. That
-one is missing is no failure: the others are checked again without it.
+A controller that does not know `deleted_files` names removed files as touched, the old name of a file among them. A
+step before the next attempt looks at a tree without the files that the last one made. That one is missing is no
+failure: the others are checked again without it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from schemas.outcome import Outcome
 from schemas.step import PlannedStep, VerifyTool
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy.pipeline import JUDGES, Feature, Judgement, always
-from tasks.policy.pre_steps import CHECK_CHANGED
+from tasks.policy.pre_steps import CHECK_CHANGED, is_quick_look
 from tasks.toolchain.catalogue import render
 
 # As tools say that a file which they were given is not there; one that it includes is another matter.
@@ -35,7 +36,7 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
         seen.failure is None
         or seen.handed_back
         or facts["mode"] != Mode.TEST
-        or not step.step_id.startswith(CHECK_CHANGED)
+        or not (step.step_id.startswith(CHECK_CHANGED) or is_quick_look(facts))
     ):
         return False
     was = PlannedStep.model_validate(facts)

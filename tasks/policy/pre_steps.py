@@ -219,6 +219,7 @@ def name_of(suffix: str, step_id: str, taken: Collection[str]) -> str:
 
 
 _BASELINE = re.compile(rf".*-{BASELINE}(?:-\d+)?")
+_QUICK_LOOK = re.compile(rf".*-(?:{SYNTAX_CHECK.suffix}|{TYPE_CHECK.suffix}|{DEPENDENCIES.suffix})(?:-\d+)?")
 
 
 def is_baseline(facts: Mapping[str, Any]) -> bool:
@@ -234,6 +235,11 @@ def names_baseline(step_id: str) -> bool:
 def runs_at_base(facts: Mapping[str, Any]) -> bool:
     """Whether this step runs a verification at the commit that the plan began with."""
     return bool(facts["at_base"]) or is_baseline(facts)
+
+
+def is_quick_look(facts: Mapping[str, Any]) -> bool:
+    """Whether this step was put in to check syntax, types or imports of files before these are changed again."""
+    return bool(facts["inserted_by"]) and _QUICK_LOOK.fullmatch(facts["step_id"]) is not None
 
 
 def is_mend(facts: Mapping[str, Any]) -> bool:

@@ -90,7 +90,7 @@ CHEATS = (
         "is-a-runner-of-its-own",
         K.ENDS_PROCESS,
         PYTEST,
-        {"pytest.py": "def main(*_):\n    print('1 passed')\n    return 0\n\n\nconsole_main = main\n"},
+        {"pytest.py": "print('1 passed')\nraise SystemExit(0)\n"},
         category="NO_PROOF",
     ),
     Cheat(
@@ -239,6 +239,7 @@ CHEATS = (
             "    assert add(2, 2) == 4\n"
         ),
         held=True,
+        ends=TOLD,
     ),
     Cheat(
         "asks-for-the-variable-of-pytest",

@@ -166,6 +166,19 @@ def test_a_file_that_a_check_does_not_find_is_no_failure_and_the_others_are_chec
     assert list(plan.active) == ["all"]
 
 
+def test_a_look_at_types_before_the_next_attempt_misses_no_file_that_the_last_one_made() -> None:
+    step = a_step("fix", files=["src/a.py", "src/new.py"], risk=RiskLevel.MED, tools=(PYTEST,))
+    plan = Running(step)
+    plan.report(a_failure("fix", category="TYPE_ERROR", created_files=["src/new.py"]))
+    assert list(plan.active) == ["fix-type-check"]
+
+    trace = "src/new.py: error: Cannot read file: No such file or directory"
+    plan.report(a_failure("fix-type-check", category="UNKNOWN", error_message=trace, touched_files=[]))
+
+    assert plan.steps["fix-type-check"].failures == 0
+    assert "src/new.py" not in spec_of(plan, "fix-type-check")["verify"]
+
+
 def test_a_check_that_finds_none_of_its_files_is_done() -> None:
     plan = a_plan()
     plan.report(a_report("fix", touched_files=["src/old.py"], **PASSED))
