@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from schemas.base import FailureCategory as C
+from schemas.base import RiskLevel
 from schemas.base import StepState as S
 from schemas.goal import Limits
 from schemas.stored import Attempt, PlanRecord
@@ -70,13 +71,27 @@ class Facts:
         """Whether anything would start if the rule had not ended the plan."""
         step = self.step
         others = self.ready or self.active or self.plan.backoffs or self.plan.waits
-        return bool(others or step is None or step.status.state == S.DONE or has_retry(step, self.failed, self.policy))
+        if others or step is None or step.status.state == S.DONE:
+            return True
+        return has_retry(step, category_of(step, self.failed), self.failed, self.policy)
 
 
-def has_retry(step: Step, failed: Iterable[list[Any]], policy: Policy) -> bool:
-    """Whether `step` may be tried again after its last failure."""
-    allowed: int = min(step.facts["retry_limit"], most_retries_of(step, failed, policy))
-    return step.status.failures <= allowed + retries_for_mends(step.facts)
+def has_retry(step: Step, category: str, failed: Iterable[list[Any]], policy: Policy) -> bool:
+    """Whether `step` may be tried again after it failed with `category`, as `retries` has it."""
+    return step.status.failures <= retries(step, category, failed, policy)
+
+
+def retries(step: Step, category: str, failed: Iterable[list[Any]], policy: Policy) -> int:
+    """Return how often `step`, which failed with `category`, may be retried: as its risk allows, beside mends.
+
+    What the policy allows after such a failure bounds failures of this category alone, which are counted among
+    `failed`, the last failures of the plan.
+    """
+    allowed: int = min(step.facts["retry_limit"], policy.attempts[RiskLevel(step.facts["risk_level"])].retries)
+    if category in policy.retries:
+        alike = sum(entry[0] == step.step_id and entry[2] == category for entry in failed)
+        allowed = min(allowed, step.status.failures - alike + policy.retries[category])
+    return allowed + retries_for_mends(step.facts)
 
 
 def retries_of(step: Step, failed: Iterable[list[Any]], policy: Policy) -> dict[str, Any]:

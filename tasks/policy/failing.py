@@ -12,6 +12,7 @@ from schemas.outcome import Outcome
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import expansion, halt_rules, revision, waits
+from tasks.policy.advice_facts import has_retry
 from tasks.policy.halt import halt as halt_plan
 from tasks.policy.halt_rules import FiredRule, Seen
 from tasks.policy.pipeline import AFTER_FAILURE
@@ -71,7 +72,8 @@ def fail(unit: UnitOfWork, step: Step, failure: dict[str, Any], seen: Seen, outc
         else:
             halt_plan(unit, halt.rule, halt.reason, halt.evidence, step)
             return
-    if is_over or status.failures > waits.retries(step.facts, failure["category"], unit.snapshot.policy):
+    failed = unit.plan.counters.failed
+    if is_over or not has_retry(step, failure["category"], failed, unit.snapshot.policy):
         unit.end_step(step, S.FAILED.value, "failed", failure["category"])
     else:
         unit.move_step(step, S.ACTIVE.value, "retried", failure["category"])

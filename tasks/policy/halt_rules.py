@@ -278,7 +278,8 @@ def record_failure(
     if known_flaky:
         remember(plan, step, failure["category"], unit.snapshot.now)
         return Seen(plan, step, created, growth_kb, flips)
-    counters.consecutive += 1
+    if failure["category"] != Category.OUTPUT_REFUSED:  # an answer of no use is a matter of its step alone
+        counters.consecutive += 1
     same = signature(Category(failure["category"]), failure["failing_tests"], failure["trace"] or "")
     has_more_time = _count_timeout(plan, step, failure["category"])
     for note_failure in AT_FAILURE:

@@ -21,7 +21,8 @@ from schemas.stored import PlanRecord
 from tasks.base.policy import BUILT_IN, Policy
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy import halt_rules, waits
+from tasks.policy import halt_rules
+from tasks.policy.advice_facts import retries
 from tasks.policy.flips import keep_verification
 from tasks.policy.narrowing import Evidence, advise, change_less, evidence_of, narrow_files, narrow_focus
 from tasks.policy.pipeline import REVISE
@@ -163,7 +164,7 @@ def carry_out(
         "policy_version": plan.head.policy_version,
         "rule": " + ".join(found.strategies),
         "value": status.failures,
-        "limit": waits.retries(step.facts, category, unit.snapshot.policy),
+        "limit": retries(step, category, plan.counters.failed, unit.snapshot.policy),
         "limit_name": "retry_limit",
         "events": [{"at": unit.at, "step_id": step.step_id, "attempt": status.attempt, "category": category}],
         "unblock": _what_is_next(unit, first.step_id if first else None),

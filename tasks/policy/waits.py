@@ -14,12 +14,11 @@ from typing import Any
 from schemas.stored import PlanRecord
 from schemas.times import DAY_MS, rfc3339
 from tasks.base.errors import NeedsSteps
-from tasks.base.policy import BACKOFF_MS, HANDED_BACK, HANDED_BACK_MS, Policy
+from tasks.base.policy import BACKOFF_MS, HANDED_BACK, HANDED_BACK_MS
 from tasks.plan.snapshot import Clocks, Step
 from tasks.plan.unit_of_work import PAUSED, UnitOfWork
 from tasks.policy import halt
 from tasks.policy.pipeline import HOLDS
-from tasks.policy.pre_steps import retries_for_mends
 from tasks.rules.strategy import Question
 
 MEMORY_MS = 5000  # until a plan is looked at again that was held because the server is full
@@ -244,12 +243,6 @@ def count_outages(unit: UnitOfWork, clocks: Clocks) -> None:
     twice = max(0, min(ended, went_on) - max(began, rested))
     times["lost"] = times.get("lost", 0) + new - twice
     times["outages"] = times.get("outages", 0) + new - twice
-
-
-def retries(facts: dict[str, Any], category: str, policy: Policy) -> int:
-    """Allow min(`retry_limit`, what the policy allows at the risk level and after such a failure), beside mends."""
-    allowed: int = min(facts["retry_limit"], policy.most_retries(facts["risk_level"], category))
-    return allowed + retries_for_mends(facts)
 
 
 def backoff(category: str, nth: int, seed: str, table: Mapping[str, int] = BACKOFF_MS) -> int:

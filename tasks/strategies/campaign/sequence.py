@@ -75,8 +75,10 @@ def merge(
 ) -> tuple[PlanTask, ...] | str:
     """Put changed and new tasks into a plan, all or none.
 
-    Complete tasks stay as they are; a sentence says why the plan would not hold.
+    Complete tasks stay as they are, and may come again as they were; a sentence says why the plan would not hold.
     """
+    known = {task.seq: task for task in tasks if task.seq in complete}
+    changed = [task for task in changed if task.seq not in known or not _is_same(task, known[task.seq])]
     new = {task.seq: task for task in changed}
     if len(new) < len(changed):
         return "A task comes twice."
@@ -85,6 +87,16 @@ def merge(
     old = {task.seq for task in tasks}
     merged = (*(new.get(task.seq, task) for task in tasks), *(task for seq, task in new.items() if seq not in old))
     return next((sentence for _, _, sentence in graph_faults(graph(merged))), merged)
+
+
+def _is_same(task: PlanTask, other: PlanTask) -> bool:
+    """Whether two tasks ask for the same in the same files."""
+    return (task.type, task.slug, {*task.delta}, {*(task.creates or ())}) == (
+        other.type,
+        other.slug,
+        {*other.delta},
+        {*(other.creates or ())},
+    )
 
 
 T = TypeVar("T")

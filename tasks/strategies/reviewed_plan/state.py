@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from schemas.base import Mode
 from schemas.goal import Goal
 from schemas.kinds.reviewed_plan import Loop, ReviewContext, ReviewDocument, ReviewedPlanInput, ReviewState, Workflow
 from schemas.kinds.reviewed_plan_files import GateRecord, Plan, QrFile, QrPhase
@@ -80,10 +81,15 @@ class Turn:
     def hand_out(self, row: str, steps: tuple[PlannedStep, ...]) -> Turn:
         """Hand out the steps of a row, and wait for all of them.
 
-        A step fails for good before the failures in a row would halt the plan.
+        A step that changes or verifies fails for good before the failures in a row would halt the plan.
         """
         most = max((limits_of(self.goal)["consecutive_failures"] or MAX_RETRIES) - 2, 0)
-        steps = tuple(step.model_copy(update={"retry_limit": min(step.retry_limit, most)}) for step in steps)
+        steps = tuple(
+            step
+            if step.mode is Mode.READ_ONLY
+            else step.model_copy(update={"retry_limit": min(step.retry_limit, most)})
+            for step in steps
+        )
         turn = self.with_state(row=row, open=tuple(step.step_id for step in steps), ended=(), failed=False)
         count = "1 step" if len(steps) == 1 else f"{len(steps)} steps"
         return replace(turn, steps=(*self.steps, *steps)).with_phase(row, count)

@@ -398,7 +398,7 @@ def test_a_campaign_that_is_stuck_is_drafted_anew_and_may_gain_tasks() -> None:
 @pytest.mark.parametrize(
     ("changed", "why"),
     [
-        ([{**TASK, "seq": "001"}], "The task 001 is complete."),
+        ([{**TASK, "seq": "001", "slug": "another"}], "The task 001 is complete."),
         ([{**TASK, "seq": "002", "depends": "003"}], "wait for each other"),
         ([{**TASK, "seq": "004", "depends": "009"}], "There is no task '009'"),
         ([{**TASK, "seq": "002", "delta": ["/x"]}], "/tasks/0/delta/0"),

@@ -147,7 +147,7 @@ def test_three_failures_in_a_row_have_the_cause_looked_for_once_and_a_fourth_one
 
     assert (plan.state, plan.record.counters.consecutive) == ("EXECUTING", 3)
     plan.report(a_report("explore-scope", touched_files=[], output="I do not know."))
-    assert (plan.state, plan.halt["rule"], plan.halt["evidence"]["value"]) == ("HALTED", "consecutive_failures", 4)
+    assert (plan.state, plan.halt["rule"], plan.halt["evidence"]["value"]) == ("HALTED", "consecutive_failures", 3)
 
 
 def test_a_cause_that_is_found_ends_a_row_of_failures() -> None:

@@ -217,7 +217,7 @@ def test_a_review_of_the_work_that_gives_no_answer_of_use_asks_a_person() -> Non
     plan = executing()
     for step_id in ("impl-m-001", "impl-m-002", "test-wave-1"):
         report(plan, step_id)
-    for _ in range(2):
+    for _ in range(3):
         report(plan, "impl-code-qr", output="I looked, and all is well.")
 
     assert plan.record.question is not None
