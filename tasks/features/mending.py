@@ -43,6 +43,7 @@ RETRIES = 2
 NAMED = "The failure names it."
 BEFORE = "It failed with the change of {} on top, which is discarded: mend these files for themselves."
 
+_WITHOUT_FOLDER = ".go"  # files that their tools name as they are called in their package, whichever that is
 _WORD = re.compile(r"[\w./-]+")
 _MODULE = re.compile(r"\b(?:from|import|named) ['\"]?(\w[\w.]{1,200}\w)")  # as Python says which it could not import
 
@@ -99,8 +100,10 @@ def _make_mend(unit: UnitOfWork, step: PlannedStep, evidence: Evidence, catalogu
     files = (*files, *_named_beside(sources, tightened, evidence.files, risk, files))
     named = [path for path in files if is_named(path)]
     mend = _mend_of(unit, step, files, risk, [source.facts for source in sources if source.near], named)
-    if not tests:  # such as those that could not be loaded
-        tests = tuple(path for path in files if role_of(path) is Role.TEST and is_named(path))
+    if not tests:  # such as those that could not be loaded, or that hang
+        beside = (path for path in (*evidence.files, *blamed) if "/" in path and not path.startswith(("/", "..")))
+        own = (path for path in files if is_named(path))
+        tests = tuple(dict.fromkeys(files_of((*own, *beside), Role.TEST)))
     return _verified_by(mend, _verification(mend, step, tests, catalogue) or step.verify_tools)
 
 
@@ -175,10 +178,12 @@ def _named_beside(
     files: Sequence[str],
 ) -> list[str]:
     """List what the evidence names and a near step might have changed, but did not, as far as there is room."""
+    is_of_root = any("/" not in path for source in sources for path in source.files(tightened))
     found = dict.fromkeys(
         path
         for path in map(clean, named)
-        if any(source.near and source.changed is not None and is_permitted(source.facts, path) for source in sources)
+        if ("/" in path or is_of_root or not path.endswith(_WITHOUT_FOLDER))
+        and any(source.near and source.changed is not None and is_permitted(source.facts, path) for source in sources)
         and path not in files
         and (tightened is None or path in tightened)
         and not is_below(risk, assess((path,)).level)

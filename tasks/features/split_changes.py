@@ -5,6 +5,9 @@ Files that import each other stay together, then those of one folder; documents 
 Parts but the last are verified by what is quick on their files, the last by the step's own verification. A controller
 that has kept a change whose verification passed cuts it, and asks no agent.
 
+A type checker or compiler that looks at the whole finds what other parts are to change: if it names such files alone,
+a part but the last passes whatever it found, and the steps after it judge the whole.
+
 Where operators want it, a change of several files that does not compile is split once, too: the file that the failure
 names is changed first, with what the attempt changed beside it as far as that is not all. What may change stays.
 """
@@ -36,11 +39,14 @@ from tasks.rules.permission import PATTERNS, exceeds, is_permitted
 from tasks.rules.risk import RISK, is_below
 from tasks.rules.strategy import Draft
 from tasks.text.fields import MAX_TITLE
-from tasks.toolchain.catalogue import Catalogue, catalogue_of, render
+from tasks.toolchain.catalogue import Catalogue, catalogue_of, looks_at, render
+from tasks.toolchain.contract import ToolCategory
 from tasks.toolchain.files import Role, files_of
 
 SPLIT = "split"  # the rule of the revision
 WHOLE = "whole_compilation"  # among limits, 0: a change that does not compile is split
+OF_WHOLE = frozenset({C.COMPILATION_ERROR, C.TYPE_ERROR, C.IMPORT_ERROR})
+LOOK_AT_ALL = frozenset({ToolCategory.BUILD, ToolCategory.TYPE_CHECK})
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 ROLES = ((Role.DOCUMENT,), (Role.MANIFEST, Role.SOURCE), (Role.TEST,))
 
@@ -205,6 +211,24 @@ def split_broken(unit: UnitOfWork, step: Step, was: PlannedStep, evidence: Evide
     return replace(found, step=was.model_copy(update=behind))
 
 
+def spare_other_parts(unit: UnitOfWork, step: Step, was: PlannedStep, evidence: Evidence) -> Revision | None:
+    """Have the tool pass that found nothing in the files of a part but the last; None where that is not so."""
+    outcome, catalogue = unit.answers.get(step.step_id), catalogue_of(unit.plan.head.tools)
+    receipts = outcome.verify if outcome else None
+    if not (was.piece_of and was.allow_empty and receipts and evidence.files) or evidence.category not in OF_WHOLE:
+        return None
+    failed, red = next(((at, each) for at, each in enumerate(was.verify_tools) if at == len(receipts) - 1), (0, None))
+    contract = catalogue.contracts.get(red.tool) if red else None
+    if red is None or contract is None or contract.category not in LOOK_AT_ALL:
+        return None
+    if any(looks_at(red, path) for path in was.allowed_files) or any(
+        names_file(path, named) for path in was.allowed_files for named in evidence.files
+    ):
+        return None
+    tools = (*was.verify_tools[:failed], catalogue.as_ran(red), *was.verify_tools[failed + 1 :])
+    return Revision(was.model_copy(update={"verify_tools": tools, "verify": render(tools)}), None, ("spare_parts",))
+
+
 def keep(unit: UnitOfWork, _: PlanSeed, goal: Goal, draft: Draft) -> None:
     """Keep which files import each other."""
     keep_imports(unit, goal, draft)
@@ -217,6 +241,7 @@ FEATURE = Feature(
         JUDGES.row(judge),
         LIMITS.row(switched(WHOLE)),
         REVISE.row(split_broken, only=limited(WHOLE)),
+        REVISE.row(spare_other_parts),
     ),
     is_idle=always,
 )

@@ -236,6 +236,35 @@ def test_a_mend_is_pointed_to_what_the_failure_names_by_path_or_module() -> None
     assert [place["path"] for place in spec_of(plan, "t-mend")["focus"]] == ["src/price.py", "src/cart.py"]
 
 
+@pytest.mark.parametrize(
+    ("category", "trace"),
+    [("IMPORT_ERROR", "tests/test_cart.py:3: in <module>"), ("TEST_TIMEOUT", "tests/test_cart.py::test_sums")],
+)
+def test_tests_that_cannot_be_loaded_or_hang_verify_the_mend(category: str, trace: str) -> None:
+    plan = Running(a_step("a", files=["src/cart.py"]), a_check("t", "a"))
+    plan.report(a_report("a"))
+
+    for _ in range(1 if category == "IMPORT_ERROR" else 2):
+        fail_and_rest(plan, "t", category, stack_trace_head=trace, affected_files=["tests/test_cart.py"])
+
+    assert spec_of(plan, "t-mend")["verify"].endswith(" && pytest -- tests/test_cart.py")
+
+
+@pytest.mark.parametrize(("changed", "files"), [("cart/cart.go", ()), ("cart.go", ("cart_test.go",))])
+def test_a_file_that_a_tool_names_without_its_folder_is_taken_for_one_of_the_root_only_beside_others_of_it(
+    changed: str, files: tuple[str, ...]
+) -> None:
+    open_to = {"allowed_patterns": ("**",), "checks_after": {"syntax": False}}
+    step = a_step("a", files=[changed], risk=RiskLevel.MED).model_copy(update=open_to)
+    plan = Running(step, a_check("t", "a", commands=("go test ./...",)), files=("**",))
+    plan.report(a_report("a", touched_files=[changed]))
+    plan.report(a_report("check-changed", touched_files=[]))
+
+    fail_and_rest(plan, "t", "TEST_REGRESSION", top_failing_tests=["TestSums"], affected_files=["cart_test.go"])
+
+    assert files_of(plan) == [changed, *files]
+
+
 def test_a_patch_that_hangs_twice_halts_as_before() -> None:
     plan = Running(a_step("a", tools=(CATALOGUE.match("pytest"),)), identical_failures=2)
 

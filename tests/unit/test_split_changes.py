@@ -11,7 +11,7 @@ from schemas.step import Place
 from tasks.features.split_changes import cut
 from tasks.toolchain.catalogue import CATALOGUE
 from tests.support.commands import an_order
-from tests.support.plans import Running, a_report
+from tests.support.plans import Running, a_report, a_step
 from tests.support.wide_steps import GLOBS, a_wide_step
 
 SOURCES = [f"src/part{number}.py" for number in range(11)]
@@ -92,6 +92,19 @@ def test_parts_require_what_the_step_did_but_for_its_patterns() -> None:
     plan.report(too_many(*SOURCES))
 
     assert [plan.facts[name]["requires"] for name in ("a-piece", "a")] == [["setup"], ["setup"]]
+
+
+@pytest.mark.parametrize(("named", "spared"), [("src/b.ts", True), ("src/a.ts", False)])
+def test_a_part_but_the_last_is_not_judged_by_what_a_whole_check_finds_in_other_files(named: str, spared: bool) -> None:
+    part = a_step("a", files=["src/a.ts"], tools=(CATALOGUE.match("npx tsc --noEmit"),))
+    plan = Running(part.model_copy(update={"piece_of": "a", "allow_empty": True}), a_step("b", "a"))
+
+    found = {"category": "TYPE_ERROR", "affected_files": [named]}
+    ran = [{"tool": "tsc", "exit_code": 2}]
+    plan.report(a_report("a", success=False, touched_files=["src/a.ts"], verify=ran, failure_evidence=found))
+
+    codes = plan.facts["a"]["verify_tools"][0]["pass_codes"]
+    assert (codes != [0]) == spared
 
 
 def test_a_part_is_never_split_again() -> None:
