@@ -10,7 +10,7 @@ import pytest
 from schemas.outcome import CannotVerify
 from worker.controller import wire
 from worker.controller.failing_tests import FailingTests
-from worker.controller.judge_by_holdout import Layout, judge_by_holdout
+from worker.controller.judge_by_holdout import Layout, judge_by_holdout, reach
 from worker.controller.programs import VerificationResult
 from worker.controller.readiness import NotVerifiable
 from worker.controller.wire import Tool
@@ -32,6 +32,7 @@ def held(
     files: Sequence[str] | Mapping[str, str] = ("tests/test_unseen.py",),
     own: VerificationResult = PASSED,
     beside: Mapping[bytes, Any] | None = None,
+    base: VerificationResult = PASSED,
 ) -> str | None:
     """Judge with runs that come to these results, all of which are needed; return the category of the failure."""
     runs = iter(results)
@@ -39,7 +40,7 @@ def held(
     kept = {path.encode(): (b"100644", text.encode()) for path, text in texts.items()}
     layouts = [Layout({**beside, **kept}, (SUITE,))] if beside else []
     layouts.append(Layout(kept, (SUITE,)))
-    failure = judge_by_holdout(f"sha256:{0:064x}", kept, layouts, own, lambda *_: next(runs))
+    failure = judge_by_holdout(f"sha256:{0:064x}", kept, layouts, own, lambda *_: next(runs), lambda: base.left_out)
     assert next(runs, None) is None
     return failure.evidence.category if failure else None
 
@@ -89,6 +90,40 @@ def test_held_out_tests_that_are_skipped_or_deselected_are_no_pass() -> None:
     assert held(found, files={"tests/test_unseen.py": text.format("")}) == "NO_PROOF"
     assert held(found, files={"tests/test_unseen.py": text.format(mark)}) is None
     assert held(VerificationResult(ran=frozenset({one}), left_out=frozenset({"tests/test_a.py::test_b"}))) is None
+
+
+def test_a_case_that_is_skipped_at_the_base_as_well_is_no_matter() -> None:
+    """Only some parameters bear the mark, which the text of a test does not say of all its cases."""
+    one, other = "tests/test_unseen.py::test_it[1]", "tests/test_unseen.py::test_it[2]"
+    text = "import pytest\n\n@pytest.mark.parametrize('n', CASES)\ndef test_it(n):\n    assert n\n"
+    found = VerificationResult(ran=frozenset({one}), left_out=frozenset({other}))
+    both = VerificationResult(left_out=frozenset({one, other}))
+
+    assert held(found, files={"tests/test_unseen.py": text}, base=found) is None
+    assert held(found, files={"tests/test_unseen.py": text}) == "NO_PROOF"
+    assert held(both, files={"tests/test_unseen.py": text}, base=found) == "NO_PROOF"
+
+
+@pytest.mark.parametrize(
+    ("argv", "held_out", "more"),
+    [
+        ("pytest -q tests/test_a.py", "tests/test_unseen.py", "pytest -q -- tests/test_unseen.py"),
+        ("pytest -q tests/test_a.py::test_it", "tests/test_a.py", "pytest -q -- tests/test_a.py"),
+        ("go test ./shop", "cart/unseen_test.go", "go test ./cart/..."),
+        ("pytest -q", "tests/test_unseen.py", None),
+        ("pytest -q ./tests/", "tests/test_unseen.py", None),
+        ("go test ./...", "cart/unseen_test.go", None),
+        ("ruff check src", "tests/test_unseen.py", None),
+    ],
+)
+def test_a_verification_that_is_aimed_elsewhere_is_run_once_more_for_held_out_tests(
+    argv: str, held_out: str, more: str | None
+) -> None:
+    tool = Tool(tool="any", argv=tuple(argv.split()), timeout_s=9)
+
+    found = [" ".join(each.argv) for each in reach([tool], {held_out.encode(): (b"100644", b"")})]
+
+    assert found == [argv, *([more] if more else [])]
 
 
 def test_tests_without_a_file_are_known_by_their_names_in_the_held_out_text() -> None:

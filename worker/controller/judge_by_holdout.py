@@ -7,6 +7,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from schemas.base import FailureCategory
+from tasks.text.folders import outer
+from tasks.toolchain.catalogue import CATALOGUE, in_folder
+from tasks.toolchain.contract import ToolCategory
 from tasks.toolchain.files import is_named_as_test
 from tasks.toolchain.integrity.changed_tests import tests_of
 from tasks.toolchain.test_ids import file_of, is_within, words_of
@@ -35,13 +38,37 @@ class _HeldOut(NamedTuple):
     skipped: tuple[tuple[str, ...], ...]
 
 
+def reach(tools: Sequence[Tool], files: Files) -> Sequence[Tool]:
+    """Return `tools`, and for each that runs some tests alone one more that runs the tests of `files`."""
+    paths = [os.fsdecode(path) for path in files if is_named_as_test(os.fsdecode(path))]
+    return [*tools, *(more for tool in tools if (more := _aimed_at(tool, paths)))]
+
+
+def _aimed_at(tool: Tool, paths: Sequence[str]) -> Tool | None:
+    """Aim a tool of tests at those files that it leaves out; None where it runs all of them, or cannot be aimed."""
+    found = CATALOGUE.find(tool.argv)
+    if found is None or found[0].category is not ToolCategory.TEST or not found[1].positionals:
+        return None
+    places = [os.path.normpath(outer(place.removesuffix("..."), tool.cwd)) for place in found[1].positionals]
+    left = [path for path in paths if not any(place in (".", path) or path.startswith(f"{place}/") for place in places)]
+    known = in_folder(found[0].tool(tool.argv), tool.cwd)
+    aimed = (CATALOGUE.confine(known, left) or CATALOGUE.narrow(known, left)) if left else None
+    return tool.model_copy(update={"argv": aimed.argv}) if aimed else None
+
+
 def judge_by_holdout(
-    digest: str, files: Files, layouts: Sequence[Layout], own: VerificationResult, verify: Verify
+    digest: str,
+    files: Files,
+    layouts: Sequence[Layout],
+    own: VerificationResult,
+    verify: Verify,
+    left_out_at_base: Callable[[], Collection[str]] = frozenset,
 ) -> AttemptFailure | None:
     """Verify with `files` put in, by the first layout that judges them; the last one has nothing beside them.
 
     The failure says that they fail or did not run, and nothing of them. A layout with more does not judge where more
-    than they fails, or nobody knows which tests do. Raises NotVerifiable.
+    than they fails, or nobody knows which tests do. One that is left out at the base too, where no change is, is
+    no matter. Raises NotVerifiable.
     """
     held = [_read(os.fsdecode(path), file) for path, file in files.items()]
     *_, last = layouts
@@ -52,7 +79,9 @@ def judge_by_holdout(
             return wire.unproved(FailureCategory.TEST_REGRESSION, f"held-out tests fail ({digest[:19]})")
         if not found.fails_more_than(own) or found.failing.complete:
             break
-    if _all_ran([each for each in held if _is_run(each)], found, own.ran):
+    held = [each for each in held if _is_run(each)]
+    left = _left_out(held, found)
+    if not (left and left.difference(left_out_at_base())) and _all_ran(held, found, own.ran):
         return None
     return wire.unproved(FailureCategory.NO_PROOF, f"no report shows that all held-out tests ran ({digest[:19]})")
 
@@ -90,15 +119,21 @@ def _is_among(name: str, tests: Iterable[tuple[str, ...]]) -> bool:
     return any(is_within(each, own) for each in tests)
 
 
+def _left_out(held: Sequence[_HeldOut], found: VerificationResult) -> set[str]:
+    """Name the tests that were left out although their file does not say so of all their cases."""
+    return {
+        name
+        for name in found.left_out
+        if any(each.path == file_of(name) and not _is_among(name, each.skipped) for each in held)
+    }
+
+
 def _all_ran(held: Sequence[_HeldOut], found: VerificationResult, before: Collection[str]) -> bool:
-    """Whether a test of each file ran, and none was left out that its file does not skip.
+    """Whether a test of each file ran.
 
     Where names have no file all tests of it ran, by their names; one more than before where these cannot be read.
     """
     files = {file_of(name) for name in found.ran}
-    for name in found.left_out:
-        if any(each.path == file_of(name) and not _is_among(name, each.skipped) for each in held):
-            return False
     dotted = [name for name in found.ran if not file_of(name)]
     left = [each for each in held if each.path not in files and not _is_module_of(each.path, dotted)]
     named = [each for each in left if each.tests]

@@ -21,7 +21,7 @@ from tasks.toolchain.integrity.compared import more_often
 from worker.controller.changes import FileChange, PlacedFile
 from worker.controller.failing_tests import NOT_KNOWN
 from worker.controller.holdout import Holdouts, WrongHoldout
-from worker.controller.judge_by_holdout import Files, Layout, Verify, judge_by_holdout
+from worker.controller.judge_by_holdout import Files, Layout, Verify, judge_by_holdout, reach
 from worker.controller.programs import VerificationResult
 from worker.controller.readiness import NotVerifiable
 from worker.controller.result import Result
@@ -87,15 +87,15 @@ class Judges:
             result.integrity = with_places(result.integrity, found) if found else result.integrity
         if not by.holdout:
             return None
-        held, layouts = self._held_out, [Layout(self._held_out, tools)]
+        held, layouts = self._held_out, [Layout(self._held_out, reach(tools, self._held_out))]
         if files:  # of tests that an agent may have changed so that these pass
             there = there.union(map(os.fsdecode, held))
             gone = {path for path, file in files.items() if not file.there and path not in there}
             aimed = [at for tool in tools if (at := _without(tool, gone, there))]
             beside = {file.path: file.there for file in files.values()}
-            layouts = [Layout({**beside, **held}, aimed), *layouts] if aimed else layouts
+            layouts = [Layout({**beside, **held}, reach(aimed, held)), *layouts] if aimed else layouts
         try:
-            failure = judge_by_holdout(by.holdout, held, layouts, own, self.verify_with)
+            failure = judge_by_holdout(by.holdout, held, layouts, own, self.verify_with, self._left_out_at_base)
         finally:
             self.tree.make_anew()  # so that they lie nowhere any more
         if failure:
@@ -103,6 +103,14 @@ class Judges:
         else:
             result.judged = Judged(base=result.judged.base if result.judged else None, holdout=by.holdout)
         return failure
+
+    def _left_out_at_base(self) -> frozenset[str]:
+        """Name the tests that the base leaves out with held-out tests put in; each tool runs, whatever others find."""
+        if not self.spec.context.base_sha:
+            return frozenset()
+        base = {file.path: file.there for file in self.tree.differing(lambda _: True).values()}
+        files, tools = {**base, **self._held_out}, reach(self.spec.verify_tools, self._held_out)
+        return frozenset(name for tool in tools for name in self.verify_with(files, [tool]).left_out)
 
     def _files_of_base(self, own: Collection[str]) -> dict[str, FileChange]:
         is_of_tests = tests_in(self.tree.paths_remembered)

@@ -45,13 +45,13 @@ def base(repo: Repo) -> str:
     return repo.git("rev-parse", "HEAD")
 
 
-def judged(planner: Planner, at: str, intent: str, files: list[str], **by: Any) -> Outcome:
+def judged(planner: Planner, at: str, intent: str, files: list[str], suite: Any = SUITE, **by: Any) -> Outcome:
     """Have an agent do what `intent` says, and judge it by a last step."""
     context = {"base_sha": at}
-    planner.send("fix", intent=intent, allowed_files=files, context=context, verify_tools=[SUITE])
+    planner.send("fix", intent=intent, allowed_files=files, context=context, verify_tools=[suite])
     assert planner.outcome("fix").success
     judged_by = {"base": True, **by}
-    planner.send("last", mode="test", context=context, verify_tools=[SUITE], judged_by=judged_by)
+    planner.send("last", mode="test", context=context, verify_tools=[suite], judged_by=judged_by)
     return planner.outcome("last")
 
 
@@ -112,6 +112,25 @@ def test_tests_that_are_held_out_judge_a_clone_that_no_agent_has(
     assert seen == ["__init__.py", "expected.py", "test_sum.py"]
     assert planner.outcome("again").success
     assert planner.outcome("again").judged == Judged(holdout=second)
+
+
+@pytest.mark.parametrize(("expected", "category"), [(7, None), (8, "TEST_REGRESSION")])
+def test_a_verification_of_one_file_is_judged_and_a_case_that_the_base_skips_is_no_matter(
+    planner: Planner, repo: Repo, base: str, start: Start, tmp_path: Path, expected: int, category: str | None
+) -> None:
+    (tmp_path / "held/first/tests").mkdir(parents=True)
+    cases = f"[(3, {expected}), pytest.param(9, 0, marks=pytest.mark.skip)]"
+    hidden = (
+        f"import pytest\nfrom calc import add\n\n\n@pytest.mark.parametrize(('one', 'sum_'), {cases})\n"
+        "def test_hidden(one, sum_):\n    assert add(one, 4) == sum_\n"
+    )
+    (tmp_path / "held/first/tests/test_unseen.py").write_text(hidden)
+    start(holdout=tmp_path / "held")
+    one_file = {**SUITE, "argv": ["pytest", "-q", "tests/test_sum.py"]}
+
+    done = judged(planner, base, FIX, ["calc.py"], one_file, holdout=digest_of(tmp_path / "held/first"))
+
+    assert (done.failure_evidence.category if done.failure_evidence else None) == category
 
 
 def test_helpers_that_the_change_makes_lie_do_not_help_against_held_out_tests(
