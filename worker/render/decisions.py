@@ -30,7 +30,7 @@ REVISED = MappingProxyType(
         "baseline": "A step before the next attempt looks whether this was red before the plan changed anything.",
         "tolerate_red_tests": "Tests that were red before the plan may fail: the next attempt is judged by the others.",
         "drop_red_checks": "A check that was red before the plan is not run any more.",
-        "spare_parts": "A check of the whole, which found something in files of other parts alone, is not asked to pass.",
+        "spare_parts": "A check of the whole that found something in other parts alone need not pass any more.",
         "mend": "A step before the next attempt changes the code again: to verify it once more would find the same.",
         "check_changed": "A step was added that checks the files which were changed.",
         "unfolding": "Steps were added to the plan.",
