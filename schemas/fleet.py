@@ -37,10 +37,11 @@ class StepInHand(Outbound):
 class ControllerView(Outbound):
     """A line of `planner controllers --json`: a controller, what it reads, and what it works on.
 
-    `idle_ms` is the time since it last asked for work. `info` is what it says of itself with its heartbeats: version,
-    host, abilities, and how many attempts it has done and failed since its start; null where it says nothing.
+    `idle_ms` is the time since it last asked for work. `info` is what it says of itself with its heartbeats, such as
+    version, host and abilities; null where it says nothing.
     `seen_at` is when it last asked for work or sent a heartbeat; one that is silent for twice the time between two
-    heartbeats is `gone`.
+    heartbeats is `gone`. `done` and `failed` are how many of the attempts that it claimed ended so today and yesterday
+    (UTC), as the planner counts them; those that work side by side in one program have one count together.
     """
 
     name: str
@@ -50,6 +51,8 @@ class ControllerView(Outbound):
     info: dict[str, Any] | None
     state: Literal["working", "idle", "gone"] = "idle"
     seen_at: str | None = None
+    done: int = 0
+    failed: int = 0
 
 
 class DayBudgetView(Outbound):

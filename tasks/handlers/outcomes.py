@@ -70,9 +70,12 @@ def _take(unit: UnitOfWork, step: Step, report: Report) -> None:
 def _judge(unit: UnitOfWork, seen: Judgement) -> None:
     """Take the step on by what its attempt came to."""
     if any(judge(unit, seen) for judge in pipeline.JUDGES):
+        if seen.step.status.state == S.DONE:
+            unit.change.worked[seen.step.step_id] = True
         return
     for refuse in pipeline.REFUSALS:
         seen.failure = seen.failure or refuse(unit, seen)
+    unit.change.worked[seen.step.step_id] = seen.failure is None
     if seen.failure is None:
         _succeed(unit, seen)
     else:

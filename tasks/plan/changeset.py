@@ -140,6 +140,7 @@ class Changeset:
     ready_remove: list[str] = field(default_factory=list)
     ended: dict[str, Attempt] = field(default_factory=dict)
     cancelled: set[str] = field(default_factory=set)  # of those ended: whose controllers have to stop
+    worked: dict[str, bool] = field(default_factory=dict)  # of those ended: whose outcome counts, and as done or failed
     dispatches: list[Dispatch] = field(default_factory=list)
     wake: int | None = None  # when to look at the plan without being asked; 0 for never, None where that stays
     todo_pop: int = 0

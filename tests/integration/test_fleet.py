@@ -21,7 +21,7 @@ from worker.store import fleet
 from worker.store.keys import CONTROLLERS, Partition
 
 GPU = Partition(0).steps("gpu")
-INFO = b'{"version": "1.4", "host": "build-7", "abilities": ["pytest", 7], "done": 12, "failed": 1}'
+INFO = b'{"version": "1.4", "host": "build-7", "abilities": ["pytest", 7]}'
 
 
 @pytest.fixture
@@ -109,6 +109,29 @@ def test_a_controller_is_shown_with_its_step_its_heartbeat_and_what_it_says_of_i
     assert "1.4" in drawn
     assert "pytest, 7" in drawn
     assert claimed["step_id"] in drawn
+
+
+def test_what_controllers_have_done_is_counted_by_the_planner_and_shown_of_idle_ones(
+    here: Container, redis: Redis, planner: Any
+) -> None:
+    plan(here, redis, *[{**a_goal(1), "queue": "gpu"} for _ in range(5)])
+    back = {"success": False, "released": {"reason": "no tools"}, "touched_files": []}
+    failed = {"success": False, "touched_files": [], "failure_evidence": {"category": "TEST_FAILURE"}}
+    told: list[tuple[str, dict[str, Any]]] = [("key/one", {}), ("key/one", {}), ("key/one", back), ("two", failed)]
+    for name, said in [*told, ("two", {})]:
+        spec = take(redis, f"{name}-1" if name == "two" else name)
+        beat(redis, spec, name)
+        report(redis, answer(spec, **said))
+        drain(here)
+
+    shown = codec.loads(planner("controllers", "--json").stdout)
+
+    assert [(each["name"], each["state"], each["done"], each["failed"]) for each in shown] == [
+        ("key/one", "idle", 2, 0),
+        ("two-1", "idle", 1, 1),
+    ]
+    (counts,) = redis.keys(Partition(0).tag + "worked:*")
+    assert 86_400 < redis.ttl(counts) <= 2 * 86_400
 
 
 def test_of_controllers_that_are_idle_or_unknown_it_is_said_why_nothing_is_told(

@@ -20,6 +20,7 @@ from tasks.plan.file_claims import FileClaims, mark_of, plan_of
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.snapshot import Grant, Lease, Snapshot, StandingCommand
 from tasks.record.held_plan import HeldPlan
+from worker.store.commit_parts import DONE, FAILED
 from worker.store.file_claims import ClaimsAsk
 from worker.store.keys import CONTROLLERS, GROUP, Partition, PlanKeys
 from worker.store.plans import LOCK_MS, MAX_QUEUE, Ask, NoSnapshot, Write
@@ -393,6 +394,10 @@ class MemoryStore:
         prefix = self.partition.lease_prefix(change.plan_id)
         for step, attempt in change.ended.items():
             self.stream(self.partition.steps(attempt.queue)).remove(CONTROLLERS, attempt.entry.encode())
+            if step in change.worked and (name := self.hash(prefix + step).get("controller")):
+                counts = self.hash(self.partition.worked(change.now // DAY_MS))
+                field = f"{DONE if change.worked[step] else FAILED} {name}"
+                counts[field] = counts.get(field, 0) + 1
             if step in change.cancelled:
                 self.hash(prefix + step)["action"] = "cancel"
             else:

@@ -178,6 +178,7 @@ def as_changeset(change: PlainChange) -> Changeset:
         ready_add=dict(change.ready_add),
         ready_remove=[*change.ready_remove],
         ended={change.step_id: change.ended},
+        worked={change.step_id: True},
         dispatches=[Dispatch(start.step_id, start.attempt, start.spec) for start in change.starts],
         wake=change.wake,
         events=[(event_type("step.done"), change.event), *started, *completed],

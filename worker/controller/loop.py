@@ -97,7 +97,6 @@ class Controller:
         self._pauses = Pauses(places.count, time.monotonic)
         self._failed_changes = FailedChanges(config.logs.path / "failed", config.secrets) if config.logs else None
         self._kept_changes = KeptChanges(config.logs.path / "kept") if config.logs else None
-        self._done = self._failed = 0  # since our start
         self._aside: deque[tuple[float, StepEntry]] = deque()  # steps of paused plans, and when to ask for them again
 
     def run(self) -> None:
@@ -186,8 +185,6 @@ class Controller:
         tracing.add({"planner.success": message.success, "planner.released": message.released is not None})
         log.info("step_finished", extra={**spec.ids, "success": message.success, "duration_ms": duration_ms})
         self._count(spec.context.repo or "", result.trouble)
-        self._done += message.success
-        self._failed += not message.success and not result.trouble
 
     def _attach(self, spec: Spec, diff: bytes) -> None:
         """Hand in what an attempt has landed, for people to see; no attempt fails because of it."""
@@ -210,8 +207,7 @@ class Controller:
 
     def _info(self) -> bytes:
         """Say who we are, for `planner controllers`."""
-        about = {"version": CODE_VERSION, "host": socket.gethostname()[:MAX_HOST], "abilities": ABILITIES}
-        return codec.dumps({**about, "done": self._done, "failed": self._failed})
+        return codec.dumps({"version": CODE_VERSION, "host": socket.gethostname()[:MAX_HOST], "abilities": ABILITIES})
 
     def _keep(self, spec: Spec, raw: bytes, done: AttemptLog, message: Outcome | None = None) -> Transcript | None:
         """Keep what was `done`, and say where; an attempt that was abandoned has no outcome."""

@@ -46,7 +46,8 @@ def draw_controllers(controllers: Sequence[ControllerView]) -> Table:
 
     for each in controllers:
         about = each.info or {}
-        host, version, done, failed = (plain(about.get(name, "")) for name in ("host", "version", "done", "failed"))
+        host, version = (plain(about.get(name, "")) for name in ("host", "version"))
+        done, failed = str(each.done), str(each.failed)
         abilities = about.get("abilities")
         can = plain(", ".join(map(str, abilities)) if isinstance(abilities, list) else "")
         who = [plain(each.name), host, version, can, plain(", ".join(each.queues))]

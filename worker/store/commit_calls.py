@@ -14,6 +14,7 @@ from tasks.base.series import series_name
 from tasks.plan.changeset import Changeset, PlainChange
 from tasks.plan.hot_plan import HotPlan
 from tasks.plan.snapshot import NOTE, Snapshot, Step, Window
+from worker.store import commit_parts as parts
 from worker.store.commit_parts import NONE, PARTS
 from worker.store.keys import Partition, list_name
 
@@ -44,9 +45,9 @@ def lay_out(writes: Sequence[Write | PlainChange], partition: Partition) -> list
         else:
             change = write.changeset
             kind = "end" if change.ends else "change" if change.changed else "look"
-            parts = _parts(write, partition)
-            named = " ".join([f"{name}:{len(rows)}" for name, rows in parts.items() if rows])
-            values = [*chain.from_iterable(parts.values())]
+            rows_of = _parts(write, partition)
+            named = " ".join([f"{name}:{len(rows)}" for name, rows in rows_of.items() if rows])
+            values = [*chain.from_iterable(rows_of.values())]
         laid.append(f"{change.plan_id} {change.expected} {change.now} {kind} {named}")
         laid += values
         sizes.append(str(len(values) + 1))
@@ -70,7 +71,7 @@ def _lay_out_plain(change: PlainChange) -> tuple[str, list[Any]]:
     if end:
         events += (COMPLETED, end.event)
     named = f"status:{len(statuses)} start:{len(starts)} event:{len(events)} ended:1 ack:1 log:1"
-    values = [*statuses, *starts, *events, ENDED % (step_id, ended.queue, ended.entry, 0)]
+    values = [*statuses, *starts, *events, ENDED % (step_id, ended.queue, ended.entry, parts.DONE)]
     values += (f"outcomes {change.entry}", change.log)
     if change.used:
         named += " used:1"
@@ -99,9 +100,7 @@ def _lay_out_plain(change: PlainChange) -> tuple[str, list[Any]]:
 
 def _parts(write: Write, partition: Partition) -> dict[str, Sequence[Any]]:
     change = write.changeset
-    ended = [
-        ENDED % (step, one.queue, one.entry or NONE, step in change.cancelled) for step, one in change.ended.items()
-    ]
+    ended = [ENDED % (step, one.queue, one.entry or NONE, _end_of(change, step)) for step, one in change.ended.items()]
     started = [
         (START % (step, one.queue, one.attempt, one.lease, one.tokens), spec, one.encode())
         for step, one, spec in change.dispatches
@@ -148,6 +147,14 @@ def _parts(write: Write, partition: Partition) -> dict[str, Sequence[Any]]:
         "failure": _flat(change.failures and [(series, codec.dumps([*about])) for series, about in change.failures]),
         "probe": (change.probe[0], codec.dumps([*change.probe[1]])) if change.probe else (),
     }
+
+
+def _end_of(change: Changeset, step: str) -> int:
+    """Say how an attempt of a step ended."""
+    if step in change.cancelled:
+        return parts.CANCELLED
+    done = change.worked.get(step)
+    return 0 if done is None else parts.DONE if done else parts.FAILED
 
 
 def _flat(rows: Collection[Iterable[Any]]) -> Sequence[Any]:

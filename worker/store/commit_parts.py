@@ -17,6 +17,7 @@ KINDS = {  # of a word: how Python writes it, and the pattern by which Lua knows
     "flag": ("%d", "([01])"),
 }
 NONE = "-"
+CANCELLED, DONE, FAILED = 1, 2, 3  # ends of attempts; 0 for one that counts for nobody
 NUMBERS = {"count", "integer", "maybe"}
 
 
@@ -76,7 +77,9 @@ PARTS = {
         _part("spec", "", "field value", is_flat=True),  # of the steps' hash
         _part("ready", "index:count", "step", is_flat=True),  # added
         _part("unready", "", "step", is_flat=True),
-        _part("ended", "step queue entry cancelled:flag"),  # an attempt, with the entry of its spec
+        _part(
+            "ended", "step queue entry result:count"
+        ),  # an attempt, with the entry of its spec; see CANCELLED, DONE, FAILED
         _part("start", "step queue attempt:count lease tokens:count", "spec record"),
         _part("undone", "items:count"),  # taken from the head of todo
         _part("todo", "step window:count", is_flat=True),

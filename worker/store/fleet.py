@@ -7,6 +7,7 @@ finds the queues of a small server; a large one has the queues that steps of its
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -18,15 +19,16 @@ from redis.exceptions import NoPermissionError, ResponseError
 
 from schemas import codec
 from schemas.fleet import ControllerView, QueueView, StepInHand
-from schemas.times import milliseconds, rfc3339
+from schemas.times import DAY_MS, milliseconds, rfc3339
 from tasks.base.batches import batches
 from tasks.handlers.bulk_commands import find_paused_queues, list_standing
 from tasks.plan.snapshot import StandingCommand
 from worker.store import keys
 from worker.store.clients import now_ms
+from worker.store.commit_parts import DONE, FAILED
 from worker.store.keys import CONTROLLERS, GATEWAYS, Partition
 
-STEPS_KEY = re.compile(r"planner:\{\d+\}:steps:(.+)", re.DOTALL)
+STEPS_KEY = re.compile(r"planner:\{(\d+)\}:steps:(.+)", re.DOTALL)
 SCAN = 1000
 MANY_KEYS = 100_000  # of a server: SCAN takes 0.2 s for them
 PAGE = 500
@@ -188,9 +190,13 @@ def controllers_of(client: Redis, found_streams: Sequence[Stream]) -> list[Contr
         one.steps.append(held.step)
         one.info, one.gone_ms = held.info or one.info, max(one.gone_ms, held.gone_ms)
     now = now_ms(client)
+    numbers = {int(key[1]) for stream in found_streams if (key := STEPS_KEY.fullmatch(stream.key))}
+    counts = _read_counts(client, map(Partition, numbers), now)
     return [
         ControllerView(
             name=name,
+            done=_count(counts, DONE, name),
+            failed=_count(counts, FAILED, name),
             queues=tuple(sorted(one.queues)),
             idle_ms=one.idle_ms if one.idle_ms < NEVER_MS else 0,
             steps=tuple(one.steps),
@@ -202,6 +208,28 @@ def controllers_of(client: Redis, found_streams: Sequence[Stream]) -> list[Contr
     ]
 
 
+def _count(counts: Counter[tuple[int, str]], result: int, name: str) -> int:
+    """Count for a name; those of one program, `<name>-<number>`, claim under its name and have one count together."""
+    program, _, number = name.rpartition("-")
+    return counts[result, name] or (counts[result, program] if number.isdigit() else 0)
+
+
+def _read_counts(client: Redis, homes: Iterable[Partition], now: int) -> Counter[tuple[int, str]]:
+    """Count the attempts of controllers that were done or failed today and yesterday (UTC)."""
+    found = Counter[tuple[int, str]]()
+    pipeline = client.pipeline(transaction=False)
+    for home in homes:
+        for day in (now // DAY_MS, now // DAY_MS - 1):
+            pipeline.hgetall(home.worked(day))
+    for counts in pipeline.execute(raise_on_error=False):
+        if isinstance(counts, NoPermissionError):
+            return found
+        for raw, count in counts.items():
+            result, _, name = raw.decode(errors="replace").partition(" ")
+            found[int(result), name] += int(count)
+    return found
+
+
 def _reads(consumer: dict[str, Any]) -> bool:
     return bool(consumer["pending"] or consumer["idle"] < RECENT_MS)
 
@@ -209,7 +237,7 @@ def _reads(consumer: dict[str, Any]) -> bool:
 def _found(client: Redis) -> list[tuple[str, str]]:
     """Find the streams of step specs among all keys: the queue and the key of each, those of one queue side by side."""
     names = (key.decode(errors="replace") for key in client.scan_iter("planner:{*}:steps:*", SCAN, "stream"))
-    return sorted((match[1], match[0]) for name in names if (match := STEPS_KEY.fullmatch(name)))
+    return sorted((match[2], match[0]) for name in names if (match := STEPS_KEY.fullmatch(name)))
 
 
 def _named(client: Redis, known: Iterable[str] | None, partitions: int) -> list[tuple[str, str]]:

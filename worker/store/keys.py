@@ -203,6 +203,10 @@ class Partition:
         """Sorted set: these lists of a tenant, quoted as their names begin, by when one was used last."""
         return f"{self.tag}memories:{tenant}"
 
+    def worked(self, day: int) -> str:
+        """Hash: how many attempts of each controller were done or failed on this day since 1970; see lua/commit.lua."""
+        return f"{self.tag}worked:{day}"
+
     def recall(self, name: str) -> str:
         """Hash of counters: what plans of a kind, tenant and repository leave to those that come after them."""
         return f"{self.tag}recall:{name}"

@@ -22,6 +22,9 @@ local MAX_UNPACK = 4000     -- arguments of one command, below what Lua's stack 
 local RECALLED = 1000       -- fields of what plans of one kind and repository leave to the next
 local RECALL_KEPT = 180 * 86400 -- s without such a plan
 local USED_ATTEMPTS = 50    -- the last ones of a mode on a queue, which estimates are learned from
+local CANCELLED, DONE, FAILED = '1', '2', '3' -- results of attempts that have ended (commit_parts.py)
+local MOST_WORKED = 10000    -- counts of a day: two for each controller
+local WORKED_KEPT = 2 * 86400 -- s; today's and yesterday's are shown
 local USED_KEPT = 90 * 86400 -- s without such an attempt
 local RECORDS = 2000        -- attempts of a fingerprint, each of 256 bytes at most (tasks/memory/outcomes.py)
 local RECORDS_LEFT = 1900   -- of more: that costs every outcome less
@@ -160,6 +163,27 @@ local function write_plan(batch, args, p, changed)
   if p.todo then many('RPUSH', p.key .. ':todo', args, p, p.todo) end
 end
 
+-- Counts an attempt for the controller that has claimed it, by the day. All of a call are written together.
+local function count_work(batch, now, lease, result)
+  local name = redis.pcall('HGET', lease, 'controller')
+  if type(name) ~= 'string' then return end
+  local key = string.format('%sworked:%.0f', batch.prefix, math.floor(now / DAY))
+  local field = result .. ' ' .. name
+  batch.worked[key] = batch.worked[key] or {}
+  batch.worked[key][field] = (batch.worked[key][field] or 0) + 1
+end
+
+local function keep_work(worked)
+  for key, counts in pairs(worked) do
+    for field, count in pairs(counts) do
+      if redis.call('HINCRBY', key, field, count) == count then -- a new one
+        if redis.call('HLEN', key) > MOST_WORKED then redis.call('HDEL', key, field) end
+        redis.call('EXPIRE', key, WORKED_KEPT)
+      end
+    end
+  end
+end
+
 -- Takes attempts out of flight. Leases are others' too: what somebody put in their place holds nothing. What is left of
 -- the attempts goes once for all plans of the call.
 local function end_attempts(batch, p)
@@ -168,7 +192,8 @@ local function end_attempts(batch, p)
     local lease = p.lease .. one.step
     redis.call('HDEL', p.key .. ':active', one.step)
     put_entry(batch.specs, batch.steps .. one.queue, one.entry)
-    if one.cancelled == '1' then -- its controller hears `cancel` from planner_heartbeat, once it asks
+    if one.result == DONE or one.result == FAILED then count_work(batch, p.now, lease, one.result) end
+    if one.result == CANCELLED then -- its controller hears `cancel` from planner_heartbeat, once it asks
       redis.pcall('HSET', lease, 'action', 'cancel')
       redis.call('EXPIRE', lease, CANCEL_KEPT)
     else
@@ -390,6 +415,7 @@ local function finish(batch)
   for lease in pairs(batch.leases) do leases[#leases + 1] = lease end
   if #leases > 0 then redis.call('DEL', unpack(leases)) end
   keep_used(batch.prefix, batch.used)
+  keep_work(batch.worked)
   keep_records(batch.prefix, batch.now, batch.memory)
   remove_entries('controllers', batch.specs)
   remove_entries('planner', batch.acks)
@@ -401,7 +427,7 @@ local function commit(keys, args)
     prefix = prefix, steps = prefix .. 'steps:', claims = prefix .. 'claims', commits = keys[1], events = keys[2],
     timers = keys[3], scopes = keys[4], plans = keys[5], tenants = keys[6], grants = keys[7], field = args[1],
     known = tonumber(args[2]), heard = args[3], cap = args[4], max_queue = tonumber(args[5]), retention = args[6],
-    changes = 0, count = 0, layouts = {}, rooms = {}, refused = {}, specs = {}, acks = {}, leases = {}, used = {}, memory = {},
+    changes = 0, count = 0, layouts = {}, rooms = {}, refused = {}, specs = {}, acks = {}, leases = {}, used = {}, worked = {}, memory = {},
   }
   local plans = read_plans(batch, args)
   if not plans then return redis.error_reply('ERR planner commit: the plans do not add up to the arguments') end
