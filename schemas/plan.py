@@ -213,10 +213,18 @@ class SimilarView(Outbound):
     score: float
 
 
+class OrderView(Outbound):
+    """In which order the steps were put, and why: `likely` or `risky`."""
+
+    by: str
+    steps: tuple[str, ...]
+
+
 class MemoryView(Outbound):
-    """What earlier plans of the repository taught a plan when it was made."""
+    """What earlier plans of the repository taught a plan when it was made; `order` is null where it stayed."""
 
     similar: tuple[SimilarView, ...] = ()
+    order: OrderView | None = None
 
     @classmethod
     def of(cls, kept: Mapping[str, Any] | None) -> MemoryView | None:

@@ -16,17 +16,31 @@ from schemas.base import StepState as S
 from schemas.goal import Goal
 from schemas.step import PlannedStep
 from schemas.stored import PlanRecord
-from tasks.memory.alike import Compared, compare, describe
+from tasks.memory import order
+from tasks.memory.alike import MOST_COMPARED, Compared, compare, describe
 from tasks.memory.outcomes import MOST_TESTS, fingerprint_of, list_of, place_of, read_records, write_record
 from tasks.plan.changeset import RecordedAttempt
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy.pipeline import AT_BIRTH, ENDED, LIMITS, RECALLS, SEED, Feature, Judgement, Recall, always, switched
+from tasks.policy.pipeline import (
+    ARRANGED,
+    AT_BIRTH,
+    ENDED,
+    LIMITS,
+    RECALLS,
+    SEED,
+    Feature,
+    Judgement,
+    Recall,
+    always,
+    switched,
+)
 from tasks.policy.plan_seed import PlanSeed
 from tasks.rules.judging import judges_by_holdout
 from tasks.rules.strategy import Draft
 from tasks.strategies.task.goal_type import goal_type, task_kind
 from tasks.toolchain.contract import fits
 
+ORDER = "memory_order"  # among limits, where it is not LIKELY; 0: the order of a draft stays
 RAW = "raw"  # of what was read: records that have yet to be compared
 OUTCOMES = "outcomes"  # what of the log a plan begins with; among limits, 0: nothing is recorded, and nothing is read
 
@@ -50,7 +64,20 @@ def compare_steps(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> PlanSeed:
     found = _compare(recalled, goal, draft.steps, plan_seed.now)
     kept = {name: value for name, value in recalled.items() if name != RAW}
     kept |= {"similar": found.similar} if found.similar else {}
+    by = plan_seed.switches.get(ORDER, order.LIKELY)
+    may_move = by and draft.state is None and len(draft.steps) <= MOST_COMPARED
+    if may_move and (steps := order.arrange(draft.steps, found.past, by)):
+        kept["order"] = {"by": order.NAMES[by], "steps": steps}
     return replace(plan_seed, recalled={**plan_seed.recalled, OUTCOMES: kept})
+
+
+def put_in_order(plan_seed: PlanSeed, steps: tuple[PlannedStep, ...]) -> tuple[PlannedStep, ...]:
+    """Put the steps of a draft into the order that was found for them."""
+    known = (plan_seed.recalled.get(OUTCOMES) or {}).get("order")
+    if not known:
+        return steps
+    places = {name: place for place, name in enumerate(known["steps"])}
+    return tuple(sorted(steps, key=lambda step: places[step.step_id]))
 
 
 def describe_similar(plan_seed: PlanSeed, goal: Goal) -> tuple[str, ...]:
@@ -100,7 +127,9 @@ FEATURE = Feature(
     (
         LIMITS.row(switched(OUTCOMES)),
         RECALLS.row(Recall(OUTCOMES, OUTCOMES, "list", where, read, begin, lambda plan: plan.head.memory)),
+        LIMITS.row(switched(ORDER)),
         SEED.row(compare_steps),
+        ARRANGED.row(put_in_order),
         AT_BIRTH.row(keep_list),
         ENDED.row(note),
     ),

@@ -113,10 +113,7 @@ def accept(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> Iterator[Changeset]
     if refused := next(filter(None, (judge(plan_seed, goal, draft) for judge in pipeline.REFUSE_DRAFT)), None):
         yield refuse(plan_seed, goal, refused)
         return
-    planned = draft.steps
-    for settle in pipeline.DRAFTED:
-        planned = settle(goal, planned)
-    draft = replace(draft, steps=planned)
+    draft = replace(draft, steps=_settle(plan_seed, goal, draft.steps))
     total, dependents = len(draft.steps), dependents_of(draft.steps)
     taken = [step.step_id for step in draft.steps if looks_inserted(step.step_id)]
     counts, expected = {S.PENDING.value: 0, S.BLOCKED.value: 0}, budget.expect(draft.steps)
@@ -139,6 +136,15 @@ def accept(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> Iterator[Changeset]
         yield unit.close()
         version = plan_seed.version + 1
         plan_seed = replace(plan_seed, version=version, log_head=unit.plan.log)
+
+
+def _settle(plan_seed: PlanSeed, goal: Goal, planned: tuple[PlannedStep, ...]) -> tuple[PlannedStep, ...]:
+    """Have features put the steps of a draft in order, and settle what each of them says."""
+    for arrange in pipeline.ARRANGED:
+        planned = arrange(plan_seed, planned)
+    for settle in pipeline.DRAFTED:
+        planned = settle(goal, planned)
+    return planned
 
 
 def _ask(plan_seed: PlanSeed, goal: Goal, draft: Draft, question: Question) -> Changeset:

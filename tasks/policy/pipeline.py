@@ -186,6 +186,7 @@ RECALLS = Table[Recall]()
 LIMITS = Table[Callable[[PlanSeed, Goal, Draft], Mapping[str, int]]]()  # beside those that every goal has
 SEED = Table[Callable[[PlanSeed, Goal, Draft], PlanSeed]]()  # as far as it matters to the draft
 REFUSE_DRAFT = Table[Callable[[PlanSeed, Goal, Draft], Rejected | None]]()
+ARRANGED = Table[Callable[[PlanSeed, tuple[PlannedStep, ...]], tuple[PlannedStep, ...]]]()  # before DRAFTED
 DRAFTED = Table[Callable[[Goal, tuple[PlannedStep, ...]], tuple[PlannedStep, ...]]]()  # steps as they are planned
 AT_BIRTH = Table[Callable[[UnitOfWork, PlanSeed, Goal, Draft], None]]()  # in the first commit
 OPENED = Table[Callable[[UnitOfWork, Sequence[PlannedStep]], None]]()  # with its first steps, before any starts

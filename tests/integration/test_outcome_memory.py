@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,6 +11,9 @@ from redis import Redis
 from typer.testing import CliRunner, Result
 
 from schemas import codec
+from schemas.goal import Goal
+from schemas.times import DAY_MS
+from tasks.features.outcome_memory import where
 from tasks.record import replay as replays
 from tasks.record.recorded_plan import RecordedPlan
 from tests.support.engine import a_goal, container, drain, plan
@@ -99,6 +103,33 @@ def test_what_attempts_came_to_is_recorded_listed_and_forgotten(
     assert (shown(run), len(shown(run, "acme/web"))) == ([], 1)
     assert run("memory", "forget", "acme/web").exit_code == 0
     assert run("memory", "list").stdout == "Nothing is remembered of any repository.\n"
+
+
+def test_a_plan_begins_with_the_steps_whose_like_succeeded_and_is_replayed_so(
+    here: Container, redis: Redis, run: Run
+) -> None:
+    about = {"intent": "Do it", "mode": "patch", "verify": "pytest"}
+    steps = [
+        {**about, "step_id": "a", "title": "Mend the sum of the cart", "allowed_files": ["src/f0.py"]},
+        {**about, "step_id": "b", "title": "Price of shirts", "allowed_files": ["src/f1.py"]},
+    ]
+    sent = {**goal(1), "allowed_files": ["src/f0.py", "src/f1.py"], "steps": steps}
+    name, today = where(Goal.model_validate(sent)), time.time_ns() // 1_000_000 // DAY_MS
+    for category in ("LINT_ERROR", ""):
+        title, file = ("Mend the sum of the cart", "src/f0.py") if category else ("Price of shirts", "src/f1.py")
+        record = [today, "fix_test", title, [file], ["pytest"], 1, *filter(None, [category])]
+        redis.lpush(P0.memory(name or ""), *[codec.dumps(record)] * 5)
+
+    (made,) = plan(here, redis, sent)
+    shown = codec.loads(run("show", made, "--json").stdout)
+    assert [step["step_id"] for step in shown["steps"] if step["step_id"] in "ab"] == ["b", "a"]
+    assert shown["memory"]["order"] == {"by": "likely", "steps": ["b", "a"]}
+    assert "order by memory, likely first: b, a" in run("explain", made).stdout
+    held = held_on(redis, P0, made)
+    lines: Any = redis.lrange(P0.plan(made).log, 0, -1)
+    held.log.extend(lines)
+    found = replays.replay(RecordedPlan.read(export_of(held)))
+    assert (found.result, found.parts, found.why) == (replays.Result.EQUAL, (), "")
 
 
 def test_nothing_is_recorded_where_that_is_switched_off(redis_url: str, redis: Redis, run: Run) -> None:

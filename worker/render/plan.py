@@ -160,7 +160,11 @@ def _origin(plan: PlanView) -> list[str]:
 
 def memory_lines(memory: MemoryView | None) -> list[str]:
     """Say what earlier plans of its repository taught a plan."""
-    return [f"similar before: {describe(each.model_dump())}" for each in memory.similar] if memory else []
+    if memory is None:
+        return []
+    similar = [f"similar before: {describe(each.model_dump())}" for each in memory.similar]
+    order = memory.order
+    return [*similar, *([f"order by memory, {order.by} first: {', '.join(order.steps)}"] if order else [])]
 
 
 def _state(plan: PlanSummary) -> Text:

@@ -22,6 +22,7 @@ from worker.settings.environment import PREFIX, FromEnvironment
 from worker.settings.telemetry import TelemetrySettings
 from worker.settings.types import REDIS_URL, Names, Networks, RedisUrl, Weights, Words
 
+ORDERS = {"off": 0, "likely": 1, "risky": 2}  # as limits have PLANNER_MEMORY_ORDER
 LIMIT = "limit"  # of new plans, which a setting sets where it is not as usual; a feature has it among its rows
 LOCAL_REDIS = "redis://localhost:6379/0"
 
@@ -97,6 +98,12 @@ class ServiceSettings(FromEnvironment):
         default=True,
         description="new plans leave to later ones of the repository what their attempts came to, and read it",
         json_schema_extra={LIMIT: "outcomes"},
+    )
+    memory_order: Literal["likely", "risky", "off"] = Field(
+        default="likely",
+        description="of steps of a new plan that wait for the same, those start first whose like succeeded more often:"
+        " `likely`; less often: `risky`; or as planned: `off`",
+        json_schema_extra={LIMIT: "memory_order"},
     )
     delivery_wait_s: int = Field(
         default=86_400,
@@ -217,7 +224,7 @@ class ServiceSettings(FromEnvironment):
         for name, field in type(self).model_fields.items():
             extra, value = field.json_schema_extra, getattr(self, name)
             if isinstance(extra, dict) and LIMIT in extra and value != field.default:
-                found[str(extra[LIMIT])] = 0 if isinstance(value, bool) else value
+                found[str(extra[LIMIT])] = ORDERS[value] if value in ORDERS else 0 if isinstance(value, bool) else value
         return found
 
     @field_validator("redis_url", "broker_url")

@@ -28,7 +28,7 @@ from tests.support.plans import PARTITION
 
 MISTAKES = 0.3  # the share of the simulation of kinds, which the fleet has on average
 REPEATS = 0.2  # of second attempts: the same model with nearly the same prompt
-MARKS = PARTITION.recall(""), PARTITION.kept("")  # of what plans leave to each other
+MARKS = PARTITION.recall(""), PARTITION.kept(""), PARTITION.memory("")  # of what plans leave to each other
 
 
 class HabitPlayer(Player):

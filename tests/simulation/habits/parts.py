@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from schemas import codec
 from schemas.goal import Goal
-from tasks.features import failed_changes
+from tasks.features import failed_changes, outcome_memory
 from tasks.features.failed_changes import FAILED_DIFFS
 from tasks.features.flaky_tests import MEMORY
 from tasks.handlers import plan_cache
 from tasks.memory.flaky_tests import counters_of, recall
+from tasks.memory.order import LIKELY
+from tasks.memory.outcomes import MOST_READ
 from tasks.plan.cached_draft import may_keep, read_draft
 from tasks.policy.plan_seed import PlanSeed
 from tasks.rules.strategy import Consult, Drafted, Setting
@@ -136,6 +138,18 @@ class FlakyTests(Part):
         return replace(plan_seed, recalled={**plan_seed.recalled, MEMORY: known})
 
 
+class Outcomes(Part):
+    """What attempts of earlier plans of the repository came to, which puts independent steps into another order."""
+
+    def __init__(self, order: int) -> None:
+        self.switches = {outcome_memory.ORDER: order}
+
+    def begin(self, goal: Goal, plan_seed: PlanSeed, store: MemoryStore) -> PlanSeed:
+        records = store.items(PARTITION.memory(outcome_memory.where(goal) or ""))[:MOST_READ]
+        known = {**plan_seed.recalled, outcome_memory.OUTCOMES: outcome_memory.read(records, goal, plan_seed.now)}
+        return replace(plan_seed, switches={**plan_seed.switches, **self.switches}, recalled=known)
+
+
 class Recipes(Part):
     """Supplied steps verified by the recipe `focused`, and a last step by `full`, in place of all tests each time.
 
@@ -157,4 +171,5 @@ PARTS: Mapping[str, Callable[[], Part]] = {
     "plan_cache": PlanCache,
     "flaky_tests": FlakyTests,
     "recipes": Recipes,
+    "memory_order": lambda: Outcomes(LIKELY),
 }

@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from schemas.goal import Goal
+from tasks.memory.order import RISKY
 from tasks.plan.cached_draft import read_draft
 from tests.simulation.agent import Spec
 from tests.simulation.habits.history import DAY_S, Incoming
-from tests.simulation.habits.parts import Part, PlanCache
+from tests.simulation.habits.parts import Outcomes, Part, PlanCache
 from tests.simulation.host import Bench, passes
 from tests.simulation.repository import Tree
 
@@ -118,4 +119,5 @@ TRIED: Mapping[str, Callable[[], Part]] = {
     "order": lambda: Order(hardest_first=True),
     "order_easiest": lambda: Order(hardest_first=False),
     "verification": Verification,
+    "memory_order_risky": lambda: Outcomes(RISKY),
 }
