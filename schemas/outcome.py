@@ -109,6 +109,7 @@ class ReleaseKind(StrEnum):
 
     HOST = "host"  # a program, a repository, its setup
     PROVIDER = "provider"  # of the agent's model: a rate limit, an expired login, an outage
+    REVIEW = "review"  # the repository has as many open changes as people can review
     REQUIRES = "requires"  # an addition to the spec that the controller does not understand
 
 

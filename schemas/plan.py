@@ -68,7 +68,8 @@ class PlanSummary(Outbound):
     """A line of `planner plans --json`.
 
     `branch` and `pull_request` are what was delivered, `undelivered` says why not all that the goal asks for was.
-    `delivery` is the state of the change at its forge; null without one.
+    `delivery` is the state of the change at its forge; null without one. `lines` are those that a reviewer has to read,
+    new and gone, as the controller counted them.
     `cost_usd` is what its attempts cost, as controllers say; null where none said so. `doubt` says why its success is
     not to be believed without a look: an attempt changed the failing test itself.
     """
@@ -93,6 +94,7 @@ class PlanSummary(Outbound):
     pull_request: str | None = None
     undelivered: str | None = None
     delivery: DeliveryView | None = None
+    lines: int | None = None
     doubt: str | None = None
     cost_usd: float | None = None
 

@@ -31,6 +31,8 @@ class Delivery(Part):
     landed: list[str] = field(default_factory=list)  # commits: of the target, and of the changes on top of it
     base: str = ""  # the commit of the target that the changes begin at now, once they were moved
     target: str = ""  # the name of that branch
+    full_since: int = 0  # since when its repository has no room for one more change to review, ms
+    lines: int = 0  # that a reviewer has to read, new and gone
     rounds: int = 0  # steps that brought the plan up to date
     mending: str = ""  # the last of them
 

@@ -34,6 +34,7 @@ from tasks.toolchain.classify import category_of, signature
 CLAIMANTS = 3  # who handed the same step back: then nobody can do it
 RELEASES, PAIR, SPREAD_MS = 10, 2, 600_000  # so many by two of them, over so long, say the same
 EQUAL, EQUAL_MS = 10, 600_000  # so many for one reason within so long, of these kinds: nobody mends that
+PASSING = (ReleaseKind.PROVIDER, ReleaseKind.REVIEW)  # which no other host would mend
 LASTING = (ReleaseKind.HOST, ReleaseKind.REQUIRES)
 HELD_MS = 60_000  # an attempt that was held for longer may have used all that it reserved
 MAX_LASTING = 24  # of those kinds, of a step: several hosts may have reasons of their own
@@ -120,7 +121,7 @@ def _count(unit: UnitOfWork, step: Step, attempt: int, back: HandedBack) -> dict
     if back.kind in LASTING:
         again = [*found.get("lasting", ()), [_name_trouble(back), attempt, back.controller, back.reason, now]]
         found["lasting"] = [each for each in again if now - each[-1] <= EQUAL_MS][-MAX_LASTING:]
-    if back.controller and back.kind is not ReleaseKind.PROVIDER:
+    if back.controller and back.kind not in PASSING:
         found["began"] = found["began"] if found["count"] else now
         found["count"] += 1
         found["by"][back.controller] = [step.step_id, attempt, back.controller, back.reason, now]
@@ -139,7 +140,7 @@ def _nobody_can(
     unit: UnitOfWork, step: Step, found: dict[str, Any], back: HandedBack
 ) -> tuple[str, dict[str, Any]] | None:
     """Return why nobody can do a step, and the evidence of it; None where somebody still may."""
-    if back.kind is ReleaseKind.PROVIDER:
+    if back.kind in PASSING:
         return None
     by, count, minutes = found["by"], found["count"], (unit.snapshot.now - found["began"]) // 60_000
     who, told = ", ".join(by), list(by.values())

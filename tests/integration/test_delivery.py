@@ -13,7 +13,9 @@ from tests.support.engine import a_goal, container, drain, plan
 from tests.support.messages import answer, report, specs, work
 from tests.support.stored import P0, state
 from worker.process.container import Container
+from worker.render.review import to_review
 from worker.store import queries
+from worker.store.step_activity import with_activity
 
 GOAL = {**a_goal(2, limits={"wall_clock_s": 60}), "goal_id": "ci-1", "tenant": "acme"}
 LANDED = {"target_sha": 40 * "1", "result_sha": 40 * "2", "conflicts": []}
@@ -52,7 +54,7 @@ def test_what_was_delivered_is_in_the_goals_record_the_view_and_the_event(here: 
     assert [each["step_id"] for each in spec["input"]["accepted"]] == ["s-0", "s-1"]
     assert told(redis).state is None
 
-    report(redis, answer(spec, output=DONE))
+    report(redis, answer(spec, output={**DONE, "lines": 12}))
     drain(here)
 
     view = queries.plan(redis, 1, plan_id)
@@ -60,10 +62,31 @@ def test_what_was_delivered_is_in_the_goals_record_the_view_and_the_event(here: 
     for shown in (told(redis), view):
         assert (shown.state, shown.branch, shown.pull_request) == ("COMPLETED", *DONE.values())
         assert shown.undelivered is None
+    assert [(each.what, each.minutes, each.where) for each in to_review([view])] == [
+        ("review its branch", 2, DONE["pull_request"])
+    ]
     last: Any = redis.xrevrange(P0.events, count=1)
     ((_, fields),) = last
     assert fields[b"type"] == b"dev.planner.plan.completed.v1"
     assert DONE.items() <= codec.loads(fields[b"data"]).items()
+
+
+def test_a_change_that_its_repository_has_no_room_for_is_deliverable_and_stands_still_for_review(
+    here: Container, redis: Redis
+) -> None:
+    plan_id, spec = delivering(here, redis)
+
+    released = {"reason": "2 changes wait for review, and 2 may", "kind": "review"}
+    report(redis, answer(spec, success=False, released=released, touched_files=[]))
+    drain(here)
+
+    view = queries.plan(redis, 1, plan_id)
+    assert view is not None
+    view = with_activity(redis, 1, view)
+    assert view.delivery
+    assert view.standing_still
+    assert (view.delivery.state, view.standing_still.reason) == ("DELIVERABLE", "review")
+    assert "2 changes wait for review" in view.standing_still.detail
 
 
 def test_nobody_takes_it_and_the_plan_is_completed_without(redis_url: str, redis: Redis) -> None:

@@ -189,6 +189,8 @@ def test_a_goal_that_is_to_be_delivered_is_sent_with_a_note_where_no_controller_
 
     (note,) = codec.loads(planner(*words).stdout)["notes"]
     assert note.startswith("No controller reads the queue `deliver`")
+    assert planner("review").stdout.strip() == "Nothing waits for a person."
+    assert codec.loads(planner("review", "--json").stdout) == {"items": [], "minutes": 0}
 
     stream = Partition(0).steps("deliver")
     redis.xgroup_create(stream, CONTROLLERS, mkstream=True)

@@ -321,6 +321,19 @@ def test_one_controller_that_hands_it_back_ends_it_after_its_time() -> None:
     assert undelivered(plan).endswith("the last time: no token for acme/shop")
 
 
+def test_a_repository_that_is_full_of_changes_to_review_is_waited_for_as_long_as_that_takes() -> None:
+    plan = delivering(delivery_wait_s=600)
+    since = plan.store.now
+
+    for _ in range(40):
+        hand_back(plan, "deliver", "ctl-1", released={"reason": "2 changes wait for review", "kind": "review"})
+        wait_sweeping(plan, 2 * MINUTE, MINUTE)
+
+    assert (plan.state, plan.record.delivery.full_since) == ("EXECUTING", since)
+    patched(plan, "deliver", output={**DONE, "lines": 12}, touched_files=[])
+    assert (plan.state, plan.record.delivery.full_since, plan.record.delivery.lines) == ("COMPLETED", 0, 12)
+
+
 def test_a_controller_that_goes_silent_is_followed_by_another_attempt() -> None:
     plan = delivering(lease_deaths=1)
     plan.store.claim(PLAN, "deliver")

@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 from tasks.text.forbidden_paths import FORBIDDEN, forbid
 from tasks.text.paths import is_glob
@@ -23,7 +24,7 @@ from worker.controller.forge_text import body_of, title_of
 from worker.controller.history import PlanCommit
 from worker.controller.lease import LeaseClient
 from worker.controller.permission import Permission, is_riskier
-from worker.controller.readiness import CannotWork, RemoteTrouble
+from worker.controller.readiness import CannotWork, RemoteTrouble, ReviewIsFull
 from worker.controller.repositories_file import PLAN, RepositorySettings
 from worker.controller.result import Result
 from worker.controller.shared import HEADS, SharedRepository, accepted_ref, shared_ref
@@ -55,8 +56,8 @@ class Delivery:
         log.info("plan_delivered", extra={**self.spec.ids, **output})
         return Result(replace(NO_AGENT_NEEDED, output=output))
 
-    def _deliver(self, asked: DeliveryInput) -> dict[str, str | None]:
-        """Return the branch and the pull request's URL; raises Refused or CannotWork."""
+    def _deliver(self, asked: DeliveryInput) -> dict[str, Any]:
+        """Return the branch, the pull request's URL and the lines to review; raises Refused or CannotWork."""
         spec, repository = self.spec, self.repository
         base = repository.find(spec.context.base_sha) if spec.context.base_sha else None
         tip = repository.look_up(spec.plan_id)
@@ -71,12 +72,32 @@ class Delivery:
             self._add(branch, tip, begin)
             return {"branch": branch, "pull_request": self._opened(branch)}
         target = target_of(repository, begin, branch, asked.target)
+        lines = changes.landed(repository.git, begin, tip).diff_lines
+        self._await_review(branch, target, lines)
         self._push(branch, tip, begin, asked)
-        found = {"branch": branch, "pull_request": self._open(branch, target, asked, begin, tip)}
+        request = self._open(branch, target, asked, begin, tip)
+        found = {"branch": branch, "pull_request": request, "lines": lines}
         if asked.landed:
             with suppress(RemoteTrouble):  # it is of no use any more, and in nobody's way
                 repository.drop(accepted_ref(spec.plan_id))
         return found
+
+    def _await_review(self, branch: str, target: str, lines: int) -> None:
+        """Raise ReviewIsFull while people have as many changes to review as the operator's file lets them have.
+
+        A change that alone has more lines than that is delivered once there is no other one.
+        """
+        may = self.settings.delivery
+        if not (may.max_open_changes or may.max_review_lines):
+            return
+        begin, _, end = may.branch.partition(PLAN)
+        others = self.repository.open_changes(begin, end, target)
+        if branch in others:
+            return
+        if may.max_open_changes and len(others) >= may.max_open_changes:
+            raise ReviewIsFull(f"{len(others)} changes wait for review, and {may.max_open_changes} may")
+        if may.max_review_lines and others and (count := sum(others.values()) + lines) > may.max_review_lines:
+            raise ReviewIsFull(f"{count:,} lines would wait for review, and {may.max_review_lines:,} may")
 
     def _add(self, branch: str, tip: str, begin: str) -> None:
         """Add the commits to the branch of another plan, which has to be where they begin: no commit is lost."""

@@ -41,6 +41,12 @@ class NotUnderstood(StepTrouble):
     kind = ReleaseKind.REQUIRES
 
 
+class ReviewIsFull(StepTrouble):
+    """The repository has as many open changes, or lines of them, as its operator lets people have to review."""
+
+    kind = ReleaseKind.REVIEW
+
+
 class NotVerifiable(CannotWork):
     """A tool of the verification could not run here, which may be so of every step of the repository."""
 

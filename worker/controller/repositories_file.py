@@ -118,6 +118,8 @@ class DeliverySettings(_Table):
     draft: bool = False  # until the checks are green, which workers see to (docs/delivery.md)
     labels: bool = True  # planner, its risk, and findings about tests
     reviewers: bool = True  # by the CODEOWNERS of the target
+    max_open_changes: int | None = Field(default=None, ge=1)  # that wait for people; above it plans wait
+    max_review_lines: int | None = Field(default=None, ge=1)  # of all of these, new and gone
     forge: ForgeKind | None = None  # known of github.com and gitlab.com
     api: Api | None = None  # known where the repository has an https or ssh URL
     project: Project | None = None  # the repository's name at the forge: that of the URL unless named

@@ -170,6 +170,26 @@ class SharedRepository(Repository):
                 self._fetch(found)
         return found
 
+    def open_changes(self, prefix: str, suffix: str, target: str) -> dict[str, int]:
+        """Return the branches so named that `target` does not have yet, with their lines, new and gone.
+
+        A branch counts until it is merged, in whatever way, or deleted. Raises RemoteTrouble.
+        """
+        self._fetch(ALL_HEADS, options=("--prune",))
+        listed = self.git.line("for-each-ref", f"--format=%(refname:lstrip={ORIGIN.count('/')})", ORIGIN).splitlines()
+        tip, found = f"{ORIGIN}{target}", dict[str, int]()
+        for name in listed:
+            if not (name.startswith(prefix) and name.endswith(suffix)) or name == target:
+                continue
+            base = self.git.line("merge-base", tip, f"{ORIGIN}{name}", ok=(0, 1))
+            if not base:  # it begins beyond what is here of the past
+                continue
+            made = self.git("merge-tree", "--write-tree", "--no-messages", tip, f"{ORIGIN}{name}", ok=(0, 1))
+            if made.split(b"\n")[0] != self.git("rev-parse", f"{tip}^{{tree}}").strip():
+                rows = self.git.line("diff-tree", "-r", "--numstat", base, f"{ORIGIN}{name}").splitlines()
+                found[name] = sum(int(count) for row in rows for count in row.split("\t")[:2] if count.isdigit())
+        return found
+
     @property
     def base_branch(self) -> str:
         """Name the branch of the remote at which plans begin; raises RemoteTrouble."""

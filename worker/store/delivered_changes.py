@@ -13,7 +13,7 @@ from redis import Redis
 
 from schemas import codec
 from schemas.base import PlanState
-from schemas.delivered import DeliveryState
+from schemas.delivered import DeliveryState, DeliveryView
 from schemas.stored import PlanRecord
 from schemas.stored.delivered import DeliveredChange
 from schemas.times import rfc3339
@@ -69,6 +69,14 @@ def nudge(client: Redis, repo: str, names: Iterable[str]) -> str | None:
     if plan_id:  # as one of those that wait, so that many events lead to one look
         client.zadd(keys.WEBHOOK_LATER, {job_of(plan_id, once=True): now_ms(client)})
     return plan_id
+
+
+def awaiting_room(record: PlanRecord) -> DeliveryView | None:
+    """Return that a change waits until its repository takes one more; None of any other plan."""
+    if not (since := record.delivery.full_since) or record.times.get("ended"):
+        return None
+    at = rfc3339(since)
+    return DeliveryView(state=DeliveryState.DELIVERABLE, since=at, times={DeliveryState.DELIVERABLE.value: at})
 
 
 def read(client: Redis, plan_id: str) -> Kept | None:

@@ -322,6 +322,8 @@ def _summary(plan_id: str, raw: list[bytes | None], now: int) -> PlanSummary | N
         branch=record.delivery.branch or None,
         pull_request=record.delivery.pull_request or None,
         undelivered=record.delivery.undelivered or None,
+        delivery=delivered_changes.awaiting_room(record),
+        lines=record.delivery.lines or None,
         doubt=record.doubt,
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TypeAlias
 
+from schemas.delivered import DeliveryState
 from schemas.plan import BreakerView, PlanSummary, StandingStill, StepActivity
 from tasks.plan.file_claims import WAITING
 from tasks.policy.waits import DRAFT
@@ -50,6 +51,8 @@ def _of_steps(plan: PlanSummary, doing: Doing, queues: Mapping[str, str]) -> Sta
     if later := [(step, each) for step, each in doing.items() if each.kind == BACKOFF]:
         step, each = min(later, key=lambda pair: (pair[1].reason is None, pair[1].until or ""))
         begins = f"the next attempt of {step} begins at {each.until}"
+        if plan.delivery and plan.delivery.state is DeliveryState.DELIVERABLE:
+            return StandingStill(reason="review", since=plan.delivery.since, detail=each.reason or begins)
         if each.reason:
             return StandingStill(reason="handed_back", since=each.since, detail=f"{each.reason}; {begins}")
         return StandingStill(reason="backoff", detail=begins)

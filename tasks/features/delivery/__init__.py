@@ -13,16 +13,17 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from schemas.base import MODE_OF_TYPE, FailureCategory, Mode, RiskLevel, StepType
+from schemas.base import MODE_OF_TYPE, FailureCategory, Mode, StepType
 from schemas.base import StepState as S
 from schemas.command import CommandName
 from schemas.goal import Goal
+from schemas.outcome import ReleaseKind
 from schemas.step import DELIVERIES, ControllerTaskSpec, PlannedStep, PreviousFailure, StepEstimate
 from schemas.stored.features import Delivery
 from schemas.times import DAY_MS, rfc3339
 from tasks.base.errors import NeedsSteps
 from tasks.features.delivery import landing
-from tasks.features.delivery.answer import fault_of, is_branch
+from tasks.features.delivery.answer import fault_of, is_branch, lines_in
 from tasks.features.delivery.landing import Landed
 from tasks.features.delivery.text import describe, labels_of
 from tasks.plan.snapshot import NOTE, Step
@@ -49,7 +50,6 @@ from tasks.policy.pipeline import (
 )
 from tasks.policy.plan_seed import PlanSeed
 from tasks.policy.pre_steps import DELIVER, LAND
-from tasks.rules.risk import RISK
 from tasks.rules.strategy import Draft
 from tasks.text.fields import MAX_TITLE, fit, flatten, several_lines
 from tasks.text.paths import clean
@@ -203,7 +203,7 @@ def input_for(unit: UnitOfWork, _: Step) -> dict[str, Any] | None:
 def _asked(asked: Mapping[str, Any], entries: Iterable[Sequence[Any]]) -> dict[str, Any]:
     """Return what a landing and a delivery are both given: the accepted attempts, and which files these may change."""
     return {
-        "accepted": [_row(*entry) for entry in entries],
+        "accepted": [landing.row(*entry) for entry in entries],
         "allowed": asked["allowed"],
         "excluded": asked["excluded"],
         **{name: asked[name] for name in ("forbidden", "onto") if name in asked},
@@ -216,6 +216,9 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
         return False
     if seen.handed_back:
         _note_obstacle(unit, seen.handed_back.reason)
+        if seen.handed_back.kind is ReleaseKind.REVIEW:  # it waits for people, however long these take
+            found, now = unit.plan.delivery, unit.snapshot.now
+            found.full_since, found.until = found.full_since or now, now + 1000 * (unit.plan.limits[WAIT] or 0)
         return False
     step, outcome, failure = seen.step, seen.outcome, seen.failure
     if step.facts["controller_task_spec"]["type"] == StepType.LAND:
@@ -228,7 +231,8 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
         _fail(unit, step, failure)
         return True
     found = unit.plan.delivery
-    found.branch = outcome.output["branch"]
+    found.branch, found.full_since = outcome.output["branch"], 0
+    found.lines = lines_in(outcome.output)
     if url := outcome.output.get("pull_request"):
         found.pull_request = url
     elif asked:
@@ -269,13 +273,8 @@ def _take_on(unit: UnitOfWork, landed: Landed) -> None:
         return
     kept.base = landed.target_sha
     for number in range(kept.pages):
-        unit.keep_note(_page(number), _moved(unit.note(_page(number)), landed.digests))
-    kept.accepted = _moved(kept.accepted, landed.digests)
-
-
-def _moved(entries: Iterable[Sequence[Any]], digests: Mapping[str, str]) -> list[Any]:
-    """Give accepted attempts the digests that their changes have now; those of which nothing is left have none."""
-    return [[*entry[:2], digests.get(entry[0]), *entry[3:]] for entry in entries]
+        unit.keep_note(_page(number), landing.moved(unit.note(_page(number)), landed.digests))
+    kept.accepted = landing.moved(kept.accepted, landed.digests)
 
 
 def _refuse(why: str) -> dict[str, Any]:
@@ -354,22 +353,6 @@ def _make(taken: Sequence[str]) -> PlannedStep:
         queue=DELIVERIES,
         estimate=StepEstimate(tokens=0, patch_cycles=0),
     )
-
-
-def _row(
-    step_id: str,
-    attempt: int,
-    digest: str | None,
-    _title: str,
-    _tools: str,
-    risk: RiskLevel,
-    created: int | None,
-    _by: str,
-) -> dict[str, Any]:
-    """Tell of an accepted attempt what a delivery has to hold its commit against."""
-    limits: dict[str, Any] = {"max_files": RISK[RiskLevel(risk)].max_files, "max_risk": risk}
-    limits |= {} if created is None else {"created": created}
-    return {"step_id": step_id, "attempt": attempt, "diff_hash": digest, **limits}
 
 
 def _page(number: int) -> str:

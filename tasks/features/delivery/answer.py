@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 MAX_BRANCH, MAX_URL = 250, 2000
+MOST_LINES = 10**9
 # In the name of a branch: what git-check-ref-format refuses, what git or a command takes for something else.
 _NO_BRANCH = re.compile(r"[ ~^:?*\[\\]|\.\.|//|@\{|(?:^|/)\.|\.lock(?:/|$)|^(?:@|HEAD)?$|^[-/]|[/.]$")
 _URL = re.compile(r"https?://[\w.~:/?#\[\]@!$&'()*+,;=%-]+", re.ASCII)
@@ -26,3 +28,9 @@ def fault_of(output: Any) -> str | None:
 def is_branch(name: str) -> bool:
     """Tell whether `name` may be that of a branch."""
     return len(name) <= MAX_BRANCH and name.isprintable() and _NO_BRANCH.search(name) is None
+
+
+def lines_in(output: Mapping[str, Any]) -> int:
+    """Return how many lines a reviewer has to read, 0 where nobody counted them."""
+    lines = output.get("lines")
+    return min(lines, MOST_LINES) if type(lines) is int and lines > 0 else 0

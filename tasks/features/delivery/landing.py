@@ -294,3 +294,24 @@ def free_name(wanted: str, taken: Sequence[str]) -> str:
     while name in taken:
         name, number = f"{wanted}-{number}", number + 1
     return name
+
+
+def moved(entries: Iterable[Sequence[Any]], digests: Mapping[str, str]) -> list[Any]:
+    """Give accepted attempts the digests that their changes have now; those of which nothing is left have none."""
+    return [[*entry[:2], digests.get(entry[0]), *entry[3:]] for entry in entries]
+
+
+def row(
+    step_id: str,
+    attempt: int,
+    digest: str | None,
+    _title: str,
+    _tools: str,
+    risk: RiskLevel,
+    created: int | None,
+    _by: str,
+) -> dict[str, Any]:
+    """Tell of an accepted attempt what a delivery has to hold its commit against."""
+    limits: dict[str, Any] = {"max_files": RISK[RiskLevel(risk)].max_files, "max_risk": risk}
+    limits |= {} if created is None else {"created": created}
+    return {"step_id": step_id, "attempt": attempt, "diff_hash": digest, **limits}

@@ -109,6 +109,36 @@ def deliver(planner: Planner, permit: Permit, tmp_path: Path) -> Deliver:
     return run
 
 
+def delivered(result: Result) -> dict[str, Any]:
+    """What was answered, without the lines that a reviewer has to read."""
+    found: dict[str, Any] = dict(result.report.output)
+    assert found.pop("lines", 1) > 0
+    return found
+
+
+def test_a_repository_whose_reviewers_have_enough_to_read_takes_one_more_once_something_is_merged(
+    deliver: Deliver, permit: Permit, remote: Repo, accepted: list[dict[str, Any]]
+) -> None:
+    remote.git("branch", "planner/another", "main")
+    other = remote.commit_on("planner/another", "calc.py", "def add(a, b):\n    return b + a\n")
+    one = permit(may="push = true\nmax_open_changes = 1")
+
+    full = deliver(accepted, one)
+    lines = deliver(accepted, permit(may="push = true\nmax_review_lines = 2"))
+
+    for result, told in ((full, "1 changes wait for review, and 1 may"), (lines, "lines would wait for review")):
+        assert result.released
+        assert result.released.kind == "review"
+        assert told in str(result.released)
+    tree = remote.git("rev-parse", f"{other}^{{tree}}")
+    squashed = remote.git(
+        "-c", "user.name=t", "-c", "user.email=t@t", "commit-tree", tree, "-p", "main", "-m", "Squashed"
+    )
+    remote.git("update-ref", "refs/heads/main", squashed)
+    assert deliver(accepted, one).report.output["lines"] > 0
+    assert deliver(accepted, one).report.output["branch"] == BRANCH  # its own branch does not count
+
+
 def test_what_a_fleet_has_verified_is_delivered_by_the_controller_that_may(
     planner: Planner, remote: Repo, forge: ForgeServer, start: Start, permit: Permit, tmp_path: Path
 ) -> None:
@@ -130,7 +160,7 @@ def test_what_a_fleet_has_verified_is_delivered_by_the_controller_that_may(
     outcome = planner.outcome("deliver")
 
     assert outcome.success
-    assert outcome.output == {"branch": BRANCH, "pull_request": URL}
+    assert outcome.output == {"branch": BRANCH, "pull_request": URL, "lines": outcome.output["lines"]}
     assert outcome.metrics
     assert outcome.metrics.tokens_used == 0
     assert sorted(remote.landed()) == ["calc.py", "words.py"]
@@ -164,7 +194,7 @@ def test_a_second_delivery_finds_what_the_first_has_made(
     assert lost.released
     *others, made = forge.pull_requests
     assert len(others) == (kind == "gitlab")
-    assert again.report.output == {"branch": BRANCH, "pull_request": made.get("html_url") or made.get("web_url")}
+    assert delivered(again) == {"branch": BRANCH, "pull_request": made.get("html_url") or made.get("web_url")}
     files = "**Files**\n\n- `calc.py` +1 \u22122\n- `words.py` +1 \u22122"
     assert (made["given"]["title"], made["given"][text]) == ("Fix @\u200ball of it", f"fixes #\u200b1\n\n{files}")
     assert made["given"][base] == "main"
@@ -190,7 +220,7 @@ def test_a_follow_up_adds_to_the_branch_of_the_plan_before_and_never_beyond_a_pe
         assert f"the branch {branch} is at {theirs[:12]}" in result.failure.message
         assert remote.git("rev-parse", branch) == theirs
     else:
-        assert result.report.output == {"branch": branch, "pull_request": URL}
+        assert delivered(result) == {"branch": branch, "pull_request": URL}
         assert remote.git("rev-parse", branch) == remote.git("rev-parse", REF)
     assert len(forge.pull_requests) == 1
 
@@ -309,7 +339,7 @@ def test_a_branch_that_holds_a_part_is_moved_on_and_a_plan_that_changed_nothing_
 ) -> None:
     remote.git("branch", BRANCH, f"{REF}^")
 
-    assert deliver(accepted).report.output == {"branch": BRANCH, "pull_request": URL}
+    assert delivered(deliver(accepted)) == {"branch": BRANCH, "pull_request": URL}
     assert remote.git("rev-parse", BRANCH) == remote.git("rev-parse", REF)
 
     remote.git("update-ref", "-d", REF)
@@ -366,7 +396,7 @@ def test_what_the_remote_forbids_and_what_the_file_does_not_permit(
     tmp_path: Path,
 ) -> None:
     alone = deliver(accepted, permit(may="push = true"))
-    assert alone.report.output == {"branch": BRANCH, "pull_request": None}
+    assert delivered(alone) == {"branch": BRANCH, "pull_request": None}
     assert forge.asked == []
     remote.git("update-ref", "-d", f"refs/heads/{BRANCH}")
 

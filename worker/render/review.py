@@ -1,0 +1,72 @@
+"""The list of what waits for a person, the oldest first: changes to review, and plans that ask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import ceil
+from typing import NamedTuple
+
+from rich.table import Table
+from rich.text import Text
+
+from schemas.base import PlanState
+from schemas.delivered import DeliveryState
+from schemas.plan import PlanSummary
+from tasks.policy.waits import DRAFT
+from worker.render.plan import plain
+
+LINES_A_MINUTE = 400 / 60  # of a change, as reviews that find something go
+MAX_GOAL = 60  # characters
+UNKNOWN_MIN, QUESTION_MIN = 5, 2  # minutes for a change whose lines nobody counted, and for a question
+
+
+class ToReview(NamedTuple):
+    """What a person has to do: since when (RFC 3339), how long it may take, and where."""
+
+    since: str
+    minutes: int
+    what: str
+    plan_id: str
+    repo: str | None
+    goal: str
+    lines: int | None
+    where: str | None
+
+
+def to_review(plans: Iterable[PlanSummary]) -> list[ToReview]:
+    """List what waits for a person of these plans, the oldest first."""
+    found = {each.plan_id: each for plan in plans if (each := _of(plan))}
+    return sorted(found.values())
+
+
+def _of(plan: PlanSummary) -> ToReview | None:
+    if plan.waiting and plan.waiting.kind != DRAFT and not plan.ended_at:
+        count = max(1, len(plan.waiting.questions))
+        return _item(plan, plan.created_at, QUESTION_MIN * count, f"asks ({plan.waiting.kind})", None)
+    if plan.state is not PlanState.COMPLETED or not plan.branch:
+        return None
+    known, where = plan.delivery, plan.pull_request or plan.branch
+    minutes = UNKNOWN_MIN if plan.lines is None else max(1, ceil(plan.lines / LINES_A_MINUTE))
+    if known is None:
+        return _item(plan, plan.ended_at or plan.created_at, minutes, "review its branch", where)
+    if known.handed_over:
+        return _item(plan, known.since, minutes, f"go on: {known.handed_over}", where)
+    return _item(plan, known.since, minutes, "review", where) if known.state is DeliveryState.OPEN else None
+
+
+def _item(plan: PlanSummary, since: str, minutes: int, what: str, where: str | None) -> ToReview:
+    return ToReview(since, minutes, what, plan.plan_id, plan.repo, plan.goal, plan.lines, where)
+
+
+def draw_review(items: Iterable[ToReview]) -> Table:
+    """Draw the list."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in ("since (UTC)", "minutes", "what", "plan", "repository", "goal", "where"):
+        table.add_column(
+            name, justify="right" if name == "minutes" else "left", overflow="fold", no_wrap=name == "plan"
+        )
+    for each in items:
+        since = each.since[:16].replace("T", " ")
+        words = (each.what, each.plan_id, each.repo or "", each.goal[:MAX_GOAL], each.where or "")
+        table.add_row(since, str(each.minutes), *(Text(plain(word)) for word in words))
+    return table
