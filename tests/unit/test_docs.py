@@ -55,6 +55,13 @@ def test_every_link_within_the_repository_leads_somewhere(page: Path) -> None:
     assert [link for link in links if "://" not in link and not (page.parent / link).exists()] == []
 
 
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)
+def test_a_page_says_at_its_head_whom_it_is_for(page: Path) -> None:
+    if page.name == "index.md":  # it leads everyone to the page of their task
+        return
+    assert page.read_text().split("\n", 3)[2].startswith("For ")
+
+
 @pytest.mark.parametrize("record", DECISIONS, ids=lambda record: record.stem)
 def test_a_decision_has_a_context_and_a_consequence_and_is_short(record: Path) -> None:
     lines = record.read_text().splitlines()
