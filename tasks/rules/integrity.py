@@ -112,7 +112,7 @@ def rows_of(policy: Policy, head: Any, asked: Asked) -> Mapping[F, A]:
 
 
 def is_of_interest(policy: Policy, goal: Goal, asked: Asked) -> bool:
-    """Tell whether what a goal asks for changes any decision: whether its rows are not those of most goals."""
+    """Return whether what a goal asks for changes any decision: whether its rows are not those of most goals."""
     rows = policy.integrity(asked.type, goal.kind, goal.tenant, goal.context.repo)
     return asked.closes or dict(rows) != dict(OF_OTHERS)
 

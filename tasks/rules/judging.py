@@ -71,5 +71,5 @@ def suite_of(step: PlannedStep, catalogue: Catalogue | None = None) -> tuple[Ver
 
 
 def judges_by_holdout(facts: Mapping[str, Any]) -> bool:
-    """Tell whether held-out tests judge a step, which no strategy knows."""
+    """Return whether held-out tests judge a step, which no strategy knows."""
     return bool((facts.get("judged_by") or {}).get("holdout"))

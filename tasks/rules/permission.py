@@ -38,7 +38,7 @@ class Allowlist:
         return cls(files, tuple(dict.fromkeys(path for path in cleaned if is_glob(path))), forbidden)
 
     def __contains__(self, path: object) -> bool:
-        """Tell whether `path` may be changed."""
+        """Return whether `path` may be changed."""
         return path in self.files or (
             isinstance(path, str)
             and any(matches(pattern, path) for pattern in self.patterns)
@@ -56,12 +56,12 @@ def expand_allowed(allowed: Sequence[str], listing: Sequence[str], forbidden: Fo
 
 
 def is_meant_by_patterns(path: str, forbidden: Forbidden = JUDGED) -> bool:
-    """Tell whether a pattern that matches `path` means it."""
+    """Return whether a pattern that matches `path` means it."""
     return not is_allowed_by_name_alone(path) and fault(path, forbidden) is None
 
 
 def is_permitted(facts: Mapping[str, Any], path: str) -> bool:
-    """Tell whether a step may change `path`, or may at a higher risk.
+    """Return whether a step may change `path`, or may at a higher risk.
 
     Failing tests that its patterns leave out are no violation: a controller puts them back, or the change counts as
     unverified.
@@ -98,7 +98,7 @@ def under(forbidden: Sequence[str], steps: Iterable[PlannedStep]) -> tuple[Plann
 
 
 def exceeds(facts: Mapping[str, Any], path: str) -> bool:
-    """Tell whether a file that a step does not name is riskier than the step."""
+    """Return whether a file that a step does not name is riskier than the step."""
     return path not in facts["allowed_files"] and is_below(RiskLevel(facts["risk_level"]), assess((path,)).level)
 
 

@@ -55,7 +55,7 @@ def estimate(mode: Mode) -> StepEstimate:
 
 
 def is_below(level: RiskLevel, other: RiskLevel) -> bool:
-    """Tell whether `level` is a lower risk than `other`."""
+    """Return whether `level` is a lower risk than `other`."""
     return level is not other and _ORDER.index(level) < _ORDER.index(other)
 
 

@@ -34,7 +34,7 @@ def are_free(wanted: Collection[str], busy: Set[str]) -> bool:
 
 
 def has_patterns(held: Iterable[str]) -> bool:
-    """Tell whether any of what is held is a pattern."""
+    """Return whether any of what is held is a pattern."""
     return any(map(is_glob, held))
 
 

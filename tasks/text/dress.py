@@ -41,7 +41,7 @@ def with_letters(words: str) -> str:
 
 
 def has_dotted_letters(words: str) -> bool:
-    """Tell whether letters stand alone with points between them."""
+    """Return whether letters stand alone with points between them."""
     return _DOTTED.search(words) is not None
 
 

@@ -40,7 +40,7 @@ def of_folder(paths: Iterable[str], folder: str, folders: Collection[str]) -> tu
 
 
 def is_folder(path: str) -> bool:
-    """Tell whether a verification may run in a folder that is called so: the root, or one below it."""
+    """Return whether a verification may run in a folder that is called so: the root, or one below it."""
     return path == ROOT or (clean(path) == path and fault(path) is None)
 
 

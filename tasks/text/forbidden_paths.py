@@ -76,7 +76,7 @@ class Forbidden:
     names: tuple[str, ...] = ()
 
     def __contains__(self, folded: str) -> bool:
-        """Tell whether a normalised path with `/` between its parts has a forbidden name."""
+        """Return whether a normalised path with `/` between its parts has a forbidden name."""
         name = folded.casefold()
         if _IGNORED.search(name):
             name = "/".join(_IGNORED_ENDING.sub("", part) for part in name.split("/"))

@@ -64,7 +64,7 @@ def fault(path: str, forbidden: Forbidden = FORBIDDEN) -> Fault | None:
 
 
 def is_glob(path: str) -> bool:
-    """Tell whether a path is a pattern.
+    """Return whether a path is a pattern.
 
     Brackets are literal, since file names of web frameworks have them.
     """

@@ -22,7 +22,7 @@ _LONG = 256  # characters; the time that a regular expression takes grows with p
 
 
 def matches(pattern: str, path: str) -> bool:
-    """Tell whether `pattern` means `path`, whose form is not judged.
+    """Return whether `pattern` means `path`, whose form is not judged.
 
     A `**` at the end stands for at least one part, others for none as well.
     """
@@ -45,7 +45,7 @@ def literal_folder(pattern: str) -> str:
 
 
 def are_apart(first: str, second: str) -> bool:
-    """Tell whether no path lies in both folders, as `literal_folder` writes them."""
+    """Return whether no path lies in both folders, as `literal_folder` writes them."""
     return not (_is_within(first, second) or _is_within(second, first))
 
 

@@ -95,14 +95,14 @@ def _findings(text: str, spans: list[Span]) -> list[FoundAttack]:
 
 
 def is_simple(text: str) -> bool:
-    """Tell whether `text` is ASCII without controls, escapes, markup and long blobs."""
+    """Return whether `text` is ASCII without controls, escapes, markup and long blobs."""
     if not _PLAIN.fullmatch(text):
         return False
     return not _MAY_HIDE.search(text) or not (_ESCAPE.search(text) or _MARKUP.search(text) or _BLOB.search(text))
 
 
 def is_plain(text: str) -> bool:
-    """Tell whether `text` has surely nothing in it, several times faster than `sanitize`.
+    """Return whether `text` has surely nothing in it, several times faster than `sanitize`.
 
     Most short fields have not.
     """
@@ -114,7 +114,7 @@ def is_plain(text: str) -> bool:
 
 
 def _hides_nothing(text: str) -> bool:
-    """Tell whether no escape, no markup and no blob stands in ASCII text, or only blobs without an attack."""
+    """Return whether no escape, no markup and no blob stands in ASCII text, or only blobs without an attack."""
     return not _ESCAPE.search(text) and not _MARKUP.search(text) and next(_encoded(text, _LAYERS), None) is None
 
 

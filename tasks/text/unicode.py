@@ -97,7 +97,7 @@ def clean(text: str, gap: str = "") -> str:
 
 
 def is_visible(text: str) -> bool:
-    """Tell whether every character of `text` shows, none being a control."""
+    """Return whether every character of `text` shows, none being a control."""
     return text.isprintable() and (text.isascii() or INVISIBLE.search(text) is None)
 
 

@@ -321,7 +321,7 @@ def once(tools: Iterable[VerifyTool]) -> tuple[VerifyTool, ...]:
 
 
 def looks_at(tool: VerifyTool, path: str) -> bool:
-    """Tell whether a command names a path of the repository."""
+    """Return whether a command names a path of the repository."""
     seen = inner(path, tool.cwd)
     return seen is not None and operand(seen) in tool.argv
 

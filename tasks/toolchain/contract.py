@@ -76,7 +76,7 @@ def _pattern(alternatives: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def fits(kind: str, word: str) -> bool:
-    """Tell whether `word` is a well-formed value of `kind`.
+    """Return whether `word` is a well-formed value of `kind`.
 
     It has at most 1000 characters, none of them invisible.
     """

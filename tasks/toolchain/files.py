@@ -71,7 +71,7 @@ def subject_of(test: str) -> str:
 
 
 def is_for_tests(folder: str) -> bool:
-    """Tell whether a folder is named as one of tests."""
+    """Return whether a folder is named as one of tests."""
     return folder in _TEST_FOLDERS or _OF_TESTS.search(folder) is not None
 
 
@@ -89,12 +89,12 @@ def role_of(path: str) -> Role:
 
 
 def decides_installation(path: str) -> bool:
-    """Tell whether a file is a manifest or a lock file, by which a project is set up."""
+    """Return whether a file is a manifest or a lock file, by which a project is set up."""
     return role_of(path) is Role.MANIFEST or _INSTALLING.fullmatch(name_of(path)) is not None
 
 
 def is_named_as_test(path: str) -> bool:
-    """Tell whether runners take a file for one of tests by its name, which conftest.py beside it is not."""
+    """Return whether runners take a file for one of tests by its name, which conftest.py beside it is not."""
     name = name_of(path)
     is_named = _TEST_NAME.fullmatch(name) is not None and name not in _BESIDE_TESTS
     return is_named or _RUN_WHOLE.fullmatch(path) is not None
@@ -102,24 +102,24 @@ def is_named_as_test(path: str) -> bool:
 
 @lru_cache(maxsize=16384)
 def configures_verification(path: str) -> bool:
-    """Tell whether a file says what a verification runs, in any folder and any case; only its own name allows it."""
+    """Return whether a file says what a verification runs, in any folder and any case; only its own name allows it."""
     folded = path.casefold()
     return _IS_NAME(name_of(folded)) or _IS_BELOW(folded)
 
 
 @lru_cache(maxsize=16384)
 def instructs_agents(path: str) -> bool:
-    """Tell whether agents take a file for instructions or settings of theirs, in any folder and any case."""
+    """Return whether agents take a file for instructions or settings of theirs, in any folder and any case."""
     return _FOR_AGENTS(path.casefold())
 
 
 def is_allowed_by_name_alone(path: str) -> bool:
-    """Tell whether no pattern means a file, since it decides what is verified, or what agents do."""
+    """Return whether no pattern means a file, since it decides what is verified, or what agents do."""
     return configures_verification(path) or instructs_agents(path)
 
 
 def may_be_of_tests(path: str) -> bool:
-    """Tell whether a file is one of tests, or configures what a verification runs, in some tree."""
+    """Return whether a file is one of tests, or configures what a verification runs, in some tree."""
     *folders, name = path.split("/")
     is_beside = not (_TEST_FOLDERS | _BESIDE_SOURCES).isdisjoint(folders)
     return is_beside or _is_by_name(name) or configures_verification(path)

@@ -78,7 +78,7 @@ class QuickCheck:
     about: str = LINTING
 
     def is_configured(self, manifests: Mapping[str, str]) -> bool:
-        """Tell whether manifests, by their paths, configure this tool."""
+        """Return whether manifests, by their paths, configure this tool."""
         names = {path: path.rpartition("/")[2] for path in manifests}
         by_name = any(name in self.files for name in names.values())
         by_text = any(name in self.within and re.search(self.text, manifests[path]) for path, name in names.items())
@@ -165,7 +165,7 @@ class PartOption:
     sign: str
 
     def is_needed(self, manifests: Mapping[str, str]) -> bool:
-        """Tell whether the manifests of a project, by their names, judge each run of tests as a whole."""
+        """Return whether the manifests of a project, by their names, judge each run of tests as a whole."""
         return any(re.search(self.sign, manifests[name]) for name in self.within if name in manifests)
 
 

@@ -205,7 +205,7 @@ def _own_lines(text: str, page: str) -> Iterator[str]:
 
 
 def _is_test(path: str) -> bool:
-    """Tell whether a word is a test file, a folder or a pattern of tests."""
+    """Return whether a word is a test file, a folder or a pattern of tests."""
     if "/" not in path and "." not in path:
         return False
     return role_of(path) is Role.TEST and fault(path.rstrip("/").replace("*", "x").replace("?", "x"), JUDGED) is None

@@ -170,7 +170,7 @@ def expand(made: Outline, why: str) -> Expansion:
 
 
 def is_explored(scope: CampaignScope) -> bool:
-    """Tell whether the goal brings an exploration."""
+    """Return whether the goal brings an exploration."""
     return (scope.goal.campaign or CampaignInput()).exploration is not None
 
 

@@ -85,7 +85,7 @@ def _paths_in(text: str, longest: int) -> frozenset[str]:
 
 
 def _stands_in(text: str, path: str) -> bool:
-    """Tell whether a text has `path` by itself, not within a longer one."""
+    """Return whether a text has `path` by itself, not within a longer one."""
     at = text.find(path)
     while at >= 0:
         end = at + len(path)

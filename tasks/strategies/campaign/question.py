@@ -207,7 +207,7 @@ def _left_by(known: Knowledge, choice: Choice, meant: Sequence[str]) -> tuple[Ca
 
 
 def is_named(path: str, words: str) -> bool:
-    """Tell whether words name a file by its name without the suffix."""
+    """Return whether words name a file by its name without the suffix."""
     return name_of(path).partition(".")[0].lower() in words.lower().replace("/", " ").replace(".", " ").split()
 
 

@@ -171,14 +171,14 @@ def _situation(tasks: Sequence[PlanTask], progress: Mapping[str, TaskProgress]) 
 
 
 def may_plan_anew(state: CampaignState, with_tests: CampaignState) -> bool:
-    """Tell whether a campaign that is stuck may be planned anew: so often, or once more for tests that come again."""
+    """Return whether a campaign that is stuck may be planned anew: so often, or once more for tests that come again."""
     if not state.terms.replans or not is_worth_it(state.progress):
         return False
     return state.replans < state.terms.replans or with_tests.progress != state.progress
 
 
 def is_worth_it(progress: Mapping[str, TaskProgress]) -> bool:
-    """Tell whether planning anew may help: a task is blocked, or two are unreachable."""
+    """Return whether planning anew may help: a task is blocked, or two are unreachable."""
     left = [seq for seq, each in progress.items() if each.status is not TaskStatus.COMPLETE]
     return bool(_causes(progress)) or len(left) >= LEAST_UNREACHABLE
 

@@ -261,7 +261,7 @@ def pair(groups: Sequence[Sequence[str]], tests: Sequence[str]) -> tuple[tuple[s
 
 
 def is_akin(test: str, source: str) -> bool:
-    """Tell whether a test file is named after a source file."""
+    """Return whether a test file is named after a source file."""
     name, shown = _stem(source), _stem(test)
     return (len(name) >= WHOLE and name in shown) or set(name.split("-")) <= set(shown.split("-"))
 

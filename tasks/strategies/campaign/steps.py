@@ -197,7 +197,7 @@ def _step(
 
 
 def _rewrites_tests(task: PlanTask, frame: StepFrame) -> bool:
-    """Tell whether a task comes again because of another one, which its tests kept from passing."""
+    """Return whether a task comes again because of another one, which its tests kept from passing."""
     before = (frame.before or {}).get(task.seq)
     return task.type is TaskType.SPEC and before is not None and before.task != task.seq
 
@@ -316,7 +316,7 @@ def _reason(end: End) -> str:
 
 
 def _is_unexplained(output: Any) -> bool:
-    """Tell whether a controller reports that it is blocked, and gives no reason."""
+    """Return whether a controller reports that it is blocked, and gives no reason."""
     if not isinstance(output, dict) or output.get("status") != BLOCKED:
         return False
     reason = output.get("reason")

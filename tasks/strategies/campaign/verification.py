@@ -27,7 +27,7 @@ def read_command(text: str, catalogue: Catalogue) -> VerifyTool:
 
 
 def goes_unverified(files: Sequence[str]) -> bool:
-    """Tell whether these are documents alone, which no tool verifies."""
+    """Return whether these are documents alone, which no tool verifies."""
     return only_documents(tuple(files)) and bool(files)
 
 

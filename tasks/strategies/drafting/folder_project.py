@@ -31,7 +31,7 @@ NOTHING_AROUND: Mapping[str, str] = MappingProxyType({})
 
 
 def only_documents(files: Sequence[str]) -> bool:
-    """Tell whether all of `files` are documentation."""
+    """Return whether all of `files` are documentation."""
     return len(files_of(files, Role.DOCUMENT)) == len(files)
 
 

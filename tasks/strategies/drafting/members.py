@@ -127,7 +127,7 @@ def _member(
 
 
 def _has_no_tests(context: GoalContext, language: Language | None) -> bool:
-    """Tell whether the whole listing of a folder has no test; pytest takes that for a failure."""
+    """Return whether the whole listing of a folder has no test; pytest takes that for a failure."""
     is_python = language is not None and language.name == "python"
     return is_python and context.files_complete and not any(map(is_named_as_test, context.files))
 

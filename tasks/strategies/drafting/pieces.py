@@ -39,12 +39,12 @@ def level_of(files: Sequence[str]) -> RiskLevel:
 
 
 def fits_one_step(files: Sequence[str]) -> bool:
-    """Tell whether one step may touch all of `files`."""
+    """Return whether one step may touch all of `files`."""
     return len(files) <= RISK[level_of(files)].max_files
 
 
 def fits_one_piece(files: Sequence[str]) -> bool:
-    """Tell whether `files` make at most one piece."""
+    """Return whether `files` make at most one piece."""
     return not files or (fits_one_step(files) and not RISK[level_of(files)].two_phase)
 
 

@@ -55,7 +55,7 @@ def sample(pattern: str) -> str:
 
 
 def is_for(pattern: str, roles: Sequence[Role], files: Sequence[str]) -> bool:
-    """Tell whether a pattern is for files of these roles, as far as `files` and its own words show.
+    """Return whether a pattern is for files of these roles, as far as `files` and its own words show.
 
     One that means sources, too, is for sources: with it nothing else is changed apart.
     """

@@ -123,7 +123,7 @@ def drop_doubles(gaps: Sequence[Gap]) -> tuple[Gap, ...]:
 
 
 def is_of_tests(gap: Gap) -> bool:
-    """Tell whether a gap is that tests fail."""
+    """Return whether a gap is that tests fail."""
     return category_of(gap) == "quality" and runs_tests(tool_of(gap.description))
 
 

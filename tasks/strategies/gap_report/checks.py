@@ -131,7 +131,7 @@ def category_of_tool(catalogue: Catalogue, tool: str) -> ToolCategory | None:
 
 
 def is_run_by(tool: str, argv: Sequence[str], catalogue: Catalogue, named: str) -> bool:
-    """Tell whether a command of the contract `tool` runs what a criterion or report has `named`.
+    """Return whether a command of the contract `tool` runs what a criterion or report has `named`.
 
     It is the contract that the name comes to; where that is none, the command begins with the name.
     """
@@ -204,7 +204,7 @@ def aim_at_all(project: FolderProject, command: Command) -> tuple[VerifyTool, ..
 
 
 def is_wanted(tool: VerifyTool, text: str, catalogue: Catalogue) -> bool:
-    """Tell whether words of a `text` name a check, or are about what it looks for."""
+    """Return whether words of a `text` name a check, or are about what it looks for."""
     about = _ABOUT.get(catalogue.contracts[tool.tool].category, r"(?!)")
     named = re.findall(r"[\w-]+", text.casefold())
     return any(re.fullmatch(about, word) or word == title_of(tool.argv) for word in named)
@@ -228,7 +228,7 @@ def _usual_checks(project: FolderProject, operators: Sequence[str] | None) -> tu
 
 
 def _serves(contract: Contract, project: FolderProject) -> bool:
-    """Tell whether a tool is of the language of a project, if it is of some."""
+    """Return whether a tool is of the language of a project, if it is of some."""
     return not contract.languages or (project.language is not None and project.language.name in contract.languages)
 
 

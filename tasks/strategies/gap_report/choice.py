@@ -63,7 +63,7 @@ class Rules:
         return tuple(free)
 
     def is_risky(self, past: Past) -> bool:
-        """Tell whether a gap is of high risk because of how it went before."""
+        """Return whether a gap is of high risk because of how it went before."""
         return past.exhausted or (past.failed and not self.only_exhausted)
 
 

@@ -117,7 +117,7 @@ class Protection:
         return cls(frozenset(path for path in listed if path and not is_glob(path)), globs)
 
     def covers(self, path: str) -> bool:
-        """Tell whether `path`, or a folder that it is in, is protected."""
+        """Return whether `path`, or a folder that it is in, is protected."""
         plain = normalise(path)
         parts = plain.split("/")
         above = ("/".join(parts[:size]) for size in range(1, len(parts) + 1))

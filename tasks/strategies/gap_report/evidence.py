@@ -67,7 +67,7 @@ def tool_of(description: str) -> str:
 
 
 def runs_tests(text: str) -> bool:
-    """Tell whether the name of a tool, or a sentence, speaks of running tests."""
+    """Return whether the name of a tool, or a sentence, speaks of running tests."""
     return not RUNNERS.isdisjoint(re.findall(r"[a-z]+", text.casefold()))
 
 

@@ -35,5 +35,5 @@ def ask_first(draft: Draft, goal: Goal, files: tuple[str, ...], history: GapHist
 
 
 def is_consent(value: Any) -> bool:
-    """Tell whether an answer says yes, and nothing else."""
+    """Return whether an answer says yes, and nothing else."""
     return value is True or (isinstance(value, str) and value.strip().strip(".!").casefold() in YES)

@@ -110,7 +110,7 @@ class Places:
         return longer[0] if len(longer) == 1 else None
 
     def knows_any(self, files: Iterable[str]) -> bool:
-        """Tell whether one of `files` is known."""
+        """Return whether one of `files` is known."""
         return not self._every.isdisjoint(files)
 
     def named_in(self, text: str) -> tuple[str, ...]:

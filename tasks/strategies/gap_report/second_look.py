@@ -45,7 +45,7 @@ def look_again(live: LivePlan, catalogue: Catalogue) -> Expansion | None:
 
 
 def may_look_again(live: LivePlan) -> bool:
-    """Tell whether an iteration for what a tool found has had no exploration yet."""
+    """Return whether an iteration for what a tool found has had no exploration yet."""
     if live.document is None or not live.state or state_of(live).tried:
         return False
     plan = IterationPlan.model_validate(live.document)

@@ -54,7 +54,7 @@ class PatchPiece:
 
 
 def must_explore(iteration: Iteration) -> bool:
-    """Tell whether an action names no files, and too many may change."""
+    """Return whether an action names no files, and too many may change."""
     allowed, actions = iteration.allowed, iteration.plan.actions
     if all(action.target_files for action in actions):
         return False
@@ -156,7 +156,7 @@ def explore_step(iteration: Iteration) -> PlannedStep:
 
 
 def lacks_verification(steps: Sequence[PlannedStep]) -> bool:
-    """Tell whether a patch lacks the verification that its risk asks for."""
+    """Return whether a patch lacks the verification that its risk asks for."""
     return any(step.allowed_files and RISK[step.risk_level].tests_required and not step.verify_tools for step in steps)
 
 
@@ -189,7 +189,7 @@ def _in_one_step(files: tuple[str, ...], action: PlannedAction, iteration: Itera
 
 
 def is_about_tests(iteration: Iteration) -> bool:
-    """Tell whether the gap of an iteration is that tests fail."""
+    """Return whether the gap of an iteration is that tests fail."""
     gap = iteration.plan.gap
     if iteration.state.checking:
         return runs_tests(gap.description)

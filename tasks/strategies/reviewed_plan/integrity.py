@@ -114,7 +114,7 @@ def gaps(plan: Plan, phase: QrPhase) -> Iterator[str]:
 
 
 def is_coded(milestone: Milestone) -> bool:
-    """Tell whether code is written for a milestone here."""
+    """Return whether code is written for a milestone here."""
     return not milestone.is_documentation_only and not is_external(milestone)
 
 

@@ -32,7 +32,7 @@ def delegate_of(milestone: MilestoneFacts) -> str | None:
 
 
 def is_external(milestone: MilestoneFacts) -> bool:
-    """Tell whether somebody else does a milestone, so that it has no steps here."""
+    """Return whether somebody else does a milestone, so that it has no steps here."""
     name = delegate_of(milestone)
     return name is not None and name not in WORKERS
 

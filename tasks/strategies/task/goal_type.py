@@ -92,7 +92,7 @@ class TypeRule:
     ending: frozenset[str] = frozenset()
 
     def holds(self, sentence: Sentence) -> bool:
-        """Tell whether this row describes `sentence`."""
+        """Return whether this row describes `sentence`."""
         return (
             (not self.lead or sentence.lead in self.lead)
             and (not self.words or not self.words.isdisjoint(sentence.words))
@@ -168,7 +168,7 @@ def goal_type(goal: Goal) -> GoalType:
 
 
 def is_about_failure(goal: Goal) -> bool:
-    """Tell whether `goal` may ask for what fails to pass: by its type, its log, or a word of its sentence."""
+    """Return whether `goal` may ask for what fails to pass: by its type, its log, or a word of its sentence."""
     words = _FAILURE_SIGNS | _SUCCESS_SIGNS | _REPAIR
     by_type = goal_type(goal) in (GoalType.REPAIR, GoalType.BUILD, GoalType.OBSERVATION)
     return (
@@ -177,7 +177,7 @@ def is_about_failure(goal: Goal) -> bool:
 
 
 def is_about_tests(goal: Goal) -> bool:
-    """Tell whether `goal` asks for nothing but tests, such as "Write unit tests for the parser"."""
+    """Return whether `goal` asks for nothing but tests, such as "Write unit tests for the parser"."""
     sentence = sentence_of(goal.goal)
     words, pairs = sentence.words, pairwise(sentence.words)
     if sentence.lead not in _FEATURE or any(one in _AND and other in _VERBS for one, other in pairs):

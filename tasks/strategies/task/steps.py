@@ -72,7 +72,7 @@ def _asking_for_places(steps: Sequence[PlannedStep], naming: Collection[str]) ->
 
 
 def _is_known(project: Project, row: Row) -> bool:
-    """Tell whether the goal already says what a row would find out.
+    """Return whether the goal already says what a row would find out.
 
     Of a failure whose trace names no source one row stays: a file that is named after its test may be an innocent one.
     """

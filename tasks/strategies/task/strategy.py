@@ -203,7 +203,7 @@ def _draft_with(project: Project, template: Answer, setting: Setting) -> Answer:
 
 
 def _asks_for_change(template: Answer) -> bool:
-    """Tell whether the goal asks for a change: its template makes one, or too many."""
+    """Return whether the goal asks for a change: its template makes one, or too many."""
     if not isinstance(template, Draft):
         return True
     return any(step.controller_task_spec.type is StepType.PATCH for step in template.steps)

@@ -21,7 +21,7 @@ _SNAPSHOTS = (".snap", ".ambr", ".snapshot", ".golden")
 
 
 def is_read(path: str) -> bool:
-    """Tell whether anything is looked for in a file of this name."""
+    """Return whether anything is looked for in a file of this name."""
     return (
         signs_of(path) is not None
         or is_configuration(path)

@@ -91,7 +91,7 @@ class _Value(NamedTuple):
 
 
 def is_configuration(path: str) -> bool:
-    """Tell whether a file may configure tests or checks."""
+    """Return whether a file may configure tests or checks."""
     return _NAMES.fullmatch(name_of(path)) is not None or configures_verification(path)
 
 
