@@ -136,7 +136,7 @@ def _shape(annotation: Any, kinds: Kinds, where: str, leaf: Leaf, kind: TextKind
         return _shape(args[0], kinds, where, leaf, kind)
     if annotation in (str, Any) or (origin is dict and Any in args):
         if kind is None:
-            raise WithoutKind(f"{where} does not say what its text is")
+            raise WithoutKind(f"{where} does not declare the kind of its text")
         return replace(leaf, kind=kind) if kind in kinds and annotation is str else None
     if origin in (Union, UnionType, tuple, dict):
         return _composite(origin, [_shape(each, kinds, where, leaf, kind) for each in args if each is not Ellipsis])

@@ -117,12 +117,12 @@ STREAMS = (
     ),
     Stream(
         "dead", "send", DEAD, "dead",
-        "Outcomes and commands that could not be read, with the reason; the raw bytes stand in `data`.",
+        "Outcomes and commands that could not be read, with the reason; the raw bytes are in `data`.",
         field="problem", beside=("data",),
     ),
     Stream(
         "deadGoals", "send", GOALS_DEAD, "dead",
-        "Goals that could not be read, with the reason; the raw bytes stand in `data`.",
+        "Goals that could not be read, with the reason; the raw bytes are in `data`.",
         field="problem", beside=("data",),
     ),
 )  # fmt: skip

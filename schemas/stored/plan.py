@@ -129,7 +129,7 @@ class PlanRecord(FeatureParts):
         """Say of a plan with tests that no controller has told of their reports."""
         if not self.head.tested or self.state != "COMPLETED" or self.reports.whole:
             return None
-        return "unverified: no controller told of a report of its tests"
+        return "unverified: no controller sent a report of its tests"
 
     def encode(self, name: str) -> bytes:
         """Write one field of the plan's hash."""

@@ -235,7 +235,7 @@ def _errors(unit: UnitOfWork, found: Expansion) -> Sequence[FieldError]:
     """Judge what is added as any plan is judged, and against what the plan has already."""
     if not found.steps:
         if unit.plan.state == P.CREATED and not found.question:
-            return (FieldError(pointer="/steps", code="no_steps", message="Nothing came of the answer."),)
+            return (FieldError(pointer="/steps", code="no_steps", message="The answer has no steps."),)
         return ()
     _, live, catalogue = _strategy(unit)
     errors = list(validate(live.goal, found.steps, catalogue, JUDGED))

@@ -183,7 +183,7 @@ LEFT_EMPTY = "Nothing is left of this text once it is cleaned."
 NOTHING_LEFT = FieldError(
     pointer="/goal",
     code="empty_after_sanitizing",
-    message="Nothing is left of the goal once what reads like an attack on the agent is taken out.",
+    message="The goal is empty after the removal of text that reads like an attack on the agent is taken out.",
 )
 TOO_MUCH = FieldError(
     pointer="",

@@ -73,7 +73,7 @@ def _first(errors: Iterable[FieldError]) -> tuple[FieldError, ...]:
     first = tuple(islice(errors, MAX_ERRORS + 1))
     if len(first) <= MAX_ERRORS:
         return first
-    more = FieldError(pointer="", code="more_errors", message=f"Only the first {MAX_ERRORS} errors are told.")
+    more = FieldError(pointer="", code="more_errors", message=f"Only the first {MAX_ERRORS} errors are listed.")
     return (*first[:MAX_ERRORS], more)
 
 

@@ -109,7 +109,7 @@ def test_a_plan_whose_controllers_tell_of_no_report_is_completed_on_their_word()
     untested.report(a_report("a", verify=[{"tool": "ruff-check", "exit_code": 0}]))
 
     assert {word.state, reported_.state, untested.state} == {"COMPLETED"}
-    assert word.record.doubt == "unverified: no controller told of a report of its tests"
+    assert word.record.doubt == "unverified: no controller sent a report of its tests"
     assert (reported_.record.doubt, untested.record.doubt) == (None, None)
 
 

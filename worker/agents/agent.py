@@ -156,7 +156,7 @@ class Agent(_Table):
             else:
                 words.append(FORMS.sub(lambda found: forms[found[0]], word).replace(PROMPT, prompt))
         if any(len(word.encode()) > MAX_WORD for word in words):
-            raise WrongAgent(f"{self.name}: what it is told is too long for a word of a command")
+            raise WrongAgent(f"{self.name}: its prompt is too long for a word of a command")
         return words
 
 

@@ -77,7 +77,7 @@ def command_plans(name: str, wanted: PlanFilter, *, yes: bool, as_json: bool, **
 def _may_go(name: str, count: int, *, as_json: bool) -> bool:
     """Ask; raises Failure where nobody can be asked."""
     if as_json or not sys.stdin.isatty():
-        raise Failure.of("not_asked", f"{count} plans are meant, and nobody can be asked here: say --yes too.", USAGE)
+        raise Failure.of("not_asked", f"This affects {count} plans, and no terminal can confirm it: add --yes.", USAGE)
     return confirm(f"{name.capitalize()} {count} plans?")
 
 

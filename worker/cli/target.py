@@ -159,5 +159,5 @@ def may_go(name: str, target: Target, *, yes: bool, as_json: bool) -> bool:
     if yes or target.scope is not Scope.ALL:
         return True
     if as_json:
-        raise Failure.of("not_asked", "With --json nobody is asked: say --yes too.", USAGE)
+        raise Failure.of("not_asked", "--json asks for no confirmation: add --yes.", USAGE)
     return confirm(f"{name.capitalize()} {target}?")

@@ -189,7 +189,7 @@ class HttpPlanner:
         with self._link.stream(path, {"cursor": first}, {"Accept": JSON_LINES}) as answer:
             if not answer.headers.get("content-type", "").startswith(JSON_LINES):
                 raise Trouble.of(
-                    "older_gateway", "This gateway is older and sends no whole logs: ask Redis, or it anew."
+                    "older_gateway", "This gateway is too old to send whole logs: update it, or use PLANNER_REDIS_URL."
                 )
             for piece in answer.iter_bytes(PIECE):
                 *lines, rest = (rest + piece).split(b"\n")

@@ -204,7 +204,7 @@ def check(git: Git, plan_id: str, tip: str, base: str | None, asked: DeliveryInp
         accepted = open_ones.pop((found.step_id, changes.diff_hash(git, found.parent, found.commit)), None)
         # An attempt that found what an earlier one of its step had landed before it died has reported that.
         if accepted is None or found.attempt > accepted.attempt:
-            raise Refused(f"{_named(found)} is not what an accepted attempt has changed")
+            raise Refused(f"{_named(found)} is not the change of an accepted attempt")
         if fault := _wrong_files(git, found, accepted, asked, base or found.parent):
             raise Refused(f"{_named(found)} {fault}")
         begin = found.parent

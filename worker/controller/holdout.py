@@ -57,7 +57,7 @@ class Holdouts:
                 if files:
                     return files
                 raise WrongHoldout(f"the held-out tests {digest} are no files")
-        raise WrongHoldout(f"no tests {digest} are kept beside this controller (--holdout DIR)")
+        raise WrongHoldout(f"no tests {digest} are stored at this controller (--holdout DIR)")
 
 
 def digest_of(path: Path) -> str:

@@ -61,7 +61,7 @@ class Judges:
         if not digest:
             return {}
         if not self.holdouts:
-            raise WrongHoldout(f"no tests {digest} are kept beside this controller (--holdout DIR)")
+            raise WrongHoldout(f"no tests {digest} are stored at this controller (--holdout DIR)")
         return self.holdouts.read(digest)
 
     @property

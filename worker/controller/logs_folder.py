@@ -60,9 +60,9 @@ class LogsFolder:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path.mkdir(mode=0o700, exist_ok=True)
         if self.path.parent.stat().st_uid not in {os.geteuid(), 0}:  # its owner may put another folder there
-            raise PermissionError(f"{self.path.parent} belongs to somebody else")
+            raise PermissionError(f"{self.path.parent} belongs to another user")
         if self.path.is_symlink() or self.path.stat().st_uid != os.geteuid():
-            raise PermissionError(f"{self.path} belongs to somebody else")
+            raise PermissionError(f"{self.path} belongs to another user")
         self.path.chmod(0o700)
 
     def place(self, plan_id: str, step_id: str, attempt: int) -> Path:

@@ -120,7 +120,7 @@ class Places:
         Raises CannotWork where there is none.
         """
         if not (file := self._config.repositories):
-            raise StepTrouble("this controller has no file of repositories, which says what may be delivered")
+            raise StepTrouble("this controller has no file of repositories, which permits deliveries")
         name = _named(repo, file)
         if not file.repositories[name].delivery.push:
             raise StepTrouble(f"{name}: the file of repositories permits no delivery here")

@@ -208,7 +208,7 @@ class Inbox:
         self.client.expire(failures, FAILURES_S)  # who failed and then did not is forgotten
         if count < limit:
             return []
-        problem = Problem.of("poison", f"It failed {count} times; the worker's log says how.", status=500)
+        problem = Problem.of("poison", f"It failed {count} times; the worker's log has the reasons.", status=500)
         return [*self.dead_letter(entry, problem), ("HDEL", failures, entry.entry_id)]
 
     @contextmanager
@@ -222,7 +222,7 @@ class Inbox:
         self.client.expire(failures, FAILURES_S)
         if count > limit:
             self.client.hdel(failures, entry.entry_id)
-            raise LeftTooOften(f"{limit} tries failed, or ended with their worker; the worker's log says how.")
+            raise LeftTooOften(f"{limit} tries failed, or ended with their worker; the worker's log has the reasons.")
         try:
             yield
         finally:

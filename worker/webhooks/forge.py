@@ -185,7 +185,7 @@ def _joined(url: str, location: str) -> str:
     try:
         return urljoin(url, location)
     except ValueError as error:
-        raise ForgeRefuses("The forge sends on to what is no URL.") from error
+        raise ForgeRefuses("The forge redirects to an invalid URL.") from error
 
 
 def _error(answer: httpx.Response, said: str) -> PlannerError:

@@ -173,7 +173,7 @@ def unproved(outcome: Outcome, step: Step, landed: Landed) -> str | None:
     is_verified = landed.digests is None or landed.conflicts or landed.is_there or not step.facts["verify_tools"]
     if is_verified or outcome.verified_at == landed.target_sha:
         return None
-    return "`verified_at` must name the commit of the target on top of which the verification ran"
+    return "`verified_at` must name the target's commit under the verified changes"
 
 
 def bring_up_to_date(unit: UnitOfWork, step: Step, landed: Landed, failure: Failure | None) -> None:
@@ -285,7 +285,7 @@ def fires(plan: PlanRecord, step: Step, failure: Failure) -> tuple[str, str, dic
 
 def advise(_: Facts) -> str:
     """Say what lets such a plan go on."""
-    return f"Merge the target branch into the plan's changes by hand, or {AGAIN}: it begins at what the target is then."
+    return f"Merge the target branch into the plan's changes by hand, or {AGAIN}: it begins at the new commit of the target."
 
 
 def free_name(wanted: str, taken: Sequence[str]) -> str:

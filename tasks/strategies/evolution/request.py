@@ -31,7 +31,7 @@ NO_DRAFTER = "An evolution goal is planned by a drafter: set drafter to queue, o
 NO_INPUT = "An evolution goal needs its input: set evolution.base to the commit to start from."
 NO_FILES = "A step that patches needs them: set allowed_files to the files that may change."
 NO_ROOM = "A plan that is drafted has two steps at least: raise limits.max_steps."
-NO_GOAL = "Nothing is left of the goal once what reads like an attack on the agent is taken out."
+NO_GOAL = "The goal is empty after the removal of text that reads like an attack on the agent is taken out."
 
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 

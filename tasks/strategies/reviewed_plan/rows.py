@@ -91,7 +91,7 @@ def context_step(brief: Brief) -> WorkflowRow:
             return turn, brief.ahead
         said = _parse(ContextAnswer, output).context
         if said == ReviewContext():
-            raise AnswerRefused("empty: the context says nothing; name the goal, its scope and what is out of scope")
+            raise AnswerRefused("empty: the context has no text; name the goal, its scope and what is out of scope")
         return turn.with_document(context=fill_context(turn.goal, said)), brief.ahead
 
     return WorkflowRow(brief, enter, leave, reads_answer=True, schema=lambda _: context_schema(), holds=("context",))
@@ -196,10 +196,10 @@ def qr_dispatch_step(brief: Brief, phase: QrPhase) -> WorkflowRow:
         said = {item.id for item in review.items}
         covered = {path_of(item) for item in decided.items if item.id in said}
         if left_out := [path for path in turn.state.mended if covered.isdisjoint((path, "*"))]:
-            raise AnswerRefused(fit(f"incomplete: no item is about what a mend changed: {', '.join(left_out)}", 900))
+            raise AnswerRefused(fit(f"incomplete: no item is about the changes of a repair: {', '.join(left_out)}", 900))
         word, open_items = fit(review.verdict or "", 20) or None, gate.open_musts(decided)
         if word == GateVerdict.FAIL and all(item.status is ItemStatus.PASS for item in decided.items):
-            raise AnswerRefused("contradiction: the verdict is FAIL, and no item says what fails")
+            raise AnswerRefused("contradiction: the verdict is FAIL, and no item names a failure")
         asked_again, turn = turn.state.contradicted, turn.with_state(mended=(), contradicted=False).with_file(decided)
         if word == GateVerdict.PASS and open_items and not asked_again:
             return _ask_again(turn, open_items), None

@@ -62,7 +62,7 @@ def test_a_review_that_leaves_out_what_a_mend_changed_is_refused(scope: str, ref
 
     why = play.refusal("impl-code-qr", {"items": [{**PASS, "scope": scope}], "verdict": "PASS"})
 
-    assert why == ("incomplete: no item is about what a mend changed: src/a.py" if refused else None)
+    assert why == ("incomplete: no item is about the changes of a repair: src/a.py" if refused else None)
 
 
 def test_what_was_mended_in_a_later_round_is_reviewed_again() -> None:

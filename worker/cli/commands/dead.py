@@ -65,7 +65,7 @@ class Choice(Kind):
     def check(self) -> None:
         """Raise Failure where nothing is said, or too much."""
         if bool(self.entry) == bool(self.cause or self.stream or self.since or self.every):
-            raise Failure.of("which_entries", "Say which: ENTRY..., or --cause, --stream, --since, or --all.", USAGE)
+            raise Failure.of("which_entries", "Name entries: ENTRY..., or --cause, --stream, --since, or --all.", USAGE)
 
     def batches(self, link: RedisPlanner) -> Iterator[list[Dead]]:
         """Yield batches of what is meant; raises Failure where nothing is said, or too much."""
@@ -189,7 +189,7 @@ def drop(
     from worker.store import dead
 
     if as_json and not yes:
-        raise Failure.of("not_asked", "With --json nobody is asked: say --yes too.", USAGE)
+        raise Failure.of("not_asked", "--json asks for no confirmation: add --yes.", USAGE)
     done = 0
     with open_link() as link:
         choice.check()

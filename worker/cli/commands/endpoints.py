@@ -129,7 +129,7 @@ def replay(
     from worker.callbacks.schedule import FAILED as HAS_FAILED
 
     if bool(deliveries) == failed:
-        raise Failure.of("which_deliveries", "Say which: DELIVERY..., or --failed.", USAGE)
+        raise Failure.of("which_deliveries", "Name deliveries: DELIVERY..., or --failed.", USAGE)
     with open_link() as link:
         if _named(link, endpoint).off:
             detail = f"The endpoint is disabled: planner endpoints enable {endpoint}, then replay."

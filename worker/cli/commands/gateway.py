@@ -106,7 +106,7 @@ def _certificate(certfile: Path | None, keyfile: Path | None) -> tuple[Path, Pat
 
 
 def _no_password() -> str:
-    raise ValueError("the key is encrypted; nobody can be asked for its password")
+    raise ValueError("the key is encrypted, and the gateway cannot ask for its password")
 
 
 def _listener(settings: Settings, *, is_private: bool) -> socket.socket:

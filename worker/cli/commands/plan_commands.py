@@ -212,7 +212,7 @@ def tighten(
         **({"risk_level": risk.upper()} if risk else {}),
     }
     if not value:
-        raise Failure.of("nothing_to_tighten", "Say --file for each file that is left, or --risk.", USAGE)
+        raise Failure.of("nothing_to_tighten", "Give --file for each remaining file, or --risk.", USAGE)
     return _send("tighten", one_plan(plan, step, tenant), said, step_id=step, value=value)
 
 
@@ -245,9 +245,9 @@ def top_up(
     about = Aim(plan, repository, tenant).target()
     value = {name: amount for name, amount in amounts.items() if amount}
     if not value:
-        raise Failure.of("nothing_to_add", "Say what to add, such as --tokens 50000.", USAGE)
+        raise Failure.of("nothing_to_add", "Give an amount, such as --tokens 50000.", USAGE)
     if not about.plan and set(value) != {"tokens"}:
-        raise Failure.of("only_tokens", "A day budget is of tokens: say --tokens alone.", USAGE)
+        raise Failure.of("only_tokens", "A day budget has tokens only: give --tokens alone.", USAGE)
     return _send("top_up", about, said, value=value)
 
 
@@ -275,7 +275,7 @@ def answer(
     [b]planner answer 3c-0199 --step migrate-schema --answer yes --reason "reviewed with the DBA"[/b]
     """
     if bool(file) == bool(answer):
-        raise Failure.of("no_answer_given", "Say a FILE, or --answer, such as --answer yes.", USAGE)
+        raise Failure.of("no_answer_given", "Give a FILE, or --answer, such as --answer yes.", USAGE)
     value = _value(file) if file else answer
     return _send("answer", one_plan(plan, step, tenant), said, step_id=step, value=value)
 

@@ -153,7 +153,7 @@ def _anchor(head: str | None, signature: str | None, key: str | None) -> tuple[A
     from tasks.record.chain import HEAD_PATTERN, Anchor
 
     if (signature is None) != (key is None) or (head and signature):
-        raise Failure.of("wrong_option", "Say --head, or --signature with --key, or neither.", USAGE)
+        raise Failure.of("wrong_option", "Give --head, or --signature with --key, or neither.", USAGE)
     if head is not None:
         if not re.fullmatch(HEAD_PATTERN, head):
             raise Failure.of("wrong_head", f"--head {head[:64]!r} is no digest of 32 characters.", USAGE)

@@ -347,7 +347,7 @@ def _amounts(fields: Fields) -> dict[str, int]:
     if not found or not all(
         text.isascii() and text.isdigit() and len(text) < len("1000000000") for text in found.values()
     ):
-        raise Refusal("nothing_to_add", "Say how much to add, as whole numbers.", UNUSABLE)
+        raise Refusal("nothing_to_add", "Enter the amounts to add, as whole numbers.", UNUSABLE)
     return {name: int(text) for name, text in found.items()}
 
 
@@ -356,7 +356,7 @@ def _less(fields: Fields) -> dict[str, Any]:
     risk = fields.get("risk", "")
     value = {**({"allowed_files": files} if files else {}), **({"risk_level": risk} if risk else {})}
     if not value:
-        raise Refusal("nothing_to_tighten", "Name the files that are left, or a risk.", UNUSABLE)
+        raise Refusal("nothing_to_tighten", "Name the remaining files, or a risk.", UNUSABLE)
     return value
 
 

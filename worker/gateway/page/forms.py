@@ -104,7 +104,7 @@ async def _signed(request: Request, doors: Context, said: Upload) -> AsyncIterat
     if session is None:
         raise Refusal("no_key", NO_KEY, 401)
     if not page_sessions.is_csrf(session, said.fields.get("csrf", "")):
-        raise Refusal("foreign_form", "This form is not of your session: open the page anew and try again.", 403)
+        raise Refusal("foreign_form", "This form is not of your session: open the page again and repeat it.", 403)
     caller = await doors.checks.find(Credentials(session=session))
     request.state.caller = caller
     async with doors.shares.held(Kind.REQUESTS, caller.key):

@@ -170,7 +170,7 @@ def _limits(fields: Fields) -> Iterable[tuple[str, int]]:
     for name, text in LIMITS.items():
         if said := fields.get(f"limit_{name}", "").strip():
             if not (said.isascii() and WHOLE.fullmatch(said)):
-                raise WrongField(f"limit_{name}", f"{text}: say a whole number, or nothing for what is usual.")
+                raise WrongField(f"limit_{name}", f"{text}: enter a whole number, or nothing for the default.")
             yield name, int(said)
 
 

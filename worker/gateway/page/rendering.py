@@ -168,7 +168,7 @@ class PageRoute(APIRoute):
             except RedisError as error:
                 return refused(request, refusal_of(error))
             except RequestValidationError:
-                return refused(request, Refusal("invalid_request", "This address asks for what cannot be.", 422))
+                return refused(request, Refusal("invalid_request", "A parameter of this address is not valid.", 422))
 
         return _answer
 

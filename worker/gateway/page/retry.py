@@ -51,7 +51,7 @@ async def follow_up(doors: Context, caller: Access, plan: PlanSummary, fields: F
     """Send a goal on top of what a plan has landed, and lead to its plan; raises Refusal."""
     sentence = fields.get("goal", "").strip()
     if not sentence:
-        raise Refusal("no_goal", "Say what shall be done.", UNUSABLE)
+        raise Refusal("no_goal", "Describe the change.", UNUSABLE)
     kept, _ = await run_in_threadpool(kept_goals.read, doors.client, doors.partitions, plan.plan_id)
     goal_id = f"follow-up-{fields.get('command_id', '')[:64]}"
     try:
@@ -78,7 +78,7 @@ def _limits(fields: Fields) -> dict[str, int]:
         said[name] = fields.get("limit_value", "").strip() or said.get(name, "")
     found = {name: value for name, value in said.items() if value}
     if not all(value.isascii() and value.isdigit() and len(value) <= MOST_DIGITS for value in found.values()):
-        raise Refusal("wrong_limit", "Say a limit as a whole number.", UNUSABLE)
+        raise Refusal("wrong_limit", "Enter a limit as a whole number.", UNUSABLE)
     return {name: int(value) for name, value in found.items()}
 
 

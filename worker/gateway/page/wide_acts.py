@@ -200,6 +200,6 @@ def _command(act: WideAct, fields: Fields) -> dict[str, Any]:
     if act is WideAct.TOP_UP:
         tokens = fields.get("tokens", "").strip()
         if not (tokens.isascii() and tokens.isdigit() and len(tokens) <= MOST_DIGITS):
-            raise Refusal("nothing_to_add", "Say how many tokens to add, as a whole number.", 422)
+            raise Refusal("nothing_to_add", "Enter the tokens to add, as a whole number.", 422)
         said["value"] = {"tokens": int(tokens)}
     return said
