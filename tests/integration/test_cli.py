@@ -325,7 +325,7 @@ def test_what_cannot_be_a_goal_is_exit_2(
 def test_submit_without_a_word_says_what_is_missing(planner: Callable[..., Result], redis: Redis) -> None:
     result = planner("submit")
     assert result.exit_code == 2
-    assert "Say what shall be done" in result.stderr
+    assert "Describe the goal" in result.stderr
 
 
 def test_a_verdict_that_does_not_come_is_exit_1_and_asks_for_a_worker(

@@ -161,7 +161,7 @@ def test_a_gap_report_without_the_files_that_may_change_says_which_and_how_they_
     said = " ".join(ended.stdout.split())
     assert ended.exit_code == 1
     assert says in said
-    assert "by --file (-f), again for more" in said
+    assert "by --file (-f), repeatable" in said
 
 
 def test_tests_that_are_held_out_are_named_by_their_digest_whether_that_or_their_place_is_given(

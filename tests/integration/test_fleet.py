@@ -147,7 +147,7 @@ def test_of_controllers_that_are_idle_or_unknown_it_is_said_why_nothing_is_told(
     assert "over HTTP while it has a step in hand" in " ".join(unknown.split())
     assert "idle" not in busy
     assert re.search(r"idle \d+ s", waits)
-    assert "An idle controller says nothing of itself" in waits
+    assert "An idle controller sends no host" in waits
 
 
 @pytest.mark.parametrize("said", [b"x" * 513, b"no JSON", b"[1]", b'"\x1b[31m"'])

@@ -66,7 +66,7 @@ def test_a_job_that_runs_again_asks_for_the_same_goal(submit: Submit, redis: Red
     assert first["entry"]
     assert (told(again)["goal_id"], told(again)["verdict"], told(again)["entry"]) == (first["goal_id"], "PLANNED", None)
     assert for_people.stdout.startswith(f"Submitted before, as goal {first['goal_id']}.")
-    assert "Submitted before: the same is asked for" in waited.stdout
+    assert "Submitted before: this goal exists" in waited.stdout
     assert fewer["goal_id"] != first["goal_id"]
     assert entries(redis) == 2
 

@@ -81,7 +81,7 @@ class Queue:
         return bool(self._call(functions.NOTE_TRY, *kept))
 
     def end_all(self, endpoint_id: str, why: str) -> None:
-        """End what is under way to an endpoint that is told nothing more."""
+        """End what is under way to an endpoint that receives no more messages."""
         while self._call(functions.END_CALLBACKS, endpoint_id, why):
             pass
 

@@ -29,7 +29,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Next:
-    """What follows: why it has ended, or the seconds until the next try; whether the endpoint is told nothing more."""
+    """What follows: why it has ended, or the seconds until the next try; whether the endpoint is now disabled."""
 
     ended: str = ""
     wait_s: float = 0.0

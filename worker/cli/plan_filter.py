@@ -27,10 +27,10 @@ Since = Annotated[
     str | None, typer.Option("--since", metavar="TIME", help="Made then or later: 2026-11-21T20:30:00Z, 30m, 2h, 7d.")
 ]
 Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Made before then; as --since.")]
-WithText = Annotated[
-    str, typer.Option("--text", metavar="WORDS", help="Words that stand in the goal, its id or the repository.")
+WithText = Annotated[str, typer.Option("--text", metavar="WORDS", help="Words of the goal, its id or the repository.")]
+IdPrefix = Annotated[
+    str, typer.Option("--id-prefix", metavar="ID", help="Plans whose id begins with these characters.")
 ]
-IdPrefix = Annotated[str, typer.Option("--id-prefix", metavar="ID", help="Plans whose id begins like that.")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ def complete_plan(incomplete: str) -> list[tuple[str, str]]:
 
 PlanName = Annotated[str, typer.Argument(metavar="PLAN", help=PLAN_HELP, autocompletion=complete_plan)]
 AnyPlan = Annotated[str | None, typer.Argument(metavar="PLAN", help=PLAN_HELP, autocompletion=complete_plan)]
-Owner = Annotated[str, typer.Option("--tenant", metavar="T", help="Whose goal PLAN is, where it is a goal's id.")]
+Owner = Annotated[str, typer.Option("--tenant", metavar="T", help="The tenant of the goal, if PLAN is a goal's id.")]
 Repository = Annotated[
     str | None, typer.Option("--repository", metavar="R", help="Every plan of this repository, as goals name it.")
 ]
@@ -108,7 +108,7 @@ class Aim:
         if self.everyone:
             named.append(Target(Scope.ALL))
         if len(named) != 1:
-            detail = "Name one PLAN, or say --repository, --tenant or --all: exactly one of them."
+            detail = "Name one PLAN, or give --repository, --tenant or --all: exactly one of them."
             raise Failure.of("no_aim" if not named else "several_aims", detail, USAGE)
         return named[0]
 

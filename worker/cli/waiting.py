@@ -28,7 +28,7 @@ LAST_S = 3.0  # for the events of a plan whose end is known already
 AWAY_S = 1.0  # between two looks for a server that is away
 UNPLANNED_S = 10.0  # until a wait prints that no worker has planned the goal
 UNPLANNED = (
-    "Nothing moves: no worker has planned the goal. `planner worker` starts one; its log has what keeps one back."
+    "Nothing moves: no worker has planned the goal. `planner worker` starts one; the log of a worker has its problems."
 )
 WITHOUT_A_PLAN = (GoalVerdict.REJECTED, GoalVerdict.NOTHING_TO_DO)
 

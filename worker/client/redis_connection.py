@@ -15,9 +15,7 @@ from worker.settings.settings import Settings
 from worker.store import deployment
 from worker.store.clients import RefusedRedis, check_version, connect, place, refusal
 
-MAKE_ROOM = (
-    "`planner doctor` says what fills it; `planner dead drop` and `planner halt` make room, so does a larger maxmemory."
-)
+MAKE_ROOM = "`planner doctor` shows its use. `planner dead drop`, `planner halt` or a larger maxmemory free memory."
 
 
 @contextmanager

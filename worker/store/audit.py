@@ -96,6 +96,6 @@ def _policies(client: Redis, since_ms: int) -> Iterator[dict[str, str]]:
     since = rfc3339(since_ms)
     for each in reversed(list(policies.history(client))):
         if each.at >= since:
-            about = f"tenant {each.tenant}" if each.tenant else "all tenants that have none of their own"
+            about = f"tenant {each.tenant}" if each.tenant else "all tenants without a policy"
             words = {"act": "policy applied" if each.digest else "policy withdrawn", "by": each.by, "from": "redis"}
             yield {"at": each.at, **words, "about": about, "result": DONE, "reason": each.digest or ""}

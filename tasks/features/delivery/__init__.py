@@ -145,7 +145,11 @@ def begin(unit: UnitOfWork) -> bool:
     found.step, found.until, found.left = step.step_id, now + 1000 * wait_s, None
     look(unit)
     plan.times.setdefault("still", now)
-    why = "the accepted changes are delivered" if found.landed else "the accepted changes are put on top of the target branch"
+    why = (
+        "the accepted changes are delivered"
+        if found.landed
+        else "the accepted changes are put on top of the target branch"
+    )
     unit.pass_revising(why)
     unit.insert((step,), sum(plan.counts.values()), {})
     if found.landed:

@@ -285,7 +285,7 @@ def fires(plan: PlanRecord, step: Step, failure: Failure) -> tuple[str, str, dic
 
 def advise(_: Facts) -> str:
     """Say what lets such a plan go on."""
-    return f"Merge the target branch into the plan's changes by hand, or {AGAIN}: it begins at the new commit of the target."
+    return f"Merge the target branch into the changes by hand, or {AGAIN}: it begins at the new commit of the target."
 
 
 def free_name(wanted: str, taken: Sequence[str]) -> str:

@@ -196,7 +196,9 @@ def qr_dispatch_step(brief: Brief, phase: QrPhase) -> WorkflowRow:
         said = {item.id for item in review.items}
         covered = {path_of(item) for item in decided.items if item.id in said}
         if left_out := [path for path in turn.state.mended if covered.isdisjoint((path, "*"))]:
-            raise AnswerRefused(fit(f"incomplete: no item is about the changes of a repair: {', '.join(left_out)}", 900))
+            raise AnswerRefused(
+                fit(f"incomplete: no item is about the changes of a repair: {', '.join(left_out)}", 900)
+            )
         word, open_items = fit(review.verdict or "", 20) or None, gate.open_musts(decided)
         if word == GateVerdict.FAIL and all(item.status is ItemStatus.PASS for item in decided.items):
             raise AnswerRefused("contradiction: the verdict is FAIL, and no item names a failure")

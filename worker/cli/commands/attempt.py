@@ -30,23 +30,25 @@ class Told:
 def attempt(
     plan: PlanName,
     step: Annotated[str, typer.Argument(metavar="STEP", help="The id of one of its steps.")],
-    number: Annotated[int | None, typer.Argument(metavar="[N]", min=1, help="Which one; the last unless said.")] = None,
+    number: Annotated[
+        int | None, typer.Argument(metavar="[N]", min=1, help="The number of the attempt. Default: the last.")
+    ] = None,
     transcript: Annotated[bool, typer.Option("--transcript", help="Print all that the agent printed.")] = False,
     diff: Annotated[bool, typer.Option("--diff", help="Print all that was changed.")] = False,
-    verification: Annotated[bool, typer.Option("--verification", help="Print all that the verification said.")] = False,
+    verification: Annotated[bool, typer.Option("--verification", help="Print all output of the verification.")] = False,
     logs: Annotated[
         str | None, typer.Option(metavar="DIR", help="Where controllers here keep it; else where they usually do.")
     ] = None,
     tenant: Owner = NO_TENANT,
     as_json: Json = False,
 ) -> None:
-    """Show an attempt on the host where it was made: what the agent printed and changed, and what verified it.
+    """Show an attempt on its host: the output and the change of the agent, and the verification.
 
     [b]planner attempt ci-4711 fix-test-001[/b]
 
     [b]planner attempt 3c-0199 fix-test-001 2 --diff | git apply --check[/b]
 
-    On another host it says where that is. With the whole id of a plan no server is needed where the attempt lies.
+    On another host it names the right host. With the whole id of a plan it needs no server on the right host.
     """
     from worker.controller.attempt_log import DIFF, TRANSCRIPT, VERIFICATION
     from worker.controller.logs_folder import LogsFolder, logs_path

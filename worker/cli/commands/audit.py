@@ -18,15 +18,15 @@ def audit(
     since: Annotated[str, typer.Option("--since", metavar="TIME", help="30m, 2h, 7d, or an RFC 3339 time.")] = "1d",
     as_json: Json = False,
 ) -> None:
-    """List who did what since then, and who was refused what, from where; the oldest first.
+    """List actions and refused requests since a time, with actor and address; the oldest first.
 
     [b]planner audit --since 7d[/b]
 
     [b]planner audit --since 90d --json > audit.jsonl[/b]
 
-    Commands, sign-ins, keys, policies, dead entries, and requests that were refused (401, 403). With --json each is a
-    line of JSON. PLANNER_AUDIT_DAYS says how long they are kept. No key of the gateway, and no operator of Redis, can
-    change them.
+    The list has commands, sign-ins, keys, policies, dead entries, and refused requests (401, 403). With --json each is
+    a line of JSON. PLANNER_AUDIT_DAYS limits their age. No key of the gateway, and no operator of Redis, can change
+    them.
     """
     from worker.render.plan import plain
     from worker.store import audit as kept

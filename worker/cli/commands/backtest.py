@@ -39,15 +39,16 @@ def backtest(
     until: Until = None,
     as_json: Json = False,
 ) -> int:
-    """Show what other rules would have done to plans that were: tokens and time saved, successes lost.
+    """Show the effect of other rules on past plans: tokens and time saved, successes lost.
 
     [b]planner backtest --policy strict.toml --since 30d[/b]
 
     [b]planner backtest --policy strict.toml exports/ --json | jq 'select(.verdict == "ended_earlier")'[/b]
 
-    Each plan is decided again under its own rules and under the others. Where these end it earlier, all that came in
-    until then is fact. Where they would have gone on there is no data, and nothing is made up. --json prints an object
-    a line: one for each plan, then one with the `sum`. Exit code 1 where a plan cannot be read or decided again.
+    Each plan is decided again under its own rules and under the others. If the others end it earlier, the result is
+    certain up to that point. If they would continue it, no data exists, and the command invents none. Then --json
+    prints an object a line: one for each plan, and one with the `sum`. Exit code 1 if a plan cannot be read or decided
+    again.
     """
     from rich.text import Text
 

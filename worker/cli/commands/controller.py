@@ -62,11 +62,13 @@ def controller(
     ] = None,
     setup: Annotated[
         str,
-        typer.Option(metavar="CMD", help="What sets a clone of --workdir up, such as 'uv sync'; runs as the agent."),
+        typer.Option(
+            metavar="CMD", help="The command that sets a clone of --workdir up, such as 'uv sync'; runs as the agent."
+        ),
     ] = "",
-    queue: Annotated[list[str] | None, typer.Option("--queue", "-q", help="Read this one; again for more.")] = None,
+    queue: Annotated[list[str] | None, typer.Option("--queue", "-q", help="The queue to read; repeatable.")] = None,
     name: Annotated[str | None, typer.Option(help="Its name among the consumers; unique.")] = None,
-    count: Annotated[int, typer.Option("--count", "-n", min=1, max=64, help="So many, side by side.")] = 1,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, max=64, help="The number of controllers.")] = 1,
     once: Annotated[bool, typer.Option("--once", help="End after one step.")] = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="A change of a file that the step may not change is a violation.")
@@ -79,7 +81,9 @@ def controller(
     ] = 0,
     agent_path: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATH[:rw]", help="What the agent may read, or write, such as its login; again for more."),
+        typer.Option(
+            metavar="PATH[:rw]", help="A path that the agent may read or write, such as its login; repeatable."
+        ),
     ] = None,
     agent_env: AgentEnv = None,
     tool_path: Annotated[
@@ -97,42 +101,42 @@ def controller(
     tool_network: Annotated[
         bool, typer.Option("--tool-network", help="Verifications of --workdir may reach the network.")
     ] = False,
-    sandbox: Annotated[SandboxChoice | None, typer.Option(help="Else PLANNER_SANDBOX.")] = None,
+    sandbox: Annotated[SandboxChoice | None, typer.Option(help="The sandbox. Default: PLANNER_SANDBOX.")] = None,
     agent_user: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME|UID", help="Where this is root: whom agent and verifications run as; else PLANNER_AGENT_USER."
+            metavar="NAME|UID", help="As root: the user of agents and verifications. Default: PLANNER_AGENT_USER."
         ),
     ] = None,
     logs: Annotated[
         str | None,
-        typer.Option(metavar="DIR|off", help="Where what was done is kept; else `attempts` in PLANNER_STATE_DIR."),
+        typer.Option(metavar="DIR|off", help="The folder of attempts. Default: `attempts` in PLANNER_STATE_DIR."),
     ] = None,
-    logs_days: Annotated[float, typer.Option(min=0, help="For so many days.")] = 14,
-    logs_size: Annotated[float, typer.Option(metavar="GB", min=0, help="And no more of it than this.")] = 2,
+    logs_days: Annotated[float, typer.Option(min=0, help="The days to keep attempts.")] = 14,
+    logs_size: Annotated[float, typer.Option(metavar="GB", min=0, help="The size to keep at most.")] = 2,
     secrets_fd: SecretsFd = None,
 ) -> int:
-    """Run controllers: each has an agent do steps, verifies what it did, and reports.
+    """Run controllers: each runs an agent for a step, verifies the change, and reports.
 
     [b]planner controller --agent claude --workdir ~/src/shop --count 4[/b]
 
     [b]planner controller --exec "my-agent --quiet" --workdir ~/src/shop[/b]
 
-    CMD has the step spec on its standard input. docs/agents.md tells what the others are given, such as their login.
-    Each works in a clone of its own; verified changes are collected on the branch planner/<plan id> of the repository.
-    A step that drafts, explores or reviews has an `input` in its spec; what CMD prints, JSON or text, is its answer.
-    docs/controllers.md tells what else CMD may say. Ends on SIGTERM.
+    CMD reads the step spec on its standard input; docs/agents.md lists the input of other agents, such as their login.
+    Each controller works in its own clone. Verified changes are committed to the branch planner/<plan id> of the
+    repository. A step that drafts, explores or reviews has an `input` in its spec. The output of CMD, JSON or text, is
+    then its answer. docs/controllers.md has the other forms of an answer. Ends on SIGTERM.
 
-    Agents and verifications may read the system and write to their worktree, where the kernel has Landlock. What else
-    they need, such as a login in your home, is named: [b]--agent-path ~/.my-agent:rw --tool-path ~/.npm:rw[/b]
+    If the kernel has Landlock, agents and verifications may read the system and write to their worktree. Name other
+    paths that they need, such as a login in your home: [b]--agent-path ~/.my-agent:rw --tool-path ~/.npm:rw[/b]
 
-    CMD has PATH, HOME, the language, the time zone, proxies and certificates of this environment, and what you name:
-    [b]--agent-env MY_AGENT_KEY[/b]
+    CMD has PATH, HOME, the language, the time zone, proxies and certificates of this environment, and variables that
+    you name: [b]--agent-env MY_AGENT_KEY[/b]
 
-    As root, let agents and verifications run as an ordinary user, who cannot read your files even where there is no
-    Landlock: [b]--agent-user agent --agent-path /home/agent/.my-agent:rw[/b]
+    As root, run agents and verifications as an ordinary user. That user cannot read your files, even without Landlock:
+    [b]--agent-user agent --agent-path /home/agent/.my-agent:rw[/b]
 
-    What an agent printed and changed, and what verified it, is kept for people: [b]planner attempt PLAN STEP[/b]
+    The agent's output and change, and the verification, are stored for people: [b]planner attempt PLAN STEP[/b]
     """
     from schemas.step import DELIVERIES
     from worker.controller.config import ControllerConfig, unique_name

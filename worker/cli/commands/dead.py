@@ -84,10 +84,10 @@ class Choice(Kind):
 @command
 def list_entries(
     of: Kind,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="Show at most so many; all are counted.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="The most entries to show; all are counted.")] = 20,
     as_json: Json = False,
 ) -> None:
-    """List dead entries: how many there are of each cause, then the newest of them.
+    """List dead entries: the number of each cause, then the newest entries.
 
     [b]planner dead list --cause poison --since 2h[/b]
 
@@ -122,13 +122,13 @@ def show(
     full: Annotated[bool, typer.Option("--full", help="Show all of a long message.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Show a dead entry: its errors, where it came from, and what it said.
+    """Show a dead entry: its errors, its origin and its text.
 
     [b]planner dead show goals/1699000000000-0[/b]
 
     [b]planner dead show 0/1699000000000-0 --json | jq -r .data[/b]
 
-    What could steer a terminal is shown as an escape, such as \\x1b.
+    Control characters are shown as escapes, such as \x1b.
     """
     from worker.render.dead import portrait
 
@@ -152,8 +152,8 @@ def replay(
 
     [b]planner dead replay goals/1699000000000-0 --edit[/b]
 
-    An entry that was cut for its size cannot be sent back as it is. One that is dead-lettered again tells how often it
-    was tried. Exit code 1 if any was passed over.
+    An entry that was cut for its size cannot be replayed unchanged. If an entry is dead-lettered again, it has the
+    number of its attempts. Exit code 1 if any entry was left out.
     """
     from worker.store import dead
 

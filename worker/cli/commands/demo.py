@@ -18,21 +18,18 @@ def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Leave the directory with the repository.")] = False,
     agent: Annotated[
         str | None,
-        typer.Option(
-            metavar="CMD", help="Who works: a command that is given the prompt, claude, codex, or a data file."
-        ),
+        typer.Option(metavar="CMD", help="The agent: a command that reads the prompt, claude, codex, or a data file."),
     ] = None,
     agent_path: Annotated[
-        list[str] | None, typer.Option(metavar="PATH[:rw]", help="What that agent may read or write; again for more.")
+        list[str] | None,
+        typer.Option(metavar="PATH[:rw]", help="A path that this agent may read or write; repeatable."),
     ] = None,
     agent_env: AgentEnv = None,
-    page: Annotated[
-        bool, typer.Option("--page", help="Serve the page beside it, with a key that is told, until Ctrl-C.")
-    ] = False,
+    page: Annotated[bool, typer.Option("--page", help="Also serve the page until Ctrl-C, and print a key.")] = False,
     svg: Annotated[Path | None, typer.Option(help="Draw the end into this file.")] = None,
     as_json: Json = False,
 ) -> int:
-    """See it work: a real repository, a small fleet, a plan to its end.
+    """Run a demo: a real repository, a small fleet, and a plan from its goal to its end.
 
     It takes less than a minute.
 
@@ -44,11 +41,11 @@ def demo(
 
     [b]planner demo --page[/b]
 
-    With --agent, for the kind reviewed_plan, an agent of yours plays all roles: each step's prompt on its standard
-    input, its answer on its standard output. Of this environment a command gets basic variables such as PATH, those of
-    models' providers such as ANTHROPIC_API_KEY, and those that --agent-env names.
+    With --agent and the kind reviewed_plan, your agent plays all roles. It reads the prompt of each step on its
+    standard input and writes its answer to its standard output. The command gets basic variables such as PATH, those of
+    model providers such as ANTHROPIC_API_KEY, and those of --agent-env.
 
-    Needs nothing running. Exit code 0 only if the plan is COMPLETED and the tests pass.
+    It needs no running server. Exit code 0 only if the plan is COMPLETED and the tests pass.
     """
     from worker.demo.engine import run
     from worker.demo.fleet import DemoAgent

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 @command
 def doctor(
     plan: Annotated[list[str] | None, typer.Argument(metavar="PLAN", help="Only these plans.")] = None,
-    fix: Annotated[bool, typer.Option("--fix", help="Mend what can be mended without risk.")] = False,
+    fix: Annotated[bool, typer.Option("--fix", help="Repair findings whose repair is safe.")] = False,
     as_json: Json = False,
 ) -> int:
-    """Look at the server, its streams, and every plan: does what is promised hold?
+    """Check the server, its streams and every plan for broken promises.
 
     [b]planner doctor[/b]
 
@@ -27,10 +27,9 @@ def doctor(
 
     [b]planner doctor --json | jq -r '.findings[] | "\\(.check) \\(.subject)"'[/b]
 
-    The last line says how a controller on this host would isolate verifications.
+    The last line names the isolation of verifications by a controller on this host.
 
-    Plans may go on meanwhile: what is told of a plan was seen twice. Exit code 0 if all is well, or was mended; 1 if
-    not.
+    Plans may change during the check, so each finding was seen twice. Exit code 0 if all is well or repaired, 1 if not.
     """
     from worker.doctor.finding import Site, mend
     from worker.doctor.host import isolation

@@ -20,7 +20,7 @@ def document(
     tenant: Owner = NO_TENANT,
     as_json: Json = False,
 ) -> None:
-    """Write plan.json, context.json and plan.md of a reviewed plan, and a qr-PHASE.json for each gate that is open.
+    """Write plan.json, context.json and plan.md of a reviewed plan, and a qr-PHASE.json for each open gate.
 
     [b]planner document 3c-0199 --dir review/[/b]
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from worker.client.redis_planner import RedisPlanner
     from worker.store.endpoints import Endpoint
 
-app = family("endpoints", "Say who is told by callbacks what becomes of plans, and look at what came of it.")
+app = family("endpoints", "Manage the endpoints of callbacks, and look at their deliveries.")
 
 MAX_TOKEN = 4096
 SHOWN = 20
@@ -32,12 +32,10 @@ TokenFile = Annotated[
 @command
 def add(
     url: Annotated[str, typer.Argument(metavar="[URL]", help="Where to: https://...")] = "",
-    events: Annotated[
-        str, typer.Option("--events", "-e", help="Of what, separated by commas; of all unless said.")
-    ] = "",
-    tenant: Annotated[str | None, typer.Option("--tenant", "-t", help="Of whose plans; of all unless said.")] = None,
+    events: Annotated[str, typer.Option("--events", "-e", help="The events, separated by commas. Default: all.")] = "",
+    tenant: Annotated[str | None, typer.Option("--tenant", "-t", help="The tenant of the plans. Default: all.")] = None,
     repo: Annotated[str | None, typer.Option("--repo", "-r", help="Only of plans of this repository.")] = None,
-    named: Annotated[bool, typer.Option("--named", help="Only of plans whose goal names it as `callback`.")] = False,
+    named: Annotated[bool, typer.Option("--named", help="Only for plans whose goal has it as `callback`.")] = False,
     commit_status: Annotated[
         Literal["github", "gitlab"] | None, typer.Option("--commit-status", help="Set the status of the plan's commit.")
     ] = None,
@@ -45,7 +43,7 @@ def add(
     token_file: TokenFile = "",
     as_json: Json = False,
 ) -> None:
-    """Add an endpoint. Its secret is shown this once: with it a receiver knows that a message is ours.
+    """Add an endpoint, and show its secret once. Receivers verify the signature of each message with it.
 
     [b]planner endpoints add https://ci.example.com/planner --events plan.completed,plan.halted --tenant acme[/b]
 
@@ -96,7 +94,7 @@ def show(
     limit: Annotated[int, typer.Option("--limit", "-n", min=0, max=MOST, help="Deliveries shown.")] = SHOWN,
     as_json: Json = False,
 ) -> None:
-    """Show an endpoint, the newest deliveries to it, and what came of their tries.
+    """Show an endpoint, its newest deliveries and their results.
 
     [b]planner endpoints show ep_0123456789abcdef[/b]
     """
@@ -152,7 +150,7 @@ def replay(
 @app.command()
 @command
 def disable(endpoint: Named, as_json: Json = False) -> None:
-    """Tell an endpoint nothing more. What comes meanwhile can be sent later: [b]replay --failed[/b].
+    """Stop the messages to an endpoint. Send the missed ones later: [b]replay --failed[/b].
 
     [b]planner endpoints disable ep_0123456789abcdef[/b]
     """
@@ -162,7 +160,7 @@ def disable(endpoint: Named, as_json: Json = False) -> None:
 @app.command()
 @command
 def enable(endpoint: Named, as_json: Json = False) -> None:
-    """Tell an endpoint again what happens from now on.
+    """Send the messages to an endpoint again, from now on.
 
     [b]planner endpoints enable ep_0123456789abcdef[/b]
     """
@@ -241,7 +239,7 @@ def _switch(name: str, off: str, *, as_json: bool) -> None:
         _named(link, name)
         endpoints.switch(link.client, name, off)
         found = describe(_named(link, name))
-    said = f"{name} is told nothing more." if off else f"{name} is told what happens from now on."
+    said = f"{name} receives no more messages." if off else f"{name} receives messages from now on."
     say_json(found) if as_json else say(said)
 
 

@@ -15,9 +15,9 @@ Step = Annotated[str | None, typer.Argument(metavar="[STEP]", help="Only this st
 
 @command
 def explain(plan: PlanName, step: Step = None, tenant: Owner = NO_TENANT, as_json: Json = False) -> None:
-    """Explain a plan: what ended it, and what happened to each step.
+    """Explain a plan: the rule that ended it, and the history of each step.
 
-    Of the rule that ended it: the value that met the limit, the events, and what would let the plan go on.
+    For the rule it shows the value that met the limit, the events, and a way to continue the plan.
 
     [b]planner explain ci-4711[/b]
 

@@ -31,7 +31,7 @@ def export(
     tenant: Owner = NO_TENANT,
     as_json: Json = False,  # noqa: ARG001 (it is JSON anyhow; errors are then too)
 ) -> None:
-    """Write all that is kept of a plan as one JSON document, or its log as lines.
+    """Write all stored data of a plan as one JSON document, or its log as lines.
 
     Its steps, attempts, log, events, and the dead entries about it.
 
@@ -41,9 +41,9 @@ def export(
 
     [b]planner export ci-4711 --log ci-4711.jsonl[/b]
 
-    Leases that count are left out, and the seed that they are made from, until the plan has ended. The lines of a log
-    are written byte for byte, so that `planner verify` can tell whether one was changed. `planner replay` and `planner
-    backtest` read the document, which has the plan beside its log. With both options there are two files.
+    The export leaves out valid leases and their seed until the plan has ended. The lines of a log are written byte for
+    byte, so that `planner verify` can find a change. `planner replay` and `planner backtest` read the document, which
+    has the plan and its log. With both options there are two files.
     """
     with open_planner() as planner:
         plan_id = planner.resolve(plan, tenant)

@@ -32,14 +32,14 @@ def exporter(
     ] = None,
     secrets_fd: SecretsFd = None,
 ) -> int:
-    """Tell Prometheus what all workers share: queues, plans, what waits, what is dead.
+    """Serve the shared metrics to Prometheus: queues, plans, waiting and dead entries.
 
     [b]planner exporter --port 9465[/b]
 
-    A gateway tells the same at /metrics, to whom it knows by a key; this needs none, so let nobody else reach its port.
-    Any number of either may run. What workers count they tell themselves, see PLANNER_METRICS_PORT.
+    A gateway serves the same metrics at /metrics to callers with a key. The exporter needs no key, so protect its port.
+    Any number of either may run. Workers serve their own counters, see PLANNER_METRICS_PORT.
 
-    Ends on SIGTERM and Ctrl-C with 0; 1 where it cannot listen, 2 for a wrong option or setting.
+    Ends on SIGTERM and Ctrl-C with 0; 1 if it cannot listen, 2 for a wrong option or setting.
     """
     settings = read_settings(secrets_fd)
     check_redis(settings)

@@ -8,12 +8,12 @@ NOBODY = (
     "No controller is known. One that waits is listed once its queue has had a step, and one that asks over HTTP while "
     "it has a step in hand. Start one: planner controller --help"
 )
-IDLE = "An idle controller says nothing of itself: host, version and counts come with the heartbeats of its next step."
+IDLE = "An idle controller sends no host, version and counts: they come with the heartbeats of its next step."
 
 
 @command
 def queues(as_json: Json = False) -> None:
-    """List the queues of step specs: how long, how old, and who reads them.
+    """List the queues of step specs with their length, age and readers.
 
     [b]planner queues[/b]
 
@@ -33,16 +33,15 @@ def queues(as_json: Json = False) -> None:
 
 @command
 def controllers(as_json: Json = False) -> None:
-    """List the controllers: what they read, the step in hand, and their last heartbeat.
+    """List the controllers with their queues, current steps and last heartbeats.
 
     [b]planner controllers[/b]
 
     [b]planner controllers --json | jq -r '.[] | select(.steps == []) | .name'[/b]
 
-    Done and failed are as a controller counts them itself since its start; not every controller does. What a controller
-    says of itself (host, version, abilities, counts) it says with its heartbeats, so that of an idle one there is the
-    time since it last asked. It is not listed before its queue has had a step, and where it asks over HTTP only while
-    it has a step in hand.
+    A controller counts done and failed steps itself since its start; not every controller does. It sends its host,
+    version, abilities and counts with its heartbeats. For an idle controller the list has the time since its last
+    request. A controller appears after its queue has had a step. If it uses HTTP only, it appears while it has a step.
     """
     from worker.render.tables import draw_controllers
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from worker.settings.settings import Settings
 
 OPEN = (
-    "callers' keys would go over the network in the clear. Give it a certificate (--certfile, --keyfile), or say"
-    " --behind-proxy where a proxy has one and nobody else reaches this port."
+    "callers' keys would cross the network in the clear. Give it a certificate (--certfile, --keyfile), or use"
+    " --behind-proxy if a proxy has one and only the proxy reaches this port."
 )
 
 
@@ -44,7 +44,7 @@ def gateway(
     keyfile: Annotated[Path | None, typer.Option(help="Its private key (PEM).")] = None,
     behind_proxy: Annotated[
         bool,
-        typer.Option("--behind-proxy", help="A proxy ends TLS, and alone reaches this port: believe what it says."),
+        typer.Option("--behind-proxy", help="A proxy ends TLS, and only it reaches this port: trust its headers."),
     ] = False,
     listener_fd: Annotated[int | None, typer.Option("--listener", min=3, hidden=True)] = None,
     secrets_fd: SecretsFd = None,
@@ -55,10 +55,10 @@ def gateway(
 
     [b]planner gateway --host 0.0.0.0 --certfile cert.pem --keyfile key.pem[/b]
 
-    Any number of them may run on one Redis. Callers show keys, which `planner keys add` makes. Requests for hosts other
-    than this machine's own names, and those of PLANNER_GATEWAY_HOSTS, are refused.
+    Any number of gateways may run on one Redis. Callers send keys, which `planner keys add` makes. Requests for hosts
+    other than this machine's own names, and those of PLANNER_GATEWAY_HOSTS, are refused.
 
-    Ends on SIGTERM and Ctrl-C with 0 when those who wait are answered, after PLANNER_STOP_S at the latest; 1 when it
+    Ends on SIGTERM and Ctrl-C with 0 after all waiting callers have an answer, within PLANNER_STOP_S. Exit code 1 if it
     could not start, 2 for a wrong option or setting, or a missing extra.
     """
     given = {"gateway_host": host, "gateway_port": port}

@@ -18,7 +18,7 @@ def health(
     ] = False,
     as_json: Json = False,
 ) -> int:
-    """Ask the workers of this machine how they are.
+    """Check the workers of this machine.
 
     By the files that they write to PLANNER_STATE_DIR every second.
 

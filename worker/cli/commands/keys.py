@@ -28,14 +28,16 @@ def add_key(
         list[str],
         typer.Option(
             metavar="ROLE",
-            help="What the key is for: producer (goals, and what became of them), controller (steps), answer (questions"
-            " that inform), operator (commands, consent, dead entries), viewer (reads), admin (all). Repeat for more.",
+            help="The rights of the key: producer (goals and their results), controller (steps), answer (questions"
+            " that inform), operator (commands, consent, dead entries). Also viewer (reads), admin (all). Repeatable.",
         ),
     ],
     name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of the person who holds it: what is done with it is told of so.")
+        str | None, typer.Option(metavar="NAME", help="The person who owns the key; the audit names them.")
     ] = None,
-    tenant: Annotated[str | None, typer.Option(metavar="T", help="Of this tenant alone; else of all.")] = None,
+    tenant: Annotated[
+        str | None, typer.Option(metavar="T", help="The tenant of the key. Default: all tenants.")
+    ] = None,
     queue: Annotated[
         list[str] | None, typer.Option(metavar="Q", help="Its queues, which become the tenant's own; else `default`.")
     ] = None,
@@ -46,13 +48,13 @@ def add_key(
     rate: Annotated[str | None, typer.Option(metavar="N/m", help="Requests a second, minute or hour: 100/m.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Make a key, and show it: once, for only a digest of it is kept.
+    """Make a key, and show it once: the planner stores only a digest of it.
 
     [b]planner keys add --role producer --tenant acme --repo acme/shop --expires 90d[/b]
 
     [b]export PLANNER_API_KEY=$(planner keys add --role controller --queue gpu)[/b]
 
-    Standard output has the key alone. A queue that a tenant's key names is that tenant's: no key of another tenant
+    Standard output has the key alone. A queue in the key of a tenant belongs to that tenant: no key of another tenant
     may name it. `default`, and queues that a key of all tenants named first, are shared.
     """
     from worker.store import api_keys
@@ -76,7 +78,7 @@ def add_key(
 @app.command("list")
 @command
 def list_keys(as_json: Json = False) -> None:
-    """List the keys that hold; those that have ended or were revoked are gone.
+    """List the valid keys, without expired and revoked ones.
 
     [b]planner keys list[/b]
 
@@ -101,13 +103,13 @@ def rotate_key(
     now: Annotated[bool, typer.Option("--now", help="The secret of before ends at once, as after a leak.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Give a key a new secret, and show it once; the one before it counts for a day, so that nobody is locked out.
+    """Give a key a new secret, and show it once. The previous secret works for one more day.
 
     [b]planner keys rotate 5f0c2a91d3b87e46[/b]
 
     [b]planner keys rotate 5f0c2a91d3b87e46 --now[/b]
 
-    At most two secrets of a key count. Whoever rotates twice ends the oldest.
+    A key has at most two secrets. A second rotation ends the oldest one.
     """
     from worker.store import api_keys
 
@@ -128,7 +130,7 @@ def revoke_key(key: KeyName, as_json: Json = False) -> None:
 
     [b]planner keys revoke 5f0c2a91d3b87e46[/b]
 
-    The next request with it is refused, on every gateway; a stream of events that is open ends within ten seconds.
+    Every gateway refuses the next request with it. An open stream of events ends within ten seconds.
     """
     from worker.store import api_keys
 
@@ -150,7 +152,7 @@ def _note(link: RedisPlanner, act: str, about: str) -> None:
 
 def _unknown(key: str) -> str:
     if key.startswith("pk_"):  # the whole of it, which does not belong into a terminal again
-        return "Name the key by its id, which stands between the first two underscores."
+        return "Name the key by its id, between the first two underscores."
     return f"There is no key {key!r}; see planner keys list."
 
 

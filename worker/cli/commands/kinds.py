@@ -9,7 +9,7 @@ from worker.cli.console import Json, command, say, say_json
 
 @command
 def kinds(as_json: Json = False) -> None:
-    """List the kinds of goal: what each makes of a goal, where its input stands, and its steps.
+    """List the kinds of goal with their input fields and steps.
 
     [b]planner kinds --json | jq -r '.[].kind'[/b]
 

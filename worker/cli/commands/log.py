@@ -24,12 +24,14 @@ LOOK_S = 1.0
 def log(
     plan: PlanName,
     first: Annotated[int, typer.Option("--from", metavar="N", min=1, help="Begin with line N.")] = 1,
-    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="At most so many lines; else all.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="The most lines to print. Default: all.")
+    ] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more until the plan has ended.")] = False,
     tenant: Owner = NO_TENANT,
     as_json: Json = False,
 ) -> None:
-    """Print the log of a plan: for each commit what came in, and what moved.
+    """Print the log of a plan: the input and the moves of each commit.
 
     [b]planner log ci-4711[/b]
 

@@ -16,13 +16,14 @@ def mcp(
     ] = None,
     secrets_fd: SecretsFd = None,
 ) -> int:
-    """Serve MCP to the agent that starts this: tools to ask for work, to look at plans, and to do steps.
+    """Serve MCP to the agent that starts this command: tools to send goals, read plans and do steps.
 
     [b]claude mcp add planner -e PLANNER_URL=https://planner.example -e PLANNER_API_KEY=pk_... -- planner mcp[/b]
 
-    With PLANNER_URL and PLANNER_API_KEY it asks that gateway, and may what the key may. Without, it asks the Redis of
-    PLANNER_REDIS_URL, or of a `planner up` with the same PLANNER_DATA_DIR, by a key of its own that commands nothing
-    and gives no consent. Claims of steps are renewed while the agent lives. docs/mcp.md has what to paste for agents.
+    With PLANNER_URL and PLANNER_API_KEY it uses that gateway with the rights of the key. Otherwise it uses the Redis of
+    PLANNER_REDIS_URL, or of a `planner up` with the same PLANNER_DATA_DIR. There it makes its own key, which sends no
+    commands and gives no consent. It renews claims of steps while the agent lives. docs/mcp.md has the configuration of
+    agents.
     """
     settings = read_settings(secrets_fd)
     if not settings.url:

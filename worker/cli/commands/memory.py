@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from worker.store.kept_memory import FailedChange
 
 app = family(
-    "memory", "See and forget what plans remember of a repository: attempts, flaky tests, changes that failed, drafts."
+    "memory", "Show and forget the memory of a repository: attempts, flaky tests, failed changes, drafts."
 )
 
 FORMAT, FORMAT_VERSION = "planner.memory", 1
 MOST_READ = 4 * 1024 * 1024
 FINGERPRINT = re.compile(r"[0-9a-f]{24}")
 Repo = Annotated[str, typer.Argument(metavar="REPO", help="As goals name it: context.repo.")]
-Tenant = Annotated[str, typer.Option("--tenant", "-t", help="Whose repository.")]
+Tenant = Annotated[str, typer.Option("--tenant", "-t", help="The tenant of the repository.")]
 
 
 @app.command("list")
@@ -47,11 +47,11 @@ def list_memories(
     tenant: Annotated[str | None, typer.Option("--tenant", "-t", help="Only this tenant's.")] = None,
     as_json: Json = False,
 ) -> None:
-    """List the repositories of which something is remembered.
+    """List the repositories with remembered data.
 
     [b]planner memory list --json | jq -r '.[].repo'[/b]
 
-    Changes that failed, and drafts, are counted for repositories of which a plan has ended.
+    Failed changes and drafts are counted for repositories with at least one ended plan.
     """
     from worker.store import kept_memory
 
@@ -72,12 +72,12 @@ def list_memories(
 @app.command()
 @command
 def show(repo: Repo, tenant: Tenant = "default", as_json: Json = False) -> None:
-    """Show which tests of a repository were flaky, which changes failed there, which drafts answer goals, and attempts.
+    """Show the flaky tests, failed changes, reusable drafts and attempts of a repository.
 
-    Of tests when and how often, and whether plans are told of them now. Of changes the commit that they were made on.
-    Of drafts the plan that was completed and its goal; with --json also what the drafter answered, which is data from
-    outside. Each answers the same goal for PLANNER_PLAN_CACHE_DAYS days. Of attempts those of equal steps together, the
-    newest first: with which fingerprint, how many succeeded, and how the others failed.
+    Tests have their days and counts, and whether new plans receive them. Changes have the commit of their base. Drafts
+    have their completed plan and its goal. With --json they also have the answer of the drafter, which is data from
+    outside. A draft answers the same goal for PLANNER_PLAN_CACHE_DAYS days. Attempts of equal steps are grouped, the
+    newest first: each group has its fingerprint, its successes and the failures of the others.
 
     [b]planner memory show acme/shop --json | jq -r '.flaky[]'[/b]
     """
@@ -141,7 +141,7 @@ def forget(
 
     With a fingerprint in its place, as `planner memory list` names them: the attempts that are recorded under it alone.
 
-    Plans that were made before keep what they were told, and go on.
+    Existing plans keep their data, and continue.
 
     [b]planner memory forget acme/shop --test tests/test_cart.py::test_clock[/b]
 
@@ -183,7 +183,7 @@ def forget(
 @app.command("export")
 @command
 def export_memory(repo: Repo, tenant: Tenant = "default") -> None:
-    """Print which tests of a repository were flaky as JSON, for `planner memory import`.
+    """Print the flaky tests of a repository as JSON, for `planner memory import`.
 
     [b]planner memory export acme/shop > shop.json[/b]
     """
@@ -198,12 +198,12 @@ def export_memory(repo: Repo, tenant: Tenant = "default") -> None:
 @app.command("import")
 @command
 def import_memory(
-    source: Annotated[str, typer.Argument(metavar="FILE", help="Of `planner memory export`; - for stdin.")],
+    source: Annotated[str, typer.Argument(metavar="FILE", help="The file of `planner memory export`; - for stdin.")],
     repo: Annotated[str | None, typer.Option("--repo", "-r", help="For this repository instead.")] = None,
     tenant: Annotated[str | None, typer.Option("--tenant", "-t", help="For this tenant instead.")] = None,
     as_json: Json = False,
 ) -> int | None:
-    """Add what was exported to what is remembered; of what both have the larger count stays.
+    """Add an export to the memory; the larger count of each test stays.
 
     [b]planner memory import shop.json --repo acme/shop-next[/b]
 

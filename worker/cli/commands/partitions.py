@@ -11,18 +11,18 @@ from worker.cli.console import FAILED, Json, command, open_link, refused, say, s
 
 @command
 def partitions(
-    number: Annotated[int | None, typer.Argument(min=1, max=256, help="How many there are from now on.")] = None,
+    number: Annotated[int | None, typer.Argument(min=1, max=256, help="The new number.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Tell how many partitions the server of PLANNER_REDIS_URL has, and who owns each; with a number, change that.
+    """Show the partitions of the server of PLANNER_REDIS_URL and their owners; with a number, change their number.
 
     [b]planner partitions 4[/b]
 
     A partition's owner is the worker that applies its outcomes: host, process and a random part. Another takes it over
     at once when its owner stops, and within 5 s when its owner dies.
 
-    A plan stays in its partition, so the number can be changed only where there is no plan, not even one that has
-    ended, and no message waits. Then set PLANNER_PARTITIONS everywhere, and start workers and controllers anew.
+    A plan stays in its partition. So the number can change only while the server has no plan, live or ended, and no
+    waiting message. Then set PLANNER_PARTITIONS everywhere, and restart workers and controllers.
     """
     from worker.store import deployment, owners
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Step = Annotated[str, typer.Argument(metavar="STEP", help="The id of the step.")]
 AnyStep = Annotated[str | None, typer.Argument(metavar="STEP", help="The id of a step; the whole plan without it.")]
 Reason = Annotated[str, typer.Option("--reason", "-r", help="Why; it is kept with the command.")]
-Actor = Annotated[str | None, typer.Option("--actor", help="Who commands it; you, unless said.")]
+Actor = Annotated[str | None, typer.Option("--actor", help="The person who sends the command. Default: you.")]
 Until = Annotated[
     str | None,
     typer.Option("--until", metavar="TIME", help="When it ends by itself: 2026-11-21T20:30:00Z, 30m, 2h, 1d."),
@@ -93,7 +93,7 @@ def _plan_of(planner: Planner, about: Target, step_id: str | None) -> str:
 
 @command
 def approve(plan: PlanName, step: Step, tenant: Owner = NO_TENANT, *, said: Said) -> int:
-    """Let a step start that waits for an approval.
+    """Approve a step that waits for an approval, so that it starts.
 
     [b]planner approve 3c-0199 migrate-schema --reason "reviewed with the DBA"[/b]
     """
@@ -113,9 +113,10 @@ def reject(plan: PlanName, step: Step, tenant: Owner = NO_TENANT, *, said: Said)
 def skip(plan: PlanName, step: Step, tenant: Owner = NO_TENANT, *, said: Said) -> int:
     """Skip a step that is not in flight.
 
-    What depends on it goes on as if it were done.
+    Steps that depend on it continue as if it were done.
 
-    A blocked step is skipped in its turn. To skip one that is in flight, pause the plan and skip it when it has ended.
+    A blocked step is skipped when its turn comes. To skip a step in flight, pause the plan, and skip the step after its
+    attempt has ended.
 
     [b]planner skip 3c-0199 update-docs --reason "written already"[/b]
     """
@@ -124,12 +125,12 @@ def skip(plan: PlanName, step: Step, tenant: Owner = NO_TENANT, *, said: Said) -
 
 @command
 def pause(aim: Aim, queue: Queue = None, *, chosen: Chosen, until: Until = None, said: Said) -> int:
-    """Start nothing more; what is in flight may finish, the wall clock stands still.
+    """Start no more steps; steps in flight may finish, and the wall clock stops.
 
-    With --repository, --tenant or --all it holds plans yet to come too, until `planner resume` with the same.
-    With --state, --kind, --repo, --rule, --waiting or --since it is about each plan that `planner plans` finds with
-    these and --tenant, and that has not ended: how many are meant is asked about first.
-    With --queue no more steps of that queue are handed out, of no plan; what was handed out may be claimed and finish.
+    With --repository, --tenant or --all it also pauses later plans, until `planner resume` with the same option. With
+    --state, --kind, --repo, --rule, --waiting or --since it affects each live plan that `planner plans` finds with
+    these options and --tenant. It asks for a confirmation with their number first. With --queue no more steps of that
+    queue are handed out, from any plan. Steps that were handed out before may be claimed and finish.
 
     [b]planner pause 3c-0199 --until 2h --reason "the release"[/b]
 
@@ -142,9 +143,9 @@ def pause(aim: Aim, queue: Queue = None, *, chosen: Chosen, until: Until = None,
 
 @command
 def resume(aim: Aim, queue: Queue = None, *, chosen: Chosen, said: Said) -> int:
-    """Go on with what was paused.
+    """Resume a paused plan or a paused scope.
 
-    With --repository, --tenant or --all it lets new plans in again after a halt too.
+    With --repository, --tenant or --all it also permits new plans after a halt.
 
     [b]planner resume 3c-0199[/b]
 
@@ -157,9 +158,9 @@ def resume(aim: Aim, queue: Queue = None, *, chosen: Chosen, said: Said) -> int:
 
 @command
 def halt(aim: Aim, chosen: Chosen, said: Said) -> int:
-    """End a plan; what is in flight is told to stop with its next heartbeat.
+    """Halt a plan; attempts in flight receive the stop with their next heartbeat.
 
-    With --repository, --tenant or --all it ends plans yet to come too, until `planner resume` with the same.
+    With --repository, --tenant or --all it also halts later plans, until `planner resume` with the same option.
 
     [b]planner halt 3c-0199 --reason "the wrong branch"[/b]
 
@@ -172,9 +173,9 @@ def halt(aim: Aim, chosen: Chosen, said: Said) -> int:
 
 @command
 def cancel(aim: Aim, chosen: Chosen, said: Said) -> int:
-    """End a plan, or those that are there now.
+    """Cancel a plan, or all current plans of a scope.
 
-    Unlike a halt it leaves plans yet to come alone.
+    Unlike a halt, it does not affect later plans.
 
     [b]planner cancel 3c-0199 --reason "not needed any more"[/b]
 
@@ -197,11 +198,11 @@ def tighten(
     *,
     said: Said,
 ) -> int:
-    """Leave fewer files to a plan or a step, or raise a step's risk.
+    """Reduce the files of a plan or a step, or raise a step's risk.
 
-    Nothing is ever given back.
+    This cannot be undone.
 
-    An attempt that holds another file is told to stop, and starts again with less.
+    An attempt with a removed file stops, and starts again with the remaining files.
 
     [b]planner tighten 3c-0199 --file src/a.py --file src/b.py[/b]
 
@@ -228,9 +229,9 @@ def top_up(
     *,
     said: Said,
 ) -> int:
-    """Give a plan more of a budget, or a day budget more tokens.
+    """Raise a budget of a plan, or the tokens of a day budget.
 
-    A day budget is that of a tenant or a repository, for today. No budget is ever lowered.
+    A day budget belongs to a tenant or a repository, for today. No command lowers a budget.
 
     [b]planner top-up 3c-0199 --tokens 50000 --reason "worth it"[/b]
 
@@ -258,15 +259,15 @@ def answer(
         str | None, typer.Argument(metavar="[FILE|-]", help="The answer: text or JSON; - is stdin.")
     ] = None,
     step: Annotated[str | None, typer.Option("--step", help="The step that asks, where several do.")] = None,
-    answer: Annotated[str, typer.Option("--answer", help="What is answered, such as yes or no.")] = "",
+    answer: Annotated[str, typer.Option("--answer", help="The answer, such as yes or no.")] = "",
     tenant: Owner = NO_TENANT,
     *,
     said: Said,
 ) -> int:
-    """Answer what a plan asks; `planner show` tells its questions.
+    """Answer the question of a plan, which `planner show` prints.
 
     A question may come as a page: write the answers into it and send it back. A step that waits for an approval asks
-    whether it may start: yes approves it, no ends the plan. Where only one step asks, --step may be left out.
+    for its start: yes approves it, no ends the plan. If only one step asks, --step is optional.
 
     [b]planner show 3c-0199 --json | jq -r .waiting.document > page.md[/b]
 

@@ -25,13 +25,13 @@ FIRST_PAGE = "start"
 @command
 def plans(
     listed: Listed,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="The most plans to list.")] = 20,
     cursor: Annotated[
         str | None, typer.Option(metavar="CURSOR", help=f"Go on where another page ended; `{FIRST_PAGE}` begins.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List plans, the newest first; of several options each must hold.
+    """List plans, the newest first; a plan must match all options.
 
     [b]planner plans --state HALTED --repo acme/shop --since 7d[/b]
 
@@ -39,8 +39,8 @@ def plans(
 
     [b]planner plans --limit 500 --cursor start --json | jq -r .next_cursor[/b]
 
-    With --cursor, --json prints an object: `items` and `next_cursor`, null at the end. A page with a next one may be
-    short: what was looked at without finding enough is not looked at twice. Plans that are made meanwhile are newer.
+    With --cursor, --json prints an object: `items` and `next_cursor`, null at the end. A page may be short although
+    more pages follow: one request reads a limited number of plans. The next page contains no newer plans.
     """
     from worker.render.plan import overview, tally
 
@@ -89,13 +89,13 @@ def show(
     plan: PlanName,
     tenant: Owner = NO_TENANT,
     every_step: Annotated[bool, typer.Option("--all", help=f"Draw more than {MOST_STEPS} steps.")] = False,
-    diff: Annotated[bool, typer.Option("--diff", help="Print the diffs of what it landed, and nothing else.")] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="Print only the diffs of its changes.")] = False,
     drafting: Annotated[
-        bool, typer.Option("--drafting", help="How an evolution's plan was drafted instead: prompt, command, answer.")
+        bool, typer.Option("--drafting", help="Show the draft of an evolution instead: prompt, command, answer.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Show a plan: its result, why it ended, its budgets and steps.
+    """Show a plan: its result, the reason of its end, its budgets and steps.
 
     [b]planner show 3c-0199[/b]
 
@@ -103,8 +103,8 @@ def show(
 
     [b]planner show ci-4711 --json | jq .budget.tokens[/b]
 
-    Steps stand below what they depend on; branches run side by side. Of a step in flight it says since when it waits
-    in its queue or runs, and on which controller.
+    Steps are listed below their dependencies, and branches next to each other. A step in flight has its controller, and
+    the time since it was queued or started.
     """
     from worker.render.plan import portrait
     from worker.render.result_text import draw

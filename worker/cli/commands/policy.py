@@ -34,9 +34,9 @@ app = family("policy", "Apply, show and compare the rules of operators that plan
 
 ForTenant = Annotated[
     str | None,
-    typer.Option("--tenant", metavar="T", help="Of this tenant; else of all tenants that have none of their own."),
+    typer.Option("--tenant", metavar="T", help="The tenant. Default: all tenants without a policy."),
 ]
-Actor = Annotated[str | None, typer.Option("--actor", help="Who does it; you, unless said.")]
+Actor = Annotated[str | None, typer.Option("--actor", help="The person who does it. Default: you.")]
 Named = Annotated[str, typer.Argument(metavar="POLICY", help="A digest or its beginning, a file, or `current`.")]
 MIN_DIGEST = 4  # characters of a digest's beginning
 
@@ -50,13 +50,13 @@ def apply_policy(
     check: Annotated[bool, typer.Option("--check", help="Only look it over; no server is asked.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Put a policy in force: plans that are made from now on are made and decided under it; others keep theirs.
+    """Put a policy in force: it applies to new plans, and older plans keep theirs.
 
     [b]planner policy apply docs/examples/policy.toml --check[/b]
 
     [b]planner policy apply acme.toml --tenant acme[/b]
 
-    A wrong file changes nothing, and every mistake in it is told with its line. Exit code 2 says so.
+    A wrong file changes nothing: the command prints each mistake with its line, and ends with exit code 2.
     """
     from tasks.base.policy_text import digest_of
     from worker.host.account import own_name
@@ -67,7 +67,7 @@ def apply_policy(
     if not check:
         with open_link(agreed=False) as link:
             policies.apply(link.client, text, actor or own_name(), tenant)
-    about = f"the tenant {tenant}" if tenant else "all tenants that have none of their own"
+    about = f"the tenant {tenant}" if tenant else "all tenants without a policy"
     told = f"{file} is a policy: {digest}." if check else f"{digest} is in force for {about}."
     say_json({"digest": digest, "tenant": tenant, "applied": not check}) if as_json else say(told)
 
@@ -75,7 +75,7 @@ def apply_policy(
 @app.command("withdraw")
 @command
 def withdraw_policy(tenant: ForTenant = None, actor: Actor = None, as_json: Json = False) -> None:
-    """Take a policy out of force: the built-in rules hold for new plans, or for a tenant's again those of all.
+    """Withdraw a policy: the built-in rules apply to new plans, or, for a tenant, the policy of all tenants.
 
     [b]planner policy withdraw --tenant acme[/b]
     """
@@ -98,7 +98,7 @@ def show_policy(
         typer.Option("--plan", metavar="PLAN", help="That of this plan.", autocompletion=complete_plan),
     ] = None,
     tenant: Annotated[
-        str | None, typer.Option("--tenant", metavar="T", help="In force for this tenant; whose goal PLAN is.")
+        str | None, typer.Option("--tenant", metavar="T", help="The tenant of the policy, or of the goal PLAN.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -108,7 +108,7 @@ def show_policy(
 
     [b]planner policy show --plan 3c-0199 > policy.toml[/b]
 
-    Exit code 3: there is no such policy, and the built-in rules hold.
+    Exit code 3 if the policy does not exist: the built-in rules apply.
     """
     from tasks.base.policy_text import WrongPolicy, read_table
 
@@ -129,7 +129,7 @@ def show_policy(
 @app.command("diff")
 @command
 def diff_policies(policy: Named, other: Named, as_json: Json = False) -> int:
-    """Say what two policies say differently, key by key; exit code 1 where they differ, 2 where one cannot be read.
+    """List the differences of two policies, key by key; exit code 1 if they differ, 2 if one cannot be read.
 
     [b]planner policy diff current acme.toml[/b]
     """
@@ -146,7 +146,7 @@ def diff_policies(policy: Named, other: Named, as_json: Json = False) -> int:
 @app.command("history")
 @command
 def show_history(as_json: Json = False) -> None:
-    """List which policy was put in force when and by whom, newest first.
+    """List the policies with the time and the person of their application, newest first.
 
     [b]planner policy history[/b]
     """
@@ -175,7 +175,7 @@ def _resolve(client: Redis, name: str, tenant: str | None = None) -> str:
         return digest
     found = [each for each in policies.digests(client) if each.startswith(name)] if len(name) >= MIN_DIGEST else []
     if len(found) != 1:
-        why = f"{len(found)} policies begin with it: say more." if found else "there is none."
+        why = f"{len(found)} policies begin with it: give more characters." if found else "there is none."
         raise Failure.of("no_such_policy", f"{name}: {why} See planner policy history.", MISSING)
     return found[0]
 

@@ -22,10 +22,11 @@ Recorded = Annotated[list[str], typer.Argument(metavar="PLAN|FILE...", help=HELP
 
 @command
 def replay(plans: Recorded, tenant: Owner = NO_TENANT, as_json: Json = False) -> int:
-    """Decide everything about recorded plans again, from their logs, and compare it with what was decided.
+    """Decide recorded plans again from their logs, and compare the decisions.
 
-    Compared are states, decisions, revisions and halts of every line, the steps as they stand, and the digest of the
-    log, byte for byte. Exit code 1 where one differs, or cannot be decided again: the line is named, and what is other.
+    The command compares the states, decisions, revisions and halts of every line, the final steps, and the log's
+    digest, byte for byte. Exit code 1 if one differs, or cannot be decided again. It prints that line and the
+    difference.
 
     [b]planner replay ci-4711[/b]
 

@@ -24,7 +24,7 @@ def retry(
     tokens: Annotated[int | None, typer.Option(metavar="N", help="The new plan's limit of tokens.")] = None,
     base_sha: Annotated[str | None, typer.Option(help="The commit to begin at; else that of the old goal.")] = None,
     from_step: Annotated[
-        str | None, typer.Option("--from", metavar="STEP", help="Take over what was done before this step.")
+        str | None, typer.Option("--from", metavar="STEP", help="Keep the results of the steps before this one.")
     ] = None,
     tenant: Owner = NO_TENANT,
     print_goal: Annotated[bool, typer.Option("--print", help="Print the goal, and send nothing.")] = False,
@@ -32,7 +32,7 @@ def retry(
     timeout: Timeout = None,
     as_json: Json = False,
 ) -> int:
-    """Make a new plan of the goal of one that has ended.
+    """Make a new plan from the goal of an ended plan.
 
     [b]planner retry 3c-0199 --tokens 200000[/b]
 
@@ -42,9 +42,9 @@ def retry(
 
     [b]planner retry ci-4711 --print | planner submit - --no-fill[/b]
 
-    The new goal has an id of its own, and what else the old one said: limits, approvals, the commit at which it begins.
-    `planner show` names the other plan with each. A plan keeps no manifests of its goal, and of logs and documents what
-    its steps were given: what is missing is told. Steps that the goal brought along are in the new one as they came.
+    The new goal has a new id, and the same limits, approvals and base commit. `planner show` names the other plan of
+    each. A plan does not store the manifests of its goal. It stores only the parts of logs and documents that its steps
+    received. The command lists missing parts. Supplied steps are the same in the new goal.
     """
     from worker.cli import goal_options, waiting
     from worker.sources.retry import with_changes
@@ -82,7 +82,7 @@ def _goal_of(planner: Planner, view: PlanView, from_step: str | None) -> tuple[d
 @command
 def follow_up(
     plan: PlanName,
-    goal: Annotated[str, typer.Option("--goal", "-g", help="What shall be done on top, in a sentence.")],
+    goal: Annotated[str, typer.Option("--goal", "-g", help="The further change, in a sentence.")],
     file: Annotated[list[str] | None, typer.Option("--file", "-f", help="May be changed, too; again for more.")] = None,
     tenant: Owner = NO_TENANT,
     print_goal: Annotated[bool, typer.Option("--print", help="Print the goal, and send nothing.")] = False,
@@ -90,12 +90,12 @@ def follow_up(
     timeout: Timeout = None,
     as_json: Json = False,
 ) -> int:
-    """Ask for more on top of what a plan has landed.
+    """Send a goal that continues from the changes of a plan.
 
     [b]planner follow-up 3c-0199 --goal "Add a test for the empty basket" --wait end[/b]
 
-    The new plan begins with the last commit that landed, and has the repository, files, language, test command, limits
-    of approval and queue of the plan before.
+    The new plan begins at the last commit of the previous plan. It has the same repository, files, language, test
+    command, approvals and queue.
     """
     from worker.cli import goal_options, waiting
     from worker.sources.retry import NoRetry, follow_up_of

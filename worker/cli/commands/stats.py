@@ -30,15 +30,15 @@ def stats(
     repo: OfRepository = None,
     as_json: Json = False,
 ) -> None:
-    """Add up the plans that ended: how many ended how, their tokens, and what they cost as controllers say.
+    """Sum up ended plans: their states, their tokens and the cost that controllers reported.
 
     [b]planner stats --since 24h --by hour[/b]
 
     [b]planner stats --since 30d --by repo --json | jq '.items[] | {repo, cost_usd}'[/b]
 
-    A plan counts, with all that it used, in the hour in which it ended (UTC). Sums begin with the hour or the day of
-    --since: more than eight days are added up by days, but with --by hour. A goal that was refused before it became a
-    plan used nothing, and is not counted. Sums are kept for 90 days, longer than the plans.
+    A plan counts with its total use in the hour of its end (UTC). Sums begin with the hour or the day of --since.
+    Periods longer than eight days use days, unless --by hour is given. A goal that was rejected before planning is not
+    counted. Sums are stored for 90 days, longer than the plans.
     """
     from schemas.stats import StatsBy
     from worker.render.tables import draw_stats

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from worker.store.publishing import Sent
 
 MOST_STEPS = 200  # that are drawn
-SUBMITTED_BEFORE = "Submitted before: the same is asked for at the same commit. Another --goal-id asks for it anew."
-HOW_TO_ALLOW = "  Name the files that may change by --file (-f), again for more: -f src/a.py -f 'tests/**'."
-NO_GOAL = "Say what shall be done: FILE, --goal, --from-junit, --from-sarif, --roadmap or --inbox."
+SUBMITTED_BEFORE = "Submitted before: this goal exists for the same commit. Use another --goal-id to submit it again."
+HOW_TO_ALLOW = "  Name the files that may change by --file (-f), repeatable: -f src/a.py -f 'tests/**'."
+NO_GOAL = "Describe the goal: FILE, --goal, --from-junit, --from-sarif, --roadmap or --inbox."
 
 
 class LanguageName(StrEnum):
@@ -82,11 +82,11 @@ NOTHING_TOLD: Mapping[str, Any] = MappingProxyType(
     {"goal_id": None, "plan_id": None, "verdict": None, "reason": "", "errors": ()}
 )
 Wait = Annotated[
-    WaitFor | None, typer.Option("--wait", "-w", help="Wait for the verdict (also without the word), or the end.")
+    WaitFor | None, typer.Option("--wait", "-w", help="Wait for the verdict (the default of --wait), or the end.")
 ]
 Timeout = Annotated[
     str | None,
-    typer.Option("--timeout", metavar="LENGTH", help="How long at most, such as 90s, 30m or 2h. \\[60s; end: 30m]"),
+    typer.Option("--timeout", metavar="LENGTH", help="The longest wait, such as 90s, 30m or 2h. \\[60s; end: 30m]"),
 ]
 DEFAULT_TIMEOUT = {None: "0", WaitFor.VERDICT: "60s", WaitFor.END: "30m"}
 
@@ -115,30 +115,36 @@ class Delivered(StrEnum):
 @command
 def submit(
     source: Annotated[str | None, typer.Argument(metavar="FILE|-", help="The goal as JSON; - is stdin.")] = None,
-    goal: Annotated[str | None, typer.Option("--goal", "-g", help="What shall be done, in a sentence.")] = None,
-    file: Annotated[list[str] | None, typer.Option("--file", "-f", help="May be changed; again for more.")] = None,
-    from_junit: Annotated[Path | None, typer.Option(help="Repair what failed in this test report.")] = None,
-    test: Annotated[list[str] | None, typer.Option(help="Of that report, the tests called so; again for more.")] = None,
-    from_sarif: Annotated[list[Path] | None, typer.Option(help="Close what this log found; again for more.")] = None,
-    roadmap: Annotated[Path | None, typer.Option(help="Close what this Markdown file has open.")] = None,
-    inbox: Annotated[Path | None, typer.Option(metavar="DIR", help="Close what the files of this folder ask.")] = None,
+    goal: Annotated[str | None, typer.Option("--goal", "-g", help="The change, in a sentence.")] = None,
+    file: Annotated[
+        list[str] | None, typer.Option("--file", "-f", help="A file or glob that may change; repeatable.")
+    ] = None,
+    from_junit: Annotated[Path | None, typer.Option(help="Repair the failures of this JUnit report.")] = None,
+    test: Annotated[list[str] | None, typer.Option(help="Only this test of the report; repeatable.")] = None,
+    from_sarif: Annotated[
+        list[Path] | None, typer.Option(help="Fix the findings of this SARIF log; repeatable.")
+    ] = None,
+    roadmap: Annotated[Path | None, typer.Option(help="Do the open items of this Markdown file.")] = None,
+    inbox: Annotated[Path | None, typer.Option(metavar="DIR", help="Do the wishes in this folder.")] = None,
     kind: Annotated[Kind | None, typer.Option(help="The kind of goal.")] = None,
     folder: Annotated[
-        Path | None, typer.Option("--dir", metavar="DIR", help="Take up the reviewed plan of planner document.")
+        Path | None, typer.Option("--dir", metavar="DIR", help="Continue the reviewed plan of planner document.")
     ] = None,
     repo: Annotated[str | None, typer.Option(help="The repository's name.")] = None,
-    base_sha: Annotated[str | None, typer.Option(help="The commit to begin at; else the folder's.")] = None,
-    language: Annotated[LanguageName | None, typer.Option(help="The language to verify in.")] = None,
-    test_command: Annotated[str | None, typer.Option(help="How its tests are run.")] = None,
-    failing_test: Annotated[list[str] | None, typer.Option(help="A test that fails; again for more.")] = None,
-    workdir: Annotated[str | None, typer.Option(metavar="FOLDER", help="Where they are run, from the root.")] = None,
-    goal_id: Annotated[str | None, typer.Option(help="The same id twice is one goal.")] = None,
-    tenant: Annotated[str | None, typer.Option(help="On whose behalf.")] = None,
-    queue: Annotated[str | None, typer.Option(help="Which controllers shall work on it.")] = None,
-    drafter: Annotated[str | None, typer.Option(help="Who drafts its plan, of those that are enabled.")] = None,
-    deliver: Annotated[Delivered | None, typer.Option(help="Push its changes, also open a pull request.")] = None,
+    base_sha: Annotated[str | None, typer.Option(help="The base commit. Default: the folder's commit.")] = None,
+    language: Annotated[LanguageName | None, typer.Option(help="The language of the verifications.")] = None,
+    test_command: Annotated[str | None, typer.Option(help="The command that runs its tests.")] = None,
+    failing_test: Annotated[list[str] | None, typer.Option(help="A failing test; repeatable.")] = None,
+    workdir: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="The folder of the tests, from the root.")
+    ] = None,
+    goal_id: Annotated[str | None, typer.Option(help="The id of the goal; the same id is the same goal.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="The tenant of the goal.")] = None,
+    queue: Annotated[str | None, typer.Option(help="The queue of its controllers.")] = None,
+    drafter: Annotated[str | None, typer.Option(help="The drafter of its plan, one of the enabled ones.")] = None,
+    deliver: Annotated[Delivered | None, typer.Option(help="Push its changes, or also open a pull request.")] = None,
     overlap: Annotated[
-        OnOverlap | None, typer.Option(help="Where plans of the repository that have not ended may change a file, too.")
+        OnOverlap | None, typer.Option(help="If live plans of the repository may change the same files.")
     ] = None,
     holdout: Annotated[
         str | None,
@@ -148,22 +154,20 @@ def submit(
     ] = None,
     limit: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=N", help="A limit of the plan, such as tokens=50000; again for more."),
+        typer.Option(metavar="NAME=N", help="A limit of the plan, such as tokens=50000; repeatable."),
     ] = None,
     approvals: Annotated[
-        list[Risk] | None, typer.Option(case_sensitive=False, help="Ask before steps of this risk; again for more.")
+        list[Risk] | None, typer.Option(case_sensitive=False, help="Ask before steps of this risk; repeatable.")
     ] = None,
     fill: Annotated[
-        bool, typer.Option("--fill/--no-fill", help="Add what git and the CI job know; what you say stands.")
+        bool, typer.Option("--fill/--no-fill", help="Add facts of git and the CI job that you left out.")
     ] = True,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would become of it, and send nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the result of planning, and send nothing.")] = False,
     wait: Wait = None,
     timeout: Timeout = None,
     summary: Annotated[
         Path | None,
-        typer.Option(
-            envvar="GITHUB_STEP_SUMMARY", dir_okay=False, help="Add what came of it to this file, as Markdown."
-        ),
+        typer.Option(envvar="GITHUB_STEP_SUMMARY", dir_okay=False, help="Append the result to this file, as Markdown."),
     ] = None,
     as_json: Json = False,
 ) -> int:
@@ -177,43 +181,44 @@ def submit(
 
     [b]planner submit --from-sarif ruff.sarif --roadmap ROADMAP.md --inbox inbox/ -f src/a.py[/b]
 
-    --holdout names a folder or an archive of tests that lies in the --holdout DIR of controllers, or its digest.
+    --holdout names a folder or an archive in the --holdout DIR of controllers, or its digest. Its tests judge the plan.
 
-    What was red for long is no part of a repair, unless somebody asks for it: name with --test the tests of the report.
-    Files may be globs. Options go over what FILE says. Exit code 1 if the goal is REJECTED.
+    A repair leaves out tests that failed long before; --test names the tests of the report to repair. Files may be
+    globs. Options override the fields of FILE. Exit code 1 if the goal is REJECTED.
 
-    In a checkout that has the files which may change, the goal is given its repository, commit, files, manifests,
-    definitions and language, unless FILE or an option says them: so globs find files, the project's linters check what
-    is changed, and what was red at that commit does not count against the plan. A CI job names its repository and
-    commit, of a pull request its head. What is not committed is no part of that; --no-fill leaves all of it out.
+    In a checkout with the goal's files, the command adds repository, commit, files, manifests, definitions and
+    language, unless FILE or an option has them. So globs find files, the project's linters check the change, and tests
+    that were red at that commit do not count against the plan. A CI job adds its repository and commit, for a pull
+    request the commit of its head. Uncommitted files are not included; --no-fill adds nothing.
 
-    Where another plan of the repository may change a file as well, that is told (planner show), and with --overlap wait
-    the plan waits until the others before it have ended, or with --overlap refuse the goal is REJECTED.
+    If another live plan may change the same file, `planner show` reports the overlap. With --overlap wait the plan
+    waits for the end of earlier plans. With --overlap refuse the goal is REJECTED.
 
     [b]planner submit --from-junit report.xml -f 'src/**' --dry-run[/b]
 
-    With --dry-run nothing is sent and no server is needed: the plan is made by the settings of this machine, with every
-    error if it would be REJECTED. What a drafter or earlier plans have a say in is told. If the planner itself fails,
-    PLANNER_LOG_LEVEL=DEBUG prints the traceback.
+    With --dry-run the command sends nothing and needs no server. It makes the plan with the settings of this machine,
+    and prints every error of a goal that would be REJECTED. It names the parts that depend on a drafter or on earlier
+    plans. If the planner itself fails, PLANNER_LOG_LEVEL=DEBUG prints the traceback.
 
-    A goal of a report or of a CI job is named by its content, without --goal-id: the same failures of the same commit
-    are one goal, however often the job is run again. With --goal-id and another body the goal is refused, exit code 1.
+    Without --goal-id, the id of a goal from a report or a CI job is a digest of its content. So the same failures of
+    the same commit are one goal, even if the job runs again. If --goal-id was used with another body, the goal is
+    refused with exit code 1.
 
     [b]planner submit --from-junit report.xml -f 'src/**' --wait end --timeout 30m[/b]
 
-    With --wait end the exit code is 0 once the plan is COMPLETED, 1 if it is HALTED or REJECTED, 4 when the time is up:
-    the plan goes on then, as it does after Ctrl-C. What happens meanwhile is told on standard error.
+    With --wait end the exit code is 0 if the plan is COMPLETED, 1 if it is HALTED or REJECTED, and 4 after the timeout.
+    The plan continues after a timeout or Ctrl-C. Events are printed on standard error.
 
-    --from-sarif, --roadmap and --inbox make a gap report, --from-junit then too: the most critical gap is planned.
-    Paths are relative to the current folder, and the files that git knows there go along, so that globs find them.
+    --from-sarif, --roadmap and --inbox make a gap report, with --from-junit too: the most critical gap is planned.
+    Paths are relative to the current folder. The goal lists the files that git knows there, so that globs find them.
 
-    A JUnit report of ruff, eslint or mypy makes a gap report of what they found. Where tests failed in it as well, the
-    failing tests alone are repaired, or with --kind gap_report both are gaps. A linter's suite that failed without a
-    finding that can be read counts as a failing test.
+    A JUnit report of ruff, eslint or mypy makes a gap report of its findings. If tests failed in it as well, only the
+    tests are repaired, or with --kind gap_report both are gaps. A linter's suite that failed without a readable finding
+    counts as a failing test.
 
-    A roadmap has items such as "- \\[ ] 0.1 Create the parser" ("\\[x]" is done); a heading may give the version.
-    What is read are regular files, and links are not followed: pipe what is none into [b]planner submit -[/b].
-    An inbox has one Markdown file a wish: title, what, why, priority, constraints as front matter or as headings.
+    A roadmap has items such as "- \[ ] 0.1 Create the parser" ("\[x]" is done); a heading may give the version. The
+    command reads regular files and follows no links: pipe other sources into [b]planner submit -[/b]. An inbox has one
+    Markdown file for each wish, with title, description, reason, priority and constraints as front matter or headings.
     """
     from worker.cli import goal_options, waiting
     from worker.cli.commands.summary import add_page
@@ -382,7 +387,7 @@ def _sentence(result: Mapping[str, Any], tenant: str) -> str:
     if not result["verdict"]:
         whose = "" if tenant == NO_TENANT else f" --tenant {quote(tenant)}"
         what = "Submitted goal" if result["entry"] else "Submitted before, as goal"
-        return f"{what} {result['goal_id']}. See what becomes of it: planner show {result['goal_id']}{whose}"
+        return f"{what} {result['goal_id']}. Follow it: planner show {result['goal_id']}{whose}"
     why = ": ".join(filter(None, (result.get("halt_rule"), result.get("halt_reason")))) or result["reason"]
     delivered = (result.get("doubt"), result.get("branch"), result.get("pull_request"), result.get("undelivered"))
     known = [SUBMITTED_BEFORE] if result.get("entry", "") is None else []

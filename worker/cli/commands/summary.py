@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 @command
 def summary(plan: PlanName, tenant: Owner = NO_TENANT) -> None:
-    """Write what became of a plan as Markdown.
+    """Write the result of a plan as Markdown.
 
-    Its state, steps, graph, budget and explanation; with a producer's rights what the record of its goal has.
+    The page has state, steps, graph, budget and explanation. With the rights of a producer, it has the record of the
+    goal.
 
     [b]planner summary ci-4711 >> "$GITHUB_STEP_SUMMARY"[/b]
 

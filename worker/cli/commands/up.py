@@ -50,16 +50,16 @@ def up(
     ] = None,
     secrets_fd: SecretsFd = None,
 ) -> int:
-    """Start a planner on this machine: a worker, a gateway, and a server of its own.
+    """Start a planner on this machine: a worker, a gateway and a server.
 
-    The server is Valkey; there is none where PLANNER_REDIS_URL names another. The gateway serves HTTP to this machine
-    alone, at PLANNER_GATEWAY_PORT or another one if that is taken; there is none without the extra `gateway`.
+    The server is an embedded Valkey, unless PLANNER_REDIS_URL names another server. The gateway serves HTTP to this
+    machine alone, at PLANNER_GATEWAY_PORT or, if that is taken, another port. It needs the extra `gateway`.
 
     [b]planner up[/b]
 
-    The server keeps its data and its random password in PLANNER_DATA_DIR (.planner) or --data-dir, where the other
-    commands find them, and a key of the gateway with all rights, on the queue `default`. Ctrl-C ends all of them;
-    nothing is lost.
+    The server stores its data and its random password in PLANNER_DATA_DIR (.planner) or --data-dir, where the other
+    commands find them. The folder also has a key of the gateway with all rights, for the queue `default`. Ctrl-C ends
+    all processes; no data is lost.
     """
     if data_dir:
         os.environ["PLANNER_DATA_DIR"] = str(data_dir.absolute())  # for what is started, too

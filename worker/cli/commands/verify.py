@@ -48,13 +48,13 @@ def verify(
     source: Annotated[str, typer.Argument(metavar="PLAN|FILE", help=LOG_HELP)],
     head: Annotated[str | None, typer.Option(metavar="H", help="The head: the digest of the last line.")] = None,
     signature: Annotated[
-        str | None, typer.Option(metavar="FILE", help="What `planner sign` has written; --key says whose it is.")
+        str | None, typer.Option(metavar="FILE", help="The output of `planner sign`; --key has its public key.")
     ] = None,
-    key: Annotated[str | None, typer.Option(metavar="FILE", help="The public key of who signed, as PEM.")] = None,
+    key: Annotated[str | None, typer.Option(metavar="FILE", help="The public key of the signer, as PEM.")] = None,
     tenant: Owner = NO_TENANT,
     as_json: Json = False,
 ) -> int:
-    """Verify the log of a plan: name the first line that was changed, dropped, added or moved.
+    """Verify the log of a plan: report the first line that was changed, dropped, added or moved.
 
     [b]planner verify ci-4711.jsonl --head q0mBXIvsETFnBGM3IoAkX4ru2nHCOGIz[/b]
 
@@ -62,9 +62,9 @@ def verify(
 
     [b]planner verify ci-4711 --json[/b]
 
-    The head stands in the event of the plan's end. Without one, and without a signature, a log is consistent at best:
-    somebody may have written all of it anew. Exit code 1: it was tampered with, or no planner answers, which accuses
-    nobody: --json prints a `result` or a problem's `code`.
+    The event of the plan's end has the head. Without a head or a signature, a log can only be consistent: a writer
+    could have replaced all of it. Exit code 1 if the log was changed, or if no planner answers: --json prints a
+    `result` or the `code` of a problem.
     """
     from tasks.record.chain import check
     from worker.render.log import tell_finding
@@ -103,17 +103,17 @@ def sign(
     tenant: Owner = NO_TENANT,
     as_json: Json = False,
 ) -> None:
-    """Sign the head of a log that is consistent, so that others can verify it later.
+    """Sign the head of a consistent log, so that others can verify it later.
 
     [b]planner sign --new-key audit.pem[/b]
 
     [b]planner sign ci-4711 --key audit.pem > ci-4711.sig[/b]
 
-    Of a plan that goes on, what is signed are its lines until now. Keep key and signatures where nobody comes who can
-    write to Redis. It takes the extra `sign`.
+    For a live plan the signature covers the lines up to now. Store key and signatures out of reach of everyone who can
+    write to Redis. The command needs the extra `sign`.
     """
     if (new_key is None) == (source is None) or (new_key is None) == (key is None):
-        detail = "Name a PLAN or FILE and the --key to sign it with, or say --new-key alone."
+        detail = "Name a PLAN or FILE and the --key to sign it with, or give --new-key alone."
         raise Failure.of("wrong_option", detail, USAGE)
     if new_key is not None:
         _make_key(new_key, as_json=as_json)
@@ -131,7 +131,7 @@ def _make_key(path: Path, *, as_json: bool) -> None:
     if as_json:
         say_json({"key_id": key_id, "key": str(path), "public_key": str(public)})
     else:
-        line(f"{path} is key {key_id}: keep it. {public} is its public half: give it to those who verify.")
+        line(f"{path} is key {key_id}: keep it secret. {public} is its public half: give it to everyone who verifies.")
 
 
 def _sign(source: str, key_file: str, tenant: str) -> None:

@@ -38,11 +38,11 @@ File = Annotated[Path | None, typer.Option("--file", "-f", help="Instead of PLAN
 @app.command()
 @command
 def check(file: File = None, as_json: Json = False) -> None:
-    """Read the file of webhooks, with all that it names: a sentence for each mistake, exit code 1.
+    """Check the file of webhooks and all files that it names: a sentence for each mistake, exit code 1.
 
     [b]planner webhook check --file webhooks.toml[/b]
 
-    Of each rule a goal with sample words and files is shown, and checked as a worker with these settings does.
+    For each rule it shows a sample goal, checked as a worker with these settings does.
     """
     found, settings = _read(file), read_settings()
     from worker.cli.webhook_samples import check_goal, sample_of  # after `_read`, which names a missing extra
@@ -85,12 +85,12 @@ def try_payload(
     file: File = None,
     as_json: Json = False,
 ) -> None:
-    """Print which goal would be sent for a payload, or why none; nothing is sent, and no server is needed.
+    """Print the goal of a payload, or the reason for none; the command sends nothing and needs no server.
 
     [b]planner webhook test github --event workflow_run payload.json[/b]
 
-    The payload's signature is not looked at. What was delivered before is not known here, and no forge is asked: what a
-    worker would ask for is named.
+    The command does not check the payload's signature, knows no earlier deliveries, and asks no forge. It names the
+    requests that a worker would send.
     """
     sources = _read(file)
     from worker.webhooks import events, intake

@@ -41,7 +41,8 @@ def worker(
     concurrency: Annotated[int, typer.Option("--concurrency", "-c", min=1, help="Tasks side by side.")] = 1,
     queues: Annotated[str | None, typer.Option("--queues", "-Q", help="Only these, such as planner.decompose.")] = None,
     recycle: Annotated[
-        int | None, typer.Option("--max-tasks-per-child", min=1, help="Replace a pool process after so many tasks.")
+        int | None,
+        typer.Option("--max-tasks-per-child", min=1, help="Replace a pool process after this number of tasks."),
     ] = None,
     loglevel: Annotated[Level | None, typer.Option("--loglevel", "-l", help="Else PLANNER_LOG_LEVEL.")] = None,
     secrets_fd: SecretsFd = None,
@@ -52,9 +53,9 @@ def worker(
 
     [b]planner worker --queues planner.decompose[/b]   only turns goals into plans
 
-    Ends on SIGTERM when the work in hand is done, after PLANNER_STOP_S at the latest; then others go on with the rest.
-    Exit code 0; 70 when it was stuck and ended itself (see PLANNER_WATCHDOG_S); 1 when it could not start, 2 for
-    a wrong setting or option.
+    Ends on SIGTERM after the current work, within PLANNER_STOP_S; then other workers take over the rest. Exit code 0; 1
+    if it could not start, 2 for a wrong setting or option. Exit code 70 if it was stuck and ended itself (see
+    PLANNER_WATCHDOG_S).
     """
     from tasks.routes import ROUTES
     from worker.settings import credentials
