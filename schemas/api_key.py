@@ -63,7 +63,7 @@ class ApiKey(Record):
         return self.tenant is None and not self.repositories
 
     def may(self, right: Right) -> bool:
-        """Tell whether the key has a right."""
+        """Return whether the key has a right."""
         return right in self.rights or Right.ADMIN in self.rights
 
 

@@ -75,6 +75,10 @@ CODES: Mapping[str, ErrorCode] = {
         "Export the memory again, or correct the entry that the message names.",
     ),
     "no_page": ErrorCode("`--page` does not work with `--json`.", "Leave one of the two options out."),
+    "no_parts": ErrorCode(
+        "The memory of a fingerprint has attempts only.",
+        "Name the repository to choose tests, changes or drafts.",
+    ),
     "no_permission": ErrorCode(
         "The Redis account may not do this.",
         "Use the account of the planner, or add the rights from docs/security.md.",
@@ -174,6 +178,10 @@ CODES: Mapping[str, ErrorCode] = {
     "plan_not_ended": ErrorCode(
         "The plan has not ended, so it cannot be retried.",
         "Wait for its end, or halt it with `planner halt PLAN`.",
+    ),
+    "plan_not_kept": ErrorCode(
+        "The plan was deleted, so no plan can follow it.",
+        "Send a new goal with `planner submit`.",
     ),
     "plan_unfolds": ErrorCode(
         "The steps of this plan depend on earlier answers.",

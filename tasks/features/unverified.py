@@ -71,7 +71,7 @@ def note_doubt(unit: UnitOfWork, seen: Judgement) -> None:
 
 
 def is_verified(status: StepStatus, facts: Mapping[str, Any]) -> bool | None:
-    """Tell whether a step that is done was proved; None where it is not done, or nothing verifies it."""
+    """Return whether a step that is done was proved; None where it is not done, or nothing verifies it."""
     if status.state != S.DONE or not facts["verify_tools"]:
         return None
     return bool((status.previous or {}).get("verified", True))

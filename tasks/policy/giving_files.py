@@ -29,7 +29,7 @@ def goal_of(unit: UnitOfWork) -> Mapping[str, Any]:
 
 
 def may_give(unit: UnitOfWork, facts: Mapping[str, Any], goal: Mapping[str, Any], path: str) -> bool:
-    """Tell whether the goal, and an operator who left only some of its files, allow a file at the level of a step."""
+    """Return whether the goal, and an operator who left only some of its files, allow a file at the level of a step."""
     tightened = unit.plan.head.tightened
     if tightened is not None and path not in tightened:
         return False
@@ -40,7 +40,7 @@ def may_give(unit: UnitOfWork, facts: Mapping[str, Any], goal: Mapping[str, Any]
 
 
 def is_excluded(facts: Mapping[str, Any], path: str) -> bool:
-    """Tell whether the step leaves a file out of its patterns."""
+    """Return whether the step leaves a file out of its patterns."""
     folded = path.casefold()
     return any(matches(each.casefold(), folded) for each in facts["excluded_patterns"])
 

@@ -33,7 +33,7 @@ def imports_of(unit: UnitOfWork) -> Imports:
 
 
 def imports_any(imports: Imports, files: Iterable[str], others: Iterable[str]) -> bool:
-    """Tell whether one of `files` imports one of `others`."""
+    """Return whether one of `files` imports one of `others`."""
     wanted = frozenset(others)
     return any(not wanted.isdisjoint(imports.get(path, ())) for path in files)
 

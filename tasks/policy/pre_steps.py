@@ -228,7 +228,7 @@ def is_baseline(facts: Mapping[str, Any]) -> bool:
 
 
 def names_baseline(step_id: str) -> bool:
-    """Tell whether an inserted step of this id is one that runs a verification before the plan."""
+    """Return whether an inserted step of this id is one that runs a verification before the plan."""
     return _BASELINE.fullmatch(step_id) is not None
 
 
@@ -248,7 +248,7 @@ def is_mend(facts: Mapping[str, Any]) -> bool:
 
 
 def names_mend(step_id: str) -> bool:
-    """Tell whether an inserted step of this id is one that changes code again."""
+    """Return whether an inserted step of this id is one that changes code again."""
     return _MEND.fullmatch(step_id) is not None
 
 

@@ -42,7 +42,7 @@ def seconds(text: str) -> float:
 
 
 def is_over(answer: GoalAnswer) -> bool:
-    """Tell whether nothing more will become of a goal."""
+    """Return whether nothing more will become of a goal."""
     return bool(answer.state) or answer.verdict in WITHOUT_A_PLAN
 
 

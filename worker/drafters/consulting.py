@@ -58,7 +58,7 @@ class Consulting:
         return setting_of(goal, self._settings)
 
     def may_ask(self, goal: Goal) -> bool:
-        """Tell whether `goal` has a drafter that a worker asks."""
+        """Return whether `goal` has a drafter that a worker asks."""
         setting = self.setting(goal)
         return isinstance(setting, Setting) and setting.drafter not in (NONE, QUEUE)
 

@@ -177,7 +177,7 @@ class HttpDrafter:
             await asyncio.sleep(pause)
 
     def _is_about_the_schema(self, error: Exception, asked: ModelRequestParameters) -> bool:
-        """Tell whether the endpoint may answer when it is not given the schema, which then stands in the prompt."""
+        """Return whether the endpoint may answer when it is not given the schema, which then stands in the prompt."""
         if not asked.output_object or self._settings.planning_schema_mode != "auto":
             return False
         if isinstance(error, ModelHTTPError) and SCHEMA_FIELD in str(error.body):

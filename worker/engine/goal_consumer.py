@@ -239,7 +239,7 @@ class GoalConsumer:
         traced.enter_context(tracing.span(f"plan {AGENT}", attributes=about))
 
     def _is_new(self, key: str) -> bool:
-        """Tell whether nothing is there of a goal's plan: at most its id, which a gateway gives at once."""
+        """Return whether nothing is there of a goal's plan: at most its id, which a gateway gives at once."""
         known = goal_record.read(self.client, key)
         if known is None or known[1] != GoalVerdict.PENDING:
             return known is None

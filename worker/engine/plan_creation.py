@@ -134,7 +134,7 @@ class PlanCreation:
         return record
 
     def asks_drafter(self, goal: Goal, plan_id: str) -> bool:
-        """Tell whether a drafter has to be asked for the plan of `goal`, which may take minutes.
+        """Return whether a drafter has to be asked for the plan of `goal`, which may take minutes.
 
         Raises PolicyUnreadable as `create` does.
         """

@@ -80,7 +80,7 @@ class DraftThreads:
             log.warning("drafting interrupted", extra={"error": f"{type(error).__name__}: {error}"})
 
     def _goes_on(self, place: object) -> bool:
-        """Tell whether one more was asked for meanwhile; else the place is free from this moment."""
+        """Return whether one more was asked for meanwhile; else the place is free from this moment."""
         with self._lock:
             if self._ending or not self._is_asked:
                 self._running.remove(place)

@@ -37,7 +37,7 @@ class Hands:
             self._queues[key.task].put((key, share))
 
     def are_at(self, key: Key) -> bool:
-        """Tell whether that is queued or in hand."""
+        """Return whether that is queued or in hand."""
         return key in self._keys
 
     def keys(self, task: str) -> set[Key]:

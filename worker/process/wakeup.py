@@ -77,7 +77,7 @@ class Wakeups:
         return mine | {key for key in self._ledger.sent() | self._solo.keys() if key.task == task}
 
     def is_begun(self, key: Key) -> bool:
-        """Tell whether the pool of this worker does what `key` asks for at the moment, or will in a moment."""
+        """Return whether the pool of this worker does what `key` asks for at the moment, or will in a moment."""
         requests = tuple((self._requests() or {}).values())
         mine = (each for each in requests if each.name == key.task and tuple(each.args) == key.args)
         return bool(self._solo.is_busy(key)) or any(each.worker_pid for each in mine)

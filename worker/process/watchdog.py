@@ -247,7 +247,7 @@ def _at_work(consumers: Mapping[str, Any], lock: Any, ours: tuple[bytes, ...]) -
 
 
 def has_in_hand(consumers: Any, ours: tuple[bytes, ...]) -> bool:
-    """Tell whether one of our `consumers` renews an entry; who asks a drafter does not count, he takes no new ones."""
+    """Return whether one of our `consumers` renews an entry; a consumer that asks a drafter does not count."""
     if not isinstance(consumers, list):  # there is no such stream yet
         return False
     fresh = [one["name"] for one in consumers if one["pending"] and one["idle"] < 2000 * RENEW_S]

@@ -87,7 +87,7 @@ def _place(url: str) -> str:
 
 
 def is_safe_url(url: str, issuer: str) -> bool:
-    """Tell whether an issuer's keys may be asked for at `url`: by https, or where it is on this machine by http."""
+    """Return whether an issuer's keys may be asked for at `url`: by https, or where it is on this machine by http."""
     try:
         parts = urlsplit(url)
         port_is_one = parts.port is None or parts.port > 0

@@ -74,7 +74,7 @@ class Checkout:
         return {path: contents[each] for path, each in files.items() if each in contents}
 
     def is_changed(self) -> bool:
-        """Tell whether files that git tracks have changes that are in no commit; a bare repository has none."""
+        """Return whether files that git tracks have changes that are in no commit; a bare repository has none."""
         with suppress(*FAILURES):
             keys = (
                 self.git("config", "-z", "--name-only", "--get-regexp", r"^filter\.", ok=(0, 1))
@@ -89,7 +89,7 @@ class Checkout:
         return False
 
     def is_published(self, commit: str) -> bool:
-        """Tell whether a branch of a remote has the commit, as far as this clone knows; so it is without any remote."""
+        """Return whether a remote branch has the commit, as far as this clone knows; true without any remote."""
         if not self.remotes:
             return True
         with suppress(*FAILURES):

@@ -212,7 +212,7 @@ def _resolved_tests(context: Mapping[str, Any], files: Iterable[str], notes: lis
 
 
 def _is_named(said: Any, names: Sequence[str]) -> bool:
-    """Tell whether what is called `names` may be the repository that the goal names; without names it may."""
+    """Return whether what is called `names` may be the repository that the goal names; without names it may."""
     return not said or not names or is_of(str(said), names) or any(is_of(name, [str(said)]) for name in names)
 
 
@@ -256,7 +256,7 @@ def _meant(patterns: Sequence[str], files: Sequence[str], new: Sequence[str]) ->
 
 
 def is_about(files: Iterable[str], meant: Mapping[str, Sequence[str]], new: Sequence[str] = ()) -> bool:
-    """Tell whether a project of these files is what patterns are about that mean these paths.
+    """Return whether a project of these files is what patterns are about that mean these paths.
 
     New files lie in folders that it has, or are among the `new` ones that the goal creates. A glob may mean a folder
     that is new within another.
@@ -274,7 +274,7 @@ def is_about(files: Iterable[str], meant: Mapping[str, Sequence[str]], new: Sequ
 
 
 def _is_new_in(glob: str, folders: Container[str]) -> bool:
-    """Tell whether a glob is about a folder of its own within one of `folders`, which is not the root."""
+    """Return whether a glob is about a folder of its own within one of `folders`, which is not the root."""
     plain = "/".join(takewhile(lambda part: not is_glob(part), clean(glob).split("/")))
     above = plain.rpartition("/")[0]
     return bool(above) and above in folders

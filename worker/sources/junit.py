@@ -171,12 +171,12 @@ def _name(suite: Element, case: Element, reason: Element) -> tuple[str, str | No
 
 
 def _is_rust(case: Element, reason: Element) -> bool:
-    """Tell whether nextest wrote a case, or cargo2junit: they name no file, but what panicked does."""
+    """Return whether nextest wrote a case, or cargo2junit: they name no file, but what panicked does."""
     return not case.get("file") and RUST_PLACE.search(_trace(reason)[:MAX_NAME]) is not None
 
 
 def _is_in_module(owner: str, name: str) -> bool:
-    """Tell whether a test is one of a module of Python: those of Minitest have such names, and none of a module."""
+    """Return whether a test is one of a module of Python: those of Minitest have such names, and none of a module."""
     is_dotted = DOTTED.fullmatch(owner) and PYTHON_NAME.fullmatch(name)
     return is_dotted is not None and any(not part[0].isupper() for part in owner.split("."))
 

@@ -174,7 +174,7 @@ def _strictly_wrong(data: bytes, body: Any) -> list[ErrorDetails]:
 
 
 def _of_kind(detail: ErrorDetails) -> bool:
-    """Tell whether something is wrong with the input of a kind."""
+    """Return whether something is wrong with the input of a kind."""
     return bool(detail["loc"]) and detail["loc"][0] in set(GoalKind)
 
 

@@ -26,7 +26,7 @@ SENTENCE = (
 
 
 def is_passing(error: Exception) -> bool:
-    """Tell whether planning the same goal again may succeed without a change of the planner."""
+    """Return whether planning the same goal again may succeed without a change of the planner."""
     return isinstance(error, PASSING) and not isinstance(error, DataError)
 
 

@@ -47,7 +47,7 @@ def check_template(template: str) -> None:
 
 
 def holds(expression: str, payload: Any) -> bool:
-    """Tell whether a condition holds: null, false and what is empty do not, as in JMESPath itself."""
+    """Return whether a condition holds: null, false and what is empty do not, as in JMESPath itself."""
     found = _search(expression, payload)
     return not (found is None or found is False or (isinstance(found, str | list | dict) and not found))
 
@@ -84,7 +84,7 @@ def prose(template: str, payload: Any) -> str:
 
 
 def _is_null(expression: str, payload: Any) -> bool:
-    """Tell whether names joined by dots lead to a null that is there."""
+    """Return whether names joined by dots lead to a null that is there."""
     *above, last = expression.strip().split(".")
     found = payload
     for name in above:

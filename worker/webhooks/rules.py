@@ -118,7 +118,7 @@ def _guards(source: Source, rule: Rule, event: Event) -> Iterator[str]:
 
 
 def _is_ours(source: Source, event: Event) -> bool:
-    """Tell whether our own app or user did it, or a planner wrote it."""
+    """Return whether our own app or user did it, or a planner wrote it."""
     ours = (source.app.casefold(), f"{source.app}[bot]".casefold()) if source.app else ()
     return event.is_own_status or any(actor.casefold() in ours for actor in event.actors)
 

@@ -18,7 +18,7 @@ Headers = Mapping[str, str]  # by their names in lower case
 
 
 def is_signed(scheme: Scheme, headers: Headers, raw: bytes, secrets: Iterable[str], now_s: float) -> bool:
-    """Tell whether one of `secrets` signed `raw`, as the headers of `scheme` say it."""
+    """Return whether one of `secrets` signed `raw`, as the headers of `scheme` say it."""
     known = tuple(secrets)
     if scheme is Scheme.GITHUB:
         return _by_github(headers, raw, known)

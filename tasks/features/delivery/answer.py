@@ -26,7 +26,7 @@ def fault_of(output: Any) -> str | None:
 
 
 def is_branch(name: str) -> bool:
-    """Tell whether `name` may be that of a branch."""
+    """Return whether `name` may be that of a branch."""
     return len(name) <= MAX_BRANCH and name.isprintable() and _NO_BRANCH.search(name) is None
 
 

@@ -159,7 +159,7 @@ def _fitted(texts: Mapping[str, str], room: int) -> dict[str, str]:
 
 
 def is_red(unit: UnitOfWork, seen: Judgement, landed: Landed) -> bool:
-    """Tell whether the verification failed on top of the target, by more than what was red before the plan."""
+    """Return whether the verification failed on top of the target, by more than what was red before the plan."""
     outcome = seen.outcome
     if seen.failure is None or not outcome.verify or outcome.verified_at != landed.target_sha:
         return False

@@ -30,9 +30,7 @@ if TYPE_CHECKING:
     from tasks.plan.cached_draft import CachedDraft
     from worker.store.kept_memory import FailedChange
 
-app = family(
-    "memory", "Show and forget the memory of a repository: attempts, flaky tests, failed changes, drafts."
-)
+app = family("memory", "Show and forget the memory of a repository: attempts, flaky tests, failed changes, drafts.")
 
 FORMAT, FORMAT_VERSION = "planner.memory", 1
 MOST_READ = 4 * 1024 * 1024

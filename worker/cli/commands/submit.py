@@ -171,7 +171,7 @@ def submit(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Submit a goal.
+    r"""Submit a goal.
 
     [b]planner submit --goal "Fix the login test" --file src/auth.py --wait[/b]
 
