@@ -23,7 +23,7 @@ PYTHON = re.compile(rf"^({'|'.join(COUNTED)})\b")
 
 
 def expected(error: ErrorDetails) -> str:
-    """Say what was expected where an error is."""
+    """Return what was expected where an error is."""
     name, is_type, _ = error["type"].rpartition("_type")
     found = TYPES.get(name if is_type else error["type"])
     if found:

@@ -84,7 +84,7 @@ def _listed(schema: Schema) -> dict[str, Any]:
 
 
 def _about(parts: Schema) -> tuple[str, ...]:
-    """Say which operation these properties describe, and on which entity; empty words where they describe none."""
+    """Return which operation these properties describe, and on which entity; empty words where they describe none."""
     return tuple((parts.get(name, {}).get("enum") or ("",))[0] for name in ("op", "entity"))
 
 

@@ -119,7 +119,7 @@ class PlanRecord(FeatureParts):
 
     @property
     def doubt(self) -> str | None:
-        """Say what a person is to look at first; None where nothing is."""
+        """Return what a person is to look at first; None where nothing is."""
         word = self.reports.doubt or self._word_doubt
         parts = (self.changed_tests.doubt, word, self.unjudged.doubt, self.integrity.doubt, self.instructions.left_out)
         return "; ".join(filter(None, parts)) or None

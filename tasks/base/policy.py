@@ -166,14 +166,14 @@ class Policy:
         return (each for each in self.goals if each.cover(kind, tenant, repository))
 
     def integrity(self, goal_type: str, kind: str, tenant: str, repository: str | None) -> Mapping[F, A]:
-        """Say what becomes of a change of such a goal, by the families of what it does to tests and checks."""
+        """Return what becomes of a change of such a goal, by the families of what it does to tests and checks."""
         rows = dict(INTEGRITY.get(goal_type, OF_OTHERS))
         for each in self.rules_of(kind, tenant, repository):
             rows.update(each.integrity.get(goal_type, {}))
         return rows
 
     def most_retries(self, level: str, category: str) -> int:
-        """Say how often a step of this risk is retried at most after such a failure."""
+        """Return how often a step of this risk is retried at most after such a failure."""
         most = self.attempts[RiskLevel(level)].retries
         return min(most, self.retries.get(category, most))
 

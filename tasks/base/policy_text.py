@@ -165,7 +165,7 @@ def _told(path: Path, message: str, lines: Lines) -> Mistake:
 
 
 def _mistake(error: ErrorDetails, lines: Lines) -> Mistake:
-    """Say what is wrong with a key: an unknown one with the name that it may have meant."""
+    """Return what is wrong with a key: an unknown one with the name that it may have meant."""
     path = tuple(str(part) for part in error["loc"] if part != "[key]")
     message = expected(error)[:1].lower() + expected(error)[1:]
     if error["type"] == "extra_forbidden" or error["loc"][-1] == "[key]":

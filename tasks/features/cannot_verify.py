@@ -132,7 +132,7 @@ def _is_excusable(unit: UnitOfWork, seen: Judgement, found: NotRun) -> bool:
 
 
 def _met(told: list[list[Any]]) -> dict[str, Any] | None:
-    """Say which limit is reached, if one is."""
+    """Return which limit is reached, if one is."""
     (*before, (_, who, _, _, *place)) = told
     again = [each for each in before if each[1] == who and each[4:] == place]
     claimants = len({each[1] for each in told})
@@ -162,7 +162,7 @@ def _explain(step: Step, found: NotRun, told: list[list[Any]]) -> tuple[str, dic
 
 
 def advise(facts: Facts) -> str:
-    """Say what to set so that the verification runs."""
+    """Return what to set so that the verification runs."""
     if facts.evidence.get("untold"):
         return f"Have controllers run each tool in its `cwd`, and tell it in `verify` of their outcomes. Then {AGAIN}."
     program, hosts = facts.evidence.get("program", "the tool"), ", ".join(facts.evidence.get("hosts", ()))

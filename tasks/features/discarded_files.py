@@ -24,7 +24,7 @@ NEEDED = "these were changed, put back, and the verification is red without them
 
 
 def judge(unit: UnitOfWork, seen: Judgement) -> bool:
-    """Tell what was put back, and give a step whose verification is red without it what its goal allows."""
+    """Return what was put back, and give a step whose verification is red without it what its goal allows."""
     step, outcome, facts = seen.step, seen.outcome, seen.step.facts
     touched = {*outcome.touched_files, *outcome.created_files}
     files = [path for path in dict.fromkeys(map(clean, outcome.discarded_files)) if path not in touched]

@@ -56,7 +56,7 @@ def settle(unit: UnitOfWork, seen: Judgement) -> Booked | None:
 
 
 def _recognize(unit: UnitOfWork, seen: Judgement) -> HandedBack | None:
-    """Say how an attempt was handed back, if it was.
+    """Return how an attempt was handed back, if it was.
 
     It was not where it succeeded, left something on the plan's branch, or broke a rule that halts at once. A success
     of tools that ran nobody knows where is none, nor one of which nothing tells that held-out tests judged it: that

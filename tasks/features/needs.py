@@ -145,7 +145,7 @@ def command_for(goal: Mapping[str, Any], files: Iterable[str]) -> str:
 
 
 def advise(unit: UnitOfWork) -> str:
-    """Say which steps of a plan that ends need what its goal does not allow, and how to send one that does."""
+    """Return which steps of a plan that ends need what its goal does not allow, and how to send one that does."""
     refused = unit.plan.asked_files.refused
     known = (unit.note(REFUSED) or {}) if refused else {}
     told = []

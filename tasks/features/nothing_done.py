@@ -35,7 +35,7 @@ def refuse(unit: UnitOfWork, seen: Judgement) -> Failure | None:
 
 
 def _failure_of(unit: UnitOfWork, step: Step, outcome: Outcome, *, passed: bool) -> Failure | None:
-    """Say why a success is none that did nothing, and note where it did something; None where it counts.
+    """Return why a success is none that did nothing, and note where it did something; None where it counts.
 
     `passed` is whether the verification of the step did. Raises NeedsSteps where the snapshot lacks the note.
     """

@@ -298,13 +298,13 @@ def _keep_waiting(unit: UnitOfWork, waiting: dict[str, list[str]]) -> None:
 
 
 def why_held(plan: PlanRecord) -> str:
-    """Say what the whole plan waits for; empty where it waits for no file."""
+    """Return what the whole plan waits for; empty where it waits for no file."""
     waits = plan.claims
     return tell_wait(*waits.waits[WHOLE_PLAN]) if waits.hold_plan else ""
 
 
 def _mode(head: PlanHead) -> Overlap:
-    """Say what the plan does about an overlap."""
+    """Return what the plan does about an overlap."""
     kept = head.limits.get(MODE) or 0
     return next((mode for mode, number in NUMBERS.items() if kept in (number, number + FOR_FILES)), Overlap.ALLOW)
 

@@ -90,7 +90,7 @@ def _riskier(seen: Judgement) -> tuple[str, ...]:
 
 
 def _obstacle(unit: UnitOfWork, step: PlannedStep, files: Sequence[str]) -> str:
-    """Say why there is no step for these files; empty where there is one."""
+    """Return why there is no step for these files; empty where there is one."""
     if step.step_id in unit.plan.riskier_files.steps:
         return "this happened to the step before"
     if not files:

@@ -83,7 +83,7 @@ def _changed(seen: Judgement) -> list[str]:
 
 
 def _obstacle(unit: UnitOfWork, step: PlannedStep, parts: Sequence[Sequence[str]]) -> str:
-    """Say why a step is not split; empty where it is."""
+    """Return why a step is not split; empty where it is."""
     if step.piece_of or step.inserted_by:
         return "a part of a change is not split again"
     if len(parts) < 2:
@@ -95,7 +95,7 @@ def _obstacle(unit: UnitOfWork, step: PlannedStep, parts: Sequence[Sequence[str]
 
 
 def _excess(path: str, lines: int, most: int) -> str:
-    """Say why no part may have a file; empty where one may."""
+    """Return why no part may have a file; empty where one may."""
     return f"{path} alone has {lines} changed lines, allowed are {most}: make a smaller change" if lines > most else ""
 
 

@@ -18,7 +18,7 @@ from tasks.toolchain.catalogue import Catalogue, keep_contracts
 
 
 def tell_setting(goal: Goal, catalogue: Catalogue, setting: Setting) -> dict[str, Any]:
-    """Tell what planning read beside the goal, each part where it is not the usual one.
+    """Return what planning read beside the goal, each part where it is not the usual one.
 
     What may be long is told by its digest: the operator's contracts, forbidden names, what a drafter said.
     """

@@ -49,7 +49,7 @@ def reaches(scope: str, tenant: str, repo: str | None) -> bool:
 
 
 def record(command: Command, now: int, records: Records) -> dict[str, bytes]:
-    """Say what is to be kept of a pause, a halt or a cancel beside `records`; nothing more if it is among them."""
+    """Return what is to be kept of a pause, a halt or a cancel beside `records`; nothing more if it is among them."""
     name = f"{command.command.value} {scope_of(command)}"
     found = records.get(name.encode())
     if found and codec.loads(found)["command_id"] == command.command_id:

@@ -91,7 +91,7 @@ def _obey(unit: UnitOfWork, command: Command) -> None:
 
 
 def _untimely(unit: UnitOfWork, command: Command) -> Refusal:
-    """Say why the plan takes no such command now."""
+    """Return why the plan takes no such command now."""
     plan = unit.plan
     if plan.state in PLAN_ENDS:
         return "the plan has ended"

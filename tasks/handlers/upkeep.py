@@ -73,7 +73,7 @@ def _look_at_attempt(unit: UnitOfWork, step: Step, clocks: Clocks) -> None:
 
 
 def _due(unit: UnitOfWork, step: Step, live: Attempt, lease: Lease, clocks: Clocks) -> tuple[int, str]:
-    """Say when the attempt has run out of time without another sign of it, and which clock that is."""
+    """Return when the attempt has run out of time without another sign of it, and which clock that is."""
     now = unit.snapshot.now
     delivered_by = unit.plan.delivery.due if unit.is_delivering else None
     if not lease.claimed:
@@ -93,7 +93,7 @@ def _due(unit: UnitOfWork, step: Step, live: Attempt, lease: Lease, clocks: Cloc
 
 
 def _silent_ms(lease: Lease) -> int:
-    """Say how long a controller may be silent: as it asked when it claimed the attempt, within bounds."""
+    """Return how long a controller may be silent: as it asked when it claimed the attempt, within bounds."""
     return min(max(SILENT_MS, lease.ttl), LONGEST_SILENT_MS)
 
 

@@ -73,7 +73,7 @@ def is_old(sighting: Sighting, now: int) -> bool:
 
 
 def recall(counters: Mapping[str, int], now: int, own: Iterable[str] = ()) -> Recalled:
-    """Say which tests are flaky by the counters of their repository at `now` (ms), those that are most so first.
+    """Return which tests are flaky by the counters of their repository at `now` (ms), those that are most so first.
 
     A goal's `own` failing tests are not among them: what makes them fail is the work at hand.
     """

@@ -47,7 +47,7 @@ def book_cost(plan: PlanRecord, cost_usd: float | None) -> None:
 
 
 def cost_of(plan: PlanRecord) -> float | None:
-    """Tell what a plan has cost so far in dollars; None where no controller said so."""
+    """Return what a plan has cost so far in dollars; None where no controller said so."""
     cost = plan.spending.cost
     return None if cost is None else cost / MICRO
 

@@ -68,7 +68,7 @@ def overlapping(claimed: Sequence[str], others: Iterable[str]) -> list[str]:
 
 
 def tell_wait(file: str, plan_id: str) -> str:
-    """Say what a plan or a step waits for."""
+    """Return what a plan or a step waits for."""
     return f"{WAITING}{file}: {plan_id}"
 
 
@@ -149,7 +149,7 @@ class FileClaims:
         return cls(told.get("files", {}), told.get("plans", {}), told.get("behind", {}))
 
     def tell(self) -> dict[str, Any]:
-        """Tell what was read, for a plan's log."""
+        """Return what was read, for a plan's log."""
         plans = {plan: list(files) for plan, files in self.plans.items()}
         told = {"files": dict(self.files), "plans": plans, "behind": dict(self.behind)}
         return {name: part for name, part in told.items() if part}
@@ -163,7 +163,7 @@ class FileClaims:
         return self.files.get(file, "")
 
     def mark(self, file: str) -> str:
-        """Say what a commit is to find of the claims on a file."""
+        """Return what a commit is to find of the claims on a file."""
         return self.marks.get(file) or mark_of(self.of(file))
 
     def are_others(self, me: str) -> bool:

@@ -326,7 +326,7 @@ class UnitOfWork:
         self.change.events[place] = what, codec.extend(data, {"head": self.plan.log.head, "lines": self.plan.log.lines})
 
     def _line(self) -> dict[str, Any]:
-        """Tell what came in and what moved; with the plan before it, that is enough to decide the same once more."""
+        """Return what came in and what moved; with the plan before it, that is enough to decide the same once more."""
         line: dict[str, Any] = {"born": self.born} if self.born else {}
         line |= {"in": self.inputs, "moves": self.moves}
         if self.was:
@@ -344,7 +344,7 @@ class UnitOfWork:
         return line
 
     def _told_around(self) -> dict[str, Any]:
-        """Tell what stood around the plan, where it is not the usual thing and `in` does not tell it."""
+        """Return what stood around the plan, where it is not the usual thing and `in` does not tell it."""
         snapshot, around = self.snapshot, self.around
         if snapshot.standing and not self._has_input("held", "order"):
             around["standing"] = [*snapshot.standing]

@@ -28,7 +28,7 @@ from tasks.text.paths import fault
 
 
 def advise(unit: UnitOfWork, rule: str, evidence: Mapping[str, Any], cause: str = "") -> str:
-    """Say what would let a plan like this go on, as one text; `rule` has ended it, or is about to."""
+    """Return what would let a plan like this go on, as one text; `rule` has ended it, or is about to."""
     kept, standing = unit.strategy_state or {}, unit.snapshot.standing
     allowed = (kept.get("goal") or {}).get("allowed_files")
     facts = Facts(

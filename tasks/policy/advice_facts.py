@@ -112,7 +112,7 @@ def category_of(step: Step, failed: Iterable[list[Any]]) -> str:
 
 
 def most_retries_of(step: Step, failed: Iterable[list[Any]], policy: Policy) -> int:
-    """Say how often `step` may be retried whatever its `retry_limit` is."""
+    """Return how often `step` may be retried whatever its `retry_limit` is."""
     return policy.most_retries(step.facts["risk_level"], category_of(step, failed))
 
 
@@ -154,7 +154,7 @@ def sentence(*parts: str) -> str:
 
 
 def allow_more_retries(step: Step, failed: Iterable[list[Any]], policy: Policy) -> str:
-    """Say how many retries a step could have had beyond those that it had; nothing where it had all."""
+    """Return how many retries a step could have had beyond those that it had; nothing where it had all."""
     limit, most = step.facts["retry_limit"], most_retries_of(step, failed, policy)
     if limit >= most or step.facts["inserted_by"]:
         return ""

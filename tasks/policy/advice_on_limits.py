@@ -18,7 +18,7 @@ from tasks.rules import budget
 
 
 def advise_on_budget(facts: Facts) -> str:
-    """Say which budget has to be how much higher, and who used it."""
+    """Return which budget has to be how much higher, and who used it."""
     name = facts.evidence.get("limit_name")
     if name == "category":
         return _budget_of_an_attempt(facts)
@@ -88,7 +88,7 @@ def advise_on_hosts(facts: Facts) -> str:
 
 
 def advise_on_wall_clock(facts: Facts) -> str:
-    """Say how much more time the plan needs, unless nobody took its steps, or all that is open was handed back.
+    """Return how much more time the plan needs, unless nobody took its steps, or all that is open was handed back.
 
     A wait in which the plan stood still is no wait for a controller.
     """

@@ -321,7 +321,7 @@ def remember_revised(plan: PlanRecord, step: Step) -> None:
 
 
 def describe_dead_end(unit: UnitOfWork) -> tuple[str, dict[str, Any]]:
-    """Say why nothing can run any more, and lay out the steps that failed, as far as the plan remembers them.
+    """Return why nothing can run any more, and lay out the steps that failed, as far as the plan remembers them.
 
     Raises NeedsSteps where the snapshot lacks them.
     """

@@ -34,7 +34,7 @@ COUNTED = ("tokens_used", "patch_cycles", "tool_calls", "duration_ms")  # of `me
 
 
 def judge(snapshot: Snapshot, step_id: str, attempt: int | None, lease: str | None, digest: str) -> Verdict:
-    """Say what becomes of an outcome; only one that reports the live attempt of its step is APPLIED.
+    """Return what becomes of an outcome; only one that reports the live attempt of its step is APPLIED.
 
     One that names no attempt means the live one, unless it repeats the last outcome.
     """
@@ -64,7 +64,7 @@ def lacks_lease(snapshot: Snapshot, step_id: str, lease: str | None) -> bool:
 
 
 def failure_of(facts: dict[str, Any], outcome: Outcome) -> dict[str, Any] | None:
-    """Say why the attempt failed, as its next attempt will read it; None for a success that holds.
+    """Return why the attempt failed, as its next attempt will read it; None for a success that holds.
 
     A success is not believed when it contradicts itself: failing tests on a step with a verification are a
     TEST_REGRESSION, as is an exit code by which its tool did not pass; a touched file outside the step's files, or any

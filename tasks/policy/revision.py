@@ -175,7 +175,7 @@ def carry_out(
 
 
 def _what_is_next(unit: UnitOfWork, before: str | None) -> str:
-    """Say what lets a step go on that was revised, with the step `before` it; its plan lives."""
+    """Return what lets a step go on that was revised, with the step `before` it; its plan lives."""
     if unit.plan.paused:
         return f"Resume the plan, which was paused ({unit.plan.paused})."
     if unit.is_stopped:

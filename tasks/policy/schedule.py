@@ -158,7 +158,7 @@ def _is_exhausted(unit: UnitOfWork) -> bool:
 
 
 def _allowance(unit: UnitOfWork, card: StepCard) -> int | None:
-    """Say how many tokens an attempt may hold; None where it cannot start now."""
+    """Return how many tokens an attempt may hold; None where it cannot start now."""
     if unit.is_delivering:
         return 0
     wanted = starts.tokens_of(card, _rules(unit, card))

@@ -55,7 +55,7 @@ def look_at_holds(unit: UnitOfWork) -> None:
 
 
 def _hold(unit: UnitOfWork) -> tuple[str, int]:
-    """Say why the plan is held and until when, ms; 0 for no known end."""
+    """Return why the plan is held and until when, ms; 0 for no known end."""
     standing, now = unit.snapshot.standing, unit.snapshot.now
     if standing:
         return f"{PAUSED}{standing.scope} by {standing.actor}: {standing.reason}", standing.until
@@ -223,7 +223,7 @@ def keep_time(unit: UnitOfWork) -> None:
 
 
 def wall_clock_ends(plan: PlanRecord) -> int | None:
-    """Say when the plan's wall clock runs out, ms; None while it stands still or has no limit."""
+    """Return when the plan's wall clock runs out, ms; None while it stands still or has no limit."""
     times, limit = plan.times, plan.limits["wall_clock_s"]
     if limit is None or "ready" not in times or "still" in times:
         return None
@@ -246,7 +246,7 @@ def count_outages(unit: UnitOfWork, clocks: Clocks) -> None:
 
 
 def backoff(category: str, nth: int, seed: str, table: Mapping[str, int] = BACKOFF_MS) -> int:
-    """Say how long to wait after the nth failure, ms: half of it fixed, half from `seed`, so that many spread out.
+    """Return how long to wait after the nth failure, ms: half of it fixed, half from `seed`, so that many spread out.
 
     Nothing has failed with nth = 0, such as an attempt that nobody claimed.
     """

@@ -136,7 +136,7 @@ class _Side:
 
 
 def backtest_recorded(recorded: RecordedPlan, policy: Policy) -> Backtested:
-    """Say what `policy` would have done to a recorded plan.
+    """Return what `policy` would have done to a recorded plan.
 
     Raises CannotReplay, whatever an export holds: it is data from outside.
     """

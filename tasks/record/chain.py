@@ -175,7 +175,7 @@ def _look_behind(rest: Iterator[_Link], before: _Link | None, wrong: _Link) -> _
 
 
 def _explain(walk: _Walk, wrong: _Link, later: _Later) -> Fault:
-    """Say what most simply makes a log in which `wrong` stands behind the lines that are in order."""
+    """Return what most simply makes a log in which `wrong` stands behind the lines that are in order."""
     if fault := _out_of_place(walk, wrong, later):
         return fault
     before, place = walk.last, wrong.place
@@ -224,7 +224,7 @@ def _out_of_place(walk: _Walk, wrong: _Link, later: _Later) -> Fault | None:
 
 
 def _or_else(wrong: _Link, later: _Later) -> str:
-    """Say what else makes a line that cannot be read."""
+    """Return what else makes a line that cannot be read."""
     other = ", or this is no file of `planner export --log`" if wrong.place == 1 else ""
     return other + (", or the file breaks off within it" if wrong.place == later.last else "")
 

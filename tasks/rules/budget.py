@@ -130,7 +130,7 @@ def first_exhausted(plan: PlanRecord) -> str | None:
 
 
 def available(plan: PlanRecord, name: str, amount: int) -> int:
-    """Tell how much an attempt that is expected to use `amount` may hold: no more than is left."""
+    """Return how much an attempt that is expected to use `amount` may hold: no more than is left."""
     limit = plan.head.limits[name]
     return amount if limit is None else max(0, min(amount, limit - plan.spent[name] - plan.reserved[name]))
 
@@ -284,7 +284,7 @@ def lapse(unit: UnitOfWork, attempt: Attempt, used: int) -> None:
 
 
 def allowance(unit: UnitOfWork, wanted: int) -> int | None:
-    """Say how many of `wanted` tokens the day budgets leave to an attempt; None where it cannot start now."""
+    """Return how many of `wanted` tokens the day budgets leave to an attempt; None where it cannot start now."""
     grants = unit.snapshot.grants
     for scope, grant in grants.items():
         left = grant.left - unit.tokens_used
@@ -302,7 +302,7 @@ def allowance(unit: UnitOfWork, wanted: int) -> int | None:
 
 
 def remaining_fraction(plan: PlanRecord) -> float:
-    """Tell which share of the scarcest budget is left, 0 to 1, attempts in flight counted as spent."""
+    """Return which share of the scarcest budget is left, 0 to 1, attempts in flight counted as spent."""
     limits, spent, reserved = plan.head.limits, plan.spent, plan.reserved
     least = 1.0
     for name in BUDGETS:

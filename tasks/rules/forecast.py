@@ -22,7 +22,7 @@ class Expected(NamedTuple):
 
 
 def forecast(steps: Iterable[Expected], budget: Budget) -> Forecast:
-    """Say what the open steps of a plan need beside what is spent and held.
+    """Return what the open steps of a plan need beside what is spent and held.
 
     Each is taken to need one more attempt, as its estimate says; a delivery uses nothing. `likely` is the same at the
     rate at which the attempts so far used their estimates, and of the clock at the pace so far.

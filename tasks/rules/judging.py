@@ -36,7 +36,7 @@ def own_tests(goal: Goal) -> tuple[str, ...]:
 
 
 def why_unjudged(facts: Mapping[str, Any], outcome: Outcome) -> str | None:
-    """Say why the tests of the base did not judge a step that they were to; None where they did.
+    """Return why the tests of the base did not judge a step that they were to; None where they did.
 
     Controllers that tell of no reports of tests are not asked.
     """

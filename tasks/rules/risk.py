@@ -50,7 +50,7 @@ _ESTIMATES: Mapping[Mode, StepEstimate] = MappingProxyType(
 
 
 def estimate(mode: Mode) -> StepEstimate:
-    """Say what an attempt in this mode reserves where nobody estimated it."""
+    """Return what an attempt in this mode reserves where nobody estimated it."""
     return _ESTIMATES[mode]
 
 
@@ -147,7 +147,7 @@ _DECLARED = {level: Assessment(level) for level in RISK}
 
 
 def assess(files: Iterable[str]) -> Assessment:
-    """Say how risky a step that may touch `files` is: as its riskiest file, the first of several."""
+    """Return how risky a step that may touch `files` is: as its riskiest file, the first of several."""
     worst = _DECLARED[LOW]
     for path in files:
         found = _of_file(path)

@@ -197,11 +197,11 @@ class Strategy(Protocol):
         ...
 
     def input_for(self, live: LivePlan, facts: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Say what an attempt of a step is given beside its spec."""
+        """Return what an attempt of a step is given beside its spec."""
         ...
 
     def refusal(self, live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | Blocked | None:
-        """Say why what a controller answered with success is no use.
+        """Return why what a controller answered with success is no use.
 
         The attempt failed then, and the next one reads why; a step that is blocked has no next one.
         """

@@ -44,7 +44,7 @@ def describe_criteria(document: Any, steps: Iterable[StepTools], catalogue: Cata
 
 
 def describe_unchecked(criteria: Iterable[CriterionView]) -> str | None:
-    """Say which criteria nothing checks; None where each is checked."""
+    """Return which criteria nothing checks; None where each is checked."""
     left = [fit(each.text, MAX_TEXT) for each in criteria if each.checked_by is None]
     if not left:
         return None

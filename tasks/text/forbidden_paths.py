@@ -84,7 +84,7 @@ class Forbidden:
 
 
 def wrong_name(name: str) -> str | None:
-    """Say why `name` cannot be forbidden; None where it can."""
+    """Return why `name` cannot be forbidden; None where it can."""
     if not _NAME.fullmatch(name):
         return f"{name!r} is no name of a file or folder: write *.tfvars or deploy/, with no / before it"
     if set(name) <= {"*", "?", "/"}:

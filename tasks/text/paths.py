@@ -40,7 +40,7 @@ def clean(path: str) -> str:
 
 @lru_cache(maxsize=16384)
 def fault(path: str, forbidden: Forbidden = FORBIDDEN) -> Fault | None:
-    """Say why `path` may not stand in an allowlist; None where it may."""
+    """Return why `path` may not stand in an allowlist; None where it may."""
     if _PLAIN.fullmatch(path):
         return TABOO if path in forbidden else None
     if not is_visible(path):

@@ -50,7 +50,7 @@ def are_apart(first: str, second: str) -> bool:
 
 
 def pattern_fault(pattern: str, forbidden: Forbidden = FORBIDDEN) -> Fault | None:
-    """Say why `pattern` may not stand in an allowlist; None where it may. A literal path is judged as such."""
+    """Return why `pattern` may not stand in an allowlist; None where it may. A literal path is judged as such."""
     if len(pattern.encode(errors="replace")) > MAX_BYTES:
         return Fault("pattern_too_long", f"A pattern has at most {MAX_BYTES} bytes.")
     plain = clean(pattern)

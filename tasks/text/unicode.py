@@ -121,7 +121,7 @@ class TextView:
     from_ends: tuple[int, ...] = ()
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """Say where in the first text a part stands; changed parts count as a whole."""
+        """Return where in the first text a part stands; changed parts count as a whole."""
         if self.base is None:
             return start, end
         return self.base.span(self._place(start, last=False), self._place(end, last=True))

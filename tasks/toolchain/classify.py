@@ -147,7 +147,7 @@ def files_of(text: str) -> tuple[str, ...]:
 
 
 def classify(text: str, *, tool: str | None = None, timed_out: bool = False) -> Diagnosis:
-    """Say what failure is in `text`, which the contract `tool` printed.
+    """Return what failure is in `text`, which the contract `tool` printed.
 
     Same text, same answer; linear in the text.
     """
@@ -290,7 +290,7 @@ _IS_FAILING = _any(_FAILING, *(each.failing for each in _SIGNS), flags=re.M)
 
 
 def read_log(log: str, files: Sequence[str] = ()) -> LogSign:
-    """Say what `log` shows.
+    """Return what `log` shows.
 
     `files` of the repository tell a module of its own from a missing dependency.
     """

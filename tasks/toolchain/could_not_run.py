@@ -13,7 +13,7 @@ MAX_LINE = 300
 def why_not_run(
     contract: Contract | None, exit_code: int, output: str = "", *, ran_codes: Collection[int] = ()
 ) -> str | None:
-    """Say why a tool could not run, by its exit code and what it printed; None where it ran.
+    """Return why a tool could not run, by its exit code and what it printed; None where it ran.
 
     `ran_codes` are more of them, as a spec has them. A code that passes is not doubted for a text in some
     of the lines: other lines may be of what did run.

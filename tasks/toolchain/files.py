@@ -77,7 +77,7 @@ def is_for_tests(folder: str) -> bool:
 
 @lru_cache(maxsize=16384)
 def role_of(path: str) -> Role:
-    """Tell what a file is for from its path alone."""
+    """Return what a file is for from its path alone."""
     *folders, name = path.split("/")
     if name in MANIFESTS or _REQUIREMENTS.fullmatch(name):
         return Role.MANIFEST

@@ -35,7 +35,7 @@ class Figures(Protocol):
 
     @property
     def named(self) -> Mapping[str, str]:
-        """Say what became of the failing tests of the goal."""
+        """Return what became of the failing tests of the goal."""
 
 
 class Receipt(Protocol):
@@ -51,7 +51,7 @@ class Receipt(Protocol):
 
     @property
     def report(self) -> str | None:
-        """Say how much of a report there is; None where the controller tells of none."""
+        """Return how much of a report there is; None where the controller tells of none."""
 
     @property
     def tests(self) -> Figures | None:
@@ -70,7 +70,7 @@ def judged_contract(catalogue: Catalogue, tool: str, pass_codes: Iterable[int], 
 
 
 def find_lack(contract: Contract, receipt: Receipt) -> str | None:
-    """Say why a tool that has passed proves nothing.
+    """Return why a tool that has passed proves nothing.
 
     None where its report bears that out, and where nothing is known of one: the contract has none, or the controller
     tells of none.

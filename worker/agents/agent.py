@@ -75,7 +75,7 @@ class Trouble(_Table):
     messages: tuple[Pattern, ...] = ()  # which the message of the error begins with
 
     def has(self, error: AgentError) -> bool:
-        """Say whether `error` is one of these."""
+        """Return whether `error` is one of these."""
         if error.kind in self.kinds or error.status in self.statuses:
             return True
         return any(re.match(pattern, error.message) for pattern in self.messages)
@@ -175,7 +175,7 @@ def names() -> list[str]:
 
 
 def is_named(text: str) -> bool:
-    """Say whether `text` is an agent's name or its data file, and no command."""
+    """Return whether `text` is an agent's name or its data file, and no command."""
     return text in names() or text.endswith(".toml")
 
 

@@ -83,7 +83,7 @@ def write(
 
 
 def obstacle(endpoint: Endpoint, about: About, state: str | None) -> str:
-    """Say why this need not be sent, if so; `state` is the plan's by now, None where it is gone."""
+    """Return why this need not be sent, if so; `state` is the plan's by now, None where it is gone."""
     if endpoint.kind == "webhook":
         return ""
     if about.type not in STATUSES:

@@ -37,7 +37,7 @@ class Next:
 
 
 def follow(answer: Answer, tries: int, chance: float, now: float, *, is_forge: bool = False) -> Next:
-    """Say what follows the try number `tries`, which got `answer`; `chance` is from 0 to 1, `now` in seconds."""
+    """Return what follows the try number `tries`, which got `answer`; `chance` is from 0 to 1, `now` in seconds."""
     if 200 <= answer.status < 300:
         return Next(DELIVERED)
     if answer.status == GONE and not is_forge:

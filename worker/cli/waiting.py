@@ -111,7 +111,7 @@ class EndWait:
         return answer
 
     def look_again(self, answer: GoalAnswer | None) -> str:
-        """Say how to see what becomes of the goal, with the rights that there are."""
+        """Return how to see what becomes of the goal, with the rights that there are."""
         whose = "" if self._sent.tenant == NO_TENANT else f" --tenant {quote(self._sent.tenant)}"
         what = "watch" if self._events else "summary"
         stays = "The plan goes on" if answer and answer.plan_id else "The goal still waits to be planned"
@@ -160,7 +160,7 @@ class EndWait:
         return True
 
     def _tell(self, answer: GoalAnswer) -> GoalAnswer:
-        """Tell what is new."""
+        """Return what is new."""
         if answer.plan_id and answer.verdict is not GoalVerdict.NOTHING_TO_DO and not self._refused:
             try:
                 self._tell_events(answer.plan_id, LAST_S if is_over(answer) else 0.0)

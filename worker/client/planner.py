@@ -111,7 +111,7 @@ class Planner(Protocol):
         """Wait for what the planner says of a goal; None where it says nothing in time, Trouble for a dead one."""
 
     def goal(self, goal_id: str, tenant: str = NO_TENANT) -> GoalAnswer | None:
-        """Tell what became of a goal; None if the planner has not taken it, or has forgotten it."""
+        """Return what became of a goal; None if the planner has not taken it, or has forgotten it."""
 
     def resolve(self, prefix: str, tenant: str = NO_TENANT) -> str:
         """Find the plan that the id of a goal or the beginning of a plan's id means; raises NotFound or WrongUse."""
@@ -120,7 +120,7 @@ class Planner(Protocol):
         """Tell everything about a plan, with `activity` what its steps do now; None if there is none."""
 
     def result(self, plan: PlanView) -> PlanResult:
-        """Tell what a plan has done."""
+        """Return what a plan has done."""
 
     def changes(self, plan: PlanView) -> bytes:
         """Return the diffs of what a plan landed, as far as they are kept."""
@@ -138,7 +138,7 @@ class Planner(Protocol):
         """Tell the attempts of every step of a plan that was tried."""
 
     def kept_goal(self, plan_id: str, from_step: str | None = None) -> KeptGoal:
-        """Tell what is kept of a plan's goal, or what is left of it `from_step` on."""
+        """Return what is kept of a plan's goal, or what is left of it `from_step` on."""
 
     def export(self, plan_id: str) -> Iterator[bytes]:
         """Return all that is kept of a plan as one JSON document, in pieces; raises NotFound."""

@@ -44,7 +44,7 @@ class Held(NamedTuple):
 
     @property
     def ids(self) -> dict[str, str | int]:
-        """Say which attempt this is, without its lease, which is a secret and has no place in a log."""
+        """Return which attempt this is, without its lease, which is a secret and has no place in a log."""
         return {"plan_id": self.plan_id, "step_id": self.step_id, "attempt": self.attempt}
 
 

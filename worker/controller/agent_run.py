@@ -160,12 +160,12 @@ def _failure(done: JobResult, reading: Reading, timeout_s: float) -> AttemptFail
 
 
 def denied(reading: Reading) -> str:
-    """Say what the agent was not allowed to do."""
+    """Return what the agent was not allowed to do."""
     return f"not allowed to the agent: {'; '.join(reading.denied[:SHOWN_DENIED])}"
 
 
 def _trouble(agent: Agent, done: JobResult, reading: Reading) -> CannotWork | None:
-    """Say what kept the agent from its work, as it says so itself."""
+    """Return what kept the agent from its work, as it says so itself."""
     if reading.released:
         is_of_provider = reading.released_kind == ReleaseKind.PROVIDER
         return ProviderTrouble(reading.released) if is_of_provider else CannotWork(reading.released)

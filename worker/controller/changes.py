@@ -213,7 +213,7 @@ def diff_hash(git: Git, base: str, tree: str) -> str:
 
 
 def leads_out(root: Path, path: str) -> bool:
-    """Say whether `path` is, or lies below, a link out of `root`, such as an absolute one or one into `.git`."""
+    """Return whether `path` is, or lies below, a link out of `root`, such as an absolute one or one into `.git`."""
     place, top = root / path, Path(os.path.realpath(root))
     if place.is_symlink() and place.readlink().is_absolute():
         return True
@@ -288,7 +288,7 @@ def up_to_git_dir(path: bytes) -> bytes:
 
 
 def unfit(touched: Mapping[bytes, Marks | None]) -> str | None:
-    """Say why a change cannot be landed whichever files it touches."""
+    """Return why a change cannot be landed whichever files it touches."""
     if any(part.lower() == snapshot.GIT_DIR for path in touched for part in path.split(b"/")):
         return "the change holds a git repository of its own"
     there = [marks for marks in touched.values() if marks]

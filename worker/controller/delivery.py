@@ -217,7 +217,7 @@ def check(git: Git, plan_id: str, tip: str, base: str | None, asked: DeliveryInp
 
 
 def _wrong_files(git: Git, found: PlanCommit, accepted: Accepted, asked: DeliveryInput, base: str) -> str | None:
-    """Say which files of a commit its plan does not allow, whatever its controller has reported of it.
+    """Return which files of a commit its plan does not allow, whatever its controller has reported of it.
 
     Files are new that are not in the commit `base`, where the plan begins.
     """

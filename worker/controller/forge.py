@@ -179,7 +179,7 @@ def read_token(file: Path) -> str:
 
 
 def _error(status: int, headers: Mapping[str, str], said: str) -> Exception:
-    """Tell what another time may mend from what it will not."""
+    """Return what another time may mend from what it will not."""
     is_limited = status == FORBIDDEN and (headers.get("retry-after") or headers.get("x-ratelimit-remaining") == "0")
     if status == TOO_MANY or status >= SERVER_ERROR or is_limited:
         return CannotWork(said)

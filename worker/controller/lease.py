@@ -47,7 +47,7 @@ class LeaseClient:
         self.claimed = False  # stays false where the planner's server knows no heartbeat
 
     def is_wanted(self) -> bool:
-        """Say whether the work is still worth doing: until the planner takes it back or we shut down."""
+        """Return whether the work is still worth doing: until the planner takes it back or we shut down."""
         return self._lost is None and not self._stop.is_set()
 
     def claim(self) -> None:

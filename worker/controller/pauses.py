@@ -54,7 +54,7 @@ class Pauses:
         self._each: dict[str, _Row] = {}
 
     def reason(self, repository: str) -> StepTrouble | None:
-        """Say why steps of `repository` are handed back for now, if they are."""
+        """Return why steps of `repository` are handed back for now, if they are."""
         row = self._each.get(repository)
         return StepTrouble(row.reason) if row and self._clock() < row.until else None
 

@@ -64,7 +64,7 @@ class Permission:
         return tuple(path for path in paths if not self.allows(path) and not self._is_beyond_its_level(path))
 
     def allows(self, path: str) -> bool:
-        """Tell whether a file may be changed, as far as its risk allows that."""
+        """Return whether a file may be changed, as far as its risk allows that."""
         return path in self.named or (self._may_mean(path) and not self._is_excluded(path))
 
     def too_risky(self, paths: Iterable[str]) -> tuple[str, ...]:
@@ -72,7 +72,7 @@ class Permission:
         return tuple(path for path in paths if self._is_risky(path))
 
     def puts_back(self, path: str) -> bool:
-        """Tell whether a change of a plain file is undone and held against nobody, as far as it is not allowed.
+        """Return whether a change of a plain file is undone and held against nobody, as far as it is not allowed.
 
         In a step that does not patch that is any file. In others it is neither forbidden nor configures a verification,
         nor does its risk alone keep it from being changed, and of what is excluded it is a test that is to pass again.
@@ -108,12 +108,12 @@ def _is_harmless(path: str, forbidden: Forbidden) -> bool:
 
 
 def is_riskier(path: str, level: RiskLevel | None) -> bool:
-    """Tell whether a file is riskier than `level` by its path; of no level nothing is."""
+    """Return whether a file is riskier than `level` by its path; of no level nothing is."""
     return level is not None and is_below(level, assess((path,)).level)
 
 
 def violation(permission: Permission, limits: ChangeLimits, changes: Changes) -> AttemptFailure | None:
-    """Say which rule of the step `changes` break, beside how many files they may be of."""
+    """Return which rule of the step `changes` break, beside how many files they may be of."""
     if changes.escaping:
         return path_failure(FailureCategory.SANDBOX_VIOLATION, LINKS, changes.escaping)
     if outside := permission.outside(changes.touched):

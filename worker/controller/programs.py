@@ -57,7 +57,7 @@ class VerificationResult:
     left_out: frozenset[str] = frozenset()  # those that were skipped or deselected there
 
     def fails_more_than(self, other: VerificationResult) -> bool:
-        """Tell whether this fails where `other` did not."""
+        """Return whether this fails where `other` did not."""
         if self.failure is None:
             return False
         if other.failure is None:
@@ -66,7 +66,7 @@ class VerificationResult:
 
     @property
     def passed(self) -> bool | None:
-        """Say whether the tests passed; None if there were none."""
+        """Return whether the tests passed; None if there were none."""
         return self.failure is None if self.receipts else None
 
 
@@ -128,7 +128,7 @@ def verify(
 
 
 def unverifiable(tool: Tool, why: str) -> VerificationResult:
-    """Say why a tool was not begun, which nothing of the change can be the cause of."""
+    """Return why a tool was not begun, which nothing of the change can be the cause of."""
     cannot = CannotVerify(tool=tool.tool, cwd=None if tool.cwd == ROOT else tool.cwd, reason=why)
     return VerificationResult((), wire.advice(why), NOT_KNOWN, cannot_verify=cannot)
 
@@ -169,7 +169,7 @@ def _run(tool: Tool, run: ToolRun, root: str, search: str | None) -> tuple[JobRe
 
 
 def _cannot_verify(tool: Tool, done: JobResult, root: str) -> CannotVerify | None:
-    """Say why a tool could not run; one that named a failing test, or ran out of time, could."""
+    """Return why a tool could not run; one that named a failing test, or ran out of time, could."""
     if done.timed_out or done.exit_code == TIMED_OUT or _failing(tool, done, root).names:
         return None
     contract = CATALOGUE.contracts.get(tool.tool)
@@ -184,7 +184,7 @@ def _cannot_verify(tool: Tool, done: JobResult, root: str) -> CannotVerify | Non
 
 
 def is_there(root: str, folder: str) -> bool:
-    """Tell whether a folder of the clone is one, and no link leads out of the clone to it."""
+    """Return whether a folder of the clone is one, and no link leads out of the clone to it."""
     return folder == ROOT or (Path(root, folder).is_dir() and not leads_out(Path(root), folder))
 
 

@@ -122,7 +122,7 @@ def _given(spec: Spec, known: Sequence[tuple[str, str]]) -> Iterator[tuple[str, 
 
 
 def _house_rules(instructions: Instructions) -> str:
-    """Say what the repository's own instructions are for the step, with their text where that is trusted."""
+    """Return what the repository's own instructions are for the step, with their text where that is trusted."""
     if not instructions:
         return ""
     if instructions.trust is Trust.DATA:
@@ -137,7 +137,7 @@ def quote_instructions(instructions: Instructions) -> Iterator[tuple[str, str]]:
 
 
 def _criteria(spec: Spec, said: str) -> str:
-    """Say when the step is done, where that is more than that its verification passes."""
+    """Return when the step is done, where that is more than that its verification passes."""
     told = _untold(spec.success_criteria, said)
     return f"It is done when: {told}" if told and told.strip(ENDS).casefold() not in TRIVIAL else ""
 

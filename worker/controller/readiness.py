@@ -70,7 +70,7 @@ class RemoteTrouble(CannotWork, GitError):
 
 
 def agent_trouble(argv: Sequence[str]) -> str | None:
-    """Say why the command `argv` of an agent cannot be started here, if that can be known."""
+    """Return why the command `argv` of an agent cannot be started here, if that can be known."""
     if not argv:
         return None
     if not shutil.which(argv[0]):
@@ -82,7 +82,7 @@ def agent_trouble(argv: Sequence[str]) -> str | None:
 
 
 def start_trouble(agent: Agent, sandbox: Sandbox, variables: Sequence[str] = ()) -> str | None:
-    """Say why the program of `agent` does not run here, in the sandbox and with the variables that it will have."""
+    """Return why the program of `agent` does not run here, in the sandbox and with the variables that it will have."""
     if trouble := agent_trouble(agent.argv):
         return trouble
     if not agent.version:

@@ -47,7 +47,7 @@ class Result:
 
     @property
     def trouble(self) -> CannotWork | None:
-        """Say why it could not be done or verified here."""
+        """Return why it could not be done or verified here."""
         cannot = self.verification.cannot_verify
         return self.released or (NotVerifiable(cannot.reason) if cannot else None)
 
@@ -123,7 +123,7 @@ def _released(spec: Spec, result: Result, trouble: CannotWork, duration_ms: int,
 
 
 def _ran_by(spec: Spec, result: Result) -> str | None:
-    """Say what verified the base: where a failure does not show there, that may be why."""
+    """Return what verified the base: where a failure does not show there, that may be why."""
     return result.verification.ran_by or None if spec.verified_at else None
 
 

@@ -81,7 +81,7 @@ class SetupResults:
     _placed: tuple[str, TreeSnapshot] = ("", TreeSnapshot())
 
     def has(self, key: str) -> bool:
-        """Say whether the result `key` is kept."""
+        """Return whether the result `key` is kept."""
         return key in self._kept
 
     def keep(self, key: str, root: Path, tops: Sequence[bytes], now: TreeSnapshot) -> None:
@@ -183,7 +183,7 @@ def _outside(word: str) -> os.stat_result | None:
 
 
 def is_within(path: bytes, tops: Sequence[bytes]) -> bool:
-    """Say whether `path` is one of `tops`, or lies below one."""
+    """Return whether `path` is one of `tops`, or lies below one."""
     return any(path == top or path.startswith(top + b"/") for top in tops)
 
 

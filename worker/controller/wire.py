@@ -187,7 +187,7 @@ class Spec(Inbound):
 
     @property
     def ids(self) -> dict[str, str | int]:
-        """Say which attempt this is, without its lease, which is a secret and has no place in a log."""
+        """Return which attempt this is, without its lease, which is a secret and has no place in a log."""
         return self.held.ids
 
 
@@ -233,12 +233,12 @@ def path_failure(category: FailureCategory, message: str, paths: Iterable[str]) 
 
 
 def advice(message: str) -> AttemptFailure:
-    """Say what went wrong in words that tell what to do, such as: make it smaller."""
+    """Return what went wrong in words that tell what to do, such as: make it smaller."""
     return _failure(FailureCategory.UNKNOWN, message, suggestion=message)
 
 
 def unproved(category: FailureCategory, why: str, tests: Iterable[str] = ()) -> AttemptFailure:
-    """Say why tests that ended without an error prove nothing."""
+    """Return why tests that ended without an error prove nothing."""
     failure = _failure(category, why[:MESSAGE_CHARS], suggestion=why[:MESSAGE_CHARS])
     named = tuple(test[:1000] for test in tests)[:FAILING_TESTS]
     return AttemptFailure(failure.evidence.model_copy(update={"top_failing_tests": named}), failure.message)

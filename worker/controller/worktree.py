@@ -380,7 +380,7 @@ class Worktree:
         yield from (changes.up_to_git_dir(path) for path in new if path in wanted or path not in ignored)
 
     def _entry(self, path: bytes, marks: Marks | None) -> TreeEntry | None:
-        """Say what git would hold of a file: None if it is not there, no content if it cannot be held."""
+        """Return what git would hold of a file: None if it is not there, no content if it cannot be held."""
         if marks is None:
             return None
         try:

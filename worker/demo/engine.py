@@ -183,7 +183,7 @@ class DemoPage(NamedTuple):
 
 
 def _missing_for_page() -> str | None:
-    """Say what the page needs and is not installed; None where nothing is missing."""
+    """Return what the page needs and is not installed; None where nothing is missing."""
     lacking = next((name for name in PAGE_NEEDS if not find_spec(name)), None)
     return (
         f"The page needs {lacking}, which is not installed: pip install 'planner-worker[gateway]'" if lacking else None

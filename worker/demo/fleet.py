@@ -42,7 +42,7 @@ class DemoAgent:
 
     @property
     def fault(self) -> str | None:
-        """Say why it cannot be run, or cannot be given its paths; None where nothing is wrong."""
+        """Return why it cannot be run, or cannot be given its paths; None where nothing is wrong."""
         try:
             self.command.encode()
             trouble = self._trouble()
@@ -58,7 +58,7 @@ class DemoAgent:
         return None
 
     def _trouble(self) -> str | None:
-        """Say why its program is not found; raises WrongAgent for what is no agent."""
+        """Return why its program is not found; raises WrongAgent for what is no agent."""
         if is_named(self.command):
             return agent_trouble(named_agent(self.command).argv)
         command = command_agent(self.command)

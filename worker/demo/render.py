@@ -168,7 +168,7 @@ def plan_steps(watch: PlanWatch, view: PlanView) -> Table:
 
 
 def outcome_text(outcome: Outcome) -> Text:
-    """Say what a controller reports of an attempt: its answer, or what the verification has shown."""
+    """Return what a controller reports of an attempt: its answer, or what the verification has shown."""
     text = Text.assemble((str(outcome.controller), "cyan"), f", {outcome.step_id}: ")
     if outcome.success:
         return text.append(one_line(str(outcome.output or "the verification passed"), MAX_OUTPUT), "dim")

@@ -248,7 +248,7 @@ def _strays(site: Site, stream: str, page: Iterable[tuple[bytes, dict[bytes, byt
 
 
 def _owner(part: Partition, fields: dict[bytes, bytes] | None) -> tuple[str, str] | None:
-    """Say where the attempt of a spec would stand; None where it is no spec."""
+    """Return where the attempt of a spec would stand; None where it is no spec."""
     try:
         spec = codec.loads((fields or {}).get(b"data", b""))
         return part.plan(spec["plan_id"]).active, str(spec["step_id"])

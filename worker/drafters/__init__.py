@@ -90,5 +90,5 @@ DROPPED = {  # `WORKER_*` settings that nothing here reads, and what to do inste
 
 
 def unread_settings(environment: Mapping[str, str]) -> list[str]:
-    """Say which `WORKER_*` settings are set and read by nobody: a sentence each."""
+    """Return which `WORKER_*` settings are set and read by nobody: a sentence each."""
     return [f"{name} is not read here: {instead}." for name, instead in DROPPED.items() if environment.get(name)]

@@ -103,7 +103,7 @@ def secrets_of(settings: Settings) -> tuple[str, ...]:
 
 
 def place_fault(directory: Path | None) -> str | None:
-    """Say what is wrong with a working directory; None where nothing is."""
+    """Return what is wrong with a working directory; None where nothing is."""
     if directory is None or (directory / ".git").exists():
         return None
     return f"{directory} is not a git repository" if directory.is_dir() else f"{directory} is no directory"

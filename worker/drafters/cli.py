@@ -159,7 +159,7 @@ class StopCheck:
         self._looked = time.monotonic()
 
     def __call__(self) -> bool:
-        """Say what was heard last."""
+        """Return what was heard last."""
         if time.monotonic() - self._looked < LOOK_S:
             return True
         self._looked = time.monotonic()

@@ -54,7 +54,7 @@ class Consulting:
         return int(1000 * (longest * here.planning_max_attempts + GRACE_S))
 
     def setting(self, goal: Goal) -> Setting | Rejected:
-        """Say what surrounds `goal`, as `setting_of` does."""
+        """Return what surrounds `goal`, as `setting_of` does."""
         return setting_of(goal, self._settings)
 
     def may_ask(self, goal: Goal) -> bool:
@@ -134,7 +134,7 @@ def _refusal(sentence: str) -> FieldError:
 
 
 def schema_mode(settings: Settings, drafter: str, question: Consult) -> str:
-    """Say how `drafter` is told the schema of a question: native, prompt, or none where there is none."""
+    """Return how `drafter` is told the schema of a question: native, prompt, or none where there is none."""
     if question.schema is None:
         return "none"
     if settings.planning_schema_mode != "auto":

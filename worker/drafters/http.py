@@ -232,7 +232,7 @@ def _text(response: ModelResponse) -> str:
 
 
 def _pause(error: Exception, repeated: int, most: int) -> float | None:
-    """Say how many seconds to wait before the next call; None where that would be no use."""
+    """Return how many seconds to wait before the next call; None where that would be no use."""
     if repeated >= most or not isinstance(error, ANOTHER_TIME):
         return None
     retry_after: float | None = error.retry_after

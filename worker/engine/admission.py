@@ -49,7 +49,7 @@ class Admission:
     switches: Mapping[str, int] = field(default_factory=dict)  # as in PlanSeed
 
     def refusal(self, goal: Goal) -> Problem | None:
-        """Say why no plan is made of `goal` now; it may be sent again later."""
+        """Return why no plan is made of `goal` now; it may be sent again later."""
         if not self.memory.takes_goals:
             return self.out_of_memory()
         live = self.live_plans(goal.tenant, functions.ask(self.client, self.live_calls(goal.tenant)))

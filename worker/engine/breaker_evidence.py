@@ -73,7 +73,7 @@ def _ends(lines: Sequence[bytes], since: int) -> dict[str, int]:
 
 
 def _verified(client: Redis, partition: Partition, done: Mapping[str, Mapping[str, int]]) -> list[int]:
-    """Say when those of the steps were done that a tool verifies on the plan's own tree."""
+    """Return when those of the steps were done that a tool verifies on the plan's own tree."""
     asked = [(plan_id, ends) for plan_id, ends in done.items() if ends]
     pipeline = client.pipeline(transaction=False)
     for plan_id, ends in asked:

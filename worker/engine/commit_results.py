@@ -143,7 +143,7 @@ def audited(messages: Sequence[tuple[StreamEntry | None, Any]], changeset: Chang
 
 
 def describe(plan_id: str, record: PlanRecord) -> dict[str, str]:
-    """Say which plan a failure is about, and what has ended that already."""
+    """Return which plan a failure is about, and what has ended that already."""
     rule = {"rule": record.halt["rule"]} if record.halt else {}
     return {"plan_id": plan_id, "goal_id": record.head.goal_id, "kind": record.head.kind, **rule}
 

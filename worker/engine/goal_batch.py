@@ -81,7 +81,7 @@ class GoalAnswer(NamedTuple):
         return (*call, "type", event_type("goal.decided"), "data", codec.dumps(data))
 
     def counts(self) -> dict[str, int]:
-        """Tell what is counted of it on the server.
+        """Return what is counted of it on the server.
 
         The queues that it names are, but for those of one without a plan: they would be noted for ever, and never used.
         """
@@ -100,7 +100,7 @@ def count_calls(counts: Iterable[Mapping[str, int]]) -> list[RedisCommand]:
 
 
 def _source(goal: Goal, goal_id: str) -> str:
-    """Say how a goal came: a webhook's has an id that begins so."""
+    """Return how a goal came: a webhook's has an id that begins so."""
     if goal.retry_of:
         return "retry"
     return "webhook" if goal_id.startswith(WEBHOOK) else "direct"

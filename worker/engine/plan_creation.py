@@ -57,7 +57,7 @@ MOST_QUESTIONS = 10  # to a drafter about one goal, whatever its strategy wants
 
 
 def source_of(goal: Goal, drafter: str) -> str:
-    """Say where the steps of a goal come from: given, llm or pattern; no draft is asked for of who brings them."""
+    """Return where the steps of a goal come from: given, llm or pattern; no draft is asked for of who brings them."""
     if goal.steps or (goal.campaign and goal.campaign.tasks is not None):
         return "given"
     return "pattern" if drafter == NONE else "llm"
@@ -104,7 +104,7 @@ class PlanCreation:
     catalogue: Catalogue = CATALOGUE
 
     def find(self, plan_id: str) -> GoalResult | None:
-        """Tell what the plan that is there says of its goal.
+        """Return what the plan that is there says of its goal.
 
         None where it has yet to be made.
         """

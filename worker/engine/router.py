@@ -101,7 +101,7 @@ class Work(Struct):
         return not self.due and bool(self.commands) and all(entry is None for entry, _ in self.messages)
 
     def ask(self, plan_id: str) -> Ask:
-        """Say which part of the plan the next decision can touch."""
+        """Return which part of the plan the next decision can touch."""
         if self.due or self.commands:
             named = [command.step_id for _, command in self.messages if command.step_id]
             claims_matter = True

@@ -81,7 +81,7 @@ class Sight:
     repositories: tuple[str, ...] = ()
 
     def reaches(self, tenant: str, repo: str | None) -> bool:
-        """Tell whether things of this tenant and repository are seen; others do not exist for the caller (404)."""
+        """Return whether things of this tenant and repository are seen; others do not exist for the caller (404)."""
         return self.tenant in (None, tenant) and (not self.repositories or repo in self.repositories)
 
 
@@ -96,7 +96,7 @@ class Access:
         self.session = session
 
     def lasts(self) -> bool:
-        """Tell whether the key and the session still hold; who waits or streams asks, and before it hands out."""
+        """Return whether the key and the session still hold; who waits or streams asks, and before it hands out."""
         return self in lasting(self._client, [self])
 
     def name_of(self, controller: str) -> str:
@@ -109,7 +109,7 @@ class Access:
             raise Refusal("no_right", f"This key has not the right: {' or '.join(rights)}.", 403)
 
     def may_see(self, tenant: str, repo: str | None) -> bool:
-        """Tell whether things of this tenant and repository are the caller's; for it others do not exist (404)."""
+        """Return whether things of this tenant and repository are the caller's; for it others do not exist (404)."""
         return self.sight.reaches(tenant, repo)
 
     def tenant_for(self, named: str | None) -> str:

@@ -60,7 +60,7 @@ def too_large(limit: int) -> Refusal:
 
 
 def nests_deeply(body: bytes) -> bool:
-    """Tell whether lists and objects in JSON stand in each other deeper than MAX_DEPTH: readers recurse into them."""
+    """Return whether lists and objects in JSON stand in each other deeper than MAX_DEPTH: readers recurse into them."""
     if body.count(b"[") + body.count(b"{") <= MAX_DEPTH:
         return False
     steps = array("b", STRING.sub(b"", body).translate(STEPS, NO_BRACKETS))

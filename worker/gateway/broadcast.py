@@ -42,10 +42,10 @@ class Subject(Protocol):
         """Make the text as it is now, as an event of a stream. In a thread."""
 
     def pace_of(self, what: str) -> float | None:
-        """Tell how soon after the last text events of this type have it made anew, in s; None where they do not."""
+        """Return how soon after the last text events of this type have it made anew, in s; None where they do not."""
 
     def is_about(self, event: Event) -> bool:
-        """Tell whether an event of such a type is about what the text shows."""
+        """Return whether an event of such a type is about what the text shows."""
 
 
 class Reader:
@@ -170,7 +170,7 @@ class _Broadcast:
         return reader
 
     def is_read_with(self, key_id: str) -> bool:
-        """Tell whether somebody looks with this key."""
+        """Return whether somebody looks with this key."""
         return any(each.caller.key.key_id == key_id for each in self.readers)
 
     async def run(self) -> None:

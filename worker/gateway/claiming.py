@@ -93,7 +93,7 @@ class ClaimDesk:
             return waiter.state is State.IS_SERVED
 
     def waiting(self, stream: str) -> int:
-        """Tell how many wait for steps of a queue."""
+        """Return how many wait for steps of a queue."""
         return len(self._waiting.get(stream, ()))
 
     def shut(self) -> None:
@@ -220,7 +220,7 @@ class ClaimDesk:
                     break
 
     def _demand(self, stream: str) -> int:
-        """Tell how many steps of a queue are wanted, about."""
+        """Return how many steps of a queue are wanted, about."""
         count = 0
         for waiter in self._waiting.get(stream, ()):
             if waiter.state is State.WAITS:

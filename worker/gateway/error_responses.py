@@ -57,6 +57,6 @@ async def tell_failure(scope: Scope) -> Response:
 
 
 def asks_for_page(scope: Scope) -> bool:
-    """Tell whether a request comes from a browser that shows what is answered."""
+    """Return whether a request comes from a browser that shows what is answered."""
     is_page = not scope["path"].startswith(("/v1/", MCP)) and scope["path"] not in POLLED
     return is_page and "text/html" in Headers(scope=scope).get("accept", "")

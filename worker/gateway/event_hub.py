@@ -160,7 +160,7 @@ class EventHub:
                     del self._subscriptions[name]
 
     async def position(self) -> Position:
-        """Tell where the process has read to."""
+        """Return where the process has read to."""
         await self._begin()
         return self._behind()
 

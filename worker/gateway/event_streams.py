@@ -135,7 +135,7 @@ def epoch_of(client: Redis, partitions: int) -> bytes:
 
 
 def partitions_of(client: Redis, otherwise: int) -> int:
-    """Tell how many partitions there are; `otherwise` where no worker has said so."""
+    """Return how many partitions there are; `otherwise` where no worker has said so."""
     return deployment.partitions_of(client) or otherwise
 
 

@@ -184,7 +184,7 @@ def _claims(token: str, key: PyJWK, issuer: Issuer) -> dict[str, Any]:
 
 
 def _refusal(issuer: Issuer, claims: Mapping[str, Any]) -> str | None:
-    """Say why a job gets no key; None where it gets one. Ids count, for names are given to others in time."""
+    """Return why a job gets no key; None where it gets one. Ids count, for names are given to others in time."""
     github = issuer.kind == "github"
     ids = ("repository_id", "repository_owner_id") if github else ("project_id", "namespace_id")
     repository, owner = (_text(claims, name) for name in ids)
@@ -205,7 +205,7 @@ def _refusal(issuer: Issuer, claims: Mapping[str, Any]) -> str | None:
 
 
 def _refusal_of_event(issuer: Issuer, event: str) -> str | None:
-    """Say why a job that this event began gets no key; GitLab's older servers do not name it."""
+    """Return why a job that this event began gets no key; GitLab's older servers do not name it."""
     if issuer.events and event not in issuer.events:
         return f"Jobs of {', '.join(issuer.events)} get keys, and this is one of {event or 'no event'}."
     if issuer.kind == "github" and not event:

@@ -49,7 +49,7 @@ class Kind(Enum):
 
 
 def kind_of(path: str, query: bytes) -> Kind:
-    """Tell what a request holds, by its address."""
+    """Return what a request holds, by its address."""
     waits = b"wait=" in query
     if path in OF_CONTROLLERS:
         return Kind.CLAIMS if waits or path == CLAIM else Kind.CONTROLLERS

@@ -9,7 +9,7 @@ _SCP = re.compile(r"(?:[^@/]+@)?([^:/]+):(?!//)(.+)")
 
 
 def is_of(wanted: str, names: Iterable[str]) -> bool:
-    """Say whether `wanted`, such as `acme/shop` or a URL, is one of the repositories that `names` tell of.
+    """Return whether `wanted`, such as `acme/shop` or a URL, is one of the repositories that `names` tell of.
 
     A path of this machine does not say whose a repository is: its last word is compared.
     """

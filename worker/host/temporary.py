@@ -24,7 +24,7 @@ def exists(pid: int) -> bool:
 
 
 def start_time(pid: int) -> str | None:
-    """Tell when the process of this number began, in a form to be compared; None if there is none."""
+    """Return when the process of this number began, in a form to be compared; None if there is none."""
     with suppress(OSError, IndexError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     return "" if exists(pid) else None  # where there is no /proc

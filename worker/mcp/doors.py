@@ -65,7 +65,7 @@ class Doors:
 
 
 def _sentence(answer: httpx.Response) -> str:
-    """Say why a door refused, all errors at once."""
+    """Return why a door refused, all errors at once."""
     try:
         problem = codec.loads(answer.content)
         errors = [f"{each['pointer'] or '/'}: {each['message']}" for each in problem.get("errors", ())]

@@ -132,7 +132,7 @@ class Tools:
         return _marked(await self._doors.json(context, "POST", "/v1/goals", body=said, wait=wait_s))
 
     async def get_goal(self, context: Call, goal_id: str, tenant: str | None = None) -> dict[str, Any]:
-        """Tell what became of a goal: its verdict, why it was rejected, its plan and how that ended."""
+        """Return what became of a goal: its verdict, why it was rejected, its plan and how that ended."""
         return _marked(await self._doors.json(context, "GET", "/v1/goals", goal_id=goal_id, tenant=tenant))
 
     async def list_plans(

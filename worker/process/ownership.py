@@ -30,7 +30,7 @@ class Moves(NamedTuple):
 
 
 def share(owners: Mapping[int, str], workers: Collection[str], me: str) -> Moves:
-    """Tell what `me` takes and gives back, if the partitions have these `owners`, empty for none.
+    """Return what `me` takes and gives back, if the partitions have these `owners`, empty for none.
 
     Pure, and the same for every worker that sees the same: whoever has fewest takes what is free, whoever has more than
     its share gives the rest back. A share that differs by one moves nothing.

@@ -79,7 +79,7 @@ class Poller(threading.Thread):
         self._ending.set()
 
     def beats(self) -> list[Beat]:
-        """Tell when this thread last went round, and whether it is there, for each stream that nobody else reads."""
+        """Return when this thread last went round, and whether it is there, for each stream that nobody else reads."""
         is_alive = self.is_alive() or self._ending.is_set()
         return [
             Beat(watch.stream, self._beat, is_alive, self._owner(watch) is not Owner.ELSEWHERE)

@@ -83,7 +83,7 @@ class Reader(threading.Thread):
         self._ending.set()
 
     def beats(self) -> list[Beat]:
-        """Tell when this thread last went round, and whether it is there, for each stream that it reads."""
+        """Return when this thread last went round, and whether it is there, for each stream that it reads."""
         is_alive = self.is_alive() or self._ending.is_set()
         owners = self._ownership.all()
         return [

@@ -53,7 +53,7 @@ class Wakeups:
         self._again = 0.0  # when the broker is tried next
 
     def state(self, key: Key, stuck_s: float) -> WakeupState:
-        """Tell what may be done about `key`; as Ledger.look.
+        """Return what may be done about `key`; as Ledger.look.
 
         An outage is not over before this worker hears from the broker again. Until then it sends none: nobody here
         would hear it, though the broker may take it by now.

@@ -122,7 +122,7 @@ class Ledger:
                 other.passed = other.passed + 1 if key and other.queue != sent.queue else 0
 
     def look(self, key: Key, requests: Mapping[str, Request] | None, now: float, stuck_s: float) -> WakeupState:
-        """Tell what may be done about `key`.
+        """Return what may be done about `key`.
 
         `requests` are what this worker has in hand, None where it is deaf.
         """

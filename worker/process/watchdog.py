@@ -186,7 +186,7 @@ class Watchdog(threading.Thread):
         return None
 
     def _disagreement(self, beats: Sequence[Beat]) -> str:
-        """Say why this worker may not go on with its server, which was emptied or given another number meanwhile."""
+        """Return why this worker may not go on with its server, which was emptied or given another number meanwhile."""
         try:
             if self._client and beats:  # else it is only starting, which compares them, too
                 deployment.join(self._client, self._settings.partitions)

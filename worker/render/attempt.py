@@ -27,7 +27,7 @@ def draw(shown: dict[str, Any]) -> RenderableType:
 
 
 def place(shown: dict[str, Any]) -> str:
-    """Say where an attempt is kept."""
+    """Return where an attempt is kept."""
     if shown["folder"]:
         return f"It is kept in {shown['folder']}"
     if kept := shown["transcript"]:

@@ -89,7 +89,7 @@ def draw_instructions(reported: Mapping[str, Any]) -> str:
 
 
 def counted(evidence: Mapping[str, Any]) -> str:
-    """Say what was counted up to which limit before a plan ended; nothing where something happened once."""
+    """Return what was counted up to which limit before a plan ended; nothing where something happened once."""
     value, limit, name = evidence.get("value"), evidence.get("limit"), evidence.get("limit_name")
     if value is None or name in HAPPENED:
         return ""
@@ -105,7 +105,7 @@ def _figure(value: Any) -> str:
 
 
 def explained_halt(view: PlanView) -> dict[str, Any] | None:
-    """Say why a plan was halted, as JSON."""
+    """Return why a plan was halted, as JSON."""
     if view.halt is None:
         return None
     return view.halt.model_dump(mode="json")

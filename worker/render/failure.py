@@ -41,7 +41,7 @@ UNITS = {"wall_clock_s": "time"}
 
 
 def sentence_of(halt: Halt, attempts: Sequence[AttemptTimes]) -> str:
-    """Say why a plan halted in words for a person; the reason of its rule where there are none."""
+    """Return why a plan halted in words for a person; the reason of its rule where there are none."""
     last = _last(attempts)
     if halt.rule in FAILED and last:
         count = sum(each.step_id == last.step_id and _failed(each) for each in attempts)

@@ -148,7 +148,7 @@ def standing_line(still: StandingStill) -> str:
 
 
 def _origin(plan: PlanView) -> list[str]:
-    """Say which other plans a plan comes from or was told of, and which were made of its goal again."""
+    """Return which other plans a plan comes from or was told of, and which were made of its goal again."""
     told = {
         "retry of {}": plan.retry_of,
         "retried by {}": ", ".join(plan.retried_by),
@@ -273,7 +273,7 @@ def _work(step: StepView) -> Iterator[Text]:
 
 
 def _activity(doing: StepActivity) -> str:
-    """Say what a step does, such as `queued 12 min: no controller reads gpu` or `running 3 min on ctl-7`."""
+    """Return what a step does, such as `queued 12 min: no controller reads gpu` or `running 3 min on ctl-7`."""
     now = datetime.now(UTC)
 
     def ago(moment: str | None) -> int:

@@ -72,7 +72,7 @@ class Remarks(BaseModel):
 
 
 def probe_of(breaker: BreakerView) -> str:
-    """Say when a breaker lets the next step through, or whose step it has let through."""
+    """Return when a breaker lets the next step through, or whose step it has let through."""
     if breaker.next_probe_at is None:
         return f"the breaker lets a step of {breaker.probe} through now"
     return f"the breaker lets the next step through at {breaker.next_probe_at}"

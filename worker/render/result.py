@@ -248,7 +248,7 @@ def _sentence(
 
 
 def _proof(view: PlanView, verified: Sequence[VerifiedBy]) -> str:
-    """Say which verifications turned green, or that nothing verified the change."""
+    """Return which verifications turned green, or that nothing verified the change."""
     turned = [each.tool for each in verified if each.before == "red" and each.now == "green"]
     green = [each.tool for each in verified if each.now == "green"]
     if turned:

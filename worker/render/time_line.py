@@ -46,11 +46,11 @@ class AttemptTimes:
         return self.queued - self.free
 
     def queued_ms(self, now: int) -> int:
-        """Tell how long it lay in its queue; where nobody said when it began, how long it lay there and ran."""
+        """Return how long it lay in its queue; where nobody said when it began, how long it lay there and ran."""
         return (self.began or self.ended or now) - self.queued
 
     def ran_ms(self, now: int) -> int | None:
-        """Tell how long it ran; None where nobody said so."""
+        """Return how long it ran; None where nobody said so."""
         return None if self.began is None else (self.ended or now) - self.began
 
 
@@ -170,7 +170,7 @@ def _ends(line: Mapping[str, Any]) -> Iterator[_End]:
 
 
 def _began(end: _End, queued: int, now: int) -> int | None:
-    """Say when an attempt began to run: when it was claimed, else as its controller says for how long it ran."""
+    """Return when an attempt began to run: when it was claimed, else as its controller says for how long it ran."""
     if end.claimed:
         return min(now, max(queued, end.claimed))
     ran = (end.told.get("metrics") or NOBODY).get("duration_ms")

@@ -76,7 +76,7 @@ class User:
         return {"USER": self.name, "LOGNAME": self.name}
 
     def reaches(self, folder: str) -> bool:
-        """Say whether this user may enter `folder`."""
+        """Return whether this user may enter `folder`."""
         enter = ["/bin/sh", "-c", 'cd -- "$1"', "sh", folder]
         done = subprocess.run(  # noqa: S603 - a fixed command
             enter, cwd="/", env={}, capture_output=True, timeout=PROBE_S, check=False, **self.spawn_options

@@ -190,7 +190,7 @@ class DraftingSettings(FromEnvironment):
 
 
 def missing(settings: DraftingSettings) -> list[str]:
-    """Say what is not set that the enabled drafters need: a sentence each."""
+    """Return what is not set that the enabled drafters need: a sentence each."""
     model = settings.llm_model
     needs = (
         ("http", bool(model), "PLANNER_LLM_MODEL: the drafter http needs the name of a model."),

@@ -351,7 +351,7 @@ def variables(name: str) -> tuple[str, ...]:
 
 
 def _sentence_of(error: ErrorDetails) -> str:
-    """Say what is wrong with a variable, without its value where that is a secret."""
+    """Return what is wrong with a variable, without its value where that is a secret."""
     place = str(error["loc"][0])
     variable = place if place.isupper() else PREFIX + place.upper()
     shown = "" if variable in credentials.NAMES - URLS else f", not {PASSWORD.sub('//', str(error['input']))!r}"

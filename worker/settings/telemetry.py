@@ -34,7 +34,7 @@ class TelemetrySettings(FromEnvironment):
 
 
 def missing(settings: TelemetrySettings) -> list[str]:
-    """Say what is not installed that the settings need: a sentence."""
+    """Return what is not installed that the settings need: a sentence."""
     with suppress(ModuleNotFoundError):  # of a package in which it would lie
         if not settings.tracing or find_spec("opentelemetry.exporter.otlp.proto.http"):
             return []

@@ -32,7 +32,7 @@ def commit_cards(root: Path, *tips: str, most: int = MAX_CARDS) -> list[Card]:
 
 
 def commit_context(root: Path, tip: str, **more: Any) -> Card:
-    """Say what a plan is to know of one commit: its card without its parent, and `more`, such as its metrics."""
+    """Return what a plan is to know of one commit: its card without its parent, and `more`, such as its metrics."""
     (card,) = commit_cards(root, tip, most=1)
     return {name: value for name, value in card.items() if name != "parent_commit_hash"} | more
 

@@ -281,7 +281,7 @@ def _is_new_in(glob: str, folders: Container[str]) -> bool:
 
 
 def _why_not(files: Collection[str], meant: Mapping[str, Sequence[str]], prefix: str, new: Sequence[str]) -> str:
-    """Say why a checkout is not what the patterns are about, and name those that have no file there."""
+    """Return why a checkout is not what the patterns are about, and name those that have no file there."""
     if prefix and is_about(files, _meant([prefix + each for each in meant], list(files), ())):
         return f"Nothing is filled in: paths begin at the root of the repository, such as {prefix}{next(iter(meant))}."
     strange = [each for each, paths in meant.items() if not is_about(files, {each: paths}, new)]

@@ -64,7 +64,7 @@ def sentence_of(tests: Sequence[str]) -> str:
 
 
 def with_failures(body: Mapping[str, Any], report: JUnitReport) -> dict[str, Any]:
-    """Tell what failed as the goal's context; what `body` says already stands."""
+    """Return what failed as the goal's context; what `body` says already stands."""
     failures = {"language": report.language, "failing_tests": report.names, "failure_log": report.log}
     context = {name: value for name, value in failures.items() if value} | dict(body.get("context") or {})
     return {**body, "context": context} if context else dict(body)

@@ -89,7 +89,7 @@ def place(url: str) -> str:
 
 
 def refusal(error: Exception, url: str, setting: str = "PLANNER_REDIS_URL") -> RefusedRedis | None:
-    """Say why the server at `url` does not serve us.
+    """Return why the server at `url` does not serve us.
 
     None where it may do so later, such as one that is away.
     """

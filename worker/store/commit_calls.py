@@ -215,5 +215,5 @@ def each(flat: Sequence[Any], size: int) -> Iterable[tuple[Any, ...]]:
 
 
 def _places(partition: Partition, plan_id: str) -> tuple[str, str]:
-    """Tell where the outcomes of a plan go, and what its leases begin with."""
+    """Return where the outcomes of a plan go, and what its leases begin with."""
     return partition.outcomes, partition.lease_prefix(plan_id)

@@ -123,7 +123,7 @@ class Dead:
         return int(self.entry.partition("-")[0])
 
     def obstacle(self, *, edited: bool = False) -> str | None:
-        """Say why it cannot be sent back; None if it can."""
+        """Return why it cannot be sent back; None if it can."""
         if self.origin not in self.place.inbound:
             return f"it came from {self.origin!r}, which is no stream that the planner reads"
         if not self.whole and not edited:
@@ -221,7 +221,7 @@ def newest(client: Redis, partitions: int, wanted: Filter, after: str = "") -> I
 
 
 def _rank(name: str) -> tuple[int, str, int]:
-    """Tell where an entry stands among all: what is newer is greater; a name says it, also of one that is gone."""
+    """Return where an entry stands among all: what is newer is greater; a name says it, also of one that is gone."""
     place, _, entry = name.partition("/")
     millis, _, number = entry.partition("-")
     return int(millis), place, int(number)

@@ -82,7 +82,7 @@ class _Controller:
         return max(0, min([self.idle_ms, *beats]))
 
     def state(self, now: int) -> Literal["working", "idle", "gone"]:
-        """Tell whether it works, waits for work, or is gone."""
+        """Return whether it works, waits for work, or is gone."""
         if self.silent_ms(now) > self.gone_ms and all(step.heartbeat_at for step in self.steps):
             return "gone"  # of one that never sent a heartbeat nobody knows
         return "working" if self.steps else "idle"

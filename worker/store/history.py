@@ -115,7 +115,7 @@ def _excuse(result: str, outcome: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def _place(outcome: dict[str, Any] | None) -> dict[str, Any]:
-    """Say where the transcript lies, if the controller said it; logs hold outcomes as they came."""
+    """Return where the transcript lies, if the controller said it; logs hold outcomes as they came."""
     try:
         said = Transcript.model_validate((outcome or {}).get("transcript"))
     except ValidationError:
@@ -151,7 +151,7 @@ def _ends(line: dict[str, Any]) -> Iterator[tuple[str, int | None, dict[str, Any
 
 
 def _cause(facts: dict[str, Any] | None, said: dict[str, Any] | None, reason: str, *, failed: bool) -> dict[str, Any]:
-    """Say why an attempt failed: as the planner judged it then, for a judgement is a pure function."""
+    """Return why an attempt failed: as the planner judged it then, for a judgement is a pure function."""
     if said is None:
         return {"category": "LEASE_EXPIRED", "reason": reason}
     failure = None

@@ -58,7 +58,7 @@ def waiting(streams: Sequence[str], reply: Sequence[Sequence[bytes]]) -> list[Wa
 
 
 def due(client: Redis, clocks: Sequence[str]) -> Due:
-    """Tell which of these sorted sets have a clock that has run out."""
+    """Return which of these sorted sets have a clock that has run out."""
     if not clocks:
         return Due(None, ())
     return read_due(functions.call_or_load(client, *due_call(clocks)))

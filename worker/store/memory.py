@@ -24,7 +24,7 @@ UNLIMITED = 2 * 1024**3  # bytes that count as maxmemory where a server has none
 
 
 def refused_at(share: float) -> str:
-    """Say what is refused where so much of the memory is in use.
+    """Return what is refused where so much of the memory is in use.
 
     Nothing where all is taken.
     """
@@ -77,12 +77,12 @@ class ServerMemory:
         return self._look() < STEPS_UP_TO
 
     def dead_bytes(self) -> int:
-        """Tell how many bytes one dead stream may keep."""
+        """Return how many bytes one dead stream may keep."""
         self._look()
         return int((self._limit or UNLIMITED) * self._dead_share / self._dead_streams)
 
     def event_bytes(self) -> int:
-        """Tell how many bytes the events of one partition may keep."""
+        """Return how many bytes the events of one partition may keep."""
         self._look()
         return int((self._limit or UNLIMITED) * EVENTS_SHARE / self._partitions)
 

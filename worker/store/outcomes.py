@@ -21,7 +21,7 @@ class AttemptRef(NamedTuple):
 
 
 def without_lease(client: Redis, partitions: int, attempts: Sequence[AttemptRef]) -> set[AttemptRef]:
-    """Tell which of these are not live attempts with their lease."""
+    """Return which of these are not live attempts with their lease."""
     pipeline = client.pipeline(transaction=False)
     for each in attempts:
         home = Partition(partition_of(each.plan_id, partitions))
@@ -62,7 +62,7 @@ def publish(client: Redis, partitions: int, messages: Sequence[tuple[str, bytes]
 
 
 def taken(client: Redis, places: Collection[EntryPlace]) -> frozenset[EntryPlace]:
-    """Tell which of these entries the planner is done with."""
+    """Return which of these entries the planner is done with."""
     pipeline = client.pipeline(transaction=False)
     for place in places:
         pipeline.xrange(Partition(place.partition).outcomes, place.entry, place.entry)

@@ -62,7 +62,7 @@ def csrf_of(token: str) -> str:
 
 
 def is_csrf(token: str, given: str) -> bool:
-    """Tell whether a form is one of this session's."""
+    """Return whether a form is one of this session's."""
     return hmac.compare_digest(csrf_of(token).encode(), given.encode())
 
 

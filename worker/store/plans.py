@@ -293,7 +293,7 @@ class PlanTalk(functions.Talk):
         self._beside += len(commands)
 
     def verdicts(self) -> list[str | ResponseError]:
-        """Tell what became of each commit, in the order of their sending; raises the first error of `beside`.
+        """Return what became of each commit, in the order of their sending; raises the first error of `beside`.
 
         That is `ok`, why nothing was written, or the error. Raises RolledBack where the server's data are older than
         this worker knows them.

@@ -213,7 +213,7 @@ def _forecast(line: PlanSummary, flying: Set[str], steps: Sequence[tuple[StepVie
 def _unverified(
     live: bytes | None, steps: Sequence[Planned], catalogue: Catalogue, criteria: Sequence[CriterionView]
 ) -> str | None:
-    """Say what nothing verifies, as the steps, the criteria and what was found at the plan's base tell it."""
+    """Return what nothing verifies, as the steps, the criteria and what was found at the plan's base tell it."""
     found = (
         describe_unverified(steps, catalogue),
         describe_unchecked(criteria),
@@ -230,7 +230,7 @@ def _needs(live: bytes | None, note: bytes | None) -> tuple[NeedView, ...]:
 
 
 def _integrity(live: bytes | None) -> tuple[IntegrityView, ...]:
-    """Tell what changes of the plan did to tests and checks."""
+    """Return what changes of the plan did to tests and checks."""
     told = read_part(codec.loads(live or b"{}"), IntegrityFound).told
     names = tuple(IntegrityView.model_fields)
     return tuple(IntegrityView.model_validate(dict(zip(names, each, strict=True))) for each in told)
@@ -338,7 +338,7 @@ def _paused_by(record: PlanRecord) -> str | None:
 
 
 def _waiting(record: PlanRecord) -> Waiting | None:
-    """Say what a person is asked; the steps that wait for an approval, and until when the first of them does."""
+    """Return what a person is asked; the steps that wait for an approval, and until when the first of them does."""
     if record.question and record.state not in ENDED:
         asked = record.question
         return Waiting(kind=asked["kind"], questions=asked["questions"], until=rfc3339(asked["until"]))

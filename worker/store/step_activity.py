@@ -93,7 +93,7 @@ def read_activities(client: Redis, partitions: int, plan_ids: Sequence[str]) -> 
 
 
 def _kept(live: bytes | None, released: bytes | None) -> dict[str, StepActivity]:
-    """Say what keeps steps that have no attempt in flight, as the plan's record has it."""
+    """Return what keeps steps that have no attempt in flight, as the plan's record has it."""
     kept = codec.loads(live or b"{}")
     backoffs, waits = kept.get("backoffs", {}), read_part(kept, Claims).waits
     handed_back = _handed_back(released) if read_part(kept, Releases).counts else {}
@@ -122,7 +122,7 @@ def _or_nothing(reply: Any) -> Any:
 
 
 def _activity(attempt: Attempt, lease: Any, pending: Any, readers: int, now: int) -> StepActivity:
-    """Say what an attempt in flight does: by its lease, else by who has read it."""
+    """Return what an attempt in flight does: by its lease, else by who has read it."""
     number, claimed, renewed, name = lease or (None,) * len(LEASE)
     if number == str(attempt.attempt).encode() and claimed:
         return StepActivity(

@@ -74,7 +74,7 @@ def wake_postponed(client: Redis, most: int) -> None:
 
 
 def is_withdrawn(client: Redis, goal_id: str) -> bool:
-    """Tell whether a goal was overtaken and may yet be sent."""
+    """Return whether a goal was overtaken and may yet be sent."""
     return client.zscore(keys.WEBHOOK_WITHDRAWN, goal_id) is not None
 
 

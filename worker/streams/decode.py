@@ -224,7 +224,7 @@ def read_command(entry: StreamEntry, *, strict: bool = False) -> Command | Probl
 
 
 def _not_json_or_unfit(error: ValidationError | codec.DecodeError) -> Problem:
-    """Say what is wrong with a message: it is no JSON, or these fields do not fit."""
+    """Return what is wrong with a message: it is no JSON, or these fields do not fit."""
     if isinstance(error, codec.DecodeError):
         return Problem.of("invalid_json", f"Not JSON: {error}")
     details = _details(error)

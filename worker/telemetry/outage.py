@@ -15,7 +15,7 @@ BACKOFF_S = (0.1, 0.5, 1.0, 2.0)  # between looks for a store that is away
 
 
 def pause(failures: int) -> float:
-    """Tell how long to wait after so many failures in a row, in seconds.
+    """Return how long to wait after so many failures in a row, in seconds.
 
     The first failure is 0.
     """
@@ -64,7 +64,7 @@ class SaidSeldom(logging.Filter):
         self._said: dict[object, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Say whether `record` was not said lately."""
+        """Return whether `record` was not said lately."""
         if record.created - self._said.get(record.msg, -QUIET_S) < QUIET_S:
             return False
         self._said[record.msg] = record.created

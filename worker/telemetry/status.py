@@ -46,7 +46,7 @@ class Status(BaseModel):
         return now - self.beat < FRESH_S and temporary.exists(self.pid)
 
     def troubles(self, now: float) -> list[str]:
-        """Say what keeps the worker from doing its work; nothing where it is ready."""
+        """Return what keeps the worker from doing its work; nothing where it is ready."""
         short = refused_at(self.memory or 0)
         silent = [stream for stream, beat in self.streams.items() if now - beat >= FRESH_S]
         said = {

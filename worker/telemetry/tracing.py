@@ -98,7 +98,7 @@ def note(name: str, kind: SpanKind, parent: str, began_ns: int, attributes: Attr
 
 
 def messaging(operation: str, destination: str, attributes: Attributes = NO_ATTRIBUTES) -> Attributes:
-    """Say what is done with a message of which stream, as the conventions have it: `send` or `process`."""
+    """Return what is done with a message of which stream, as the conventions have it: `send` or `process`."""
     return {
         "messaging.system": "redis",
         "messaging.operation.name": operation,

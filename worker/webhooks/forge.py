@@ -189,7 +189,7 @@ def _joined(url: str, location: str) -> str:
 
 
 def _error(answer: httpx.Response, said: str) -> PlannerError:
-    """Tell what another time may mend from what it will not."""
+    """Return what another time may mend from what it will not."""
     asked, status = answer.headers.get("retry-after", ""), answer.status_code
     is_limited = status == FORBIDDEN and (asked or answer.headers.get("x-ratelimit-remaining") == "0")
     if status == TOO_MANY or status >= SERVER_ERROR or is_limited:

@@ -240,7 +240,7 @@ def _told(job: Mapping[str, Any], ask: Callable[[], T]) -> T | None:
 
 
 def _later(tries: int, error: ForgeAway) -> Exception:
-    """Say when a forge is asked again, not before the time that it names; or that this was the last time."""
+    """Return when a forge is asked again, not before the time that it names; or that this was the last time."""
     if tries >= len(ASK_AGAIN_S):
         return _Hopeless(str(error))
     return _Later(str(error), max(ASK_AGAIN_S[tries], error.retry_after_s))

@@ -56,7 +56,7 @@ class Wanted:
 
 
 def decide(source: Source, event: Event) -> Wanted | Ignored:
-    """Say what becomes of an event of `source`: the first rule that makes something of it counts."""
+    """Return what becomes of an event of `source`: the first rule that makes something of it counts."""
     found = Ignored(
         f"no_rule: no rule is on {one_line(event.name, 100)!r}" if event.name else "no_rule: it has no name"
     )

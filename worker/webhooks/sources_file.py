@@ -360,7 +360,7 @@ def _place_of(loc: tuple[int | str, ...], values: Any) -> str:
 
 
 def _sentence(error: ErrorDetails) -> str:
-    """Say what is wrong with a key; an unknown one with the name that it may have meant."""
+    """Return what is wrong with a key; an unknown one with the name that it may have meant."""
     if error["type"] != "extra_forbidden":
         return expected(error)
     model = _MODELS.get(tuple(part for part in error["loc"][:-1] if isinstance(part, str)))

@@ -63,7 +63,7 @@ def limits_of(_: PlanSeed, goal: Goal, draft: Draft) -> Mapping[str, int]:
 
 
 def excuses_of(goal: Goal, document: Mapping[str, Any] | None) -> int | None:
-    """Say what may be excused where it was red before a plan of this goal, with this document: see `budget.EXCUSES`.
+    """Return what may be excused where it was red before a plan of this goal, with this document: see `budget.EXCUSES`.
 
     A goal that repairs tests which it does not name would be done before it began if those were excused.
     """
@@ -233,7 +233,7 @@ def judge_waiting(unit: UnitOfWork, step: Step, ended: Step) -> bool:
 
 
 def _tolerated(unit: UnitOfWork, step: Step, outcome: Outcome) -> dict[str, Any] | None:
-    """Say what the tests of a patch found that passed as soon as they ran; None where they found nothing."""
+    """Return what the tests of a patch found that passed as soon as they ran; None where they found nothing."""
     if found_nothing(step.facts, outcome):
         return None
     contracts = _catalogue(unit).contracts

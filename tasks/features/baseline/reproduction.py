@@ -175,7 +175,7 @@ def advise_on_fixed(facts: Facts) -> str:
 
 
 def advise(facts: Facts) -> str:
-    """Say what may differ from where the tests failed."""
+    """Return what may differ from where the tests failed."""
     command, host = facts.evidence.get("command", "the tests"), facts.evidence.get("host", "the host")
     return (
         f"Run `{command}` at {facts.plan.head.context.get('base_sha')} where it failed, and compare interpreter and "

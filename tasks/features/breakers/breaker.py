@@ -167,7 +167,7 @@ def _no_weight(_: Sequence[Failure]) -> int:
 
 
 def decide(seen: Seen, whose: tuple[str, str], now: int, terms: Terms) -> Next:
-    """Say what is to be done next about a repository; `whose` are its tenant and its name."""
+    """Return what is to be done next about a repository; `whose` are its tenant and its name."""
     breaker = seen.breaker
     if breaker is None:
         tripped, what = find_trip(seen.failures, whose, now, terms), What.WEIGH
@@ -215,7 +215,7 @@ def close(breaker: Breaker, why: str, now: int) -> Next:
 
 
 def next_probe(breaker: Breaker, now: int) -> int | None:
-    """Say when the next step is let through, ms; None while one is, or where the pause is being lifted."""
+    """Return when the next step is let through, ms; None while one is, or where the pause is being lifted."""
     return None if breaker.token or breaker.closing else max(breaker.due, now)
 
 

@@ -14,7 +14,7 @@ _URL = re.compile(r"https?://[\w.~:/?#\[\]@!$&'()*+,;=%-]+", re.ASCII)
 
 
 def fault_of(output: Any) -> str | None:
-    """Say why an answer tells no delivery; what it holds is of another's making."""
+    """Return why an answer tells no delivery; what it holds is of another's making."""
     if not isinstance(output, dict):
         return "`output` must be an object with `branch` and `pull_request`"
     branch, url = output.get("branch"), output.get("pull_request")

@@ -284,7 +284,7 @@ def fires(plan: PlanRecord, step: Step, failure: Failure) -> tuple[str, str, dic
 
 
 def advise(_: Facts) -> str:
-    """Say what lets such a plan go on."""
+    """Return what lets such a plan go on."""
     return f"Merge the target branch into the changes by hand, or {AGAIN}: it begins at the new commit of the target."
 
 

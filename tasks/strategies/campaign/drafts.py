@@ -91,13 +91,13 @@ def consult(known: Knowledge, phase: Phase, scope: CampaignScope, setting: Setti
 
 
 def queue_cycle(live: LivePlan, state: CampaignState, catalogue: Catalogue | None = None) -> QueueCycle[Any]:
-    """Say what the draft of a step becomes: the plan, or another one."""
+    """Return what the draft of a step becomes: the plan, or another one."""
     scope = scope_of(live, state, catalogue)
     return (_first if state.waits == DRAFT else _anew)(live, state, scope)
 
 
 def mistakes_in(refusal: Refusal) -> str:
-    """Say what was wrong with a draft, in a line."""
+    """Return what was wrong with a draft, in a line."""
     return fit(refusal.message, MAX_TOLD)
 
 
@@ -213,7 +213,7 @@ def _mistake(code: str, message: str, where: Sequence[str | int]) -> FieldError:
 
 
 def _cause(end: End) -> str:
-    """Say why there is no draft."""
+    """Return why there is no draft."""
     if end.state == StepState.SKIPPED:
         return SKIPPED
     failure = end.failure or {}

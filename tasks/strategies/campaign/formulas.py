@@ -30,19 +30,19 @@ def complexity(known: Knowledge) -> float:
 
 
 def task_count(complexity: float) -> int:
-    """Say how many tasks a campaign of this complexity is for."""
+    """Return how many tasks a campaign of this complexity is for."""
     return min(MAX_DESIGNED, max(1, math.ceil(complexity / 5)))
 
 
 def budget_of(delta: Sequence[str], known: Knowledge) -> int:
-    """Say how many tool calls a task over these files has."""
+    """Return how many tool calls a task over these files has."""
     harder = bool(known.failures) or known.confidence >= LEAST_CONFIDENCE
     extra = max(0, len(delta) - 1) + (2 if harder else 0)
     return min(MOST_BUDGET, LEAST_BUDGET + extra)
 
 
 def target_lines_of(delta: Sequence[str], known: Knowledge) -> dict[str, str]:
-    """Say where in these files the functions are that the exploration found."""
+    """Return where in these files the functions are that the exploration found."""
     seen = {each.path: each for each in known.candidates if each.first}
     places = {path: seen[path] for path in delta if path in seen}
     return {path: f"{max(1, at.first - LINES_BEFORE)}-{at.last + LINES_AFTER}" for path, at in places.items()}

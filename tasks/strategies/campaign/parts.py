@@ -151,7 +151,7 @@ def meant_lines(known: Knowledge) -> Iterator[str]:
 
 
 def meant_for(task: PlanTask, known: Knowledge) -> str:
-    """Say what of a choice binds a task: that about all, that of its sections; each of them where it has none."""
+    """Return what of a choice binds a task: that about all, that of its sections; each of them where it has none."""
     mine, is_whole = task.sections or (), task.type is TaskType.VERIFY
     about_sections = (choice for choice in known.meant if choice.section and not is_whole)
     bound = (choice for choice in about_sections if not mine or choice.section in mine)

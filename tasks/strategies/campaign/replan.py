@@ -132,7 +132,7 @@ def _rewritten(state: CampaignState, seq: str) -> int:
 
 
 def _setbacks(tasks: Sequence[PlanTask], state: CampaignState) -> dict[str, Setback]:
-    """Tell what blocked each task that comes again; a new one has that of the task that waits for it."""
+    """Return what blocked each task that comes again; a new one has that of the task that waits for it."""
     progress = state.progress
     found = {seq: progress[seq].before for seq in _again(progress)}
     causes = {
@@ -156,7 +156,7 @@ def _comes_again(far: TaskProgress) -> bool:
 
 
 def _situation(tasks: Sequence[PlanTask], progress: Mapping[str, TaskProgress]) -> list[str]:
-    """Say what was delivered, what is blocked and why, and what remains."""
+    """Return what was delivered, what is blocked and why, and what remains."""
     counts = Counter(each.status for each in progress.values())
     summary = ", ".join(f"{counts[status]} {status.replace('_', ' ')}" for status in TaskStatus if counts[status])
     lines = [f"{summary} of {len(tasks)} tasks"]

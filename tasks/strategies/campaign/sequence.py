@@ -65,7 +65,7 @@ def depth(waits: Mapping[str, Sequence[str]]) -> int:
 
 
 def sequence_phase(tasks: Sequence[PlanTask], unplaced: Sequence[str] = ()) -> Phase:
-    """Tell how many tasks there are, how many one after the other, and for which sections no file was found."""
+    """Return how many tasks there are, how many one after the other, and for which sections no file was found."""
     more = f", no file is named by: {'; '.join(unplaced)}" if unplaced else ""
     return Phase("DESIGN_SEQUENCE", f"Step: ordering, Status: {len(tasks)} tasks, depth={depth(graph(tasks))}{more}")
 
@@ -210,7 +210,7 @@ def _share(parts: Sequence[Section], groups: Sequence[Sequence[str]]) -> list[li
 
 
 def _deltas(files: tuple[str, ...], builds: int) -> tuple[tuple[str, ...], ...]:
-    """Say what each BUILD of a branch changes: files of its own, or all of them, where they are fewer."""
+    """Return what each BUILD of a branch changes: files of its own, or all of them, where they are fewer."""
     return split(files, builds) if len(files) >= builds else (files,) * builds
 
 

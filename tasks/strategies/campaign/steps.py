@@ -308,7 +308,7 @@ def _setback(seq: str, end: End) -> Setback:
 
 
 def _reason(end: End) -> str:
-    """Say why a task was blocked: as its controller reports, else as its failure says."""
+    """Return why a task was blocked: as its controller reports, else as its failure says."""
     failure = end.failure or {}
     reported = blocked_reason(end.output) or (NO_REASON if _is_unexplained(end.output) else None)
     said = (reported, failure.get("trace"), failure.get("suggestion"), failure.get("category"))

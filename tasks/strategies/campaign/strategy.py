@@ -135,7 +135,7 @@ def input_for(live: LivePlan, facts: Mapping[str, Any]) -> Mapping[str, Any] | N
 
 
 def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | Blocked | None:
-    """Say why an exploration or draft is no use, or a task is blocked."""
+    """Return why an exploration or draft is no use, or a task is blocked."""
     state, step_id = CampaignState.model_validate(live.state), facts.get("step_id")
     if step_id == state.waits == EXPLORE:
         found = parse_exploration(output)

@@ -99,7 +99,7 @@ class QueueCycle(Generic[Plan]):
     fall_back: Callable[[End, Refusal | None], Expansion | None]  # None: the step has no answer at all
 
     def refusal(self, output: Any) -> Refusal | None:
-        """Say what is wrong with an answer, for the next attempt to mend."""
+        """Return what is wrong with an answer, for the next attempt to mend."""
         found = self.judge(output)
         return found if isinstance(found, Refusal) else None
 
@@ -136,7 +136,7 @@ def draft_step(
 
 
 def attempts_within(goal: Goal, wanted: int) -> int:
-    """Say how often a step may ask, of `wanted` attempts.
+    """Return how often a step may ask, of `wanted` attempts.
 
     With one more, its failures in a row would halt the plan.
     """
@@ -145,7 +145,7 @@ def attempts_within(goal: Goal, wanted: int) -> int:
 
 
 def failure(why: str) -> FieldError:
-    """Say why there is no plan where nothing but a draft is wanted."""
+    """Return why there is no plan where nothing but a draft is wanted."""
     return field_error("/drafter", "planning_failed", why)
 
 

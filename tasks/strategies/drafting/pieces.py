@@ -30,7 +30,7 @@ class Piece:
 
 
 def level_of(files: Sequence[str]) -> RiskLevel:
-    """Say how risky a change is that nobody has judged.
+    """Return how risky a change is that nobody has judged.
 
     Code is MED, documents and tests alone are LOW, unless their names say more.
     """

@@ -66,7 +66,7 @@ def is_for(pattern: str, roles: Sequence[Role], files: Sequence[str]) -> bool:
 def scopes(
     project: Project, roles: Sequence[Role], files: tuple[str, ...], risk: RiskLevel, *, spares_tests: bool
 ) -> tuple[Scope, ...]:
-    """Say what each step may change that changes `files`, those of the goal for `roles`, at `risk` or above.
+    """Return what each step may change that changes `files`, those of the goal for `roles`, at `risk` or above.
 
     Files by name that are riskier than the others make steps of their own; riskier ones that patterns mean are left
     out. `spares_tests` leaves out the failing tests that the goal does not name.

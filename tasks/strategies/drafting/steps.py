@@ -103,7 +103,7 @@ def govern(
 
 
 def room_for(goal: Goal, before: int) -> int:
-    """Say how many steps may be added at once to `before` steps."""
+    """Return how many steps may be added at once to `before` steps."""
     return min(MAX_EXPANSION, max_steps(goal) - before)
 
 

@@ -44,7 +44,7 @@ def drafted_plan(live: LivePlan) -> PlanningPlan:
 
 
 def mode_of(live: LivePlan) -> ValidationMode:
-    """Tell how this plan's draft is read."""
+    """Return how this plan's draft is read."""
     return document_of(live).validation_mode
 
 
@@ -75,5 +75,5 @@ def describe_draft(live: LivePlan, draft: AcceptedDraft, made: GovernedSteps) ->
 
 
 def notes_of(found: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-    """Say what was changed without asking, of pointers and sentences."""
+    """Return what was changed without asking, of pointers and sentences."""
     return tuple(f"{where}: {why}" for where, why in found)

@@ -114,7 +114,7 @@ def find_places(live: LivePlan, output: Any) -> Places | str:
 
 
 def _room(live: LivePlan, before: int = 0) -> int:
-    """Say how many steps the plan may still get; one that drafts counts too."""
+    """Return how many steps the plan may still get; one that drafts counts too."""
     return room_for(live.goal, before + (document_of(live).drafter == QUEUE))
 
 

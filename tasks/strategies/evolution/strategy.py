@@ -108,7 +108,7 @@ def input_for(live: LivePlan, facts: Mapping[str, Any]) -> Mapping[str, Any] | N
 
 
 def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None:
-    """Say what a drafter has to mend, or that no files were found."""
+    """Return what a drafter has to mend, or that no files were found."""
     if facts["step_id"] == DRAFT_ID:
         found = _queue_cycle(live).refusal(output)
         return found.message if found else None

@@ -97,7 +97,7 @@ class History:
 
 
 def rollup(history: History, tip: str, options: TrajectoryOptions = DEFAULTS) -> Rollup:
-    """Tell how `tip` came about since it parted from the base; one line says so where that is not known."""
+    """Return how `tip` came about since it parted from the base; one line says so where that is not known."""
     found = unique_path(history.cards, history.base, tip)
     if found is None:
         return Rollup((NO_OVERLAP,))

@@ -89,7 +89,7 @@ def checks_named_in(text: str, usual: Checks, catalogue: Catalogue) -> Checks:
 
 
 def unknown_checks(named: Sequence[str] | None, catalogue: Catalogue) -> tuple[FieldError, ...]:
-    """Say which checks of a goal are none of the catalogue's."""
+    """Return which checks of a goal are none of the catalogue's."""
     unknown = (
         (at, name) for at, name in enumerate(named or ()) if command_of(catalogue, name.removeprefix("+")) is None
     )
@@ -124,7 +124,7 @@ def command_of_tool(catalogue: Catalogue, tool: str) -> Command | None:
 
 
 def category_of_tool(catalogue: Catalogue, tool: str) -> ToolCategory | None:
-    """Say what the tool of a report is for; None where the catalogue has none of that name."""
+    """Return what the tool of a report is for; None where the catalogue has none of that name."""
     command = command_of_tool(catalogue, tool)
     contract = _contract_of(catalogue, command) if command else None
     return contract.category if contract else None

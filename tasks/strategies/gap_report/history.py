@@ -62,7 +62,7 @@ class GapHistory:
         return cls(tuple(newest.values())[::-1], counters, limit)
 
     def of_gap(self, gap: Gap) -> Past:
-        """Tell how it went with `gap` since it last did not fail, by the last five records.
+        """Return how it went with `gap` since it last did not fail, by the last five records.
 
         A PARTIAL iteration ends a streak, as a success does. Of two counts of failures, the records' and our own, the
         larger one holds.

@@ -22,13 +22,13 @@ _WHY = {
 
 
 def tell_passed_over(passed: Sequence[PassedGap]) -> str:
-    """Say how many gaps were passed over, and why; empty where none was."""
+    """Return how many gaps were passed over, and why; empty where none was."""
     reasons = dict.fromkeys(_WHY[each.reason] for each in passed)
     return f"{len(passed)} passed over, {' or '.join(reasons)}" if passed else ""
 
 
 def describe_outside(document: Any) -> str | None:
-    """Say what the plan with this document leaves as it is; None where there is nothing."""
+    """Return what the plan with this document leaves as it is; None where there is nothing."""
     parts = list(_parts(document)) if isinstance(document, Mapping) else []
     return f"Outside of this plan: {'; '.join(parts)}." if parts else None
 

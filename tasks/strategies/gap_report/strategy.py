@@ -278,7 +278,7 @@ def _outside(named: Sequence[str], allowed: Sequence[str]) -> FieldError:
 
 
 def _shortcomings(goal: Goal, steps: tuple[PlannedStep, ...], before: int = 0) -> tuple[FieldError, ...]:
-    """Say what the goal lacks, in terms of the goal: the validator could only speak of the steps.
+    """Return what the goal lacks, in terms of the goal: the validator could only speak of the steps.
 
     `before` are the steps that the plan has already.
     """

@@ -107,7 +107,7 @@ def wave_steps(work: WorkRound, number: int) -> tuple[PlannedStep, ...] | None:
 
 
 def least_level(files: tuple[str, ...]) -> RiskLevel:
-    """Say how risky a change of these files is at least."""
+    """Return how risky a change of these files is at least."""
     return RiskLevel.LOW if only_documents(files) else CODE_LEVEL
 
 
@@ -197,7 +197,7 @@ def steps_again(
 
 
 def round_of(turn: Turn, brief: Brief, phase: QrPhase) -> WorkRound:
-    """Say where the round of work before the next review of `phase` takes place."""
+    """Return where the round of work before the next review of `phase` takes place."""
     failed = failed_items(turn.document.qr.get(phase))
     return WorkRound(brief, project_in(turn), turn.plan, turn.loop(phase).iteration, failed)
 

@@ -151,7 +151,7 @@ CHECKS: Mapping[QrPhase, Callable[[Plan], Iterator[str]]] = {
 
 
 def diff_fault(diff: str, path: str) -> str | None:
-    """Say what is wrong with a diff that should change `path` and nothing else."""
+    """Return what is wrong with a diff that should change `path` and nothing else."""
     lines = diff.rstrip("\n").split("\n")
     start = next((number for number, line in enumerate(lines) if line.startswith("--- ")), None)
     if start is None or not all(_PREAMBLE.fullmatch(line) for line in lines[:start]):

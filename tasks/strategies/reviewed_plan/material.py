@@ -45,7 +45,7 @@ def material_of(brief: Brief, step: OpenStep, project: Callable[[], Project]) ->
 
 
 def _fields(name: str) -> dict[str, Any]:
-    """Say what an entity is made of, so that operations on it can be written."""
+    """Return what an entity is made of, so that operations on it can be written."""
     kind = ENTITIES[name]
     verbs = ["set"] if kind.prefix is None else ["add", "set", "remove"]
     optional = [each for each in kind.fields if each not in kind.required]

@@ -95,7 +95,7 @@ class Turn:
         return replace(turn, steps=(*self.steps, *steps)).with_phase(row, count)
 
     def expansion(self, why: str, *, replaces: bool = False) -> Expansion:
-        """Say what came out of the turn; whether its steps stand for all that failed so far."""
+        """Return what came out of the turn; whether its steps stand for all that failed so far."""
         return Expansion(
             state=self.state.model_dump(mode="json"),
             document=self.document.model_dump(mode="json"),

@@ -49,7 +49,7 @@ def failed_items(file: QrFile | None) -> tuple[QrItem, ...]:
 
 
 def guidance_for(brief: Brief, failed: Sequence[QrItem], constraints: Iterable[str]) -> str:
-    """Say what to do, what binds it, what failed and what will be checked.
+    """Return what to do, what binds it, what failed and what will be checked.
 
     It is cut at its end, where nothing stands that the step's material does not have as a whole. What binds a step may
     be long: it leaves half of the room to what failed.

@@ -90,7 +90,7 @@ def input_for(live: LivePlan, facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None:
-    """Say why an answer is no use, by trying what would come of it."""
+    """Return why an answer is no use, by trying what would come of it."""
     state = state_of(live)
     row = ROWS.get(state.row)
     if row is None or facts.get("step_id") not in state.open:
@@ -188,7 +188,7 @@ def _read(turn: Turn, row: WorkflowRow, output: Any) -> Any:
 
 
 def _tell(refused: AnswerRefused) -> str:
-    """Say why an answer was refused, and what it may name, within what the next attempt is told."""
+    """Return why an answer was refused, and what it may name, within what the next attempt is told."""
     if not refused.allowed:
         return str(refused)
     allowed = fit(refused.allowed, MAX_ALLOWED)
@@ -270,7 +270,7 @@ def _note_end(state: ReviewState, end: End) -> ReviewState:
 
 
 def _why(end: End) -> str | None:
-    """Say why a step failed, in a line."""
+    """Return why a step failed, in a line."""
     if end.state != FAILED or end.failure is None:
         return None
     tests = ", ".join(end.failure.get("failing_tests") or ())

@@ -51,7 +51,7 @@ def fit_model(model: type[M], value: M) -> M:
 
 
 def explain(error: ValidationError) -> str:
-    """Say what a model found wrong, without repeating the values."""
+    """Return what a model found wrong, without repeating the values."""
     return sum_up(f"{'.'.join(map(str, each['loc']))[:100] or 'output'}: {expected(each)}" for each in error.errors())
 
 

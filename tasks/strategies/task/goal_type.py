@@ -152,7 +152,7 @@ def sentence_of(text: str) -> Sentence:
 
 
 def goal_type(goal: Goal) -> GoalType:
-    """Tell what type of task `goal` is: the one that it names, else by its words and its failure log."""
+    """Return what type of task `goal` is: the one that it names, else by its words and its failure log."""
     if goal.task_kind:
         return TASK_KINDS[goal.task_kind]
     sentence = sentence_of(goal.goal)

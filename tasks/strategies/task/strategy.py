@@ -90,7 +90,7 @@ def input_for(live: LivePlan, facts: Mapping[str, Any]) -> Mapping[str, Any] | N
 
 
 def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None:
-    """Say what a drafter has to mend."""
+    """Return what a drafter has to mend."""
     if facts["step_id"] != DRAFT_ID:
         return None
     found = _queue_cycle(live, catalogue_of(live.tools)).refusal(output)

@@ -298,7 +298,7 @@ def tell(
 
 
 def _preview(body: dict[str, Any], sources: Sources, result: dict[str, Any], *, as_json: bool) -> int:
-    """Tell what a worker with these settings would make of a goal."""
+    """Return what a worker with these settings would make of a goal."""
     import logging
 
     from schemas import codec

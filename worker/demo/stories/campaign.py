@@ -17,7 +17,7 @@ GUESS = {"build-rates": ["shop/settings.py"]}  # a file that a first draft adds,
 
 
 def answer(spec: Spec) -> Answer:
-    """Say what there is, draft (at first with a file that nobody may touch), and do the task of a step."""
+    """Return what there is, draft (at first with a file that nobody may touch), and do the task of a step."""
     changes: Sequence[Change] = ()
     match spec["controller_task_spec"]["type"]:
         case "EXPLORE":

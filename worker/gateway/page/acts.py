@@ -166,7 +166,7 @@ def of_step(plan: PlanView, step: StepView, key: ApiKey) -> list[Act]:
 
 
 def _may_be_skipped(plan: PlanView, step: StepView) -> bool:
-    """Tell whether nobody works on a step, nor on what was put before its next attempt: that goes with it."""
+    """Return whether nobody works on a step, nor on what was put before its next attempt: that goes with it."""
     if _is_in_flight(step):  # a delivery that is queued is in nobody's hands, and is called back
         return step.queue == DELIVERIES and step.activity is not None and step.activity.kind == QUEUED
     return all(each.inserted_by != step.step_id or each.state != StepState.ACTIVE for each in plan.steps)
@@ -196,7 +196,7 @@ def asks(
     act: Act,
     step_id: Annotated[str | None, Query(max_length=64)] = None,
 ) -> Response:
-    """Say what an act will do, and ask for what it needs; the address may fill in fields of a retry."""
+    """Return what an act will do, and ask for what it needs; the address may fill in fields of a retry."""
     caller.demand(*rights_of(act))
     said = {name: request.query_params.get(name, "")[:MAX_FILLED] for name in FILLED}
     return _form(request, doors, plan, act, {**said, "step_id": step_id or "", "command_id": uuid.uuid4().hex})

@@ -83,7 +83,7 @@ class Backlog(NamedTuple):
 
 
 def read_backlog(client: Redis, partitions: int) -> list[Backlog | None]:
-    """Tell what waits in each partition; None where this user may not know."""
+    """Return what waits in each partition; None where this user may not know."""
     pipeline = client.pipeline(transaction=False)
     pipeline.time()
     for number in range(partitions):

@@ -31,7 +31,7 @@ def goal(
     goal_id: Annotated[GoalId, Query()],
     tenant: Annotated[Name | None, Query()] = None,
 ) -> Response:
-    """Tell what became of a goal; one that has a plan leads there."""
+    """Return what became of a goal; one that has a plan leads there."""
     answer, owner = find_goal(doors, caller, goal_id, tenant)
     if address := plan_address(answer, caller):
         return RedirectResponse(address, SEE_OTHER, HEADERS)

@@ -99,7 +99,7 @@ async def _send(request: Request, doors: Context, caller: Access, fields: Fields
 
 
 def _ended(doors: Context, answer: GoalAnswer, fields: Fields) -> Shown:
-    """Say why a goal that was sent has no plan that runs."""
+    """Return why a goal that was sent has no plan that runs."""
     if answer.verdict is GoalVerdict.REJECTED:
         found = goal_form.complaints(goals.errors_of(doors, answer), fields)
         return Shown(found, f"The planner rejected the goal: {answer.reason}", status=UNUSABLE)
@@ -107,7 +107,7 @@ def _ended(doors: Context, answer: GoalAnswer, fields: Fields) -> Shown:
 
 
 def _try(doors: Context, caller: Access, body: dict[str, Any], fields: Fields) -> Shown:
-    """Say what would become of a goal; raises Refusal where it would not even be taken."""
+    """Return what would become of a goal; raises Refusal where it would not even be taken."""
     if caller.key.tenant:
         body = {"tenant": caller.key.tenant, **body}
     data = codec.dumps(body)

@@ -159,11 +159,11 @@ class Listing:
         return b"event: page\ndata: %b\n\n" % codec.dumps(self.html(doors)[0])
 
     def pace_of(self, what: str) -> float | None:
-        """Tell how soon after the last list such events have it made anew, in s; None where they change no list."""
+        """Return how soon after the last list such events have it made anew, in s; None where they change no list."""
         return PACES.get(what, PACES.get(what.partition(".")[0]))
 
     def is_about(self, event: Event) -> bool:
-        """Tell whether an event is about a plan that is seen."""
+        """Return whether an event is about a plan that is seen."""
         told = event.data
         return self.sight.reaches(told.get("tenant") or "", told.get("repo"))
 

@@ -146,7 +146,7 @@ def _budgets(view: PlanView) -> Iterator[Funds]:
 
 
 def _outlook(line: BudgetLine, expected: int | None, likely: int | None) -> str:
-    """Say whether a budget is expected to be enough."""
+    """Return whether a budget is expected to be enough."""
     if line.limit is None or (expected is None and likely is None):
         return ""
     left = line.limit - line.spent - line.reserved
@@ -163,7 +163,7 @@ class Became(NamedTuple):
 
 
 def became_of(doors: Context, keys: PlanKeys, command_id: str | None) -> Became | None:
-    """Say what the log of a plan knows of a command; None where none is asked about."""
+    """Return what the log of a plan knows of a command; None where none is asked about."""
     if not command_id:
         return None
     found = history.find_command(doors.client, keys, command_id)

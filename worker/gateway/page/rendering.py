@@ -87,7 +87,7 @@ def asked_of(question: str) -> str:
 
 
 def is_mend(step: StepView) -> bool:
-    """Tell whether a step was inserted to mend what another one found red."""
+    """Return whether a step was inserted to mend what another one found red."""
     return bool(step.inserted_by) and names_mend(step.step_id)
 
 

@@ -30,7 +30,7 @@ LIMITS = frozenset(Limits.model_fields)
 
 
 def describe(doors: Context, plan: PlanSummary, from_step: str = "") -> Retry:
-    """Say what the new goal would be; raises Refusal where there can be none."""
+    """Return what the new goal would be; raises Refusal where there can be none."""
     kept, left_out = kept_goal_of(doors, plan.plan_id, from_step)
     try:
         return retry_of(plan.plan_id, plan.state, kept, left_out, "")

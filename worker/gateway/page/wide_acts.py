@@ -115,7 +115,7 @@ def asks(
     scope: Annotated[str, Query(max_length=20)] = "",
     target: Annotated[str, Query(max_length=200)] = "",
 ) -> Response:
-    """Say what an act about many plans will do, and ask for what it needs."""
+    """Return what an act about many plans will do, and ask for what it needs."""
     return _form(request, doors, caller, act, {"scope": scope, "target": target, "command_id": uuid.uuid4().hex})
 
 

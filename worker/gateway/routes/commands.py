@@ -193,7 +193,7 @@ def _admit(doors: Context, caller: Access, made: Command) -> Command:
 
 
 def _may_inform(doors: Context, plan: PlanSummary, made: Command) -> bool:
-    """Tell whether a command answers a question that informs, or may have done so when it came before.
+    """Return whether a command answers a question that informs, or may have done so when it came before.
 
     Where the plan asks nothing the planner refuses it, or knows it; where the plan asks for consent by now, only an
     answer that was taken may come again.
@@ -237,7 +237,7 @@ def _publish(doors: Context, made: Command, has_own_id: bool) -> _Replies:
 
 
 def _is_another(doors: Context, made: Command) -> bool:
-    """Tell whether the id of a command was that of one with another body."""
+    """Return whether the id of a command was that of one with another body."""
     if made.scope in WIDE:
         return publishing.is_known_alike(doors.client, made) is False
     known = _heard(doors, made)

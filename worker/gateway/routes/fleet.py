@@ -123,7 +123,7 @@ def find_budgets(doors: Context, caller: Access, named: Sequence[str] = ()) -> l
 
 
 def _may_see(caller: Access, scope: str) -> bool:
-    """Tell whether a budget is the caller's; that of a repository is shared by all tenants who name it."""
+    """Return whether a budget is the caller's; that of a repository is shared by all tenants who name it."""
     of, _, name = scope.partition(":")
     key = caller.key
     if of == "tenant":

@@ -160,7 +160,7 @@ def read(
     goal_id: Annotated[GoalId, Query()],
     tenant: Annotated[Name | None, Query(description="Whose goal it is, for keys of all tenants.")] = None,
 ) -> Response:
-    """Tell what became of a goal."""
+    """Return what became of a goal."""
     return _status(doors, caller, *find_goal(doors, caller, goal_id, tenant))
 
 
@@ -265,7 +265,7 @@ def find_verdict(doors: Context, caller: Access, handed: Handed) -> GoalAnswer |
 
 
 def _may_see(doors: Context, caller: Access, answer: GoalAnswer) -> bool:
-    """Tell whether a goal of the caller's tenant is about its repositories; of one without a plan nobody knows."""
+    """Return whether a goal of the caller's tenant is about its repositories; of one without a plan nobody knows."""
     found = queries.owners(doors.client, doors.partitions, [answer.plan_id]) if answer.plan_id else {}
     return all(caller.may_see(*owner) for owner in found.values())
 

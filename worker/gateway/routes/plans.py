@@ -113,7 +113,7 @@ def show(
 
 
 def _names(if_none_match: str, tag: str) -> bool:
-    """Tell whether the header names a tag; weak and strong ones compare alike (RFC 9110, 13.1.2)."""
+    """Return whether the header names a tag; weak and strong ones compare alike (RFC 9110, 13.1.2)."""
     named = [each.strip().removeprefix("W/") for each in if_none_match.split(",")]
     return named == ["*"] or tag.removeprefix("W/") in named
 
@@ -187,7 +187,7 @@ def kept_goal(
         str | None, Query(alias="from", description="Of a goal that takes over what was done before this step.")
     ] = None,
 ) -> Response:
-    """Tell what is kept of a plan's goal, of which another plan can be made."""
+    """Return what is kept of a plan's goal, of which another plan can be made."""
     body, left_out = kept_goal_of(doors, plan.plan_id, step_id)
     return json(KeptGoal(goal=body, left_out=left_out))
 
@@ -209,7 +209,7 @@ def summary(plan: Plan, doors: Doors) -> Response:
 
 @of_plan.get("/result", response_model=PlanResult)
 def result(plan: Plan, doors: Doors) -> Response:
-    """Tell what a plan has done: files, verifications, answers, what it cost, and how to take it."""
+    """Return what a plan has done: files, verifications, answers, what it cost, and how to take it."""
     return json(doors.results.read(view_of(doors, plan.plan_id)))
 
 
@@ -233,7 +233,7 @@ def graph(plan: Plan, doors: Doors) -> Response:
 
 
 def may_see_dead(doors: Context, caller: Access, one: Dead) -> bool:
-    """Tell whether a dead entry is the caller's; one of which nobody knows whose it is belongs to keys for all."""
+    """Return whether a dead entry is the caller's; one of which nobody knows whose it is belongs to keys for all."""
     if caller.key.sees_all:
         return True
     owner = dead.owner(doors.client, doors.partitions, one)
