@@ -19,7 +19,7 @@ Since = Annotated[
 
 @command
 def review(since: Since = "30d", tenant: OfTenant = None, repo: OfRepository = None, as_json: Json = False) -> None:
-    """List what waits for a person, the oldest first: delivered changes to review, and plans that ask.
+    """List everything that waits for a person, the oldest first: delivered changes to review, and plans that ask.
 
     [b]planner review --repo acme/shop[/b]
 
