@@ -55,21 +55,6 @@ def test_who_read_a_step_and_sent_no_heartbeat_holds_it_all_the_same(here: Conta
     assert (step.plan_id, step.since, step.heartbeat_at) == (spec["plan_id"], None, None)
 
 
-def test_on_a_server_of_many_keys_queues_and_controllers_are_found_without_a_walk_over_them(
-    here: Container, redis: Redis, planner: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    three_steps(here, redis)
-    take(redis, "ctl-1")
-    monkeypatch.setattr(fleet, "MANY_KEYS", 0)
-    redis.config_resetstat()
-
-    (queue,) = codec.loads(planner("queues", "--json").stdout)
-    (controller,) = codec.loads(planner("controllers", "--json").stdout)
-
-    assert (queue["queue"], controller["name"]) == ("gpu", "ctl-1")
-    assert "cmdstat_scan" not in redis.info("commandstats")
-
-
 def test_a_queue_says_what_waits_what_is_claimed_and_who_reads(here: Container, redis: Redis, planner: Any) -> None:
     assert codec.loads(planner("queues", "--json").stdout) == []
     three_steps(here, redis)

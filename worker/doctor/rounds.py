@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,11 +15,13 @@ from schemas.plan import BreakerView
 from worker.doctor import plans, server
 from worker.doctor.finding import Finding, FindingSeverity, RedisCommand, Repair, Site, ask_together
 from worker.doctor.stored import KeepsChanging, read
-from worker.store import open_breakers
+from worker.store import fleet, open_breakers
 from worker.store.clients import now_ms
 from worker.store.keys import Partition, partition_of
 
 PAGE = 500
+SAMPLE = 200  # plans
+FEW_KEYS = 20_000  # of a server: a walk over them takes a moment
 REFUSED = ("unknown command", "unknown subcommand")  # what a managed server hides
 SCAN = 1000
 GONE_MS = 300_000  # the place of a plan in the list goes that long after its keys at the latest
@@ -44,11 +47,38 @@ class Rounds:
         paused = [each.model_dump(mode="json") for each in self.paused]
         return {"plans": self.plans, "queues": self.queues, "breakers": paused, "notes": self.notes}
 
-    def everything(self) -> Iterator[Finding]:
-        """Look at the server, its streams, every plan, and every key."""
+    def sample(self) -> Iterator[Finding]:
+        """Look at the server, its streams, its queues, and SAMPLE plans; at everything if there are no more plans."""
+        homes = [Partition(number) for number in range(self.site.partitions)]
+        sizes = [self.site.client.zcard(part.plans) for part in homes]
+        if sum(sizes) <= SAMPLE and self.site.client.dbsize() <= FEW_KEYS:
+            yield from self.everything()
+            return
+        yield from self._surroundings()
+        for part, size in zip(homes, sizes, strict=True):
+            some: Any = self.site.client.zrandmember(part.plans, math.ceil(SAMPLE * size / sum(sizes))) if size else ()
+            page = [plan_id.decode() for plan_id in some]
+            yield from find_gone(self.site, part, page)
+            yield from self.some([each for each in page if partition_of(each, self.site.partitions) == part.number])
+        streams = [stream.key for stream in fleet.streams(self.site.client, None, len(homes))]
+        yield from self._queues(streams[:SAMPLE], pages=1)
+        self.notes.append(
+            f"This was a sample of {sum(sizes):,} plans; planner doctor --all looks at all, and every key."
+        )
+
+    def _surroundings(self) -> Iterator[Finding]:
         for check in server.CHECKS:
             yield from self._allowed(check.__name__.replace("_", " "), check(self.site))
         self.paused = open_breakers.read_all(self.site.client, self.site.partitions)
+
+    def _queues(self, streams: Iterable[str], pages: float = math.inf) -> Iterator[Finding]:
+        for queue in sorted(streams):
+            self.queues += 1
+            yield from self._allowed(queue, server.queue(self.site, queue, pages))
+
+    def everything(self) -> Iterator[Finding]:
+        """Look at the server, its streams, every plan, and every key."""
+        yield from self._surroundings()
         for number in range(self.site.partitions):
             part = Partition(number)
             ids: Any = self.site.client.zscan_iter(part.plans, count=PAGE)  # such as come and go may be met or not
@@ -62,9 +92,7 @@ class Rounds:
         met = Walk(self._elsewhere)
         yield from self._allowed("keys", walk(self.site, met, self.step))
         yield from self.some(sorted(met.unlisted))
-        for queue in sorted(met.queues):
-            self.queues += 1
-            yield from self._allowed(queue, server.queue(self.site, queue))
+        yield from self._queues(met.queues)
 
     def some(self, plan_ids: Sequence[str]) -> Iterator[Finding]:
         """Look at these plans; yields what is found of a plan twice, in the words of the second look."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -211,14 +212,15 @@ def timers(site: Site) -> Iterator[Finding]:
             yield Finding("timers.late", part.timers, sentence, do, FindingSeverity.WARNING)
 
 
-def queue(site: Site, stream: str) -> Iterator[Finding]:
-    """Look at a queue of step specs: its group, and each spec's attempt."""
+def queue(site: Site, stream: str, pages: float = math.inf) -> Iterator[Finding]:
+    """Look at a queue of step specs: its group, and each spec's attempt, in so many pages from the oldest on."""
     yield from _group(site, stream, CONTROLLERS)
     first = "-"
     while True:
         page: Any = site.client.xrange(stream, min=first, count=PAGE)
         yield from _strays(site, stream, page)
-        if len(page) < PAGE:
+        pages -= 1
+        if len(page) < PAGE or pages <= 0:
             return
         first = "(" + page[-1][0].decode()
 

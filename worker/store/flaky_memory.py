@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from redis import Redis
 
 from tasks.memory.flaky_tests import COUNTERS, Sighting, counters_of, repository_of, sighting_of
+from worker.store.clients import now_ms
 from worker.store.keys import Partition, bucket, partition_of
 
 MOST_COUNTERS = 1000  # of a repository, as commit.lua has it
@@ -24,19 +25,22 @@ class Remembered(NamedTuple):
 
 
 def list_repositories(client: Redis, partitions: int, tenant: str | None = None) -> Iterator[Remembered]:
-    """Yield the repositories, or those of one tenant, by their names; a walk over all keys finds them."""
+    """Yield the repositories, or those of one tenant, by their names."""
     found: list[Remembered] = []
-    for owner, repo in {*_repositories(client)}:
+    for owner, repo in {*_repositories(client, partitions)}:
         if tenant in (None, owner) and (seen := read(client, partitions, owner, repo)):
             found.append(Remembered(owner, repo, len({each.test for each in seen}), sum(each.times for each in seen)))
     yield from sorted(found)
 
 
-def _repositories(client: Redis) -> Iterator[tuple[str, str]]:
-    pattern = Partition(0).recall(f"{COUNTERS}:*").replace("{0}", "{*}")
-    for key in client.scan_iter(match=pattern, count=1000):
-        _, _, counters = key.decode(errors="replace").partition(":recall:")
-        yield repository_of(counters)
+def _repositories(client: Redis, partitions: int) -> Iterator[tuple[str, str]]:
+    pipeline = client.pipeline(transaction=False)
+    for number in range(partitions):
+        pipeline.zrange(Partition(number).recalled, 0, -1)
+    for names in pipeline.execute():
+        for counters in (name.decode(errors="replace") for name in names):
+            if counters.startswith(f"{COUNTERS}:"):
+                yield repository_of(counters)
 
 
 def read(client: Redis, partitions: int, tenant: str, repo: str) -> list[Sighting]:
@@ -72,9 +76,13 @@ def add(client: Redis, partitions: int, tenant: str, repo: str, sightings: Itera
     if wanted:
         client.hset(key, items=[part for pair in wanted.items() for part in pair])
         client.expire(key, KEPT_S)
+        client.zadd(_home(partitions, repo).recalled, {counters_of(tenant, repo): now_ms(client)})
     return left_out
 
 
 def _key(partitions: int, tenant: str, repo: str) -> str:
-    home = Partition(partition_of(f"plan_{bucket(repo)}-", partitions))
-    return home.recall(counters_of(tenant, repo))
+    return _home(partitions, repo).recall(counters_of(tenant, repo))
+
+
+def _home(partitions: int, repo: str) -> Partition:
+    return Partition(partition_of(f"plan_{bucket(repo)}-", partitions))

@@ -69,13 +69,13 @@ def count(client: Redis, partitions: int, repositories: Iterable[tuple[str, str]
 def list_repositories(client: Redis, partitions: int, tenant: str | None = None) -> Iterator[RepositoryMemory]:
     """Yield the repositories, or those of one tenant, by their names.
 
-    Flaky tests are found by a walk over all keys. The keys of changes and drafts do not name the repository: they are
-    counted for those of which a plan has ended within the 90 days that its sums are kept.
+    The keys of changes and drafts do not name the repository: they are counted for those of which a plan has ended
+    within the 90 days that its sums are kept.
     """
     tests = {each[:2]: each[2:] for each in flaky_memory.list_repositories(client, partitions, tenant)}
     ended = sums.read(client, partitions, sums.Wanted(since=0, by=StatsBy.REPOSITORY, tenant=tenant)).items
     recorded: dict[tuple[str, str], list[outcome_memory.Fingerprint]] = {}
-    for each in outcome_memory.list_fingerprints(client, tenant):
+    for each in outcome_memory.list_fingerprints(client, partitions, tenant):
         recorded.setdefault((each.tenant, each.repo), []).append(each)
     names = {*tests, *((row.tenant, row.repo) for row in ended if row.tenant and row.repo)}
     kept = count(client, partitions, sorted(names))

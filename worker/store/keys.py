@@ -207,9 +207,19 @@ class Partition:
         """Hash: how many attempts of each controller were done or failed on this day since 1970; see lua/commit.lua."""
         return f"{self.tag}worked:{day}"
 
+    @property
+    def remembering(self) -> str:
+        """Sorted set: the tenants that have such lists, quoted likewise, by when one was used last."""
+        return f"{self.tag}memories"
+
     def recall(self, name: str) -> str:
         """Hash of counters: what plans of a kind, tenant and repository leave to those that come after them."""
         return f"{self.tag}recall:{name}"
+
+    @property
+    def recalled(self) -> str:
+        """Sorted set: the counters of `recall` that are kept, by when one was last raised."""
+        return f"{self.tag}recalled"
 
     def kept(self, name: str) -> str:
         """Hash: what plans of a tenant's repository remember for each other; `:order` behind it lists its fields."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from redis import Redis
@@ -21,16 +21,23 @@ class Fingerprint(NamedTuple):
     attempts: int
 
 
-def list_fingerprints(client: Redis, tenant: str | None = None) -> Iterator[Fingerprint]:
-    """Yield the lists, or those of one tenant, by their names; a walk over all keys finds them."""
-    pattern = Partition(0).memory("*").replace("{0}", "{*}")
-    keys = [key.decode(errors="replace") for key in client.scan_iter(match=pattern, count=1000)]
-    pipeline = client.pipeline(transaction=False)
-    for key in keys:
-        pipeline.llen(key)
-    named = [read_list(key.partition(":memory:")[2]) for key in keys]
-    found = [Fingerprint(*name, attempts) for name, attempts in zip(named, pipeline.execute(), strict=True)]
+def list_fingerprints(client: Redis, partitions: int, tenant: str | None = None) -> Iterator[Fingerprint]:
+    """Yield the lists, or those of one tenant, by their names."""
+    homes = [Partition(number) for number in range(partitions)]
+    names = _ask(client, (("ZRANGE", home.remembering, 0, -1) for home in homes))
+    tenants = [(home, name.decode()) for home, some in zip(homes, names, strict=True) for name in some]
+    lists = _ask(client, (("ZRANGE", home.memories(owner), 0, -1) for home, owner in tenants))
+    keys = [(home, name.decode()) for (home, _), some in zip(tenants, lists, strict=True) for name in some]
+    lengths = _ask(client, (("LLEN", home.memory(name)) for home, name in keys))
+    found = [Fingerprint(*read_list(name), length) for (_, name), length in zip(keys, lengths, strict=True) if length]
     yield from sorted(each for each in found if tenant in (None, each.tenant))
+
+
+def _ask(client: Redis, commands: Iterable[tuple[Any, ...]]) -> list[Any]:
+    pipeline = client.pipeline(transaction=False)
+    for command in commands:
+        pipeline.execute_command(*command)
+    return pipeline.execute()
 
 
 def read(client: Redis, partitions: int, tenant: str, repo: str, fingerprint: str) -> list[Attempted]:
@@ -44,7 +51,7 @@ def forget(
 ) -> int:
     """Forget the attempts of a tenant's repository, or those under a fingerprint; returns how many that were."""
     gone = 0
-    for each in list_fingerprints(client, tenant):
+    for each in list_fingerprints(client, partitions, tenant):
         if repo in (None, each.repo) and fingerprint in (None, each.fingerprint):
             home, name = _home(partitions, each.repo), list_of(tenant, each.repo, each.fingerprint)
             pipeline = client.pipeline(transaction=True)

@@ -89,7 +89,9 @@ def show(repo: Repo, tenant: Tenant = "default", as_json: Json = False) -> None:
         seen = flaky_memory.read(*where)
         failed = [_dated(each) for each in kept_memory.read_changes(*where)]
         drafts = [_dated(each) for each in kept_memory.read_drafts(*where)]
-        lists = [each for each in outcome_memory.list_fingerprints(link.client, tenant) if each.repo == repo]
+        lists = [
+            each for each in outcome_memory.list_fingerprints(link.client, link.partitions, tenant) if each.repo == repo
+        ]
         attempts = [
             {"fingerprint": each.fingerprint, **like}
             for each in lists

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from schemas.times import rfc3339
 from worker.cli.console import FAILED, MISSING, OK, USAGE, Failure, Json, command, open_planner, say, say_json
 from worker.cli.plan_filter import Listed
 from worker.cli.target import Owner, PlanName, find
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from worker.store.queries import Page
 
 MOST_STEPS = 200
+ENOUGH_S = 0.5  # for which plans are looked at that are not asked for, beside the last page
 FIRST_PAGE = "start"
 
 
@@ -39,6 +42,9 @@ def plans(
 
     [b]planner plans --limit 500 --cursor start --json | jq -r .next_cursor[/b]
 
+    A filter that few plans pass stops after about a second. The last line then names where it stopped, and how to go
+    on.
+
     With --cursor, --json prints an object: `items` and `next_cursor`, null at the end. A page may be short although
     more pages follow: one request reads a limited number of plans. The next page contains no newer plans.
     """
@@ -49,6 +55,8 @@ def plans(
         found = _page(planner, wanted, limit, cursor)
         counts = None if as_json else planner.count_states()
     items = [each.model_dump(mode="json") for each in found.items]
+    if as_json and found.next_cursor and not cursor:
+        terminal.line(_stopped(found.next_cursor), err=True)
     if as_json:
         say_json({"items": items, "next_cursor": found.next_cursor} if cursor else items)
         return
@@ -56,24 +64,35 @@ def plans(
         say(overview(found.items))
     elif found.next_cursor is None:
         say(_nothing(wanted, cursor))
-    if found.next_cursor and cursor:
-        say(f"More: --cursor {found.next_cursor}")
+    if found.next_cursor:
+        say(f"More: --cursor {found.next_cursor}" if cursor else _stopped(found.next_cursor))
     if counts:
         say(tally(counts))
 
 
 def _page(planner: Planner, wanted: PlanFilter, limit: int, cursor: str | None) -> Page:
-    """Read one page behind `cursor`; without one as many plans as are asked for, however many are looked at."""
+    """Read one page behind `cursor`; without one page after page, until there are enough plans or ENOUGH_S are over."""
     from worker.client.planner import WrongUse
     from worker.store.queries import Page
 
-    if not cursor:
-        return Page(planner.plans(wanted, limit), None)
     try:
-        return planner.page(wanted, limit, None if cursor == FIRST_PAGE else cursor)
+        if cursor:
+            return planner.page(wanted, limit, None if cursor == FIRST_PAGE else cursor)
+        found, end = planner.page(wanted, limit, None), time.monotonic() + ENOUGH_S
+        while found.next_cursor and len(found.items) < limit and time.monotonic() < end:
+            more = planner.page(wanted, limit - len(found.items), found.next_cursor)
+            found = Page([*found.items, *more.items], more.next_cursor)
+        return found if len(found.items) < limit else found._replace(next_cursor=None)
     except WrongUse as error:
         detail = f"{cursor} is no cursor: take the one that the page before printed, or `{FIRST_PAGE}`."
         raise Failure.of("wrong_cursor", detail, USAGE) from error
+
+
+def _stopped(next_cursor: str) -> str:
+    from worker.store.plan_lists import Place
+
+    made = rfc3339(Place.read(next_cursor).created)
+    return f"Only plans made since {made} were looked at. Go on with --cursor {next_cursor}"
 
 
 def _nothing(wanted: PlanFilter, cursor: str | None) -> str:

@@ -263,7 +263,13 @@ local function take_grants(grants, p)
   end
 end
 
-local function remember(prefix, recall)
+-- Notes in a sorted set that something is kept for so many seconds more, and drops from it what is kept no more.
+local function note_kept(names, now, name, seconds)
+  redis.pcall('ZADD', names, now, name) -- the plans are written: no error may say otherwise
+  redis.pcall('ZREMRANGEBYSCORE', names, '-inf', now - 1000 * seconds)
+end
+
+local function remember(prefix, recall, now)
   for _, one in ipairs(recall) do
     local key = prefix .. 'recall:' .. one.name
     if one.change == NONE then
@@ -271,6 +277,7 @@ local function remember(prefix, recall)
     elseif redis.call('HEXISTS', key, one.field) == 1 or redis.call('HLEN', key) < RECALLED then
       redis.call('HINCRBY', key, one.field, one.change)
       redis.call('EXPIRE', key, RECALL_KEPT)
+      note_kept(prefix .. 'recalled', now, one.name, RECALL_KEPT)
     end
   end
 end
@@ -306,10 +313,12 @@ local function touch_memory(prefix, now, name)
     if not day or day >= math.floor(now / DAY) - RECORD_DAYS then break end
     redis.call('RPOP', key)
   end
-  local names = prefix .. 'memories:' .. string.match(name, '^[^:]*')
+  local tenant = string.match(name, '^[^:]*')
+  local names = prefix .. 'memories:' .. tenant
   if redis.call('EXPIRE', key, RECORDS_KEPT) == 0 then return redis.pcall('ZREM', names, name) end
   if type(redis.pcall('ZADD', names, now, name)) ~= 'number' then return end -- somebody has put another type in its place
   redis.call('EXPIRE', names, RECORDS_KEPT)
+  note_kept(prefix .. 'memories', now, tenant, RECORDS_KEPT)
   if redis.call('ZCARD', names) > FINGERPRINTS then
     redis.call('DEL', prefix .. 'memory:' .. redis.call('ZPOPMIN', names)[1])
   end
@@ -370,7 +379,7 @@ local function write_beside(batch, p)
   if p.claim then claim_files(batch.timers, batch.claims, p.id, p.now, p.claim) end
   if p.kind == 'end' then end_plan(batch, p) end
   if p.taken then take_grants(batch.grants, p) end
-  if p.recall then remember(batch.prefix, p.recall) end
+  if p.recall then remember(batch.prefix, p.recall, p.now) end
   if p.kept then keep_entries(batch.prefix, p.kept) end
   if p.sum then add_to_sums(batch.events, p.now, p.sum[1].series, p.sum[1].figures) end
   for _, one in ipairs(p.failure or NOTHING) do count_failure(batch.events, p.now, one.series, one.failure) end
