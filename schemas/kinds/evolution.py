@@ -256,6 +256,9 @@ class PlanningPlan(Record):
     fallback_plan: str | None = None
 
 
+LEFT_OUT = ("commit_card", "acceptance_criteria")  # of a document that has none
+
+
 class PlanningAgentResponse(Record):
     """How a plan was drafted: the document of an evolution goal. `plan` is null until the draft is there.
 
@@ -275,10 +278,11 @@ class PlanningAgentResponse(Record):
     attempts: int | None = None
     duration_seconds: float | None = None
     notes: tuple[str, ...] = ()
+    acceptance_criteria: tuple[str, ...] = ()  # of the goal
     trajectories: tuple[dict[str, Any], ...] = ()
     commit_card: dict[str, Any] | None = None  # a CommitCard of what the finished plan made, for the next goals
 
     @model_serializer(mode="wrap")
     def _without_card(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Write what earlier versions wrote, as long as there is no card."""
-        return {name: value for name, value in dump(self).items() if name != "commit_card" or value is not None}
+        """Leave out the card and the criteria if there are none."""
+        return {name: value for name, value in dump(self).items() if value or name not in LEFT_OUT}

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from schemas.base import StepType
 from schemas.kinds.reviewed_plan_files import GateVerdict, QrPhase
 from schemas.plan import CriterionView
+from tasks.base.errors import UnknownCommand
 from tasks.strategies.gap_report.checks import is_run_by
 from tasks.strategies.gap_report.document import ALWAYS, RESOLVED, judge_of
 from tasks.strategies.gap_report.evidence import runs_tests, tool_of
@@ -40,6 +41,8 @@ def describe_criteria(document: Any, steps: Iterable[StepTools], catalogue: Cata
         return ()
     if "acceptance_criteria" in document and "gap" in document:
         return tuple(_of_iteration(document, tuple(steps), catalogue))
+    if "validation_mode" in document:
+        return tuple(_of_evolution(document, tuple(steps), catalogue))
     return tuple(_of_milestones(document)) if "gate_history" in document else ()
 
 
@@ -68,6 +71,31 @@ def _of_iteration(
             yield CriterionView(text=f"{text} ({NOT_STRICT})", checked_by=None)
         else:
             yield CriterionView(text=text, checked_by=checked or (_reviewer(steps) if judge is None else None))
+
+
+def _of_evolution(
+    document: Mapping[str, Any], steps: Sequence[StepTools], catalogue: Catalogue
+) -> Iterator[CriterionView]:
+    """List the criteria of the goal and of its drafted plan: a command is checked by a step that runs it."""
+    plan = document.get("plan") or {}
+    for text in dict.fromkeys((*document.get("acceptance_criteria", ()), *plan.get("validation", ()))):
+        yield CriterionView(text=text, checked_by=_runner_of(text, steps, catalogue))
+
+
+def _runner_of(command: str, steps: Sequence[StepTools], catalogue: Catalogue) -> str | None:
+    """Name the last step that runs a command of the catalogue; None for other words."""
+    try:
+        wanted = _words_of(catalogue.match(command).argv)
+    except UnknownCommand:
+        return None
+    running = (step for step in reversed(steps) for tool in step.tools if _words_of(tool["argv"]) == wanted)
+    step = next(running, None)
+    return fit(f"{step.step_id}: {' '.join(wanted)}", MAX_TEXT) if step else None
+
+
+def _words_of(argv: Iterable[str]) -> list[str]:
+    """Return the words of a command but for the mark in front of its paths."""
+    return [word for word in argv if word != "--"]
 
 
 def _tool_of_step(steps: Sequence[StepTools], named: str, catalogue: Catalogue, *, tests: bool) -> str | None:

@@ -204,6 +204,7 @@ def _begin(goal: Goal, evolution: Evolution, project: Project, setting: Setting)
         request=digest(made.request),
         validation_mode=mode,
         drafter=setting.drafter,
+        acceptance_criteria=made.request.acceptance_criteria,
         trajectories=made.trajectories,
     )
     state = EvolutionState(

@@ -11,6 +11,7 @@ from schemas import codec
 from schemas.kinds.evolution import PLANNING_OUTPUT_SCHEMA
 from tasks.rules.strategy import Expansion, LivePlan, Rejected, Setting
 from tasks.strategies import evolution
+from tasks.strategies.criteria import StepTools, describe_criteria, describe_unchecked
 from tasks.toolchain.catalogue import CATALOGUE
 from tests.support.kinds.evolution import (
     ATTACK,
@@ -55,6 +56,24 @@ def test_a_goal_becomes_one_step_that_drafts_with_the_prompt_in_its_input() -> N
     assert given["schema"] == PLANNING_OUTPUT_SCHEMA
     assert given["validation_mode"] == "strict"
     assert "latency below 5 ms" in given["prompt"]
+
+
+def test_its_criteria_are_checked_by_the_step_that_runs_them_or_by_nothing() -> None:
+    goal = a_goal("strict", evolution={"acceptance_criteria": ["latency below 5 ms", "pytest"]})
+    live = grown(goal)
+    found = unfolded(live, ended("draft-plan", a_plan(a_step(), validation=["mypy src", "it is faster"])))
+    last = found.steps[-1]
+    tools = [tool.model_dump(mode="json") for tool in last.verify_tools]
+
+    criteria = describe_criteria(found.document, [StepTools(last.step_id, "TEST", tools)], CATALOGUE)
+
+    assert {each.text: each.checked_by for each in criteria} == {
+        "latency below 5 ms": None,
+        "pytest": f"{last.step_id}: pytest",
+        "mypy src": f"{last.step_id}: mypy src",
+        "it is faster": None,
+    }
+    assert describe_unchecked(criteria) == "Nothing checks: latency below 5 ms; it is faster."
 
 
 def test_a_draft_may_use_as_many_tokens_as_its_prompt_and_an_answer_have() -> None:
