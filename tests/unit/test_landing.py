@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from schemas.times import DAY_MS
+from tests.support.commands import order
 from tests.support.halts import halt_in_conflict
 from tests.support.plans import PYTEST, Running, a_check, a_failure, a_report, a_step
 
@@ -145,6 +147,23 @@ def test_a_conflict_beyond_the_allowlist_halts_with_paths_and_both_sides(paths: 
     assert told in plan.halt["reason"]
     assert plan.halt["evidence"]["paths"] == paths[:50]
     assert plan.halt["evidence"]["sides"]["src/a.py.theirs.diff"] == "-old\n+theirs"
+
+
+def test_a_person_who_looks_after_the_plan_is_asked_and_it_lands_from_what_was_accepted() -> None:
+    plan = landing(approvals=("HIGH",))
+
+    plan.report(a_report("land", output=moved("docs/a.md")))
+
+    assert (plan.state, dict(plan.active), list(plan.record.waits)) == ("EXECUTING", {}, ["land-2"])
+    plan.store.wait(2 * DAY_MS)  # longer than a delivery may go unclaimed
+    plan.sweep()
+    assert order(plan, "approve", "land-2") == "obeyed"
+    spec = spec_of(plan, "land-2")
+    assert [(row["step_id"], row["diff_hash"]) for row in spec["input"]["accepted"]] == [("a", "sha256:a")]
+    assert spec["context"]["base_sha"] == BASE
+    plan.report(a_report("land-2", output=moved("docs/a.md")))
+    order(plan, "reject", "land-3", order_id="o-2")
+    assert plan.halt["rule"] == "approval_rejected"
 
 
 def test_a_plan_is_brought_up_to_date_twice_and_halts_then() -> None:

@@ -79,6 +79,8 @@ class Landing:
         if target == begin or made.conflicts or made.tip == target:
             return Result(replace(NO_AGENT_NEEDED, output=output), landed=output)
         found = self.verify()
+        if found.trouble and not found.verification.receipts:  # another host may have the programs
+            return Result(NO_AGENT_NEEDED, released=found.trouble)
         found.landed = output
         return found
 

@@ -24,7 +24,7 @@ from schemas.times import DAY_MS, rfc3339
 from tasks.base.errors import NeedsSteps
 from tasks.features.delivery import landing
 from tasks.features.delivery.answer import fault_of, is_branch, lines_in
-from tasks.features.delivery.landing import Landed
+from tasks.features.delivery.landing import WAIT, Landed
 from tasks.features.delivery.text import describe, labels_of
 from tasks.plan.snapshot import NOTE, Step
 from tasks.plan.unit_of_work import UnitOfWork
@@ -54,7 +54,6 @@ from tasks.rules.strategy import Draft
 from tasks.text.fields import MAX_TITLE, fit, flatten, several_lines
 from tasks.text.paths import clean
 
-WAIT = "delivery_wait_s"  # among limits: the plan ends with a delivery, which may go unclaimed for so long
 WAIT_S = DAY_MS // 1000
 REQUEST = "delivery"  # the note of what the goal asks for
 PAGE = 8  # attempts in a note; fewer than that are written with every commit
@@ -256,10 +255,11 @@ def _judge_landing(unit: UnitOfWork, seen: Judgement) -> None:
     if not is_red and (unproved := landing.unproved(outcome, step, landed)):
         _fail(unit, step, _refuse(unproved))
         return
-    _take_on(unit, landed)
     if is_red or landed.conflicts:
-        landing.bring_up_to_date(unit, step, landed, seen.failure if is_red else None)
+        if landing.bring_up_to_date(unit, step, landed, seen.failure if is_red else None):
+            _take_on(unit, landed)
     else:
+        _take_on(unit, landed)
         unit.end_step(step, S.DONE.value, "done")
         kept.landed, kept.step = [landed.target_sha, landed.result_sha], ""
         if landed.is_there:

@@ -17,7 +17,7 @@ from schemas.step import DELIVERIES, ControllerTaskSpec, PlannedStep, StepEstima
 from schemas.stored import PlanRecord
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy import halt
+from tasks.policy import halt, waits
 from tasks.policy.advice_facts import AGAIN, Facts
 from tasks.policy.outcome_verdict import is_empty
 from tasks.policy.pipeline import Failure, Judgement
@@ -30,6 +30,7 @@ from tasks.text.paths import clean, fault
 from tasks.text.patterns import matches
 from tasks.toolchain.catalogue import once, render
 
+WAIT = "delivery_wait_s"  # among limits: the plan ends with a delivery, which may go unclaimed for so long
 ROUNDS = "land_rounds"  # among limits: how often a plan is brought up to date
 MOST_ROUNDS = 2
 RETRIES = 1
@@ -176,46 +177,69 @@ def unproved(outcome: Outcome, step: Step, landed: Landed) -> str | None:
     return "`verified_at` must name the target's commit under the verified changes"
 
 
-def bring_up_to_date(unit: UnitOfWork, step: Step, landed: Landed, failure: Failure | None) -> None:
-    """Have a step that patches bring the plan up to date; without one the plan is halted.
+def bring_up_to_date(unit: UnitOfWork, step: Step, landed: Landed, failure: Failure | None) -> bool:
+    """Have a step that patches bring the plan up to date; False where a person is asked, or the plan is halted.
 
     With a `failure` it is red on top of the target, else files are in conflict. Raises NeedsSteps where the snapshot
     lacks notes.
     """
     plan, known = unit.plan, unit.note(VERIFICATION) or {"files": (), "tools": (), "queue": "default"}
+    kept, most = plan.delivery, plan.limits.get(ROUNDS) or 0
     files = tuple(known["files"]) if failure else landed.conflicts
     outside = _outside(unit, files)
     what = "the plan's verification fails on top of it" if failure else f"both changed {', '.join(files[:MAX_TOOLS])}"
     moved = f"the target branch has moved to {landed.target_sha[:12]}, and {what}"
-    if outside or not files or plan.delivery.rounds >= (plan.limits.get(ROUNDS) or 0) or len(files) > MAX_FILES:
-        why = f"; {', '.join(outside[:MAX_TOOLS])} may not be changed" if outside else ""
-        told = _fitted(landed.texts, MAX_TOLD)
+    unit.keep_note(SIDES, landed.texts)
+    plan.structure.taken = [*plan.structure.taken, step.step_id]
+    if outside or not files or kept.rounds >= most or len(files) > MAX_FILES:
+        why = moved + (f"; {', '.join(outside[:MAX_TOOLS])} may not be changed" if outside else "")
+        if plan.head.approvals:  # people look after this plan
+            _ask(unit, step, failure, why)
+            return False
         evidence = {
-            "value": plan.delivery.rounds,
-            "limit": plan.limits.get(ROUNDS) or 0,
+            "value": kept.rounds,
+            "limit": most,
             "limit_name": ROUNDS,
             "step_id": step.step_id,
             "target_sha": landed.target_sha,
             "paths": list(files[:MAX_FILES]),
-            "sides": told,
+            "sides": _fitted(landed.texts, MAX_TOLD),
         }
-        halt.halt(unit, "conflict", f"{moved}{why}", evidence, step)
-        return
+        halt.halt(unit, "conflict", why, evidence, step)
+        return False
+    _end(unit, step, failure)
+    made = _make(unit, step, files, known, RED if failure else IN_CONFLICT)
+    kept.rounds, kept.mending, kept.step = kept.rounds + 1, made.step_id, ""
+    unit.is_delivering = False
+    plan.structure.taken = [*plan.structure.taken, made.step_id]
+    _add(unit, made, moved)
+    unit.snapshot.steps[made.step_id].status.previous = dict(failure) if failure else None
+    return True
+
+
+def _end(unit: UnitOfWork, step: Step, failure: Failure | None) -> None:
+    """End a landing that another one follows."""
     if failure:
-        plan.structure.replaced += 1
+        unit.plan.structure.replaced += 1
         unit.end_step(step, "FAILED", "failed", failure["category"])
     else:
         unit.end_step(step, "DONE", "done", "conflict")
-    made = _make(unit, step, files, known, RED if failure else IN_CONFLICT)
-    kept = plan.delivery
-    kept.rounds, kept.mending, kept.step = kept.rounds + 1, made.step_id, ""
-    unit.is_delivering = False
-    unit.keep_note(SIDES, landed.texts)
-    plan.structure.taken = [*plan.structure.taken, step.step_id, made.step_id]
-    unit.pass_revising(moved)
-    unit.insert((made,), sum(plan.counts.values()), {})
-    unit.snapshot.steps[made.step_id].status.previous = dict(failure) if failure else None
-    unit.tell_added((made.step_id,), LAND, moved)
+
+
+def _add(unit: UnitOfWork, made: PlannedStep, why: str) -> None:
+    unit.pass_revising(why)
+    unit.insert((made,), sum(unit.plan.counts.values()), {})
+    unit.tell_added((made.step_id,), LAND, why)
+
+
+def _ask(unit: UnitOfWork, step: Step, failure: Failure | None, why: str) -> None:
+    """Have the plan land once more, from what it has accepted, when a person says so; it stands still until then."""
+    _end(unit, step, failure)
+    made, kept = make_land(unit), unit.plan.delivery
+    kept.step, kept.until = made.step_id, unit.snapshot.now + waits.APPROVAL_MS + 1000 * (unit.plan.limits[WAIT] or 0)
+    _add(unit, made, why)
+    del unit.ready[made.step_id]
+    waits.ask_approval(unit, unit.snapshot.steps[made.step_id], why)
 
 
 def _outside(unit: UnitOfWork, files: Iterable[str]) -> list[str]:
