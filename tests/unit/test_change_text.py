@@ -48,7 +48,7 @@ def test_files_have_their_lines_and_their_risk_with_its_reason(repo: Repo) -> No
 @pytest.mark.parametrize(
     ("subjects", "title", "written"),
     [
-        (["feat(cart): add a coupon", "fix: round totals"], "Fix the total.", "fix: fix the total"),
+        (["feat(cart): add a coupon", "fix: round totals"], "Fix the total.", "fix: the total"),
         (["feat: Add a coupon", "Fix: Round totals"], "Add HTTP caching", "feat: Add HTTP caching"),
         (["feat: add a coupon", "chore: tidy"], "docs: say it", "docs: say it"),
         (["Add a coupon", "Round totals"], "Fix the total.", "Fix the total"),

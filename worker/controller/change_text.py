@@ -21,6 +21,7 @@ _CONVENTIONAL = re.compile(
     r"(?:build|chore|ci|docs|feat|fix|perf|refactor|revert|style|test)(?:\([^)]{1,50}\))?!?: \S", re.IGNORECASE
 )
 _REPAIRS = re.compile(r"(?:fix|repair|correct|mend|resolve|restore|bugfix|hotfix)\w*\b", re.IGNORECASE)
+_FIX = "Fix "  # which the type has already
 _OWNER = re.compile(r"@[A-Za-z0-9][\w.-]*(?:/[\w.-]+)*")
 
 
@@ -78,7 +79,9 @@ def title_by_convention(git: Git, target: str, title: str, files: Sequence[Chang
     typed = [subject for subject in subjects if _CONVENTIONAL.match(subject)]
     if 2 * len(typed) > len(subjects):
         is_lower = sum(subject.partition(": ")[2][:1].islower() for subject in typed) * 2 > len(typed)
-        return f"{_type_of(title, files)}: {_lowered(title) if is_lower else title}"
+        kind = _type_of(title, files)
+        title = title[len(_FIX) :] if kind == "fix" and title.startswith(_FIX) else title
+        return f"{kind}: {_lowered(title) if is_lower else title}"
     is_lower = sum(subject[:1].islower() for subject in subjects) * 2 > len(subjects)
     return _lowered(title) if is_lower else title
 

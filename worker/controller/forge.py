@@ -20,6 +20,7 @@ from urllib.request import getproxies, proxy_bypass
 from schemas import codec
 from worker.controller.readiness import CannotWork
 from worker.controller.remote import MAX_TOKEN_BYTES
+from worker.host.github_app import GitHubApp, NoAppToken
 from worker.host.regular_files import read_setting
 
 log = logging.getLogger("planner.controller")
@@ -68,6 +69,7 @@ class Forge:
     api: str
     project: str
     token_file: Path
+    app: GitHubApp | None = None  # whose tokens are used, by the key in `token_file`
 
     def pull_request(self, wanted: PullRequest) -> str:
         """Return the URL of the branch's open pull request, which is opened if there is none.
@@ -141,7 +143,20 @@ class Forge:
 
     def _call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """Return what the forge answers; raises Refused or CannotWork."""
-        token = read_token(self.token_file)
+        token = self._token()
+        return self._send(method, path, body, token)
+
+    def _token(self) -> str:
+        """Return the token of the file, or one of the App's installation; raises Refused or CannotWork."""
+        if self.app is None:
+            return read_token(self.token_file)
+        try:
+            return self.app.token(lambda path, bearer: self._send("POST", path, None, bearer))
+        except NoAppToken as error:
+            raise CannotWork(str(error)) from error
+
+    def _send(self, method: str, path: str, body: Mapping[str, Any] | None, token: str) -> Any:
+        """Return what the forge answers to `token`; raises Refused or CannotWork."""
         headers = {"User-Agent": "planner-controller", "Content-Type": "application/json"}
         if self.kind is ForgeKind.GITHUB:
             headers |= {"Authorization": f"Bearer {token}", "Accept": "application/vnd.github+json"}

@@ -27,6 +27,7 @@ from worker.controller.forge import Forge, ForgeKind, read_token
 from worker.controller.instructions import Trust
 from worker.controller.readiness import CannotWork, agent_trouble
 from worker.controller.setup import Setup
+from worker.host.github_app import GitHubApp
 from worker.host.regular_files import read
 from worker.host.remote_names import host_and_path
 
@@ -124,6 +125,9 @@ class DeliverySettings(_Table):
     api: Api | None = None  # known where the repository has an https or ssh URL
     project: Project | None = None  # the repository's name at the forge: that of the URL unless named
     token_file: File | None = None  # for the forge; else the one of the repository
+    app_id: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]{1,40}$")] | None = None  # of a GitHub App
+    app_key_file: File | None = None  # its private key, in place of a token
+    app_installation: int | None = Field(default=None, ge=1)
 
 
 class RepositorySettings(_Table):
@@ -159,7 +163,9 @@ class RepositorySettings(_Table):
             if not self.delivery.push:
                 raise ValueError("delivery.pull_request needs delivery.push too")
             try:
-                read_token(self.forge.token_file)
+                forge = self.forge
+                if forge.app is None:
+                    read_token(forge.token_file)
             except CannotWork as error:
                 raise ValueError(f"delivery: {error}") from error
         return self
@@ -171,14 +177,19 @@ class RepositorySettings(_Table):
         kind, api = APIS.get(host.casefold(), (None, ""))
         if given.forge and given.forge is not kind:  # a server of one's own
             kind, api = given.forge, f"https://{host}{PATHS[given.forge]}" if host else ""
-        api, token_file = given.api or api, given.token_file or self.token_file
+        api, token_file = given.api or api, given.app_key_file or given.token_file or self.token_file
         if not kind:
             raise ValueError("delivery.forge has to be named: github or gitlab")
         if not api:
             raise ValueError("delivery.api has to be named, such as https://git.example/api/v4")
         if not token_file:
             raise ValueError("delivery.pull_request needs a token_file")
-        return Forge(kind, api, given.project or path, token_file)
+        app = None
+        if named := (given.app_id or given.app_key_file or given.app_installation):
+            if not (given.app_id and given.app_key_file and given.app_installation) or kind is not ForgeKind.GITHUB:
+                raise ValueError(f"delivery: {named} is of a GitHub App: app_id, app_key_file and app_installation")
+            app = GitHubApp(given.app_id, given.app_key_file, given.app_installation)
+        return Forge(kind, api, given.project or path, token_file, app)
 
     @property
     def made_by_setup(self) -> Setup | None:
@@ -199,7 +210,12 @@ class RepositoriesFile(_Table):
     def private(self) -> tuple[Path, ...]:
         """Name what agents may not reach: the clones, tokens and keys."""
         tables = self.repositories.values()
-        files = (file for t in tables for file in (t.token_file, t.ssh_key, t.delivery.token_file) if file)
+        files = (
+            file
+            for t in tables
+            for file in (t.token_file, t.ssh_key, t.delivery.token_file, t.delivery.app_key_file)
+            if file
+        )
         return (self.folder, *files)
 
     @property

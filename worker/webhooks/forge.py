@@ -19,6 +19,7 @@ import httpx
 
 from schemas import codec
 from tasks.base.errors import PlannerError
+from worker.host.github_app import GitHubApp, NoAppToken
 from worker.sources.checkout import FILE_MODES, as_path
 from worker.webhooks.sources_file import Scheme, Source
 
@@ -58,6 +59,8 @@ class Forge:
         self._end = time.monotonic() + WHOLE_S
         self._client = httpx.Client(timeout=TIMEOUT_S, follow_redirects=False)
         self._headers = _headers(source)
+        if app := source.github_app:
+            self._headers["Authorization"] = f"Bearer {self._app_token(app)}"
 
     def __enter__(self) -> Self:
         return self
@@ -136,6 +139,19 @@ class Forge:
         headers = {**self._headers, "Content-Type": "application/json"}
         data, _ = self._ask(url, MAX_BYTES, headers, method, given)
         return _json(data, url) if data.strip() else None
+
+    def _app_token(self, app: GitHubApp) -> str:
+        """Return a token of the App's installation; raises ForgeAway or ForgeRefuses."""
+
+        def ask(path: str, bearer: str) -> Any:
+            url = f"{self.api}{path}"
+            headers = {**self._headers, "Authorization": f"Bearer {bearer}"}
+            return _json(self._ask(url, MAX_BYTES, headers, "POST", b"")[0], url)
+
+        try:
+            return app.token(ask)
+        except NoAppToken as error:
+            raise ForgeAway(str(error)) from error
 
     def _ask(
         self, url: str, most: int, headers: Mapping[str, str], method: str = "GET", body: bytes | None = None

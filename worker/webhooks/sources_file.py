@@ -34,6 +34,7 @@ from schemas.base import Path as FilePath
 from schemas.wording import expected
 from tasks.base.errors import PlannerError
 from tasks.text.patterns import pattern_fault
+from worker.host.github_app import GitHubApp
 from worker.host.regular_files import read_setting
 
 MAX_BYTES = 1024 * 1024
@@ -224,6 +225,9 @@ class Source(_Table):
     own_branches: tuple[Word, ...] = ("planner/*",)  # as controllers push them
     api: Api | None = None
     token_file: File | None = None
+    app_id: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]{1,40}$")] | None = None  # of a GitHub App
+    app_key_file: File | None = None  # its private key, in place of `token_file`
+    app_installation: int | None = Field(default=None, ge=1)
     download_hosts: tuple[Host, ...] | None = None  # to which the forge sends whoever wants an artifact
     delivered: Delivered | None = None
     rule: tuple[Rule, ...] = Field(default=(), max_length=200)
@@ -244,7 +248,7 @@ class Source(_Table):
     @property
     def asks_for_failures(self) -> bool:
         """Whether the forge is asked what failed where a rule does not say so: where there is a token to ask with."""
-        return self.token_file is not None and self.scheme is not Scheme.STANDARD
+        return self.has_token and self.scheme is not Scheme.STANDARD
 
     @property
     def artifact_hosts(self) -> tuple[str, ...]:
@@ -262,7 +266,14 @@ class Source(_Table):
     @property
     def has_token(self) -> bool:
         """Whether there is something to show the forge's API."""
-        return self.token_file is not None
+        return self.token_file is not None or self.github_app is not None
+
+    @property
+    def github_app(self) -> GitHubApp | None:
+        """The App whose installation the API is asked as, if one is named."""
+        if self.app_id and self.app_key_file and self.app_installation:
+            return GitHubApp(self.app_id, self.app_key_file, self.app_installation)
+        return None
 
     def token(self) -> str | None:
         """Read the token for the forge's API, if there is one; raises WrongSources."""
@@ -309,6 +320,10 @@ class SourcesFile(_Table):
         for at, source in enumerate(self.source):
             if not (source.rule or source.delivered):
                 yield f"{_place_of(('source', at), values)}: it has neither rules nor a table `delivered`"
+            app = (source.app_id, source.app_key_file, source.app_installation)
+            if any(app) and (not all(app) or source.token_file or source.scheme is not Scheme.GITHUB):
+                why = "an App of GitHub has app_id, app_key_file and app_installation, and no token_file"
+                yield f"{_place_of(('source', at, 'app_id'), values)}: {why}"
             if source.delivered and source.scheme is Scheme.STANDARD:
                 yield f"{_place_of(('source', at, 'delivered'), values)}: the scheme standard has no forge to ask"
             if names.index(source.name) != at:
