@@ -68,6 +68,22 @@ def test_tests_that_were_red_before_are_named_where_a_step_is_done_although_they
     assert found["t"][0]["revision"]["rule"] == "baseline"
 
 
+def test_tests_that_were_red_before_and_may_fail_are_named_where_a_patch_is_done() -> None:
+    plan = Running(a_step("a", tools=(CATALOGUE.match("pytest"),)), base_sha="9f1c2d4")
+    red: dict[str, Any] = {
+        "verify": [{"tool": "pytest", "exit_code": 1}],
+        "failing_tests": ["tests/test_old.py::test_it"],
+        "failing_tests_complete": True,
+    }
+    failure = {"category": "TEST_REGRESSION", "top_failing_tests": red["failing_tests"]}
+    plan.report(a_report("a", **red, success=False, failure_evidence=failure))
+    plan.report(a_report("a-baseline", **red, verified_at="9f1c2d4"))
+    plan.report(a_report("a", **red, touched_files=["src/a.py"]))
+
+    assert plan.state == "COMPLETED"
+    assert story(plan)["a"][-1]["reason"] == "red before the plan: tests/test_old.py::test_it"
+
+
 def test_a_revision_stands_with_the_attempt_that_led_to_it() -> None:
     plan = Running(a_step("a", tools=(CATALOGUE.match("pytest"),)))
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from redis import Redis
 
 from schemas import codec
-from schemas.base import FailureCategory
+from schemas.base import FailureCategory, Mode
 from schemas.outcome import GivenInstructions, Outcome, Transcript
 from schemas.stored.step import TEXTS, read_texts, unpack_step
 from schemas.times import rfc3339
@@ -67,7 +67,7 @@ def story_of(lines: Iterable[dict[str, Any]], facts: Mapping[str, dict[str, Any]
         for step in waiting.keys() & (results.keys() | revisions.keys() | ended):
             entry, red = waiting.pop(step)
             after = "ACTIVE" if step in ended else results.get(step, "ACTIVE")
-            entry |= {"result": _RESULTS.get(after, after), **_excuse(after, red)}
+            entry |= {"result": _RESULTS.get(after, after), **_excuse(after, red, facts.get(step))}
         handed_back = {said[1] for said in line["in"] if said[0] == "handed back"}
         for step, attempt, outcome, reason in ends:
             known = found.setdefault(step, [])
@@ -77,7 +77,7 @@ def story_of(lines: Iterable[dict[str, Any]], facts: Mapping[str, dict[str, Any]
                 "at": rfc3339(line["now"]),
                 "result": _RESULTS.get(result, result),
                 **_cause(facts.get(step), outcome, reason, failed=result != "DONE"),
-                **_excuse(result, outcome),
+                **_excuse(result, outcome, facts.get(step)),
             }
             if outcome and not result:
                 waiting[step] = entry, outcome
@@ -106,11 +106,16 @@ def _handed_back(outcome: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _excuse(result: str, outcome: dict[str, Any] | None) -> dict[str, Any]:
+def _excuse(result: str, outcome: dict[str, Any] | None, facts: dict[str, Any] | None) -> dict[str, Any]:
     """Name the tests that fail although the step is done: all of them were red before the plan."""
-    if result != "DONE" or not outcome or outcome["success"]:
+    if result != "DONE" or not outcome:
         return {}
     tests = outcome.get("failing_tests") or ()
+    is_patch = (facts or {}).get("mode") == Mode.PATCH
+    if outcome["success"] and not (
+        is_patch and tests and any(each["exit_code"] for each in outcome.get("verify") or ())
+    ):
+        return {}
     return {"category": None, "reason": fit(f"red before the plan: {', '.join(tests)}", MAX_REASON)}
 
 
