@@ -1,8 +1,9 @@
 """An import of what is not there: the repository's own module, one that a manifest declares, or one that none does.
 
-Its own: the change is wrong, and the next attempt is told so. Declared: the controller is asked to run its setup again
-before the next attempt, and before a step that looks at the dependencies; the planner has no command for that. Neither:
-a person is asked, once for each module of a step, and nothing is installed by a name that a trace has.
+Its own, or a slip of the pen for one that there is: the change is wrong, and the next attempt is told so. Declared: the
+controller is asked to run its setup again before the next attempt, and before a step that looks at the dependencies;
+the planner has no command for that. Neither: a person is asked, once for each module of a step. Nothing is installed by
+a name that a trace has.
 """
 
 from __future__ import annotations
@@ -27,10 +28,20 @@ from tasks.policy.waits import ask_approval
 from tasks.rules.strategy import Draft
 from tasks.text.fields import MAX_GUIDANCE
 from tasks.toolchain.catalogue import catalogue_of
-from tasks.toolchain.modules import MOST_NAMES, Missing, Origin, missing_in, modules_of, names_in, origin_of
+from tasks.toolchain.modules import (
+    MOST_NAMES,
+    Missing,
+    Origin,
+    aliases_in,
+    meant_by,
+    missing_in,
+    modules_of,
+    names_in,
+    origin_of,
+)
 
 NOTE = "modules"
-SETUP_AGAIN, OWN = "setup_again", "own_module"  # the rules of revisions
+SETUP_AGAIN, OWN, MISSPELT = "setup_again", "own_module", "misspelt_module"  # the rules of revisions
 
 
 def keep_names(unit: UnitOfWork, _: PlanSeed, goal: Goal, __: Draft) -> None:
@@ -40,6 +51,7 @@ def keep_names(unit: UnitOfWork, _: PlanSeed, goal: Goal, __: Draft) -> None:
     """
     if goal.context.manifests:
         own, declared = modules_of((*goal.context.files, *goal.allowed_files)), names_in(goal.context.manifests)
+        own = [*aliases_in(goal.context.manifests), *own]
         kept = {"own": own[:MOST_NAMES], "declared": declared[:MOST_NAMES]}
         unit.keep_note(NOTE, {**kept, "whole": max(len(own), len(declared)) <= MOST_NAMES})
 
@@ -50,7 +62,7 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
     if failure is None or seen.handed_back or seen.is_excused or not _is_about_imports(step.facts, failure["category"]):
         return False
     found = _origin(unit, f"{failure['trace'] or ''}\n{_said(seen.outcome)}")
-    if found is None or found[1] is not Origin.UNDECLARED:
+    if found is None or found[1] is not Origin.UNDECLARED or _meant(unit, found[0]):
         return False
     name, asked = found[0].name, unit.plan.missing_modules.asked
     if asked.get(step.step_id) == name:
@@ -74,11 +86,15 @@ def revise(unit: UnitOfWork, step: Step, was: PlannedStep, evidence: Evidence) -
     if found is None:
         return None
     missing, origin = found
-    if origin is Origin.OWN and was.mode is Mode.PATCH:
-        guidance = f"{was.guidance or ''} The module {missing.name} is the repository's own: the change broke it."
+    meant = _meant(unit, missing) if origin is Origin.UNDECLARED else None
+    if (origin is Origin.OWN or meant) and was.mode is Mode.PATCH:
+        why = f"is not there: {meant} is, so write that" if meant else "is the repository's own: the change broke it"
+        guidance = f"{was.guidance or ''} The module {missing.name} {why}."
         told = was.model_copy(update={"guidance": guidance.strip()})
         is_new = missing.name not in (was.guidance or "") and len(guidance) <= MAX_GUIDANCE
-        return Revision(told, None, (OWN,)) if is_new else None
+        if not is_new:
+            return None
+        return Revision(told, None, (MISSPELT,)) if meant else Revision(told, None, (OWN,))
     if origin is not Origin.DECLARED or was.setup:
         return None
     taken, catalogue = unit.plan.structure.taken, catalogue_of(unit.plan.head.tools)
@@ -105,6 +121,11 @@ def _origin(unit: UnitOfWork, text: str) -> tuple[Missing, Origin] | None:
         return None
     origin = origin_of(missing, known["own"], known["declared"])
     return None if origin is Origin.UNDECLARED and not known["whole"] else (missing, origin)
+
+
+def _meant(unit: UnitOfWork, missing: Missing) -> str | None:
+    known = unit.note(NOTE)
+    return meant_by(missing, known["own"], known["declared"])
 
 
 FEATURE = Feature(

@@ -33,6 +33,25 @@ _PACKAGES = {  # module -> the package that has it, where they are called otherw
     "sklearn": "scikit-learn", "yaml": "pyyaml", "zmq": "pyzmq",
 }  # fmt: skip
 
+_BUILT_IN = {  # well-known modules that come with a language
+    "python": frozenset(
+        {
+            *("argparse", "asyncio", "base64", "calendar", "collections", "concurrent", "configparser"),
+            *("contextlib", "dataclasses", "datetime", "decimal", "difflib", "email", "enum", "fractions"),
+            *("functools", "glob", "hashlib", "html", "http", "importlib", "inspect", "itertools", "json"),
+            *("logging", "math", "multiprocessing", "operator", "pathlib", "pickle", "platform", "queue", "random"),
+            *("secrets", "shutil", "signal", "socket", "sqlite3", "statistics", "string", "struct", "subprocess"),
+            *("tempfile", "textwrap", "threading", "time", "traceback", "types", "typing", "unittest", "urllib"),
+            *("uuid", "warnings", "weakref", "zipfile", "zoneinfo"),
+        }
+    ),
+    "node": frozenset(
+        {"assert", "buffer", "cluster", "crypto", "events", "path", "process", "readline", "stream", "util"}
+    ),
+}
+_PATHS = re.compile(r'"paths"\s*:\s*\{([^{}]*)\}')
+_ALIAS = re.compile(r'"([^"*\s]{1,100})\*?"\s*:\s*\[')
+_SWAPPED, _CHANGED = 4, 6  # the least letters of a name that others with two swapped, or one changed, mean
 _NODE_SUFFIXES = (*LANGUAGES["javascript"].suffixes, *LANGUAGES["typescript"].suffixes)
 
 
@@ -76,6 +95,8 @@ def origin_of(missing: Missing, own: Collection[str], declared: Collection[str])
         return Origin.OWN
     if missing.language == "python" and package in own:
         return Origin.OWN
+    if missing.language == "node" and any(missing.name.startswith(each) for each in own if each.endswith("/")):
+        return Origin.OWN
     known = {package, _PACKAGES.get(package, package)}
     if missing.language == "go":  # a module's packages lie below it
         parts = package.split("/")
@@ -83,6 +104,33 @@ def origin_of(missing: Missing, own: Collection[str], declared: Collection[str])
     if not known.isdisjoint(declared):
         return Origin.DECLARED
     return Origin.OWN if package in own else Origin.UNDECLARED  # outside of Python files are named after packages
+
+
+def meant_by(missing: Missing, own: Collection[str], declared: Collection[str]) -> str | None:
+    """Name the one module that a missing one is a slip of the pen for: a built-in one, the repository's, a declared."""
+    known = {*map(_plain, _BUILT_IN.get(missing.language, ())), *own, *declared}
+    found = sorted(name for name in known if _is_slip(missing.package, name))
+    return found[0] if found else None
+
+
+def _is_slip(name: str, meant: str) -> bool:
+    """Whether two letters are swapped, or one is more, less or another; numbers are versions."""
+    if name == meant or re.sub(r"\d", "", name) == re.sub(r"\d", "", meant):
+        return False
+    if len(name) == len(meant):
+        at = [place for place, (one, other) in enumerate(zip(name, meant, strict=True)) if one != other]
+        if len(at) == 2 and at[1] == at[0] + 1 and name[at[0]] == meant[at[1]] and name[at[1]] == meant[at[0]]:
+            return len(name) >= _SWAPPED
+        return len(at) == 1 and len(name) >= _CHANGED
+    short, long = sorted((name, meant), key=len)
+    is_one = len(long) == len(short) + 1 and any(long[:at] + long[at + 1 :] == short for at in range(len(long)))
+    return is_one and len(short) >= _CHANGED
+
+
+def aliases_in(manifests: Mapping[str, str]) -> list[str]:
+    """List the aliases of paths in configurations of TypeScript; one of all that is below a folder ends with `/`."""
+    texts = (text for name, text in manifests.items() if name.endswith(".json"))
+    return [alias for text in texts for paths in _PATHS.findall(text) for alias in _ALIAS.findall(paths)]
 
 
 def names_in(manifests: Mapping[str, str]) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tasks.toolchain.catalogue import CATALOGUE
-from tasks.toolchain.modules import MOST_NAMES, Origin, missing_in, modules_of, names_in, origin_of
+from tasks.toolchain.modules import MOST_NAMES, Origin, aliases_in, missing_in, modules_of, names_in, origin_of
 from tests.support.commands import an_order
 from tests.support.plans import Running, a_check, a_report, a_step
 
@@ -67,7 +67,7 @@ def test_a_step_that_only_tests_has_its_setup_run_again_too() -> None:
 def test_a_module_that_nobody_declared_is_a_persons_to_decide() -> None:
     plan = running(consecutive_failures=1)
 
-    plan.report(missing("reqeusts"))
+    plan.report(missing("leftpad"))
 
     assert ([*plan.record.waits], plan.active, plan.state) == (["a"], {}, "EXECUTING")
     (asked,) = [each for each in plan.events if "approval" in each]
@@ -75,15 +75,15 @@ def test_a_module_that_nobody_declared_is_a_persons_to_decide() -> None:
     plan.obey(an_order("approve", "a"))
     assert [*plan.active] == ["a"]
     assert "no manifest declares it" in plan.specs[-1]["context"]["previous_failure"]["suggestion"]
-    assert not any("reqeusts" in str(tool) for spec in plan.specs for tool in spec["verify_tools"])
+    assert not any("leftpad" in str(tool) for spec in plan.specs for tool in spec["verify_tools"])
 
 
 def test_a_person_is_asked_once_about_a_module() -> None:
     plan = running()
-    plan.report(missing("reqeusts"))
+    plan.report(missing("leftpad"))
     plan.obey(an_order("approve", "a"))
 
-    plan.report(missing("reqeusts", attempt=2))
+    plan.report(missing("leftpad", attempt=2))
 
     assert (plan.record.waits, plan.steps["a"].failures) == ({}, 1)
 
@@ -97,10 +97,41 @@ def test_the_repositorys_own_module_is_told_to_the_next_attempt() -> None:
     assert "a-dependencies" not in plan.facts
 
 
+@pytest.mark.parametrize(
+    ("module", "meant"), [("reqeusts", "requests"), ("dataclases", "dataclasses"), ("shpo", "shop")]
+)
+def test_a_module_that_is_misspelt_goes_back_to_the_agent_and_to_no_person(module: str, meant: str) -> None:
+    plan = running()
+
+    plan.report(missing(module))
+
+    assert (plan.record.waits, plan.steps["a"].failures) == ({}, 1)
+    assert f"The module {module} is not there: {meant} is, so write that." in plan.facts["a"]["guidance"]
+
+
+@pytest.mark.parametrize("module", ["httpx", "ujson", "urllib3", "boto", "leftpad"])
+def test_a_name_that_is_near_another_one_may_still_be_another_package(module: str) -> None:
+    plan = running()
+
+    plan.report(missing(module))
+
+    assert [*plan.record.waits] == ["a"]
+
+
+def test_aliases_of_typescript_are_the_repositorys_own() -> None:
+    paths = '{"compilerOptions": {"paths": {"@app/*": ["src/*"], "shared": ["src/shared"] /* more */}}}'
+    own = aliases_in({"tsconfig.json": paths})
+
+    found = [missing_in(f"Cannot find module '{name}'") for name in ("@app/cart/rows", "shared", "@apps/cart")]
+
+    assert own == ["@app/", "shared"]
+    assert [origin_of(each, own, ()) for each in found if each] == [Origin.OWN, Origin.OWN, Origin.UNDECLARED]
+
+
 def test_nothing_is_decided_where_a_goal_brings_no_manifest() -> None:
     plan = running({})
 
-    plan.report(missing("reqeusts"))
+    plan.report(missing("leftpad"))
 
     assert (plan.record.waits, plan.facts["a"]["setup"]) == ({}, False)
 
@@ -109,7 +140,7 @@ def test_nobody_is_asked_where_the_manifests_have_too_many_names_to_keep() -> No
     many = "\n".join(f"package-{number}x>=1" for number in range(MOST_NAMES + 1))
     plan = running({**CONTEXT, "manifests": {"requirements.txt": many}})
 
-    plan.report(missing("reqeusts"))
+    plan.report(missing("leftpad"))
 
     assert (plan.record.waits, plan.steps["a"].failures) == ({}, 1)
 

@@ -38,6 +38,7 @@ REVISED = MappingProxyType(
         "risk_apart": "Some of the changed files are riskier than the step: they get a step of their own.",
         "integrity": "The next attempt is told for what the last one was refused.",
         "setup_again": "A declared module is not there: the controller runs its setup again.",
+        "misspelt_module": "The change imports a misspelt name of a module that is there.",
         "own_module": "The change broke a module of the repository's own.",
         "holdout": "A step was added that held-out tests judge.",
         "land": "A step was added that lands what was accepted on its target, or brings it up to date with that.",
