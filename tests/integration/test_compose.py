@@ -87,6 +87,7 @@ class Deployment:
     directory: Path
     variables: dict[str, str]
     port: int = field(default_factory=free_port)
+    metrics: dict[str, int] = field(default_factory=dict)
     gateways: list[int] = field(default_factory=list)  # the ports of its replicas, which share this machine
 
     def url(self, role: str) -> str:
@@ -131,7 +132,13 @@ class Deployment:
             "PLANNER_STATE_DIR" in own
         ):  # a volume that all share; names of hosts keep them apart there, which are one here
             own["PLANNER_STATE_DIR"] = str(temporary / "state")
+        if "PLANNER_METRICS_PORT" in own:
+            own["PLANNER_METRICS_PORT"] = self.metrics_port(container or service)
         return {"PATH": path, "HOME": str(self.directory), "TMPDIR": str(temporary)} | own
+
+    def metrics_port(self, container: str) -> str:
+        """The port of metrics of a container, which shares this machine's with the others."""
+        return str(self.metrics.setdefault(container, free_port()))
 
     def planner(self, role: str, *words: str, stdin: str = "") -> Any:
         """Run a `planner` command as somebody with that role; returns what it prints with --json."""
@@ -163,6 +170,7 @@ class Deployment:
     def check(self, service: str, container: str = "") -> subprocess.Popen[str]:
         """Start the service's health check, in its container or in another one."""
         _, *words = self.here(SERVICES[service]["healthcheck"]["test"])
+        words = [word.replace("/9464;", f"/{self.metrics_port(container or service)};") for word in words]
         if words[0] == "valkey-cli":
             words = ["redis-cli", "-p", str(self.port), *words[1:]]
         return subprocess.Popen(

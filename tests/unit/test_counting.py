@@ -153,6 +153,25 @@ def test_labels_are_few_and_plain_whatever_comes(names: list[str], tmp_path_fact
     assert sum(sample.value for sample in found) == len(names)
 
 
+def test_a_worker_answers_how_it_is_and_others_do_not() -> None:
+    wrong: dict[bool, list[str]] = {False: [], True: ["the store does not answer", "it consumes nothing"]}
+    worker, exporter = MetricsServer("127.0.0.1", 0, health=wrong.__getitem__), MetricsServer("127.0.0.1", 0)
+    for server in (worker, exporter):
+        server.start()
+    try:
+        live, ready, other = (
+            httpx.get(f"http://127.0.0.1:{server.port}{path}", timeout=10)
+            for server, path in ((worker, "/healthz"), (worker, "/readyz"), (exporter, "/healthz"))
+        )
+    finally:
+        worker.stop()
+        exporter.stop()
+
+    assert (live.status_code, live.text) == (200, "Well.\n")
+    assert (ready.status_code, ready.text) == (503, "Not well: the store does not answer; it consumes nothing.\n")
+    assert other.status_code == 404
+
+
 def test_a_port_that_is_taken_is_a_sentence() -> None:
     server = MetricsServer("127.0.0.1", 0)
     try:

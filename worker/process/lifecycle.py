@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -83,8 +83,8 @@ class Ingress(bootsteps.StartStopStep):
             pool, terminate = partial(_pool, parent), partial(_terminate, settings)
             self._watchdog = Watchdog(settings, broker, self._beats, pool, terminate, swept, self._owned)
             self._watchdog.start()
+            _serve_metrics(settings, self._watchdog.troubles)
             wait_for_servers(settings, store)
-            _serve_metrics(settings)
         except PlannerError as error:
             log.critical("cannot start", extra={"reason": str(error)})
             raise WorkerShutdown(CANNOT_START) from error
@@ -124,13 +124,13 @@ def _files(settings: Settings, slots: int) -> int:
     return FILES + FILES_OF_A_SLOT * slots + FILES_OF_A_DRAFT * settings.drafts_at_once
 
 
-def _serve_metrics(settings: Settings) -> None:
+def _serve_metrics(settings: Settings, health: Callable[[bool], Sequence[str]]) -> None:
     """Tell Prometheus what this worker counts, if it does; raises CannotServe."""
     if settings.metrics_port is not None and HERE.board:
         from worker.telemetry.metrics_server import Counts, MetricsServer
 
         HERE.board.take(zeros())
-        MetricsServer(settings.metrics_host, settings.metrics_port, counts=Counts(HERE.board)).start()
+        MetricsServer(settings.metrics_host, settings.metrics_port, counts=Counts(HERE.board), health=health).start()
 
 
 def _requests(parent: Any) -> dict[str, Any] | None:

@@ -147,6 +147,14 @@ class Watchdog(threading.Thread):
         self._ending = threading.Event()
         self._client: Redis | None = None
         self._refused: str | None = None
+        self._status: Status | None = None
+
+    def troubles(self, is_ready: bool) -> Sequence[str]:
+        """Say what keeps the worker from doing its work, or only whether it looks at itself unless `is_ready`."""
+        now, status = time.time(), self._status
+        if status is None or not status.lives(now):
+            return ("the worker does not look at itself",)
+        return status.troubles(now) if is_ready else ()
 
     def stop(self) -> None:
         """Judge no more, since the worker is ending.
@@ -222,21 +230,20 @@ class Watchdog(threading.Thread):
 
     def _write_status(self, beats: Sequence[Beat], sight: Sight | None) -> None:
         now = time.time()
-        self._file.write(
-            Status(
-                pid=os.getpid(),
-                host=socket.gethostname(),
-                started=self._since,
-                beat=now,
-                streams={beat.stream: now - (time.monotonic() - beat.at) for beat in beats if beat.at},
-                store=sight is not None,
-                broker=not self._broker.lasts,
-                sweep_lag_s=sight.lag_s if sight else None,
-                refused=self._refused,
-                owned=self._owned(),
-                memory=sight.memory if sight else None,
-            )
+        self._status = Status(
+            pid=os.getpid(),
+            host=socket.gethostname(),
+            started=self._since,
+            beat=now,
+            streams={beat.stream: now - (time.monotonic() - beat.at) for beat in beats if beat.at},
+            store=sight is not None,
+            broker=not self._broker.lasts,
+            sweep_lag_s=sight.lag_s if sight else None,
+            refused=self._refused,
+            owned=self._owned(),
+            memory=sight.memory if sight else None,
         )
+        self._file.write(self._status)
 
 
 def _at_work(consumers: Mapping[str, Any], lock: Any, ours: tuple[bytes, ...]) -> frozenset[str]:

@@ -1,4 +1,7 @@
-"""Serves numbers to Prometheus at `/metrics`, and those of one worker as JSON at `/metrics.json`."""
+"""Serves numbers to Prometheus at `/metrics`, and those of one worker as JSON at `/metrics.json`.
+
+`/healthz` and `/readyz` of a worker answer what `planner health` does, of that worker, without the start of a process.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import socket
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -45,6 +48,8 @@ MERGE_S = 30.0  # between looks for files of processes that are gone
 LE = "le"  # the label of a bucket, whose values are a fixed set
 GONE = "gone"  # in the place of a process's id: all of those
 
+Health = Callable[[bool], Sequence[str]]  # what is wrong with a worker: whether it lives, or (True) is ready
+HEALTH = {"/healthz": False, "/readyz": True}
 Collect = Callable[[], Iterable[Family]]
 
 
@@ -129,8 +134,12 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Answer."""
         try:
-            answer = self.server.answer(self.path.partition("?")[0])
+            path = self.path.partition("?")[0]
+            troubles = self.server.troubles(path)
+            answer = self.server.answer(path)
             status, media, body = (200, *answer) if answer else (404, "text/plain", b"See /metrics.\n")
+            if troubles is not None:
+                status, body = (503, f"Not well: {'; '.join(troubles)}.\n".encode()) if troubles else (200, b"Well.\n")
         except Exception:  # or nobody would hear of it: a scrape that fails looks like a process that is away
             log.exception("metrics failed")
             status, media, body = 500, "text/plain", b"The log says why.\n"
@@ -149,9 +158,12 @@ class MetricsServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, host: str, port: int, *tellers: Collect, counts: Counts | None = None) -> None:
+    def __init__(
+        self, host: str, port: int, *tellers: Collect, counts: Counts | None = None, health: Health | None = None
+    ) -> None:
         self._tellers = (build_info, *tellers, *((counts.collect,) if counts else ()))
         self._counts = counts
+        self._health = health
         self._merged = time.monotonic()
         try:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -176,6 +188,12 @@ class MetricsServer(ThreadingHTTPServer):
         """Serve no more."""
         self.shutdown()
         self.server_close()
+
+    def troubles(self, path: str) -> Sequence[str] | None:
+        """Say what is wrong, of a worker at a path that asks that; None at any other."""
+        if self._health is None or path not in HEALTH:
+            return None
+        return self._health(HEALTH[path])
 
     def answer(self, path: str) -> tuple[str, bytes] | None:
         """Make the media type and body of a path; None where nothing is there."""
