@@ -201,7 +201,8 @@ class CriterionView(Outbound):
 
 
 class SimilarView(Outbound):
-    """Attempts of equal steps that are like those of a plan: how many there were, and how many failed by what.
+    """Attempts of equal steps that are like those of a plan: how many there were, how many failed by what, and with
+    how many tokens.
 
     `score` is how alike they are, from 0 to 1, times what is left of that after 5 % a day, times their success rate.
     """
@@ -212,6 +213,7 @@ class SimilarView(Outbound):
     attempts: int
     succeeded: int
     failed: dict[str, int]
+    wasted_tokens: int
     score: float
 
 

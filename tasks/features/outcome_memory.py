@@ -17,7 +17,7 @@ from schemas.goal import Goal
 from schemas.step import PlannedStep
 from schemas.stored import PlanRecord
 from tasks.memory import order
-from tasks.memory.alike import MOST_COMPARED, Compared, compare, describe
+from tasks.memory.alike import MOST_COMPARED, Compared, compare
 from tasks.memory.outcomes import MOST_TESTS, fingerprint_of, list_of, place_of, read_records, write_record
 from tasks.plan.changeset import RecordedAttempt
 from tasks.plan.unit_of_work import UnitOfWork
@@ -80,12 +80,12 @@ def put_in_order(plan_seed: PlanSeed, steps: tuple[PlannedStep, ...]) -> tuple[P
     return tuple(sorted(steps, key=lambda step: places[step.step_id]))
 
 
-def describe_similar(plan_seed: PlanSeed, goal: Goal) -> tuple[str, ...]:
-    """Say for a drafter what attempts were similar to a goal, and what became of them."""
+def similar_to(plan_seed: PlanSeed, goal: Goal) -> tuple[Mapping[str, Any], ...]:
+    """List which attempts were similar to a goal before there are steps, and what became of them."""
     recalled = plan_seed.recalled.get(OUTCOMES) or {}
     if RAW not in recalled:
         return ()
-    return tuple(describe(each, roughly=True) for each in _compare(recalled, goal, (), plan_seed.now).similar)
+    return tuple(_compare(recalled, goal, (), plan_seed.now).similar)
 
 
 def _compare(recalled: Mapping[str, Any], goal: Goal, steps: Iterable[PlannedStep], now: int) -> Compared:

@@ -32,12 +32,14 @@ class _Group:
     about: Attempted  # the newest
     attempts: int = 0
     weight: float = 0.0
+    wasted: int = 0  # tokens of those that failed
     failed: dict[str, int] = field(default_factory=dict)
     failed_weight: dict[str, float] = field(default_factory=dict)
 
     def add(self, record: Attempted, weight: float) -> None:
         self.attempts, self.weight = self.attempts + 1, self.weight + weight
         if category := record.category:
+            self.wasted += record.tokens
             self.failed[category] = self.failed.get(category, 0) + 1
             self.failed_weight[category] = self.failed_weight.get(category, 0.0) + weight
 
@@ -111,6 +113,7 @@ def _most_similar(best: Mapping[int, float], known: Sequence[_Group], now: int) 
             "attempts": group.attempts,
             "succeeded": succeeded,
             "failed": dict(sorted(group.failed.items())),
+            "wasted_tokens": group.wasted,
             "score": round(score, 3),
         }
         for score, _, succeeded, group in sorted(scored, key=lambda each: each[:2], reverse=True)[:MOST_SIMILAR]
@@ -126,6 +129,11 @@ def describe(similar: Mapping[str, Any], *, roughly: bool = False) -> str:
         return f"{names}: {f'often fails by {listed}' if (listed := ', '.join(often)) else 'mostly succeeds'}"
     more = "".join(f", {name} {times}" for name, times in failed.items())
     return f"{names}: {succeeded} of {attempts} succeeded{more}"
+
+
+def told_to_drafters(similar: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Say roughly what similar attempts came to, one a line."""
+    return [describe(each, roughly=True) for each in similar]
 
 
 def _fade(record: Attempted, now: int) -> float:

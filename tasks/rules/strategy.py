@@ -41,7 +41,7 @@ class Setting:
     policy: Policy = BUILT_IN  # that the plan is made under
     cached_from: str | None = None  # the plan whose draft was said, where no drafter was asked
     learned: Mapping[str, int] = field(default_factory=dict)  # what attempts have used so far, by mode and queue
-    memory: tuple[str, ...] = ()  # what attempts similar to the goal came to, for a drafter; of titles from outside
+    memory: tuple[Mapping[str, Any], ...] = ()  # attempts similar to the goal, as `Compared.similar` has them
 
 
 @dataclass(frozen=True, slots=True)

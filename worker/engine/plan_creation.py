@@ -167,8 +167,8 @@ class PlanCreation:
         if isinstance(setting, Rejected):
             return self._keep(context, plan_seed, goal, setting)
         setting = replace(setting, policy=policy, learned=plan_seed.learned)
-        if setting.drafter != NONE:
-            setting = replace(setting, memory=outcome_memory.describe_similar(plan_seed, goal))
+        if setting.drafter != NONE or goal.kind is GoalKind.CAMPAIGN:
+            setting = replace(setting, memory=outcome_memory.similar_to(plan_seed, goal))
         answer = goals.plan(goal, self.catalogue, setting)
         asked = self._asked_of_cache(goal, setting, answer)
         cached = self._cached(context.partition, asked, plan_seed.now) if asked and plan_seed.version == 0 else None

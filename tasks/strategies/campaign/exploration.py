@@ -6,7 +6,7 @@ falls back on what is remembered.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -24,10 +24,13 @@ from schemas.kinds.campaign import (
     ModeStatus,
     PatternMode,
     Relevance,
+    RememberedFailure,
+    RememberedPattern,
     StructureMode,
 )
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from schemas.wording import expected
+from tasks.memory.alike import describe
 from tasks.rules.risk import estimate
 from tasks.rules.strategy import Phase
 from tasks.strategies.campaign.formulas import failure_cost_k
@@ -93,11 +96,11 @@ def read_exploration(
     if exploration is None:
         return known, FALLING_BACK
     structure, pattern = _sound(exploration.structure), _sound(exploration.pattern)
-    memory, delta = _sound(exploration.memory), _sound(exploration.delta)
+    found, delta = _sound(exploration.memory), _sound(exploration.delta)
+    memory = found if found and (found.failures or found.patterns) else None  # else the older one says more
     most = scope.terms.failures
-    if sum(mode is not None for mode in (structure, pattern, memory, delta)) < scope.terms.quorum:
-        remembers = memory is not None and (memory.failures or memory.patterns)
-        return _add_memory(known, memory if remembers else None, most), FALLING_BACK
+    if sum(mode is not None for mode in (structure, pattern, found, delta)) < scope.terms.quorum:
+        return _add_memory(known, memory, most), FALLING_BACK
     known = _add_structure(known, structure) if structure else known
     known = _add_pattern(known, pattern) if pattern else known
     known = _add_memory(known, memory, most)
@@ -130,12 +133,17 @@ def objective_of(goal: Goal) -> str:
 
 
 def knowledge_of_goal(
-    goal: Goal, files: Sequence[str], test: VerifyTool | None, tested: Sequence[str], failures: int
+    goal: Goal,
+    files: Sequence[str],
+    test: VerifyTool | None,
+    tested: Sequence[str],
+    failures: int,
+    similar: Iterable[Mapping[str, Any]] = (),
 ) -> Knowledge:
     """Collect what the goal alone says.
 
     `files` are what it allows, `test` is its test command and `tested` the languages of that, `failures` how many of
-    those that it remembers count.
+    those that it remembers count. Without a memory of its own it goes by what was `similar` in the planner's.
     """
     given = goal.campaign or CampaignInput()
     objective = objective_of(goal)
@@ -159,7 +167,22 @@ def knowledge_of_goal(
         language=language.name if language else None,
         test_command=render((test,)) if test else None,
     )
-    return _add_memory(known, given.memory, failures)
+    return _add_memory(known, given.memory or _own_memory(similar), failures)
+
+
+def _own_memory(similar: Iterable[Mapping[str, Any]]) -> Memory | None:
+    """Make a memory of what attempts of earlier plans came to; None where none was similar."""
+    known = [*similar]
+    failed = [
+        RememberedFailure(
+            name=each["title"], cost=each["wasted_tokens"], fix=f"look out for {', '.join(each['failed'])}"
+        )
+        for each in known
+        if each["failed"]
+    ]
+    worked = [RememberedPattern(name=each["title"], insight=describe(each)) for each in known if not each["failed"]]
+    similar_plans = tuple(map(describe, known))
+    return Memory(failures=tuple(failed), patterns=tuple(worked), similar_campaigns=similar_plans) if known else None
 
 
 def _sound(mode: _Mode | None) -> _Mode | None:

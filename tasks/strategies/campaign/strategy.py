@@ -89,7 +89,7 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting = BARE) -> Answer:
     terms = terms_of(goal, setting)
     tested = catalogue.contracts[test.tool].languages if test else ()
     scope = CampaignScope(goal, objective_of(goal), allowed.files, catalogue, terms)
-    known = knowledge_of_goal(goal, allowed.files, test, tested, terms.failures)
+    known = knowledge_of_goal(goal, allowed.files, test, tested, terms.failures, setting.memory)
     known, phase = read_exploration(known, given.exploration, scope)
     if given.tasks is not None:
         wrong = judge_tasks(given.tasks, scope.allowed, catalogue)

@@ -12,6 +12,7 @@ from schemas.envelope import field_error
 from schemas.goal import Goal
 from schemas.kinds.evolution import Evolution, PlanningAgentResponse, ValidationMode
 from schemas.step import PlannedStep
+from tasks.memory.alike import told_to_drafters
 from tasks.rules.strategy import (
     Answer,
     Consult,
@@ -197,7 +198,9 @@ def _begin(goal: Goal, evolution: Evolution, project: Project, setting: Setting)
     options = DraftOptions.of(setting.options)
     mode = evolution.validation_mode or ValidationMode(options.validation_mode or ValidationMode.LENIENT)
     made = prepare(evolution, goal, TrajectoryOptions.of(setting.options))
-    prompt = prompt_of(made.request, mode, project.files, setting.memory, with_schema=options.schema_in_prompt)
+    prompt = prompt_of(
+        made.request, mode, project.files, told_to_drafters(setting.memory), with_schema=options.schema_in_prompt
+    )
     document = PlanningAgentResponse(
         prompt=shown_prompt(prompt),
         prompt_digest=digest(prompt),
