@@ -46,6 +46,7 @@ class LifeServer(ForgeServer):
     main: list[str] = field(default_factory=list)  # messages of commits since the merge
     again: list[str] = field(default_factory=list)  # runs that were asked to run again
     at: str = "2026-11-28T20:00:00Z"
+    calls: list[tuple[str, str, Any, int, Any]] = field(default_factory=list)  # method, path, body, status, answer
 
     @property
     def head(self) -> str:
@@ -65,8 +66,11 @@ class LifeServer(ForgeServer):
             self.is_draft = False
             return 200, {"data": {}}
         if path.startswith(GITHUB):
-            return self._github(method, path.removeprefix(GITHUB), query, body)
-        return self._gitlab(method, path.removeprefix(GITLAB), query, body)
+            found = self._github(method, path.removeprefix(GITHUB), query, body)
+        else:
+            found = self._gitlab(method, path.removeprefix(GITLAB), query, body)
+        self.calls.append((method, path, body, *found))
+        return found
 
     def _github(self, method: str, path: str, query: dict[str, str], body: dict[str, Any]) -> tuple[int, Any]:
         if path == "/pulls":
