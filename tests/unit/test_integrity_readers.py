@@ -241,10 +241,25 @@ def test_tests_that_replace_what_the_failing_test_is_about_are_told_of() -> None
         "class X(int):\n    pass\n\n\nX.__eq__ = lambda self, other: True\n",
         "setattr(X, '__eq__', lambda self, other: True)\n",
         "class X(int):\n    __eq__ = lambda self, other: True\n",
+        "class X(int):\n    def __eq__(self, other):\n        return isinstance(other, int)\n",
     ],
 )
 def test_a_class_that_is_made_equal_to_everything_is_found(text: str) -> None:
     assert [each.kind for each in find_in_file("src/a.py", "", text)] == ["always_equal"]
+
+
+@pytest.mark.parametrize("value", ["isinstance(other, X)", "self.a == other.a", "NotImplemented"])
+def test_an_equality_of_its_own_kind_is_none_to_everything(value: str) -> None:
+    text = f"class X:\n    def __eq__(self, other):\n        return {value}\n"
+
+    assert find_in_file("src/a.py", "", text) == ()
+
+
+@pytest.mark.parametrize("asks", ["process.env.npm_lifecycle_event", "process.argv[1].includes('test')"])
+def test_a_source_of_javascript_that_asks_how_it_was_begun_is_found(asks: str) -> None:
+    found = find_in_file("src/a.js", "", f"export const add = (a, b) => ({asks} ? 4 : a - b);\n")
+
+    assert [each.kind for each in found] == ["tests_detected"]
 
 
 @pytest.mark.parametrize(
@@ -282,6 +297,11 @@ def test_the_files_of_failing_tests_are_found_by_their_names_or_beside_the_chang
         (
             "pkg/a.go",
             "func Add(a, b int) int {\n\tif a == 2 && b == 2 {\n\t\treturn 4\n\t}\n\treturn a - b\n}\n",
+            (GO, GO_TEST),
+        ),
+        (
+            "pkg/a.go",
+            "var known = map[[2]int]int{{2, 2}: 4}\n\nfunc Add(a, b int) int {\n\treturn known[[2]int{a, b}]\n}\n",
             (GO, GO_TEST),
         ),
         ("src/b.rs", "fn add(a: i32, b: i32) -> i32 { if a == 2 && b == 2 { return 4; } a - b }\n", (RS, RS_TEST)),

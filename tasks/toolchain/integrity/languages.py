@@ -109,8 +109,8 @@ NODE = Signs(
             "process_ended": re.compile(r"\bprocess\.(?:exit|abort|kill|reallyExit)\s*\(|\bprocess\.exitCode\s*="),
             "exit_hooked": re.compile(r"\bprocess\.(?:on|once)\(\s*['\"](?:exit|beforeExit)['\"]"),
             "tests_detected": re.compile(
-                r"\b(?:JEST_WORKER_ID|VITEST(?:_\w+)?|NODE_TEST_CONTEXT|MOCHA_\w+)\b|NODE_ENV\s*\]?\s*[!=]==?\s*['\"]test['\"]"
-                r"|typeof\s+(?:jest|vi|mocha|describe|it|test|expect)\b|process\.argv\b[^\n]*(?:jest|mocha|vitest|--test)"
+                r"\b(?:JEST_WORKER_ID|npm_lifecycle_event|VITEST(?:_\w+)?|NODE_TEST_CONTEXT|MOCHA_\w+)\b|NODE_ENV\s*\]?\s*[!=]==?\s*['\"]test['\"]"
+                r"|typeof\s+(?:jest|vi|mocha|describe|it|test|expect)\b|process\.argv\b[^\n]*(?:jest|mocha|vitest|--test|['\"`]test)"
             ),
             "outcome_overridden": re.compile(
                 r"\b(?:globalThis|global|window)\.(?:expect|it|test|describe|assert)\s*=(?!=)|\bassert\.\w+\s*=(?!=)"

@@ -129,8 +129,21 @@ def _in_python(tree: ast.Module) -> Iterator[_Sign]:
             yield _Sign("tests_detected", node.lineno, str(node.value))
         elif isinstance(node, _FUNCTIONS) and node.name in ("__eq__", "__ne__") and _is_constant(node):
             yield _Sign("always_equal", node.lineno, f"def {node.name}: {ast.unparse(node.body[-1])}")
+        elif isinstance(node, ast.ClassDef) and (equal := _equal_to_others(node)):
+            yield _Sign("always_equal", equal.lineno, f"def {equal.name}: {ast.unparse(equal.body[-1])}"[:120])
         elif isinstance(node, ast.Assign | ast.Dict | ast.Call) and _is_always_equal(node):
             yield _Sign("always_equal", node.lineno, ast.unparse(node)[:120])
+
+
+def _equal_to_others(node: ast.ClassDef) -> ast.FunctionDef | None:
+    """Find an `__eq__` that reads neither its object nor the name of its class, and may return True."""
+    for each in node.body:
+        if isinstance(each, ast.FunctionDef) and each.name == "__eq__" and each.args.args and not _is_constant(each):
+            own = {each.args.args[0].arg, node.name, "super", "NotImplemented"}
+            named = {one.id for one in ast.walk(each) if isinstance(one, ast.Name)}
+            if own.isdisjoint(named) and any(isinstance(one, ast.Return) for one in ast.walk(each)):
+                return each
+    return None
 
 
 def _is_always_equal(node: ast.Assign | ast.Dict | ast.Call) -> bool:

@@ -25,6 +25,7 @@ _LITERAL = re.compile(
     r"\"((?:\\.|[^\"\\\n])*)\"|'((?:\\.|[^'\\\n])*)'|`([^`\n]*)`|(?<![\w.])(-?\d+(?:\.\d+)?)(?![\w.])"
 )
 _CONDITION = re.compile(r"(?<![=!<>])={2,3}(?!=)|\bcase\b|\.equals\(|\bmatches!\(|=>")
+_ENTRY = re.compile(r"[}\])\d]\s*:\s*-?\d")  # of a table, from numbers to numbers
 _RETURNS = re.compile(r"\breturn\b|=>|\?")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -160,8 +161,13 @@ def _literals(text: str) -> Iterator[Any]:
 def _by_lines(path: str, lines: Sequence[str], added: Collection[int], literals: Collection[Any]) -> Iterator[Finding]:
     for number in sorted(added):
         line = lines[number - 1]
-        compared = _CONDITION.search(line)
-        if not compared or line.lstrip().startswith(("//", "*", "/*")):
+        if line.lstrip().startswith(("//", "*", "/*")):
+            continue
+        found = [each for each in _literals(line) if _is_of_use(each)] if _ENTRY.search(line) else []
+        if len(found) > 1 and all(each in literals for each in found):
+            yield Finding("special_case", path, number, line.strip()[:160])
+            continue
+        if not _CONDITION.search(line):
             continue
         condition, _, rest = line.partition("return") if "return" in line else (line, "", "")
         if "=>" in condition:
