@@ -200,4 +200,4 @@ def test_of_an_attempt_that_nobody_said_began_no_time_in_the_queue_is_told() -> 
     assert drawn is not None
     (lane,) = drawn.groups[0].lanes
     assert lane.is_unclear
-    assert lane.label == "waited 0 s, in its queue or at work 95 ms: nobody said when it began"
+    assert lane.label == "waited 0 s, in its queue or at work 95 ms: the start was not reported"

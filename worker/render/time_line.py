@@ -46,7 +46,7 @@ class AttemptTimes:
         return self.queued - self.free
 
     def queued_ms(self, now: int) -> int:
-        """Return how long it lay in its queue; where nobody said when it began, how long it lay there and ran."""
+        """Return how long it lay in its queue; where the start was not reported, how long it lay there and ran."""
         return (self.began or self.ended or now) - self.queued
 
     def ran_ms(self, now: int) -> int | None:

@@ -109,7 +109,7 @@ def test_a_refusal_is_told_with_what_was_written(gateway: Gateway, planner: Plan
     assert "because &lt;script&gt;" in refused.text
     assert [each.status_code for each in wrong] == [422] * 6
     assert "{no json" in wrong[-2].text
-    assert "stand in each other more than 100 deep" in wrong[-1].text
+    assert "are nested more than 100 deep" in wrong[-1].text
     assert DEEP in wrong[-1].text
 
 
@@ -222,7 +222,7 @@ def test_what_was_written_about_another_question_is_kept_beside_the_form(gateway
     late = client.post(at, data={**seen, "choice": "", "answer": "In Redis, <b>always</b>"})
 
     assert late.status_code == 409
-    assert re.findall("<summary>What you had written before</summary><pre .*?>(.*?)</pre>", late.text) == [
+    assert re.findall("<summary>Your earlier text</summary><pre .*?>(.*?)</pre>", late.text) == [
         "In Redis, &lt;b&gt;always&lt;/b&gt;"
     ]
     assert re.findall(r'<textarea name="answer".*?>\n(.*?)</textarea>', late.text, re.DOTALL)[0].startswith("#")

@@ -178,7 +178,7 @@ def test_a_queue_is_paused_and_a_repository_halted_from_the_fleet(operator: Tab,
     with deciding(planner):
         hand.press(page.get_by_role("link", name="Pause the queue default"))
         hand.press(page.get_by_role("button", name="Pause"))
-        expect(page.locator(".banner.green")).to_have_text("The pause of this queue stands now.")
+        expect(page.locator(".banner.green")).to_have_text("The pause of this queue is active.")
         page = operator.open("/fleet")
         expect(page.locator("#queues .state.PAUSED")).to_be_visible()
         hand.press(page.get_by_role("link", name="Halt…"))
@@ -186,7 +186,7 @@ def test_a_queue_is_paused_and_a_repository_halted_from_the_fleet(operator: Tab,
         hand.press(page.get_by_role("button", name="Go on"))
         expect(page.locator("h1")).to_have_text("Halt the repository acme/shop?")
         hand.press(page.get_by_role("button", name="Halt"))
-        expect(page.locator(".banner.green")).to_have_text("The halt stands now. Its plans end within moments.")
+        expect(page.locator(".banner.green")).to_have_text("The halt is active. Its plans end within moments.")
     page = operator.open("/fleet")
 
     expect(page.locator("#standing .cards")).to_contain_text("Halted: repository acme/shop")

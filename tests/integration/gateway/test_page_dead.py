@@ -113,10 +113,10 @@ def test_a_wide_act_says_how_many_plans_it_reaches_and_is_then_a_command(gateway
         refused = client.post("/acts/resume", data=hidden(client.get("/acts/resume", params=aim).text))
 
     assert "<b>1 plan</b>" in asked.text
-    assert "The pause stands now." in done.text
+    assert "The pause is active." in done.text
     assert "the &lt;b&gt;release&lt;/b&gt;" in fleet
     assert "/acts/resume?scope=repository&amp;target=acme%2Fshop" in fleet
-    assert "What stood is lifted. Plans that it held go on within moments." in lifted.text
+    assert "The pause or halt is lifted. Its plans continue within moments." in lifted.text
     assert (refused.status_code, "nothing is paused or halted" in refused.text) == (409, True)
     assert "What holds many plans" in client.get("/fleet").text
 
@@ -128,9 +128,9 @@ def test_queues_tenants_and_all_plans_are_reached_from_the_fleet(gateway: Gatewa
 
     with obeying(planner.container):
         for act, aim, done in (
-            ("pause", {"scope": "queue", "target": "default"}, "The pause of this queue stands now."),
-            ("pause", {"scope": "tenant", "target": "default", "until": "4h"}, "The pause stands now."),
-            ("halt", {"scope": "all"}, "The halt stands now. Its plans end within moments."),
+            ("pause", {"scope": "queue", "target": "default"}, "The pause of this queue is active."),
+            ("pause", {"scope": "tenant", "target": "default", "until": "4h"}, "The pause is active."),
+            ("halt", {"scope": "all"}, "The halt is active. Its plans end within moments."),
         ):
             page = client.get(f"/acts/{act}", params=aim).text
             told = client.post(f"/acts/{act}", data={**hidden(page), **aim}).text
@@ -148,8 +148,8 @@ def test_queues_tenants_and_all_plans_are_reached_from_the_fleet(gateway: Gatewa
 @pytest.mark.parametrize(
     ("act", "done"),
     [
-        ("halt", "The halt stands now. Its plans end within moments."),
-        ("cancel", "The cancel stands now. The plans that were there end within moments."),
+        ("halt", "The halt is active. Its plans end within moments."),
+        ("cancel", "The cancel is active. The current plans end within moments."),
     ],
 )
 def test_plans_end_after_what_stands_was_told(gateway: Gateway, planner: Planner, act: str, done: str) -> None:

@@ -147,7 +147,7 @@ def test_a_plan_whose_log_is_too_long_is_shown_without_its_attempts(
 
     for page in (plan, step):
         assert "The log has 3 lines, more than a page reads" in page
-        assert "Attempts, their times and what was decided are not shown here." in page
+        assert "Attempts, their times and decisions are not shown here." in page
     assert "Fix b" in plan
     assert "It was not tried yet" not in step
     assert signed_in(gateway, Right.VIEWER).get(f"/plans/{plan_id}/timeline").status_code == 422
@@ -190,7 +190,7 @@ def test_every_halt_revision_and_refusal_is_told_with_its_values(gateway: Gatewa
         refused = client.post(f"/plans/{asks}/acts/resume", data={**fields, "reason": "I want it"})
 
     revision, halt, refusal = (
-        said(gateway, f"/plans/{each}").partition("What was decided, and why")[2] for each in (revised, ended, asks)
+        said(gateway, f"/plans/{each}").partition("Decisions and their reasons")[2] for each in (revised, ended, asks)
     )
 
     assert "because of COMPILATION_ERROR count failure 1, 2 retries allowed" in revision

@@ -43,7 +43,7 @@ WAIT_S = 10.0  # for what becomes of it
 SEE_OTHER, UNUSABLE, CONFLICT, MISSING = 303, 422, 409, 404
 ENDED = frozenset({PlanState.COMPLETED, PlanState.HALTED, PlanState.REJECTED})
 OPEN = frozenset({StepState.PENDING.value, StepState.BLOCKED.value, StepState.ACTIVE.value})
-PAUSES = {"": "until somebody resumes it", "1h": "for an hour", "4h": "for four hours", "1d": "for a day"}
+PAUSES = {"": "until a resume", "1h": "for an hour", "4h": "for four hours", "1d": "for a day"}
 HOURS = {"1h": 1, "4h": 4, "1d": 24}
 AMOUNTS = {
     "tokens": "More tokens",
@@ -85,42 +85,40 @@ class Told:
 
 TELL = {
     Act.PAUSE: Told(
-        "Pause", "No further step starts. Attempts in flight go on to their end, and their outcomes count."
+        "Pause", "Starts no more steps. Attempts in flight continue to their end, and their outcomes count."
     ),
-    Act.RESUME: Told("Resume", "Steps that may start do so again."),
-    Act.TOP_UP: Told("Top up", "Raises limits of this plan by what you add. No budget can be lowered again.", True),
+    Act.RESUME: Told("Resume", "Starts steps again."),
+    Act.TOP_UP: Told("Top up", "Raises limits of this plan by your amounts. No budget can be lowered again.", True),
     Act.TIGHTEN: Told(
         "Tighten",
-        "Leaves only the files that you name. Nothing is ever given back. An attempt that holds another file is told "
-        "to stop, and starts again with less.",
+        "Leaves only the files that you name. An attempt with another file stops, "
+        "and starts again with the remaining files.",
         True,
     ),
-    Act.CANCEL: Told(
-        "Cancel", "Ends the plan: nothing starts any more, and attempts in flight are told to stop.", True
-    ),
-    Act.HALT: Told("Halt", "Ends the plan as halted: nothing starts any more, and attempts are told to stop.", True),
-    Act.ANSWER: Told("Answer", "The plan goes on by what you answer.", True),
-    Act.APPROVE: Told("Approve", "The step may start as soon as what it waits for is done.", True),
+    Act.CANCEL: Told("Cancel", "Ends the plan: no step starts, and attempts in flight receive the stop.", True),
+    Act.HALT: Told("Halt", "Ends the plan as halted: no step starts, and attempts in flight receive the stop.", True),
+    Act.ANSWER: Told("Answer", "The plan continues with your answer.", True),
+    Act.APPROVE: Told("Approve", "The step may start after its dependencies are done.", True),
     Act.REJECT: Told("Reject", "The step does not start, and the plan halts.", True),
-    Act.SKIP: Told("Skip", "The step is not run, or not again; steps that wait for it go on as if it were done.", True),
+    Act.SKIP: Told("Skip", "The step is not run, or not again; its dependents continue as if it were done.", True),
     Act.RETRY: Told(
         "Retry",
-        "Sends the goal again, under an id of its own: another plan is made of it, which begins at the beginning and "
-        "has budgets of its own. This plan stays as it is.",
+        "Sends the goal again, under a new id. The new plan begins from the start with "
+        "its own budgets. This plan does not change.",
     ),
     Act.FOLLOW_UP: Told(
         "Follow up",
-        "Sends a new goal on top of what this plan has landed: its plan begins with the last commit, and has the same "
-        "repository, files, language and test command. This plan stays as it is.",
+        "Sends a new goal that continues the changes of this plan. Its plan begins at the last commit, with the same "
+        "repository, files, language and test command. This plan does not change.",
     ),
 }
 TIGHTEN_STEP = Told(
-    "Tighten", "Leaves only the files that you name to the step, or raises its risk. Nothing is ever given back.", True
+    "Tighten", "Leaves only the files that you name to the step, or raises its risk. This cannot be undone.", True
 )
 TIGHTEN_IN_FLIGHT = Told(
     "Tighten",
-    "Leaves only the files that you name to the step. Nothing is ever given back. Its attempt is in flight: if that "
-    "holds another file it is told to stop, and starts again with less. The risk of a step can be raised before an "
+    "Leaves only the files that you name to the step. Its attempt is in flight: if it has "
+    "another file, it stops and starts again with the remaining files. The risk of a step can be raised before an "
     "attempt starts, and after one has ended.",
     True,
 )
@@ -368,7 +366,7 @@ def _answer(fields: Fields) -> Any:
     if text.lstrip()[:1] in ("{", "["):
         encoded = text.encode()
         if nests_deeply(encoded):
-            detail = f"In the answer lists and objects stand in each other more than {MAX_DEPTH} deep."
+            detail = f"In the answer lists and objects are nested more than {MAX_DEPTH} deep."
             raise Refusal("invalid_json", detail, UNUSABLE)
         try:
             return codec.loads(encoded)

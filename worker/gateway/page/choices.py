@@ -12,7 +12,7 @@ from tasks.strategies.gap_report.pause import PAUSED
 
 DECISION = "decision"  # the kind of the questions of a reviewed plan
 DECISIONS = {
-    "continue": "Continue: the work is sent back once more",
+    "continue": "Continue: the work is sent back again",
     "accept": "Accept it as it is; the reason below is kept, and has to be given",
     "stop": "Stop: the plan halts",
 }

@@ -17,7 +17,7 @@ LEAST_IDLE_MS = 2000  # that is worth a mark
 LEAST_WIDTH = 0.4  # percent, so that a short bar can be seen
 MOST_BARS = 200  # of one controller, when its attempts are drawn together
 TICKS = 4
-NOBODY, UNNAMED = "nobody yet", "a controller that did not say its name"
+NOBODY, UNNAMED = "nobody yet", "an unnamed controller"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +41,14 @@ class Lane:
 
     @property
     def is_unclear(self) -> bool:
-        """Whether nobody said when it began: of the time that it lay in its queue and ran no part is known."""
+        """Whether the start was not reported: of the time that it lay in its queue and ran no part is known."""
         return self.attempt.began is None and self.attempt.ended is not None
 
     @property
     def label(self) -> str:
         """What its bars show, for those who do not see them."""
         if self.is_unclear:
-            return f"waited {self.waited}, in its queue or at work {self.queued}: nobody said when it began"
+            return f"waited {self.waited}, in its queue or at work {self.queued}: the start was not reported"
         return f"waited {self.waited}, in its queue {self.queued}, ran {self.ran or 'for an unknown time'}"
 
 

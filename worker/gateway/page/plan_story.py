@@ -82,7 +82,7 @@ def read_if_short(
     try:
         return read_told(doors, view, steps, only), ""
     except LogTooLong as refusal:
-        return NOTHING_TOLD, f"{refusal} Attempts, their times and what was decided are not shown here."
+        return NOTHING_TOLD, f"{refusal} Attempts, their times and decisions are not shown here."
 
 
 def read_lines(client: Redis, keys: PlanKeys, only: Collection[str] = ()) -> list[dict[str, Any]]:

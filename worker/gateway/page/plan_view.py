@@ -50,7 +50,7 @@ BUDGETS = {
 
 Number = Annotated[int, Query(ge=0, le=1_000_000)]
 UNKNOWN = (
-    "The planner has not said yet what becomes of this command. If it was sent a while ago, it is not among the newest "
+    "The planner has not answered this command yet. If it was sent a while ago, it is not among the newest "
     "commands of this plan any more."
 )
 MOST_RAW = 500_000  # characters of the document as JSON

@@ -64,38 +64,37 @@ class WideTold(NamedTuple):
 TELL = {
     WideAct.PAUSE: WideTold(
         "Pause",
-        "No further step of these plans starts, nor of plans yet to come, until somebody resumes the same. Attempts in "
-        "flight go on to their end, and wall clocks stand still.",
-        "The pause stands now.",
-        "No more steps of this queue are handed out, of whatever plan. What was handed out may be claimed and finish.",
-        "The pause of this queue stands now.",
+        "Starts no more steps of these plans and of later plans, until a resume of the same scope. Attempts in "
+        "flight continue to their end, and wall clocks stop.",
+        "The pause is active.",
+        "No more steps of this queue are handed out. Steps that were handed out before may be claimed and finish.",
+        "The pause of this queue is active.",
     ),
     WideAct.RESUME: WideTold(
         "Resume",
-        "Lifts a pause or a halt of the same scope: plans go on, unless something else holds them, and new plans are "
-        "let in. What a halt has ended stays ended.",
-        "What stood is lifted. Plans that it held go on within moments.",
+        "Lifts a pause or a halt of the same scope: plans continue, unless another hold remains, and new plans are "
+        "permitted. Plans that a halt has ended stay ended.",
+        "The pause or halt is lifted. Its plans continue within moments.",
         "Steps of this queue are handed out again.",
         "The pause of this queue is lifted. Its steps are handed out again within moments.",
     ),
     WideAct.HALT: WideTold(
         "Halt",
-        "Ends all of these plans as halted, and attempts in flight are told to stop. Plans yet to come end as they are "
-        "made, until somebody resumes the same.",
-        "The halt stands now. Its plans end within moments.",
+        "Ends all of these plans as halted, and stops attempts in flight. Later plans end as they are "
+        "made, until a resume of the same scope.",
+        "The halt is active. Its plans end within moments.",
         is_final=True,
     ),
     WideAct.CANCEL: WideTold(
         "Cancel",
-        "Ends all of these plans that are there now, and attempts in flight are told to stop. Later ones are not "
-        "touched.",
-        "The cancel stands now. The plans that were there end within moments.",
+        "Ends all of these current plans, and stops attempts in flight. Later plans are not affected.",
+        "The cancel is active. The current plans end within moments.",
         is_final=True,
     ),
     WideAct.TOP_UP: WideTold(
         "Top up",
-        "Raises today's budget of tokens by what you add. Plans that wait for it go on.",
-        "Today's budget is raised. Plans that wait for it go on within moments.",
+        "Raises today's budget of tokens by your amount. Plans that wait for it continue.",
+        "Today's budget is raised. Plans that wait for it continue within moments.",
         is_final=True,
     ),
 }

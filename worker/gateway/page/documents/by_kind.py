@@ -227,7 +227,7 @@ def evolution_sections(document: dict[str, Any]) -> Iterator[Section | None]:
         listing(document.get("notes"), "Notes"),
         code(document.get("prompt"), "The prompt", is_folded=True),
         code(document.get("raw_output"), "The answer as it came", is_folded=True),
-        code(document.get("stderr"), "What the drafter's command printed", is_folded=True),
+        code(document.get("stderr"), "Output of the drafter's command", is_folded=True),
     )
 
 
@@ -251,7 +251,7 @@ def _step(number: int, step: Mapping[str, Any]) -> Section | None:
 def _card(card: Mapping[str, Any]) -> Section | None:
     """Write what the finished plan made, as the next goals are told."""
     return section(
-        "What came of it",
+        "Result",
         prose(card.get("change_summary")),
         facts(commit=card.get("commit_hash"), subject=card.get("subject"), made_from=card.get("parent_commit_hash")),
         listing(card.get("highlights"), "Highlights"),

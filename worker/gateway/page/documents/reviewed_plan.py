@@ -61,7 +61,7 @@ REASONS = (  # title, label, the list of the planning context, and its columns w
         "Risks",
         "Risks",
         "known_risks",
-        {"Id": "id", "Risk": "risk", "What is done about it": "mitigation", "Where": "anchor"},
+        {"Id": "id", "Risk": "risk", "Response": "mitigation", "Where": "anchor"},
     ),
 )
 
@@ -98,7 +98,7 @@ def sections(document: dict[str, Any]) -> Iterator[Section | None]:
 
 def _gates(document: Record) -> Any:
     return table(
-        "What the gates said, the first review first",
+        "Verdicts of the gates, the first review first",
         ("Gate", "Review", "Verdict", "Items", "What blocked it", "Why"),
         (
             (
@@ -108,7 +108,7 @@ def _gates(document: Record) -> Any:
                 _counts(record(each.get("counts"))),
                 "; ".join(told(each.get("findings")) or told(each.get("blocking"))),
                 text(each.get("reason"))
-                or (f"the reviewer had said {each.get('claimed')}" if each.get("contradicted") else ""),
+                or (f"the reviewer's verdict was {each.get('claimed')}" if each.get("contradicted") else ""),
             )
             for each in records(document.get("gate_history"))
         ),
@@ -198,7 +198,7 @@ def _became(milestones: list[Record], outcomes: Record, report: Record) -> Any:
             )
 
     head = ("Milestone", "Its steps", "Plan against outcome", "Deviations", "Untouched files", "Delegated to")
-    return table("What became of the milestones", head, rows())
+    return table("Milestones and their results", head, rows())
 
 
 def _milestone(each: Record, outcome: Record) -> Section | None:
@@ -219,7 +219,7 @@ def _milestone(each: Record, outcome: Record) -> Section | None:
         listing(each.get("acceptance_criteria"), "Accepted when"),
         table(
             "Code intents",
-            ("Intent", "Where", "What it shall do", "Decided by"),
+            ("Intent", "Where", "Goal", "Decided by"),
             (
                 (
                     intent.get("id"),
@@ -257,7 +257,7 @@ def _reasons(context: Record) -> Iterator[Section | None]:
 def _knowledge(known: Record) -> Section | None:
     architecture, flow = record(known.get("architecture")), record(known.get("data_flow"))
     return section(
-        "What the code alone does not tell",
+        "Knowledge outside of the code",
         prose(architecture.get("description"), "Architecture"),
         code(architecture.get("diagram_ascii")),
         prose(flow.get("description"), "Data flow"),
@@ -272,4 +272,4 @@ def _context(context: Record) -> Section | None:
     names = ("task_spec", "constraints", "entry_points", "rejected_alternatives", "current_understanding")
     more = ("assumptions", "invisible_knowledge", "user_quotes")
     told = (listing(context.get(name), name.replace("_", " ").capitalize()) for name in (*names, *more))
-    return section("What the planning began with", *told)
+    return section("Input of the planning", *told)
