@@ -128,6 +128,8 @@ def _note_ends(change: DeliveredChange, seen: SeenChange, ends: Mapping[str, Goa
             said = f"Changed in {made[-1]}." if made else "Not changed: the branch has no commit of the plan."
             for thread in current.threads:
                 _reply(change, thread, said)
+            if not made and current.why == "checks":
+                _hand_over(change, f"{CAUSES['checks']}, and the branch has no commit of plan {current.plan_id}")
 
 
 def _reason(end: GoalAnswer) -> str:
