@@ -11,15 +11,19 @@ from schemas.base import Inbound, PlanId, StepId, Word
 MAX_ATTACHMENT_BYTES = 256 * 1024
 
 
-class Attachment(Inbound):
-    """The diff of an attempt, which is sent before its outcome.
+Kind = Literal["diff", "transcript"]
 
-    It is shown once an outcome with its SHA-256 as `diff_hash` was accepted, and not before.
+
+class Attachment(Inbound):
+    """The diff of an attempt or a transcript of its agent, which is sent before its outcome.
+
+    It is shown once an outcome with its SHA-256 as `diff_hash` or as `transcript.sent` was accepted, and not before. Of
+    an attempt one of each kind is kept.
     """
 
     plan_id: PlanId
     step_id: StepId
     attempt: int = Field(ge=1, le=1_000_000)
-    kind: Literal["diff"] = "diff"
+    kind: Kind = "diff"
     content: Annotated[Base64Bytes, Field(max_length=MAX_ATTACHMENT_BYTES)]
     lease: Word | None = None

@@ -113,20 +113,21 @@ class ReleaseKind(StrEnum):
     REQUIRES = "requires"  # an addition to the spec that the controller does not understand
 
 
-class Transcript(Inbound):
-    """Where a controller keeps what its agent printed: a file of its host, beside which the attempt's others lie."""
-
-    path: Line
-    digest: Word | None = None
-    host: Word | None = None
-
-
 def _take_unreadable_for_none(value: Any, read: ValidatorFunctionWrapHandler) -> Any:
     """Take what cannot be read for nothing: an outcome is not refused because of it."""
     try:
         return read(value)
     except ValidationError:
         return None
+
+
+class Transcript(Inbound):
+    """Where a controller keeps what its agent printed: a file of its host, beside which the attempt's others lie."""
+
+    path: Line
+    digest: Word | None = None
+    host: Word | None = None
+    sent: Annotated[Word | None, WrapValidator(_take_unreadable_for_none)] = None  # digest of what was attached of it
 
 
 class ReportKind(StrEnum):

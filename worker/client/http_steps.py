@@ -10,6 +10,7 @@ from threading import Event
 from typing import Any
 
 from schemas import codec
+from schemas.attachment import Kind
 from schemas.envelope import DATA
 from worker.client.http_link import GatewayLink
 from worker.client.planner import Trouble
@@ -69,9 +70,9 @@ class HttpSteps:
         found = said["steps"][0]
         return Beat(found["action"], int(found.get("lease_ttl_ms") or 0))
 
-    def attach(self, held: Held, diff: bytes) -> None:
-        """Hand in the diff of an attempt."""
-        data = attachments.message(held.plan_id, held.step_id, held.attempt, diff)
+    def attach(self, held: Held, content: bytes, kind: Kind = "diff") -> None:
+        """Hand in an attachment of an attempt."""
+        data = attachments.message(held.plan_id, held.step_id, held.attempt, content, kind)
         self._link.ask("POST", "/v1/attachments", data=data, headers={"Planner-Lease": held.lease})
 
     def publish(self, held: Held, data: bytes) -> None:  # noqa: ARG002 (the outcome says whose it is)

@@ -11,6 +11,7 @@ from typing import Any
 
 from redis.exceptions import RedisError, ResponseError
 
+from schemas.attachment import Kind
 from worker.client.planner import Trouble
 from worker.client.redis_connection import asked
 from worker.client.steps import Beat, Held, StepEntry
@@ -84,9 +85,9 @@ class RedisSteps:
             return None
         return Beat(answer[0].decode(), int(answer[2] or 0))
 
-    def attach(self, held: Held, diff: bytes) -> None:
-        """Add the diff of an attempt."""
-        data = attachments.message(held.plan_id, held.step_id, held.attempt, diff)
+    def attach(self, held: Held, content: bytes, kind: Kind = "diff") -> None:
+        """Add an attachment of an attempt."""
+        data = attachments.message(held.plan_id, held.step_id, held.attempt, content, kind)
         with asked(self._url):
             attachments.send(self._redis, self._partitions, held.plan_id, data)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from threading import Event
 from typing import NamedTuple, Protocol, TypeVar
 
+from schemas.attachment import Kind
 from worker.client.planner import Away, Refused, Trouble
 from worker.sandbox.process import Abandoned
 
@@ -67,8 +68,8 @@ class Steps(Protocol):
     def beat(self, held: Held, info: bytes) -> Beat | None:
         """Claim an attempt or renew that; None where this planner knows no heartbeats."""
 
-    def attach(self, held: Held, diff: bytes) -> None:
-        """Hand in the diff of an attempt, before its outcome."""
+    def attach(self, held: Held, content: bytes, kind: Kind = "diff") -> None:
+        """Hand in the diff of an attempt or its transcript, before its outcome."""
 
     def publish(self, held: Held, data: bytes) -> None:
         """Hand in an outcome, which a planner applies once however often it comes."""

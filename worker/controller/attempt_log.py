@@ -56,6 +56,10 @@ class AttemptLog:
         """What the agent printed."""
         return _without(redact, self._transcript, self.secrets)
 
+    def excerpt(self, most: int) -> bytes:
+        """Return the beginning and the end of what the agent printed, at most so many bytes."""
+        return _excerpt(BytesIO(self.transcript), most)
+
     def files(self, spec: bytes, outcome: Outcome | None) -> dict[str, bytes]:
         """Return the other files of the attempt by their names; one that was abandoned has no outcome."""
         tools = _excerpt(BytesIO(b"\n".join(self._tools)), MAX_FILE_BYTES)

@@ -56,6 +56,7 @@ class ControllerConfig:
     tool_network: bool = False  # whether verifications of `workdir` may reach the network
     holdout: Path | None = None  # a folder of tests that no agent gets, each by its digest
     logs: LogsFolder | None = None  # where what was done in attempts is kept
+    sends_transcripts: bool = False  # to the planner, cut, beside what `logs` keeps
     secrets: tuple[str, ...] = ()  # which are not, beside what looks like one
     hidden: tuple[Path, ...] = ()  # what neither may reach, although it lies in one of those
 

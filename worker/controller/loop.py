@@ -15,7 +15,7 @@ from threading import Event
 from pydantic import ValidationError
 
 from schemas import codec
-from schemas.attachment import MAX_ATTACHMENT_BYTES
+from schemas.attachment import MAX_ATTACHMENT_BYTES, Kind
 from schemas.envelope import DATA
 from schemas.outcome import Outcome, Transcript
 from worker.client.http_link import GatewayLink
@@ -60,6 +60,7 @@ ABILITIES = (
     "released",
 )  # what of the wire's additions this one honours
 UNDERSTOOD = frozenset({"cwd", "patterns", "setup", "holdout", "land"})  # of what a step may require
+MAX_SENT_BYTES = 64 * 1024  # of a transcript
 MAX_HOST = 200  # characters: what a heartbeat says of us has 512 bytes
 
 
@@ -177,7 +178,7 @@ class Controller:
             message = outcome(spec, result, duration_ms, self._config.name)
             message = message.model_copy(update={"traceparent": tracing.traceparent(spec.traceparent)})
             if place := self._keep(spec, raw, done, message):
-                message = message.model_copy(update={"transcript": place})
+                message = message.model_copy(update={"transcript": self._send_transcript(spec, done, place)})
             data = codec.encode(message, exclude_none=True)
             if message.success and message.touched_files:
                 self._attach(spec, done.diff)
@@ -186,14 +187,23 @@ class Controller:
         log.info("step_finished", extra={**spec.ids, "success": message.success, "duration_ms": duration_ms})
         self._count(spec.context.repo or "", result.trouble)
 
-    def _attach(self, spec: Spec, diff: bytes) -> None:
-        """Hand in what an attempt has landed, for people to see; no attempt fails because of it."""
-        if not 0 < len(diff) <= MAX_ATTACHMENT_BYTES:
-            return
+    def _send_transcript(self, spec: Spec, done: AttemptLog, place: Transcript) -> Transcript:
+        """Hand in what the agent printed, cut and without secrets, if that is switched on; says so in the outcome."""
+        sent = done.excerpt(MAX_SENT_BYTES) if self._config.sends_transcripts else b""
+        if not sent or not self._attach(spec, sent, "transcript"):
+            return place
+        return place.model_copy(update={"sent": digest(sent)})
+
+    def _attach(self, spec: Spec, content: bytes, kind: Kind = "diff") -> bool:
+        """Hand in what an attempt has landed or printed, for people to see; no attempt fails because of it."""
+        if not 0 < len(content) <= MAX_ATTACHMENT_BYTES:
+            return False
         try:
-            self._steps.attach(spec.held, diff)
+            self._steps.attach(spec.held, content, kind)
         except Trouble as trouble:
             log.warning("diff_not_sent", extra={**spec.ids, "error": str(trouble)})
+            return False
+        return True
 
     def _publish(self, spec: Spec, data: bytes) -> None:
         """Hand in an outcome, again and again until it is taken; one that is refused as such is no matter of ours."""

@@ -20,7 +20,7 @@ from redis import Redis
 from redis.exceptions import NoPermissionError, ResponseError
 
 from schemas import codec
-from schemas.attachment import Attachment
+from schemas.attachment import Attachment, Kind
 from schemas.contract.streams import MOST_WAITING
 from schemas.stored import PlanHead
 from tasks.text.diffs import FileDiff, read_diff
@@ -61,10 +61,10 @@ def digest_of(diff_hash: str | None) -> str:
     return (diff_hash or "").removeprefix(DIGEST)
 
 
-def message(plan_id: str, step_id: str, attempt: int, diff: bytes) -> bytes:
-    """Write the attachment of an attempt."""
-    said = {"plan_id": plan_id, "step_id": step_id, "attempt": attempt, "content": b64encode(diff).decode()}
-    return codec.dumps(said)
+def message(plan_id: str, step_id: str, attempt: int, content: bytes, kind: Kind = "diff") -> bytes:
+    """Write an attachment of an attempt."""
+    about = {"plan_id": plan_id, "step_id": step_id, "attempt": attempt, "kind": kind}
+    return codec.dumps({**about, "content": b64encode(content).decode()})
 
 
 def send(client: Redis, partitions: int, plan_id: str, data: bytes) -> None:
@@ -89,7 +89,7 @@ def read(
         for _, one in _waiting(client, home) if len(found) < len(wanted) else ():
             digest = _digest(one) if one and one.plan_id == plan_id else ""
             if one and digest in wanted and digest not in found:
-                found[digest] = KeptDiff(_figures(read_diff(one.content)), 0)
+                found[digest] = KeptDiff(_files_of(one), 0)
     return found
 
 
@@ -112,17 +112,19 @@ def take(client: Redis, home: Partition, retention_s: int, share: int, *, keep: 
     room for it.
     """
     most_of_a_tenant = MOST_OF_A_TENANT // share
-    keys = (home.attachments, home.attachments_kept, home.attachments_order, home.attachments_sizes)
+    kept = (home.attachments_kept, home.attachments_order, home.attachments_sizes, home.attachments_attempts)
+    keys = (home.attachments, *kept)
     for entry, one in _waiting(client, home):
         head: Any = client.hget(home.plan(one.plan_id).plan, "head") if one and not is_full else None
-        field, figures, text = "- - -", b"", b""
+        field, figures, text, attempt = "- - -", b"", b"", ""
         if one and head:
-            files = _figures(read_diff(one.content))
+            files = _files_of(one)
             text = _masked(one.content) if keep and len(one.content) <= most_of_a_tenant else b""
             figures = codec.dumps([len(text), [list(each) for each in files]])
             field = _field(PlanHead.decode(head).tenant, one.plan_id, _digest(one))
+            attempt = f"{one.plan_id} {one.step_id} {one.attempt} {one.kind}"
         now = now_ms(client)
-        bounds = (now, now - 1000 * retention_s, MOST_BYTES // share, most_of_a_tenant)
+        bounds = (now, now - 1000 * retention_s, MOST_BYTES // share, most_of_a_tenant, attempt)
         call = (functions.KEEP_ATTACHMENT, len(keys), *keys, entry, field, figures, text, *bounds)
         try:
             functions.call(client, "FCALL", *call)
@@ -141,6 +143,10 @@ def _waiting(client: Redis, home: Partition) -> Iterator[tuple[bytes, Attachment
             yield entry, Attachment.model_validate(codec.loads(fields.get(b"data", b"")))
         except (codec.DecodeError, ValidationError):
             yield entry, None
+
+
+def _files_of(one: Attachment) -> tuple[FileFigures, ...]:
+    return _figures(read_diff(one.content)) if one.kind == "diff" else ()
 
 
 def _masked(diff: bytes) -> bytes:

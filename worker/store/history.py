@@ -125,7 +125,7 @@ def _place(outcome: dict[str, Any] | None) -> dict[str, Any]:
         said = Transcript.model_validate((outcome or {}).get("transcript"))
     except ValidationError:
         return {}
-    return {"transcript": {"host": said.host, "path": said.path, "digest": said.digest}}
+    return {"transcript": {"host": said.host, "path": said.path, "digest": said.digest, "sent": said.sent}}
 
 
 def _instructions(outcome: dict[str, Any] | None) -> dict[str, Any]:

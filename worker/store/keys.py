@@ -181,6 +181,7 @@ class Partition:
         self.failures = self.tag + "failures"  # entry -> how often deciding about it failed
         self.attachments_kept = self.attachments + ":kept"  # diffs and their figures, by tenant, plan and digest
         self.attachments_order = self.attachments + ":order"  # sorted set: the same by when they were taken
+        self.attachments_attempts = self.attachments + ":attempts"  # plan, step, attempt and kind -> what is kept of it
         self.attachments_sizes = self.attachments + ":sizes"  # bytes of all of them (''), and of each tenant
 
     def stream(self, address: str) -> str:

@@ -43,6 +43,7 @@ PLAN_READS = (
     "",
     "/steps",
     "/steps/{step_id}",
+    "/steps/{step_id}/transcript",
     "/log",
     "/goal",
     "/explain",

@@ -242,6 +242,20 @@ def test_a_list_can_be_read_and_filtered_without_script(browser: Browser, gatewa
         assert "UTC" in page.locator(f"#{ended} time").inner_text()
 
 
+def test_twenty_plans_are_seen_at_once_on_a_small_screen(viewer: Tab, gateway: Gateway, planner: Planner) -> None:
+    asking(planner)
+    for _ in range(25):
+        planner.submit()
+    page = viewer.sign_in(gateway.key(Right.VIEWER))
+    page.set_viewport_size({"width": 1280, "height": 800})
+
+    rows = page.locator(".plans tbody tr").evaluate_all(
+        "rows => rows.filter((row) => row.getBoundingClientRect().bottom <= innerHeight).length"
+    )
+
+    assert rows >= 20
+
+
 def test_keys_move_through_the_list_and_select(viewer: Tab, gateway: Gateway, planner: Planner) -> None:
     older, newer = executing(planner), executing(planner)
     page = viewer.sign_in(gateway.key(Right.ADMIN))

@@ -112,6 +112,31 @@ def test_of_a_step_that_landed_twice_both_diffs_are_kept(gateway: Gateway, plann
     assert len(re.findall(r'id="change-fix-b-\d+"', page)) == len(set(re.findall(r'id="change-fix-b-\d+"', page))) == 2
 
 
+def test_a_transcript_is_shown_to_who_may_read_the_plan_without_secrets_and_once_an_attempt(
+    gateway: Gateway, planner: Planner
+) -> None:
+    token, plan_id = "ghp_" + "a1B2" * 9, planner.submit(steps=STEPS, tenant="acme")
+    printed = f"<script>alert(1)</script> KEY={token}\n".encode()
+    for content in (printed, b"another one"):
+        data = attachments.message(plan_id, "fix-b", 1, content, "transcript")
+        attachments.send(planner.client, 1, plan_id, data)
+    said = {"path": "/var/a", "host": "build-7", "sent": f"sha256:{digest(printed)}"}
+    planner.report("fix-b", plan_id, touched_files=["b.py"], transcript=said)
+    sweep(planner)
+
+    at = f"/v1/plans/{plan_id}/steps/fix-b/transcript?attempt="
+    client, other = (gateway.client(Right.VIEWER, tenant=name) for name in ("acme", "other"))
+    shown = client.get(at + "1")
+
+    assert (shown.status_code, shown.headers["content-type"].partition(";")[0]) == (200, "text/plain")
+    assert shown.text.startswith("<script>alert(1)</script> KEY=")
+    assert token not in shown.text
+    assert [other.get(at + "1").status_code, client.get(at + "2").status_code] == [404, 404]
+    assert planner.client.zcard(Partition(0).attachments_order) == 1
+    page = signed_in(gateway, Right.VIEWER, tenant="acme").get(f"/plans/{plan_id}/steps/fix-b").text
+    assert f'<a href="{at}1">What the agent printed</a>' in page
+
+
 def test_a_diff_that_no_accepted_outcome_names_is_not_shown(gateway: Gateway, planner: Planner) -> None:
     plan_id = landed(planner, diff_of("new"), sent=False)
     attachments.send(planner.client, 1, plan_id, attachments.message(plan_id, "fix-b", 1, diff_of("other")))

@@ -114,6 +114,9 @@ def controller(
     ] = None,
     logs_days: Annotated[float, typer.Option(min=0, help="The days to keep attempts.")] = 14,
     logs_size: Annotated[float, typer.Option(metavar="GB", min=0, help="The size to keep at most.")] = 2,
+    send_transcripts: Annotated[
+        bool, typer.Option("--send-transcripts", help="Send the output of agents to the planner: 64 kB an attempt.")
+    ] = False,
     secrets_fd: SecretsFd = None,
 ) -> int:
     """Run controllers: each runs an agent for a step, verifies the change, and reports.
@@ -179,6 +182,7 @@ def controller(
         tool_network=tool_network,
         holdout=holdout.absolute() if holdout else None,
         logs=_logs(settings, logs, logs_days, logs_size),
+        sends_transcripts=send_transcripts,
         secrets=_secrets(repositories),
         hidden=settings.private,
         agent_user=_user(agent_user or settings.agent_user),

@@ -22,7 +22,7 @@ from worker.render.explanation import explanation
 from worker.render.mermaid import flowchart
 from worker.render.result_reading import ALL_DIFFS, read_result
 from worker.render.summary import page_of_plan
-from worker.store import dead, export, history, kept_goals
+from worker.store import attachments, dead, export, history, kept_goals
 from worker.store.dead import Dead
 from worker.store.keys import Partition, partition_of
 from worker.store.plan_lists import PlanFilter
@@ -147,6 +147,18 @@ def step(plan: Plan, doors: Doors, step_id: str) -> Response:
     if not view.steps:
         raise _no_step(step_id)
     return json(with_activity(doors.client, doors.partitions, view).steps[0])
+
+
+@of_plan.get("/steps/{step_id}/transcript", response_class=PlainTextResponse)
+def transcript(plan: Plan, doors: Doors, step_id: str, attempt: Annotated[int, Query(ge=1, le=1_000_000)]) -> Response:
+    """Return what the agent of an attempt printed, if its controller sent that: data from outside, cut."""
+    keys = Partition(partition_of(plan.plan_id, doors.partitions)).plan(plan.plan_id)
+    known = {each["attempt"]: each for each in history.story(doors.client, keys).get(step_id, ())}
+    sent = attachments.digest_of((known.get(attempt, {}).get("transcript") or {}).get("sent"))
+    found = attachments.read(doors.client, doors.partitions, plan.plan_id, plan.tenant, [sent] if sent else [], texts=1)
+    if not (text := found[sent].text if sent in found else None):
+        raise Refusal("no_transcript", f"No transcript is kept of attempt {attempt} of {step_id[:64]!r}.", 404)
+    return PlainTextResponse(text, headers={"Content-Disposition": "inline"})
 
 
 @of_plan.get("/log", response_model=LogPage, responses={200: {"content": {history.JSON_LINES: TEXT}}})

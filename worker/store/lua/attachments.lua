@@ -11,14 +11,23 @@ local function drop(keys, field)
   if redis.call('HINCRBY', keys[4], name_of(field), -size) <= 0 then redis.call('HDEL', keys[4], name_of(field)) end
 end
 
--- KEYS 1 stream, 2 kept, 3 order, 4 sizes
+local MOST_ATTEMPTS = 100000 -- whose attachments are known; then all are forgotten, and each may send again
+
+-- Whether an attempt has no other attachment of this kind: the first counts.
+local function is_first(key, attempt, field)
+  if attempt == '' then return true end
+  if redis.call('HLEN', key) >= MOST_ATTEMPTS then redis.call('DEL', key) end
+  return redis.call('HSETNX', key, attempt, field) == 1 or redis.call('HGET', key, attempt) == field
+end
+
+-- KEYS 1 stream, 2 kept, 3 order, 4 sizes, 5 attempts
 -- ARGV 1 entry, 2 field: tenant, plan and digest, 3 figures ('' to drop the entry alone), 4 diff ('' to keep none), 5 now in ms, 6 oldest in ms,
---      7 most bytes of all, 8 most bytes of a tenant
+--      7 most bytes of all, 8 most bytes of a tenant, 9 plan, step, attempt and kind
 -- All that is kept expires with the last one that came. Returns how many bytes are kept
 local function keep_attachment(keys, args)
   redis.call('XDEL', keys[1], args[1])
   local field, tenant = args[2], name_of(args[2])
-  if args[3] ~= '' and redis.call('HEXISTS', keys[2], field) == 0 then
+  if args[3] ~= '' and redis.call('HEXISTS', keys[2], field) == 0 and is_first(keys[5], args[9], field) then
     redis.call('HSET', keys[2], field, args[3])
     if args[4] ~= '' then redis.call('HSET', keys[2], field .. ' diff', args[4]) end
     redis.call('ZADD', keys[3], args[5], field)
@@ -40,7 +49,7 @@ local function keep_attachment(keys, args)
     drop(keys, oldest)
   end
   local kept_ms = math.max(1, tonumber(args[5]) - tonumber(args[6]))
-  for at = 2, 4 do redis.call('PEXPIRE', keys[at], kept_ms) end
+  for at = 2, 5 do redis.call('PEXPIRE', keys[at], kept_ms) end
   return tonumber(redis.call('HGET', keys[4], '') or 0)
 end
 
