@@ -214,4 +214,4 @@ class PlainChange(Struct, frozen=True, gc=False):
     used: UsedTokens | None
     end: PlainEnd | None
     booked: int  # tokens
-    memory: RecordedAttempt | None = None
+    memory: tuple[str, bytes] | None = None  # as RecordedAttempt

@@ -23,7 +23,7 @@ from tasks.base.policy import BUILT_IN, AttemptRules
 from tasks.base.policy_version import POLICY_VERSION
 from tasks.memory.outcomes import Place, place_of, write_record
 from tasks.plan import lifecycle
-from tasks.plan.changeset import PlainChange, PlainEnd, PlainStart, RecordedAttempt
+from tasks.plan.changeset import PlainChange, PlainEnd, PlainStart
 from tasks.plan.end_sum import book_cost, end_sum
 from tasks.plan.hot_plan import HotPlan
 from tasks.plan.report import PlainReport
@@ -250,7 +250,7 @@ def _carry_out(
     memory = None
     if about.memory:
         tokens = said.metrics.tokens_used or 0 if said.metrics else 0
-        memory = RecordedAttempt(about.memory.name, write_record(about.memory, card.facts, tokens, now))
+        memory = about.memory.name, write_record(about.memory, card.facts, tokens, now)
     return PlainChange(
         *(plan.plan_id, expected, now, record.encode_live(), log, report.entry, step_id, status.encode(), attempt),
         *(event.encode(), started, waiting, [*added.items()], removed, wake),

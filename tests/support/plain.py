@@ -14,7 +14,7 @@ from schemas.stored.step import TEXTS
 from tasks.base.errors import NeedsSteps
 from tasks.base.policy import BUILT_IN, Policy
 from tasks.handlers import outcomes
-from tasks.plan.changeset import Changeset, Dispatch, PlainChange
+from tasks.plan.changeset import Changeset, Dispatch, PlainChange, RecordedAttempt
 from tasks.plan.hot_plan import HotPlan
 from tasks.plan.report import PlainReport, Report
 from tasks.plan.snapshot import READY_PAGE, WINDOW
@@ -185,7 +185,7 @@ def as_changeset(change: PlainChange) -> Changeset:
         log=change.log,
         ends=change.end is not None,
         used=[change.used] if change.used else [],
-        memory=[change.memory] if change.memory else [],
+        memory=[RecordedAttempt(*change.memory)] if change.memory else [],
         sum=change.end.sum if change.end else None,
         tenant=change.end.sum.tenant if change.end else "",
         lists=[*change.end.lists] if change.end else [],
