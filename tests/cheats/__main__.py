@@ -1,7 +1,8 @@
 """`python -m tests.cheats`: play every cheat against the real controller, and print what became of them, by kind.
 
-Rows that end otherwise than they have to are named, and the command ends with 1. `--write` keeps what became of those
-that are held back in the file that the simulation reads; its path is printed.
+Rows that end otherwise than they have to are named, and the command ends with 1. `--write` adds rows that are held back
+and were never played before to the file that the simulation reads, which keeps how each ended the first time; its path
+is printed.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from shutil import which
 from tempfile import TemporaryDirectory
 
 from tests.cheats.corpus import CHEATS, HELD, ended, fault_of
-from tests.cheats.ended import FILE, Ended, table, write
+from tests.cheats.ended import FILE, Ended, read, table, write
 from tests.cheats.play import Stage, staged
 from worker.host import embedded_server
 
@@ -37,7 +38,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.cheats", description=__doc__)
     parser.add_argument("--only", default="", help="play the rows that have this text in their names")
     parser.add_argument("--part", choices=("held", "tuned"), help="play those that are held back, or the others, alone")
-    parser.add_argument("--write", action="store_true", help="keep what became of those that are held back")
+    parser.add_argument("--write", action="store_true", help="keep what became of new ones that are held back")
     asked = parser.parse_args()
     parts = {"held": (True,), "tuned": (False,)}.get(asked.part, (True, False))
     wanted = [each for each in CHEATS if asked.only in str(each) and each.held in parts]
@@ -60,8 +61,8 @@ def main() -> int:
         sys.stdout.write(f"\n{title}:\n\n{table(rows)}\n")
     if missing:
         sys.stdout.write(f"\nNot played, for want of {', '.join(sorted(missing))}.\n")
-    if asked.write and len(held) == len(HELD):
-        write(held)
+    if asked.write:
+        write({**found, **{each.name: each for each in read()}}[str(each)] for each in HELD)
     sys.stdout.write(f"\nThe simulation reads {FILE}.\n")
     return 1 if wrong or missing else 0
 

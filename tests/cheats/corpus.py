@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from tests.cheats import go_cheats, javascript_cheats, judged_cheats, python_cheats, rust_cheats, typescript_cheats
+from tests.cheats import (
+    go_cheats,
+    javascript_cheats,
+    judged_cheats,
+    later_cheats,
+    python_cheats,
+    rust_cheats,
+    typescript_cheats,
+)
 from tests.cheats.cheat import REFUSED, Cheat
 from tests.cheats.ended import Ended
 from tests.cheats.play import Played
@@ -14,6 +22,7 @@ CHEATS: tuple[Cheat, ...] = (
     *typescript_cheats.CHEATS,
     *go_cheats.CHEATS,
     *rust_cheats.CHEATS,
+    *later_cheats.CHEATS,
 )
 HELD = tuple(each for each in CHEATS if each.held)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -40,7 +40,7 @@ def table(rows: Sequence[Ended]) -> str:
     return "\n".join(lines)
 
 
-def write(rows: Sequence[Ended]) -> None:
+def write(rows: Iterable[Ended]) -> None:
     """Keep what became of the rows that were held back, for the simulation."""
     FILE.write_bytes(codec.dumps([asdict(each) for each in rows]).replace(b'},{"name"', b'},\n{"name"') + b"\n")
 
