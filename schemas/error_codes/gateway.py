@@ -81,6 +81,10 @@ CODES: Mapping[str, ErrorCode] = {
         "List plans with `planner plans`.",
     ),
     "no_such_step": ErrorCode("The plan has no step with this id.", "List the steps with `planner show PLAN`."),
+    "no_transcript": ErrorCode(
+        "The planner stores no transcript of this attempt.",
+        "Read it on the host of the attempt with `planner attempt PLAN STEP`, or have controllers send transcripts.",
+    ),
     "not_found": ErrorCode("This address does not exist.", "Check the path in docs/http.md."),
     "not_ready": ErrorCode(
         "The process cannot serve requests yet: Redis is away, or its functions are not loaded.",
