@@ -179,7 +179,7 @@ def _mend(change: DeliveredChange, seen: SeenChange, flaky: Set[str], terms: Ter
         "checks",
         f"Repair the delivered change: {names} failed at its last commit.",
         failing_tests=[fit(each, 1000) for each in failure.failing_tests[:MAX_TESTS]],
-        log=fit(last_lines(failure.log, MAX_LOG), MAX_LOG, several_lines),
+        log=fit(failure.log, MAX_LOG, last_lines),
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from tests.integration.test_delivered import EARLIER, Begin, begin
+from tests.support.delivered import EARLIER, Begin, begin
 from tests.support.forge_life import Thread
 from tests.support.programs import NODE_MODULES, needs
 

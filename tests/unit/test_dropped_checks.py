@@ -142,7 +142,8 @@ def test_it_is_explained() -> None:
     assert told["a"][0]["revision"]["rule"] == "baseline"
     assert told["a"][0]["revised_later"]["diff"]["quick_checks"] == [list(ADDED), ["mypy"]]
     step = {"step_id": "a", "state": "ACTIVE", "inserted_by": None, "verified": None, "attempts": told["a"]}
-    about = {"plan_id": "p", "state": "EXECUTING", "revision": 3, "paused_by": None, "halt": None, "steps": [step]}
+    about = {"plan_id": "p", "state": "EXECUTING", "revision": 3, "paused_by": None, "halt": None, "memory": None}
+    about["steps"] = [step]
     with (console := Console(width=120)).capture() as shown:
         console.print(draw(about))
     assert "ruff-check was red before the plan, and is not run any more" in shown.get()

@@ -11,7 +11,7 @@ from tests.support.imports import imports_of
 WORKER = Path(__file__).parents[2] / "worker"
 ABOVE = {
     "demo": {"cli"},
-    "sources": {"cli", "demo", "gateway", "webhooks"},
+    "sources": {"cli", "delivered", "demo", "gateway", "webhooks"},
 }  # folder -> who may import it, itself aside
 
 

@@ -36,7 +36,7 @@ def planner(*words: str, given: Any = None, folder: Path) -> Result:
         (source("g", "githab", RULE), "source 1 (g), scheme: Input should be 'github', 'gitlab' or 'standard'"),
         (source("G h", "github", RULE), "source 1 (G h), name: String should match"),
         (source("g", "github", RULE) * 2, "source 2 (g), name: another source has this name"),
-        (source("g", "github", ""), "source 1 (g), rule: Field required"),
+        (source("g", "github", ""), "source 1 (g): it has neither rules nor a table `delivered`."),
         (source("g", "github", RULE, '"nowhere"'), "nowhere cannot be read: No such file or directory"),
         (source("g", "github", RULE, '"empty"'), "empty holds no secret"),
         (source("g", "github", RULE, '"binary"'), "binary holds no secret"),

@@ -38,7 +38,7 @@ class ServiceSettings(FromEnvironment):
     redis_cert_file: Path | None = Field(
         default=None, description="certificate that is shown to a server which asks clients for one"
     )
-    redis_key_file: Path | None = Field(default=None, description="its key, unless that stands in the same file")
+    redis_key_file: Path | None = Field(default=None, description="its key, unless that is in the same file")
     redis_url: RedisUrl = Field(default=LOCAL_REDIS, description="Redis or Valkey that keeps plans and streams")
     url: str | None = Field(
         default=None,

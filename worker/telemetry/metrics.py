@@ -119,7 +119,7 @@ STEPS = _counter(
 )
 OUTCOMES = _counter(
     "planner_outcomes_total",
-    "Outcomes, by what became of them; the category is that of the failure, or none.",
+    "Outcomes by verdict; the category is that of the failure, or none.",
     "verdict",
     "category",
 )

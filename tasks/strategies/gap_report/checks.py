@@ -22,6 +22,7 @@ from tasks.strategies.drafting.project import Project
 from tasks.strategies.gap_report.evidence import runs_tests
 from tasks.text.fields import fit
 from tasks.toolchain.catalogue import Catalogue, words
+from tasks.toolchain.collecting import TOOL as COLLECTS
 from tasks.toolchain.contract import MANY, Contract, ToolCategory, fits, operand
 from tasks.toolchain.files import chunks
 from tasks.toolchain.language import LINTING, TYPING
@@ -243,6 +244,7 @@ def _contract_of(catalogue: Catalogue, command: Command) -> Contract | None:
     for files in ((), ("x",)):
         with suppress(UnknownCommand):
             contract = catalogue.contracts[catalogue.aim(command, files).tool]
-            is_check = contract.category is not ToolCategory.TEST and contract.min_risk is RiskLevel.LOW
+            tests = contract.category is ToolCategory.TEST or contract.id == COLLECTS
+            is_check = not tests and contract.min_risk is RiskLevel.LOW
             return contract if is_check else None
     return None
