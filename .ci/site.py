@@ -10,7 +10,7 @@ from typing import Any
 from mkdocs.exceptions import PluginError
 
 ROOT = Path(__file__).parents[1]
-SHIM = "https://unpkg.com/iframe-worker/shim"
+SHIM = re.compile(r"https://[\w./@-]+/iframe-worker/shim")
 LOADED = re.compile(r'<(?:script|link|img|source|iframe)\b[^>]*\b(?:src|href|srcset)="(?:https?:)?//[^"]*"')
 OUTSIDE = r"(?:\.\./)+(?:tests/|compose\.yaml|CHANGELOG\.md)?|schemas/?|examples/systemd"
 IN_CHECKOUT = re.compile(rf"\[([^\]]+)\]\((?:{OUTSIDE})\)")
@@ -31,7 +31,7 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 def on_post_page(output: str, page: Any, **_: Any) -> str:
     """Load the search's shim from the site; raises PluginError if a page loads a file from another host."""
     up = "../" * page.file.src_uri.count("/")
-    output = output.replace(SHIM, f"{up}site/iframe-worker.js")
+    output = SHIM.sub(f"{up}site/iframe-worker.js", output)
     if loaded := LOADED.findall(output):
         raise PluginError(f"{page.file.src_uri} loads from another host: {loaded}")
     return output
@@ -39,4 +39,4 @@ def on_post_page(output: str, page: Any, **_: Any) -> str:
 
 def on_post_template(output_content: str, **_: Any) -> str:
     """Load the shim from the site in the page for unknown addresses."""
-    return output_content.replace(SHIM, "/site/iframe-worker.js")
+    return SHIM.sub("/site/iframe-worker.js", output_content)
