@@ -70,6 +70,7 @@ class PlainTranscript(Struct, forbid_unknown_fields=True, frozen=True, gc=False)
     path: Annotated[str, Meta(max_length=1000)]
     digest: _Word | None = None
     host: _Word | None = None
+    sent: _Word | None = None
 
 
 class PlainInstructions(Struct, forbid_unknown_fields=True, frozen=True, gc=False):

@@ -86,7 +86,7 @@ def test_nothing_is_sent_where_nobody_can_be_asked(planner: Planner) -> None:
     result = run("cancel", "--repo", "acme/a")
 
     assert result.exit_code == 2
-    assert "2 plans are meant" in result.output
+    assert "This affects 2 plans" in result.output
     assert told("cancel", "--repo", "acme/a")["code"] == "not_asked"
     assert run("cancel", "--repo", "acme/a", "--all", "--yes").exit_code == 2
     assert states(planner)["EXECUTING"] == 4

@@ -112,7 +112,7 @@ def test_what_a_mend_changed_is_reviewed_before_the_gate(planner_worker: Running
     first, second = [spec for spec in fleet.specs if spec["step_id"] == "impl-code-qr"]
     assert first["input"]["mended"] == ["src/a.py"]
     assert "input.mended" in first["controller_task_spec"]["hint"]
-    assert "no item is about what a mend changed" in second["context"]["previous_failure"]["suggestion"]
+    assert "no item is about the changes of a repair" in second["context"]["previous_failure"]["suggestion"]
     assert view.document["report"]["milestones"][0]["mended"] == ["src/a.py"]
 
 
@@ -183,8 +183,8 @@ def test_a_role_that_never_answers_anything_of_use_ends_in_a_report(planner_work
 
     view = shown(planner_worker, plan_id)
     assert [(step["step_id"], step["state"]) for step in view["steps"]] == [("plan-design-execute", "FAILED")]
-    assert [spec["attempt"] for spec in fleet.specs] == [1, 2]
-    assert (view["halt"]["rule"], view["halt"]["evidence"]["attempts"]) == ("planning_failed", 2)
+    assert [spec["attempt"] for spec in fleet.specs] == [1, 2, 3]
+    assert (view["halt"]["rule"], view["halt"]["evidence"]["attempts"]) == ("planning_failed", 3)
     (error,) = view["halt"]["evidence"]["errors"]
     assert (error["pointer"], error["code"]) == ("/output", "invalid")
     assert "value.id must be a string" in error["message"]

@@ -1,7 +1,7 @@
 """Reads who works and who waits from the queues of step specs, their groups, and the leases of attempts.
 
-Nothing is kept for this but the names of queues, which goals and the steps of plans leave: XINFO names the readers of
-queues, and leases have what the readers say of themselves.
+Nothing is kept for this but the names of queues, which goals and the steps of plans leave. XINFO names the readers of
+queues, and leases have the facts that controllers report.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from redis.exceptions import NoPermissionError, ResponseError
 
 from schemas import codec
 from schemas.fleet import ControllerView, QueueView, StepInHand
+from schemas.step import DELIVERIES
 from schemas.times import DAY_MS, milliseconds, rfc3339
 from tasks.base.batches import batches
 from tasks.handlers.bulk_commands import find_paused_queues, list_standing
@@ -38,6 +39,7 @@ RECENT_MS = 60_000  # a consumer that asked within this time reads; one that wor
 NEVER_MS = 2**62
 GONE_MS = 40_000  # twice the time between two heartbeats: who is silent for longer is gone
 QUEUE = "queue:"  # begins the field of a queue; its value is how often it was named
+USUAL = ("default", DELIVERIES)  # queues that controllers may read before a step names them
 MOST = 50  # that are noted with one goal; others are once a step of theirs is handed out
 
 
@@ -234,7 +236,7 @@ def _reads(consumer: dict[str, Any]) -> bool:
 
 def _named(client: Redis, known: Iterable[str] | None, partitions: int) -> list[tuple[str, str]]:
     """Name the streams that these queues may have, or all queues that steps of plans named."""
-    names = read_queue_names(client, partitions) if known is None else known
+    names = {*USUAL, *read_queue_names(client, partitions)} if known is None else known
     return sorted((queue, Partition(number).steps(queue)) for queue in names for number in range(partitions))
 
 

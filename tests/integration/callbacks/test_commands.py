@@ -37,7 +37,7 @@ URL = "https://ci.example/hook"
         (("show", "ep_0"), "There is no endpoint"),
         (("disable", "ep_0"), "There is no endpoint"),
         (("rotate", "ep_0"), "There is no endpoint"),
-        (("replay", "ep_0"), "Say which"),
+        (("replay", "ep_0"), "Name deliveries"),
         (("replay", "ep_0", "--failed"), "There is no endpoint"),
     ],
 )
@@ -105,6 +105,6 @@ def test_people_see_endpoints_and_the_secret_once(calls: Calls) -> None:
     assert "whsec_" in shown
     assert endpoint.id in run("list").stdout
     assert "Nothing was sent yet." in run("show", endpoint.id).stdout
-    assert "told nothing more" in run("disable", endpoint.id).stdout
+    assert "receives no more messages" in run("disable", endpoint.id).stdout
     assert "disabled: by an operator" in run("show", endpoint.id).stdout
     assert "whsec_" not in run("show", endpoint.id).stdout + run("list").stdout

@@ -790,15 +790,18 @@ def test_the_controller_is_a_client_of_the_wire_and_of_nothing_else_of_ours() ->
         "tasks.rules.risk",  # how risky a file is
         "tasks.text.blocked_report",  # of an agent that cannot go on
         "tasks.text.fields",  # how a text is kept short
+        "tasks.text.folders",
         "tasks.text.forbidden_paths",
         "tasks.text.paths",  # which no pattern means
         "tasks.text.patterns",  # what a step may change
         "tasks.text.secrets",  # which no log holds
         "tasks.toolchain.catalogue",
         "tasks.toolchain.classify",
+        "tasks.toolchain.collecting",  # which imports fail
         "tasks.toolchain.contract",  # which tools run tests
         "tasks.toolchain.could_not_run",  # a verification
         "tasks.toolchain.files",  # which say what a verification runs
+        "tasks.toolchain.instructions",  # of the repository for agents
         "tasks.toolchain.integrity.change",  # what a change does to tests and checks
         "tasks.toolchain.integrity.changed_tests",
         "tasks.toolchain.integrity.compared",
@@ -816,6 +819,7 @@ def test_the_controller_is_a_client_of_the_wire_and_of_nothing_else_of_ours() ->
         "worker.settings.settings",  # which name a gateway
         "worker.host.code_version",
         "worker.host.git",
+        "worker.host.github_app",
         "worker.host.regular_files",
         "worker.host.remote_names",  # under which a repository is known
         "worker.host.stop_signals",
