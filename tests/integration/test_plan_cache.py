@@ -229,7 +229,7 @@ def test_people_see_what_is_kept_and_have_it_forgotten(shop: Shop, monkeypatch: 
     forgotten = run(shop.redis, monkeypatch, "forget", "acme/shop", "--drafts", "--json")
     gone = run(shop.redis, monkeypatch, "show", "acme/shop", "--json")
 
-    assert [each["drafts"] for each in codec.loads(listed.stdout) if each["tenant"] == "default"] == [1]
+    assert [each["drafts"] for each in codec.loads(listed.stdout) if each["repo"] == "acme/shop"] == [1]
     (told,) = codec.loads(shown.stdout)["drafts"]
     assert "Round once" in told.pop("output")
     assert {**told, "at": ""} == {
