@@ -18,8 +18,15 @@ from worker.store import delivered_changes, keys, queries
 __all__ = ["begin"]
 
 
-@pytest.mark.parametrize("with_webhooks", [True, False], ids=["webhooks", "webhooks lost"])
-@pytest.mark.parametrize("scheme", ["github", "gitlab"])
+@pytest.mark.parametrize(
+    ("scheme", "with_webhooks"),
+    [
+        ("github", True),
+        ("gitlab", False),
+        pytest.param("github", False, marks=pytest.mark.outages),
+        pytest.param("gitlab", True, marks=pytest.mark.outages),
+    ],
+)
 def test_a_change_is_followed_from_its_delivery_until_it_is_reverted(
     scheme: str, with_webhooks: bool, begin: Begin
 ) -> None:

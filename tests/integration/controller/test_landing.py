@@ -248,6 +248,7 @@ def double(name: str) -> str:
     return f"from calc import {name}\n\n\ndef double(a):\n    return {name}(a, a)\n"
 
 
+@pytest.mark.outages
 def test_a_function_that_others_renamed_meanwhile_is_found_on_top_of_the_target_and_mended(
     life: Callable[..., PlanView], remote: Repo, tmp_path: Path
 ) -> None:
