@@ -1025,7 +1025,8 @@ def test_a_tenant_has_so_many_fingerprints_and_the_one_goes_that_was_used_least_
     used = recording(101, RecordedAttempt("acme:0:f", b""), now=EPOCH_MS + 200)
     new = recording(102, RecordedAttempt("acme:new:f", b"[99999]"), now=EPOCH_MS + 300)
     other = recording(103, RecordedAttempt("other:1:f", b"[99999]"), now=EPOCH_MS + 400)
-    assert real.commit([Write(used), Write(new), Write(other)]) == ["ok"] * 3
+    assert real.commit([Write(used)]) == ["ok"]
+    assert real.commit([Write(new), Write(other)]) == ["ok"] * 2
 
     kept = {number for number in range(100) if client.exists(PARTITION.memory(f"acme:{number}:f"))}
     assert kept == {0, *range(2, 100)}
