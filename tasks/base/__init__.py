@@ -1,1 +1,1 @@
-"""What every folder of the decisions stands on: errors, the policy version, and cutting into batches."""
+"""Modules for every other folder of the decisions: errors, policies, policy versions, the log chain, batches."""

@@ -1,4 +1,4 @@
-"""Cutting a sequence into pieces (`itertools.batched` comes with Python 3.12)."""
+"""Split a sequence into batches (Python 3.12 has `itertools.batched`)."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ T = TypeVar("T")
 
 
 def batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """Yield `items` in order, `size` at a time; the last piece may be shorter."""
+    """Yield `items` in order, in sequences of `size`; the last sequence may be shorter."""
     return (items[start : start + size] for start in range(0, len(items), size))

@@ -21,7 +21,7 @@ class UnknownCommand(PlannerError):
 
 
 EVERY_STEP = "*"  # among the ids of NeedsSteps: all steps of the plan
-LEASES = "@"  # the same: what controllers wrote into the leases of the steps that are there
+LEASES = "@"  # the same: the contents of the leases of the steps in the snapshot
 
 
 class NeedsSteps(PlannerError):

@@ -1,4 +1,4 @@
-"""The chain of a plan's log: each line has the digest of the line before it, and the plan that of its newest line."""
+"""The chain of a plan's log. Each line has the digest of the line before it, and the plan that of its last line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 
 def begin_line(before: LogHead, version: int, now: int, code: str) -> bytes:
-    """Write the beginning of a line, the object still open; it names the code that decides where that is another."""
+    """Return the start of a log line, an open JSON object; it names the code version if that differs from `before`."""
     line = f'{{"version":{version},"now":{now}'
     if before.lines:
         line += f',"prev":"{before.head}"'
@@ -22,6 +22,6 @@ def begin_line(before: LogHead, version: int, now: int, code: str) -> bytes:
 
 
 def digest_line(line: bytes) -> str:
-    """Make the digest of a line as it is stored: BLAKE2b of 24 bytes, as base64url without padding."""
+    """Return the digest of a line as it is stored: BLAKE2b of 24 bytes, as base64url without padding."""
     digest = blake2b(line, digest_size=DIGEST_BYTES).digest()
     return b2a_base64(digest, newline=False).translate(_URL_SAFE).decode()

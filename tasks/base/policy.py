@@ -1,8 +1,8 @@
-"""The rules that plans are decided by, as data: limits, retries, waits and revisions, in one frozen object.
+"""The rules that decide about plans, as data: limits, retries, waits and revisions, in one frozen object.
 
-Ours are `BUILT_IN`. A policy of operators adds to them: it sets what a goal gets that says nothing, and takes away from
-what a goal may ask for and from what we allow. Which of the changed rules hold is the plan's policy version
-(`policy_version.py`), whatever its policy says.
+The planner's own rules are `BUILT_IN`. A policy of operators adds defaults for goals that set no value. It can only
+lower the limits that a goal may set and those of the built-in rules. It does not select changed rules: those follow
+from the plan's policy version (`policy_version.py`).
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from schemas.goal import USUAL_LIMITS
 from schemas.integrity import IntegrityAction as A
 from schemas.integrity import IntegrityFamily as F
 
-HANDED_BACK = "handed back"  # stands among the categories of failures, and is no failure
-HANDED_BACK_MS = 2000  # at least
+HANDED_BACK = "handed back"  # a key next to the categories of failures, but not a failure
+HANDED_BACK_MS = 2000  # minimum
 
 Row = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class GoalRules:
-    """What holds for the goals of a kind, a tenant or a repository, or for all of them.
+    """Rules for the goals of one kind, tenant or repository, or for all goals.
 
-    `defaults` are limits of a goal that says nothing, as `overlap` is, `most` bounds what it says, and at the risks of
-    `approvals` a person is asked, whatever it says.
+    `defaults` are the limits, and `overlap` the choice, of a goal that sets none. `most` bounds the limits that a goal
+    sets. A person approves steps of the risks in `approvals`, even if the goal does not ask for it.
     """
 
     kind: str | None = None
@@ -41,7 +41,7 @@ class GoalRules:
     integrity: Mapping[str, Mapping[F, A]] = field(default_factory=dict)  # by the type of a goal, then the family
 
     def cover(self, kind: str, tenant: str, repository: str | None) -> bool:
-        """Whether a goal is one of those."""
+        """Return whether these rules apply to a goal of this kind, tenant and repository."""
         return (
             self.kind in (None, kind)
             and self.tenant in (None, tenant)
@@ -51,9 +51,9 @@ class GoalRules:
 
 @dataclass(frozen=True, slots=True)
 class AttemptRules:
-    """Rules for attempts at steps of one risk. Without `tokens` an attempt may hold its step's estimate.
+    """Rules for attempts at steps of one risk.
 
-    At least `mutants` mutants of a change are tried.
+    Without `tokens` an attempt may reserve the estimate of its step. At least `mutants` mutants of a change are tried.
     """
 
     retries: int
@@ -64,7 +64,7 @@ class AttemptRules:
 
 GOALS = (
     GoalRules(defaults=USUAL_LIMITS),
-    # Where a kind needs more than a `task`.
+    # Kinds that need more than a `task`.
     GoalRules(
         kind=GoalKind.REVIEWED_PLAN,
         defaults=MappingProxyType(
@@ -98,9 +98,9 @@ ATTEMPTS: Mapping[RiskLevel, AttemptRules] = MappingProxyType(
     }
 )
 
-RETRIES: Mapping[str, int] = MappingProxyType({C.UNKNOWN: 1})  # nobody understands such a failure
+RETRIES: Mapping[str, int] = MappingProxyType({C.UNKNOWN: 1})  # the cause of such a failure is not known
 
-# A wrong change is not made right by waiting; what the surroundings caused may be. ms, doubled with every failure.
+# Waiting does not correct a wrong change, but surroundings may recover. In ms, doubled with every failure.
 BACKOFF_MS: Mapping[str, int] = MappingProxyType(
     {
         C.LEASE_EXPIRED.value: 2000,
@@ -110,7 +110,7 @@ BACKOFF_MS: Mapping[str, int] = MappingProxyType(
     }
 )
 
-# What is changed before the second, third and any later attempt, by the names that tasks/policy/revision.py knows.
+# Changes before the second, the third and any later attempt, by their names in tasks/policy/revision.py.
 REVISIONS: Mapping[str, Row] = MappingProxyType(
     {
         C.TEST_REGRESSION: (("add_context",), ("narrow_verification", "narrow_files", "narrow_focus"), ("isolate",)),
@@ -127,8 +127,8 @@ REVISIONS: Mapping[str, Row] = MappingProxyType(
     }
 )
 
-# What becomes of a change by what it does to tests and checks: by the type of a `task`, or the kind of another goal.
-# What has no row here is told.
+# The action for each finding about tests and checks, by the type of a `task` or the kind of another goal. A finding
+# without a row here is reported.
 _STRICT: Mapping[F, A] = MappingProxyType(
     {F.WEAKENS_TESTS: A.REFUSE, F.SUPPRESSES: A.REFUSE, F.TESTS_DIVERGE: A.REFUSE}
 )
@@ -146,9 +146,10 @@ INTEGRITY: Mapping[str, Mapping[F, A]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """All rules of a plan that are data. `digest` is that of the text that it was read from, empty for ours.
+    """All rules of a plan that are data.
 
-    Of `goals` a later row comes before an earlier one.
+    `digest` is the digest of the policy's text, and empty for the built-in rules. A later row of `goals` takes
+    precedence over an earlier one.
     """
 
     digest: str = ""
@@ -159,21 +160,21 @@ class Policy:
     revisions: Mapping[str, Row] = field(default_factory=lambda: REVISIONS)
 
     def __deepcopy__(self, _: object) -> Policy:
-        return self  # nothing of it can change, and its tables cannot be copied
+        return self  # nothing in it can change, and its tables cannot be copied
 
     def rules_of(self, kind: str, tenant: str, repository: str | None) -> Iterator[GoalRules]:
-        """Yield the rows that hold for a goal, in their order."""
+        """Yield the rows that apply to a goal, in their order."""
         return (each for each in self.goals if each.cover(kind, tenant, repository))
 
     def integrity(self, goal_type: str, kind: str, tenant: str, repository: str | None) -> Mapping[F, A]:
-        """Return what becomes of a change of such a goal, by the families of what it does to tests and checks."""
+        """Return the action for each family of findings in the changes of such a goal; later rows of the policy win."""
         rows = dict(INTEGRITY.get(goal_type, OF_OTHERS))
         for each in self.rules_of(kind, tenant, repository):
             rows.update(each.integrity.get(goal_type, {}))
         return rows
 
     def most_retries(self, level: str, category: str) -> int:
-        """Return how often a step of this risk is retried at most after such a failure."""
+        """Return the maximal number of retries of a step of this risk after a failure of this category."""
         most = self.attempts[RiskLevel(level)].retries
         return min(most, self.retries.get(category, most))
 

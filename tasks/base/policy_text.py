@@ -1,4 +1,4 @@
-"""The text of a policy, read: TOML becomes the rules that plans are decided by, or a list of what is wrong with it."""
+"""Read the text of a policy: TOML becomes the rules that decide about plans, or a list of its mistakes."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from tasks.base.policy import BUILT_IN, GoalRules, Policy
 
 MAX_BYTES = 256 * 1024
 DIGEST_BYTES = 24  # 32 characters of base64
-MOST_TOLD = 50  # mistakes
+MOST_TOLD = 50  # reported mistakes
 SCOPES = ("kind", "tenant", "repository")
 
 Path = tuple[str, ...]
 
 
 class Mistake(NamedTuple):
-    """What is wrong with a key; `line` is 0 where the text does not have it."""
+    """A wrong key of a policy with the reason; `line` is 0 if the text does not have the key."""
 
     line: int
     key: str
@@ -42,7 +42,7 @@ class Mistake(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """Where the keys of a text stand: the first line of each, and the first line that has a key within it."""
+    """Line numbers of a text: `at` has the first line of each key, `within` the first line with a key inside it."""
 
     at: dict[Path, int]
     within: dict[Path, int]
@@ -57,12 +57,12 @@ class WrongPolicy(PlannerError):
 
 
 def digest_of(text: bytes) -> str:
-    """Make the digest of a policy: BLAKE2b of 24 bytes over its text, as base64url without padding."""
+    """Return the digest of a policy: BLAKE2b of 24 bytes over its text, as base64url without padding."""
     return urlsafe_b64encode(blake2b(text, digest_size=DIGEST_BYTES).digest()).decode()
 
 
 def read_policy(text: bytes) -> Policy:
-    """Read the rules of a policy: ours, and what it adds to them. Raises WrongPolicy with every mistake."""
+    """Return the built-in rules with those of the policy added. Raises WrongPolicy with at most MOST_TOLD mistakes."""
     table, lines = read_table(text), _find_lines(text.decode())
     wrong: list[Mistake] = []
     try:
@@ -71,7 +71,7 @@ def read_policy(text: bytes) -> Policy:
         wrong = [_mistake(each, lines) for each in error.errors()]
         for each in error.errors():
             _leave_out(table, each["loc"])
-        file = PolicyFile.model_validate(table)  # so that what is left is looked over, too
+        file = PolicyFile.model_validate(table)  # to check the remaining keys, too
     wrong += _wider(file, lines)
     if wrong:
         raise WrongPolicy(*sorted(wrong)[:MOST_TOLD])
@@ -79,7 +79,7 @@ def read_policy(text: bytes) -> Policy:
 
 
 def read_table(text: bytes) -> dict[str, Any]:
-    """Read the TOML of a policy; raises WrongPolicy where it is none, or of a newer format."""
+    """Parse the TOML of a policy. Raises WrongPolicy if it is too large, not TOML, or of a newer format."""
     if len(text) > MAX_BYTES:
         raise WrongPolicy(Mistake(0, "", f"It has {len(text)} bytes; a policy has at most {MAX_BYTES}."))
     try:
@@ -94,7 +94,7 @@ def read_table(text: bytes) -> dict[str, Any]:
 
 
 def flatten(table: Mapping[str, Any], before: Path = ()) -> dict[str, Any]:
-    """Lay out the values of a policy by the names of their keys, such as `tenant.acme.most.tokens`."""
+    """Return the values of a policy by their full key, such as `tenant.acme.most.tokens`."""
     found: dict[str, Any] = {}
     for name, value in table.items():
         path = (*before, name)
@@ -124,7 +124,7 @@ def _policy(file: PolicyFile, digest: str) -> Policy:
 
 
 def _wider(file: PolicyFile, lines: Lines) -> Iterator[Mistake]:
-    """Find what would allow more than we do, and defaults above what the same table allows at most."""
+    """Yield the values that allow more than the built-in rules, and defaults above `most` of the same table."""
     for level, table in file.risk.items():
         ours = BUILT_IN.attempts[level]
         for name in ("retries", "max_diff_lines"):
@@ -150,7 +150,7 @@ def _goal_tables(file: PolicyFile) -> Iterator[tuple[Path, GoalTable]]:
 
 
 def _leave_out(table: dict[str, Any], loc: Sequence[int | str]) -> None:
-    """Take the key that is wrong out of a table; one of a list with its whole list."""
+    """Remove the wrong key from a table; an entry of a list is removed with its whole list."""
     inner: Any = table
     for part, after in pairwise(loc):
         if not isinstance(after, str) or after == "[key]":
@@ -165,7 +165,7 @@ def _told(path: Path, message: str, lines: Lines) -> Mistake:
 
 
 def _mistake(error: ErrorDetails, lines: Lines) -> Mistake:
-    """Return what is wrong with a key: an unknown one with the name that it may have meant."""
+    """Return the mistake for a validation error; for an unknown key it suggests a similar one."""
     path = tuple(str(part) for part in error["loc"] if part != "[key]")
     message = expected(error)[:1].lower() + expected(error)[1:]
     if error["type"] == "extra_forbidden" or error["loc"][-1] == "[key]":
@@ -181,7 +181,7 @@ def _mistake(error: ErrorDetails, lines: Lines) -> Mistake:
 
 
 def _known(path: Path) -> list[str]:
-    """List the names that may stand in the place of the last one of `path`."""
+    """List the valid names at the last place of `path`."""
     match path[:-1]:
         case ():
             return list(PolicyFile.model_fields)
@@ -207,14 +207,14 @@ def _name(path: Path) -> str:
 
 
 def _line_of(path: Path, lines: Lines) -> int:
-    """Find the line that has the most of `path`: its key, else its table; 0 where there is none."""
+    """Return the line that has the longest part of `path`: its key, else its table; 0 if there is none."""
     if path in lines.within:
         return lines.within[path]
     return next((lines.at[path[:size]] for size in range(len(path), 0, -1) if path[:size] in lines.at), 0)
 
 
 def _find_lines(text: str) -> Lines:
-    """Find where each key and each table of a policy stands."""
+    """Find the line of each key and each table of a policy."""
     table: Path = ()
     lines = Lines({}, {})
     for number, line in enumerate(text.splitlines(), 1):
@@ -231,7 +231,7 @@ def _find_lines(text: str) -> Lines:
 
 
 def _keys_of(text: str) -> Path:
-    """Read the keys that a line names; nothing where it stands in the middle of a value."""
+    """Return the keys that a line names; empty for a line in the middle of a value."""
     try:
         found: Any = tomllib.loads(text)
     except ValueError:

@@ -1,9 +1,9 @@
-"""Which rules a plan goes on under: those of the policy version that it began with.
+"""Selects the rules of a plan: those of the policy version that it began with.
 
-A plan keeps the version that was newest when it was made (`policy_version` of its head). Whoever changes how a decision
-is made adds a row to `ChangedRule`, raises `POLICY_VERSION` if no row of this release has done so, and asks the row
-where the decision is made: `if ChangedRule.X.holds(plan)`. How plans of older versions are decided stays in the `else`.
-`tests/support/next_version.py` shows it with one row.
+A plan keeps the version that was newest when it was created (`policy_version` of its head). To change how a decision is
+made, add a row to `ChangedRule` and raise `POLICY_VERSION`, if no other row of this release has done so. Then ask the
+row at the decision: `if ChangedRule.X.holds(plan)`. Its `else` keeps the decision for plans of older versions.
+`tests/support/next_version.py` shows this with one row.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ POLICY_VERSION = 1  # of new plans
 
 
 class ChangedRule(Enum):
-    """A rule that is not what it was: the first version in which it holds, and the rule as a sentence. None is yet."""
+    """A changed rule: the first version that has it, and the rule as a sentence. There is none yet."""
 
     def __init__(self, since: int, sentence: str) -> None:
         self.since = since
         self.sentence = sentence
 
     def holds(self, plan: PlanRecord) -> bool:
-        """Whether the plan goes on under this rule."""
+        """Return whether this rule applies to the plan."""
         return plan.head.policy_version >= self.since
 
 
 def is_newer(plan: PlanRecord) -> bool:
-    """Whether the plan goes on under rules that this version does not know, so that only a newer worker may decide."""
+    """Return whether the plan's policy version is newer than this code; then only a newer worker may decide."""
     return plan.head.policy_version > POLICY_VERSION

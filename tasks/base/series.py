@@ -1,4 +1,4 @@
-"""The name under which figures of a tenant and a repository are kept, with others beside it."""
+"""The name under which the figures of a tenant and a repository are stored."""
 
 from __future__ import annotations
 
