@@ -1,1 +1,1 @@
-"""Text from outside made fit for a prompt, a field, a path or a log."""
+"""Cleans text from outside for a prompt, a field, a path or a log."""

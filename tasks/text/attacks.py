@@ -1,14 +1,14 @@
-"""What prompt injections look like, as a table of six classes of attack.
+"""Patterns of prompt injections, as a table of six classes of attack.
 
-A row is a class, the words it starts with, and what must follow. It is matched against a folded view of the text: lower
-case, look-alike letters and escapes resolved. A row of prose is matched against the words alone, with one blank for
-whatever stands between two of them; a row of code against the text with one blank for a run of blanks. Words alone are
+A row has a class, its first words, and the rest that must follow. It is matched against a folded view of the text:
+lower case, look-alike letters and escapes resolved. A row of prose is matched against the words alone, with one blank
+between two of them. A row of code is matched against the text, with one blank for a run of blanks. Words alone are
 never an attack: "as root", "no limit" or "run the shell script" are prose. Rows are as narrow as real READMEs demand
-(tests/tools/readme_false_positives.py measures them). Every repeat is bounded and no gap contains a bracket, so that
-nothing reaches across what has been redacted.
+(tests/tools/readme_false_positives.py measures them). Every repeat is bounded and no gap contains a bracket, so no
+match reaches across a redaction.
 
-A list of phrases stops the cheap attacks and no others. What protects a fleet is that text from outside never becomes
-anything but text: no file, command, queue or limit of a step is ever taken from it.
+A list of phrases stops only cheap attacks. A fleet is really protected because text from outside always remains text.
+No file, command, queue or limit of a step is ever taken from it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from enum import StrEnum
 
 
 class AttackClass(StrEnum):
-    """What an attack is after; the value stands in events and errors."""
+    """The aim of an attack; events and errors have the value."""
 
     OVERRIDE = "instruction_override"
     ROLE = "role_hijack"
@@ -30,11 +30,11 @@ class AttackClass(StrEnum):
 
 
 class View(StrEnum):
-    """Which view of a text a row is matched against."""
+    """The view of a text that a row is matched against."""
 
     WORDS = "words"  # one blank for any separators
-    LINES = "lines"  # the same, and a line end where they hold one
-    CODE = "code"  # to the letter, but for runs of blanks
+    LINES = "lines"  # the same, with a line end for separators that contain one
+    CODE = "code"  # literally, except for runs of blanks
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +86,14 @@ _SHELL = (
 
 _FIRST = r"(?:^|(?<=^ )|(?<=[.!?:] )|(?<=[.!?:]))"  # of a line or a sentence
 _OPENING = r"(?:^|(?<=^ ))"  # of a line
-_SAID = r" ?: ?\S"  # a speaker's name is followed by what is said
+_SAID = r" ?: ?\S"  # a speaker's name is followed by words
 _TOOLS = "(?:function_(?:calls?|results)|tool_(?:calls?|responses?|results?|use)|invoke)"
 
 _OVERRIDE, _ROLE, _COMMAND = AttackClass.OVERRIDE, AttackClass.ROLE, AttackClass.COMMAND
 _SAFETY, _PRIVILEGE, _EXFILTRATION = AttackClass.SAFETY, AttackClass.PRIVILEGE, AttackClass.EXFILTRATION
 _LINES, _CODE = View.LINES, View.CODE
 _FORGET = "ignore|disregard|forget|neglect|discard|do not follow|don't follow|stop following|pay no attention to"
-_ANY = ""  # nothing need stand before it
+_ANY = ""  # at any place
 
 _PROSE = (
     Attack(_OVERRIDE, f"{_FORGET}|override|bypass", rf"{_G}{_THE}{_BEFORE}{_G}(?:[a-z]{{1,20}}{_G}){{0,2}}{_ORDERS}"),
@@ -197,7 +197,7 @@ _PROSE = (
         r"(?:starting|beginning|verbatim|word for word)\b",
     ),
 )
-_TURNS = (  # what ends a turn of a conversation and begins another, as the templates of models spell it
+_TURNS = (  # marks of models' templates that end a turn of a conversation and begin another
     Attack(_ROLE, "<", r"(?:/?(?:system|assistant)|<sys)[ _a-z-]{0,20}>", _ANY, _CODE),
     Attack(_ROLE, "<", r" ?\| ?[a-z][a-z0-9_\u2581. -]{0,40}\|>", _ANY, _CODE),
     Attack(_ROLE, "<", r"/?(?:(?:start|end)_of_turn|start_of_image|end_of_utterance) ?/?>", _ANY, _CODE),

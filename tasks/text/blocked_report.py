@@ -1,8 +1,8 @@
-"""Reads the report of a controller or agent that cannot go on: its reason, what it tried, what it lacks, what it found.
+"""Reads the report of a controller or agent that cannot go on: its reason, attempts, needs and findings.
 
-It is an object with the status `blocked` and a reason, also as a text that is nothing but that object or one fenced
-block with it, or a text whose first line begins with `BLOCKED:`. Nothing else is taken for one, whatever stands in it:
-an answer that shows such an object beside its own words reports work that was done.
+The report is an object with the status `blocked` and a reason. It may be a text with only that object or one fenced
+block with it, or a text whose first line begins with `BLOCKED:`. No other answer counts: one that shows such an object
+next to its own words reports finished work.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from tasks.text.json_in_prose import FENCE, unfence
 BLOCKED = "blocked"
 FIELDS = ("reason", "tried", "unknown", "discovery")
 NO_REASON = "no reason was given"
-MAX_FIELD = 500  # characters of each
+MAX_FIELD = 500  # characters of each field
 MAX_READ = 20_000  # of a text
 _MARK = re.compile(r"\s*\**BLOCKED\**:\**[ \t]*")
 _PART = re.compile(r"^[ \t>*#-]*(Reason|Tried|Unknown|Discovery)[ \t*]*:[ \t*]*", re.IGNORECASE | re.MULTILINE)
 
 
 def blocked_report(output: Any) -> dict[str, str] | None:
-    """Read the parts of such a report that say something, the reason among them; None where `output` is none."""
+    """Return the parts of such a report that have a text, the reason among them; None if `output` is no such report."""
     text = output[:MAX_READ] if isinstance(output, str) else ""
     if mark := _MARK.match(text):
         return {"reason": NO_REASON, **_said(_parts(text[mark.end() :]))}
@@ -48,7 +48,7 @@ def _parts(text: str) -> dict[str, str]:
 
 
 def _object(text: str) -> Any:
-    """Read a text that is nothing but JSON or one fenced block with it; None for any other."""
+    """Decode a text that has only JSON or one fenced block with it; None for any other text."""
     fenced = text.startswith(FENCE) and text.endswith(FENCE)
     try:
         return codec.loads(unfence(text) if fenced else text) if BLOCKED in text else None

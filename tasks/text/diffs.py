@@ -1,7 +1,7 @@
-"""What a diff of git says of each file: whether it is new or gone, and how many lines were added and removed.
+"""Reads a git diff: for each file whether it is new or deleted, and the number of added and removed lines.
 
-A diff comes from outside. Lines of a file are counted by the lengths that their hunk names, so that a line of a file
-which looks like a head of a diff is none.
+A diff comes from outside. Lines are counted by the lengths in their hunk. So a line of a file that looks like the head
+of a diff is not taken for one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_PATH = 512  # characters
 
 
 class FileDiff(NamedTuple):
-    """The part of a diff about one file: what became of it, its lines, and where the part begins and ends."""
+    """The part of a diff about one file: the kind of change, its lines, and the start and end of the part."""
 
     path: str
     kind: Kind
@@ -32,7 +32,7 @@ class FileDiff(NamedTuple):
 
 
 def read_diff(diff: bytes) -> list[FileDiff]:
-    """Read the parts of a diff in their order; nothing is raised for what is no diff."""
+    """Return the parts of a diff in their order. Raises nothing for input that is no diff."""
     found = []
     for start, end in _parts(diff):
         lines = diff[start:end].split(b"\n")
@@ -49,14 +49,14 @@ def read_diff(diff: bytes) -> list[FileDiff]:
 
 
 def _parts(diff: bytes) -> Iterator[tuple[int, int]]:
-    """Yield where each file's part begins and ends; lines within a hunk begin with a sign or a blank, heads do not."""
+    """Yield the start and the end of each file's part; lines in a hunk begin with a sign or a blank, heads do not."""
     starts = [0] if diff.startswith(HEAD) else []
     starts += [match.start() + 1 for match in re.finditer(b"\n" + HEAD, diff)]
     yield from pairwise((*starts, len(diff)))
 
 
 def _path(head: bytes) -> str:
-    """Read the path of a head, which has it twice since renames are told as two files."""
+    """Return the path of a head, which has it twice because a rename appears as two files."""
     both = head.removeprefix(HEAD)
     name = both[: len(both) // 2]
     if name.startswith(b'"'):

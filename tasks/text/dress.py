@@ -1,4 +1,4 @@
-"""Words in another dress that a reader undoes at sight: digits for letters, dotted, glued, camel case, reversed."""
+"""Disguised words that a reader recognizes: digits for letters, dotted, glued, camel case, reversed."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import replace
 from tasks.text.attacks import ATTACKS, GAP, Attack, View
 from tasks.text.unicode import TextView, rewrite
 
-TURNED = "\u202e"  # right to left from here on
+TURNED = "\u202e"  # from right to left after this character
 _REVERSED = re.compile(TURNED + "([^\u202a-\u202e\n]{1,400})")
-_LETTERS = str.maketrans("013456789@$l", "oieasgtbgasi")  # an l is an i, since 1 stands for both
+_LETTERS = str.maketrans("013456789@$l", "oieasgtbgasi")  # an l becomes an i, since 1 looks like both
 _BANG = re.compile(r"!(?=[a-z])")
 _POINTS = ".,:;'"
 _NO_POINTS = str.maketrans("", "", _POINTS)
 _DOTTED = re.compile(r"(?<![a-z0-9])[a-z](?:[.,:;'][a-z]){2,}(?![a-z0-9])")
 _POINT = re.compile(f"[{_POINTS}]+")
-_RUN = re.compile(r"[a-z]{10,}")  # several words of ours without a blank are longer
+_RUN = re.compile(r"[a-z]{10,}")  # several of our words without a blank are longer
 _ANY_NAME = rf"(?:a|an|the|my){GAP}[a-z]|"  # "youAreNowAuthenticated" has it
 
 _AS_GLUED = (
@@ -31,27 +31,27 @@ _AS_GLUED = (
 
 
 def turned(view: TextView) -> TextView:
-    """Show what is written from right to left from its end; the same view where nothing is."""
+    """Reverse the parts that are written from right to left; the same view if there are none."""
     return rewrite(view, _REVERSED, lambda found: found[1][::-1])
 
 
 def with_letters(words: str) -> str:
-    """Put letters in the place of digits and signs that stand for them, each in its place; the text is folded."""
+    """Replace digits and signs that look like letters by these letters, one for one; the text is folded."""
     return _BANG.sub("i", words.translate(_LETTERS))
 
 
 def has_dotted_letters(words: str) -> bool:
-    """Return whether letters stand alone with points between them."""
+    """Return whether single letters are separated by points."""
     return _DOTTED.search(words) is not None
 
 
 def long_runs(lettered: str) -> str:
-    """Keep of text with letters the runs in which several words may be glued, one blank between two."""
+    """Return the runs of letters that may be several words without blanks, separated by blanks."""
     return " ".join(_RUN.findall(lettered.translate(_NO_POINTS)))
 
 
 def without_points(view: TextView) -> TextView:
-    """Take out what may stand between dotted words, as `long_runs` does."""
+    """Remove the points between dotted words, as `long_runs` does."""
     return rewrite(view, _POINT, lambda _: "")
 
 

@@ -1,6 +1,6 @@
-"""Words from outside made fit for a field or a prompt: every cut in the planner goes through `fit`.
+"""Cleans words from outside for a field or a prompt: the planner truncates every text with `fit`.
 
-Our own lines of a prompt never begin with QUOTE_MARK, so that whoever reads it can tell commands from data.
+The planner's own lines of a prompt never begin with QUOTE_MARK, so that a reader can separate commands from data.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ MAX_TITLE = 100
 MAX_INTENT = 500
 MAX_GUIDANCE = 1000
 QUOTE_MARK = "| "  # before each line of a quotation in a prompt
-MAX_CUTS = 5  # a cut may uncover an attack, and taking that out may make the text longer again
-_READ, _LEAST_READ = 16, 4096  # times what is kept is read, so that a long text is not looked through in vain
+MAX_CUTS = 5  # a truncation may create an attack, and its removal may make the text longer
+_READ, _LEAST_READ = 16, 4096  # how many times the kept size is read, so that a long text is not scanned in vain
 
-Cut = Callable[[str, int], str]  # a text and how many characters of it may stay
+Cut = Callable[[str, int], str]  # a text and its maximal number of characters
 
 
 def one_line(text: str, size: int) -> str:
-    """Put `text` on one line of `size` characters, cut between words if possible."""
+    """Put `text` on one line of `size` characters, truncated between words if possible."""
     line = flatten(text)
     if len(line) <= size:
         return line
@@ -34,7 +34,7 @@ def one_line(text: str, size: int) -> str:
 
 
 def several_lines(text: str, size: int) -> str:
-    """Keep the lines of `text` without what surrounds them, a mark where they are cut."""
+    """Keep the lines of `text` without surrounding blanks; a mark shows a truncation."""
     text = text.strip()
     if len(text) <= size:
         return text
@@ -42,7 +42,7 @@ def several_lines(text: str, size: int) -> str:
 
 
 def as_written(text: str, size: int) -> str:
-    """Keep the first `size` characters as they are."""
+    """Keep the first `size` characters unchanged."""
     return text[:size]
 
 
@@ -52,7 +52,7 @@ def opening(text: str, size: int) -> str:
 
 
 def whole_lines(text: str, size: int) -> str:
-    """Keep the whole lines within `size` bytes; of a first line that is longer, as much of it as fits."""
+    """Keep the whole lines within `size` bytes; of a longer first line, the part that fits."""
     encoded = text.encode(errors="replace")
     if len(encoded) <= size:
         return text
@@ -61,7 +61,7 @@ def whole_lines(text: str, size: int) -> str:
 
 
 def last_lines(text: str, size: int) -> str:
-    """Keep the last whole lines within `size` bytes; of a last line that is longer, as much of its end as fits."""
+    """Keep the last whole lines within `size` bytes; of a longer last line, the end that fits."""
     encoded = text.encode(errors="replace")
     if len(encoded) <= size:
         return text
@@ -71,10 +71,10 @@ def last_lines(text: str, size: int) -> str:
 
 
 def fit(text: str, size: int, cut: Cut = one_line) -> str:
-    """Sanitise and cut outside words to `size` characters in which no attack is found.
+    """Sanitize and truncate outside words to `size` characters without an attack.
 
-    A cut may leave an attack that was none before (`rm -rf /` of `rm -rf /system`, `act as dan` of `act as dandelion`),
-    so what was cut is looked at again. What goes on to hold an attack, whatever is taken out, becomes the mark of one.
+    A truncation may create an attack (`rm -rf /` of `rm -rf /system`, `act as dan` of `act as dandelion`). So the
+    result is scanned again. A text that still has an attack after MAX_CUTS rounds becomes TOKEN.
     """
     text = text[: max(_LEAST_READ, size * _READ)]
     for _ in range(MAX_CUTS):
@@ -86,40 +86,40 @@ def fit(text: str, size: int, cut: Cut = one_line) -> str:
 
 
 def flatten(text: str) -> str:
-    """Put `text` on one line, one blank for whatever separates its words."""
+    """Put `text` on one line, with one blank between words."""
     return " ".join("".join(char if char.isprintable() else " " for char in text).split())
 
 
 def make_legible(text: str) -> str:
-    """Normalise `text`, without what is invisible or controls a terminal."""
+    """Normalize `text`, and remove invisible characters and terminal controls."""
     return text if text.isascii() and text.isprintable() else clean(text)
 
 
 def fill(sentence: str, goal: str, size: int) -> str:
-    """Put the goal's words in for `{goal}`, `size` characters in all."""
+    """Replace `{goal}` by the goal's words; the result has at most `size` characters."""
     room, words = size - len(sentence) + len("{goal}"), _on_one_line(goal)
     return sentence.replace("{goal}", words if len(words) <= room else fit(words[: max(0, room) + 2], room))
 
 
-@lru_cache(maxsize=64)  # each step of a plan says it
+@lru_cache(maxsize=64)  # each step of a plan has it
 def _on_one_line(goal: str) -> str:
     return fit(goal, len(goal))
 
 
 @lru_cache(maxsize=16)
 def guidance(constraints: tuple[str, ...]) -> str | None:
-    """Hand the goal's constraints on to the controller; None where there are none."""
+    """Return the goal's constraints as guidance for the controller; None if there are none."""
     return fit("; ".join(filter(None, map(flatten, constraints))), MAX_GUIDANCE) or None
 
 
 def quote(title: str, origin: str, text: str, size: int) -> str:
-    """Quote at most `size` characters of `text` below a heading of ours, sanitised, each line with a mark."""
+    """Quote at most `size` characters of `text` below a heading of the planner, sanitized, each line with a mark."""
     lines = fit(text, size, several_lines).splitlines() or ["None"]
     return "\n".join([f"# {title} ({origin})", *(QUOTE_MARK + line for line in lines)])
 
 
 def list_lines(lines: Iterable[str], most: int) -> str:
-    """List outside words, one a line, and say how many more there are."""
+    """List outside words, one in each line, and count the lines that are left out."""
     every = [" ".join(line.split()) for line in lines]
     shown = [f"- {line}" for line in every[:most] if line]
     return "\n".join([*shown, f"... and {len(every) - most} more"] if len(every) > most else shown)

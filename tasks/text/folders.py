@@ -1,4 +1,4 @@
-"""Paths as they are seen from a folder of a repository, in which a verification runs."""
+"""Paths relative to the folder of a verification in a repository."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tasks.text.paths import clean, fault
 
 
 def inner(path: str, folder: str) -> str | None:
-    """Return a path, or what begins with one, as it is seen from a folder; None where it does not lie in it."""
+    """Return a path, or a text that begins with one, relative to a folder; None if it is outside of it."""
     if folder == ROOT:
         return path
     plain = clean(path)
@@ -17,17 +17,17 @@ def inner(path: str, folder: str) -> str | None:
 
 
 def all_inner(paths: Iterable[str], folder: str) -> tuple[str, ...]:
-    """List those of `paths` that lie in a folder, as they are seen from there."""
+    """Return those of `paths` that are in a folder, relative to it."""
     return tuple(path for each in paths if (path := inner(each, folder)))
 
 
 def outer(path: str, folder: str) -> str:
-    """Return as a path of the repository what is seen from a folder as `path`."""
+    """Return the path in the repository of a `path` relative to a folder."""
     return path if folder == ROOT else f"{folder}/{path}"
 
 
 def nearest(path: str, folders: Collection[str]) -> str:
-    """Return the deepest of `folders` that a path lies in; the root where it lies in none."""
+    """Return the deepest of `folders` that contains a path; the root if none does."""
     above = clean(path).rpartition("/")[0]
     while above and above not in folders:
         above = above.rpartition("/")[0]
@@ -35,20 +35,20 @@ def nearest(path: str, folders: Collection[str]) -> str:
 
 
 def of_folder(paths: Iterable[str], folder: str, folders: Collection[str]) -> tuple[str, ...]:
-    """List those of `paths` for which `folder` is the nearest of `folders`, as they are seen from there."""
+    """Return those of `paths` whose nearest folder of `folders` is `folder`, relative to it."""
     return all_inner((path for path in paths if nearest(path, folders) == folder), folder)
 
 
 def is_folder(path: str) -> bool:
-    """Return whether a verification may run in a folder that is called so: the root, or one below it."""
+    """Return whether a verification may run in a folder of this name: the root, or one below it."""
     return path == ROOT or (clean(path) == path and fault(path) is None)
 
 
 def check_in(name: str, folder: str) -> str:
-    """Name a check of the files in a folder, as a step has it among those that follow it."""
+    """Return the name of a check of a folder's files, as in the checks after a step."""
     return outer(name, folder)
 
 
 def folder_of_check(name: str) -> str:
-    """Return the folder of a check that is named so."""
+    """Return the folder in the name of a check."""
     return name.rpartition("/")[0] or ROOT

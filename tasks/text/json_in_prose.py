@@ -1,4 +1,4 @@
-"""Reads what a drafter answered: JSON out of prose and fences, and text out of JSON."""
+"""Reads a drafter's answer: JSON from prose and fences, and text from JSON."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from schemas import codec
 from tasks.text.fields import fit, several_lines
 
 FENCE = "```"
-MAX_STARTS = 200  # braces of a text that are tried, so that a hostile one is not read again and again
+MAX_STARTS = 200  # braces of a text that are tried, so that a hostile one is not scanned again and again
 
 
 def unfence(text: str) -> str:
-    """Take what a fence encloses, else the first fenced block, else all of `text`."""
+    """Return the text inside the enclosing fence, else the first fenced block, else all of `text`."""
     lines = text.strip().splitlines()
     marks = [number for number, line in enumerate(lines) if line.lstrip().startswith(FENCE)]
     if not marks:
@@ -27,14 +27,14 @@ def unfence(text: str) -> str:
 
 
 def read_json(output: Any) -> Any:
-    """Read the JSON in `output` if that is a text; ValueError says what is wrong."""
+    """Return the JSON in `output` if that is a text, else `output`. Raises ValueError with the fault."""
     return codec.loads(unfence(output)) if isinstance(output, str) else output
 
 
 def find_object(output: Any, wanted: Collection[str] = ()) -> Any:
-    """Read the JSON in `output` if that is a text: all of it, else an object in its fences and prose.
+    """Return the JSON in `output` if that is a text: all of it, else an object from its fences and prose.
 
-    That is the last one with all fields of `wanted`, else the longest. ValueError says that there is none.
+    That object is the last one with all fields of `wanted`, else the longest. Raises ValueError if there is none.
     """
     if not isinstance(output, str):
         return output
@@ -68,7 +68,7 @@ def _refuse(name: str) -> Any:
 
 
 def as_text(output: Any) -> str:
-    """Write as text what was answered; empty where nothing was."""
+    """Return an answer as a text; empty if there is none."""
     if isinstance(output, str):
         return output.strip()
     if not output and output != 0:
@@ -76,13 +76,13 @@ def as_text(output: Any) -> str:
     try:
         return codec.dumps(output).decode()
     except codec.EncodeError:
-        return ""  # what cannot be written again counts as nothing
+        return ""  # a value that cannot be encoded counts as empty
 
 
 def fit_schema(value: Any, schema: Mapping[str, Any]) -> Any:
-    """Cut what is longer than a JSON Schema of ours allows, or not in it.
+    """Truncate values that are longer than a JSON Schema of the planner allows, and drop fields that it does not have.
 
-    What cannot be mended so stays wrong.
+    Other faults stay.
     """
     if isinstance(value, str) and len(value) > schema.get("maxLength", len(value)):
         return fit(value, schema["maxLength"], several_lines)

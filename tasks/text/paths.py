@@ -1,7 +1,7 @@
-"""What a path of an allowlist must be: relative, literal, inside the repository, and not forbidden.
+"""Rules for a path in an allowlist: it is relative, literal, inside the repository, and not forbidden.
 
-Allowlists are explicit, never inferred. Whole components of a normalised path are compared, not substrings: these miss
-`.ENV` and hit `environment.py`.
+Allowlists are explicit, never inferred. Whole components of a normalized path are compared. Substrings would miss
+`.ENV` and match `environment.py`.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from tasks.text.sanitize import Treatment, sanitize
 from tasks.text.unicode import is_visible
 
 _ABSOLUTE = re.compile(r"/|~|[A-Za-z]:")
-# Nearly every path of a listing: nothing can be wrong with it but a forbidden name.
+# Nearly every path of a listing; its only possible fault is a forbidden name.
 _PLAIN = re.compile(r"(?:(?!\.+/)[\w.@+=,()\[\]-]+/)*(?!\.+$)[\w.@+=,()\[\]-]+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why a path is refused."""
+    """The reason why a path is refused."""
 
     code: str
     message: str
@@ -32,7 +32,7 @@ TABOO = Fault("forbidden_path", "No step may touch this path.")
 
 
 def clean(path: str) -> str:
-    """Drop what means nothing, `./` and doubled slashes, so that equal paths are equal strings."""
+    """Remove `./` and doubled slashes, so that equal paths are equal strings."""
     if "./" not in path and "//" not in path:
         return path
     return "/".join(part for i, part in enumerate(path.split("/")) if part != "." and (part or i == 0))
@@ -40,12 +40,12 @@ def clean(path: str) -> str:
 
 @lru_cache(maxsize=16384)
 def fault(path: str, forbidden: Forbidden = FORBIDDEN) -> Fault | None:
-    """Return why `path` may not stand in an allowlist; None where it may."""
+    """Return why `path` may not be in an allowlist; None if it may."""
     if _PLAIN.fullmatch(path):
         return TABOO if path in forbidden else None
     if not is_visible(path):
         return Fault("control_character", "A path may hold no control or invisible characters.")
-    # what a careless file system would make of it
+    # the path as a careless file system would read it
     folded = unicodedata.normalize("NFKC", path).replace("\\", "/").strip()
     if _ABSOLUTE.match(folded):
         return Fault("absolute_path", "A path must be relative to the repository.")
@@ -57,7 +57,7 @@ def fault(path: str, forbidden: Forbidden = FORBIDDEN) -> Fault | None:
         return Fault("directory", "A path must name a file; `folder/**` means the files of a folder.")
     if is_glob(folded):
         return Fault("wildcard", "A step's files are literal; only a goal's allowlist may hold globs.")
-    # only a name with spaces speaks to an agent: `ignore_previous_instructions.py` may test that very thing
+    # only a name with spaces can address an agent: `ignore_previous_instructions.py` may be a test of injections
     if " " in path and sanitize(path, Treatment.FLAG).findings:
         return Fault("potential_injection", "This reads like an attack on the agent.")
     return TABOO if folded in forbidden else None

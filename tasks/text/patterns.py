@@ -1,7 +1,7 @@
-"""Which paths a pattern of an allowlist means: `*` and `?` within a folder, `**` whole parts, nothing else is special.
+"""Patterns of an allowlist: `*` and `?` match inside a folder, `**` matches whole parts, nothing else is special.
 
-Brackets are literal, since file names of web frameworks have them; leading dots match; upper and lower case differ. A
-pattern also means what is not there yet. `docs/schemas/patterns.json` has cases for other languages.
+Brackets are literal, since file names of web frameworks have them. Leading dots match, and case matters. A pattern also
+matches files that do not exist yet. `docs/schemas/patterns.json` has cases for other languages.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from tasks.text.paths import Fault, clean, fault, is_glob
 MAX_BYTES = 4096
 MAX_GLOB_WORK = 250_000  # globs times files of the listing
 
-_LONG = 256  # characters; the time that a regular expression takes grows with pattern times path
+_LONG = 256  # characters; the time of a regular expression grows with pattern times path
 
 
 def matches(pattern: str, path: str) -> bool:
-    """Return whether `pattern` means `path`, whose form is not judged.
+    """Return whether `pattern` matches `path`; the form of `path` is not checked.
 
-    A `**` at the end stands for at least one part, others for none as well.
+    A `**` at the end matches at least one part, elsewhere also none.
     """
     return matcher((pattern,))(path)
 
 
 @lru_cache(maxsize=4096)
 def matcher(patterns: tuple[str, ...]) -> Callable[[str], bool]:
-    """Return what tells whether one of `patterns` means a path, in less time than each alone."""
+    """Return a function that tests whether one of `patterns` matches a path, faster than each pattern alone."""
     short = [_regex(plain) for plain in map(clean, patterns) if len(plain) <= _LONG]
     rest = [_Automaton.of(plain) for plain in map(clean, patterns) if len(plain) > _LONG]
     whole = re.compile("|".join(short), re.DOTALL).fullmatch if short else (lambda _path: None)
@@ -39,18 +39,18 @@ def matcher(patterns: tuple[str, ...]) -> Callable[[str], bool]:
 
 
 def literal_folder(pattern: str) -> str:
-    """Take the folder that all paths of `pattern` lie in, without its last `/`; empty for that of the repository."""
+    """Return the folder that contains all paths of `pattern`, without its last `/`; empty for the repository's root."""
     before = re.split(r"[*?]", clean(pattern), maxsplit=1)[0]
     return before.rpartition("/")[0]
 
 
 def are_apart(first: str, second: str) -> bool:
-    """Return whether no path lies in both folders, as `literal_folder` writes them."""
+    """Return whether no path is in both folders, given as `literal_folder` writes them."""
     return not (_is_within(first, second) or _is_within(second, first))
 
 
 def pattern_fault(pattern: str, forbidden: Forbidden = FORBIDDEN) -> Fault | None:
-    """Return why `pattern` may not stand in an allowlist; None where it may. A literal path is judged as such."""
+    """Return why `pattern` may not be in an allowlist; None if it may. A literal path is judged as a path."""
     if len(pattern.encode(errors="replace")) > MAX_BYTES:
         return Fault("pattern_too_long", f"A pattern has at most {MAX_BYTES} bytes.")
     plain = clean(pattern)
@@ -65,16 +65,16 @@ def pattern_fault(pattern: str, forbidden: Forbidden = FORBIDDEN) -> Fault | Non
 
 @dataclass(frozen=True, slots=True)
 class Expanded:
-    """The literal files of an allowlist in order, and what was wrong with its patterns."""
+    """The literal files of an allowlist in order, and the faults of its patterns."""
 
     files: tuple[str, ...]
     errors: tuple[FieldError, ...]
 
 
 def expand_globs(patterns: Sequence[str], listing: Sequence[str], forbidden: Forbidden = FORBIDDEN) -> Expanded:
-    """Turn an allowlist into literal files; globs are expanded against `listing` (docs/wire.md).
+    """Return the literal files of an allowlist; globs are expanded against `listing` (docs/wire.md).
 
-    What is wrong is said for each pattern; a glob never reaches a forbidden file.
+    Each pattern gets its own errors; a glob never matches a forbidden file.
     """
     files: dict[str, None] = {}
     errors: list[FieldError] = []
@@ -92,7 +92,7 @@ def expand_globs(patterns: Sequence[str], listing: Sequence[str], forbidden: For
 
 
 def meant_by_globs(patterns: Sequence[str], paths: Iterable[str], forbidden: Forbidden = FORBIDDEN) -> tuple[str, ...]:
-    """Keep the paths that a glob among `patterns` means, whether or not there are such files; none is forbidden."""
+    """Return the paths that a glob among `patterns` matches, existing or not; none of them is forbidden."""
     is_meant = matcher(tuple(filter(is_glob, patterns)))
     return tuple(path for path in paths if is_meant(path) and fault(path, forbidden) is None)
 
@@ -108,9 +108,9 @@ def _is_within(folder: str, other: str) -> bool:
 
 
 def _regex(pattern: str) -> str:
-    """Write a pattern as an expression that goes back nowhere.
+    """Return a pattern as a regular expression without backtracking.
 
-    What stands between two wildcards is as good as anywhere where it is found first.
+    Of several places for the text between two wildcards the first one suffices.
     """
     blocks: list[list[str]] = [[]]
     for part in pattern.split("/"):
@@ -137,12 +137,12 @@ def _part(part: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Automaton:
-    """All places that a pattern can be at, as the bits of a number, so that no path of 4 kB takes more than moments."""
+    """All states of a pattern, as the bits of a number, so that a path of 4 kB takes little time."""
 
-    moves: dict[str, int]  # by character: the places that it leads to
-    anything: int  # the places that any character but `/` leads to
-    stars: int  # the places that such a character leads back to
-    deep: int  # the places that the beginning of any further part leads back to
+    moves: dict[str, int]  # by character: the states that it leads to
+    anything: int  # the states that any character except `/` leads to
+    stars: int  # the states that such a character returns to
+    deep: int  # the states that the start of any further part returns to
     end: int
     is_open: bool  # whether anything may follow
 

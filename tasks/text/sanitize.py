@@ -1,4 +1,4 @@
-"""Takes attacks out of untrusted text, so that it may stand in a prompt, a step's field or a log."""
+"""Removes attacks from untrusted text, so that it can be used in a prompt, a step's field or a log."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from tasks.text.dress import (
 from tasks.text.unicode import CONTROL, INVISIBLE, MARKS, TextView, clean, code, code_of, rewrite, words, words_of
 
 Untrusted = NewType("Untrusted", str)  # from outside: a goal's text, a document, a log, evidence, a file's name
-Trusted = NewType("Trusted", str)  # ours, or sanitised: only `sanitize` and our own constants make it
+Trusted = NewType("Trusted", str)  # from the planner, or sanitized: only `sanitize` and the planner's constants make it
 
 TOKEN = "[REDACTED:potential_injection]"  # noqa: S105  a mark that controllers know, not a password
-MAX_ROUNDS = 5  # an attack put together by taking out another; who needs more rounds has nothing to say
+MAX_ROUNDS = 5  # removing an attack may form another one; a text that needs more rounds is dropped
 MAX_EXCERPT = 100
-_GAP = "\ue000"  # stands for controls while attacks across them are looked for
+_GAP = "\ue000"  # replaces controls during the search for attacks across them
 _LAYERS = 2  # an encoding within an encoding
 
 
 class Treatment(StrEnum):
-    """What becomes of an attack: taken out, made inert but legible, or only reported."""
+    """The treatment of an attack: removed, made inert but legible, or only reported."""
 
     STRIP = "strip"
     ESCAPE = "escape"
@@ -46,7 +46,7 @@ class Treatment(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FoundAttack:
-    """One attack as it stood in the text; the excerpt is as untrusted as ever."""
+    """One attack as it was in the text; the excerpt is still untrusted."""
 
     kind: AttackClass
     excerpt: Untrusted
@@ -54,7 +54,7 @@ class FoundAttack:
 
 @dataclass(frozen=True, slots=True)
 class Sanitized:
-    """The text to use, and what was found in it."""
+    """The text to use, and the attacks that were found in it."""
 
     text: Trusted
     findings: tuple[FoundAttack, ...] = ()
@@ -64,7 +64,7 @@ Span = tuple[int, int, AttackClass]
 
 
 def sanitize(text: str, mode: Treatment = Treatment.STRIP) -> Sanitized:
-    """Clean `text` and treat every attack in it as `mode` says.
+    """Clean `text` and treat every attack in it by `mode`.
 
     Idempotent, and linear in the text.
     """
@@ -76,7 +76,7 @@ def sanitize(text: str, mode: Treatment = Treatment.STRIP) -> Sanitized:
         spans = sorted(set(_across(gapped)))
         findings += _findings(gapped, spans)
         text = _replace(gapped, spans, _TREAT.get(mode, str)).replace(_GAP, "")
-    if TURNED in text:  # which `clean` takes out, and with it what shows that the rest is read from its end
+    if TURNED in text:  # `clean` removes it, and then the reading direction of the rest is lost
         spans = sorted(set(_matches(_visible(turned(TextView(text))))))
         findings += _findings(text, spans)
         text = _replace(text, spans, _TREAT.get(mode, str))
@@ -102,9 +102,9 @@ def is_simple(text: str) -> bool:
 
 
 def is_plain(text: str) -> bool:
-    """Return whether `text` has surely nothing in it, several times faster than `sanitize`.
+    """Return whether `text` certainly has no attack, several times faster than `sanitize`.
 
-    Most short fields have not.
+    This is true for most short fields.
     """
     if not _PLAIN.fullmatch(text):
         return False
@@ -114,17 +114,17 @@ def is_plain(text: str) -> bool:
 
 
 def _hides_nothing(text: str) -> bool:
-    """Return whether no escape, no markup and no blob stands in ASCII text, or only blobs without an attack."""
+    """Return whether ASCII text has no escape and no markup, and no blob with an attack."""
     return not _ESCAPE.search(text) and not _MARKUP.search(text) and next(_encoded(text, _LAYERS), None) is None
 
 
 def _inert(span: str) -> str:
-    """Break words and blobs so that people can read them, and no pattern and no decoder does."""
+    """Break words and blobs so that people can read them, but no pattern or decoder matches."""
     spaced = _SPELLED.sub("\u00b7", span)
     return re.sub(r"(?<![^\W_])[^\W_](?=\w)|\w{11}(?=\w)|[<(\[|{\"'](?=\S)", "\\g<0>\u00b7", spaced)
 
 
-_SPELLED = re.compile(r"(?<=(?<![^\W_])[^\W_])[\W_](?=[^\W_](?![^\W_]))")  # between letters that stand alone
+_SPELLED = re.compile(r"(?<=(?<![^\W_])[^\W_])[\W_](?=[^\W_](?![^\W_]))")  # between single letters
 _TREAT: dict[Treatment, Callable[[str], str]] = {Treatment.STRIP: lambda _: TOKEN, Treatment.ESCAPE: _inert}
 
 
@@ -142,7 +142,7 @@ def _replace(text: str, spans: list[Span], treat: Callable[[str], str]) -> str:
 
 
 def find_spans(text: str, layers: int = _LAYERS) -> Iterator[Span]:
-    """Find attacks in a text as it is read, rendered and decoded."""
+    """Yield the attacks in a text as it is read, rendered and decoded."""
     shown = TextView(text)
     for _ in range(_LAYERS):
         before, shown = shown, rewrite(shown, _ESCAPE, _unescape)
@@ -158,14 +158,14 @@ def find_spans(text: str, layers: int = _LAYERS) -> Iterator[Span]:
 
 
 def _visible(view: TextView) -> TextView:
-    """Leave out what is not seen, and marks on letters."""
+    """Remove invisible characters, and marks on letters."""
     for pattern in () if view.text.isascii() else (INVISIBLE, MARKS):
         view = rewrite(view, pattern, lambda _: "")
     return view
 
 
 def _read(view: TextView) -> Iterator[Span]:
-    """Find attacks in a text as it stands there, and in its words as a reader undoes their dress at sight."""
+    """Yield the attacks in the text itself, and in its words without their disguise."""
     spoken, placed = words_of(view.text), cache(lambda: words(view))
     yield from _placed(spoken, _PROSE, placed)
     yield from _placed(code_of(view.text), _CODE, lambda: code(view))
@@ -179,7 +179,7 @@ def _read(view: TextView) -> Iterator[Span]:
 
 
 def _across(text: str) -> Iterator[Span]:
-    """Find attacks across controls, which one reader skips and another takes for blanks."""
+    """Yield attacks across controls, which one reader skips and another reads as blanks."""
     yield from _matches(rewrite(TextView(text), _GAPS, lambda _: ""))
     yield from _matches(rewrite(TextView(text), _GAPS, lambda _: " "))
 
@@ -190,14 +190,14 @@ def _matches(view: TextView) -> Iterator[Span]:
 
 
 def _placed(text: str, rows: _Rows, view: Callable[[], TextView]) -> Iterator[Span]:
-    """Find where a row fits a text that was changed; `view` knows where its parts stood."""
+    """Yield the matches of rows in a changed text; `view` maps them to their original places."""
     if hits := list(_hits(text, rows)):
         seen = view()
         yield from ((*seen.span(start, end), kind) for start, end, kind in hits)
 
 
 class _Rows:
-    """Rows by the words that they start with."""
+    """Rows by their first words."""
 
     def __init__(self, rows: Sequence[Attack], *, is_flat: bool = True) -> None:
         self.by_word = {word: [row for row in rows if word in row.words] for each in rows for word in each.words}
@@ -206,11 +206,11 @@ class _Rows:
 
 
 def _hits(folded: str, rows: _Rows) -> Iterator[Span]:
-    """Find where a row fits; what has been found once is not looked through again."""
+    """Yield the matches of rows; a match is not scanned again."""
     flat = folded.replace("\n", " ") if rows.is_flat else folded
     if not rows.begins.search(flat):
         return
-    for word in [word for word in rows.by_word if word in flat]:  # as a rule none
+    for word in [word for word in rows.by_word if word in flat]:  # usually none
         attacks, at = rows.by_word[word], flat.find(word)
         while at >= 0:
             after = at + 1
@@ -222,20 +222,20 @@ def _hits(folded: str, rows: _Rows) -> Iterator[Span]:
 
 
 def _any_start(rows: Mapping[str, Sequence[Attack]]) -> re.Pattern[str]:
-    """Find where a row may begin, in one pass over a text: at the beginning of a word, but for rows that say otherwise.
+    """Return a pattern that finds possible starts of rows in one pass: at the start of words, for some rows anywhere.
 
-    What begins alike is looked at once.
+    Equal beginnings are matched once.
     """
     inner = {word for word, attacks in rows.items() if any(attack.after == "" for attack in attacks)}
     return re.compile(f"(?<![a-z0-9])(?:{_tree(rows.keys() - inner) or '(?!)'})|{_tree(inner) or '(?!)'}")
 
 
 def _tree(words: Iterable[str]) -> str:
-    """Write a pattern that finds any of `words`, those with one first letter behind that letter."""
+    """Return a pattern that finds any of `words`, as a tree by their first letters."""
     below: dict[str, list[str]] = {}
     for word in sorted(words):
         below.setdefault(word[:1], []).append(word[1:])
-    if "" in below:  # a word that ends here is found, whatever follows
+    if "" in below:  # a word that ends here matches, with anything after it
         return ""
     return "|".join(f"{re.escape(first)}(?:{_tree(rest)})" for first, rest in below.items())
 
@@ -243,7 +243,7 @@ def _tree(words: Iterable[str]) -> str:
 _CODE = _Rows([row for row in ATTACKS if row.view is View.CODE], is_flat=False)
 _PROSE = _Rows([row for row in ATTACKS if row.view is not View.CODE])
 _LETTERED, _GLUED = _Rows(LETTERED), _Rows(GLUED)
-_PLAIN = re.compile(r"[\t\n -~]*")  # what `clean` and `fold` leave as it is but for its case
+_PLAIN = re.compile(r"[\t\n -~]*")  # text that `clean` and `fold` only change in case
 _ESCAPE = re.compile(
     r"(?:%[0-9A-Fa-f]{2})+|&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z]{2,8});|\\x[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}"
 )
@@ -259,7 +259,7 @@ def _unescape(found: re.Match[str]) -> str:
     return clean(unquote(escaped) if escaped.startswith("%") else unescape(escaped))
 
 
-# Where none of these stands there is no escape, no markup and no blob.
+# Without any of these there is no escape, no markup and no blob.
 _MAY_HIDE = re.compile(
     r"[%&<\\*`~]|-->|\]\(|[a-z0-9][A-Z]|0x[0-9A-Fa-f]{2}[ ,]|(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{16}"
     r"|(?<![0-9A-Fa-f])[0-9A-Fa-f]{2}(?:[ :,]{0,2}[0-9A-Fa-f]{2}){11}"
@@ -281,14 +281,14 @@ _HEX = re.compile(
 )
 _BETWEEN_HEX = re.compile("0x|[ :,]+")
 _TO_STANDARD = str.maketrans("-_", "+/", "\n\t >=")
-_READABLE = re.compile(rb"[\t\n\r -~]{8,}")  # bytes that are text; digests and pictures have hardly any
+_READABLE = re.compile(rb"[\t\n\r -~]{8,}")  # bytes that are text; digests and pictures have few of them
 
 
 def _encoded(text: str, layers: int) -> Iterator[Span]:
-    """Find blobs that decode to an attack."""
+    """Yield blobs that decode to an attack."""
     for found in chain(_BASE64.finditer(text), _PIECES.finditer(text)):
         blob = _BETWEEN_PIECES.sub("", found[0]).translate(_TO_STANDARD)
-        # what stands before a blob may look like a part of it, so any of four beginnings may be its own
+        # the text before a blob may look like a part of it, so the blob may begin at any of four places
         wholes = (rest[: len(rest) - (len(rest) % 4 == 1)] for rest in (blob[skip:] for skip in range(4)))
         yield from _hidden(b"\n".join(b64decode(each + "=" * (-len(each) % 4)) for each in wholes), found, layers)
     for found in _HEX.finditer(text):

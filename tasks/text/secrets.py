@@ -1,4 +1,4 @@
-"""Finds in a text what looks like a key or a password: it is taken out before that is logged, shown or kept."""
+"""Finds texts that look like a key or a password, to remove them before a text is logged, shown or stored."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tasks.text.json_in_prose import as_text
 
 MARK = "[secret]"
 MIXED = 12  # different characters of a key
-SHORTEST = 6  # a shorter word is no secret worth the name, and stands in too many others
+SHORTEST = 6  # a shorter word is hardly a secret, and is part of many other texts
 
 _WHOLE = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
     r"|(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"  # JSON web tokens
     r"|\b(?:(?:sk|sess|glpat|xox[abeprs])-|[spr]k_(?:live|test)_)[A-Za-z0-9_-]{16,}|\bhf_[A-Za-z0-9]{16,}"
-    r"|\bpk_[A-Za-z0-9]{1,32}_[0-9a-f]{40,}|\bwhsec_[A-Za-z0-9+/=]{16,}"  # keys and endpoints of our own doors
+    r"|\bpk_[A-Za-z0-9]{1,32}_[0-9a-f]{40,}|\bwhsec_[A-Za-z0-9+/=]{16,}"  # keys and endpoints of the planner
     r"|\b(?:gh[pousr]|github_pat)_\w{20,}|\bA(?:KIA|SIA)[0-9A-Z]{16}\b|\bAIza[\w-]{30,}"
     r"|\bnpm_[A-Za-z0-9]{36}\b|\bpypi-AgE[\w-]{50,}|\bdop_v1_[0-9a-f]{64}\b|\bSG\.[\w-]{22}\.[\w-]{43}",
     re.DOTALL,
@@ -37,7 +37,7 @@ _IN_URL = re.compile(r"(://[^\s/:@\"'\\]*:)[^\s/@\"'\\]+(?=@)")
 
 
 def redact(text: str, secrets: Iterable[str] = ()) -> str:
-    """Replace the known `secrets` and whatever looks like one: for what is only read."""
+    """Replace the known `secrets` and every text that looks like one; for texts that people only read."""
     return _NAMED.sub(rf"\1{MARK}", mask(text, secrets))
 
 
@@ -48,9 +48,9 @@ def fit_redacted(text: str, size: int, secrets: Iterable[str] = (), cut: Cut = o
 
 
 def mask(text: str, secrets: Iterable[str] = ()) -> str:
-    """Replace the known `secrets` and what is surely one.
+    """Replace the known `secrets` and every text that is certainly one.
 
-    The rest can still be used: JSON stays JSON.
+    The result can still be used: JSON stays valid.
     """
     known = {each for each in secrets if len(each) >= SHORTEST}
     in_json = {codec.dumps(each.encode(errors="replace").decode()).decode()[1:-1] for each in known}
@@ -60,7 +60,7 @@ def mask(text: str, secrets: Iterable[str] = ()) -> str:
 
 
 def tokens(text: str) -> Iterator[str]:
-    """Yield what has the form of a key of some provider, unless it is an example: those have words, or one sign often.
+    """Yield texts in the form of a provider's key, except examples, which have words or few different characters.
 
     A header of a private key without a key below it, as in code that reads such files, is none.
     """
@@ -71,9 +71,9 @@ def tokens(text: str) -> Iterator[str]:
 
 
 def hold_back(output: Any) -> tuple[Any, str]:
-    """Give an answer and its text without what is surely a secret.
+    """Return an answer and its text without certain secrets.
 
-    An answer that held one becomes its text.
+    An answer that contained one becomes its text.
     """
     text = as_text(output)
     safe = mask(text)

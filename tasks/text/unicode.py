@@ -1,6 +1,7 @@
-"""Text as a reader sees it: cleaned, folded so that look-alikes compare equal, and viewed as its words alone.
+"""Text as a reader sees it: cleaned, folded so that look-alikes compare equal, and reduced to its words.
 
-A view is shorter or longer than its text, so each keeps where its parts came from. Every step is linear in the text.
+The length of a view differs from that of its text, so each view keeps the origin of its parts. Every function is linear
+in the text.
 """
 
 from __future__ import annotations
@@ -77,9 +78,9 @@ _BLANKS = re.compile(r"(?:[ \t]|\\\n){2,}|\t|\\\n")
 
 
 def clean(text: str, gap: str = "") -> str:
-    """Normalise to NFKC and take out escape sequences, controls and whatever is invisible.
+    """Normalize to NFKC, and remove escape sequences, controls and invisible characters.
 
-    Lines end alike. A `gap` stands for each control.
+    All line ends become the same. A `gap` replaces each control.
     """
     if gap:
         text = CONTROL.sub(gap, _ANSI.sub("", text))
@@ -97,12 +98,12 @@ def clean(text: str, gap: str = "") -> str:
 
 
 def is_visible(text: str) -> bool:
-    """Return whether every character of `text` shows, none being a control."""
+    """Return whether every character of `text` is visible and none is a control."""
     return text.isprintable() and (text.isascii() or INVISIBLE.search(text) is None)
 
 
 def fold(text: str) -> str:
-    """Lower-case `text` and replace look-alike and accented letters, each in its place; for comparing only."""
+    """Lower-case `text` and replace look-alike and accented letters, one for one; only for comparisons."""
     if text.isascii():
         return text.lower()
     lower = text.translate(FOLDED).lower()
@@ -111,7 +112,7 @@ def fold(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TextView:
-    """A rewritten text, and of which part of `base` each changed part of it was made."""
+    """A rewritten text, with the part of `base` that each changed part comes from."""
 
     text: str
     base: TextView | None = None
@@ -121,13 +122,13 @@ class TextView:
     from_ends: tuple[int, ...] = ()
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """Return where in the first text a part stands; changed parts count as a whole."""
+        """Return the place of a part in the original text; changed parts count as a whole."""
         if self.base is None:
             return start, end
         return self.base.span(self._place(start, last=False), self._place(end, last=True))
 
     def _place(self, at: int, *, last: bool) -> int:
-        part = bisect_right(self.begins, at - last) - 1  # an end belongs to what stands before it
+        part = bisect_right(self.begins, at - last) - 1  # an end belongs to the part before it
         if part < 0:
             return at
         if at - last < self.ends[part]:
@@ -136,7 +137,7 @@ class TextView:
 
 
 def rewrite(view: TextView, pattern: re.Pattern[str], change: Callable[[re.Match[str]], str]) -> TextView:
-    """Replace what `pattern` finds; the same view where it finds nothing."""
+    """Replace the matches of `pattern`; the same view if there are none."""
     pieces: list[str] = []
     parts: list[tuple[int, int, int, int]] = []
     at = size = 0
@@ -152,13 +153,13 @@ def rewrite(view: TextView, pattern: re.Pattern[str], change: Callable[[re.Match
 
 
 def code_of(text: str) -> str:
-    """Give the text of the view `code`, several times faster."""
+    """Return the text of the view `code`, several times faster."""
     folded = fold(text)
     return _BLANKS.sub(" ", folded) if "  " in folded or "\t" in folded or "\\" in folded else folded
 
 
 def words_of(text: str) -> str:
-    """Give the text of the view `words`, several times faster."""
+    """Return the text of the view `words`, several times faster."""
     spaced = fold(text).translate(_TO_BLANK)
     if _ALONE.search(spaced):
         spaced = _SPELLED.sub(lambda found: found[0].replace(" ", ""), spaced)
@@ -168,7 +169,7 @@ def words_of(text: str) -> str:
 
 
 def code(view: TextView) -> TextView:
-    """Fold a text and make each run of blanks one, for what is matched to the letter."""
+    """Fold a text and make each run of blanks one, for literal matches."""
     return rewrite(TextView(fold(view.text), view), _BLANKS, lambda _: " ")
 
 
@@ -176,6 +177,6 @@ def words(view: TextView) -> TextView:
     """Fold a text and make each run of separators one blank, or one line end."""
     spaced = TextView(fold(view.text).translate(_TO_BLANK), view)
     joined = spaced
-    if _ALONE.search(spaced.text):  # which is quicker to see
+    if _ALONE.search(spaced.text):  # a quick test for it
         joined = rewrite(spaced, _SPELLED, lambda found: found[0].replace(" ", ""))
     return rewrite(joined, _SEPARATORS, lambda found: "\n" if "\n" in found[0] else " ")
