@@ -1,1 +1,1 @@
-"""The tools that verify a step: contracts, catalogue, languages, and how their output is read."""
+"""The tools that verify a step: contracts, the catalogue, languages, and the readers of their output."""

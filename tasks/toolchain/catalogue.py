@@ -1,7 +1,7 @@
 """The tool catalogue: commands are selected from it, never invented.
 
-A command line is read without a shell and must match one contract wholly; what comes out is an argv that a controller
-runs without a shell too. `verify` for people is rendered from that argv, so that both always say the same.
+A command line is parsed without a shell and must match one contract completely. The result is an argv that a controller
+also runs without a shell. `verify` for people is rendered from that argv, so both always agree.
 """
 
 from __future__ import annotations
@@ -28,37 +28,38 @@ from tasks.toolchain.languages import RECIPES, TOOLS, suffixes_of
 
 AND = " && "
 MOST_KEPT = 1000  # characters of a command whose words are kept
-_NO_PACKAGE = re.compile(r"(?:^|/)(?:[._]|(?:testdata|vendor)/)")  # folders that runners of packages pass over
+_NO_PACKAGE = re.compile(r"(?:^|/)(?:[._]|(?:testdata|vendor)/)")  # runners of packages skip these folders
 _WORD = re.compile(r"[\w.-]+")
 _IN_FOLDER = re.compile(r"(?P<open>\()?cd (?P<folder>'[^'\n]+'|[^\s'\"()&;|]+) && (?P<command>[^&]+)(?(open)\))")
-_SHELL = re.compile(r"[;|&$<>`\\\x00-\x1f\x7f]")  # what a shell would act on, even between quotes
+_SHELL = re.compile(r"[;|&$<>`\\\x00-\x1f\x7f]")  # characters that a shell interprets, even between quotes
 
 
 @dataclass(frozen=True, eq=False)
 class Catalogue:
-    """Contracts by id and recipes by name: a value, of which extending makes another one."""
+    """Contracts by id and recipes by name; an immutable value, which `extend` copies."""
 
     contracts: Mapping[str, Contract]
     recipes: Mapping[str, tuple[Part, ...]]
 
     @classmethod
     def of(cls, contracts: Iterable[Contract], recipes: Mapping[str, tuple[Part, ...]]) -> Catalogue:
-        """Make the catalogue of these contracts, in the order in which they are tried."""
+        """Return the catalogue of these contracts, which are tried in this order."""
         return cls(MappingProxyType({each.id: each for each in contracts}), MappingProxyType(dict(recipes)))
 
     def extend(
         self, contracts: Iterable[Contract], recipes: Mapping[str, tuple[Part, ...]] = MappingProxyType({})
     ) -> Catalogue:
-        """Add an operator's contracts and recipes.
+        """Return a catalogue with an operator's contracts and recipes added.
 
-        One with the id of ours takes its place, so that narrower ones stay before it; new ones are tried first.
+        A contract with the id of a built-in one replaces it in its place, so narrower contracts stay before it. New
+        ones are tried first.
         """
         added = {each.id: each for each in contracts}
         kept = [added.pop(each.id, each) for each in self.contracts.values()]
         return Catalogue.of((*added.values(), *kept), {**self.recipes, **recipes})
 
     def match(self, command: str) -> VerifyTool:
-        """Read a command line, perhaps in a folder: `cd web && npm test`; UnknownCommand names the nearest contract."""
+        """Parse a command line, perhaps with a folder: `cd web && npm test`. Raises UnknownCommand with the nearest."""
         if found := _IN_FOLDER.fullmatch(command.strip()):
             folder = clean("".join(words(found["folder"])))
             if not is_folder(folder):
@@ -71,11 +72,11 @@ class Catalogue:
         return self.match_argv(argv, command)
 
     def match_argv(self, argv: tuple[str, ...], shown: str = "") -> VerifyTool:
-        """Find the contract that accepts all of `argv`; UnknownCommand names the nearest one."""
+        """Return the verification of the contract that accepts all of `argv`; else UnknownCommand names the nearest."""
         return _tool(self, argv) or self._read(argv, shown)[0].tool(argv)
 
     def call(self, tool: str, args: tuple[str, ...]) -> VerifyTool:
-        """Make a verification by contract id; options that the contract requires are added."""
+        """Return a verification by contract id, with the options that the contract requires."""
         contract = self.contracts.get(tool)
         if contract is None:
             nearest = difflib.get_close_matches(tool, self.contracts, n=1, cutoff=0)[0]
@@ -89,10 +90,10 @@ class Catalogue:
         raise UnknownCommand(f"The tool {tool} does not take these arguments; an example is `{contract.example}`.")
 
     def expand(self, verify: Verify | tuple[Verify, ...] | None, files: Sequence[str] = ()) -> tuple[VerifyTool, ...]:
-        """Turn any form of `verify` into verifications.
+        """Return the verifications of any form of `verify`.
 
-        It may be a command, a recipe's name, a call, or several of these; `files` are what the parts of a recipe are
-        given. UnknownCommand names the first one that is not ours.
+        It may be a command, a recipe's name, a call, or several of these; `files` are the files for the parts of a
+        recipe. UnknownCommand names the first one that the catalogue does not have.
         """
         if verify is None or verify == "":
             return ()
@@ -105,43 +106,43 @@ class Catalogue:
         return (self.match(verify),)
 
     def recipe(self, name: str, files: Sequence[str] = ()) -> tuple[VerifyTool, ...]:
-        """List the verifications of a recipe, aimed at `files` where its parts take files."""
+        """Return the verifications of a recipe, aimed at `files` if its parts take files."""
         return tuple(tool for part in self.recipes[name] for tool in self.run_part(part, files))
 
     def run_part(self, part: Part, files: Sequence[str] = ()) -> tuple[VerifyTool, ...]:
-        """List the verifications of one command; empty where it takes files, and none of `files` is for it."""
+        """Return the verifications of one command; empty if it takes files and none of `files` is for it."""
         return tuple(self._tools(part, files))
 
     def aimed(self, name: str, files: Sequence[str]) -> tuple[VerifyTool, ...]:
-        """List the verifications of a recipe that look at some of `files`, and at nothing else."""
+        """Return the verifications of a recipe that check some of `files`, and nothing else."""
         return tuple(tool for part in self.recipes[name] for tool in self.aim_part(part, files))
 
     def aim_part(self, part: Part, files: Sequence[str]) -> tuple[VerifyTool, ...]:
-        """Aim one command at those of `files` that it is for; empty where there is none."""
+        """Aim one command at those of `files` that it is for; empty if there are none."""
         return tuple(self._tools(replace(part, otherwise=""), files)) if part.suffixes else ()
 
     def aim_at_all(self, part: Part, files: Sequence[str]) -> tuple[VerifyTool, ...]:
-        """Aim one command at those of `files` that it is for, or at the whole project where these are too many."""
+        """Aim one command at those of `files` that it is for, or at the whole project if these are too many."""
         if part.whole or sum(path.endswith(part.suffixes) for path in files) <= MANY:
             return self.aim_part(part, files)
         return (self.aim(words(part.command), (".",)),)
 
     def aim(self, command: tuple[str, ...], files: Sequence[str] = ()) -> VerifyTool:
-        """Give `command` these paths of the repository, behind `--` where the tool has it.
+        """Append these paths of the repository to `command`, after `--` if the tool accepts that.
 
-        UnknownCommand where no contract takes them.
+        Raises UnknownCommand if no contract takes them.
         """
         argv = (*command, *map(operand, files))
         contract, reading = self._read(argv)
         return contract.tool(contract.command(reading) if contract.end_of_options else argv)
 
     def separate(self, tool: VerifyTool) -> VerifyTool:
-        """Put the paths of `tool` behind `--` where it has that; `as_typed` is the way back."""
+        """Put the paths of `tool` after `--` if it accepts that; `as_typed` is the inverse."""
         contract, reading = self._read(tool.argv)
         return tool.model_copy(update={"argv": contract.command(reading)}) if contract.end_of_options else tool
 
     def as_typed(self, tools: Iterable[VerifyTool]) -> str:
-        """Return what `tools` run as a person would type it, without `--`."""
+        """Return the command lines of `tools` as a person would type them, without `--`."""
         readings = ((tool, self._read(tool.argv)[1]) for tool in tools)
         typed = (
             tool.model_copy(update={"argv": (*each.spelling, *each.options, *each.positionals, *each.tail)})
@@ -150,10 +151,10 @@ class Catalogue:
         return render(tuple(typed))
 
     def narrow(self, tool: VerifyTool, tests: Iterable[str]) -> VerifyTool | None:
-        """Aim `tool` at these tests alone, named from the root; None where it has no place for them.
+        """Aim `tool` at these tests alone, named from the root; None if it takes no tests.
 
-        Names that are no well-formed test are left out: they come from outside and never become part of a command
-        in another way. So are those of files that do not lie in the folder of the tool.
+        Malformed names of tests are left out: names come from outside and never become part of a command in another
+        way. Tests in files outside of the tool's folder are left out, too.
         """
         contract, reading = self._read(tool.argv)
         seen = (each for test in tests if (each := _seen_from(test, tool.cwd, contract)))
@@ -163,7 +164,7 @@ class Catalogue:
         return in_folder(found[0].tool(argv), tool.cwd) if found else None
 
     def with_option(self, tool: VerifyTool, option: str) -> VerifyTool:
-        """Give a tool an option that it lacks; as it is where its contract does not take that."""
+        """Add an option to a tool; a tool that has the option, or does not take it, stays as it is."""
         contract, reading = self._read(tool.argv)
         argv = contract.command(replace(reading, options=(*reading.options, option)))
         if option in reading.options or self.find(argv) is None:
@@ -171,9 +172,9 @@ class Catalogue:
         return tool.model_copy(update={"argv": argv})
 
     def confine(self, tool: VerifyTool, files: Sequence[str]) -> VerifyTool | None:
-        """Aim a tool that reads packages at the folders of `files`, and those below; None for any other tool.
+        """Aim a tool that reads packages at the folders of `files`, and at those below; None for another tool.
 
-        None also where no file lies in a package of its language: it would fail for want of something to run.
+        Also None if a file is in no package of the tool's language: the tool would fail without anything to run.
         """
         contract, reading = self._read(tool.argv)
         suffixes, files = suffixes_of(contract.languages), all_inner(files, tool.cwd)
@@ -185,23 +186,23 @@ class Catalogue:
         return in_folder(found[0].tool(contract.command(found[1])), tool.cwd) if found else None
 
     def spelling(self, tool: VerifyTool) -> tuple[str, ...]:
-        """Return the words by which the program of `tool` is called."""
+        """Return the words that call the program of `tool`."""
         return self._read(tool.argv)[1].spelling
 
     def as_ran(self, tool: VerifyTool) -> VerifyTool:
-        """Have a tool pass whenever it did its work, whatever it found."""
+        """Let a tool pass whenever it ran, with any findings."""
         codes = {*tool.pass_codes, *self.contracts[tool.tool].ran_codes}
         return tool.model_copy(update={"pass_codes": tuple(sorted(codes))})
 
     def focus(self, tool: VerifyTool, tests: Sequence[str]) -> VerifyTool | None:
-        """Aim `tool` at the first of `tests` that it runs, within what it runs now; None where that cannot be.
+        """Aim `tool` at the first of `tests` that it runs now; None if that is not possible.
 
-        The names come from evidence: one that is not well formed, or outside of what the tool runs, is passed over.
-        What is well formed is a rule of safety: no `@file`, no option.
+        The names come from evidence. Malformed ones, and those outside of the tool's tests, are skipped. The form is a
+        rule of safety: no `@file`, no option.
         """
         contract = self.contracts.get(tool.tool)
         reading = contract.read(tool.argv) if contract else None
-        if contract is None or reading is None:  # this catalogue has no such tool
+        if contract is None or reading is None:  # this catalogue does not have the tool
             return None
         places = () if contract.focus_option else [place.removeprefix("./") for place in reading.positionals]
         seen = (each for test in tests if (each := _seen_from(test.removeprefix("./"), tool.cwd, contract)))
@@ -220,7 +221,7 @@ class Catalogue:
         raise UnknownCommand(f"`{_quote(shown)}` is not in the tool catalogue. {self._nearest(argv, shown)}")
 
     def find(self, argv: tuple[str, ...]) -> tuple[Contract, Reading] | None:
-        """Find the contract that accepts all of `argv`, with what it reads there."""
+        """Return the contract that accepts all of `argv`, with its reading of it; None if there is none."""
         for contract in self._by_executable.get(argv[0], ()) if argv else ():
             if reading := contract.read(argv):
                 return contract, reading
@@ -246,7 +247,7 @@ class Catalogue:
 
     @cached_property
     def _by_executable(self) -> Mapping[str, tuple[Contract, ...]]:
-        """Index the contracts by their first word, so that a match looks at few."""
+        """The contracts by their first word, so that a match compares only a few."""
         index: dict[str, list[Contract]] = {}
         for contract in self.contracts.values():
             for executable in dict.fromkeys(spelling.split()[0] for spelling in contract.spellings):
@@ -256,12 +257,12 @@ class Catalogue:
 
 @lru_cache(maxsize=1024)
 def _closest(shown: str, examples: tuple[str, ...]) -> str:
-    """Find the example that is most like what was `shown`; the same few commands are looked up for goal after goal."""
+    """Return the example that is most similar to `shown`; many goals look up the same few commands."""
     return difflib.get_close_matches(shown, examples, n=1, cutoff=0)[0]
 
 
 def words(command: str) -> tuple[str, ...]:
-    """Split a command line like a shell, refusing whatever a shell would act on."""
+    """Split a command line like a shell; refuse every character that a shell would interpret."""
     return _kept_words(command) if len(command) <= MOST_KEPT else _split(command)
 
 
@@ -274,7 +275,7 @@ def _split(command: str) -> tuple[str, ...]:
     if found := _SHELL.search(command):
         raise UnknownCommand(f"`{_quote(command)}` holds {found.group()!r}: a verification is run without a shell.")
     if "'" not in command and '"' not in command:
-        return tuple(word for word in command.split(" ") if word)  # what shlex answers here, thirty times faster
+        return tuple(word for word in command.split(" ") if word)  # the result of shlex here, thirty times faster
     try:
         return tuple(shlex.split(command))
     except ValueError as error:
@@ -288,7 +289,7 @@ def _tool(catalogue: Catalogue, argv: tuple[str, ...]) -> VerifyTool | None:
 
 
 def render(tools: Sequence[VerifyTool]) -> str:
-    """Write what `tools` run for people and for a shell, with their folders; the first failure ends it."""
+    """Return the command lines of `tools` for people and for a shell, with folders; the first failure ends them."""
     return AND.join([_join(tool.argv) if tool.cwd == ROOT else _join_in(tool.cwd, tool.argv) for tool in tools])
 
 
@@ -300,7 +301,7 @@ def _join_in(folder: str, argv: tuple[str, ...]) -> str:
 
 
 def split_commands(text: str) -> list[str]:
-    """Split what `render` wrote into its commands, each with its folder."""
+    """Split the output of `render` into its commands, each with its folder."""
     found: list[str] = []
     for part in text.split(AND):
         if found and found[-1].startswith("(cd ") and AND not in found[-1]:
@@ -311,12 +312,12 @@ def split_commands(text: str) -> list[str]:
 
 
 def in_folder(tool: VerifyTool, folder: str) -> VerifyTool:
-    """Have a tool run in a folder, as what it names is seen from there."""
+    """Set the folder that a tool runs in; the tool's paths are already relative to it."""
     return tool if tool.cwd == folder else tool.model_copy(update={"cwd": folder})
 
 
 def once(tools: Iterable[VerifyTool]) -> tuple[VerifyTool, ...]:
-    """Leave out what runs the same in the same folder as one before; of these the last one counts."""
+    """Remove verifications that repeat an earlier one in the same folder; the last of them is kept."""
     return tuple({tool.key: tool for tool in tools}.values())
 
 
@@ -327,13 +328,13 @@ def looks_at(tool: VerifyTool, path: str) -> bool:
 
 
 def _seen_from(test: str, folder: str, contract: Contract) -> str | None:
-    """Name a test from a folder; None where its file does not lie there. One that names no file is everywhere."""
+    """Return a test relative to a folder; None if its file is outside. A test without a file is in every folder."""
     file = test.partition("::")[0].partition(" > ")[0]
     return inner(test, folder) if file.endswith(suffixes_of(contract.languages)) else test
 
 
 def _within(test: str, places: Sequence[str]) -> Iterator[str]:
-    """Yield the name of `test` as seen from each place that runs it; a tool without places runs all."""
+    """Yield the name of `test` relative to each place that runs it; a tool without places runs all tests."""
     path, colons, name = test.partition("::")
     if not places:
         yield test
@@ -347,9 +348,9 @@ def _within(test: str, places: Sequence[str]) -> Iterator[str]:
 
 
 def _quote(text: str) -> str:
-    """Cut a refused command for the error that its sender reads.
+    """Truncate a refused command for the error that its sender reads.
 
-    Who sent it must know it again, so it is not sanitised. Whoever puts the error into a prompt or a step lets it go
+    The sender must recognize it, so it is not sanitized. Code that puts the error into a prompt or a step passes it
     through `fields.fit`.
     """
     return text if len(text) <= 80 else text[:79] + "…"
@@ -360,12 +361,11 @@ _CONTRACTS = TypeAdapter(tuple[Contract, ...])
 
 
 def keep_contracts(catalogue: Catalogue, steps: Iterable[PlannedStep] | None) -> tuple[dict[str, Any], ...]:
-    """Encode the operator's contracts that a plan rests on, so that they go with it.
+    """Return the operator's contracts that a plan depends on, encoded to be stored with it.
 
-    Whoever decides about it later reads its commands the same: workers may have been started with other tools files
-    meanwhile, and a log that is replayed must give the same plan. Kept are those that `steps` use, and those that
-    stand in the place of one of ours, since these bind what a revision may insert. A plan that expands (`steps` None)
-    may come to use any of them.
+    Later decisions must read the plan's commands in the same way. Workers may start with other tools files, and a
+    replayed log must give the same plan. Stored are the contracts that `steps` use, and those that replace a built-in
+    one, because these apply to inserted steps. A plan that expands (`steps` None) may later use any of them.
     """
     if catalogue is CATALOGUE:
         return ()
@@ -376,7 +376,7 @@ def keep_contracts(catalogue: Catalogue, steps: Iterable[PlannedStep] | None) ->
 
 
 def catalogue_of(contracts: Sequence[dict[str, Any]]) -> Catalogue:
-    """Make the catalogue of a plan that keeps these contracts."""
+    """Return the catalogue of a plan that stores these contracts."""
     return _extended(_CONTRACTS.validate_python(contracts)) if contracts else CATALOGUE
 
 

@@ -1,7 +1,7 @@
-"""Says of the text of evidence, and of a goal's failure log, why something failed and what is found in it.
+"""Classifies the text of evidence, or a goal's failure log: the category of the failure, its tests and its files.
 
-The text is data: what is taken from it locates a failure for people and for the next attempt, and is never a command. A
-failure log only chooses among our templates. Patterns stay within a line and have no nested repetition, so that reading
+The text is data: its parts locate a failure for people and for the next attempt, and are never a command. A failure log
+only chooses among the planner's templates. Patterns stay within a line and have no nested repetition, so that reading
 is linear.
 """
 
@@ -23,7 +23,7 @@ from tasks.toolchain.languages import TOOLCHAINS
 MAX_TEXT = 64 * 1024  # characters looked at: half of them from the head, half from the tail
 MAX_TRACE = 500
 MAX_TESTS, MAX_CODES, MAX_FILES = 5, 10, 10  # of evidence
-_TRACE_HEAD = 120  # of a trace that is too long, the rest is its end: that is where it says what happened
+_TRACE_HEAD = 120  # characters; of a longer trace the end is kept after them, because it states the error
 
 # colours, and the time stamps that CI puts before every line
 _NOISE = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]|\r|(?m:^\d{4}-\d\d-\d\dT[\d:.]{5,20}Z ?)")
@@ -58,7 +58,7 @@ TREE = MappingProxyType(
     }
 )
 
-# UNKNOWN and the planner's own stand outside the tree: no controller saw what went wrong.
+# UNKNOWN and the planner's own categories are outside of the tree: no controller reports them as a cause.
 FAMILY = MappingProxyType({category: family for family, members in TREE.items() for category in members})
 
 HALTS_AT_ONCE = frozenset(TREE[Family.SANDBOX] + TREE[Family.BUDGET])
@@ -68,13 +68,13 @@ OWN = frozenset(
         *(Category.LEASE_EXPIRED, Category.OUTPUT_REFUSED, Category.NO_CHANGE, Category.CANNOT_VERIFY),
         Category.INTEGRITY,
     }
-)  # only the planner can know of these
+)  # only the planner can find these
 PROOF = frozenset({Category.NO_PROOF, Category.TESTS_DIVERGE})  # the tool passed, which proves nothing
 SCOPE = frozenset({Category.TOO_MANY_FILES, Category.RISK_EXCEEDED})  # the change itself may be right
 FROM_OUTSIDE = frozenset(Category) - OWN
 
-# Words of older vocabularies and of common tools that mean one of ours beyond doubt.
-# RUNTIME_ERROR, PERMISSION_DENIED, RESOURCE_EXHAUSTED and the like do not: their text decides.
+# Words of older vocabularies and of common tools that certainly mean one category. RUNTIME_ERROR, PERMISSION_DENIED,
+# RESOURCE_EXHAUSTED and the like do not: their text decides.
 ALIASES = MappingProxyType(
     {
         "TIMEOUT": Category.TEST_TIMEOUT,
@@ -97,9 +97,10 @@ ALIASES = MappingProxyType(
 )
 
 
-# A controller without evidence may say a category as plain text. It halts plans, so any tool's own line goes first.
+# A controller without evidence may name a category in plain text. Categories halt plans, so a tool's own line takes
+# precedence.
 _PLAIN = tuple(OutputRule(rf"{word}(?:: |$)", word) for word in sorted(HALTS_AT_ONCE | {Category.FLAKY_TEST}))
-# What no line of a tool says, but whoever stopped it: as timeout(1) does, in words or by its exit code.
+# Words of the program that stopped a tool: as timeout(1) does, in words or by its exit code.
 _STOPPED = OutputRule(
     r"(?i:.{0,200}?(?:(?<!\b0 )\btimed out\b|\bexit(?:ed)?(?: with)?(?: code| status)? 124\b))",
     Category.TEST_TIMEOUT,
@@ -110,14 +111,14 @@ _NOT_OURS = re.compile("|".join(("^/usr/", *filter(None, (each.foreign_files for
 
 
 def output_parser(tool: str | None) -> OutputParser:
-    """Find the rules for what the contract `tool` prints; all of them for an unknown one."""
+    """Return the rules for the output of the contract `tool`; all rules for an unknown one."""
     name = tool or ""
     return _OF_TOOL.get(name) or _OF_TOOL.get(name.partition("-")[0], _ANY)
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What a text says went wrong; UNKNOWN where it says nothing we know."""
+    """The failure that a text describes; UNKNOWN if it has no known one."""
 
     category: Category
     failing_tests: tuple[str, ...] = ()
@@ -142,14 +143,14 @@ class _Hit:
 
 
 def files_of(text: str) -> tuple[str, ...]:
-    """List the files that `text`, which any tool printed, accuses."""
+    """Return the files that the output of any tool blames."""
     return _diagnose(text, _ANY).files
 
 
 def classify(text: str, *, tool: str | None = None, timed_out: bool = False) -> Diagnosis:
-    """Return what failure is in `text`, which the contract `tool` printed.
+    """Return the failure in `text`, the output of the contract `tool`.
 
-    Same text, same answer; linear in the text.
+    Deterministic, and linear in the text.
     """
     return _diagnose(text, output_parser(tool), timed_out=timed_out)
 
@@ -171,10 +172,10 @@ def _diagnose(text: str, rules: OutputParser, *, timed_out: bool = False) -> Dia
 
 
 def category_of(word: str | None, text: str, *, stopped: bool = False) -> Category:
-    """Take a controller's `word` if it means a category, else what `text` says.
+    """Return the category of a controller's `word` if it has one, else that of the text.
 
-    Case, spaces and hyphens of the word do not count. That a tool was `stopped` counts before the text. Never
-    raises: UNKNOWN is an answer.
+    Case, spaces and hyphens of the word do not count. A `stopped` tool takes precedence over the text. Never raises:
+    UNKNOWN is a valid result.
     """
     name = "_".join((word or "").upper().replace("-", " ").replace("_", " ").split())
     category = ALIASES.get(name) or Category.__members__.get(name)
@@ -184,7 +185,7 @@ def category_of(word: str | None, text: str, *, stopped: bool = False) -> Catego
 
 
 def _hits(text: str, rules: OutputParser) -> Iterator[_Hit]:
-    """Find the lines that any rule describes, each with the first rule that may."""
+    """Yield the lines that match any rule, each with the first rule that applies."""
     seen = {""}
     for found in _combined(rules).finditer(text):
         for order in range(int(str(found.lastgroup)[1:]), len(rules)):
@@ -197,13 +198,13 @@ def _hits(text: str, rules: OutputParser) -> Iterator[_Hit]:
 
 @cache
 def _combined(rules: OutputParser) -> re.Pattern[str]:
-    """Join the rules: one pass finds the few lines worth a closer look."""
+    """Join the rules to one pattern: one pass finds the few lines that need a closer look."""
     parts = (f"(?P<r{order}>{_GROUP_NAME.sub('?:', rule.pattern)})" for order, rule in enumerate(rules))
     return re.compile(f"^(?=.)(?:{'|'.join(parts)})", re.MULTILINE)
 
 
 def _line(hits: list[_Hit], start: int) -> int | None:
-    """Take the first line number from the failure on, else the last before it.
+    """Return the first line number from the failure on, else the last one before it.
 
     A traceback ends with the line that raised.
     """
@@ -213,9 +214,9 @@ def _line(hits: list[_Hit], start: int) -> int | None:
 
 
 def _trace(text: str, hits: list[_Hit], start: int) -> str:
-    """Cut out the telling part, from the tool's own headline on.
+    """Return the part of the text from the tool's own headline on.
 
-    A Python traceback goes up to its last line.
+    A Python traceback is included up to its last line.
     """
     telling = min((hit for hit in hits if hit.rule.telling), key=lambda hit: hit.at.start(), default=None)
     begin = telling.at.start() if telling else start
@@ -248,9 +249,9 @@ _VARIABLE = (
 
 
 def signature(category: Category, failing_tests: Iterable[str], trace: str) -> str:
-    """Name a failure so that the same one has the same name again.
+    """Return a name of a failure; equal failures have equal names.
 
-    Numbers, paths, addresses, ids and timings of the trace do not count. Empty evidence has no name: "".
+    Numbers, paths, addresses, ids and timings of the trace do not count. Empty evidence has an empty name.
     """
     tests, shape = sorted(set(filter(None, failing_tests))), _shorten(trace, MAX_TEXT // 2, MAX_TEXT // 2)
     for pattern, replacement in _VARIABLE:
@@ -262,7 +263,7 @@ def signature(category: Category, failing_tests: Iterable[str], trace: str) -> s
 
 
 class LogSign(StrEnum):
-    """What a log tells; each chooses a template of repair goals."""
+    """The evidence in a log; each value chooses a template of repair goals."""
 
     NONE = "none"  # there is no log
     REPAIRABLE = "repairable"
@@ -290,9 +291,9 @@ _IS_FAILING = _any(_FAILING, *(each.failing for each in _SIGNS), flags=re.M)
 
 
 def read_log(log: str, files: Sequence[str] = ()) -> LogSign:
-    """Return what `log` shows.
+    """Return the evidence in `log`.
 
-    `files` of the repository tell a module of its own from a missing dependency.
+    `files` of the repository distinguish its own modules from a missing dependency.
     """
     if not log.strip():
         return LogSign.NONE

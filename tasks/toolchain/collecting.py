@@ -1,6 +1,6 @@
-"""Reads which imports fail while pytest collects tests, and keeps those that files still to come do not explain.
+"""Finds imports that fail while pytest collects tests, except those that later files of a campaign explain.
 
-Tests may be written before their code: then an import of a module that the plan creates or changes fails as expected.
+Tests may be written before their code. Then an import of a module that the plan creates or changes fails as expected.
 pytest reports one such error for each file of tests.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator
 
-TOOL = "pytest-collect"  # the contract that collects tests, and runs none
+TOOL = "pytest-collect"  # the contract that only collects tests
 COLLECTING = "--collect-only"
 MOST_ERRORS = 20
 MAX_ERROR = 200
@@ -22,13 +22,13 @@ _NO_NAME = re.compile(
 
 
 def errors_in(output: str) -> list[str]:
-    """List the errors that end the collection of files, as pytest prints them."""
+    """Return the errors that end the collection of files, as pytest prints them."""
     found = (f"E   {match['error'].strip()[:MAX_ERROR]}" for match in _ERROR.finditer(output))
     return list(dict.fromkeys(found))[:MOST_ERRORS]
 
 
 def unexpected(text: str, files: Iterable[str]) -> list[str]:
-    """List the failed imports in `text` of modules and names that none of `files` brings."""
+    """Return the failed imports in `text` of modules and names that no file of `files` brings."""
     known = frozenset(name for path in files for name in _modules_of(path))
     found = (line for line in text.splitlines() for name in [_imported(line)] if name and not _is_known(name, known))
     return list(dict.fromkeys(line.removeprefix("E").strip() for line in found))
@@ -43,7 +43,7 @@ def _imported(line: str) -> tuple[str, str] | None:
 
 
 def _is_known(imported: tuple[str, str], known: Collection[str]) -> bool:
-    """Tell whether a module is one of these, or a package of one; a name may be a module of its package."""
+    """Return whether a module is one of these, or a package of one; a name may be a module of its package."""
     module, name = imported
     if module in known or (name and f"{module}.{name}" in known):
         return True
@@ -51,7 +51,7 @@ def _is_known(imported: tuple[str, str], known: Collection[str]) -> bool:
 
 
 def _modules_of(path: str) -> Iterator[str]:
-    """Yield the names by which a Python file may be imported: from the root, or from a folder above it."""
+    """Yield the names that import a Python file: from the root, or from a folder above the file."""
     if path.endswith(".py"):
         parts = path.removesuffix(".py").removesuffix("/__init__").split("/")
         yield from (".".join(parts[begin:]) for begin in range(len(parts)))

@@ -1,11 +1,11 @@
-"""What one tool of the catalogue may be asked, as plain data, and how an argv is held against it.
+"""The accepted commands of one tool in the catalogue, as plain data, and the matching of an argv.
 
-Tools are selected from a fixed catalogue, never invented. A contract is matched wholly or not at all: a word that is
-neither a listed option nor a well-typed positional refuses the command.
+Tools are selected from a fixed catalogue, never invented. A contract matches completely or not: a word that is neither
+a listed option nor a valid positional refuses the command.
 
-Words that come from data (paths, names of tests) could choose the verification: `@file` makes pytest, ruff, mypy and
-tsc read options from that file, `+name` chooses cargo's toolchain, `-x` is an option. No such word is well-typed,
-whatever its kind. This is a rule of safety, not of planning: it holds at once, for plans of every policy version.
+Words that come from data (paths, names of tests) could choose the verification. `@file` makes pytest, ruff, mypy and
+tsc read options from that file, `+name` chooses cargo's toolchain, `-x` is an option. No such word is valid, for any
+kind. This is a rule of safety, not of planning: it applies at once, to plans of every policy version.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tasks.text.unicode import is_visible
 
 MANY = 50  # positionals of one command
 MANY_TEXTS = 20
-AS_RAN = tuple(range(126))  # of runners that end with the exit code of what they run
+AS_RAN = tuple(range(126))  # of runners that return the exit code of their program
 _TAKEN_FOR_MORE = ("-", "@", "+")
 _CHOSEN_OWNER = ("-p", "--package", "--all", "--workspace")
 _HAS_BRACKETS = re.compile(r"[()\[\]]")
@@ -29,7 +29,7 @@ _NEEDS_PLACE = re.compile(r"[@+]|[A-Za-z_]\w*=")
 
 
 class ToolCategory(StrEnum):
-    """What a tool is for."""
+    """The purpose of a tool."""
 
     TEST = "TEST"
     LINT = "LINT"
@@ -39,12 +39,12 @@ class ToolCategory(StrEnum):
 
 
 _SEGMENT = r"(?![. ]++(?![\w@+,=%()\[\]-]))[\w.@+,=%()\[\]-][\w.@+,=%()\[\] -]*"  # never `.`, `..` or their look-alikes
-_PLAIN = r"(?![-@+=%]|[A-Za-z_]\w*=)"  # what no tool reads as an option, a file of arguments, a toolchain or a variable
+_PLAIN = r"(?![-@+=%]|[A-Za-z_]\w*=)"  # no option, file of arguments, toolchain or variable for any tool
 _INNER_PATH = rf"{_SEGMENT}(?:/{_SEGMENT})*/?"
 _PATH = rf"{_PLAIN}(?:\./)?{_INNER_PATH}"  # relative, no wildcard
 _TEST_FILE = rf"{_PLAIN}(?:\./)?(?:{_SEGMENT}/)*[\w.@+()\[\]-]+\.(?:py|[cm]?[jt]sx?)"
 _NODE = r"(?:::[A-Za-z_]\w*)*(?:\[[^\x00-\x1f\x7f;|&$<>`\\]*\])?"  # ::TestX::test_y[param]
-# Scripts of package.json and targets of a Makefile are known by name only, so a name must say that it verifies.
+# Scripts of package.json and targets of a Makefile are only known by name, so a name must mean a verification.
 _HARMLESS = "(?!.*(?:deploy|publish|release|push|upload|install|clean|fix|write))"
 _SCRIPT = _HARMLESS + r"(?:{})(?:[-_:.][a-z0-9]+)*"
 
@@ -76,9 +76,9 @@ def _pattern(alternatives: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def fits(kind: str, word: str) -> bool:
-    """Return whether `word` is a well-formed value of `kind`.
+    """Return whether `word` is a valid value of `kind`.
 
-    It has at most 1000 characters, none of them invisible.
+    It has at most 1000 characters, and all of them are visible.
     """
     return (
         len(word) <= 1000
@@ -89,13 +89,13 @@ def fits(kind: str, word: str) -> bool:
 
 
 def operand(path: str) -> str:
-    """Spell a path so that no tool reads it as anything but a path."""
+    """Return a path in a form that every tool reads as a path."""
     return f"./{path}" if _NEEDS_PLACE.match(path) else path
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """An argv taken apart by the contract that accepts it, without `--`."""
+    """An argv split by the contract that accepts it, without `--`."""
 
     spelling: tuple[str, ...]
     options: tuple[str, ...]
@@ -105,13 +105,13 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contract:
-    """One tool: its words, what may follow them, its time and its exit codes.
+    """One tool: its words, their arguments, its time limit and its exit codes.
 
-    `options` are regular expressions that a whole word must match, a closed set in any order; `valued` options take
-    one more word of a kind; `required` ones must be there; `tails` are all that may stand after `--`, unless the tool
-    reads it as `end_of_options`: then positionals do. `pass_codes` say that the code under test is right, `ran_codes`
-    that the tool did run, unless its output has a text of `cannot_run`.
-    Without `languages` it is of all languages of its toolchain.
+    `options` are regular expressions for whole words, a closed set in any order. `valued` options take one more word of
+    a kind. `required` options must be present. `tails` are the only words that may follow `--`, unless the tool reads
+    `--` as `end_of_options`: then positionals may. `pass_codes` mean that the code under test is right. `ran_codes`
+    mean that the tool ran, unless its output has a text of `cannot_run`. Without `languages` the tool is for all
+    languages of its toolchain.
     """
 
     id: str
@@ -129,21 +129,21 @@ class Contract:
     end_of_options: bool = False
     focus: str = ""  # the kind of one failing test that may narrow this tool
     focus_option: str = ""  # the valued option that takes it; else it is a positional
-    focus_form: str = "{}"  # how the option's value names one test and no other
+    focus_form: str = "{}"  # how the option's value names exactly one test
     focus_is_module: bool = False  # whether it takes a test as `tests.test_cart.CartTests.test_adds`
-    focus_owner: str = ""  # the valued option that takes what stands before the test and a space
-    focus_exact: str = ""  # an option with which positionals are paths also where they have brackets
-    focus_tail: tuple[str, ...] = ()  # behind a focused command
+    focus_owner: str = ""  # the valued option that takes the words before the test and a space
+    focus_exact: str = ""  # an option that makes positionals with brackets paths, too
+    focus_tail: tuple[str, ...] = ()  # after a focused command
     focus_most: int = 1
     pass_codes: tuple[int, ...] = (0,)
     ran_codes: tuple[int, ...] = (0, 1)
-    cannot_run: tuple[str, ...] = ()  # at most MANY_TEXTS, in what it prints where it could not run
-    reports: bool = False  # of what became of each test: it passes only with a whole one
+    cannot_run: tuple[str, ...] = ()  # at most MANY_TEXTS texts in the output of a tool that could not run
+    reports: bool = False  # on each test: it passes only with a complete report
     languages: tuple[str, ...] = ()
     min_risk: RiskLevel = RiskLevel.LOW
 
     def read(self, argv: tuple[str, ...]) -> Reading | None:
-        """Take `argv` apart, or None where this contract does not accept all of it."""
+        """Split `argv`; None if this contract does not accept all of it."""
         if not all(each in argv for each in self.required) or not all(map(is_visible, argv)):
             return None
         spellings = (tuple(each.split()) for each in self.spellings)
@@ -167,11 +167,11 @@ class Contract:
         return Reading(spelling, options, positionals, tail)
 
     def tool(self, argv: tuple[str, ...]) -> VerifyTool:
-        """Make the verification that runs `argv` under this contract."""
+        """Return the verification that runs `argv` under this contract."""
         return VerifyTool(tool=self.id, argv=argv, timeout_s=self.timeout_s, pass_codes=self.pass_codes)
 
     def narrow(self, reading: Reading, tests: tuple[str, ...]) -> tuple[str, ...] | None:
-        """Aim an accepted command at `tests` alone; None without a typed place for them."""
+        """Aim an accepted command at `tests` alone; None if it takes no such tests."""
         if not self.focus or not 0 < len(tests) <= self.focus_most:
             return None
         options, tail = reading.options, reading.tail or self.focus_tail
@@ -190,15 +190,15 @@ class Contract:
         return self.command(Reading(reading.spelling, options, tests, tail))
 
     def command(self, reading: Reading) -> tuple[str, ...]:
-        """Put an argv together, positionals behind `--` where the tool has it.
+        """Return the argv of a reading, with positionals after `--` if the tool accepts that.
 
-        A lone `.` is ours, and stays in front.
+        A lone `.` comes from the planner, and stays in front.
         """
         ended = ("--",) if self.end_of_options and any(word != "." for word in reading.positionals) else ()
         return (*reading.spelling, *reading.options, *ended, *reading.positionals, *reading.tail)
 
     def _split(self, words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-        """Split `words` into options and positionals; None where an option is not a listed one."""
+        """Split `words` into options and positionals; None if an option is not listed."""
         options: list[str] = []
         positionals: list[str] = []
         valued, listed, rest = dict(self.valued), _pattern(self.options + self.required), iter(words)
@@ -218,7 +218,7 @@ class Contract:
 
 
 def _module_of(test: str) -> str:
-    """Name a test by its module: of a file, classes and a function."""
+    """Return a test as a dotted name: module, classes and function."""
     file, *inner = test.removeprefix("./").split("::")
     return ".".join((file.rpartition(".")[0].replace("/", "."), *inner))
 
@@ -230,11 +230,11 @@ test_runner = partial(Contract, category=ToolCategory.TEST, end_of_options=True,
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One line of a recipe: a command, given the step's files of these `suffixes`.
+    """One line of a recipe: a command that gets the step's files of these `suffixes`.
 
-    `otherwise` is the whole command where the step has no such file; empty leaves the part out. `tests` takes only
-    files of tests; `each` runs the command once for every file, for tools that read only one; `whole` runs it as it is
-    where the step has such a file, for tools that read nothing but the whole project.
+    `otherwise` is the whole command if the step has no such file; if it is empty the part is left out. `tests` takes
+    only files of tests. `each` runs the command once for each file, for tools that read only one. `whole` runs it
+    unchanged if the step has such a file, for tools that only read the whole project.
     """
 
     command: str
@@ -258,7 +258,7 @@ _SCRIPTS = {  # of a category: the kind of its names is `<key>_script`, the valu
 def scripts(
     name: str, spellings: tuple[str, ...], test_tails: tuple[str, ...] = (), cannot_run: tuple[str, ...] = ()
 ) -> tuple[Contract, ...]:
-    """Make one contract a category for a runner of scripts, whose names tell the category."""
+    """Return one contract for each category of a runner of scripts; the name of a script shows its category."""
     return tuple(
         Contract(
             id=f"{name}-{kind}",
@@ -279,5 +279,5 @@ def scripts(
 
 
 def spell(tool: str, *runners: str) -> tuple[str, ...]:
-    """List the ways to call `tool`: by its own name and through each of `runners`."""
+    """Return the ways to call `tool`: by its own name and through each of `runners`."""
     return (tool, *(runner.format(tool) for runner in runners))

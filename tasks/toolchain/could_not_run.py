@@ -1,4 +1,4 @@
-"""Whether a tool ran at all: what keeps it from that says nothing of the code that it was to verify."""
+"""Detects tools that could not run; such an attempt proves nothing about the code."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Collection
 
 from tasks.toolchain.contract import Contract
 
-NOT_FOUND = (126, 127)  # as a shell says that it cannot run a program
+NOT_FOUND = (126, 127)  # the exit codes of a shell that cannot run a program
 MAX_LINE = 300
 
 
 def why_not_run(
     contract: Contract | None, exit_code: int, output: str = "", *, ran_codes: Collection[int] = ()
 ) -> str | None:
-    """Return why a tool could not run, by its exit code and what it printed; None where it ran.
+    """Return why a tool could not run, by its exit code and its output; None if it ran.
 
-    `ran_codes` are more of them, as a spec has them. A code that passes is not doubted for a text in some
-    of the lines: other lines may be of what did run.
+    `ran_codes` are additional codes from a spec. A passing code is not doubted because of a text in some of the lines:
+    other lines may come from the part that ran.
     """
     passes, ran = (contract.pass_codes, contract.ran_codes) if contract else ((), ())
     lines = [line.strip() for line in output.splitlines() if line.strip()]
@@ -30,5 +30,5 @@ def why_not_run(
 
 
 def runs_script(contract: Contract) -> bool:
-    """Whether the repository defines what a tool runs."""
+    """Return whether the repository defines the command that a tool runs."""
     return contract.positional.endswith("_script") or contract.id in ("npm-test", "tox")

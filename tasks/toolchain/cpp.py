@@ -1,4 +1,4 @@
-"""C and C++: cmake, ctest, and what they, gcc, clang, ld and googletest print."""
+"""C and C++: cmake and ctest, and the output of these, of gcc, clang, ld and googletest."""
 
 from __future__ import annotations
 

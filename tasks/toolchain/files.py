@@ -1,4 +1,4 @@
-"""Tells by their names what files are for: sources, tests, documents, manifests."""
+"""Finds the purpose of files by their names: sources, tests, documents, manifests."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from tasks.toolchain.language import Language
 from tasks.toolchain.languages import MANIFESTS, TOOLCHAINS
 
 _REQUIREMENTS = re.compile(r"requirements[\w.-]*\.(?:txt|in)")
-_INSTALLING = re.compile(  # beside manifests: lock files, and what chooses registries and versions
+_INSTALLING = re.compile(  # in addition to manifests: lock files, and files that choose registries and versions
     r".*[.-]lock(?:\.\w+)?|.*\.sum|bun\.lockb|pnpm-workspace\.yaml|npm-shrinkwrap\.json|constraints[\w.-]*\.txt"
     r"|\.(?:npmrc|yarnrc(?:\.yml)?|nvmrc|(?:python|node|ruby)-version)"
 )
 _SURELY_TESTS = frozenset({"tests", "__tests__", "testdata"})
 _TEST_FOLDERS = frozenset({*_SURELY_TESTS, "test", "spec", "specs"})
-_BESIDE_SOURCES = frozenset({"__snapshots__", "__mocks__"})  # what tests expect and replace, also in folders of sources
+_BESIDE_SOURCES = frozenset({"__snapshots__", "__mocks__"})  # snapshots and mocks, also in folders of sources
 SNAPSHOTS = (".snap", ".ambr", ".snapshot", ".golden", ".approved.txt")
 _BESIDE_TESTS = frozenset({"conftest.py"})  # of tests, and without any
-_RUN_WHOLE = re.compile(r"(?:.*/)?(?:__tests__/.+|tests/[^/]+\.rs)")  # what lies there is run, whatever its name
+_RUN_WHOLE = re.compile(r"(?:.*/)?(?:__tests__/.+|tests/[^/]+\.rs)")  # runners run these files with any name
 _TEST_NAMES = (r".*[._-](?:test|tests|spec)\.\w+", r".*Tests?\.\w+", *(each.test_names for each in TOOLCHAINS))
 _TEST_NAME = re.compile("|".join(filter(None, _TEST_NAMES)))
 _OF_TESTS = re.compile(r"^tests?_|[_-]?(?:tests?|spec)$")
 _DOCUMENT = re.compile(r".*\.(?:md|rst|txt|adoc)|(?:README|CHANGELOG|CONTRIBUTING|LICENSE|NOTICE|AUTHORS)", re.I)
 
-_CONFIGURATION = (  # whatever the language
+_CONFIGURATION = (  # for any language
     *("Makefile", "GNUmakefile", ".gitattributes", ".gitmodules", ".pre-commit-config.yaml"),
     *(".github/workflows/**", ".github/actions/**", ".gitlab-ci.yml", ".gitlab/**", ".circleci/**", ".buildkite/**"),
     *(".travis.yml", "appveyor.yml", "bitbucket-pipelines.yml", "azure-pipelines*", "Jenkinsfile*", ".drone.yml"),
@@ -35,7 +35,7 @@ _CONFIGURATION = (  # whatever the language
 _FOLDED = tuple(
     each.casefold() for each in (*_CONFIGURATION, *(name for one in TOOLCHAINS for name in one.configuration))
 )
-# What agents of a repository take for orders, settings, hooks and servers of their own.
+# Files that agents of a repository read as instructions, settings, hooks and servers.
 _FOR_AGENTS = matcher(
     tuple(
         f"**/{each}"
@@ -47,7 +47,7 @@ _IS_BELOW = matcher(tuple(f"**/{each}" for each in _FOLDED if "/" in each))
 
 
 class Role(StrEnum):
-    """What a file is for."""
+    """The purpose of a file."""
 
     SOURCE = "source"
     TEST = "test"
@@ -56,28 +56,28 @@ class Role(StrEnum):
 
 
 def name_of(path: str) -> str:
-    """Take the last component of a path."""
+    """Return the last component of a path."""
     return path.rpartition("/")[2]
 
 
 def stem_of(path: str) -> str:
-    """Take the name of a file without what says of which kind it is, in lower case."""
+    """Return the name of a file without its suffixes, in lower case."""
     return name_of(path).partition(".")[0].casefold()
 
 
 def subject_of(test: str) -> str:
-    """Take what a test is named after: `cart` of test_cart.py, cart_test.go, cart.spec.ts and CartTests.java."""
+    """Return the subject in a test's name: `cart` of test_cart.py, cart_test.go, cart.spec.ts and CartTests.java."""
     return _OF_TESTS.sub("", stem_of(test))
 
 
 def is_for_tests(folder: str) -> bool:
-    """Return whether a folder is named as one of tests."""
+    """Return whether a folder has a name for tests."""
     return folder in _TEST_FOLDERS or _OF_TESTS.search(folder) is not None
 
 
 @lru_cache(maxsize=16384)
 def role_of(path: str) -> Role:
-    """Return what a file is for from its path alone."""
+    """Return the purpose of a file by its path alone."""
     *folders, name = path.split("/")
     if name in MANIFESTS or _REQUIREMENTS.fullmatch(name):
         return Role.MANIFEST
@@ -89,12 +89,12 @@ def role_of(path: str) -> Role:
 
 
 def decides_installation(path: str) -> bool:
-    """Return whether a file is a manifest or a lock file, by which a project is set up."""
+    """Return whether a file is a manifest or a lock file, which the setup of a project reads."""
     return role_of(path) is Role.MANIFEST or _INSTALLING.fullmatch(name_of(path)) is not None
 
 
 def is_named_as_test(path: str) -> bool:
-    """Return whether runners take a file for one of tests by its name, which conftest.py beside it is not."""
+    """Return whether runners take a file for tests by its name; conftest.py next to tests is not one."""
     name = name_of(path)
     is_named = _TEST_NAME.fullmatch(name) is not None and name not in _BESIDE_TESTS
     return is_named or _RUN_WHOLE.fullmatch(path) is not None
@@ -102,34 +102,35 @@ def is_named_as_test(path: str) -> bool:
 
 @lru_cache(maxsize=16384)
 def configures_verification(path: str) -> bool:
-    """Return whether a file says what a verification runs, in any folder and any case; only its own name allows it."""
+    """Return whether a file configures a verification, in any folder and any case; only its own name allows it."""
     folded = path.casefold()
     return _IS_NAME(name_of(folded)) or _IS_BELOW(folded)
 
 
 @lru_cache(maxsize=16384)
 def instructs_agents(path: str) -> bool:
-    """Return whether agents take a file for instructions or settings of theirs, in any folder and any case."""
+    """Return whether agents read a file as instructions or settings, in any folder and any case."""
     return _FOR_AGENTS(path.casefold())
 
 
 def is_allowed_by_name_alone(path: str) -> bool:
-    """Return whether no pattern means a file, since it decides what is verified, or what agents do."""
+    """Return whether no pattern matches a file, because it decides about verifications or agents."""
     return configures_verification(path) or instructs_agents(path)
 
 
 def may_be_of_tests(path: str) -> bool:
-    """Return whether a file is one of tests, or configures what a verification runs, in some tree."""
+    """Return whether a file may belong to tests, or configure a verification, in some tree."""
     *folders, name = path.split("/")
     is_beside = not (_TEST_FOLDERS | _BESIDE_SOURCES).isdisjoint(folders)
     return is_beside or _is_by_name(name) or configures_verification(path)
 
 
 def tests_in(paths: Iterable[str]) -> Callable[[str], bool]:
-    """Return how to tell whether a file is one of tests, or configures what a verification runs, in a tree of `paths`.
+    """Return a function that tests whether a file belongs to tests, or configures a verification, in a tree of `paths`.
 
-    What lies in `tests` is of tests, as are snapshots and mocks; folders named `test`, `spec` or `specs` may hold
-    sources. They are of tests where a file below is named as a test, and a `test` beside a manifest or at the root.
+    Files in `tests` belong to tests, and so do snapshots and mocks. Folders named `test`, `spec` or `specs` may hold
+    sources. They belong to tests if a file below is named as a test, and a `test` also next to a manifest or at the
+    root.
     """
     known = tuple(paths)
     roots = {"", *(path.rpartition("/")[0] for path in known if name_of(path) in MANIFESTS)}
@@ -161,22 +162,22 @@ def _folders_above(path: str) -> Iterator[str]:
 
 
 def configuration_of(language: Language | None) -> tuple[str, ...]:
-    """List the patterns of files that say what a verification of this language runs; of all where none is known."""
+    """Return the patterns of files that configure a verification of this language; of all languages if it is None."""
     toolchains = [one for one in TOOLCHAINS if language is None or language in one.languages]
     names = dict.fromkeys((*_CONFIGURATION, *(name for one in toolchains for name in one.configuration)))
     return tuple(f"**/{name}" for name in names)
 
 
 def files_of(files: Iterable[str], *roles: Role) -> tuple[str, ...]:
-    """Keep the files of these roles, in order."""
+    """Return the files with these roles, in order."""
     return tuple(path for path in files if role_of(path) in roles)
 
 
 def chunks(files: Sequence[str], size: int) -> tuple[tuple[str, ...], ...]:
-    """Cut `files` into pieces of at most `size`, unless all fit into one.
+    """Split `files` into groups of at most `size`, unless all fit into one.
 
-    Documents, sources and tests are apart. Tests come last, so that the piece that can make the tests pass again is the
-    one that is verified by them.
+    Documents, sources and tests are in separate groups. Tests come last, so that the group that can make the tests pass
+    again is the one that they verify.
     """
     if len(files) <= size:
         return (tuple(files),) if files else ()

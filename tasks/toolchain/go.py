@@ -1,4 +1,4 @@
-"""Go: go test, vet and build, gofmt, golangci-lint and what they print."""
+"""Go: go test, vet and build, gofmt and golangci-lint, and their output."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ GO: OutputParser = (
     OutputRule(rf"\s{{1,40}}(?P<file>[^\s:]{{1,300}}\.go){AT}(?:: | \+0x)"),
 )
 
-# `go vet` itself may say anything in that shape; what it could not compile it marks with "vet: ".
+# `go vet` may print any line in that form; it marks compile errors with "vet: ".
 GO_VET: OutputParser = (OutputRule(rf"{_GO_LINE}(?!{_NO_PACKAGE}|{_TYPES}|{_UNUSED}|syntax error)", LINT),)
 GOFMT: OutputParser = (OutputRule(r"(?P<file>\S{1,300}\.go)$", LINT),)
 

@@ -1,6 +1,6 @@
-"""Chooses the AGENTS.md and CLAUDE.md that concern some files: those of the root, and the nearest above each file.
+"""Selects the AGENTS.md and CLAUDE.md for some files: those of the root, and the nearest above each file.
 
-Producers and controllers use the same functions, so that a goal can fix the files for its agents by their digests.
+Producers and controllers use the same functions, so that a goal can fix these files for its agents by their digests.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _WILD = re.compile(r"[*?]")
 
 
 def paths_of(files: Iterable[str], patterns: Iterable[str]) -> Iterator[str]:
-    """Yield `files`, and for each pattern a path in the folder that it begins with."""
+    """Yield `files`, and for each pattern a path in its leading folder."""
     yield from files
     for pattern in patterns:
         fixed = _WILD.split(pattern, maxsplit=1)[0]
@@ -22,13 +22,13 @@ def paths_of(files: Iterable[str], patterns: Iterable[str]) -> Iterator[str]:
 
 
 def candidates(paths: Iterable[str]) -> list[str]:
-    """List the places where instructions for `paths` may lie, those of the root first."""
+    """Return the places where instructions for `paths` may be, those of the root first."""
     folders = dict.fromkeys(("", *(folder for path in paths for folder in _folders_above(path))))
     return [f"{folder}{name}" for folder in folders for name in NAMES]
 
 
 def choose(paths: Iterable[str], there: Collection[str]) -> list[str]:
-    """List the instructions for `paths` among the files that are `there`, those of the root first."""
+    """Return the instructions for `paths` among the files that are `there`, those of the root first."""
     folders = {path.rpartition("/")[0] + "/" if "/" in path else "" for path in there if _is_one(path)}
     nearest = (next((folder for folder in _folders_above(path) if folder in folders), "") for path in paths)
     chosen = dict.fromkeys(("", *nearest))
@@ -36,14 +36,14 @@ def choose(paths: Iterable[str], there: Collection[str]) -> list[str]:
 
 
 def choose_of_goal(files: Iterable[str], patterns: Collection[str], there: Collection[str]) -> list[str]:
-    """List the instructions that any step may be given of a goal, whose patterns mean new files, too."""
+    """Return the instructions that any step of a goal may get; the goal's patterns also match new files."""
     below = tuple(path.removesuffix("*").lstrip("/") for path in paths_of((), patterns))
     chosen = choose(paths_of(files, patterns), there)
     return [*chosen, *(path for path in there if path not in chosen and _is_one(path) and path.startswith(below))]
 
 
 def digests_of(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return the digest of each file: of its content as UTF-8, where other bytes are replaced."""
+    """Return the digest of each file: of its content as UTF-8, with other bytes replaced."""
     return {path: f"sha256:{sha256(text.encode()).hexdigest()}" for path, text in texts.items()}
 
 
@@ -52,6 +52,6 @@ def _is_one(path: str) -> bool:
 
 
 def _folders_above(path: str) -> list[str]:
-    """List the folders that a path lies in, the nearest first and the root left out."""
+    """Return the folders that contain a path, the nearest first, without the root."""
     parts = path.split("/")[:-1]
     return ["/".join(parts[:count]) + "/" for count in range(len(parts), 0, -1) if "" not in parts[:count]]

@@ -1,6 +1,6 @@
-"""What a language brings: its tools, what they print, and how its files are recognised and checked.
+"""The parts of a language: its tools, their output, and the recognition and checks of its files.
 
-Each language is a module beside this one that makes one `Toolchain`, and has one entry in `languages.TOOLCHAINS`.
+Each language is a module in this folder that defines one `Toolchain`, with one entry in `languages.TOOLCHAINS`.
 """
 
 from __future__ import annotations
@@ -20,19 +20,18 @@ LINT, IMPORT = Category.LINT_ERROR, Category.IMPORT_ERROR
 FILE = r"(?P<file>[^\s:'\"()]{1,300})"
 AT = r":(?P<line>\d{1,7})"
 AT_COL = AT + r":\d{1,7}"
-LINTING = r"lint(?:s|ers?|ing)?|style|warnings?|clean(?:up)?"  # words of a goal that ask for it
+LINTING = r"lint(?:s|ers?|ing)?|style|warnings?|clean(?:up)?"  # words of a goal that request it
 TYPING = r"typ(?:es?|ed|ings?)|type-?check(?:er|ing|s)?|annotat(?:e|ions?)"
 SYNTAX = r"(?P<code>SyntaxError|IndentationError|TabError)"
 
 
-@dataclass(frozen=True, slots=True, eq=False)  # a rule is itself: parsers are keys of a cache
+@dataclass(frozen=True, slots=True, eq=False)  # rules compare by identity: parsers are keys of a cache
 class OutputRule:
-    """A line's shape and what it means; without a category it only locates.
+    """The form of a line and its meaning; without a category it only locates.
 
-    A pattern describes one line from its first character, so words inside a test's name or a printed text count for
-    nothing. Its groups are `test`, `file`, `line` and `code`. Repeats are bounded or cannot overlap, which keeps it
-    linear in the line. `needs` is the `name` of a rule that must have matched above; a `telling` line is where the
-    trace begins.
+    A pattern describes one line from its first character, so words inside a test's name or a printed text do not match.
+    Its groups are `test`, `file`, `line` and `code`. Repeats are bounded or cannot overlap, so matching is linear in
+    the line. `needs` is the `name` of a rule that must have matched above. A trace begins at a `telling` line.
     """
 
     pattern: str
@@ -46,13 +45,13 @@ class OutputRule:
         object.__setattr__(self, "line", re.compile(f"^(?:{self.pattern})", re.MULTILINE))
 
 
-OutputParser = tuple[OutputRule, ...]  # the first rule that fits a line reads it
+OutputParser = tuple[OutputRule, ...]  # the first rule that matches a line reads it
 
-ARROW = OutputRule(rf" *--> {FILE}{AT_COL}$")  # rustc and ruff point alike
+ARROW = OutputRule(rf" *--> {FILE}{AT_COL}$")  # rustc and ruff point in the same form
 
 
 class Rank(IntEnum):
-    """Whose lines count first where nobody said which tool printed them."""
+    """The precedence of lines if the tool that printed them is not known."""
 
     RUNNER = 0  # runs tests, and prints lines that no other tool prints
     TEST = 1  # runs tests, and prints lines that others print too
@@ -63,10 +62,10 @@ class Rank(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class QuickCheck:
-    """A tool that looks at files alone, or else at a project, and how a project says that it uses it.
+    """A tool that checks single files, or else a project, and the signs that a project uses it.
 
-    `files` are names that say so by themselves; `text` is searched in the manifests called `within`; `both` asks for
-    one of each. A goal with a word that fits `about`, a regular expression, asks for what the tool looks for.
+    A project uses it if it has a file of `files`, or a manifest of `within` that matches `text`. With `both` it needs
+    one of each. A goal with a word that matches `about`, a regular expression, requests the check.
     """
 
     name: str
@@ -87,12 +86,12 @@ class QuickCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Language:
-    """One language of a goal: how it is named and recognised, and what checks it.
+    """One language of a goal: its names, its files, and its checks.
 
     `quick`, `build` and `test` name recipes of the catalogue, from cheap to thorough. `types`, `fix` and `dependencies`
-    are what a revision puts before the next attempt; empty where no tool of ours does that. Of each tuple of
-    `quick_checks` the first that a project configures verifies its changes. A manifest counts among `projects` and
-    `workspaces` if its text has a match of the regular expression beside it.
+    are the parts that a revision runs before the next attempt; empty if the catalogue has no such tool. Of each tuple
+    of `quick_checks` the first one that a project configures verifies its changes. A manifest counts among `projects`
+    and `workspaces` if its text matches the regular expression given with it.
     """
 
     name: str
@@ -107,19 +106,19 @@ class Language:
     dependencies: tuple[Part, ...] = ()
     locked_dependencies: tuple[tuple[str, tuple[Part, ...]], ...] = ()  # instead, where a project has this lock file
     quick_checks: tuple[tuple[QuickCheck, ...], ...] = ()
-    projects: tuple[tuple[str, str], ...] = ()  # of `manifests`, those that make a project below another one
-    workspaces: tuple[tuple[str, str], ...] = ()  # and those by which projects of the language below are part of it
+    projects: tuple[tuple[str, str], ...] = ()  # those of `manifests` that make a project below another one
+    workspaces: tuple[tuple[str, str], ...] = ()  # those that make projects of the language below a part of it
 
     def dependencies_of(self, files: Collection[str]) -> tuple[Part, ...]:
-        """List what checks the dependencies of a project with these files; nothing where the usual tools are not."""
+        """Return the checks of dependencies for a project with these files; empty if the default tools do not apply."""
         return next((parts for lock, parts in self.locked_dependencies if lock in files), self.dependencies)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSigns:
-    """What logs of failures say there is to repair, as regular expressions within a line.
+    """Signs in failure logs of needed repairs, as regular expressions within a line.
 
-    `dependency` and `build` are read in any case. `missing_module` has one group: the first part of the module's name.
+    `dependency` and `build` ignore case. `missing_module` has one group: the first part of the module's name.
     """
 
     dependency: str = ""
@@ -130,10 +129,10 @@ class LogSigns:
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredRunner:
-    """A runner of tests, and how a project says that it uses it.
+    """A runner of tests, and the signs that a project uses it.
 
-    It does so if it has one of `files`, or if one of the manifests `within` has `sign`, a regular expression; of
-    `both` it takes one of each. `{place}` of the command stands for what the group `place` of the sign has matched.
+    A project uses it if it has one of `files`, or if a manifest of `within` matches `sign`, a regular expression. With
+    `both` it needs one of each. The group `place` of the match replaces `{place}` in the command.
     """
 
     command: str
@@ -143,7 +142,7 @@ class ConfiguredRunner:
     both: bool = False
 
     def command_in(self, manifests: Mapping[str, str], files: Collection[str]) -> str | None:
-        """Return the command for a project of these manifests and files; None where it does not use the runner."""
+        """Return the command for a project of these manifests and files; None if it does not use the runner."""
         by_file = any(name in manifests or name in files for name in self.files)
         texts = (manifests[name] for name in self.within if name in manifests)
         found = next((found for text in texts if (found := re.search(self.sign, text))), None)
@@ -154,9 +153,9 @@ class ConfiguredRunner:
 
 @dataclass(frozen=True, slots=True)
 class PartOption:
-    """An option of tools that run a part of the tests, where a project judges each run as if it were of all.
+    """An option of tools that run a part of the tests, for projects that judge each run as one of all tests.
 
-    It does so if one of the manifests `within` has `sign`, a regular expression.
+    A project does so if a manifest of `within` matches `sign`, a regular expression.
     """
 
     option: str
@@ -165,19 +164,19 @@ class PartOption:
     sign: str
 
     def is_needed(self, manifests: Mapping[str, str]) -> bool:
-        """Return whether the manifests of a project, by their names, judge each run of tests as a whole."""
+        """Return whether the manifests of a project, by their names, judge each run as one of all tests."""
         return any(re.search(self.sign, manifests[name]) for name in self.within if name in manifests)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Toolchain:
-    """The tools that several languages may share, and how their output is read.
+    """The tools that several languages may share, and the readers of their output.
 
-    `output` has the parser of a contract by its id, or by the id's first word: `pytest-focused` needs no row of its
-    own. `ranked` are the same rules for output whose tool is not known. `configuration` are patterns of the files that
-    say what a verification runs, from any folder. Where two contracts read the same words, the narrower one stands
-    first; `scripts` run what a project names for itself, and come after the tools of every
-    language. `checks` are the recipes that its languages name, and that only they need.
+    `output` has the parser of a contract by its id, or by the first word of the id: `pytest-focused` needs no separate
+    row. `ranked` has the same rules for output of an unknown tool. `configuration` are patterns of the files that
+    configure a verification, in any folder. If two contracts accept the same words, the narrower one comes first.
+    `scripts` run commands that a project names, and come after the tools of every language. `checks` are recipes that
+    only its languages name.
     """
 
     languages: tuple[Language, ...]
@@ -192,7 +191,7 @@ class Toolchain:
     runners: tuple[ConfiguredRunner, ...] = ()  # the most telling first
     part_options: tuple[PartOption, ...] = ()
     configuration: tuple[str, ...] = ()
-    test_names: str = ""  # a regular expression of whole names, where the usual ones do not do
+    test_names: str = ""  # a regular expression of whole names, if the default ones do not suffice
 
     def __post_init__(self) -> None:
         names = tuple(sorted(language.name for language in self.languages))

@@ -1,6 +1,6 @@
-"""The table of languages, and what follows from it: tools, recipes, and how a goal's language is found.
+"""The table of languages, and its results: tools, recipes, and the language of a goal.
 
-Who adds a language writes its module (`language.Toolchain` says what is in it) and adds it to `TOOLCHAINS`.
+To add a language, write its module (`language.Toolchain` describes the contents) and add it to `TOOLCHAINS`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MANIFESTS: Mapping[str, str] = MappingProxyType(
     {manifest: language.name for language in LANGUAGES.values() for manifest in language.manifests}
 )
 _BY_WORD = {word: each for each in LANGUAGES.values() for word in (each.name, *each.aliases)}
-_OTHER = "another language"  # of which we know no tool: what is written in it is of no language that we guess
+_OTHER = "another language"  # without known tools: its files are of no language in the table
 _OTHER_SUFFIXES = (
     *(".rb", ".php", ".java", ".kt", ".kts", ".scala", ".groovy", ".clj", ".cs", ".fs", ".vb", ".swift", ".m", ".dart"),
     *(".ex", ".exs", ".erl", ".hs", ".ml", ".elm", ".lua", ".pl", ".pm", ".r", ".jl", ".zig", ".nim"),
@@ -56,10 +56,10 @@ _BY_MANIFEST = dict.fromkeys(_OTHER_MANIFESTS, _OTHER) | dict(MANIFESTS)
 
 
 def language_of(context: GoalContext, files: Iterable[str], tested: Sequence[str] = ()) -> Language | None:
-    """Find the language of a goal, as it says or by what it knows of its project.
+    """Return the language of a goal, by its name or by the goal's project.
 
-    That is its test command, its files, its manifests, its repository, in this order; None where most of these are of
-    a language that we have no tools for. `tested` are the languages of the contract that its test command matched.
+    The project's test command, files, manifests and repository are read in this order. None if most of these are of a
+    language without tools. `tested` are the languages of the contract of its test command.
     """
     if context.language and context.language.strip():
         return _BY_WORD.get(context.language.strip().casefold())
@@ -72,7 +72,7 @@ def language_of(context: GoalContext, files: Iterable[str], tested: Sequence[str
 
 
 def suffixes_of(languages: Iterable[str]) -> tuple[str, ...]:
-    """List how files of these languages end; any file does where we know none of them."""
+    """Return the suffixes of files in these languages; an empty suffix, for any file, if all are unknown."""
     return tuple(suffix for name in languages if name in LANGUAGES for suffix in LANGUAGES[name].suffixes) or ("",)
 
 
@@ -82,6 +82,6 @@ def _of_suffix(path: str) -> str | None:
 
 
 def _most_common(found: Iterable[str | None]) -> str | None:
-    """Take the most frequent one; of equals the one that the table names first."""
+    """Return the most frequent one; of equals the first in the table."""
     counts = Counter(each for each in found if each)
     return max((*LANGUAGES, _OTHER), key=lambda name: counts[name]) if counts else None

@@ -1,6 +1,6 @@
-"""Modules that a failure could not import: whose they are, by what manifests declare and which files there are.
+"""Finds the origin of modules that could not be imported, by the manifests and files of a repository.
 
-A name out of a trace is a word of an untrusted text: it is looked up, and it chooses no package.
+A name from a trace is an untrusted word: it is looked up, and it chooses no package.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _MISSING = re.compile(
     r"|no required module provides package (?P<go>[\w./@~-]+)"
     r"|(?:can't find crate for|unresolved import|unresolved module or unlinked crate) `(?P<rust>\w+(?:::\w+)*)"
 )
-_OWN_PATHS = (".", "/", "~", "#", "$", "@/")  # with which aliases begin, as no package of npm does
+_OWN_PATHS = (".", "/", "~", "#", "$", "@/")  # aliases begin with these, and no package of npm does
 _OWN_CRATES = frozenset({"crate", "self", "super"})
 _NAME = re.compile(r"(?<![\w.@/-])@?[A-Za-z][\w.-]+(?:/[\w.-]+)*")
-_PACKAGES = {  # module -> the package that has it, where they are called otherwise
+_PACKAGES = {  # module -> its package, if their names differ
     "attr": "attrs", "bs4": "beautifulsoup4", "cv2": "opencv-python", "dateutil": "python-dateutil",
     "dotenv": "python-dotenv", "fitz": "pymupdf", "git": "gitpython", "jose": "python-jose", "jwt": "pyjwt",
     "magic": "python-magic", "mysqldb": "mysqlclient", "openssl": "pyopenssl", "pil": "pillow",
@@ -51,12 +51,12 @@ _BUILT_IN = {  # well-known modules that come with a language
 }
 _PATHS = re.compile(r'"paths"\s*:\s*\{([^{}]*)\}')
 _ALIAS = re.compile(r'"([^"*\s]{1,100})\*?"\s*:\s*\[')
-_SWAPPED, _CHANGED = 4, 6  # the least letters of a name that others with two swapped, or one changed, mean
+_SWAPPED, _CHANGED = 4, 6  # minimal lengths of a misspelt name
 _NODE_SUFFIXES = (*LANGUAGES["javascript"].suffixes, *LANGUAGES["typescript"].suffixes)
 
 
 class Origin(StrEnum):
-    """Whose a module is that could not be imported."""
+    """The origin of a module that could not be imported."""
 
     OWN = "own"  # the repository's
     DECLARED = "declared"  # of a package that a manifest names
@@ -71,7 +71,7 @@ class Missing(NamedTuple):
 
     @property
     def package(self) -> str:
-        """Name the package that it would come with, as manifests are looked up."""
+        """The name of its package, as in manifests."""
         if self.language == "node":
             parts = self.name.split("/")
             return _plain("/".join(parts[:2] if self.name.startswith("@") else parts[:1]))
@@ -81,7 +81,7 @@ class Missing(NamedTuple):
 
 
 def missing_in(text: str) -> Missing | None:
-    """Find the first module that a failure says is not there."""
+    """Return the first module that a failure reports as missing; None if there is none."""
     found = _MISSING.search(text)
     if found is None or found.lastgroup is None:
         return None
@@ -89,7 +89,7 @@ def missing_in(text: str) -> Missing | None:
 
 
 def origin_of(missing: Missing, own: Collection[str], declared: Collection[str]) -> Origin:
-    """Say whose a module is, by the modules of the repository and the names in its manifests."""
+    """Return the origin of a module, by the modules of the repository and the names in its manifests."""
     package = missing.package
     if missing.name.startswith(_OWN_PATHS) or (missing.language == "rust" and package in _OWN_CRATES):
         return Origin.OWN
@@ -103,18 +103,18 @@ def origin_of(missing: Missing, own: Collection[str], declared: Collection[str])
         known |= {"/".join(parts[:size]) for size in range(1, len(parts))}
     if not known.isdisjoint(declared):
         return Origin.DECLARED
-    return Origin.OWN if package in own else Origin.UNDECLARED  # outside of Python files are named after packages
+    return Origin.OWN if package in own else Origin.UNDECLARED  # in other languages files are named after packages
 
 
 def meant_by(missing: Missing, own: Collection[str], declared: Collection[str]) -> str | None:
-    """Name the one module that a missing one is a slip of the pen for: a built-in one, the repository's, a declared."""
+    """Return the one built-in, own or declared module that a missing one misspells; None if there is none."""
     known = {*map(_plain, _BUILT_IN.get(missing.language, ())), *own, *declared}
     found = sorted(name for name in known if _is_slip(missing.package, name))
     return found[0] if found else None
 
 
 def _is_slip(name: str, meant: str) -> bool:
-    """Whether two letters are swapped, or one is more, less or another; numbers are versions."""
+    """Return whether two letters are swapped, or one is added, removed or replaced; numbers are versions."""
     if name == meant or re.sub(r"\d", "", name) == re.sub(r"\d", "", meant):
         return False
     if len(name) == len(meant):
@@ -128,25 +128,25 @@ def _is_slip(name: str, meant: str) -> bool:
 
 
 def aliases_in(manifests: Mapping[str, str]) -> list[str]:
-    """List the aliases of paths in configurations of TypeScript; one of all that is below a folder ends with `/`."""
+    """Return the aliases of paths in TypeScript configurations; an alias for all files below a folder ends with `/`."""
     texts = (text for name, text in manifests.items() if name.endswith(".json"))
     return [alias for text in texts for paths in _PATHS.findall(text) for alias in _ALIAS.findall(paths)]
 
 
 def names_in(manifests: Mapping[str, str]) -> list[str]:
-    """List the names of packages that manifests may mean, and other words with them."""
+    """Return the names of packages that manifests may mean, among other words."""
     names = (_plain(name) for text in manifests.values() for name in _NAME.findall(text) if len(name) <= MAX_NAME)
     return list(dict.fromkeys(names))
 
 
 def modules_of(files: Iterable[str]) -> list[str]:
-    """List what the repository's own modules and packages are called, as far as they are imported by that name."""
+    """Return the names for imports of the repository's own modules and packages."""
     found: dict[str, None] = {}
     for path in files:
         *folders, name = path.split("/")
         if path.endswith((".py", ".pyi", ".rs")):
             found.update(dict.fromkeys(map(_plain, (*folders[:3], stem_of(name)))))
-        elif path.endswith(_NODE_SUFFIXES):  # what lies deeper is imported by its path
+        elif path.endswith(_NODE_SUFFIXES):  # deeper modules are imported by their path
             found.update(dict.fromkeys(map(_plain, (*folders, stem_of(name))[:2])))
     return list(found)
 

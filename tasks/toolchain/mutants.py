@@ -1,6 +1,6 @@
-"""Small wrong changes of changed lines: what tests that look at those lines would notice.
+"""Small mistakes in changed lines, which tests of these lines should notice.
 
-Python is read from its syntax tree, the other languages by a table of words.
+Python is read from its syntax tree, other languages by a table of words.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ _WORD = re.compile(
 
 
 class Mutant(NamedTuple):
-    """A file with one small mistake: `what` quotes it, as it was and as it is."""
+    """A file with one small mistake: `what` quotes it, before and after."""
 
     path: str
     line: int
@@ -93,7 +93,7 @@ class _Edit(NamedTuple):
 
 
 def mutants_of(changes: Sequence[TextChange], count: int) -> list[Mutant]:
-    """Choose `count` mutants of the lines that sources got, from each file in turn, the same for the same change."""
+    """Return `count` mutants of the changed lines of sources, from each file in turn; deterministic."""
     found = [sorted(_mutants(each), key=_rank) for each in changes if each.after and role_of(each.path) is Role.SOURCE]
     turns = (one for turn in zip_longest(*found) for one in turn if one)
     return [each for each, _ in zip(turns, range(count), strict=False)]
@@ -164,7 +164,7 @@ def _of_node(node: ast.expr | ast.stmt, line: bytes) -> Iterator[_Edit]:
 
 
 def _between(left: ast.expr, right: ast.expr, line: bytes, was: str, now: str) -> Iterator[_Edit]:
-    """Replace an operator; brackets may stand around it, and nothing else."""
+    """Yield an edit that replaces an operator; it may only have brackets around it."""
     start = left.end_col_offset or 0
     at = line.find(was.encode(), start, right.col_offset)
     if at >= 0:

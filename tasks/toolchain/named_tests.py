@@ -1,4 +1,4 @@
-"""Finds the files of a checkout that the names of tests mean, since reports name them from where their runner stood."""
+"""Finds the files of a checkout that names of tests mean; reports name them relative to the folder of their runner."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 
 
 class ResolvedTests(NamedTuple):
-    """The names of tests as a checkout knows them, and those whose file it does not have."""
+    """The names of tests as in the checkout, and names with a file that does not exist there."""
 
     names: tuple[str, ...]
     unknown: tuple[str, ...]
 
 
 def resolve_tests(names: Iterable[str], listing: Iterable[str]) -> ResolvedTests:
-    """Name each test by its file in `listing`, which has to be whole.
+    """Name each test by its file in `listing`, which has to be complete.
 
-    A name without a file, such as `TestLogin` or `cart::tests::adds`, stays as it is, and so does a dotted one that
-    means no module here.
+    A name without a file, such as `TestLogin` or `cart::tests::adds`, stays as it is. So does a dotted name without a
+    module here.
     """
     by_name: dict[str, list[str]] = defaultdict(list)
     for path in listing:
@@ -42,7 +42,7 @@ def resolve_tests(names: Iterable[str], listing: Iterable[str]) -> ResolvedTests
 
 
 def _resolutions(name: str, by_name: dict[str, list[str]]) -> Iterator[str]:
-    """Yield what a name may mean: its file, else a module that its dotted name begins with."""
+    """Yield the possible meanings of a name: its file, else a module at the start of a dotted name."""
     file, colons, inner = name.partition("::")
     if _FILE.fullmatch(file) and (path := _file_like(file, by_name)):
         yield path + colons + inner
@@ -53,16 +53,16 @@ def _resolutions(name: str, by_name: dict[str, list[str]]) -> Iterator[str]:
 
 
 def _in_modules(parts: list[str], inner: str, by_name: dict[str, list[str]]) -> Iterator[str]:
-    """Yield the test in the module that has the longest name; what follows the module are classes and functions."""
+    """Yield the test in the module with the longest name; classes and functions follow the module."""
     for count in range(len(parts) - 1, 0, -1):
         if path := _file_like("/".join(parts[:count]) + ".py", by_name):
             yield "::".join((path, *parts[count:], *filter(None, (inner,))))
 
 
 def _file_like(path: str, by_name: dict[str, list[str]]) -> str | None:
-    """Find the one file that a path means: by its whole name, as the end of one, or as one that ends it.
+    """Return the one file that a path means: an equal one, one that ends with it, or one that it ends with.
 
-    A path of a container or of another machine, `/builds/shop/tests/test_a.py`, ends with a file of the checkout; a
+    A path of a container or of another machine, `/builds/shop/tests/test_a.py`, ends with a file of the checkout. A
     path from a folder below the root, `tests/test_a.py`, is the end of one.
     """
     plain = path.removeprefix("./")

@@ -39,7 +39,7 @@ def _run_by(command: str) -> tuple[str, ...]:
     return tuple(each.format(command) for each in _RUNNERS)
 
 
-# What package managers print that find no script, no package.json, or no program of that name, or refuse to run.
+# Messages of package managers that find no script, no package.json, or no program of that name, or refuse to run.
 _REFUSED = ("its npm registry signature could not be verified", "EBADDEVENGINES")
 _NO_SCRIPT = (
     *("Missing script", "Could not read package.json", "ERR_PNPM_NO_SCRIPT", "ERR_PNPM_NO_IMPORTER_MANIFEST_FOUND"),
@@ -53,7 +53,7 @@ _NO_PROGRAM = (
 )
 
 _test_files = partial(test_runner, positional="path", timeout_s=300)
-_JEST_PATHS = "--runTestsByPath"  # else positionals are regular expressions
+_JEST_PATHS = "--runTestsByPath"  # without it positionals are regular expressions
 _WATCHLESS = ("--watchAll=false", "--run", "--ci")
 
 _TOOLS = (

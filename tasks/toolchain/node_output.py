@@ -1,4 +1,4 @@
-"""What the tools of JavaScript and TypeScript print: test runners, tsc, eslint, prettier, Node itself and npm."""
+"""Output of the tools of JavaScript and TypeScript: test runners, tsc, eslint, prettier, Node itself and npm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the projects of a repository: folders with a manifest, each of which is verified where it lies."""
+"""Finds the projects of a repository: folders with a manifest, each verified in its folder."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _FOREIGN = frozenset({"node_modules", "vendor", "third_party", "testdata", "fixt
 
 
 def project_folders(manifests: Mapping[str, str], files: Iterable[str] = ()) -> frozenset[str]:
-    """List the folders of a repository's projects by its manifests, whose texts are not known of all `files`.
+    """Return the folders of a repository's projects by its manifests; the texts of some manifests may be unknown.
 
-    Some manifests make a project below another one, others only where no project lies above. The members of a
-    workspace are part of its project where their tool sees them as one, such as those of Cargo.
+    Some manifests make a project below another one, others only if no project is above. Members of a workspace are part
+    of its project if their tool treats them as one, such as those of Cargo.
     """
     texts = {clean(path): text for path, text in manifests.items()}
     paths = {*texts, *(path for path in map(clean, files) if name_of(path) in MANIFESTS)}
@@ -36,7 +36,7 @@ def project_folders(manifests: Mapping[str, str], files: Iterable[str] = ()) -> 
         folder, name = path.rpartition("/")[0] or ROOT, name_of(path)
         *above, last = folder.split("/")
         if name not in MANIFESTS or not _FOREIGN.isdisjoint((*above, last)) or any(map(is_for_tests, above)):
-            continue  # what tests read, or what is of others
+            continue  # fixtures of tests, or files of other projects
         text = texts.get(path, "")
         is_member = folder != ROOT and bool(workspaces[name]) and _lies_in(path, workspaces[name])
         if name in _JOINING and re.search(_JOINING[name], text):

@@ -1,6 +1,6 @@
-"""Whether the report of a tool of tests bears out an exit code that passes.
+"""Checks whether the report of a tool of tests confirms an exit code that passes.
 
-A controller asks this before it lands a change, and the planner of each receipt.
+A controller checks it before it lands a change, and the planner checks each receipt.
 """
 
 from __future__ import annotations
@@ -19,39 +19,39 @@ class Figures(Protocol):
 
     @property
     def failed(self) -> int:
-        """Count tests that failed."""
+        """Return the number of failed tests."""
 
     @property
     def collected(self) -> int:
-        """Count tests that began, or should have."""
+        """Return the number of tests that began, or should have."""
 
     @property
     def files(self) -> Mapping[str, int]:
-        """Count tests that were collected by file, where that is told."""
+        """Return the number of collected tests by file, if the report has it."""
 
     @property
     def ended(self) -> int:
-        """Count tests with an outcome."""
+        """Return the number of tests with an outcome."""
 
     @property
     def named(self) -> Mapping[str, str]:
-        """Return what became of the failing tests of the goal."""
+        """Return the results of the goal's failing tests."""
 
 
 class Receipt(Protocol):
-    """What a receipt says of one run."""
+    """The facts of one run."""
 
     @property
     def tool(self) -> str:
-        """Name the contract."""
+        """Return the id of the contract."""
 
     @property
     def exit_code(self) -> int:
-        """Return how it ended."""
+        """Return the exit code."""
 
     @property
     def report(self) -> str | None:
-        """Return how much of a report there is; None where the controller tells of none."""
+        """Return how complete the report is; None if the controller does not report that."""
 
     @property
     def tests(self) -> Figures | None:
@@ -59,9 +59,9 @@ class Receipt(Protocol):
 
 
 def judged_contract(catalogue: Catalogue, tool: str, pass_codes: Iterable[int], exit_code: int) -> Contract | None:
-    """Return the contract of a tool of tests that has passed; None where its exit code means something else.
+    """Return the contract of a tool of tests that passed; None if its exit code has another meaning.
 
-    A run whose `pass_codes` are wider than those of the contract finds something out, and verifies nothing.
+    A run with more `pass_codes` than those of the contract examines something, and verifies nothing.
     """
     contract = catalogue.contracts.get(tool)
     if contract is None or contract.category is not ToolCategory.TEST or exit_code not in contract.pass_codes:
@@ -70,10 +70,10 @@ def judged_contract(catalogue: Catalogue, tool: str, pass_codes: Iterable[int], 
 
 
 def find_lack(contract: Contract, receipt: Receipt) -> str | None:
-    """Return why a tool that has passed proves nothing.
+    """Return why a tool that passed proves nothing.
 
-    None where its report bears that out, and where nothing is known of one: the contract has none, or the controller
-    tells of none.
+    None if its report confirms it, or if no report is expected: the contract has none, or the controller does not
+    report it.
     """
     report, tests = receipt.report, receipt.tests
     head = f"{receipt.tool} ended with exit code {receipt.exit_code}"
@@ -94,8 +94,8 @@ def find_lack(contract: Contract, receipt: Receipt) -> str | None:
 def unpassed(told: Iterable[tuple[Receipt, tuple[str, ...]]], catalogue: Catalogue) -> dict[str, str]:
     """Return the failing tests of the goal that no run reports as passed, each with the word of its report.
 
-    `told` are receipts, each with the command that it is of. A test that no report has counts as `absent` only where a
-    command was aimed at it; where none was, as an empty word: the command may run other tests.
+    `told` has receipts with their commands. A test without a report counts as `absent` only if a command was aimed at
+    it. Otherwise its word is empty: the command may run other tests.
     """
     found: dict[str, str] = {}
     passed: set[str] = set()
@@ -116,7 +116,7 @@ def unpassed(told: Iterable[tuple[Receipt, tuple[str, ...]]], catalogue: Catalog
 
 
 def operands_of(argv: tuple[str, ...], catalogue: Catalogue) -> tuple[str, ...]:
-    """List the paths and names that a command is aimed at."""
+    """Return the paths and names that a command is aimed at."""
     found = catalogue.find(argv)
     if found is None:
         return ()
@@ -128,5 +128,5 @@ def operands_of(argv: tuple[str, ...], catalogue: Catalogue) -> tuple[str, ...]:
 
 
 def describe_unpassed(found: Mapping[str, str]) -> str:
-    """Say of the goal's failing tests what became of them."""
+    """Return the results of the goal's failing tests as a text."""
     return "; ".join(f"the failing test {name} was not passed: {word}" for name, word in found.items())

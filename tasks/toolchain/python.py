@@ -1,4 +1,4 @@
-"""Python: pytest, unittest, ruff, mypy, pyright, pip and what they print."""
+"""Python: pytest, unittest, ruff, mypy, pyright and pip, and their output."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _test_modules = partial(
 
 
 def _no_module(name: str) -> tuple[str, ...]:
-    """List what Python and its runners print where a tool is not installed."""
+    """Return the messages of Python and its runners about a tool that is not installed."""
     return f"No module named {name}", f"command not found: {name}"
 
 
@@ -244,7 +244,7 @@ _RUFF_CHECK = QuickCheck(
 )
 _MYPY_CHECK = QuickCheck(
     "mypy",
-    Part("mypy --follow-imports=silent", _PY),  # what other files have wrong is theirs
+    Part("mypy --follow-imports=silent", _PY),  # findings in other files do not count
     ("mypy.ini", ".mypy.ini"),
     ("pyproject.toml", "setup.cfg"),
     r"(?m)^\s*\[(?:tool\.)?mypy[.\]]",
@@ -277,14 +277,14 @@ _TEST_RUNNERS = (
         "python manage.py test", files=("manage.py",), within=_DECLARING, sign=r"(?i)\bdjango\b", both=True
     ),
     ConfiguredRunner("python -m unittest discover -s {place}", within=_DECLARING, sign=_UNITTEST_SIGN),
-    ConfiguredRunner("python -m unittest", within=_DECLARING, sign=_UNITTEST_SIGN),  # which takes one test
+    ConfiguredRunner("python -m unittest", within=_DECLARING, sign=_UNITTEST_SIGN),  # which can run one test
     ConfiguredRunner(
         "tox -q",
         files=("tox.toml",),
         within=("tox.ini", "pyproject.toml"),
         sign=r"(?m)^\[(?:testenv\b|tox\]|tool\.tox\b)",
     ),
-    # Of its sessions one that tests: a bare `nox` would also run one that releases.
+    # The session that runs tests: a bare `nox` would also run one that releases.
     ConfiguredRunner("nox -s {place}", within=("noxfile.py",), sign=r"(?m)^def (?P<place>tests?)\("),
 )
 

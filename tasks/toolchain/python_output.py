@@ -1,4 +1,4 @@
-"""What Python's tools print: pytest, unittest, Python itself, mypy, pyright, ruff and pip."""
+"""Output of Python's tools: pytest, unittest, Python itself, mypy, pyright, ruff and pip."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PERCENT = r"(?: +\[ *\d+%\])?$"
 _PYRIGHT = rf" +{_PY_FILE}{AT_COL} - error: "
 _DEEPER = r".*(?:\n[^\S\n]{4,}\S.*){0,20}\("  # pyright names the rule at the end of the last, deeper line
 
-# A test that ran and failed is a regression whatever it raised; what stops a module from loading is not.
+# A test that ran and failed is a regression, with any exception; an error while a module loads is not.
 PYTEST: OutputParser = (
     OutputRule(rf"_{{3,}} ERROR collecting {FILE} _{{3,}}$", name="load"),
     OutputRule(r"ImportError while loading conftest '(?P<file>[^'\n]{1,300})'\.$", name="load"),
@@ -57,7 +57,7 @@ UNITTEST: OutputParser = (
     OutputRule(r"(?:FAIL|ERROR): \w+ \((?P<test>[\w.]{1,300})\)", REGRESSION),
 )
 
-# The taxonomy has no class for run-time errors; the three under TYPE are what a type check before the retry finds.
+# The taxonomy has no class for run-time errors; a type check before the retry finds the three under TYPE.
 PYTHON: OutputParser = (
     OutputRule(r"Traceback \(most recent call last\):$", telling=True),
     OutputRule(r" +File \"(?P<file>[^\"\n]{1,300})\", line (?P<line>\d{1,7})"),

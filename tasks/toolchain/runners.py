@@ -1,4 +1,4 @@
-"""Chooses what runs a project's tests by what its manifests configure."""
+"""Selects the runner of a project's tests by the configuration in its manifests."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _RUNS_NONE = re.compile(r"(?:eslint|prettier|tsc|tsd|xo|standard|oxlint|oxfmt|bi
 
 
 def package_manager(manifests: Mapping[str, str], files: Collection[str]) -> str:
-    """Name the package manager that a project at the root asks for: `packageManager`, else its lock file, else npm."""
+    """Return the package manager of a project at the root: `packageManager`, else that of its lock file, else npm."""
     if asked := _MANAGER.search(manifests.get("package.json", "")):
         return asked[1]
     return next((name for lock, name in _LOCK_FILES.items() if lock in files or lock in manifests), "npm")
 
 
 def runner_commands(language: Language, manifests: Mapping[str, str], files: Collection[str]) -> Iterator[str]:
-    """Yield the commands of the runners that the manifests at the root configure, which may be aimed at one test."""
+    """Yield the commands of the runners that the manifests at the root configure; they can be aimed at one test."""
     manager = _EXECUTE[package_manager(manifests, files)]
     for toolchain in TOOLCHAINS:
         for runner in toolchain.runners if language in toolchain.languages else ():
@@ -47,9 +47,10 @@ def runner_commands(language: Language, manifests: Mapping[str, str], files: Col
 
 
 def whole_commands(language: Language, manifests: Mapping[str, str], files: Collection[str]) -> Iterator[str]:
-    """Yield the commands that run all tests, the best first; none where nothing speaks for another than the usual one.
+    """Yield the commands that run all tests, best first; none if only the default one applies.
 
-    A script `test` that also lints is red for what no test says: of such a one the link that tests comes first.
+    A script `test` that also lints fails by things that are no test. Of such a script the part that runs tests comes
+    first.
     """
     package = manifests.get("package.json", "")
     if language.name in _NODE and _TEST_SCRIPT.search(package):
@@ -62,7 +63,7 @@ def whole_commands(language: Language, manifests: Mapping[str, str], files: Coll
 
 
 def part_options(tool: str, manifests: Mapping[str, str]) -> tuple[str, ...]:
-    """List the options that a tool needs to run a part of the tests of a project with these manifests."""
+    """Return the options that a tool needs to run a part of the tests, for a project with these manifests."""
     known = (each for toolchain in TOOLCHAINS for each in toolchain.part_options)
     return tuple(each.option for each in known if tool in each.tools and each.is_needed(manifests))
 
@@ -70,13 +71,13 @@ def part_options(tool: str, manifests: Mapping[str, str]) -> tuple[str, ...]:
 def _scripts(package: str) -> Mapping[str, str]:
     try:
         found = json.loads(package)["scripts"].items()
-    except (ValueError, KeyError, TypeError, AttributeError):  # it was cut, or has none
+    except (ValueError, KeyError, TypeError, AttributeError):  # it was truncated, or has none
         return {}
     return {name: text for name, text in found if isinstance(text, str)}
 
 
 def _link_that_tests(scripts: Mapping[str, str], manager: str) -> str | None:
-    """Name the one command of a chained script `test` that runs tests; None where others may run tests as well."""
+    """Return the one command of a chained script `test` that runs tests; None if others may run tests, too."""
     links = _AND.split(scripts.get("test", "").strip())
     found: list[str] = []
     for link in links if len(links) > 1 else ():

@@ -1,4 +1,4 @@
-"""Rust: cargo test, clippy, build, check and fmt and what they print."""
+"""Rust: cargo test, clippy, build, check and fmt, and their output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds a named test among those of a report, whose tool may spell it in another way.
+"""Finds a named test in a report; its tool may write the name in another form.
 
 `tests/test_cart.py::TestCart::test_adds`, `tests.test_cart.TestCart.test_adds` and `src/cart.test.js > cart > adds` are
 compared by their words, without the suffix of a file.
@@ -29,16 +29,16 @@ def file_of(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def words_of(name: str) -> tuple[str, ...]:
-    """Split a name into the words that every spelling of it has."""
+    """Split a name into the words that are the same in every form of it."""
     return tuple(_WORD.findall(_SUFFIX.sub("", name)))
 
 
 def word_of(name: str, known: Mapping[str, str], only: str = "") -> str:
-    """Return what a report, a word by the id of each test, says of the test `name`.
+    """Return the result of the test `name` in a report, which has a word by the id of each test.
 
-    Of several tests that the name means, such as all parameters of one, any that failed counts first, then one that
-    passed. If the run was aimed at `only` one file, that file means all of its tests: node names those that a helper
-    makes by the helper's file.
+    A name may mean several tests, such as all parameters of one. Then a failed one counts first, then a passed one. If
+    the run was aimed at `only` one file, that file means all of its tests. Node names tests of a helper by the helper's
+    file.
     """
     found = {known[each] for each in _meant(name, known)} or set(known.values() if name == only else ())
     return next((word for word in ("failed", "passed", *_ORDER) if word in found), ABSENT)
@@ -56,7 +56,7 @@ def _meant(name: str, known: Mapping[str, str]) -> Sequence[str]:
 
 
 def file_and_name(test: str) -> tuple[str, str]:
-    """Split the name of a test into its file, empty where it has none, and what it is called there."""
+    """Split the name of a test into its file, empty if it has none, and its name in the file."""
     test = _PARAMETERS.sub("", test)
     file, mark, _ = test.partition("::" if "::" in test else " > ")
     has_file = bool(mark) and ("." in file or "/" in file)
@@ -67,12 +67,12 @@ def file_and_name(test: str) -> tuple[str, str]:
 
 
 def is_within(part: Sequence[str], whole: Sequence[str]) -> bool:
-    """Whether `whole` has the words of `part`, at least one, one after the other."""
+    """Return whether `whole` has the words of `part`, at least one, in sequence."""
     size = len(part)
     return size > 0 and any(whole[at : at + size] == part for at in range(len(whole) - size + 1))
 
 
 def is_aimed_at(operands: Iterable[str], name: str) -> bool:
-    """Whether one of a command's operands, paths or names of tests, means the test `name` or what it lies in."""
+    """Return whether one of a command's operands, paths or names of tests, is the test `name` or contains it."""
     wanted = words_of(name)
     return any((own := words_of(each)) and (is_within(own, wanted) or is_within(wanted, own)) for each in operands)

@@ -1,1 +1,1 @@
-"""What in a change weakens tests, suppresses findings or lies to a runner, read from texts alone."""
+"""Finds changes that weaken tests, suppress findings or deceive a runner, from texts alone."""

@@ -1,4 +1,4 @@
-"""All that is found in a change: a pure function of its files as they were and as they are."""
+"""All findings in a change: a pure function of its files before and after."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SNAPSHOTS = (".snap", ".ambr", ".snapshot", ".golden")
 
 
 def is_read(path: str) -> bool:
-    """Return whether anything is looked for in a file of this name."""
+    """Return whether a file of this name is searched."""
     return (
         signs_of(path) is not None
         or is_configuration(path)
@@ -34,16 +34,16 @@ def is_read(path: str) -> bool:
 def find(
     changes: Sequence[TextChange], failing: Collection[str] = (), tests: Mapping[str, str] | None = None
 ) -> tuple[Finding, ...]:
-    """Find what weakens, suppresses, loosens or evades in a change, the gravest first, of a kind by their places.
+    """Return the findings of a change, gravest kind first, then by place.
 
-    `failing` are names of tests that are to pass again, `tests` the files of those as they were.
+    `failing` are names of tests that have to pass again, `tests` their files as they were.
     """
     read = [each for each in changes if is_read(each.path) and each.before != each.after]
     return tuple(sorted(chain(_find_all(read, failing, tests or {})), key=_rank))
 
 
 def find_in_file(path: str, before: str | None, after: str | None) -> tuple[Finding, ...]:
-    """Find the same in a change of one file."""
+    """Return the findings in a change of one file."""
     return find([TextChange(path, before, after)])
 
 

@@ -1,8 +1,8 @@
-"""How a change treats tests: which it removes, renames, skips or weakens, over all of its files.
+"""Finds changed tests: removed, renamed, skipped or weakened ones, over all files of a change.
 
-A test that goes to another file is no removed one. Assertions that go from one test of a file to another are not
-missing, unless the test is one that is to pass again. In a file that has as many tests and comparisons as before,
-tests that are gone were replaced.
+A test that moves to another file is not removed. Assertions that move between tests of a file are not missing, unless
+the test is one that has to pass again. In a file with as many tests and comparisons as before, missing tests were
+replaced.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tasks.toolchain.integrity.finding import Finding, Test, TextChange
 from tasks.toolchain.integrity.languages import PYTHON, signs_of
 from tasks.toolchain.test_ids import file_and_name
 
-ALIKE = 0.6  # of the words of two tests, so that one is the other under another name
+ALIKE = 0.6  # share of equal words; from here on one test is the other under a new name
 MOST_BESIDE = 50  # files of tests in the folders of a change
 MOST_PAIRED = 40  # tests of a file that are compared
 MOST_WORDS = 500  # of a test
@@ -26,9 +26,9 @@ Named = Mapping[str, Test]
 
 
 def tests_of(path: str, text: str | None) -> Named | None:
-    """Read the tests of a file by their names; None where it is no file of tests, or cannot be read.
+    """Return the tests of a file by name; None if it is no file of tests, or cannot be parsed.
 
-    Those that bear the same name are told apart by their order.
+    Tests with equal names get a number in their order.
     """
     signs = signs_of(path)
     if signs is None or (signs is PYTHON and role_of(path) is not Role.TEST):
@@ -53,7 +53,7 @@ def tests_of(path: str, text: str | None) -> Named | None:
 
 
 def find_in_tests(changes: Sequence[TextChange], failing: Collection[str] = ()) -> Iterator[Finding]:
-    """Find what happens to tests; `failing` are names of those that are to pass again."""
+    """Yield the findings about tests; `failing` are names of tests that have to pass again."""
     read = [(each, tests_of(each.path, each.before), tests_of(each.path, each.after)) for each in changes]
     came = {name for each, was, now in read if now and was is not None for name in now.keys() - was.keys()}
     came |= {name for each, was, now in read if now and was is None for name in now}
@@ -62,7 +62,7 @@ def find_in_tests(changes: Sequence[TextChange], failing: Collection[str] = ()) 
         yield from _runs_only(each)
         if was is None:
             continue
-        if now is None:  # it cannot be read any more: no runner does, either
+        if now is None:  # it cannot be parsed any more, so no runner can either
             if each.after is not None and was:
                 yield Finding("test_removed", each.path, 1, f"{len(was)} tests cannot be read any more")
             continue
@@ -73,7 +73,7 @@ def find_in_tests(changes: Sequence[TextChange], failing: Collection[str] = ()) 
 
 
 def _used_otherwise(each: TextChange, now: Named, failing: Collection[str]) -> Iterator[Finding]:
-    """Find failing tests of Python that read as before, in a file that gives a name which they use another meaning."""
+    """Yield failing Python tests that are unchanged, in a file that changes the meaning of a name that they use."""
     was, are = (python_tests.read_bindings(text or "") for text in (each.before, each.after))
     for name, test in now.items():
         if any(is_named(name, each.path, one) for one in failing):
@@ -130,7 +130,7 @@ def _strong(tests: Named) -> int:
 
 
 def is_named(test: str, path: str, failing: str) -> bool:
-    """Whether a failing test, such as tests/test_a.py::test_x[1] or shop.TestAdds, is this one."""
+    """Return whether a failing test, such as tests/test_a.py::test_x[1] or shop.TestAdds, is this one."""
     file, name = file_and_name(failing)
     if file and not (file == path or path.endswith(f"/{file}") or file.endswith(f"/{path}")):
         return False
@@ -157,7 +157,7 @@ def _weakened(path: str, name: str, was: Test, now: Test, *, loses: bool) -> Ite
 
 
 def _pair(was: Named, now: Named) -> dict[str, str]:
-    """Pair tests that are gone with new ones of the same file that read alike."""
+    """Pair missing tests with similar new ones of the same file."""
     gone = [name for name in was if name not in now][:MOST_PAIRED]
     new = [name for name in now if name not in was][:MOST_PAIRED]
     pairs: dict[str, str] = {}
@@ -175,9 +175,9 @@ def _pair(was: Named, now: Named) -> dict[str, str]:
 
 
 def _compare_words(one: Test, other: Test, most: int) -> tuple[float, int]:
-    """Return how alike two tests are, and how many pairs of words that took, at `most`; else their order is no matter.
+    """Return the similarity of two tests and the number of compared pairs of words; order counts up to `most` pairs.
 
-    Whoever writes them may make them hard to compare.
+    The author of a change may make tests expensive to compare.
     """
     this, that = (each.body.split()[:MOST_WORDS] for each in (one, other))
     matcher, pairs = SequenceMatcher(None, this, that, autojunk=False), len(this) * len(that)
@@ -186,9 +186,9 @@ def _compare_words(one: Test, other: Test, most: int) -> tuple[float, int]:
 
 
 def files_of_tests(failing: Iterable[str], changed: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
-    """List the files of tests by their names; those of names without a file lie beside what is changed.
+    """Return the files of tests by their names; for names without a file, those next to changed files.
 
-    In Rust that is the changed file itself, too.
+    In Rust that includes the changed file itself.
     """
     found = [file_and_name(each)[0] for each in failing]
     if all(found):

@@ -1,4 +1,4 @@
-"""Which lines a change adds, in bounded time: whoever changes a file may make it hard to compare."""
+"""Finds the lines that a change adds, in bounded time: the author of a change may make it expensive to compare."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from difflib import SequenceMatcher
 
 from tasks.toolchain.integrity.finding import TextChange
 
-MOST_PAIRS = 250_000  # of lines that differ, which are compared one by one
-MOST_EQUAL = 30_000  # of these, pairs of the same line: each may be looked at again for each line
+MOST_PAIRS = 250_000  # pairs of different lines that are compared one by one
+MOST_EQUAL = 30_000  # among these, pairs of equal lines: each may be compared again for each line
 
 
 def added_lines(change: TextChange) -> frozenset[int]:
-    """Number the lines that a change adds or rewrites.
+    """Return the numbers of the lines that a change adds or rewrites.
 
-    If too many differ for a comparison these are the lines that there are more often than before.
+    If too many lines differ, these are the lines that occur more often than before.
     """
     was, now = (change.before or "").splitlines(), (change.after or "").splitlines()
     shorter = min(len(was), len(now))
@@ -35,7 +35,7 @@ def added_lines(change: TextChange) -> frozenset[int]:
 
 
 def more_often(lines: Sequence[str], others: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """Yield the lines that stand in `lines` more often than in `others`, with their numbers from 1 on."""
+    """Yield the lines that occur in `lines` more often than in `others`, with their numbers from 1 on."""
     left = Counter(others)
     for number, line in enumerate(lines, 1):
         left[line] -= 1

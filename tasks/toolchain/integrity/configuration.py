@@ -1,7 +1,7 @@
-"""What a change loosens in files that configure tests and checks: thresholds, ignore lists, options, strictness.
+"""Finds loosened configuration of tests and checks: thresholds, ignore lists, options, strictness.
 
-TOML, INI and JSON are read as values by the path of their keys; of others, such as YAML and configuration that is
-code, the added lines are read.
+TOML, INI and JSON are read as values by the path of their keys. Of other files, such as YAML and configuration in code,
+the added lines are read.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _LEVELS = {
     "allow": 0,
 }
 _LEVELLED = re.compile(r"(?:^|\.)(?:rules|lints|report\w+)(?:\.|$)|(?:^|\.)report\w+$")
-_LINES: tuple[tuple[str, re.Pattern[str]], ...] = (  # of files that are not read as values
+_LINES: tuple[tuple[str, re.Pattern[str]], ...] = (  # for files that are not read as values
     ("check_disabled", _SWALLOWED),
     (
         "tests_deselected",
@@ -96,7 +96,7 @@ def is_configuration(path: str) -> bool:
 
 
 def find_loosened(changes: Sequence[TextChange]) -> Iterator[Finding]:
-    """Find what was loosened in the files of a change that configure tests or checks."""
+    """Yield the loosened values in the files of a change that configure tests or checks."""
     for each in changes:
         if not is_configuration(each.path) or each.before is None or each.after is None or each.path.endswith(".py"):
             continue
@@ -116,7 +116,7 @@ def find_loosened(changes: Sequence[TextChange]) -> Iterator[Finding]:
 
 
 def _loosened(key: str, was: Any, now: Any) -> Iterator[tuple[str, str]]:
-    """Yield what the value of one key loosens: the first row for such a key says."""
+    """Yield the loosenings by the value of one key; the first row for such a key decides."""
     for pattern, look in _ROWS:
         if pattern.search(key):
             yield from look(was, now)
@@ -192,7 +192,7 @@ def _in_lines(each: TextChange) -> Iterator[Finding]:
 
 
 def _values(path: str, text: str) -> list[_Value] | None:
-    """Read the values of a file by their keys; None where it is none of these forms."""
+    """Return the values of a file by key; None if it has none of these formats."""
     for ending, read in _READERS.items():
         if name_of(path).endswith(ending):
             with suppress(ValueError, configparser.Error, RecursionError, KeyError):
@@ -281,7 +281,7 @@ def _line_of(text: str, key: str) -> int:
     return text.count("\n", 0, found.start()) + 1 if found else 1
 
 
-# What a key is about, and how its value is read; the first row whose pattern is in the key counts.
+# The subject of a key, and the reader of its value; the first row whose pattern is in the key counts.
 _ROWS: tuple[tuple[re.Pattern[str], Callable[[Any, Any], Iterator[tuple[str, str]]]], ...] = (
     (_OPTIONS, _options),
     (_LEAST, _lowered),

@@ -1,4 +1,4 @@
-"""The kinds of what is found in a change, each in the family by which a policy decides about it."""
+"""The kinds of findings in a change, each with the family that a policy decides about."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from schemas.integrity import IntegrityFamily as Family
 
-OWN = "own_"  # before the kind of a suppression of code that the change itself has written
+OWN = "own_"  # prefix of the kind of a suppression in code that the change itself wrote
 
 
 _KINDS: Mapping[Family, tuple[str, ...]] = {
@@ -31,7 +31,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
     {kind: family for family, kinds in _KINDS.items() for kind in kinds}
     | {OWN + kind: Family.SUPPRESSES_OWN for kind in _KINDS[Family.SUPPRESSES]}
 )
-TELLS: Mapping[str, str] = MappingProxyType(  # what a kind is, in words of ours that a prompt may have
+TELLS: Mapping[str, str] = MappingProxyType(  # a sentence for each kind, in words of the planner that a prompt may have
     {
         "test_removed": "a test was removed",
         "test_renamed": "a test was renamed",
@@ -67,7 +67,7 @@ TELLS: Mapping[str, str] = MappingProxyType(  # what a kind is, in words of ours
 
 
 class Finding(NamedTuple):
-    """One place of a change: `what` is short, and quotes the code. Of a test `name` is how it is called."""
+    """One place of a change: `what` is short, and quotes the code. For a test, `name` is its name."""
 
     kind: str
     path: str
@@ -77,7 +77,7 @@ class Finding(NamedTuple):
 
 
 class TextChange(NamedTuple):
-    """A file as it was and as it is; None where it is not there."""
+    """A file before and after; None if it does not exist."""
 
     path: str
     before: str | None
@@ -85,13 +85,13 @@ class TextChange(NamedTuple):
 
 
 class Test(NamedTuple):
-    """What a test says of itself; assertions that cannot fail do not count, and `strong` ones compare two values."""
+    """The facts of a test. Assertions that cannot fail do not count; `strong` assertions compare two values."""
 
     name: str
     line: int
     assertions: int = 0
     strong: int = 0
-    skipped: str = ""  # the words by which it is
+    skipped: str = ""  # the words that skip it
     cases: int = 1
-    body: str = ""  # its text, by which it is known under another name
-    compared: int = 0  # assertions, where each element of a list that one compares with counts
+    body: str = ""  # its text, which identifies it under another name
+    compared: int = 0  # assertions; each element of a compared list counts

@@ -1,7 +1,7 @@
-"""The table by language: how tests, assertions, skips and suppressions are written, and what lies to a runner.
+"""The table by language: the forms of tests, assertions, skips and suppressions, and of deceptions of a runner.
 
-Python's tests and sources are read from the syntax tree (`python_tests.py`, `python_sources.py`), those of the others
-by these patterns, with comments and texts left out where they would mislead.
+Python's tests and sources are read from the syntax tree (`python_tests.py`, `python_sources.py`). Other languages are
+read by these patterns, without comments and texts if these would mislead.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _ANY_TEXTS = _C_TEXTS + r"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\])*`"
 
 @dataclass(frozen=True, slots=True)
 class Suppression:
-    """How findings are suppressed: `pattern` has the comment; a wide one holds for a file or to its end."""
+    """How findings are suppressed: `pattern` matches the comment; a `wide` one applies to the rest of a file."""
 
     kind: str
     pattern: re.Pattern[str]
@@ -26,7 +26,7 @@ class Suppression:
 
 @dataclass(frozen=True, slots=True)
 class TestSigns:
-    """How a language writes tests. `test` has a group `name`; its block begins with `opening` behind the match."""
+    """The form of tests in a language. `test` has a group `name`; its block begins with `opening` after the match."""
 
     texts: re.Pattern[str]
     test: re.Pattern[str]
@@ -40,7 +40,7 @@ class TestSigns:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Signs:
-    """One language: `evading` has by kind what is told where a source has it more often than before."""
+    """One language: `evading` has a pattern for each kind; more matches in a source than before are a finding."""
 
     suffixes: tuple[str, ...]
     suppressions: tuple[Suppression, ...]
@@ -223,6 +223,6 @@ _BY_SUFFIX: Mapping[str, Signs] = MappingProxyType({suffix: signs for signs in T
 
 
 def signs_of(path: str) -> Signs | None:
-    """Find the row of a file's language by its name; None where there is none."""
+    """Return the row of a file's language by its name; None if there is none."""
     name = path.rpartition("/")[2]
     return _BY_SUFFIX.get(name[name.rfind(".") :].lower()) if "." in name else None

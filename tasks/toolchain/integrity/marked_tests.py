@@ -1,4 +1,4 @@
-"""Tests of languages that are read by patterns: each with its block, what it asserts, and whether it is skipped."""
+"""Tests of languages that patterns read: each with its block, its assertions, and whether it is skipped."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tasks.toolchain.integrity.languages import TestSigns
 
 _CLOSING = {"(": ")", "{": "}"}
 MOST_HEAD, MOST_OPTIONS = 400, 200  # characters between a test's name and its block, and of its options
-# What is an assertion and cannot fail.
+# An assertion that cannot fail.
 _EMPTY = re.compile(
     r"\bexpect\(\s*(?:true|1)\s*\)\.(?:toBe|toEqual|toBeTruthy|to\.be\.true|to\.equal)\(?\s*(?:true|1)?\s*\)?"
     r"|\bassert(?:\.ok|\.isTrue|\.True)?!?\(\s*(?:t\s*,\s*)?true\s*\)"
@@ -21,12 +21,12 @@ _EMPTY = re.compile(
 
 @lru_cache(maxsize=256)
 def without_texts(text: str, texts: re.Pattern[str]) -> str:
-    """Blank out comments and texts, so that every place stays where it is."""
+    """Replace comments and texts by blanks; every place stays the same."""
     return texts.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
 
 
 def read_tests(text: str, signs: TestSigns) -> list[Test]:
-    """List the tests of a file."""
+    """Return the tests of a file."""
     bare = without_texts(text, signs.texts)
     return [*_tests(text, bare, signs)]
 
@@ -35,7 +35,7 @@ def _tests(text: str, bare: str, signs: TestSigns) -> Iterator[Test]:
     for found in signs.test.finditer(text):
         start = found.start()
         if bare[start : start + 1].isspace() and not text[start : start + 1].isspace():
-            continue  # within a comment or a text
+            continue  # inside a comment or a text
         opening = bare.find(
             signs.opening, found.start() if signs.opening == "(" else found.end(), found.end() + MOST_HEAD
         )
@@ -58,7 +58,7 @@ def _tests(text: str, bare: str, signs: TestSigns) -> Iterator[Test]:
 
 
 def _attributes(text: str, start: int) -> str:
-    """Return the lines right before a test that say something of it, with the beginning of its own."""
+    """Return the attribute and comment lines directly before a test, with the beginning of the test's line."""
     found = start
     while found > 0:
         line = text.rfind("\n", 0, found - 1) + 1

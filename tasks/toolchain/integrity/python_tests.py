@@ -1,6 +1,6 @@
-"""Tests of Python, read from the syntax tree: their assertions, whether they are skipped, and how many cases they have.
+"""Python tests, read from the syntax tree: their assertions, their skips, and their number of cases.
 
-An assertion counts if it can fail: not behind a `return`, not in a `try` that swallows it, not of a constant.
+An assertion counts if it can fail: it is not after a `return`, not in a `try` that swallows it, not of a constant.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _RAISES = frozenset({"raises", "warns", "assertRaises", "assertRaisesRegex", "as
 _WEAK_METHODS = frozenset(
     {"assertTrue", "assertFalse", "assertIsNone", "assertIsNotNone", "assertIsInstance", "assert_called"}
 )
-# Hooks of pytest by which a conftest.py or a plugin says what becomes of tests.
+# Hooks of pytest that let a conftest.py or a plugin change the outcome of tests.
 _HOOKS = frozenset(
     {
         *("pytest_runtest_makereport", "pytest_runtest_logreport", "pytest_report_teststatus", "pytest_pyfunc_call"),
@@ -29,7 +29,7 @@ _HOOKS = frozenset(
     }
 )
 _IGNORES = frozenset({"collect_ignore", "collect_ignore_glob"})
-# Skips where this controller never runs; any other condition may hold here.
+# Skips on systems where this controller never runs; any other condition may be true here.
 _ON_WINDOWS = re.compile(
     r"(?:\w+\.)*skip[iI]f\((?:condition=)?"
     r"(?:sys\.platform(?: == '(?:win32|cygwin)'|\.startswith\('win(?:32)?'\))|os\.name == 'nt'"
@@ -42,7 +42,7 @@ _LITERALS = (ast.List, ast.Tuple, ast.Set)
 
 @lru_cache(maxsize=256)
 def parse(text: str) -> ast.Module | None:
-    """Read the syntax tree; None where there is none."""
+    """Return the syntax tree; None if the text is invalid."""
     try:
         return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -50,7 +50,7 @@ def parse(text: str) -> ast.Module | None:
 
 
 def read_tests(text: str) -> list[Test] | None:
-    """List the tests of a file; None where it cannot be read."""
+    """Return the tests of a file; None if it cannot be parsed."""
     tree = parse(text)
     if tree is None:
         return None
@@ -59,7 +59,7 @@ def read_tests(text: str) -> list[Test] | None:
 
 
 def read_bindings(text: str) -> dict[str, str]:
-    """Map the names that a module binds to the statements that do; empty where it cannot be read."""
+    """Map the names that a module binds to the statements that bind them; empty if it cannot be parsed."""
     tree = parse(text)
     found: dict[str, str] = {}
     for node in tree.body if tree else ():
@@ -76,12 +76,12 @@ def read_bindings(text: str) -> dict[str, str]:
 
 
 def is_on_windows(skipped: str) -> bool:
-    """Whether the words by which a test is skipped hold on Windows alone."""
+    """Return whether the condition of a skipped test is only true on Windows."""
     return _ON_WINDOWS.fullmatch(skipped) is not None
 
 
 def overrides(text: str, path: str) -> list[Finding]:
-    """List what decides about the outcome of tests elsewhere: hooks of pytest, replaced assertions."""
+    """Return the code that changes the outcome of tests elsewhere: hooks of pytest, replaced assertions."""
     tree = parse(text)
     found: list[Finding] = []
     for node in ast.walk(tree) if tree else ():
@@ -125,7 +125,7 @@ def _module_skip(node: ast.stmt) -> str:
 
 
 def _skip_of(node: ast.expr) -> str:
-    """Return the words by which a decorator or a mark skips; empty where it does not."""
+    """Return the words of a decorator or a mark that skips; empty if it does not skip."""
     if isinstance(node, _LITERALS):
         return next((found for each in node.elts if (found := _skip_of(each))), "")
     call = node.func if isinstance(node, ast.Call) else node
@@ -159,13 +159,13 @@ def _test(node: ast.FunctionDef | ast.AsyncFunctionDef, within: str, skipped: st
 
 
 def _elements(test: ast.expr) -> int:
-    """Count what an assertion compares with: the elements of the longest list that stands there, else 1."""
+    """Return the number of compared elements of an assertion: those of its longest list, else 1."""
     sides = [test.left, *test.comparators] if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq) else []
     return max([1, *(len(each.elts) for each in sides if isinstance(each, ast.List | ast.Tuple))])
 
 
 def _skips(node: ast.stmt) -> bool:
-    """Whether a statement at the top of a test skips it, whatever it is."""
+    """Return whether a statement at the top of a test skips it."""
     call = node.value if isinstance(node, ast.Expr) else node.exc if isinstance(node, ast.Raise) else None
     return isinstance(call, ast.Call) and _dotted(call.func) in _SKIP_CALLS - {"pytest.importorskip"}
 
@@ -178,7 +178,7 @@ def _cases(node: ast.expr) -> int:
 
 
 def _strengths(body: Sequence[ast.stmt]) -> Iterator[int]:
-    """Yield of each assertion that can fail how much it says: 2 where it compares, 1 where it is barely one."""
+    """Yield the strength of each assertion that can fail: 2 for a comparison, 1 for another one."""
     for node in body:
         if isinstance(node, _LEAVING):
             yield from _in_expressions(node)
@@ -202,7 +202,7 @@ def _strengths_of(node: ast.stmt) -> Iterator[int]:
 
 
 def _parts(node: ast.stmt) -> list[list[ast.stmt]]:
-    """List the blocks of a statement that may run, and whose assertions may fail."""
+    """Return the blocks of a statement that may run, and whose assertions may fail."""
     if isinstance(node, ast.If) and isinstance(node.test, ast.Constant):
         return [node.body if node.test.value else node.orelse]
     if isinstance(node, ast.Try):

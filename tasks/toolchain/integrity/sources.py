@@ -1,6 +1,6 @@
-"""What a change puts into sources that lies to a runner: ends of the process, hooks, objects equal to everything.
+"""Finds deceptions of a runner in sources: ends of the process, hooks, objects that equal everything.
 
-What a file has more often than before is found; code that goes to another file of the change is not.
+A finding is code that a file has more often than before; code that moves between files of the change is none.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _KINDS = {
     ),
 }
 _MODULES = ("os", "sys", "atexit", "inspect", "traceback", "unittest", "unittest.mock", "mock")
-WORD_CHARS = 20  # of a text, in which a test is asked for
+WORD_CHARS = 20  # characters of a text that are searched for a test
 _EQUAL = ("mock.ANY", "unittest.mock.ANY")  # in a source
 _RUNNERS = ("pytest", "_pytest", "unittest", "nose", "py.test")
 _VARIABLES = ("PYTEST_CURRENT_TEST", "PYTEST_VERSION", "PYTEST_XDIST_WORKER", "_PYTEST_RAISE", "TOX_ENV_NAME")
@@ -46,7 +46,7 @@ class _Sign(NamedTuple):
 
 
 def find_in_sources(changes: Sequence[TextChange]) -> Iterator[Finding]:
-    """Find what sources have more often than before."""
+    """Yield the signs that sources have more often than before."""
     before = Counter((sign.kind, sign.what) for each in changes for sign in _signs(each.path, each.before))
     for each in changes:
         for sign in _signs(each.path, each.after):
@@ -58,7 +58,7 @@ def find_in_sources(changes: Sequence[TextChange]) -> Iterator[Finding]:
 
 
 def find_replaced_code(changes: Sequence[TextChange], tests: Mapping[str, str]) -> Iterator[Finding]:
-    """Find what other files of tests put in the place of a name that the failing tests, in `tests`, import or use."""
+    """Yield replacements, in other files of tests, of names that the failing tests in `tests` import or use."""
     words = {word for path, text in tests.items() if path.endswith(".py") for word in _WORD.findall(text)}
     for each in changes:
         if signs_of(each.path) is not PYTHON or role_of(each.path) is not Role.TEST or each.path in tests:
@@ -101,14 +101,14 @@ def _signs(path: str, text: str | None) -> Iterator[_Sign]:
     for kind, pattern in signs.evading.items():
         for found in pattern.finditer(text):
             if bare[found.start()].isspace() and kind != "tests_detected":
-                continue  # within a comment or a text
+                continue  # inside a comment or a text
             if kind == "process_ended" and _is_program(path, text):
                 continue
             yield _Sign(kind, text.count("\n", 0, found.start()) + 1, " ".join(found[0].split())[:120])
 
 
 def _is_program(path: str, text: str) -> bool:
-    """Whether a file is a program that ends its own process, and that tests start as one."""
+    """Return whether a file is a program that ends its own process, and that tests start as a program."""
     *folders, name = path.split("/")
     return text.startswith("#!") or name.partition(".")[0] == "main" or not _PROGRAMS.isdisjoint(folders)
 
@@ -119,7 +119,7 @@ def _in_python(tree: ast.Module) -> Iterator[_Sign]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute | ast.Name) and (kind := _KINDS.get(name := _full(node, names))):
             if kind == "stack_read" and not asks:
-                continue  # for a warning or a log, as far as can be seen
+                continue  # probably for a warning or a log
             yield _Sign(kind, node.lineno, name)
         elif isinstance(node, ast.Compare) and _asks_for_runner(node, names):
             yield _Sign("tests_detected", node.lineno, ast.unparse(node)[:120])
@@ -136,7 +136,7 @@ def _in_python(tree: ast.Module) -> Iterator[_Sign]:
 
 
 def _equal_to_others(node: ast.ClassDef) -> ast.FunctionDef | None:
-    """Find an `__eq__` that reads neither its object nor the name of its class, and may return True."""
+    """Return an `__eq__` that reads neither its object nor the name of its class, and may return True; else None."""
     for each in node.body:
         if isinstance(each, ast.FunctionDef) and each.name == "__eq__" and each.args.args and not _is_constant(each):
             own = {each.args.args[0].arg, node.name, "super", "NotImplemented"}
@@ -147,7 +147,7 @@ def _equal_to_others(node: ast.ClassDef) -> ast.FunctionDef | None:
 
 
 def _is_always_equal(node: ast.Assign | ast.Dict | ast.Call) -> bool:
-    """Whether `__eq__` is given a function that returns True: by its name, as a key, or by setattr."""
+    """Return whether `__eq__` gets a function that returns True: by its name, as a key, or by setattr."""
     if isinstance(node, ast.Assign):
         named: list[tuple[Any, ast.expr]] = [
             (each.id, node.value) for each in node.targets if isinstance(each, ast.Name)
@@ -195,7 +195,7 @@ def _asks_for_runner(node: ast.Compare, names: dict[str, str]) -> bool:
 
 
 def _is_constant(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Whether a comparison returns the same whatever it is given: `__eq__` True, `__ne__` False."""
+    """Return whether a comparison always returns the same value: `__eq__` True, `__ne__` False."""
     wanted = node.name == "__eq__"
     returns = [each for each in ast.walk(node) if isinstance(each, ast.Return)]
     return bool(returns) and all(

@@ -1,9 +1,9 @@
-"""Conditions of a change that compare with what the failing test passes in: a case for the test, and none for the rest.
+"""Finds conditions in a change that compare with the inputs of the failing test: special cases for that test alone.
 
 A function that takes arguments and only returns a literal of the test is such a case for all inputs.
 
-One comparison with a small number says nothing. Two of them, a tuple, a long text or number, or one behind which a
-literal of the test is returned do.
+One comparison with a small number proves nothing. Proof is two of them, a tuple, a long text or number, or a comparison
+after which a literal of the test is returned.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from tasks.toolchain.integrity.finding import Finding, TextChange
 from tasks.toolchain.integrity.languages import PYTHON, signs_of
 from tasks.toolchain.integrity.python_tests import parse
 
-LONG_TEXT, LARGE = 4, 100  # characters of a text and a number that hardly stand there by chance
+LONG_TEXT, LARGE = 4, 100  # characters of a text, and a number, that are hardly there by chance
 MOST_TEXT = 200
 _LITERAL = re.compile(
     r"\"((?:\\.|[^\"\\\n])*)\"|'((?:\\.|[^'\\\n])*)'|`([^`\n]*)`|(?<![\w.])(-?\d+(?:\.\d+)?)(?![\w.])"
 )
 _CONDITION = re.compile(r"(?<![=!<>])={2,3}(?!=)|\bcase\b|\.equals\(|\bmatches!\(|=>")
-_ENTRY = re.compile(r"[}\])\d]\s*:\s*-?\d")  # of a table, from numbers to numbers
+_ENTRY = re.compile(r"[}\])\d]\s*:\s*-?\d")  # entry of a table, from numbers to numbers
 _RETURNS = re.compile(r"\breturn\b|=>|\?")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def literals_of(path: str, text: str, failing: Collection[str]) -> frozenset[Any]:
-    """List the literals of the tests of a file that are to pass again, texts and numbers."""
+    """Return the literals, texts and numbers, of a file's tests that have to pass again."""
     tests = tests_of(path, text) or {}
     bodies = [test.body for name, test in tests.items() if any(is_named(name, path, each) for each in failing)]
     signs = signs_of(path)
@@ -47,7 +47,7 @@ def literals_of(path: str, text: str, failing: Collection[str]) -> frozenset[Any
 
 
 def find_special_cases(changes: Iterable[TextChange], literals: Collection[Any]) -> Iterator[Finding]:
-    """Find conditions in added lines that compare with `literals`."""
+    """Yield the conditions in added lines that compare with `literals`."""
     if not literals:
         return
     for each in changes:
@@ -68,7 +68,7 @@ def _is_of_use(value: Any) -> bool:
 
 
 def _is_telling(value: Any) -> bool:
-    """Whether a comparison with it alone hardly stands there by chance."""
+    """Return whether a comparison with this value alone is hardly there by chance."""
     if isinstance(value, str | bytes):
         return (
             len(value) >= LONG_TEXT and not value.isidentifier() if isinstance(value, str) else len(value) >= LONG_TEXT
@@ -99,7 +99,7 @@ def _in_python(path: str, tree: ast.Module, added: Collection[int], literals: Co
 
 
 def _ignores_arguments(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Whether a function takes arguments, and its body is one statement behind what documents it."""
+    """Return whether a function takes arguments, and its body is one statement after the docstring."""
     taken = {each.arg for each in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)} - {"self", "cls"}
     body = [each for each in node.body if not (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant))]
     return bool(taken) and len(body) == 1
@@ -134,7 +134,7 @@ def _if_special(
 
 
 def _returned(body: Sequence[ast.AST]) -> list[Any]:
-    """List the literals that a branch returns or assigns, where it does no more than that."""
+    """Return the literals that a branch returns or assigns, if it does nothing else."""
     if len(body) != 1:
         return []
     only = body[0]

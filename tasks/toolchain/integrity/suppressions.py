@@ -1,8 +1,8 @@
-"""Suppressions of findings that a change adds: of code that was there before, and of code that it has written.
+"""Suppressions of findings that a change adds: for code that existed before, and for code that it wrote.
 
-A suppression goes with its line: one that is moved is none that was added. A stub only declares, and its lines are
-often alike: one is new where there are as many without a suppression as before. A finding of types in a line that uses
-what the change declares otherwise in a stub comes of that, and counts as one of new code.
+A suppression belongs to its line: a moved one is not added. The lines of a stub only declare, and are often alike.
+There a suppression is new if there are as many lines without one as before. A finding of types counts as one of new
+code if its line uses a changed declaration of a stub.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ _RULES = re.compile(r"[A-Za-z][\w/@-]*\d[\w-]*|[a-z@][\w@/-]*-[\w/-]+|[a-z_]+::[
 class _Place(NamedTuple):
     kind: str
     line: int
-    code: str  # the line that it is about, without the comment; empty of a wide one
+    code: str  # its line without the comment; empty for a wide one
     text: str
-    rules: int  # that it names; 0 for all
+    rules: int  # number of named rules; 0 for all
 
     @property
     def key(self) -> tuple[str, str]:
-        """What a suppression is known by, wherever its line goes."""
+        """The identity of a suppression, independent of the place of its line."""
         return self.kind, self.code or self.text
 
 
 def find_suppressions(changes: Sequence[TextChange]) -> Iterator[Finding]:
-    """Find the suppressions that were added, over all files of a change."""
+    """Yield the suppressions that were added, over all files of a change."""
     before = [(each, [*_places(each.path, each.before)]) for each in changes]
     known = Counter(place.key for _, places in before for place in places)
     rules = {place.key: place.rules for _, places in before for place in places}
@@ -100,7 +100,7 @@ def _next(lines: Sequence[str], number: int) -> str:
 
 @lru_cache(maxsize=256)
 def _comments(text: str, signs: Signs) -> Sequence[tuple[int, str]]:
-    """List the lines that may suppress something: of Python the comments alone."""
+    """Return the lines that may suppress something; of Python only the comments."""
     if signs is not PYTHON:
         return [(number, line) for number, line in enumerate(text.splitlines(), 1) if _may(line, signs)]
     try:
