@@ -1,1 +1,1 @@
-"""What plans leave to those after them in the same repository: which tests are flaky there."""
+"""Memory of a repository for later plans: its flaky tests, and the results of recorded attempts."""

@@ -1,6 +1,6 @@
-"""Which recorded attempts are like the steps of a plan, and what those came to.
+"""Finds recorded attempts that are similar to the steps of a plan, with their results.
 
-Texts are alike by the words of title and file names: Jaccard of their 1- to 3-grams. Records fade by 5 % a day.
+Similarity is that of the words in title and file names: Jaccard of their 1- to 3-grams. Records fade by 5 % a day.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from tasks.memory.flaky_tests import FADING
 from tasks.memory.outcomes import MAX_TITLE, MOST_FILES, Attempted
 from tasks.text.fields import fit
 
-LEAST_ALIKE = 0.25  # after fading; success is only ranked by, since a step that always fails is worth most to know
+LEAST_ALIKE = 0.25  # after fading; success only ranks, because a step that always fails is the most useful to know
 MOST_SIMILAR = 5
 MOST_COMPARED = 64  # steps of a plan
-ENOUGH = 5  # attempts, below which one alone would be more than a fifth: nothing is decided by them
-OFTEN = 0.2  # of the weight of similar attempts, beyond which a category of failures came often
+ENOUGH = 5  # attempts; with fewer, one alone would be more than a fifth, and nothing is decided by them
+OFTEN = 0.2  # share in the weight of similar attempts; a failure category above it is frequent
 
 Gram = tuple[str, ...]
 
 
 @dataclass(slots=True)
 class _Group:
-    """Attempts of equal steps; weights are what they are worth today."""
+    """Attempts of equal steps; weights are faded to the present day."""
 
     about: Attempted  # the newest
     attempts: int = 0
@@ -45,7 +45,7 @@ class _Group:
 
 
 class Past(NamedTuple):
-    """What attempts like those of one step came to: how many, their success rate, and shares by category of failure."""
+    """The results of attempts similar to one step: their number, success rate, and shares by failure category."""
 
     attempts: int
     rate: float
@@ -53,14 +53,14 @@ class Past(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """The groups most similar to any step, as `planner show` has them, and the past of each step that has one."""
+    """The groups most similar to any step, in the form of `planner show`, and the past of each step that has one."""
 
     similar: list[dict[str, Any]]
     past: dict[str, Past]
 
 
 def compare(steps: Iterable[tuple[str, str, Sequence[str]]], records: Iterable[Attempted], now: int) -> Compared:
-    """Compare steps (id, title and files), the first of which count, with records at `now` (ms)."""
+    """Compare the first MOST_COMPARED steps (id, title and files) with records, at `now` (ms)."""
     groups: dict[Any, _Group] = {}
     weights: dict[int, float] = {}  # by day
     for record in records:
@@ -121,7 +121,7 @@ def _most_similar(best: Mapping[int, float], known: Sequence[_Group], now: int) 
 
 
 def describe(similar: Mapping[str, Any], *, roughly: bool = False) -> str:
-    """Say of an entry of `similar` what its attempts came to; `roughly` without figures, which change with each."""
+    """Describe the results of an entry of `similar`; with `roughly` there are no figures, which change often."""
     names = f"{similar['title']} ({', '.join(similar['files']) or 'no files'})"
     failed, attempts, succeeded = similar["failed"], similar["attempts"], similar["succeeded"]
     if roughly:
@@ -132,7 +132,7 @@ def describe(similar: Mapping[str, Any], *, roughly: bool = False) -> str:
 
 
 def told_to_drafters(similar: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Say roughly what similar attempts came to, one a line."""
+    """Return rough results of similar attempts for a drafter, one in each line."""
     return [describe(each, roughly=True) for each in similar]
 
 

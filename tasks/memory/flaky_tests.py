@@ -1,7 +1,7 @@
-"""Which tests of a repository are flaky, counted by day: how a counter is named, and what the counters come to.
+"""Flaky tests of a repository, counted by day: the names of their counters, and the tests that count as flaky.
 
-A test is seen to be flaky where a verification failed by it and passed on the same tree. Each day's sightings are a
-counter of their own, so that what is old counts less and is dropped at last.
+A sighting is a verification that failed by a test and passed on the same tree. Each test and day has a separate
+counter, so that old sightings count less and are dropped in the end.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from schemas.times import DAY_MS
 from tasks.text.fields import fit
 
 MAX_DAYS = 90
-FADING = 0.95  # what a sighting is worth after each day, of what it was worth before
-ENOUGH = 0.5  # worth of sightings, from which a test is called flaky: one counts for 13 days
-MOST_RECALLED = 20  # tests that a plan is told
+FADING = 0.95  # factor for the weight of a sighting after each day
+ENOUGH = 0.5  # minimal weight of the sightings of a flaky test: one sighting counts for 13 days
+MOST_RECALLED = 20  # flaky tests in one plan
 MOST_DROPPED = 50  # counters that one commit drops
 MAX_TEST = 300  # characters of a test's name
 
-COUNTERS = "tests"  # what the names of all of these counters begin with
+COUNTERS = "tests"  # prefix of the names of these counters
 _FIELD = re.compile(r"(\d{1,7}) (.+)", re.DOTALL)
 
 
 class Recalled(NamedTuple):
-    """What the counters of a repository come to: the tests that are flaky, and counters that are too old."""
+    """The flaky tests by the counters of a repository, and the counters that are too old."""
 
     flaky: tuple[str, ...] = ()
     old: tuple[str, ...] = ()
 
 
 class Sighting(NamedTuple):
-    """That a test was flaky on a day, counted from 1970, so many times."""
+    """The number of times that a test was flaky on a day, counted from 1970."""
 
     day: int
     test: str
@@ -45,37 +45,37 @@ NOTHING = Recalled()
 
 
 def counters_of(tenant: str, repo: str) -> str:
-    """Name the counters of a tenant's repository."""
+    """Return the name of the counters of a tenant's repository."""
     return f"{COUNTERS}:{quote(tenant, safe='', errors='replace')}:{quote(repo, safe='', errors='replace')}"
 
 
 def repository_of(counters: str) -> tuple[str, str]:
-    """Read the tenant and the repository whose counters are called so."""
+    """Return the tenant and the repository of counters with this name."""
     _, tenant, repo = counters.split(":")
     return unquote(tenant), unquote(repo)
 
 
 def counter_of(test: str, now: int) -> str | None:
-    """Name the counter of a test that was seen to be flaky at `now` (ms); None where it has no name to go by."""
+    """Return the counter of a test that was flaky at `now` (ms); None if the test has no usable name."""
     name = fit(test, MAX_TEST)
     return f"{now // DAY_MS} {name}" if name else None
 
 
 def sighting_of(field: str, count: int) -> Sighting | None:
-    """Read a counter; None where it is none of ours, or counts nothing."""
+    """Read a counter; None if its name has another form, or it is not above 0."""
     found = _FIELD.fullmatch(field)
     return Sighting(int(found[1]), found[2], count) if found and count > 0 else None
 
 
 def is_old(sighting: Sighting, now: int) -> bool:
-    """Whether a sighting counts no more at `now` (ms)."""
+    """Return whether a sighting is too old to count at `now` (ms)."""
     return now // DAY_MS - sighting.day > MAX_DAYS
 
 
 def recall(counters: Mapping[str, int], now: int, own: Iterable[str] = ()) -> Recalled:
-    """Return which tests are flaky by the counters of their repository at `now` (ms), those that are most so first.
+    """Return the flaky tests by the counters of their repository at `now` (ms), most flaky first.
 
-    A goal's `own` failing tests are not among them: what makes them fail is the work at hand.
+    A goal's `own` failing tests are left out, because the plan's work is about their failure.
     """
     worth: dict[str, float] = defaultdict(float)
     old: list[str] = []

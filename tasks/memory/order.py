@@ -1,4 +1,4 @@
-"""In which order steps start that wait for the same, by how often attempts like them succeeded."""
+"""Sorts steps with the same dependencies by the success rate of similar attempts."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from schemas.step import PlannedStep
 from tasks.memory.alike import ENOUGH, Past
 
-LIKELY, RISKY = 1, 2  # those first that succeeded more often, or less often
+LIKELY, RISKY = 1, 2  # first those with a higher success rate, or those with a lower one
 NAMES = {LIKELY: "likely", RISKY: "risky"}
 
 
 def arrange(steps: Sequence[PlannedStep], past: Mapping[str, Past], by: int) -> list[str]:
-    """Return the ids of the steps in their new order; nothing where that is the one that they have.
+    """Return the ids of the steps in their new order; empty if it equals the present one.
 
-    Steps of one mode that depend on the same steps change places with each other, and what depends on them follows.
-    Those without enough attempts count as the mean of the others; rates that differ by less than a tenth are equal.
+    Steps of one mode with the same dependencies swap places with each other, and their dependents follow. Steps without
+    enough attempts count as the mean of the others. Rates that differ by less than a tenth are equal.
     """
     rates = {name: round(each.rate, 1) for name, each in past.items() if each.attempts >= ENOUGH}
     alike: dict[tuple[str, frozenset[str]], list[int]] = {}
@@ -33,7 +33,7 @@ def arrange(steps: Sequence[PlannedStep], past: Mapping[str, Past], by: int) -> 
 
 
 def _follow(steps: Sequence[PlannedStep], places: Sequence[int]) -> list[str]:
-    """List the ids by their places, each behind the steps that it depends on."""
+    """Return the ids by their places, each after the steps that it depends on."""
     left = {step.step_id: (place, {*step.depends_on}) for step, place in zip(steps, places, strict=True)}
     order: list[str] = []
     while left:

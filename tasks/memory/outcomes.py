@@ -1,7 +1,7 @@
-"""What attempts of a repository came to: how one is recorded, and which are remembered for what a plan is about to do.
+"""Results of a repository's attempts: how one is recorded, and which records a new plan reads.
 
-A record is a JSON array of at most `MAX_RECORD` bytes. A repository is known by its tenant, its name and a fingerprint
-of its manifests, so that a fork under another name teaches it nothing. Titles and names are texts from outside.
+A record is a JSON array of at most `MAX_RECORD` bytes. Records belong to a tenant, a repository name and a fingerprint
+of its manifests, so a fork under another name adds none. Titles and names are texts from outside.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from schemas.times import DAY_MS
 from tasks.memory.flaky_tests import MAX_DAYS
 
 MAX_RECORD = 256  # bytes: 2000 records, which commit.lua keeps of a fingerprint, are 512 kB
-MOST_READ = 256  # the newest of them, when a plan is made: it waits for that
+MOST_READ = 256  # the newest records, read when a plan is created: its creation waits for them
 MAX_TITLE, MOST_FILES, MOST_TOOLS, MOST_TESTS = 80, 3, 6, 2
 _PROJECT = re.compile(r"""^\s*(?:"name"\s*:|name\s*=|module(?=\s))\s*["']?([^\s"',]+)""", re.MULTILINE)
 
@@ -32,7 +32,7 @@ class Place(NamedTuple):
 
 
 class Attempted(NamedTuple):
-    """A record: what a step was about, and what an attempt of it came to; `category` is empty for a success."""
+    """A record: the subject of a step, and the result of an attempt; `category` is empty for a success."""
 
     day: int  # since 1970
     kind: str
@@ -45,9 +45,10 @@ class Attempted(NamedTuple):
 
 
 def fingerprint_of(goal: Goal) -> str:
-    """Hash the paths of manifests, the project's name and the test command, as 24 hex digits.
+    """Return the hash of manifest paths, the project's name and the test command, as 24 hex digits.
 
-    The name is that of the manifest nearest to the root, else the repository's: a new version is the same project.
+    The project's name is that in the manifest nearest to the root, else the repository's. So a new version is the same
+    project.
     """
     manifests = goal.context.manifests
     nearest = sorted(manifests, key=lambda path: (path.count("/"), path))
@@ -56,14 +57,14 @@ def fingerprint_of(goal: Goal) -> str:
     return blake2b(codec.dumps(parts), digest_size=12).hexdigest()
 
 
-@lru_cache(maxsize=1024)  # each plan of a repository has the same one
+@lru_cache(maxsize=1024)  # all plans of a repository have the same one
 def list_of(tenant: str, repo: str, fingerprint: str) -> str:
-    """Name the list of a repository's records."""
+    """Return the name of the list of a repository's records."""
     return f"{_plain(tenant)}:{_plain(repo)}:{fingerprint}"
 
 
 def read_list(name: str) -> tuple[str, str, str]:
-    """Read the tenant, the repository and the fingerprint of a list that is called so."""
+    """Return the tenant, the repository and the fingerprint in the name of a list."""
     tenant, repo, fingerprint = name.split(":")
     return unquote(tenant), unquote(repo), fingerprint
 
@@ -73,7 +74,7 @@ def _plain(text: str) -> str:
 
 
 def place_of(head: Any) -> Place | None:
-    """Return where the attempts of a plan with this head are recorded; None where they are not."""
+    """Return where the attempts of a plan with this head are recorded; None if they are not."""
     about = head.memory
     return Place(list_of(head.tenant, head.repo, about["fingerprint"]), about["kind"]) if about else None
 
@@ -81,13 +82,13 @@ def place_of(head: Any) -> Place | None:
 def write_record(
     place: Place, facts: Mapping[str, Any], tokens: int, now: int, category: str = "", tests: Sequence[str] = ()
 ) -> bytes:
-    """Record an attempt of a step with these `facts`, which ended at `now` (ms).
+    """Return the record of an attempt of a step with these `facts`, which ended at `now` (ms).
 
-    The fewer files are named, and the less of the title, the less room there is.
+    It keeps within its size by leaving out files and shortening the title.
     """
     title, files = facts["title"][:MAX_TITLE], facts["allowed_files"][:MOST_FILES]
     known = facts["verify_tools"][:MOST_TOOLS]
-    # Every outcome comes by here: what needs no call is done without one.
+    # Every outcome passes here, so work that needs no call is done without one.
     tools = [tool["tool"] for tool in known] if known[1:] else known and [known[0]["tool"]]
     record = [now // DAY_MS, place.kind, title, files, tools, tokens]
     if category:
@@ -97,7 +98,7 @@ def write_record(
 
 
 def _shorten(record: list[Any]) -> bytes:
-    """Leave out tests, then files, then what is too long of the title, then the tools."""
+    """Leave out tests, then files, then the end of the title, then tools, until the record fits."""
     record, room = record[:7], MAX_RECORD
     while len(raw := codec.dumps(record)) > room and record[3]:
         record[3] = record[3][:-1]
@@ -109,12 +110,12 @@ def _shorten(record: list[Any]) -> bytes:
 
 
 def read_records(raw: Iterable[bytes], now: int) -> list[Attempted]:
-    """Read records that are not too old at `now` (ms), newest first; passes over what cannot be read."""
+    """Decode the records that are not too old at `now` (ms), newest first; invalid ones are skipped."""
     oldest = now // DAY_MS - MAX_DAYS
     return [record for one in raw if (record := _read(one)) and record.day >= oldest]
 
 
-@lru_cache(maxsize=8192)  # plans of a repository read the same ones
+@lru_cache(maxsize=8192)  # plans of a repository read the same records
 def _read(raw: bytes) -> Attempted | None:
     try:
         record = Attempted(*codec.loads(raw))
