@@ -1,6 +1,6 @@
-"""What a plan has to do with the plan cache: its draft is put there once it is completed, or was taken from there.
+"""A plan's use of the plan cache: a completed plan puts its draft there, and another plan may begin from that draft.
 
-Its head has `[PUT, field, seconds kept]`, or `[HIT, field, seconds kept, plan it is from]`.
+The plan's head has `[PUT, field, seconds kept]`, or `[HIT, field, seconds kept, plan that the draft is from]`.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from tasks.plan.changeset import KeptChange, kept_name
 from tasks.text.json_in_prose import as_text
 from tasks.text.sanitize import sanitize
 
-CACHE = "plan_cache"  # of what plans of a repository keep for each other
+CACHE = "plan_cache"  # the cache's name among the kept values of a repository
 PUT: Final = "put"
 HIT: Final = "hit"
-DRAFT_NOTE = "draft"  # the note of a plan that has what it would put there
+DRAFT_NOTE = "draft"  # the note of a plan that has its draft for the cache
 MOST = 100  # drafts of a tenant's repository
 MAX_BYTES = 64 * 1024  # of an answer
 
 
 class CachedDraft(NamedTuple):
-    """An answer that is kept: of which plan, for which goal, since when (ms)."""
+    """A cached answer of a drafter, with its plan, its goal and the time when it was stored (ms)."""
 
     plan_id: str
     tenant: str
@@ -35,7 +35,7 @@ class CachedDraft(NamedTuple):
 
 
 def read_draft(raw: bytes) -> CachedDraft | None:
-    """Read what is kept; None if that is no draft."""
+    """Decode a cached draft; None if the bytes are no draft."""
     try:
         record = codec.loads(raw)
         draft = CachedDraft(*(record[name] for name in CachedDraft._fields))
@@ -45,15 +45,15 @@ def read_draft(raw: bytes) -> CachedDraft | None:
 
 
 def may_keep(output: Any) -> bool:
-    """Whether an answer may be kept: there is one, it is not too long, and nothing has to be taken out of it."""
+    """Return whether an answer may be cached: it exists, has at most MAX_BYTES, and sanitizing it finds nothing."""
     text = as_text(output)
     return output is not None and len(text.encode(errors="replace")) <= MAX_BYTES and not sanitize(text).findings
 
 
 def change_at_end(head: PlanHead, state: str, plan_id: str, now: int, draft: Any) -> KeptChange | None:
-    """Put the draft of a plan that is completed, or drop the one that a plan rested on which was not completed.
+    """Return the cache change at a plan's end: put the draft of a completed plan, or drop one that did not complete.
 
-    What a newer plan has put there since stays.
+    A draft that a newer plan has put there since stays.
     """
     name = kept_name(CACHE, head.tenant, head.repo)
     if not head.cache or not name:

@@ -1,4 +1,4 @@
-"""What every decision returns: the writes of one commit, as a value."""
+"""The value that every decision returns: the writes of one commit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_DISPATCHES = 32
 
 
 class Dispatch(NamedTuple):
-    """A spec on its way to a queue, with the attempt that it starts and the lease that guards it."""
+    """A spec to add to a queue, with the attempt that it starts and the key of its lease."""
 
     step_id: str
     attempt: Attempt
@@ -26,22 +26,23 @@ class Dispatch(NamedTuple):
 
 
 class HistoryChange(NamedTuple):
-    """A change of a counter that plans of one kind and repository leave to those after them (part `recall`).
+    """A change of a counter that plans of one kind and repository leave to later ones (part `recall`).
 
-    Counters lie in the partition of the plan, which its repository chooses, so a plan's own commits write them.
+    The repository chooses the partition of its plans, and the counters are in that partition. So a plan's own commits
+    write them.
     """
 
     name: str  # of `plan_history`
     field: str
-    seen: int | str  # what it was when that was decided; "" if that does not matter
+    seen: int | str  # the value at the decision; "" if it does not matter
     change: int | str  # "" drops it
 
 
 class KeptChange(NamedTuple):
-    """A change of what the plans of a tenant's repository remember for each other (part `kept`).
+    """A change of a value that the plans of a tenant's repository keep for each other (part `kept`).
 
-    The field that was first put goes first where there are more than `most`, all of them once nothing was put for
-    `kept_s` seconds. They lie in the partition of the plan, which its repository chooses.
+    If there are more than `most` fields, the oldest is dropped. All fields expire if none was put for `kept_s` seconds.
+    They are in the partition of the plan, which its repository chooses.
     """
 
     name: str  # of `kept_name`
@@ -49,37 +50,38 @@ class KeptChange(NamedTuple):
     value: bytes  # b"" drops it
     most: int
     kept_s: int
-    of: str = ""  # the plan that put what is dropped, where that of another one stays
+    of: str = ""  # the plan that put the field to drop; a field that another plan put stays
 
 
 def kept_name(what: str, tenant: str, repo: str | None) -> str | None:
-    """Name what the plans of a tenant's repository remember of `what`; None without a repository."""
+    """Return the name of the values of sort `what` that a tenant's repository keeps; None without a repository."""
     owner = f"{tenant}\0{repo}".encode()
     return f"{what}:{blake2b(owner, digest_size=16).hexdigest()}" if repo else None
 
 
 class UsedTokens(NamedTuple):
-    """How many tokens an attempt used, for the estimates of later plans (part `used`)."""
+    """The number of tokens that an attempt used, for the estimates of later plans (part `used`)."""
 
     name: str  # of its mode and queue
     tokens: int
 
 
 class RecordedAttempt(NamedTuple):
-    """What an attempt came to, for later plans of its repository (part `memory`)."""
+    """The result of an attempt, for later plans of its repository (part `memory`)."""
 
     name: str  # of the list, see tasks/memory/outcomes.py
-    record: bytes  # b"" only has the list last that is there
+    record: bytes  # b"" only refreshes the newest record
 
 
 WHOLE, FIRST = "=", "^"  # where a claim goes: see ClaimChange
 
 
 class ClaimChange(NamedTuple):
-    """What becomes of the claims on a file (part `claim`): the plan's claim comes to their end.
+    """A change of the claims on a file (part `claim`): by default it appends the plan's claim.
 
-    With `where` it goes before that of another plan; or it stays where it is, FIRST of all; or it is, WHOLE, all that
-    stands there. The decision rests on `seen`: the mark of the claims, nothing for FIRST, all of them for WHOLE.
+    With a plan id in `where` the claim goes before the claim of that plan. With FIRST it stays in its place, as the
+    first. With WHOLE it replaces all claims. `seen` fences the decision: the mark of the claims, for FIRST nothing, for
+    WHOLE the claims.
     """
 
     repository: str  # as `claims_name` has it
@@ -90,14 +92,14 @@ class ClaimChange(NamedTuple):
 
 
 def claims_name(tenant: str, repo: str) -> str:
-    """Name the claims of a tenant's plans on the files of a repository."""
+    """Return the name of the claims of a tenant's plans on the files of a repository."""
     return blake2b(f"{tenant}\0{repo}".encode(), digest_size=16).hexdigest()
 
 
 class CountedFailure(NamedTuple):
-    """A failure of a plan, as it is counted for its repository; the `signature` "" is like no other.
+    """A failure of a plan, as it is counted for its repository; the empty `signature` equals no other.
 
-    `told` says for people what went wrong; `verifies` whether the step has a verification.
+    `told` describes the failure for people. `verifies` is true if the step has a verification.
     """
 
     signature: str
@@ -110,7 +112,7 @@ class CountedFailure(NamedTuple):
 
 
 class ProbeNews(NamedTuple):
-    """What became of a step that was let through while its repository is paused: it was started, is done, or failed."""
+    """The news of a probe, a step that may run while its repository is paused: it was started, is done, or failed."""
 
     token: str
     what: str
@@ -121,13 +123,13 @@ class ProbeNews(NamedTuple):
 
 
 def plan_history(kind: str, tenant: str, repo: str | None) -> str | None:
-    """Name the counters that plans of one kind, tenant and repository share; None without a repository."""
+    """Return the name of the counters shared by plans of one kind, tenant and repository; None without a repository."""
     return blake2b(f"{kind}\0{tenant}\0{repo}".encode(), digest_size=16).hexdigest() if repo else None
 
 
 @dataclass(slots=True)
 class Changeset:
-    """The writes of one commit; `changed` says whether the version moves, else it only acknowledges."""
+    """The writes of one commit; if `changed` is false it only acknowledges entries and keeps the version."""
 
     plan_id: str
     expected: int
@@ -139,22 +141,22 @@ class Changeset:
     ready_add: dict[str, int] = field(default_factory=dict)
     ready_remove: list[str] = field(default_factory=list)
     ended: dict[str, Attempt] = field(default_factory=dict)
-    cancelled: set[str] = field(default_factory=set)  # of those ended: whose controllers have to stop
-    worked: dict[str, bool] = field(default_factory=dict)  # of those ended: whose outcome counts, and as done or failed
+    cancelled: set[str] = field(default_factory=set)  # of those in `ended`: their controllers have to stop
+    worked: dict[str, bool] = field(default_factory=dict)  # of those in `ended`: the counted ones, and if done
     dispatches: list[Dispatch] = field(default_factory=list)
-    wake: int | None = None  # when to look at the plan without being asked; 0 for never, None where that stays
+    wake: int | None = None  # time of the next look at the plan, in ms; 0 for never, None keeps the present one
     todo_pop: int = 0
     todo_push: list[tuple[str, int]] = field(default_factory=list)
     events: list[tuple[str, bytes]] = field(default_factory=list)
     log: bytes = b""
     ends: bool = False
-    tenant: str = ""  # whose plan begins or ends
-    more: bool = False  # work is left over: look at the plan again
-    wider: bool = False  # slots are free, and what of the ready queue was read cannot fill them: look at more of it
-    guards: dict[str, int] = field(default_factory=dict)  # step -> renewal of its lease on which this decision rests
-    actions: dict[str, str] = field(default_factory=dict)  # step in flight -> what its controller is to do from now on
+    tenant: str = ""  # of a plan that begins or ends
+    more: bool = False  # work is left: look at the plan again
+    wider: bool = False  # slots are free, but the ready steps that were read cannot fill them: read more
+    guards: dict[str, int] = field(default_factory=dict)  # step -> the renewal of its lease that this decision rests on
+    actions: dict[str, str] = field(default_factory=dict)  # step in flight -> the action of its controller from now on
     taken: dict[str, int] = field(default_factory=dict)  # scope -> tokens taken from its grant; below 0: given back
-    rests_on: dict[str, int] = field(default_factory=dict)  # scope -> what its grant had left, if something was started
+    rests_on: dict[str, int] = field(default_factory=dict)  # scope -> tokens left of its grant, if an attempt started
     short: dict[str, int] = field(default_factory=dict)  # scope -> tokens that its grant lacked
     history: list[HistoryChange] = field(default_factory=list)
     used: list[UsedTokens] = field(default_factory=list)
@@ -170,12 +172,12 @@ class Changeset:
 
     @property
     def concerns_repository(self) -> bool:
-        """Whether something is counted by this for the plan's repository."""
+        """Return whether the commit counts a failure or news of a probe for the plan's repository."""
         return bool(self.failures or self.probe)
 
 
 class PlainStart(Struct, frozen=True, gc=False):
-    """An attempt that starts: its step with the status that is written, its spec, its record and its event."""
+    """An attempt that starts: its step, the status to write, its spec, its record and its event."""
 
     step_id: str
     status: bytes
@@ -186,7 +188,7 @@ class PlainStart(Struct, frozen=True, gc=False):
 
 
 class PlainEnd(Struct, frozen=True, gc=False):
-    """The end of a plan that is completed: what it adds to sums, the event, and all lists that the plan is in then."""
+    """The end of a completed plan: its part of the sums, the event, and all lists that have the plan from now on."""
 
     sum: EndSum
     event: bytes
@@ -194,7 +196,7 @@ class PlainEnd(Struct, frozen=True, gc=False):
 
 
 class PlainChange(Struct, frozen=True, gc=False):
-    """The writes of a plain decision; the plan's version goes up by one, and its field `live` is written."""
+    """The writes of a plain decision; they raise the plan's version by one and write its field `live`."""
 
     plan_id: str
     expected: int

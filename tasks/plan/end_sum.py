@@ -1,4 +1,4 @@
-"""What the end of a plan adds to the sums of its hour and its day: how it ended, and what it used."""
+"""The figures of an ended plan for the sums of its hour and its day: how it ended, and how much it used."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ MICRO = 1_000_000
 MOST_USD = 10_000.0  # of one attempt; more is a mistake of its controller
 COMPLETED, REJECTED, CANCELLED, HALTED = "completed", "rejected", "cancelled", "halted:"  # halted:<rule>
 TOKENS, COST, STEPS, FAILURES = "tokens", "cost", "steps", "failures"
-_CANCEL = f"{CommandName.CANCEL.value} "  # what the reason of an end by this command begins with
+_CANCEL = f"{CommandName.CANCEL.value} "  # prefix of the reason of an end by this command
 
 
 class EndSum(NamedTuple):
-    """Figures of a plan that ended, for the sums of its tenant and repository: `<name>=<figure>`, with blanks between.
+    """Figures of an ended plan, for the sums of its tenant and repository: `<name>=<figure>`, separated by blanks.
 
-    Figures are whole and above 0.
+    Figures are integers above 0.
     """
 
     tenant: str
@@ -28,7 +28,7 @@ class EndSum(NamedTuple):
 
 
 def end_sum(plan: PlanRecord) -> EndSum:
-    """Make the figures of a plan that has ended, once all of its attempts are settled."""
+    """Return the figures of a plan that has ended and has no unsettled attempt."""
     figures = {
         _end_of(plan): 1,
         TOKENS: plan.spent["tokens"],
@@ -41,13 +41,13 @@ def end_sum(plan: PlanRecord) -> EndSum:
 
 
 def book_cost(plan: PlanRecord, cost_usd: float | None) -> None:
-    """Count what an attempt cost, if its controller said so; a cost only adds."""
+    """Add the cost of an attempt to the plan, if its controller reported a positive one."""
     if cost_usd and cost_usd > 0:
         plan.spending.cost = (plan.spending.cost or 0) + round(MICRO * min(cost_usd, MOST_USD))
 
 
 def cost_of(plan: PlanRecord) -> float | None:
-    """Return what a plan has cost so far in dollars; None where no controller said so."""
+    """Return the cost of a plan so far in US dollars; None if no controller reported one."""
     cost = plan.spending.cost
     return None if cost is None else cost / MICRO
 

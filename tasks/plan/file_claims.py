@@ -1,8 +1,8 @@
-"""Which plans of a repository claim which files: what was read of it, and who waits for whom.
+"""The claims of a repository's plans on files: the claims that were read, and which plan waits for which.
 
-A file's claims stand in the order in which they came, as one text: the plans' ids with blanks between, `?` before that
-of a plan which waits for those before it. A claim is given back at the end of its plan (`file_claims.lua`). Thousands
-of plans may want one file: decisions are given, and logs keep, a short text, in which `+n` stands for n claims.
+The claims on a file are one text, oldest first: plan ids separated by blanks. A `?` before an id marks a plan that
+waits for the plans before it. The plan's end gives its claims back (`file_claims.lua`). Thousands of plans may claim
+one file, so decisions and logs get a shortened text, where `+n` replaces n claims.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from schemas.base import Mode
 from schemas.step import PlannedStep
 
 WAITS = "?"
-ROOT = "./"  # the folder of all files; the others end in / as well
-WITHIN = "*"  # behind a folder: what is claimed in it, to be read
+ROOT = "./"  # the folder of all files; other folders end in / as well
+WITHIN = "*"  # after a folder: also read the claims inside of it
 LEFT_OUT = "+"
-WAITING = "waiting for "  # how a sentence of `tell_wait` begins
-MOST_PLANS = 5  # told of a file
-COUNTER = ""  # among the files of a repository: counts what changes who waits for whom
+WAITING = "waiting for "  # prefix of the sentence of `tell_wait`
+MOST_PLANS = 5  # reported for one file
+COUNTER = ""  # key next to the files of a repository: counts the changes of waits
 
 
 def claims_of(files: Iterable[str], focus: Iterable[str], patterns: Iterable[str]) -> list[str]:
-    """List what one step claims: the files that it names, where it looks first, and the folders of its patterns."""
+    """List the claims of one step: the files that it names, the files of its focus, and the folders of its patterns."""
     return list(dict.fromkeys((*files, *focus, *map(folder_of, patterns))))
 
 
 def claimed_by(steps: Iterable[PlannedStep], *, wide: bool) -> list[str]:
-    """List what steps claim that patch, each once; without `wide` what patterns mean is claimed by nobody."""
+    """List the claims of the steps that patch, each once; without `wide` the folders of patterns are not claimed."""
     claims = (
         claims_of(step.allowed_files, (place.path for place in step.focus), step.allowed_patterns if wide else ())
         for step in steps
@@ -41,26 +41,26 @@ def claimed_by(steps: Iterable[PlannedStep], *, wide: bool) -> list[str]:
 
 
 def folder_of(pattern: str) -> str:
-    """Name the folder that all files lie in which a pattern means."""
+    """Return the deepest folder that contains all files which match a pattern."""
     folders = pattern.split("/")[:-1]
     literal = [*takewhile(lambda folder: "*" not in folder and "?" not in folder, folders)]
     return "/".join(literal) + "/" if literal else ROOT
 
 
 def folders_around(claimed: str) -> list[str]:
-    """List the folders around a file or a folder, from the outside."""
+    """List the folders that contain a file or a folder, outermost first."""
     parts = claimed.rstrip("/").split("/")
     return [] if claimed == ROOT else [ROOT, *("/".join(parts[:number]) + "/" for number in range(1, len(parts)))]
 
 
 def asked_for(claimed: Iterable[str]) -> list[str]:
-    """List of what claims have to be read where folders count: also those around, and what is claimed in a folder."""
+    """List the names to read if folders count: the claims, the folders around them, and the contents of folders."""
     near = ((*folders_around(one), one, *([one + WITHIN] if one.endswith("/") else ())) for one in claimed)
     return list(dict.fromkeys(each for found in near for each in found))
 
 
 def overlapping(claimed: Sequence[str], others: Iterable[str]) -> list[str]:
-    """List those of `others` that lie in, or around, what is claimed, but are not the same."""
+    """List those of `others` that are inside or around a claimed file or folder, but are not claimed themselves."""
     own = frozenset(claimed)
     around = frozenset(folder for one in claimed for folder in folders_around(one))
     near = (each for each in others if each and each not in own)
@@ -68,41 +68,42 @@ def overlapping(claimed: Sequence[str], others: Iterable[str]) -> list[str]:
 
 
 def tell_wait(file: str, plan_id: str) -> str:
-    """Return what a plan or a step waits for."""
+    """Return the sentence about the file and the plan that a plan or a step waits for."""
     return f"{WAITING}{file}: {plan_id}"
 
 
 def plan_of(claim: str) -> str:
-    """Name the plan whose claim that is."""
+    """Return the id of the plan that has a claim."""
     return claim.removeprefix(WAITS)
 
 
 def plans_of(text: str) -> list[str]:
-    """List the plans that are named among the claims on a file, in order."""
+    """List the ids of the plans in the claims on a file, in order."""
     return [plan_of(each) for each in text.split() if not each.startswith(LEFT_OUT)]
 
 
 def count_claims(text: str) -> int:
-    """Count the claims on a file."""
+    """Count the claims on a file, those that a shortened text leaves out included."""
     return sum(_weight(each) for each in text.split())
 
 
 def last_of(text: str) -> str:
-    """Name the plan whose claim is the last; empty where there is none."""
+    """Return the plan with the last claim; empty if there is none."""
     return plan_of(text.rpartition(" ")[2])
 
 
 def before(text: str, claim: str) -> str:
-    """Name the plan whose claim is directly before another one; empty where none is."""
+    """Return the plan whose claim is directly before `claim`; empty if there is none."""
     claims = text.split()
     place = claims.index(claim) if claim in claims else 0
     return plan_of(claims[place - 1]) if place else ""
 
 
 def shorten(text: str, me: str = "", most: int = MOST_PLANS) -> str:
-    """Leave the first `most` claims on a file and the last, or for 0 neither; and that of `me` with the one before.
+    """Shorten the claims on a file to the first `most` and the last one, plus the claim of `me` and the one before it.
 
-    A text that was shortened so before may have grown at its end.
+    With `most` 0 only the claim of `me` and the one before it stay. The text may be a shortened one with new claims at
+    its end.
     """
     claims, kept, left = text.split(), list[str](), 0
     own = next((place for place, each in enumerate(claims) if plan_of(each) == me), -1) if me else -1
@@ -117,7 +118,7 @@ def shorten(text: str, me: str = "", most: int = MOST_PLANS) -> str:
 
 
 def mark_of(text: str) -> str:
-    """Tell the claims on a file apart from those that stand there once others came or went, as claims_text.lua does."""
+    """Return a mark of the claims on a file: their length and the last claim, as in claims_text.lua."""
     return f"{len(text)} {text.rpartition(' ')[2]}" if text else "0"
 
 
@@ -127,13 +128,15 @@ def _weight(claim: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class FileClaims:
-    """What was read of the claims in one repository.
+    """The claims that were read in one repository.
 
-    `files` has the claims of each file that somebody claims, among those that were read; `plans` the files of plans, of
-    which those matter that they wait for: of the plan that asks, and where that was asked for of those that were met.
-    `asked` are the files that were asked for, None for all that matter; `deep` says whether it was asked who waits for
-    whom. A decision is given what `short_for` leaves: instead of others' files `behind`, the first plan of those that
-    claim a file which waits for the one that asks. `marks` says of each file what a commit is to find (`mark_of`).
+    `files` has the claims on each file that was read. `plans` has the files of the plan that asks and, if `deep`, of
+    the plans that were met on the way. `asked` are the files that were asked for, or None if all that matter were. With
+    `deep` the waits of plans were read, too. `marks` has for each file the mark that the commit has to find
+    (`mark_of`).
+
+    A decision gets a short form from `short_for`. There `behind` replaces the files of other plans. It has for each
+    file the first plan that claims it and waits for the plan that asks.
     """
 
     files: Mapping[str, str] = field(default_factory=dict)
@@ -145,50 +148,53 @@ class FileClaims:
 
     @classmethod
     def read(cls, told: Mapping[str, Any]) -> FileClaims:
-        """Read what `tell` told."""
+        """Read the value that `tell` returned."""
         return cls(told.get("files", {}), told.get("plans", {}), told.get("behind", {}))
 
     def tell(self) -> dict[str, Any]:
-        """Return what was read, for a plan's log."""
+        """Return the claims that were read, for a plan's log."""
         plans = {plan: list(files) for plan, files in self.plans.items()}
         told = {"files": dict(self.files), "plans": plans, "behind": dict(self.behind)}
         return {name: part for name, part in told.items() if part}
 
     def knows(self, files: Iterable[str], *, deep: bool) -> bool:
-        """Whether the claims of these files were read, and as deep."""
+        """Return whether the claims of these files were read, and at least as deep."""
         return self.deep >= deep and (self.asked is None or self.asked.issuperset(files))
 
     def of(self, file: str) -> str:
-        """Give the claims on a file."""
+        """Return the claims on a file; empty if there are none."""
         return self.files.get(file, "")
 
     def mark(self, file: str) -> str:
-        """Return what a commit is to find of the claims on a file."""
+        """Return the mark of a file's claims that the commit has to find."""
         return self.marks.get(file) or mark_of(self.of(file))
 
     def are_others(self, me: str) -> bool:
-        """Whether others than the plan `me` claim anything."""
+        """Return whether a plan other than `me` claims a file."""
         return any(plan_of(each) != me for file, text in self.files.items() if file for each in text.split())
 
     def cut(self, files: Iterable[str], most: int) -> FileClaims:
-        """Leave what a plan that is yet to be has to know of these files: of more than `most` only how many claims."""
+        """Keep the claims on these files that the creation of a plan needs.
+
+        Beyond `most` files only the number of claims stays.
+        """
         found = [file for file in files if file in self.files]
         kept = {file: self.files[file] for file in found}
         kept |= {file: f"{LEFT_OUT}{count_claims(kept[file])}" for file in islice(found, most, None)}
         return FileClaims(kept, marks={file: self.mark(file) for file in found})
 
     def updated(self, known: Mapping[str, tuple[str, str]]) -> FileClaims:
-        """Put what is known of files, their claims and the mark of these, in the place of what was read."""
+        """Replace the claims of files, and their marks, by newer ones."""
         files = {**self.files, **{file: text for file, (text, _) in known.items()}}
         return replace(self, files=files, marks={**self.marks, **{file: mark for file, (_, mark) in known.items()}})
 
     def joined(self, file: str, claim: str) -> tuple[str, str]:
-        """Give the claims on a file, and their mark, once a claim has come to their end."""
+        """Return the claims on a file and their mark after `claim` is appended."""
         size, text = int(self.mark(file).split()[0]), self.of(file)
         return shorten(f"{text} {claim}".strip()), f"{size + bool(size) + len(claim)} {claim}"
 
     def short_for(self, me: str, asked: Iterable[str]) -> FileClaims:
-        """Shorten what was read to what a decision of the plan `me` about the files `asked` rests on."""
+        """Shorten the claims to those that a decision of the plan `me` about the files `asked` needs."""
         asked = self._named(asked)
         behind = self._first_behind(me, [file for file in asked if me not in plans_of(self.files[file])])
         files = {file: shorten(self.files[file], behind.get(file, me)) for file in asked}
@@ -199,26 +205,26 @@ class FileClaims:
         return FileClaims(files, {me: own} if me else {}, behind, marks, self.asked, self.deep)
 
     def _named(self, asked: Iterable[str]) -> list[str]:
-        """List the files with claims that were asked for, also within folders."""
+        """List the files that have claims and were asked for, by name or by folder."""
         asked = list(asked)
         folders = tuple("" if each == ROOT + WITHIN else each[:-1] for each in asked if each.endswith("/" + WITHIN))
         within = (file for file in self.files if file and folders and file.startswith(folders))
         return [*dict.fromkeys((*(file for file in asked if file in self.files), *within))]
 
     def _first_behind(self, me: str, files: Iterable[str]) -> Mapping[str, str]:
-        """Find of each file the first plan that claims it and waits for the plan `me`; none where none does."""
+        """Return for each file the first plan that claims it and waits for `me`; files without one are left out."""
         waiting = self.waiting_for(me)
         found = {file: next(filter(waiting.__contains__, plans_of(self.of(file))), "") for file in files}
         return {file: plan for file, plan in found.items() if plan}
 
     def waiting_for(self, me: str) -> set[str]:
-        """Find the plans that wait for a plan, or for one that does, and so on: each claim is looked at once."""
+        """Return the plans that wait for a plan directly or through other plans; each claim is visited once."""
         lists = [text.split() for file, text in self.files.items() if file]
-        places = defaultdict[str, list[tuple[int, int]]](list)  # plan -> where its claims stand
+        places = defaultdict[str, list[tuple[int, int]]](list)  # plan -> the places of its claims
         for number, claims in enumerate(lists):
             for place, each in enumerate(claims):
                 places[plan_of(each)].append((number, place))
-        told = [len(claims) for claims in lists]  # all behind that are found
+        told = [len(claims) for claims in lists]  # all claims after that place are found
         found, open_plans = set[str](), [me]
         while open_plans:
             for number, place in places[open_plans.pop()]:

@@ -1,7 +1,7 @@
-"""A plan as a worker keeps it between two decisions: decoded, and what is stored once every commit has gone through.
+"""A plan as a worker keeps it between two decisions: decoded, and equal to the stored plan after every commit.
 
-A decision that changed it and was not committed has spoiled it: then it is read anew from the store. Of a large plan a
-part is kept, what the next outcomes can touch: see `covers`.
+A decision that changed the plan but was not committed has spoiled it; then the plan is read again from the store. Of a
+large plan a worker keeps the part that the next outcomes can touch: see `covers`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ AHEAD_EACH = 8
 
 
 class Slice(NamedTuple):
-    """The part of a plan that a decision can touch: `must` are those of `names` whose spec is given in any case."""
+    """The part of a plan that a decision can touch; the specs of the steps in `must` are always included."""
 
     names: Sequence[str]
     must: frozenset[str]
@@ -41,10 +41,10 @@ def select_slice(
     ready: int | None,
     page: int | None = None,
 ) -> Slice:
-    """Select what begin.lua reads for the steps and notes `wanted`.
+    """Select the steps that begin.lua reads for the steps and notes `wanted`.
 
-    `queue` are the ready steps in their order, of which `ready` are read; with `page` so many beside one for each end
-    that is told. Without either all are.
+    `queue` has the ready steps in their order. `ready` is how many of them are read. With `page` that number is `page`
+    plus one for each step that may end. Without either all ready steps are read.
     """
     names = dict.fromkeys([*wanted, *(step for step, _ in todo)])
     ends = len(names)
@@ -64,9 +64,9 @@ def select_slice(
 
 @dataclass(slots=True, eq=False)
 class HotPlan:
-    """One plan whole, or a part of one: its record, what is in flight, the head of its ready queue, and some steps.
+    """One whole plan, or a part of one: its record, the attempts in flight, the first ready steps, and some steps.
 
-    `size` is about how many bytes of that are stored. Of a part, each step has its spec.
+    `size` is the approximate number of stored bytes. In a part, each step has its spec.
     """
 
     plan_id: str
@@ -76,13 +76,13 @@ class HotPlan:
     steps: dict[str, Step]
     windows: dict[tuple[str, int], list[str]]
     active: dict[str, Attempt]
-    ready: dict[str, int]  # step -> its place in the plan, in the order in which they start
+    ready: dict[str, int]  # step -> its place in the plan, in the order of starts
     todo: list[tuple[str, int]]
     size: int
-    ahead: int = 0  # steps that were read ahead of those in flight; 0: the plan is whole
-    horizon: tuple[int, str] | None = None  # place and name of the last ready step that was read, where there are more
-    texts: Sequence[str] = ()  # that several of its steps have
-    policy: Policy | None = None  # that it was made under, once that was looked up
+    ahead: int = 0  # steps read ahead of those in flight; 0: the plan is whole
+    horizon: tuple[int, str] | None = None  # place and name of the last ready step that was read, if there are more
+    texts: Sequence[str] = ()  # texts that several of its steps share
+    policy: Policy | None = None  # of the plan's creation, once it was looked up
     card: Any = None  # see tasks/policy/plain_success.py
 
     @classmethod
@@ -100,9 +100,10 @@ class HotPlan:
         ahead: int = 0,
         more_ready: bool = False,
     ) -> HotPlan:
-        """Decode what is stored of a plan; `places` are where its outcomes go and what its leases begin with.
+        """Decode the stored plan; `places` are the stream for its outcomes and the prefix of its lease keys.
 
-        With `ahead` that is a part; then `more_ready` tells whether there may be more behind the ready steps.
+        With `ahead` the result is a part. Then `more_ready` states whether there may be more ready steps than those
+        read.
         """
         specs: dict[str, bytes] = {}
         windows: dict[tuple[str, int], list[str]] = {}
@@ -132,18 +133,21 @@ class HotPlan:
         )
 
     def window(self, step_id: str, number: int = 0) -> Sequence[str] | None:
-        """Return a window of the dependents of a step; None where the step has none such, or it was not read."""
+        """Return a window of the dependents of a step; None if there is no such window, or if it was not read."""
         return self.windows.get((step_id, number))
 
     def reaches(self, step_id: str) -> bool:
-        """Whether a part of a plan has the step, and all that its end can touch."""
+        """Return whether a part of a plan has the step and everything that its end can touch."""
         window, steps = self.window(step_id), self.steps
         return (
             window is not None and len(window) < WINDOW and step_id in steps and all(name in steps for name in window)
         )
 
     def covers(self, named: Collection[str], page: int) -> bool:
-        """Whether all that a decision about the steps `named` can touch is here; `page` is as `snapshot` has it."""
+        """Return whether the part has everything that a decision about the `named` steps can touch.
+
+        `page` is as in `snapshot`.
+        """
         if not self.ahead:
             return True
         if self.todo or (self.horizon and len(self.ready) < len(named) + page):
@@ -151,9 +155,9 @@ class HotPlan:
         return all(map(self.reaches, named))
 
     def runs_short(self, starts: Iterable[str], leaving: int = 0) -> bool:
-        """Whether a part of a plan lacks what can be touched by the ends of `starts`, or of all that is in flight then.
+        """Return whether a part lacks steps that the ends of `starts`, or of all attempts then in flight, can touch.
 
-        `leaving` are the ready steps that are still to be taken off.
+        `leaving` is the number of ready steps that are still to be removed.
         """
         if self.horizon and len(self.ready) - leaving < len(self.active) + READY_PAGE:
             return True
@@ -161,11 +165,11 @@ class HotPlan:
 
     @property
     def next_ahead(self) -> int:
-        """How many steps the next part is to have: twice as many, up to a bound, as the last was of use."""
+        """Return the number of steps to read ahead for the next part: twice the last number, up to a bound."""
         return min(2 * self.ahead, MOST_AHEAD + AHEAD_EACH * len(self.active))
 
     def enqueue(self, added: Mapping[str, int]) -> None:
-        """Put steps in their places in the ready queue; behind its horizon nothing is known."""
+        """Put steps in their places in the ready queue; steps behind its horizon are left out."""
         if horizon := self.horizon:
             added = {step: place for step, place in added.items() if (place, step) <= horizon}
         if added:
@@ -173,7 +177,7 @@ class HotPlan:
             self.ready = {step: ready[step] for step in sorted(ready, key=lambda step: (ready[step], step))}
 
     def snapshot(self, now: int, wanted: Sequence[str], page: int) -> Snapshot:
-        """Give a decision what begin.lua would; what stands around the plan is for the caller to add."""
+        """Return the snapshot that begin.lua would; the caller adds the surroundings of the plan."""
         todo = self.todo[:TODO_PAGE]
         part = select_slice(wanted, todo, self.window, [*self.ready], None, page)
         steps = self.steps
@@ -199,9 +203,9 @@ class HotPlan:
         return Step(step.step_id, None, step.status, texts=self.texts)
 
     def take(self, change: Changeset, entries: Sequence[str]) -> None:
-        """Take in a decision that was committed; `entries` are those of the specs that started, in their order.
+        """Apply a committed decision; `entries` are the stream ids of the started specs, in their order.
 
-        What was written is decoded anew, so that a next decision sees what it would read.
+        The written values are decoded again, so that the next decision sees the stored plan.
         """
         record = self.record
         version = change.expected + change.changed
@@ -234,7 +238,7 @@ class HotPlan:
 
 
 def _put(name: str, value: bytes, specs: dict[str, bytes], windows: dict[tuple[str, int], list[str]]) -> None:
-    """Put a field of a plan's steps where it belongs; a note is read by the decisions that ask for it."""
+    """Put a field of a plan's steps in its place; notes are left out, as only decisions that ask for them read them."""
     if name.startswith(WINDOW_MARK):
         step, _, number = name[1:].rpartition(":")
         windows[step, int(number)] = value.decode().split()

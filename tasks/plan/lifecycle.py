@@ -38,13 +38,13 @@ WAITING = "waiting"
 
 
 def check_step(step_id: str, before: str, after: str) -> None:
-    """Refuse a move that the step machine does not have (raises IllegalTransition)."""
+    """Refuse a move of a step that has no row. Raises IllegalTransition."""
     if (before, after) not in STEP_MOVES:
         raise IllegalTransition(f"step {step_id} cannot go {before} -> {after}")
 
 
 def check_plan(plan_id: str, before: str, after: str) -> None:
-    """Refuse a move that the plan machine does not have (raises IllegalTransition)."""
+    """Refuse a move of a plan that has no row. Raises IllegalTransition."""
     if (before, after) not in PLAN_MOVES:
         raise IllegalTransition(f"plan {plan_id} cannot go {before} -> {after}")
 
@@ -55,7 +55,7 @@ def of_state(state: str) -> str:
 
 
 def of_live(state: str, kind: str) -> str:
-    """Name the list of the plans of a kind that are in a state which is no end."""
+    """Name the list of the plans of a kind that are in a state other than an end."""
     return f"live:{state}:{kind}"
 
 
@@ -75,12 +75,12 @@ def of_rule(rule: str) -> str:
 
 
 def is_waiting(plan: PlanRecord) -> bool:
-    """Whether the plan, or a step of it, waits for an answer or an approval."""
+    """Return whether the plan waits for an answer, or a step of it for an approval."""
     return bool(plan.question or plan.waits) and plan.state not in PLAN_ENDS
 
 
 def lists_of(plan: PlanRecord) -> list[str]:
-    """Name every list that the plan is in."""
+    """Name all lists that have the plan."""
     found = [of_state(plan.state), of_tenant(plan.head.tenant)]
     if plan.head.repo:
         found.append(of_repository(plan.head.repo))

@@ -1,4 +1,4 @@
-"""Outcomes as decisions are given them: with what their entries said beside them."""
+"""Outcomes as a decision gets them: with the fields of their stream entries."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from schemas.plain_outcome import PlainOutcome
 
 
 class Report(NamedTuple):
-    """An outcome with what the entry's fields said beside it; `raw` and `digest` are of its bytes.
+    """An outcome with the fields of its entry; `raw` and `digest` are of its bytes.
 
-    `unknown` is how many of its fields nobody knows, `entry` its place in the stream.
+    `unknown` is the number of fields that this version does not know. `entry` is the id in the stream.
     """
 
     outcome: Outcome
@@ -26,26 +26,26 @@ class Report(NamedTuple):
 
     @property
     def step_id(self) -> str:
-        """The step whose attempt is reported."""
+        """The step of the reported attempt."""
         return self.outcome.step_id
 
     @property
     def needs_lease(self) -> bool:
-        """Whether what the controllers wrote into the lease of its attempt has a part in the decision."""
+        """Return whether the decision needs the contents of the attempt's lease."""
         if self.lease is None or self.outcome.released is not None:
             return True
         return not self.outcome.success and self._may_not_have_run
 
     @property
     def _may_not_have_run(self) -> bool:
-        """Whether a failed verification may be one that could not run: whose host that was counts then."""
+        """Return whether a failed verification may be one that could not run; then the host of the attempt counts."""
         receipts = self.outcome.verify or ()
         told = self.outcome.cannot_verify is not None or self.outcome.verified_at is not None
         return told or (bool(receipts) and receipts[-1].exit_code > 1)
 
 
 class PlainReport(Struct, frozen=True, gc=False):
-    """An outcome in the strict form; `raw` and `digest` are of its bytes, `entry` is its place in the stream."""
+    """An outcome in the strict form; `raw` and `digest` are of its bytes, `entry` is the id in the stream."""
 
     needs_lease: ClassVar[bool] = False  # as that of Report
     said: PlainOutcome
@@ -55,10 +55,10 @@ class PlainReport(Struct, frozen=True, gc=False):
 
     @property
     def step_id(self) -> str:
-        """The step whose attempt is reported."""
+        """The step of the reported attempt."""
         return self.said.step_id
 
     def ordinary(self) -> Report:
-        """Read the outcome as those are read that are not plain."""
+        """Read the outcome as an ordinary report."""
         outcome, said = Outcome.model_validate_json(self.raw), self.said
         return Report(outcome, said.attempt, said.lease, self.raw, self.digest, 0, self.entry)

@@ -1,6 +1,6 @@
-"""The working copy of a snapshot while one decision is made: verbs that change it and collect the writes.
+"""The working copy of a snapshot during one decision: methods that change it and collect the writes.
 
-A unit of work lives inside one call of a handler, so the handler stays a pure function of snapshot and messages.
+A unit of work lives inside one call of a handler, so the handler remains a pure function of snapshot and messages.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from tasks.plan.snapshot import NOTE, WINDOW, Snapshot, Step
 REMIND_MS = 1000
 KEPT_MS = 60_000  # the same, where a paused queue keeps all steps back that were read
 FIRST_LOOK_MS = 60_000  # a bulk command that came while the plan was made may not have reached it
-PAUSED = "pause of "  # what `held` begins with where a command is the reason
+PAUSED = "pause of "  # prefix of `held` if the reason is a command
 
 
 def dependents_of(steps: Sequence[PlannedStep]) -> dict[str, list[str]]:
-    """Find for each step those that wait for it."""
+    """Return for each step the steps that depend on it."""
     found: dict[str, list[str]] = {}
     for step in steps:
         for dependency in dict.fromkeys(step.depends_on):
@@ -43,22 +43,22 @@ def dependents_of(steps: Sequence[PlannedStep]) -> dict[str, list[str]]:
 
 
 class UnitOfWork:
-    """Applies moves to a snapshot in order; `change` is what they amount to."""
+    """Applies moves to a snapshot in order; `change` has the resulting writes."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         self.plan = snapshot.record
         self.change = Changeset(snapshot.plan_id, snapshot.record.version, snapshot.now)
         self.ready: dict[str, Step] = {step_id: snapshot.steps[step_id] for step_id in snapshot.ready}
-        self.queued = self.ready.keys() | ()  # what the ready queue holds now
-        self.withdrawn: set[str] = set()  # steps that have to leave the ready queue, wherever in it they stand
+        self.queued = self.ready.keys() | ()  # present members of the ready queue
+        self.withdrawn: set[str] = set()  # steps to remove from the ready queue, wherever they are in it
         self.full: set[str] = set()  # queues that kept a step back
         self.kept: dict[str, str] = {}  # ready step -> its queue, which is paused
         self.inputs: list[Any] = []
         self.moves: list[tuple[str, str, str]] = []
         self.revisions: list[dict[str, Any]] = []
         self.born: Mapping[str, Any] = MappingProxyType({})  # how the plan began, in the line of its creation
-        self.around: dict[str, Any] = {}  # what a handler read beside the snapshot, for the log
+        self.around: dict[str, Any] = {}  # other values that a handler read, for the log
         self.is_timer = False  # whether the plan's timer has run out, so that all leases in flight were read
         self.was: dict[str, Any] = {}  # step -> its spec as it was stored before it was rewritten
         self.ended_steps: list[tuple[str, int]] = []
@@ -70,8 +70,8 @@ class UnitOfWork:
         self.about["kind"] = head.kind
         self.at = rfc3339(snapshot.now)
         self.ends: list[Step] = []  # of a plan that expands: steps of whose end its strategy does not know yet
-        self.answers: dict[str, Outcome] = {}  # what their controllers said
-        # What the strategy of a plan that expands keeps, None for any other plan.
+        self.answers: dict[str, Outcome] = {}  # from controllers
+        # The strategy state of a plan that expands, None for any other plan.
         self.strategy_state = codec.loads(self.plan.strategy_state) if self.plan.strategy_state else None
         self.extra: dict[str, bytes] = {}  # fields of the plan that are written once, at its creation
         self.was_paused = self.is_paused
@@ -82,26 +82,26 @@ class UnitOfWork:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether a command, a day budget or a full server keeps it from starting anything."""
+        """Whether a command, a day budget or a full server keeps the plan from starting steps."""
         return bool(self.plan.paused or self.plan.held)
 
     @property
     def is_paused(self) -> bool:
-        """Whether it is a command that does: attempts in flight pause then, which no budget asks of them."""
+        """Whether the stop is a command: then attempts in flight pause, too. A budget does not pause attempts."""
         return bool(self.plan.paused) or self.plan.held.startswith(PAUSED)
 
     @property
     def rested(self) -> int:
-        """How long the plan has stood still so far, ms."""
+        """How long the plan has been stopped so far, in ms."""
         return self.plan.rested(self.snapshot.now)
 
     @property
     def tokens_used(self) -> int:
-        """Tokens of today that this decision has reserved or spent so far; below 0 where it released more."""
+        """Tokens of today that this decision reserved or spent so far; below 0 if it released more."""
         return self.plan.reserved["tokens"] + self.plan.spent["tokens"] - self._tokens + self.lapsed
 
     def move_step(self, step: Step, after: str, what: str | None = None, reason: str | None = None) -> None:
-        """Take a step to the state `after`, and emit `step.<what>`; raises IllegalTransition."""
+        """Move a step to the state `after`, and emit `step.<what>`. Raises IllegalTransition."""
         status, before = step.status, step.status.state
         lifecycle.check_step(step.step_id, before, after)
         status.move(after, self.plan.counts)
@@ -117,7 +117,7 @@ class UnitOfWork:
     def move_plan(
         self, after: str, what: str, reason: str | None = None, about: Mapping[str, Any] = MappingProxyType({})
     ) -> None:
-        """Take the plan to the state `after`, and emit `plan.<what>`; raises IllegalTransition."""
+        """Move the plan to the state `after`, and emit `plan.<what>`. Raises IllegalTransition."""
         before = self.plan.state
         lifecycle.check_plan(self.snapshot.plan_id, before, after)
         self.plan.state = after
@@ -134,7 +134,7 @@ class UnitOfWork:
         self.change.ends = True
         self.change.tenant = head.tenant
         owner = plan_history(head.kind, head.tenant, head.repo)
-        # Streaks of failures grow or are over; a plan that an operator ended, or that never was, does neither.
+        # Streaks of failures grow or end; a plan that an operator ended, or that never began, does neither.
         counts = plan.state != P.REJECTED and (plan.halt or {}).get("rule") != "manual"
         if owner and head.streak is not None and counts:
             change: int | str = "" if plan.state == P.COMPLETED else 1
@@ -145,16 +145,16 @@ class UnitOfWork:
                 self.change.kept.append(kept)
 
     def open_plan(self) -> None:
-        """Open the finished plan: READY, its wall clock running."""
+        """Open the finished plan: it becomes READY, and its wall clock starts."""
         self.move_plan(P.VALIDATING.value, "validating")
         self.move_plan(P.READY.value, "ready")
         self.plan.times["ready"] = self.snapshot.now
         self.wake_at(self.snapshot.now + min(FIRST_LOOK_MS, 1000 * (self.plan.limits["wall_clock_s"] or 0)))
 
     def insert(self, steps: Sequence[PlannedStep], first: int, dependents: dict[str, list[str]]) -> None:
-        """Put steps into the plan, the places from `first` on theirs; those that wait for nothing are ready.
+        """Add steps to the plan, at the places from `first` on; steps without dependencies are ready.
 
-        `dependents` says of a step which wait for it; they are stored in windows of WINDOW ids.
+        `dependents` has for each step the steps that depend on it. They are stored in windows of WINDOW ids.
         """
         is_first = not any(self.plan.counts.values())
         texts = shared_texts(steps) if is_first else self._texts
@@ -176,7 +176,7 @@ class UnitOfWork:
         self.plan.dirty.add("live")
 
     def pass_revising(self, why: str) -> None:
-        """Take a plan that runs through REVISING: what is added to it makes another revision of it."""
+        """Move a plan that runs through REVISING and back; the added steps count as a revision."""
         plan = self.plan
         plan.revision += 1
         if plan.state == P.READY:  # its first step was skipped
@@ -186,7 +186,7 @@ class UnitOfWork:
         self.move_plan(P.EXECUTING.value, "revised")
 
     def tell_added(self, ids: Sequence[str], rule: str, why: str) -> None:
-        """Note in the log which steps were added, and emit `plan.unfolded`."""
+        """Note the added steps in the log, and emit `plan.unfolded`."""
         data = {
             "revision": self.plan.revision,
             "policy_version": self.plan.head.policy_version,
@@ -198,18 +198,18 @@ class UnitOfWork:
         self.emit("plan.unfolded", data, why)
 
     def keep_strategy_state(self, **parts: Any) -> None:
-        """Replace parts of what the strategy keeps, by what comes back from the store."""
+        """Replace parts of the strategy state, encoded and decoded as the store returns them."""
         self.strategy_state = {**(self.strategy_state or {}), **codec.loads(codec.dumps(parts))}
         self.plan.dirty.add("strategy_state")
 
     def end_attempt(self, step: Step) -> Attempt:
-        """Take the live attempt of `step` out of flight, with its spec and its lease."""
+        """Remove the live attempt of `step` from those in flight, with its spec and its lease."""
         attempt = self.snapshot.active.pop(step.step_id)
         self.change.ended[step.step_id] = attempt
         return attempt
 
     def rewrite(self, step: Step, planned: PlannedStep) -> None:
-        """Give `step` another static part; the log keeps the one that is stored."""
+        """Replace the static part of `step`; the log keeps the one that is stored."""
         if step.spec is not None and step.step_id not in self.change.specs:
             self.was[step.step_id] = read_step(step.spec, step.texts)
         window = window_of(step.spec) if step.spec else ()
@@ -217,7 +217,7 @@ class UnitOfWork:
 
     @property
     def _texts(self) -> Sequence[str]:
-        """The texts that stand beside the steps of the plan, as its snapshot has read them."""
+        """The texts that the steps of the plan share, as the snapshot has read them."""
         return next((step.texts for step in self.snapshot.steps.values() if step.texts), ())
 
     def _put(self, step: Step, spec: bytes) -> None:
@@ -226,9 +226,9 @@ class UnitOfWork:
         self.touched[step.step_id] = step
 
     def note(self, name: str) -> Any:
-        """Read what was kept under `name`, None if nothing was. Raises NeedsSteps where the snapshot lacks the note.
+        """Return the note `name`; None if the plan has no such note. Raises NeedsSteps if the snapshot lacks it.
 
-        Notes are what few decisions need, outside of the fields that every decision reads.
+        Notes are values that few decisions need. They are not among the fields that every decision reads.
         """
         raw = self.snapshot.notes.get(name)
         if raw is None:
@@ -236,11 +236,11 @@ class UnitOfWork:
         return codec.loads(raw) if raw else None
 
     def keep_note(self, name: str, value: Any) -> None:
-        """Keep `value` under `name` for later decisions about this plan."""
+        """Store `value` as the note `name`, for later decisions about this plan."""
         self.snapshot.notes[name] = self.change.specs[NOTE + name] = codec.dumps(value)
 
     def keep_notes(self, notes: Mapping[str, Any]) -> None:
-        """Keep several."""
+        """Store several notes."""
         for name, value in notes.items():
             self.keep_note(name, value)
 
@@ -250,7 +250,7 @@ class UnitOfWork:
         self.withdrawn.discard(step.step_id)
 
     def withdraw(self, step: Step) -> None:
-        """Take a step out of all that could start it: the ready queue, an approval, a backoff."""
+        """Remove a step from everything that could start it: the ready queue, an approval, a backoff."""
         self.ready.pop(step.step_id, None)
         self.withdrawn.add(step.step_id)
         self.plan.waits.pop(step.step_id, None)
@@ -258,7 +258,7 @@ class UnitOfWork:
         self.plan.dirty.add("live")
 
     def end_step(self, step: Step, after: str, what: str, reason: str | None = None) -> None:
-        """Take a step to its end, which `ended_steps` keeps for those that depend on it."""
+        """Move a step to its end, and remember it in `ended_steps` for its dependents."""
         self.plan.forget_step(step.step_id)
         self.move_step(step, after, what, reason)
         self.ended_steps.append((step.step_id, 0))
@@ -271,13 +271,13 @@ class UnitOfWork:
         self.change.events.append((event_type(what), codec.dumps(event)))
 
     def wake_at(self, due: int) -> None:
-        """Have the plan looked at by `due` at the latest. A timer that comes too early finds out and waits on."""
+        """Have the plan looked at by `due` at the latest (ms). A timer that fires too early waits again."""
         if self.plan.wake_by(due):
             self.change.wake = due
             self.plan.dirty.add("live")
 
     def close(self) -> Changeset:
-        """Return the writes. Inputs that changed nothing leave the version where it is."""
+        """Return the writes. Inputs without an effect keep the version."""
         change, plan, grants = self.change, self.plan, self.snapshot.grants
         if used := self.tokens_used:
             change.taken = dict.fromkeys(grants, used)
@@ -307,7 +307,10 @@ class UnitOfWork:
         return change
 
     def _write_log(self) -> None:
-        """Write the line of this commit, unless it only sets the timer anew; its digest is the new head of the log."""
+        """Write the log line of this commit, unless the commit only sets the timer.
+
+        The digest of the line becomes the head of the log.
+        """
         change, plan = self.change, self.plan
         if not (self.inputs or self.moves or change.statuses or change.todo_pop or self.born):
             return
@@ -319,14 +322,14 @@ class UnitOfWork:
             self._tell_head()
 
     def _tell_head(self) -> None:
-        """Add the head of the log to the event of the plan's end: whoever keeps that can verify the log by it."""
+        """Add the head of the log to the event of the plan's end; with it a reader can verify the log."""
         ends = {event_type(f"plan.{after.lower()}") for after in lifecycle.PLAN_ENDS}
         place = max(place for place, (what, _) in enumerate(self.change.events) if what in ends)
         what, data = self.change.events[place]
         self.change.events[place] = what, codec.extend(data, {"head": self.plan.log.head, "lines": self.plan.log.lines})
 
     def _line(self) -> dict[str, Any]:
-        """Return what came in and what moved; with the plan before it, that is enough to decide the same once more."""
+        """Return the inputs and moves; with the plan before them a replay can make the same decision again."""
         line: dict[str, Any] = {"born": self.born} if self.born else {}
         line |= {"in": self.inputs, "moves": self.moves}
         if self.was:
@@ -344,7 +347,7 @@ class UnitOfWork:
         return line
 
     def _told_around(self) -> dict[str, Any]:
-        """Return what stood around the plan, where it is not the usual thing and `in` does not tell it."""
+        """Return the unusual surroundings of the plan that the key `in` does not have."""
         snapshot, around = self.snapshot, self.around
         if snapshot.standing and not self._has_input("held", "order"):
             around["standing"] = [*snapshot.standing]
