@@ -1,1 +1,1 @@
-"""What every plan has to keep to, whatever its kind: validation, risk, budgets, and what a strategy answers."""
+"""Rules for every plan of any kind: validation, risk, budgets, and the interface of strategies."""

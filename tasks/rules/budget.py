@@ -1,8 +1,7 @@
-"""What a plan may use up: defaults per kind, a reservation per attempt, settled exactly once, and a warning in time.
+"""The budgets of a plan: defaults per kind, a reservation per attempt that is settled once, and a warning in time.
 
-What an attempt holds is taken from every grant of a day budget that counts for its plan as well, and what it did not
-use is given back on the same day. A grant that does not suffice is refilled outside of the commit, and the plan is
-looked at again.
+A reservation is also taken from each grant of a day budget that applies to the plan. The unused part is given back on
+the same day. A grant that is too small is refilled outside of the commit, and then the plan is looked at again.
 """
 
 from __future__ import annotations
@@ -24,23 +23,23 @@ from tasks.plan.unit_of_work import UnitOfWork
 
 Figures: TypeAlias = Metrics | PlainMetrics
 Booked: TypeAlias = tuple[int, int, int]  # tokens, patch cycles and tool calls
-RECEIPTS = "unproven_successes"  # 0: none is taken. Only among the limits of plans made where receipts are required
-REPORTS = "exit_codes_alone"  # 0: a tool of tests that passes without a whole report does not pass
-EXCUSES = "excuses"  # what does not count against a plan where it was red before: one of these two
-REVIEWS = "review"  # among limits: the plan ends with a step that reviews what it changed
-EXCUSE_ALL = 1  # tests, and checks that nobody asked for
+RECEIPTS = "unproven_successes"  # 0: no success without receipts counts. Set only if receipts are required
+REPORTS = "exit_codes_alone"  # 0: a tool of tests does not pass without a complete report
+EXCUSES = "excuses"  # the failures from before the plan that do not count: one of these two
+REVIEWS = "review"  # among limits: the plan ends with a step that reviews its changes
+EXCUSE_ALL = 1  # tests, and added checks
 EXCUSE_CHECKS = 2
-PER_STEP = {"patch_cycles": 2, "failing_outcomes": 1, "wall_clock_s": 300}  # of a plan; its defaults are no less
-TRIES = 2  # a default of tokens allows that every step is tried so often
+PER_STEP = {"patch_cycles": 2, "failing_outcomes": 1, "wall_clock_s": 300}  # minimum of a plan's default, for each step
+TRIES = 2  # a default of tokens suffices for so many attempts at every step
 NO_METRICS = PlainMetrics()
-SPENDER_SHARE = 10  # an attempt that uses a tenth of a budget, or more, is remembered for the explanation of a halt
+SPENDER_SHARE = 10  # an attempt that uses at least a tenth of a budget is recorded for the explanation of a halt
 BUDGETS = ("tokens", "patch_cycles", "failing_outcomes", "tool_calls")
 WARN_SHARE = 0.8
 LEARNED_MODES = ("patch", "read_only")  # no agent runs in the others
 
 
 class Expected(NamedTuple):
-    """What the steps of a plan are expected to use if each succeeds at once; no agent runs in those of mode `test`."""
+    """The expected usage of a plan's steps if each succeeds at once; steps of mode `test` use no tokens."""
 
     steps: int = 0
     tokens: int = 0
@@ -59,9 +58,9 @@ def expect(steps: Iterable[PlannedStep]) -> Expected:
 
 
 def limits_of(goal: Goal, policy: Policy = BUILT_IN, expected: Expected = Expected()) -> dict[str, int | None]:  # noqa: B008 (a tuple)
-    """Fill the goal's limits: its own, else the default, which is no less than what the plan's steps may need.
+    """Complete the goal's limits with defaults; a default is never less than the expected needs of the plan's steps.
 
-    None is above what its policy allows at most.
+    None means no limit. A limit is at most the bound of the goal's policy.
     """
     rules = list(policy.rules_of(goal.kind, goal.tenant, goal.context.repo))
     limits = {name: value for each in rules for name, value in each.defaults.items()}
@@ -77,7 +76,7 @@ def limits_of(goal: Goal, policy: Policy = BUILT_IN, expected: Expected = Expect
 
 
 def find_too_small(goal: Goal, policy: Policy, expected: Expected) -> tuple[FieldError, ...]:
-    """List the limits that the steps of a plan cannot fit, with the figures: those of the goal or of its policy."""
+    """Return an error for each limit that is too small for the plan's steps, with the figures and its origin."""
     limits = limits_of(goal, policy, expected)
     given = goal.limits.model_dump()
     errors = []
@@ -95,7 +94,7 @@ def _least(limit: int | None, most: int) -> int:
 
 
 def approvals_of(goal: Goal, policy: Policy) -> tuple[RiskLevel, ...]:
-    """List the risks at which a person approves each step: those of the goal, and those of its policy."""
+    """Return the risks of steps that need an approval: those of the goal and those of its policy."""
     asked = dict.fromkeys(goal.approvals)
     for each in policy.rules_of(goal.kind, goal.tenant, goal.context.repo):
         asked |= dict.fromkeys(each.approvals)
@@ -103,24 +102,24 @@ def approvals_of(goal: Goal, policy: Policy) -> tuple[RiskLevel, ...]:
 
 
 def bind(goal: Goal, policy: Policy) -> Goal:
-    """Write into a goal what its policy makes of its limits; ours needs no writing, as nobody has another default."""
+    """Write the limits under its policy into a goal; those of the built-in policy are the same everywhere."""
     if not policy.digest:
         return goal
     return goal.model_copy(update={"limits": goal.limits.model_copy(update=limits_of(goal, policy))})
 
 
 def requires_receipts(plan: PlanHead) -> bool:
-    """Whether the plan was made where a success counts only with a receipt of every tool that verifies its step."""
+    """Return whether a success of this plan counts only with a receipt of every tool that verifies its step."""
     return plan.limits.get(RECEIPTS) == 0
 
 
 def requires_reports(plan: PlanHead) -> bool:
-    """Whether the plan was made where a tool of tests passes only with a whole report."""
+    """Return whether a tool of tests passes in this plan only with a complete report."""
     return plan.limits.get(REPORTS) == 0
 
 
 def first_exhausted(plan: PlanRecord) -> str | None:
-    """Name the first budget of which nothing is left for another attempt; a limit of 0 allows what uses none."""
+    """Return the first budget that is used up, reservations included; a limit of 0 allows attempts that use none."""
     limits, spent, reserved = plan.head.limits, plan.spent, plan.reserved
     for name in BUDGETS:
         limit = limits[name]
@@ -130,20 +129,20 @@ def first_exhausted(plan: PlanRecord) -> str | None:
 
 
 def available(plan: PlanRecord, name: str, amount: int) -> int:
-    """Return how much an attempt that is expected to use `amount` may hold: no more than is left."""
+    """Return how much of `amount` an attempt may reserve: no more than is left."""
     limit = plan.head.limits[name]
     return amount if limit is None else max(0, min(amount, limit - plan.spent[name] - plan.reserved[name]))
 
 
 def reserve(plan: PlanRecord, tokens: int, patch_cycles: int) -> None:
-    """Hold so much for an attempt."""
+    """Reserve tokens and patch cycles for an attempt."""
     plan.reserved["tokens"] += tokens
     plan.reserved["patch_cycles"] += patch_cycles
     plan.dirty.add("live")
 
 
 def settle(plan: PlanRecord, attempt: Attempt, metrics: Figures | None, estimate: Mapping[str, Any]) -> Booked:
-    """Release what `attempt` held and book what it used; a figure that is missing counts as it was reserved."""
+    """Release the reservation of `attempt` and book its usage; for a missing figure the reservation counts."""
     said = metrics or NO_METRICS
     if said.tokens_used is None and attempt.tokens < estimate["tokens"]:
         _remember_cut(plan, "tokens", estimate["tokens"] - attempt.tokens)
@@ -155,7 +154,7 @@ def settle(plan: PlanRecord, attempt: Attempt, metrics: Figures | None, estimate
 
 
 def usage_of(attempt: Attempt, metrics: Figures | None) -> Booked:
-    """Return what an attempt used: a figure that is missing counts as it was reserved."""
+    """Return the usage of an attempt; for a missing figure its reservation counts."""
     said = metrics or NO_METRICS
     return (
         attempt.tokens if said.tokens_used is None else said.tokens_used,
@@ -165,7 +164,7 @@ def usage_of(attempt: Attempt, metrics: Figures | None) -> Booked:
 
 
 def has_room(plan: PlanRecord, attempt: Attempt, metrics: Figures | None, tokens: int, patch_cycles: int) -> bool:
-    """Whether `attempt` may end, and attempts that hold so much may start, and no budget is used up or runs low."""
+    """Return whether `attempt` may end and so much may be reserved, with no budget used up or running low."""
     limits, spent, reserved = plan.head.limits, plan.spent, plan.reserved
     used_tokens, used_cycles, calls = usage_of(attempt, metrics)
     for name, used, wanted in (
@@ -182,12 +181,12 @@ def has_room(plan: PlanRecord, attempt: Attempt, metrics: Figures | None, tokens
 
 
 def usage_name(mode: str, queue: str) -> str:
-    """Name the attempts of a mode on a queue, of which is kept what they used; empty where nothing is."""
+    """Return the name of the usage records for attempts of a mode on a queue; empty if none are kept."""
     return f"{mode}:{queue}" if mode in LEARNED_MODES and queue != DELIVERIES else ""
 
 
 def used_tokens(facts: Mapping[str, Any], metrics: Figures | None) -> UsedTokens | None:
-    """Return what an attempt leaves to the estimates of later plans, if its controller said how many tokens it used."""
+    """Return the usage record of an attempt for later estimates; None if its controller reported no tokens."""
     if metrics is None or metrics.tokens_used is None:
         return None
     name = usage_name(facts["mode"], facts.get("queue", "default"))
@@ -195,9 +194,9 @@ def used_tokens(facts: Mapping[str, Any], metrics: Figures | None) -> UsedTokens
 
 
 def settle_handed_back(plan: PlanRecord, attempt: Attempt, metrics: Figures | None, *, held: bool) -> Booked:
-    """Release what `attempt` held and book what it used; a figure that is missing counts as 0.
+    """Release the reservation of `attempt` and book its usage; a missing figure counts as 0.
 
-    With `held` no less is booked than it held.
+    With `held` at least the reservation is booked.
     """
     used = metrics or NO_METRICS
     release(plan, attempt)
@@ -206,15 +205,15 @@ def settle_handed_back(plan: PlanRecord, attempt: Attempt, metrics: Figures | No
 
 
 def book(plan: PlanRecord, tokens: int, patch_cycles: int = 0, tool_calls: int = 0) -> Booked:
-    """Book what was used, tokens up to what the plan's limit leaves, so that no plan costs more than its limit.
+    """Book usage; tokens only up to the rest of the plan's limit, so that no plan costs more than its limit.
 
-    What other attempts hold is not taken off: who used too much leaves less to them.
+    Reservations of other attempts are not subtracted: an attempt that used too much leaves less for them.
     """
     limit = plan.head.limits["tokens"]
     spent = plan.spent["tokens"]
     if limit is not None and not 0 <= tokens <= limit - spent:
         counted = max(0, min(tokens, limit - spent))
-        if tokens > counted:  # a higher limit would have them booked
+        if tokens > counted:  # a higher limit would book them
             plan.spending.unbooked += tokens - counted
         tokens = counted
     plan.spent["tokens"] = spent + tokens
@@ -224,13 +223,13 @@ def book(plan: PlanRecord, tokens: int, patch_cycles: int = 0, tool_calls: int =
 
 
 def forfeit(plan: PlanRecord, attempt: Attempt) -> None:
-    """Book all that an attempt held: its controller went away without saying what it used."""
+    """Book the whole reservation of an attempt whose controller went away without a report."""
     release(plan, attempt)
     book(plan, attempt.tokens, attempt.patch_cycles)
 
 
 def release(plan: PlanRecord, attempt: Attempt) -> None:
-    """Release what an attempt held that nobody ever claimed: nothing was used."""
+    """Release the reservation of an attempt that no controller claimed; nothing was used."""
     plan.reserved["tokens"] -= attempt.tokens
     plan.reserved["patch_cycles"] -= attempt.patch_cycles
     plan.dirty.add("live")
@@ -239,7 +238,7 @@ def release(plan: PlanRecord, attempt: Attempt) -> None:
 def remember_spender(
     plan: PlanRecord, step_id: str, attempt: int, tokens: int, patch_cycles: int, tool_calls: int = 0
 ) -> None:
-    """Remember an attempt that used much of a budget. Each budget has at most SPENDER_SHARE of them."""
+    """Record an attempt that used much of a budget; each budget keeps at most SPENDER_SHARE of them."""
     limits, never = plan.head.limits, SPENDER_SHARE * (tokens + patch_cycles + tool_calls) + 1
     if (
         SPENDER_SHARE * tokens < (limits["tokens"] or never)
@@ -256,19 +255,19 @@ def remember_spender(
 
 
 def spenders_of(plan: PlanRecord, name: str) -> list[dict[str, Any]]:
-    """List the attempts that used much of the budget `name`, largest first."""
+    """Return the attempts that used much of the budget `name`, largest first."""
     known = plan.spending.spenders.get(name, ())
     return [{"step_id": step_id, "attempt": attempt, "used": used} for step_id, attempt, used in known]
 
 
 def _remember_cut(plan: PlanRecord, name: str, missing: int) -> None:
-    """Remember by how much an attempt was given less than expected: where more is left it books more (advice)."""
+    """Record how much less than its estimate an attempt could reserve; a higher limit would book more (for advice)."""
     short = plan.spending.cut_short
     short[name] = short.get(name, 0) + missing
 
 
 def settle_without_outcome(unit: UnitOfWork, step_id: str, attempt: Attempt, *, claimed: bool) -> None:
-    """Settle an attempt that ended without an outcome: all that it held is spent, or nothing if nobody claimed it."""
+    """Settle an attempt without an outcome: its reservation is spent if a controller claimed it, else released."""
     if claimed:
         forfeit(unit.plan, attempt)
         remember_spender(unit.plan, step_id, attempt.attempt, attempt.tokens, attempt.patch_cycles)
@@ -278,31 +277,31 @@ def settle_without_outcome(unit: UnitOfWork, step_id: str, attempt: Attempt, *, 
 
 
 def lapse(unit: UnitOfWork, attempt: Attempt, used: int) -> None:
-    """Note that `attempt` ended having used so many tokens: what it held of another day went with that day."""
+    """Record that `attempt` ended with so many tokens used; its reservation from another day expired with that day."""
     if attempt.at // DAY_MS != unit.snapshot.now // DAY_MS:
         unit.lapsed += max(0, attempt.tokens - used)
 
 
 def allowance(unit: UnitOfWork, wanted: int) -> int | None:
-    """Return how many of `wanted` tokens the day budgets leave to an attempt; None where it cannot start now."""
+    """Return how many of `wanted` tokens the day budgets leave for an attempt; None if it cannot start now."""
     grants = unit.snapshot.grants
     for scope, grant in grants.items():
         left = grant.left - unit.tokens_used
         if left < wanted or left <= 0:
             entry = ["grants", {name: [*each] for name, each in grants.items()}]
-            if entry not in unit.inputs:  # the log says what they had left where that made a difference
+            if entry not in unit.inputs:  # the log has the rest of the grants if it made a difference
                 unit.inputs.append(entry)
             if not grant.exhausted:
                 unit.change.short[scope] = max(1, wanted - left)
             if left <= 0 or not grant.exhausted:
-                unit.change.more |= grant.exhausted  # the next look finds that the plan is held, and until when
+                unit.change.more |= grant.exhausted  # the next look finds the plan held, with the time
                 return None
             wanted = left
     return wanted
 
 
 def remaining_fraction(plan: PlanRecord) -> float:
-    """Return which share of the scarcest budget is left, 0 to 1, attempts in flight counted as spent."""
+    """Return the rest of the scarcest budget, from 0 to 1; attempts in flight count as spent."""
     limits, spent, reserved = plan.head.limits, plan.spent, plan.reserved
     least = 1.0
     for name in BUDGETS:
@@ -313,7 +312,7 @@ def remaining_fraction(plan: PlanRecord) -> float:
 
 
 def warn(unit: UnitOfWork) -> None:
-    """Tell of every budget of which WARN_SHARE is spent, once each."""
+    """Emit `budget.low` once for each budget with WARN_SHARE spent."""
     plan, limits = unit.plan, unit.plan.head.limits
     for name in BUDGETS:
         limit = limits[name]

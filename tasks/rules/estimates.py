@@ -1,6 +1,6 @@
-"""What an attempt is expected to use: the median of the last attempts of its mode on its queue.
+"""Estimates for attempts: the median of the last attempts of their mode on their queue.
 
-An estimate that somebody named stays. Of a test nothing is learned, as no agent runs.
+A named estimate stays. Tests have no learned estimate, because they run no agent.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from tasks.rules.budget import LEARNED_MODES, usage_name
 from tasks.rules.risk import estimate
 
 LAST = 50  # attempts
-FEWEST = 5  # fewer say nothing
+FEWEST = 5  # fewer have no meaning
 MOST_QUEUES = 20  # of a goal
 
 
 def names_of(goal: Goal) -> list[str]:
-    """Name the attempts that the steps of a goal are expected to be like."""
+    """Return the names of the usage records that may estimate the steps of a goal."""
     queues = dict.fromkeys([goal.queue, *(step.queue for step in goal.steps or () if step.queue)])
     names = (usage_name(mode, queue) for queue in [*queues][:MOST_QUEUES] for mode in LEARNED_MODES)
     return [name for name in names if name]
 
 
 def learn(used: Mapping[str, Iterable[int]]) -> dict[str, int]:
-    """Take the median of what attempts used, of each name; none where too few did."""
+    """Return the median usage for each name; names with fewer than FEWEST records are left out."""
     known = {name: [*tokens] for name, tokens in used.items()}
     return {name: median_low(tokens) for name, tokens in known.items() if len(tokens) >= FEWEST}
 
 
 def assign(steps: tuple[PlannedStep, ...], goal: Goal, learned: Mapping[str, int]) -> tuple[PlannedStep, ...]:
-    """Give steps of a plan that is made the estimates that were learned, where the goal names none."""
+    """Give the learned estimates to the steps of a new plan, except steps whose estimate the goal names."""
     if not learned:
         return steps
     named = {step.step_id for step in goal.steps or () if step.estimate.tokens is not None}
@@ -40,7 +40,7 @@ def assign(steps: tuple[PlannedStep, ...], goal: Goal, learned: Mapping[str, int
 
 
 def with_estimate(step: PlannedStep, learned: Mapping[str, int]) -> PlannedStep:
-    """Give a step the estimate that was learned for it, in the place of the usual one."""
+    """Give a step its learned estimate in place of the default."""
     tokens = learned.get(usage_name(step.mode, step.queue))
     if tokens is None or step.estimate.tokens != estimate(step.mode).tokens:
         return step

@@ -1,4 +1,4 @@
-"""What the steps of a plan that have not ended are expected to use, and so whether its budgets will be enough."""
+"""Forecasts the usage of the open steps of a plan, to show whether its budgets will suffice."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ESTIMATED = ("tokens", "patch_cycles")
 
 
 class Expected(NamedTuple):
-    """What is known of a step: its static part, its state, its attempts, and whether one is in flight."""
+    """A step for the forecast: its static part, its state, its attempts, and whether one is in flight."""
 
     facts: Mapping[str, Any]
     state: str
@@ -22,10 +22,10 @@ class Expected(NamedTuple):
 
 
 def forecast(steps: Iterable[Expected], budget: Budget) -> Forecast:
-    """Return what the open steps of a plan need beside what is spent and held.
+    """Return the needs of a plan's open steps, in addition to spent and reserved amounts.
 
-    Each is taken to need one more attempt, as its estimate says; a delivery uses nothing. `likely` is the same at the
-    rate at which the attempts so far used their estimates, and of the clock at the pace so far.
+    Each step is expected to need one more attempt with its estimate; a delivery uses nothing. `likely` scales the needs
+    by how much the attempts so far used of their estimates. For the clock it scales by the pace so far.
     """
     needed, tried = dict.fromkeys(ESTIMATED, 0), dict.fromkeys(ESTIMATED, 0)
     ended = open_steps = 0
@@ -47,5 +47,5 @@ def forecast(steps: Iterable[Expected], budget: Budget) -> Forecast:
 
 
 def _at_rate(amount: int, used: int, of: int) -> int | None:
-    """Scale an amount by what was used of as much; None where nothing was yet."""
+    """Scale an amount by `used / of`; None if nothing was used yet."""
     return round(amount * used / of) if of and used else None

@@ -1,10 +1,10 @@
-"""Makes a goal's own words fit for steps, lists and logs before anything is planned.
+"""Cleans a goal's words for steps, lists and logs, before planning begins.
 
-A goal may come from a webhook, so its text is as untrusted as a log. What becomes of each string hangs on its kind
-(`schemas.text_kinds`), one row of `_RULES` each: attacks in sentences are taken out and named, a name that is none is
-an error, a supplied step's text is made legible and its attacks are errors of that step, which the validator reports.
-Strings of the other kinds stay as they are: keys, paths and commands are judged by those who take them; logs and
-documents only choose among templates, and whoever quotes them sanitises what they quote.
+A goal may come from a webhook, so its text is as untrusted as a log. The kind of a string (`schemas.text_kinds`)
+selects a row of `_RULES`. Attacks in sentences are removed and named. An invalid name is an error. The text of a
+supplied step is made legible, and its attacks are errors of that step, which the validator reports. Strings of other
+kinds stay as they are. The code that uses keys, paths and commands judges them. Logs and documents only choose among
+templates, and the code that quotes them sanitizes the quotation.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAX_ERRORS = 100
 MAX_REVISION = 200
 MAX_LINE, MAX_CONSTRAINTS = 1000, 100
 MAX_CLOSER_LOOK = 2 * 1024 * 1024  # characters of texts that hold markup, escapes, blobs or letters beyond ASCII
-MAX_UNSEEN = MAX_CLOSER_LOOK  # characters of texts that need not be looked at for that: they fit, whatever they hold
+MAX_UNSEEN = MAX_CLOSER_LOOK  # characters of texts that are not examined for such markup: they fit even if they hold it
 
 _BAD_REPOSITORY = re.compile(r"^-|[\s\"'`<>|;&$(){}\[\]*?!^]")
 _WORDS = frozenset({TextKind.SENTENCE, TextKind.PROSE})
@@ -38,13 +38,13 @@ _RULE_OF_REVISIONS = "A revision is a commit's hash, or a name that git knows a 
 
 
 def is_revision(text: str) -> bool:
-    """Return whether git can take a text for nothing but a revision."""
+    """Return whether git can read a text only as a revision."""
     return len(text) <= MAX_REVISION and ".." not in text and _REVISION.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class CleanedGoal:
-    """The goal to plan, the class of each attack taken out of it, and its errors."""
+    """The cleaned goal, the class of each removed attack, and the goal's errors."""
 
     goal: Goal
     findings: tuple[str, ...] = ()
@@ -52,10 +52,10 @@ class CleanedGoal:
 
 
 def clean_goal(goal: Goal) -> CleanedGoal:
-    """Treat every string of `goal` as its kind asks for; pure.
+    """Clean each string of `goal` by its kind; pure.
 
-    The same goal comes back where there is nothing to do. One with errors comes back as it may be kept: without what
-    was refused.
+    Returns the same goal if there is nothing to change. A goal with errors is returned without the refused strings, so
+    that it can be stored.
     """
     work = _Pass()
     fit_goal: Goal = rewrite(goal, _RULES, work.change)
@@ -69,17 +69,17 @@ def clean_goal(goal: Goal) -> CleanedGoal:
 
 
 class _Pass:
-    """One pass over a goal: findings, errors, and characters that may be looked at closely."""
+    """One pass over a goal: findings, errors, and the characters that may still be examined closely."""
 
     def __init__(self) -> None:
         self.findings: list[str] = []
         self.errors: list[FieldError] = []
         self.room = MAX_CLOSER_LOOK
-        self._unseen: list[str] = []  # texts that may yet have to be looked at for that room
+        self._unseen: list[str] = []  # texts that may still need a closer look
         self._unseen_room = MAX_UNSEEN
 
     def change(self, pointer: str, text: str, leaf: Leaf) -> str:
-        """Treat one string; once there is no room left, only to make it short."""
+        """Clean one string; after the capacity is used up, only truncate it."""
         self._unseen.append(text)
         self._unseen_room -= len(text)
         if self._unseen_room < 0:
@@ -93,9 +93,9 @@ class _Pass:
         return made
 
     def strip(self, text: str) -> str:
-        """Take out the attacks, those too that are seen only on one line.
+        """Remove attacks, including those that appear only on one line.
 
-        A step's field will hold it so.
+        A field of a step holds the text on one line.
         """
         found = sanitize(text)
         line = flatten(found.text)
@@ -104,28 +104,28 @@ class _Pass:
         return flat.text if flat.findings else found.text
 
     def words(self, _: str, text: str, leaf: Leaf) -> str:
-        """Sanitise words."""
+        """Sanitize words."""
         made = self.strip(text)
         return made if leaf.most is None or len(made) <= leaf.most else fit(made, leaf.most, as_written)
 
     def step_text(self, _: str, text: str, __: Leaf) -> str:
-        """Make a text of a supplied step legible."""
+        """Make the text of a supplied step legible."""
         return make_legible(text)
 
     def name(self, pointer: str, text: str, leaf: Leaf) -> str:
-        """Refuse what is no name, and keep what of it can be shown."""
+        """Refuse an invalid name, and keep the part of it that can be shown."""
         if _is_name(text):
             return text
         return self.refuse_name(pointer, text, leaf, _RULE_OF_NAMES)
 
     def repository(self, pointer: str, text: str, leaf: Leaf) -> str:
-        """Refuse what names no repository."""
+        """Refuse an invalid name of a repository."""
         if _BAD_REPOSITORY.search(text):
             return self.refuse_name(pointer, text, leaf, _RULE_OF_REPOSITORIES)
         return self.name(pointer, text, leaf)
 
     def revision(self, pointer: str, text: str, leaf: Leaf) -> str:
-        """Refuse what names no commit."""
+        """Refuse a text that cannot be the name of a commit."""
         if _HASH.fullmatch(text):
             return text
         if not is_revision(text):
@@ -133,21 +133,18 @@ class _Pass:
         return self.name(pointer, text, leaf)
 
     def refuse_name(self, pointer: str, text: str, leaf: Leaf, rule: str) -> str:
-        """Note that `text` breaks `rule`, and keep what of it can be shown."""
+        """Note that `text` breaks `rule`, and return the part of it that can be shown."""
         error = FieldError(pointer=pointer, code="invalid_identifier", message=rule)
         return self.refuse(error, fit(text, leaf.most or len(text)))
 
     def refuse(self, error: FieldError, kept: str = "") -> str:
-        """Note an error; returns what is kept of the string in its place."""
+        """Note an error; returns the text to keep in place of the string."""
         if len(self.errors) <= MAX_ERRORS:
             self.errors.append(error)
         return kept or TOKEN
 
     def together(self, lines: tuple[str, ...]) -> tuple[str, ...] | None:
-        """Take out the attack that several lines make when they are read together.
-
-        None where they make none.
-        """
+        """Remove an attack that several lines form together; None if they form none."""
         if not lines:
             return None
         joined = "; ".join(lines)
@@ -157,7 +154,7 @@ class _Pass:
         for _ in range(MAX_CUTS):
             starts = range(0, len(text), MAX_LINE)[:MAX_CONSTRAINTS]
             pieces = tuple(fit(text[start : start + MAX_LINE], MAX_LINE, as_written) for start in starts)
-            joined = "; ".join(pieces)  # as whoever reads them will
+            joined = "; ".join(pieces)  # as their reader joins them
             text = self.strip(joined)
             if text == joined:
                 return pieces

@@ -1,7 +1,8 @@
-"""What becomes of a change by what it does to tests and checks: the rows of the policy, and what the goal asks for.
+"""Decides about a change's effects on tests and checks: by the rows of the policy and the requests of the goal.
 
-A goal asks by words, such as "remove the tests of the old client", or by naming a file among its `allowed_files`. What
-it asks for is told and not refused; that its own failing tests are weakened it has to ask for by words.
+A goal requests an effect by words, such as "remove the tests of the old client", or by naming a file in its
+`allowed_files`. A requested effect is reported and not refused. Weaker versions of the goal's own failing tests must be
+requested by words.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ _NOT = re.compile(
 
 
 class Asked(NamedTuple):
-    """What a goal is, and what it asks for: families of findings by words, files by their names."""
+    """The type of a goal and its requests: families of findings by words, files by their names."""
 
     type: str = ""
     families: tuple[str, ...] = ()
@@ -59,23 +60,23 @@ class Asked(NamedTuple):
 
     @classmethod
     def of(cls, kept: Mapping[str, Any]) -> Asked:
-        """Read what was kept."""
+        """Read the stored form."""
         return cls(kept["type"], tuple(kept["families"]), tuple(kept["files"]), kept.get("closes", False))
 
     def keep(self) -> dict[str, Any]:
-        """Return what is kept."""
+        """Return the form to store."""
         return {name: value for name, value in self._asdict().items() if name != "closes" or value}
 
 
 class Decided(NamedTuple):
-    """A place of a change with what becomes of it."""
+    """A place of a change, with the action for it."""
 
     action: A
     place: IntegrityPlace
 
 
 def asked_by(goal: Goal, goal_type: str) -> Asked:
-    """Read what a goal asks for; `goal_type` is the type of a task, or the kind of another goal."""
+    """Read the requests of a goal; `goal_type` is the type of a task, or the kind of another goal."""
     families: set[F] = set()
     text = " ".join((goal.goal, *goal.constraints))
     families |= OF_TESTS if _asks(_ASKS_FOR_TESTS, text) else set()
@@ -91,7 +92,7 @@ def _asks(pattern: re.Pattern[str], text: str) -> bool:
 
 
 def decide(said: Integrity, asked: Asked, rows: Mapping[F, A], failing: Sequence[str]) -> list[Decided]:
-    """Decide about each place, the gravest first; kinds that have counts alone are places without a path."""
+    """Decide about each place, gravest action first; a kind that has only a count becomes a place without a path."""
     known = {place.kind for place in said.places}
     more = (
         IntegrityPlace(kind=kind, path="-", line=0)
@@ -103,7 +104,7 @@ def decide(said: Integrity, asked: Asked, rows: Mapping[F, A], failing: Sequence
 
 
 def rows_of(policy: Policy, head: Any, asked: Asked) -> Mapping[F, A]:
-    """Find the rows that hold for a plan; where it is to close findings, suppressions are refused or asked about."""
+    """Return the rows for a plan; if it closes findings, suppressions are refused or need an approval."""
     rows = dict(policy.integrity(asked.type, head.kind, head.tenant, head.repo))
     if asked.type == GoalKind.GAP_REPORT or asked.closes:
         for family in (F.SUPPRESSES, F.SUPPRESSES_OWN):
@@ -112,7 +113,7 @@ def rows_of(policy: Policy, head: Any, asked: Asked) -> Mapping[F, A]:
 
 
 def is_of_interest(policy: Policy, goal: Goal, asked: Asked) -> bool:
-    """Return whether what a goal asks for changes any decision: whether its rows are not those of most goals."""
+    """Return whether a goal's requests or rows change any decision, compared with those of most goals."""
     rows = policy.integrity(asked.type, goal.kind, goal.tenant, goal.context.repo)
     return asked.closes or dict(rows) != dict(OF_OTHERS)
 
@@ -129,7 +130,7 @@ def _action(place: IntegrityPlace, asked: Asked, rows: Mapping[F, A], failing: I
 
 
 def _is_about(place: IntegrityPlace, failing: str) -> bool:
-    """Whether a place is in a test that the goal wants to pass."""
+    """Return whether a place is in a test that the goal wants to pass."""
     file, name = file_and_name(failing)
     in_file = not file or file == place.path or place.path.endswith(f"/{file}")
     return bool(name) and name in place.what and in_file

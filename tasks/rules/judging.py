@@ -1,4 +1,4 @@
-"""Which steps run tests of what a plan has changed, and which tests of the base judge the last of them."""
+"""Selects the steps that run tests of a plan's changes, and the tests of the base that judge the last of them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ MOST_OWN = 100
 
 
 def base_judges(goal: Goal) -> JudgedBy | None:
-    """Return how the base of a goal judges; None for steps that it brought along.
+    """Return how the base of a goal judges its last tests; None for supplied steps and goals without a base.
 
-    Files of tests that it names literally are the plan's; it does not judge where these are more than MOST_OWN.
+    Files of tests that the goal names literally belong to the plan. If they are more than MOST_OWN, the base does not
+    judge.
     """
     if goal.kind not in BY_BASE or goal.steps is not None or goal.context.base_sha is None:
         return None
@@ -30,15 +31,15 @@ def base_judges(goal: Goal) -> JudgedBy | None:
 
 
 def own_tests(goal: Goal) -> tuple[str, ...]:
-    """List the files of tests that a goal names literally."""
+    """Return the files of tests that a goal names literally."""
     named = (clean(path) for path in goal.allowed_files if not is_glob(path))
     return tuple(path for path in named if may_be_of_tests(path))
 
 
 def why_unjudged(facts: Mapping[str, Any], outcome: Outcome) -> str | None:
-    """Return why the tests of the base did not judge a step that they were to; None where they did.
+    """Return why the tests of the base did not judge a step that they had to judge; None if they did.
 
-    Controllers that tell of no reports of tests are not asked.
+    Controllers without reports of tests are not asked.
     """
     by, said = facts["judged_by"], outcome.judged
     if not by["base"] and not by["holdout"]:
@@ -51,7 +52,7 @@ def why_unjudged(facts: Mapping[str, Any], outcome: Outcome) -> str | None:
 
 
 def find_last(steps: Sequence[PlannedStep]) -> frozenset[str]:
-    """Name the steps that change nothing, run tests of the plan's result, and that no other one waits for."""
+    """Return the steps that change nothing, run tests of the plan's result, and have no dependents."""
     awaited = {name for step in steps for name in step.depends_on}
     return frozenset(
         step.step_id for step in steps if step.step_id not in awaited and step.mode is Mode.TEST and suite_of(step)
@@ -59,9 +60,10 @@ def find_last(steps: Sequence[PlannedStep]) -> frozenset[str]:
 
 
 def suite_of(step: PlannedStep, catalogue: Catalogue | None = None) -> tuple[VerifyTool, ...]:
-    """Return the tests that a step runs of what the plan has changed.
+    """Return the tools of a step that run tests of the plan's changes.
 
-    Without the plan's catalogue a tool that is not in ours, as those of operators are, may be one of tests.
+    Without the plan's catalogue, a tool that is not built in counts as one of tests, because operators may have added
+    it.
     """
     if step.at_base or step.mode is Mode.READ_ONLY:
         return ()
@@ -71,5 +73,5 @@ def suite_of(step: PlannedStep, catalogue: Catalogue | None = None) -> tuple[Ver
 
 
 def judges_by_holdout(facts: Mapping[str, Any]) -> bool:
-    """Return whether held-out tests judge a step, which no strategy knows."""
+    """Return whether held-out tests judge a step; no strategy knows them."""
     return bool((facts.get("judged_by") or {}).get("holdout"))

@@ -1,7 +1,7 @@
-"""What a step may change, by the files that it names and by its patterns: judged before it runs, and after.
+"""Decides which files a step may change, by the files that it names and by its patterns: before it runs, and after.
 
-A pattern also means what is not there yet, but never a file that configures a verification or instructs agents, nor one
-that is forbidden.
+A pattern also matches files that do not exist yet. It never matches a file that configures a verification or instructs
+agents, nor a forbidden one.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from tasks.text.paths import clean, fault, is_glob
 from tasks.text.patterns import Expanded, expand_globs, matches
 from tasks.toolchain.files import Role, is_allowed_by_name_alone, role_of
 
-PATTERNS = "patterns"  # what a controller has to understand of a step whose files only patterns name
-SYNTAX = "syntax"  # the check after a change that no project has to configure
+PATTERNS = "patterns"  # a capability of controllers: steps whose files only patterns name
+SYNTAX = "syntax"  # the check after a change that needs no configuration in a project
 
 
 @dataclass(frozen=True, slots=True)
 class Allowlist:
-    """What a goal, or a step, may change: files by name, and what patterns mean."""
+    """The files that a goal, or a step, may change: files by name, and files by pattern."""
 
     files: frozenset[str]
     patterns: Sequence[str] = ()
@@ -32,7 +32,7 @@ class Allowlist:
 
     @classmethod
     def of(cls, allowed: Iterable[str], forbidden: Forbidden) -> Allowlist:
-        """Read the allowlist of a goal."""
+        """Parse the allowlist of a goal."""
         cleaned = tuple(map(clean, allowed))
         files = frozenset(path for path in cleaned if not is_glob(path))
         return cls(files, tuple(dict.fromkeys(path for path in cleaned if is_glob(path))), forbidden)
@@ -47,7 +47,7 @@ class Allowlist:
 
 
 def expand_allowed(allowed: Sequence[str], listing: Sequence[str], forbidden: Forbidden) -> Expanded:
-    """Turn the allowlist of a goal into the files of `listing` that it means, those first that it names."""
+    """Return the files of `listing` that the allowlist of a goal matches, named files first."""
     found = expand_globs(allowed, listing, forbidden)
     named = frozenset(map(clean, allowed))
     return Expanded(
@@ -56,14 +56,14 @@ def expand_allowed(allowed: Sequence[str], listing: Sequence[str], forbidden: Fo
 
 
 def is_meant_by_patterns(path: str, forbidden: Forbidden = JUDGED) -> bool:
-    """Return whether a pattern that matches `path` means it."""
+    """Return whether a pattern that matches `path` also permits it."""
     return not is_allowed_by_name_alone(path) and fault(path, forbidden) is None
 
 
 def is_permitted(facts: Mapping[str, Any], path: str) -> bool:
-    """Return whether a step may change `path`, or may at a higher risk.
+    """Return whether a step may change `path`, or could at a higher risk.
 
-    Failing tests that its patterns leave out are no violation: a controller puts them back, or the change counts as
+    Failing tests that its patterns exclude are no violation: a controller restores them, or the change counts as
     unverified.
     """
     if path in facts["allowed_files"]:
@@ -80,17 +80,17 @@ def is_permitted(facts: Mapping[str, Any], path: str) -> bool:
 
 
 def forbidden_by(facts: Mapping[str, Any]) -> Forbidden:
-    """Take the list of forbidden paths that a step was made under, whatever its excluded patterns have room for."""
+    """Return the forbidden paths of a step's plan; the step's excluded patterns may not hold all of them."""
     return forbid(tuple(names)) if (names := facts.get("forbidden")) else FORBIDDEN
 
 
 def names_to_keep(forbidden: Forbidden, allowed: Iterable[str]) -> tuple[str, ...]:
-    """List the forbidden names that a plan has to keep: where its goal has globs, and the list is not the usual one."""
+    """Return the forbidden names that a plan stores: if its goal has globs, and the list is not the default."""
     return forbidden.names if forbidden.pattern != FORBIDDEN.pattern and any(map(is_glob, allowed)) else ()
 
 
 def under(forbidden: Sequence[str], steps: Iterable[PlannedStep]) -> tuple[PlannedStep, ...]:
-    """Let steps with patterns keep the names that were forbidden when their plan was made."""
+    """Store the forbidden names of their plan in the steps that have patterns."""
     names = tuple(forbidden)
     return tuple(
         step.model_copy(update={"forbidden": names}) if names and step.allowed_patterns else step for step in steps
@@ -103,7 +103,7 @@ def exceeds(facts: Mapping[str, Any], path: str) -> bool:
 
 
 def limits_of_files(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Limit the files that a step may change, where it may change more than its risk allows at once."""
+    """Return the limits of changed files for a step that may change more files than its risk allows at once."""
     level = RiskLevel(facts["risk_level"])
     most = RISK[level].max_files
     if facts.get("allowed_patterns") or len(facts["allowed_files"]) > most:

@@ -1,8 +1,8 @@
-"""What a step may do at each risk level, and how risky it is by the files it may touch: assessed, not only declared.
+"""The limits of a step at each risk level, and the assessment of its risk by the files that it may touch.
 
-A signal is a kind of file, known by its path alone, and the least level of a step that may touch it. Documents and
-tests of such files harm nobody; what runs in CI or instructs agents does, whatever it is called. A level is only
-raised.
+A signal is a kind of file, recognized by its path alone, with the lowest level of a step that may touch it. Documents
+and tests of such files are harmless. Files that run in CI or instruct agents are not, even under another name. A
+declared level is only raised.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _ESTIMATES: Mapping[Mode, StepEstimate] = MappingProxyType(
 
 
 def estimate(mode: Mode) -> StepEstimate:
-    """Return what an attempt in this mode reserves where nobody estimated it."""
+    """Return the default reservation of an attempt in this mode."""
     return _ESTIMATES[mode]
 
 
@@ -64,7 +64,7 @@ LOW, MED, HIGH = RiskLevel
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """One row: files whose path `pattern` finds, if they are for one of `roles`, make a step at least `level`."""
+    """One row: a file whose path matches `pattern` and whose role is in `roles` raises a step to `level`."""
 
     level: RiskLevel
     why: str
@@ -73,14 +73,14 @@ class Signal:
 
 
 def _paths(*patterns: str) -> re.Pattern[str]:
-    """Find any of `patterns` from the beginning of a path's component to its end."""
+    """Return a pattern that matches any of `patterns` from the start of a path component to the end of the path."""
     return re.compile(rf"(?:^|/)(?:{'|'.join(patterns)})$", re.IGNORECASE)
 
 
 _WORDS = r"auth|authn|authz|authentication|authorization|oauth2?|saml|sso|jwt|login|passwords?|permissions?|acls?|rbac"
 _SECRETS = r"crypto|cryptography|encryption|cipher|keyring|signing|sudoers|csrf|cors"
 
-# The first row that finds a file is the one that is named.
+# The first row that matches a file gives the reason.
 SIGNALS = (
     Signal(
         HIGH,
@@ -128,7 +128,7 @@ SIGNALS = (
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """The least level of a step, and why it is more than LOW."""
+    """The lowest level of a step, and the reason if it is above LOW."""
 
     level: RiskLevel = LOW
     why: str = ""
@@ -147,7 +147,7 @@ _DECLARED = {level: Assessment(level) for level in RISK}
 
 
 def assess(files: Iterable[str]) -> Assessment:
-    """Return how risky a step that may touch `files` is: as its riskiest file, the first of several."""
+    """Return the risk of a step that may touch `files`: that of the riskiest file, the first of equals."""
     worst = _DECLARED[LOW]
     for path in files:
         found = _of_file(path)
@@ -157,12 +157,12 @@ def assess(files: Iterable[str]) -> Assessment:
 
 
 def assess_declared(declared: RiskLevel, files: Iterable[str]) -> Assessment:
-    """Assess a step that was declared to be of a level; `why` is empty where that level holds."""
+    """Assess a step with a declared level; `why` is empty if the declared level stays."""
     found = assess(files)
     return found if is_below(declared, found.level) else _DECLARED[declared]
 
 
 def explain_raise(found: Assessment, guidance: str | None) -> str | None:
-    """Put the reason of a raised level before the guidance that a step has anyway."""
+    """Put the reason of a raised level before the guidance of a step."""
     reason = f"Risk {found.level}: {found.why}." if found.why else ""
     return " ".join(filter(None, (reason, guidance))) or None

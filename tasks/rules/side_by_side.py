@@ -1,4 +1,4 @@
-"""Which steps may run side by side: those that cannot change the same file."""
+"""Selects steps that may run at the same time: those that cannot change the same file."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from tasks.text.patterns import are_apart, literal_folder
 
 
 def held_by(facts: Mapping[str, Any]) -> list[str]:
-    """List what an attempt at a step holds until it ends: files, and patterns of files."""
+    """Return the files, and patterns of files, that an attempt at a step blocks until it ends."""
     files: list[str] = facts["allowed_files"]
     patterns = facts.get("allowed_patterns")
     return [*files, *patterns] if patterns else files
 
 
 def are_free(wanted: Collection[str], busy: Set[str]) -> bool:
-    """Return whether nothing that is `wanted` is held by others.
+    """Return whether other attempts block nothing of `wanted`.
 
-    A pattern holds all of the folder before its first wildcard.
+    A pattern blocks the whole folder before its first wildcard.
     """
     if not busy:
         return True
@@ -34,7 +34,7 @@ def are_free(wanted: Collection[str], busy: Set[str]) -> bool:
 
 
 def has_patterns(held: Iterable[str]) -> bool:
-    """Return whether any of what is held is a pattern."""
+    """Return whether any of the blocked paths is a pattern."""
     return any(map(is_glob, held))
 
 

@@ -1,6 +1,7 @@
-"""The validator: what every plan must be before anything of it is dispatched.
+"""The validator: conditions of every plan before any of its steps is dispatched.
 
-All errors at once, each with a JSON pointer into the plan, a code and a sentence. Linear in the size of the plan.
+It returns all errors at once, each with a JSON pointer into the plan, a code and a sentence. It is linear in the size
+of the plan.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ Found = Iterator[tuple[str, str, str]]  # pointer within the step, code, sentenc
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a step is judged against beside itself."""
+    """The context that a step is judged in."""
 
     allowed: Container[str]
     ids: Counter[str]
@@ -59,12 +60,12 @@ class Surroundings:
 def validate(
     goal: Goal, steps: Sequence[PlannedStep], catalogue: Catalogue = CATALOGUE, forbidden: Forbidden = FORBIDDEN
 ) -> tuple[FieldError, ...]:
-    """Judge a plan against its goal; empty where nothing is wrong. The first hundred errors are reported."""
+    """Validate a plan against its goal; returns the first MAX_ERRORS errors, empty if there are none."""
     return _first(_errors(goal, steps, catalogue, forbidden))
 
 
 def reject(reason: str, errors: tuple[FieldError, ...]) -> Rejected:
-    """Reject for `errors`; where they all have one code, that is the reason."""
+    """Reject with `errors`; if they all have one code, that code is the reason."""
     codes = {error.code for error in errors}
     return Rejected(codes.pop() if len(codes) == 1 else reason, _first(errors))
 
@@ -78,7 +79,7 @@ def _first(errors: Iterable[FieldError]) -> tuple[FieldError, ...]:
 
 
 def max_steps(goal: Goal) -> int:
-    """How many steps a plan of this goal may have: its own limit, else that of its kind."""
+    """Return the maximal number of steps for a plan of this goal: its own limit, else that of its kind."""
     return limits_of(goal)["max_steps"] or 1
 
 
@@ -121,10 +122,10 @@ def _errors(
 
 
 def cycles(graph: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, ...]]:
-    """Find cycles among steps and what they wait for: at least one of each knot. A step that waits for itself is none.
+    """Yield cycles among steps and their dependencies, at least one of each knot; a step on itself is none.
 
-    What Kahn's algorithm cannot order waits, directly or not, for a cycle: from each such step one of its own kind is
-    followed until a step comes again. Linear, and without recursion.
+    Steps that Kahn's algorithm cannot order depend on a cycle, directly or through others. From each of them the
+    function follows one such dependency until a step comes again. It is linear and does not recurse.
     """
     unmet: dict[str, int] = {}
     dependents: dict[str, list[str]] = {}
@@ -160,7 +161,7 @@ def _cycles_among(following: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
 
 
 def name_cycle(members: Sequence[str]) -> str:
-    """Name a cycle's members, the first ten of them."""
+    """Return a cycle's members as a text, at most MAX_MEMBERS of them."""
     shown = ", ".join(members[:MAX_MEMBERS])
     return shown if len(members) <= MAX_MEMBERS else f"{shown} and {len(members) - MAX_MEMBERS} more"
 
@@ -269,7 +270,7 @@ def _risk(step: PlannedStep, _: Surroundings) -> Found:
 
 
 def injections(steps: Sequence[PlannedStep]) -> Iterator[FieldError]:
-    """Look through the texts of many steps at once, and through each only where there may be something to find."""
+    """Scan the texts of many steps at once, and single texts only after a finding."""
     for number, some in enumerate(batches(steps, SCANNED_AT_ONCE)):
         texts = [(index, *text) for index, step in enumerate(some, number * SCANNED_AT_ONCE) for text in _texts(step)]
         if is_plain(_BETWEEN.join(dict.fromkeys(text for _, _, text in texts))):
@@ -280,7 +281,7 @@ def injections(steps: Sequence[PlannedStep]) -> Iterator[FieldError]:
                 yield FieldError(pointer=f"/steps/{index}{name}", code="potential_injection", message=message)
 
 
-@lru_cache(maxsize=1024)  # many steps of a plan say the same of how they succeed and are undone
+@lru_cache(maxsize=1024)  # many steps of a plan have the same success criteria and rollback hints
 def _attacks(text: str) -> str:
     return ", ".join(sorted({attack.kind.value for attack in sanitize(text, Treatment.FLAG).findings}))
 
@@ -294,7 +295,7 @@ def _texts(step: PlannedStep) -> Iterator[tuple[str, str]]:
     yield "/guidance", step.guidance or ""
 
 
-# One row a rule.
+# One row for each rule.
 STEP_CHECKS: tuple[Callable[[PlannedStep, Surroundings], Iterable[tuple[str, str, str]]], ...] = (
     _identity,
     _sizes,
