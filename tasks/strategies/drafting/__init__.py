@@ -1,5 +1,5 @@
-"""Plans that were drafted outside the planner, by a model or an agent: their words made fit, their steps governed.
+"""Plans that a model or an agent drafted outside of the planner: their words are cleaned, their steps governed.
 
-Nothing in here knows one kind of goal. What comes in is untrusted and of any shape; what comes out passes the
-validator, or there are errors that say why it cannot.
+Nothing here knows a particular kind of goal. The input is untrusted and of any shape. The output passes the validator,
+or there are errors with the reasons.
 """

@@ -1,4 +1,4 @@
-"""Which steps are given what steps before them answered, and whose answers are kept for them and for people."""
+"""Connects steps with answers of earlier steps, and selects the answers that are stored for steps and people."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from itertools import islice
 from schemas.base import Mode
 from schemas.step import MAX_ANSWERS_FROM, PlannedStep
 
-MAX_LOOKED_AT = 64  # steps before it
+MAX_LOOKED_AT = 64  # earlier steps that are visited
 
 
 def connect_answers(steps: Sequence[PlannedStep], before: tuple[str, ...] = ()) -> tuple[PlannedStep, ...]:
     """Give each of `steps` that changes or answers something the answers of the nearest steps before it.
 
-    `before` are steps of the plan that were made earlier and keep their answers; these come last. All answers of
-    `steps` are kept: one that no step is given is for whoever reads the plan.
+    `before` are earlier steps of the plan with stored answers; these come last. All answers of `steps` are stored: an
+    answer that no step gets is for readers of the plan.
     """
     by_id = {step.step_id: step for step in steps}
     read = {
@@ -27,7 +27,7 @@ def connect_answers(steps: Sequence[PlannedStep], before: tuple[str, ...] = ()) 
 
 
 def connect_supplied(steps: Sequence[PlannedStep]) -> tuple[PlannedStep, ...]:
-    """Give each step of a supplied plan the answers of what it waits for itself: nobody else knows what it needs."""
+    """Give each step of a supplied plan the answers of its direct dependencies; only its author knows its needs."""
     answering = {step.step_id for step in steps if step.mode is Mode.READ_ONLY}
     read = {
         step.step_id: tuple(dict.fromkeys(name for name in step.depends_on if name in answering))[:MAX_ANSWERS_FROM]
@@ -37,7 +37,7 @@ def connect_supplied(steps: Sequence[PlannedStep]) -> tuple[PlannedStep, ...]:
 
 
 def _answering_before(step: PlannedStep, by_id: Mapping[str, PlannedStep]) -> Iterator[str]:
-    """Yield the steps before `step` that answer, nearest first."""
+    """Yield the answering steps before `step`, nearest first."""
     waiting, seen = list(step.depends_on), {step.step_id}
     while waiting and len(seen) <= MAX_LOOKED_AT:
         name = waiting.pop(0)

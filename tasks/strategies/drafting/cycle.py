@@ -1,10 +1,10 @@
-"""Draft, judge, repair, fall back: how a plan is drafted outside the planner, once for all kinds and all drafters.
+"""The cycle of a draft outside of the planner: draft, judge, repair, fall back; for all kinds and all drafters.
 
-There are two ways to ask. The worker asks a drafter of its own before there is a plan (`WorkerCycle`), again and again
-up to the attempts. Or a controller answers the step that asks (`draft_step`, the drafter `queue`): then the retries of
-that step ask again, and read what was wrong as the failure before (`QueueCycle`). A kind brings the same `judge` to
-both, so that an answer is worth the same whoever gave it. Nothing is kept here: what a worker's drafter has said so
-far comes with the `Setting`, and what a step needs stands in the strategy state of its kind.
+There are two ways to ask. The worker asks its own drafter before there is a plan (`WorkerCycle`), again and again up to
+the attempts. Or a controller answers the step that asks (`draft_step`, the drafter `queue`). Then the retries of that
+step ask again, and get the faults as the previous failure (`QueueCycle`). A kind uses the same `judge` for both, so
+both drafters are judged alike. Nothing is stored here. The `Setting` has the answers of the worker's drafter so far,
+and the strategy state of a kind has the needs of the step.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from tasks.rules.risk import estimate
 from tasks.rules.strategy import Answer, Consult, Draft, Drafted, End, Expansion, Rejected
 from tasks.rules.validation import MAX_RETRIES
 
-NONE, QUEUE = "none", "queue"  # drafters that strategies know by name; all others are asked by the worker
-FAILED = "planning_failed"  # the reason where there is no plan since nothing but a draft is wanted
+NONE, QUEUE = "none", "queue"  # drafters that strategies know by name; the worker asks all others
+FAILED = "planning_failed"  # the reason if there is no plan because only a draft is accepted
 MAX_ATTEMPTS = 1 + MAX_RETRIES  # of a step
 CHARACTERS_A_TOKEN = 4
 
-Plan = TypeVar("Plan")  # what an answer of use is read as
+Plan = TypeVar("Plan")  # the parsed form of a usable answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +35,13 @@ class DraftOptions:
     """The operator's settings PLANNER_PLANNING_<NAME> that every kind with a drafter reads."""
 
     max_attempts: int = 2  # at a draft; at least one is made
-    validation_mode: str | None = None  # None: as the kind has it
-    fallback: bool = True  # the templates stand in for a draft that is of no use
+    validation_mode: str | None = None  # None: the default of the kind
+    fallback: bool = True  # the templates replace an unusable draft
     schema_in_prompt: bool = True
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> DraftOptions:
-        """Read the options of a goal's setting; what is not there has its default."""
+        """Read the options of a goal's setting; missing ones have their default."""
         usual = cls()
         return cls(
             max_attempts=max(1, int(options.get("max_attempts", usual.max_attempts))),
@@ -53,30 +53,30 @@ class DraftOptions:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An answer that is of no use, and all that its drafter should mend."""
+    """An unusable answer, with all faults that its drafter should repair."""
 
     errors: tuple[FieldError, ...]
 
     @property
     def message(self) -> str:
-        """All that is wrong, in a line."""
+        """All faults in one line."""
         return "; ".join(f"{error.pointer}: {error.message}" for error in self.errors)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerCycle(Generic[Plan]):
-    """What a kind brings for a drafter that the worker asks."""
+    """The functions of a kind for a drafter that the worker asks."""
 
     attempts: int
     ask: Consult  # the first question
     judge: Callable[[Any], Plan | Refusal]  # an answer
-    silence: Callable[[str], FieldError]  # what is wrong where the call failed, of its error
-    repair: Callable[[Drafted, Refusal], Consult | None]  # the next question; None: it is no use to ask again
-    accept: Callable[[Plan, Sequence[Drafted]], Answer]  # the last answer's plan, and all that was said
+    silence: Callable[[str], FieldError]  # the fault of a failed call, by its error
+    repair: Callable[[Drafted, Refusal], Consult | None]  # the next question; None: asking again does not help
+    accept: Callable[[Plan, Sequence[Drafted]], Answer]  # the last answer's plan, and all answers
     fall_back: Callable[[Refusal, Sequence[Drafted]], Answer]
 
     def answer(self, drafted: Sequence[Drafted]) -> Answer:
-        """Ask, ask again, take the answer that is of use, or fall back."""
+        """Return the first question, the next one, the plan of the last answer, or the fallback."""
         if not drafted:
             return self.ask
         found = self.read(drafted[-1])
@@ -86,25 +86,25 @@ class WorkerCycle(Generic[Plan]):
         return again or _paid(self.fall_back(found, drafted), drafted)
 
     def read(self, said: Drafted) -> Plan | Refusal:
-        """Judge what was said; a call that failed is refused, too."""
+        """Judge an answer; a call that failed is refused, too."""
         return self.judge(said.output) if said.error is None else Refusal((self.silence(said.error),))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueCycle(Generic[Plan]):
-    """What a kind brings for a controller that answers the step which asks."""
+    """The functions of a kind for a controller that answers the step which asks."""
 
     judge: Callable[[Any], Plan | Refusal]
     accept: Callable[[Plan, End], Expansion | None]
-    fall_back: Callable[[End, Refusal | None], Expansion | None]  # None: the step has no answer at all
+    fall_back: Callable[[End, Refusal | None], Expansion | None]  # None: the step has no answer
 
     def refusal(self, output: Any) -> Refusal | None:
-        """Return what is wrong with an answer, for the next attempt to mend."""
+        """Return the faults of an answer, for the next attempt to repair; None if there are none."""
         found = self.judge(output)
         return found if isinstance(found, Refusal) else None
 
     def go_on(self, end: End) -> Expansion | None:
-        """Take the draft of a step that is DONE; without one of use, fall back."""
+        """Go on with the draft of a step that is DONE; without a usable one, fall back."""
         found = self.judge(end.output) if end.state == StepState.DONE else None
         if found is None or isinstance(found, Refusal):
             return self.fall_back(end, found)
@@ -115,9 +115,9 @@ class QueueCycle(Generic[Plan]):
 def draft_step(
     goal: Goal, step_id: str, *, title: str, intent: str, guidance: str, attempts: int, success: str = "", read: int = 0
 ) -> PlannedStep:
-    """Make the step whose input is a prompt that a controller's agent answers.
+    """Return the step whose input is a prompt that a controller's agent answers.
 
-    `read` are the characters of that prompt, where the kind's are long enough to count.
+    `read` is the number of characters in that prompt, for kinds with long prompts.
     """
     mode = MODE_OF_TYPE[StepType.DRAFT]
     usual = estimate(mode)
@@ -136,20 +136,20 @@ def draft_step(
 
 
 def attempts_within(goal: Goal, wanted: int) -> int:
-    """Return how often a step may ask, of `wanted` attempts.
+    """Return how often a step may ask, at most `wanted`.
 
-    With one more, its failures in a row would halt the plan.
+    With one more attempt, its failures in a row would halt the plan.
     """
     failures = limits_of(goal)["consecutive_failures"] or MAX_ATTEMPTS + 1
     return max(1, min(wanted, MAX_ATTEMPTS, failures - 1))
 
 
 def failure(why: str) -> FieldError:
-    """Return why there is no plan where nothing but a draft is wanted."""
+    """Return the reason why there is no plan, for goals that accept only a draft."""
     return field_error("/drafter", "planning_failed", why)
 
 
 def _paid(answer: Answer, drafted: Sequence[Drafted]) -> Answer:
-    """Count the tokens of all that was asked, whether there is a plan or not."""
+    """Add the tokens of all questions to an answer, with or without a plan."""
     tokens = sum(said.tokens for said in drafted)
     return replace(answer, tokens=tokens) if isinstance(answer, Draft | Rejected) else answer

@@ -1,6 +1,6 @@
-"""Where a goal is likely to be about: places that its log, its failing tests and its words name, each with a reason.
+"""Finds the likely places of a goal: those that its log, its failing tests and its words name, each with a reason.
 
-A place permits nothing. All that is read comes from outside: it only chooses among files that the goal allows.
+A place permits nothing. All input comes from outside, and only chooses among files that the goal allows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAX_LOG = 64_000  # characters of a log that are read, from its end
 MAX_WORDS = 2000
 MAX_DEFINITIONS = 2000
 MOST_ALIKE = 3  # files of one name that a word may mean
-LEAST_STEM = 3  # characters of a name that is looked for among words
+LEAST_STEM = 3  # characters of a name that is searched among words
 
 _AT = re.compile(
     r"[Ff]ile \"(?P<quoted>[^\"\n]{1,400})\", line (?P<at>\d{1,7})"
@@ -43,13 +43,13 @@ _UPPER = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 @dataclass(frozen=True)
 class Focus:
-    """The files among which places are looked for; `is_last_first` where the last line of a trace is the deepest."""
+    """The files to search for places; `is_last_first` if the last line of a trace is the deepest."""
 
     files: Sequence[str]
     is_last_first: bool = False
 
     def places(self, sentence: str, context: GoalContext) -> tuple[Place, ...]:
-        """List the likeliest places, each file once."""
+        """Return the likeliest places, each file once."""
         found: dict[str, Place] = {}
         tests = tuple(dict.fromkeys(file_of_test(test) for test in context.failing_tests))
         for place in (
@@ -70,7 +70,7 @@ class Focus:
         return iter(sorted(seen, key=lambda place: role_of(place.path) is not Role.SOURCE))
 
     def _defining(self, sentence: str, definitions: Mapping[str, Sequence[Definition]]) -> Iterator[Place]:
-        """Yield where the names of the sentence are defined, as they are written; one of many places tells nothing."""
+        """Yield the definitions of the sentence's names in their exact form, except names with many definitions."""
         known = ((path, each) for named, some in definitions.items() if (path := self.find(named)) for each in some)
         places: dict[str, list[tuple[str, Definition]]] = {}
         for path, each in islice(known, MAX_DEFINITIONS):
@@ -98,7 +98,7 @@ class Focus:
                 yield Place(path=path, why=IMPORTED.format(test)[:200])
 
     def imports(self, documents: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-        """List which of the files each document imports; a document that imports none is left out."""
+        """Return for each document the files that it imports; a document without imports is left out."""
         found: dict[str, tuple[str, ...]] = {}
         for name, text in documents.items():
             modules = map(self._of_module, _IMPORT.findall(text[:MAX_LOG]))
@@ -127,7 +127,7 @@ class Focus:
                     yield from (Place(path=path, why=NAMED) for path in alike)
 
     def find(self, mention: str) -> str | None:
-        """Find the one file that `mention` names: its path, or the end of it, perhaps with folders of a checkout."""
+        """Return the one file that `mention` names: by its path, its end, or with folders of a checkout before it."""
         path = clean(mention.replace("\\", "/"))
         named = self._by_name.get(name_of(path), ())
         parts = path.split("/")
@@ -147,7 +147,7 @@ class Focus:
 
 
 def file_of_test(test: str) -> str:
-    """Take the file from the name of a test, such as `tests/test_a.py::test_x`."""
+    """Return the file in the name of a test, such as `tests/test_a.py::test_x`."""
     return clean(test.partition("::")[0].partition(" > ")[0].strip())
 
 
@@ -159,7 +159,7 @@ def _index(files: Iterable[str], key: Callable[[str], str]) -> dict[str, list[st
 
 
 def _parts(path: str) -> list[str]:
-    """Take the folders of a file and its name without an ending, as a module is named."""
+    """Return the folders of a file and its name without a suffix, as modules are named."""
     *folders, name = path.split("/")
     return [*folders, name.partition(".")[0]]
 

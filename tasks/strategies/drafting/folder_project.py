@@ -1,4 +1,4 @@
-"""What is known of one project of a goal: its files, its language, and how it is verified, in a folder of its own."""
+"""The facts of one project of a goal: its files, its language, and its verification, in its own folder."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ def only_documents(files: Sequence[str]) -> bool:
 
 
 class Check(StrEnum):
-    """Which verification a step carries; a project knows the command of its language for each."""
+    """The verification of a step; a project knows the command of its language for each."""
 
     NONE = "none"
     QUICK = "quick"  # syntax of the step's own files
     BUILD = "build"
     TESTS = "tests"
-    FOCUSED = "focused"  # the goal's failing tests alone; nothing where none are known
-    OWN = "own"  # what looks at the step's own files alone, and the goal's failing tests
+    FOCUSED = "focused"  # the goal's failing tests alone; empty if none are known
+    OWN = "own"  # tools that check the step's own files alone, and the goal's failing tests
     NEW_TESTS = "new_tests"  # the test files of the allowlist, else all tests
 
 
 class ChosenCheck(NamedTuple):
-    """A linter or type checker of a project; `is_asked` where its goal speaks of what the tool looks for."""
+    """A linter or type checker of a project; `is_asked` if its goal requests its kind of findings."""
 
     name: str
     part: Part
@@ -57,7 +57,7 @@ class ChosenCheck(NamedTuple):
 
 @dataclass(frozen=True)
 class FolderProject:
-    """A goal with its allowlist expanded, and the tools of one folder chosen."""
+    """A goal with its allowlist expanded, and the chosen tools of one folder."""
 
     goal: Goal
     files: tuple[str, ...]
@@ -65,16 +65,16 @@ class FolderProject:
     tests: tuple[VerifyTool, ...]
     catalogue: Catalogue
     forbidden: Forbidden = JUDGED
-    around: Mapping[str, str] = field(default_factory=dict)  # manifests above it, by their names: what it inherits
+    around: Mapping[str, str] = field(default_factory=dict)  # manifests above it by name: it inherits them
 
     @property
     def languages(self) -> tuple[Language | None, ...]:
-        """The languages of what may be changed; None for one that is not known."""
+        """The languages of the files that may change; None for an unknown one."""
         return (self.language,)
 
     @property
     def checks_after(self) -> dict[str, bool]:
-        """The checks of what an open part will have changed, by name; of each whether the goal asks for it."""
+        """The checks of the changes of an open part, by name, each with whether the goal requests it."""
         chosen = {check.name: check.is_asked for check in self.chosen_checks}
         return {**chosen, SYNTAX: False} if self.language else chosen
 
@@ -85,28 +85,28 @@ class FolderProject:
 
     @cached_property
     def failing_files(self) -> frozenset[str]:
-        """The files of the failing tests that the goal does not name as ones that may be changed."""
+        """The files of the failing tests, without those that the goal names as files that may change."""
         failing = (file_of_test(test) for test in self.goal.context.failing_tests)
         return frozenset(path for path in failing if path not in self.named)
 
     @cached_property
     def patterns(self) -> tuple[str, ...]:
-        """The globs of the goal, which also mean what is not there yet."""
+        """The globs of the goal, which also match files that do not exist yet."""
         return tuple(dict.fromkeys(path for path in map(clean, self.goal.allowed_files) if is_glob(path)))
 
     @cached_property
     def focus(self) -> tuple[Place, ...]:
-        """The places among its files that the goal is likely to be about."""
+        """The likely places of the goal among its files."""
         is_python = self.language is not None and self.language.name == "python"
         return Focus(self.files, is_last_first=is_python).places(self.goal.goal, self.goal.context)
 
     @property
     def only_documents(self) -> bool:
-        """Whether nothing but documentation may change, which no test can verify."""
+        """Whether only documentation may change, which no test can verify."""
         return bool(self.files) and only_documents(self.files)
 
     def check(self, check: Check, files: tuple[str, ...]) -> tuple[VerifyTool, ...]:
-        """Choose the verification of a step that is about `files`; empty where there is none."""
+        """Return the verification of a step for `files`; empty if there is none."""
         if check is Check.NONE:
             return ()
         if check is Check.FOCUSED:
@@ -134,15 +134,15 @@ class FolderProject:
 
     @cached_property
     def _configuring(self) -> Mapping[str, str]:
-        """The manifests by which linters and type checkers are configured, those above among them."""
+        """The manifests that may configure linters and type checkers, those of folders above included."""
         above = {f"../{name}": text for name, text in self.around.items()}
         return {**self.goal.context.manifests, **above} if above else self.goal.context.manifests
 
     def quick_checks(self, files: tuple[str, ...], *, whole: bool) -> tuple[tuple[VerifyTool, ...], tuple[str, ...]]:
         """Aim the chosen linter and type checker at `files`.
 
-        Those that look at the whole project judge only what is changed as a `whole`. Also answers the ids of those
-        that only manifests configure: nobody asked for these, nor for what they look for.
+        Checks of the whole project only judge a `whole` change. Also returns the ids of the checks that only manifests
+        configure: no goal requested them or their kind of findings.
         """
         aim = self.catalogue.aim_at_all if whole else self.catalogue.aim_part
         tools: list[VerifyTool] = []
@@ -156,7 +156,7 @@ class FolderProject:
 
     @staticmethod
     def _accepted(aim: Aim, part: Part, files: tuple[str, ...]) -> tuple[VerifyTool, ...]:
-        """Aim `part` at `files`; empty if an operator's contract stands in the place of ours and refuses this."""
+        """Aim `part` at `files`; empty if an operator's contract replaces the built-in one and refuses this."""
         try:
             return aim(part, files)
         except UnknownCommand:
@@ -170,10 +170,10 @@ class FolderProject:
         others: tuple[VerifyTool, ...] = (),
         tests: tuple[str, ...] = (),
     ) -> tuple[VerifyTool, ...]:
-        """Choose what judges a change of `files` by these files alone, after `others`.
+        """Return the tools that judge a change of `files` by these files alone, after `others`.
 
-        With `whole` nothing else is changed for the same end: then the goal's failing tests judge, too, else `tests`,
-        else the tests among `files`. Where no tool looks at these files alone, what the project has judges all of it.
+        With `whole` no other change has the same aim. Then the goal's failing tests judge, too, else `tests`, else the
+        tests among `files`. If no tool checks these files alone, the tools of the project judge all of it.
         """
         tools = (*others, *(self.catalogue.aimed(self.language.quick, files) if self.language else ()))
         if whole:
@@ -190,7 +190,7 @@ class FolderProject:
         return once((*tools, *usual))
 
     def tests_among(self, files: tuple[str, ...]) -> tuple[str, ...]:
-        """List the tests among `files` that what runs the project's tests takes for tests."""
+        """Return the tests among `files` that the project's runner accepts as tests."""
         tests = files_of(files, Role.TEST)
         if not self.tests:
             return tests
@@ -198,12 +198,12 @@ class FolderProject:
         return tuple(path for path in tests if path.endswith(suffixes) and is_named_as_test(path))
 
     def syntax_checks(self, files: Sequence[str]) -> tuple[VerifyTool, ...]:
-        """Choose the checks of tests before their code is there: of their form, and of their imports by pytest."""
+        """Return the checks of tests before their code exists: of their form, and of their imports by pytest."""
         form = self.catalogue.recipe(self.language.quick, files) if self.language else ()
         return (*form, *self.collected(tuple(files)))
 
     def collected(self, files: tuple[str, ...]) -> tuple[VerifyTool, ...]:
-        """Have pytest collect the tests among `files`, if it runs the tests of the project."""
+        """Let pytest collect the tests among `files`, if it runs the tests of the project."""
         tests, last = self.tests_among(files), self.tests[-1:]
         spelling = self.catalogue.spelling(last[0]) if last and last[0].tool in RUNS_PYTEST else ()
         if not (tests and spelling):
@@ -211,24 +211,24 @@ class FolderProject:
         return (self._as_part(self.catalogue.aim((*spelling, COLLECTING, "-q"), tests)),)
 
     def judged_by(self, judges: Sequence[str]) -> Self:
-        """Have nothing but these tests judge; where the project's runner cannot be aimed at them, no tests do."""
+        """Return a project that only these tests judge; no tests do if the project's runner cannot be aimed at them."""
         *before, last = self.tests
         aimed = self.catalogue.narrow(last, judges) if judges else None
         return replace(self, tests=(*before, aimed) if aimed else ())
 
     def run_tests(self, tests: tuple[str, ...], files: tuple[str, ...]) -> tuple[VerifyTool, ...]:
-        """Run these `tests` alone, or those in the packages of `files`; all where neither can be."""
+        """Run these `tests` alone, or those in the packages of `files`; all tests if neither is possible."""
         confined = self.catalogue.confine(self.tests[-1], files) if self.tests else None
         return self._narrow(tests) or ((*self.tests[:-1], confined) if confined else self.tests)
 
     def narrowed(self, names: tuple[str, ...]) -> tuple[VerifyTool, ...]:
-        """Run these tests alone, named from the folder of the project; empty where no tool can be aimed at them."""
+        """Run these tests alone, named from the folder of the project; empty if no tool can be aimed at them."""
         return self._narrow(names)
 
     def _narrow(self, names: tuple[str, ...]) -> tuple[VerifyTool, ...]:
-        """Aim the last of the project's tests at these, else a runner that it configures; empty if neither can be.
+        """Aim the last of the project's tests at these, else a configured runner; empty if neither is possible.
 
-        Where these are too many for one command, it runs their files.
+        If these are too many for one command, it runs their files.
         """
         if not names:
             return ()
@@ -240,7 +240,7 @@ class FolderProject:
         return ()
 
     def _as_part(self, tool: VerifyTool) -> VerifyTool:
-        """Have a tool that runs a part of the tests not be red for what the other tests would have covered."""
+        """Add the options for a run of a part of the tests: it must not fail for the coverage of the others."""
         for option in part_options(tool.tool, {**self.around, **self.goal.context.manifests}):
             tool = self.catalogue.with_option(tool, option)
         return tool
@@ -258,9 +258,10 @@ class FolderProject:
 def usual_tests(
     goal: Goal, language: Language | None, catalogue: Catalogue, around: Mapping[str, str] = NOTHING_AROUND
 ) -> tuple[VerifyTool, ...]:
-    """Choose what runs all tests of a goal that names no command, in a folder below the manifests `around`.
+    """Return the tools that run all tests of a goal without a test command, in a folder below the manifests `around`.
 
-    Failing tests whose names the usual tool takes, and no configured one such as nox, were found by the usual one.
+    Failing tests whose names only the default tool takes, and no configured one such as nox, come from the default
+    tool.
     """
     if language is None:
         return ()
@@ -276,7 +277,7 @@ def usual_tests(
 
 
 def _matched(catalogue: Catalogue, command: str) -> tuple[VerifyTool, ...]:
-    """Read a command of ours; empty if an operator's contract stands in the place of ours and refuses it."""
+    """Parse a built-in command; empty if an operator's contract replaces the built-in one and refuses it."""
     try:
         return (catalogue.match(command),)
     except UnknownCommand:
@@ -291,5 +292,5 @@ def _runners_of(goal: Goal, language: Language | None, around: Mapping[str, str]
 
 
 def _listing(goal: Goal, around: Mapping[str, str]) -> tuple[str, ...]:
-    """List the files of a folder with the names of the manifests that it inherits, lock files among them."""
+    """Return the files of a folder with the names of the manifests and lock files that it inherits."""
     return (*goal.context.files, *around)

@@ -1,4 +1,4 @@
-"""The projects that a goal is about, each with what of the goal is its own, as it is seen from its folder."""
+"""The projects of a goal, each with its own part of the goal, relative to its folder."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tasks.toolchain.language import Language
 from tasks.toolchain.languages import LANGUAGES, language_of, suffixes_of
 from tasks.toolchain.projects import project_folders
 
-MOST = 10  # projects that one goal is verified in
+MOST = 10  # projects of one goal that are verified
 _SUFFIXES = suffixes_of(LANGUAGES)
 
 
 class NamesHere(NamedTuple):
-    """Names of tests as a project runs them, and whether its own files are among them."""
+    """Names of tests as a project runs them, and whether tests in the project's files are among them."""
 
     names: tuple[str, ...]
     have_files: bool
@@ -39,30 +39,30 @@ class Member:
     folders: tuple[str, ...]  # of all projects: a file is of the nearest one
 
     def place(self, tools: Iterable[VerifyTool]) -> tuple[VerifyTool, ...]:
-        """Have tools run in the folder of the project."""
+        """Let tools run in the folder of the project."""
         return tuple(in_folder(tool, self.folder) for tool in tools)
 
     def outer(self, paths: Iterable[str]) -> tuple[str, ...]:
-        """Return as paths of the repository what lies in the project."""
+        """Return paths of the project as paths of the repository."""
         return tuple(outer(path, self.folder) for path in paths)
 
     def names(self, tests: Iterable[str]) -> NamesHere:
-        """List the tests that are in the project's files, and those that name no file: these may be anywhere."""
+        """Return the tests in the project's files, and those without a file: these may be anywhere."""
         there = [test for test in tests if _has_file(test)]
         own = of_folder(there, self.folder, self.folders)
         return NamesHere((*own, *(test for test in tests if not _has_file(test))), bool(own))
 
 
 def workdir_of(goal: Goal) -> str:
-    """Return the folder in which the goal's test command runs, as it names it."""
+    """Return the folder of the goal's test command, as the goal names it."""
     named = goal.context.workdir or ROOT
     return named if named.startswith("/") else clean(named).rstrip("/") or ROOT
 
 
 def members_of(goal: Goal, files: Sequence[str], catalogue: Catalogue, *, is_tested: bool) -> tuple[Member, ...]:
-    """Find the projects that a goal is about; none where all of it is verified at the root.
+    """Return the projects of a goal; none if all of it is verified at the root.
 
-    What belongs to no project is looked at from the root. With `is_tested` the goal has its own test command.
+    Files of no project are checked from the root. With `is_tested` the goal has its own test command.
     """
     context = goal.context
     folders = project_folders(context.manifests, context.files)
@@ -77,7 +77,7 @@ def members_of(goal: Goal, files: Sequence[str], catalogue: Catalogue, *, is_tes
 
 
 def _folders_meant(goal: Goal, files: Sequence[str], folders: frozenset[str]) -> Iterator[str]:
-    """Yield the folder of each file that may change and that a tool may look at, and of each failing test."""
+    """Yield the folder of each file that may change and that a tool may check, and of each failing test."""
     for test in goal.context.failing_tests:
         if _has_file(test):
             yield nearest(test, folders)
@@ -127,13 +127,13 @@ def _member(
 
 
 def _has_no_tests(context: GoalContext, language: Language | None) -> bool:
-    """Return whether the whole listing of a folder has no test; pytest takes that for a failure."""
+    """Return whether the complete listing of a folder has no test; pytest counts that as a failure."""
     is_python = language is not None and language.name == "python"
     return is_python and context.files_complete and not any(map(is_named_as_test, context.files))
 
 
 def _around(context: GoalContext, folder: str) -> dict[str, str]:
-    """Collect the manifests above a folder by their names, the nearest of each, and the names of lock files there."""
+    """Return the manifests above a folder by name, the nearest of each, and the names of lock files there."""
     found: dict[str, str] = {}
     above = folder
     while above != ROOT:
@@ -152,9 +152,9 @@ def _has_file(test: str) -> bool:
 
 
 def kept_manifests(context: GoalContext, most: int) -> Mapping[str, str]:
-    """Return the manifests of the projects below the root, which a plan keeps that chooses verifications later.
+    """Return the manifests of the projects below the root, for a plan that chooses verifications later.
 
-    Texts go first where they are more than `most` characters. Nothing where all is verified at the root.
+    Texts are dropped if they have more than `most` characters. Empty if all is verified at the root.
     """
     folders = project_folders(context.manifests, context.files)
     if folders <= {ROOT}:

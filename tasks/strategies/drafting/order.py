@@ -1,4 +1,4 @@
-"""The order of drafted steps: ids that are ids, and dependencies that lead to steps and never in a circle."""
+"""Orders drafted steps: with valid ids, and dependencies on existing steps without cycles."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 from tasks.rules.validation import cycles, name_cycle
 
-MAX_ID = 56  # of the wire's 64: leaves room for the number of a piece
+MAX_ID = 56  # of the 64 on the wire: leaves capacity for the number of a part
 
 _NO_ID = re.compile(r"[^a-z0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
 class NamedStep:
-    """What a drafted step is called and waits for, in its drafter's words."""
+    """The name, title and dependencies of a drafted step, in its drafter's words."""
 
     name: str
     title: str
@@ -25,7 +25,7 @@ class NamedStep:
 
 @dataclass(frozen=True, slots=True)
 class StepOrder:
-    """The id of each step, the positions it waits for, and what was wrong."""
+    """The id of each step, the positions of its dependencies, and the faults."""
 
     ids: tuple[str, ...]
     waits: tuple[tuple[int, ...], ...]
@@ -33,13 +33,13 @@ class StepOrder:
 
 
 def slug(name: str, size: int = MAX_ID) -> str:
-    """Make an id of the letters and digits of a name that an id may have."""
+    """Return an id of the letters and digits in a name that an id may have."""
     folded = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     return _NO_ID.sub("-", folded).strip("-")[:size].strip("-")
 
 
 def free_name(name: str, taken: set[str]) -> str:
-    """Take `name`, or the first free number of it; it is taken from then on."""
+    """Return `name`, or `name` with the first free number; it is taken from then on."""
     found, number = name, 2
     while found in taken:
         found, number = f"{name}-{number}", number + 1
@@ -48,10 +48,10 @@ def free_name(name: str, taken: set[str]) -> str:
 
 
 def order_steps(steps: Sequence[NamedStep], taken: set[str]) -> StepOrder:
-    """Give every step an id of its own and resolve what it waits for.
+    """Give every step a unique id and resolve its dependencies.
 
-    A name that is used twice, an unknown or circular dependency is a fault, and left out. Where no step names any
-    dependency the list's own order is kept: who drafts a list means one step after the other.
+    A name that is used twice, and an unknown or circular dependency, is a fault, and left out. If no step names a
+    dependency, the steps depend on each other in the order of the list, as its drafter means.
     """
     ids = tuple(free_name(slug(step.name) or f"step-{number}", taken) for number, step in enumerate(steps, 1))
     names = [step.name for step in steps]
@@ -64,7 +64,7 @@ def order_steps(steps: Sequence[NamedStep], taken: set[str]) -> StepOrder:
 
 
 def _resolve(steps: Sequence[NamedStep], faults: list[tuple[str, str]]) -> list[list[int]]:
-    """Find steps by what they are called: their name, else its id, else their title."""
+    """Find the dependencies by name, else by id, else by title."""
     names = [step.name.strip() for step in steps]
     slugs = [slug(step.name) for step in steps]
     titles = [step.title.strip().casefold() for step in steps]
@@ -87,7 +87,7 @@ def _resolve(steps: Sequence[NamedStep], faults: list[tuple[str, str]]) -> list[
 
 
 def _untie(ids: Sequence[str], waits: list[list[int]], faults: list[tuple[str, str]]) -> None:
-    """Open every circle where its first step in the list waits for another of it."""
+    """Break every cycle at its first step in the list."""
     position = {name: at for at, name in enumerate(ids)}
     while found := next(cycles({name: [ids[each] for each in waits[at]] for name, at in position.items()}), None):
         circle = [position[name] for name in found]

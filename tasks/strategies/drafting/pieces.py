@@ -1,4 +1,4 @@
-"""A change split into what one step may touch by the risk of its files."""
+"""Splits a change into parts that one step may touch, by the risk of its files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PHASES = {  # of a step whose risk level asks for two
     "scaffold": "Only the structure: behaviour stays as it is.",
     "fill": "Fill in what the step before has laid out.",
 }
-TEMPLATE_PHASES = {  # the same, as templates and reviewed plans say it
+TEMPLATE_PHASES = {  # the same, in the words of templates and reviewed plans
     "scaffold": "Scaffold only: the structure, with the behaviour unchanged.",
     "fill": "Fill in the scaffold of the step before.",
 }
@@ -22,7 +22,7 @@ TEMPLATE_PHASES = {  # the same, as templates and reviewed plans say it
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The files of one step, its level, and its phase where that level has two."""
+    """The files of one step, its level, and its phase if that level has two."""
 
     files: tuple[str, ...]
     level: RiskLevel
@@ -30,9 +30,9 @@ class Piece:
 
 
 def level_of(files: Sequence[str]) -> RiskLevel:
-    """Return how risky a change is that nobody has judged.
+    """Return the risk of a change that has no other assessment.
 
-    Code is MED, documents and tests alone are LOW, unless their names say more.
+    Code is MED, documents and tests alone are LOW, unless their names raise it.
     """
     harmless = len(files_of(files, Role.DOCUMENT, Role.TEST)) == len(files)
     return assess_declared(RiskLevel.LOW if harmless else RiskLevel.MED, files).level
@@ -49,10 +49,10 @@ def fits_one_piece(files: Sequence[str]) -> bool:
 
 
 def pieces(files: Sequence[str]) -> tuple[Piece, ...]:
-    """Split `files` into what one step may touch.
+    """Split `files` into parts that one step may touch.
 
-    Riskier ones go apart and first, and tests come last, where they can prove the whole. Files that fit into one step
-    stay together, at the level of the riskiest, unless that level asks for two phases.
+    Riskier files are separate and come first. Tests come last, so that they can prove the whole. Files that fit into
+    one step stay together, at the level of the riskiest, unless that level has two phases.
     """
     if fits_one_piece(files):
         return (Piece(tuple(files), level_of(files)),) if files else ()
@@ -60,7 +60,7 @@ def pieces(files: Sequence[str]) -> tuple[Piece, ...]:
 
 
 def split(files: Sequence[str], level_of_file: Callable[[str], RiskLevel]) -> tuple[Piece, ...]:
-    """Cut `files` into pieces, one for each phase where a level has two."""
+    """Split `files` into parts, with one for each phase if a level has two."""
     return tuple(
         Piece(part, level, phase)
         for part, level in cut(files, level_of_file)
@@ -69,7 +69,7 @@ def split(files: Sequence[str], level_of_file: Callable[[str], RiskLevel]) -> tu
 
 
 def cut(files: Sequence[str], level_of_file: Callable[[str], RiskLevel]) -> Iterator[tuple[tuple[str, ...], RiskLevel]]:
-    """Cut `files` by the level of each and by what that allows, riskier ones first."""
+    """Split `files` by the level of each and by the size that it allows, riskier ones first."""
     levels = {path: level_of_file(path) for path in files}
     for level in reversed(tuple(RISK)):
         for part in chunks([path for path in files if levels[path] is level], RISK[level].max_files):
@@ -77,9 +77,9 @@ def cut(files: Sequence[str], level_of_file: Callable[[str], RiskLevel]) -> Iter
 
 
 def join_pieces(steps: Sequence[PlannedStep]) -> list[PlannedStep]:
-    """Have the steps of one split change count together: each may leave its files as they are, if one changes some.
+    """Let the steps of one split change count together: each may change nothing, if another one changes a file.
 
-    They come one after the other, so that the last one is judged by what those before it did.
+    They run in sequence, so that the last one is judged with the changes of those before it.
     """
     patches = [step.step_id for step in steps if step.allowed_files]
     if len(patches) < 2:

@@ -1,4 +1,4 @@
-"""What is known of a goal's projects: each file is of the one that lies nearest above it, and is verified there.
+"""The facts of a goal's projects: each file belongs to the nearest one above it, and is verified there.
 
 A drafter writes sentences such as "Run `pytest tests/test_a.py`"; a command is only ever taken from the catalogue.
 """
@@ -35,14 +35,14 @@ NO_VERIFICATION = (
     "of another language with PLANNER_TOOLS_FILE (docs/tools.md)."
 )
 _QUOTED = re.compile(r"`([^`]+)`")
-_OF_PATHS = frozenset({"path", "test", "test_id", "package"})  # kinds of words that say where
+_OF_PATHS = frozenset({"path", "test", "test_id", "package"})  # kinds of words that name a place
 
 
 @dataclass(frozen=True)
 class Project(FolderProject):
-    """A goal with its allowlist expanded and its tools chosen; `members` where not all of it is verified at the root.
+    """A goal with its allowlist expanded and its chosen tools; it has `members` if a part is verified below the root.
 
-    With `test` that one runs all tests, whatever its members use.
+    With `test` that command runs all tests, in place of those of its members.
     """
 
     members: tuple[Member, ...] = ()
@@ -57,7 +57,7 @@ class Project(FolderProject):
         catalogue: Catalogue,
         forbidden: Forbidden = JUDGED,
     ) -> Self:
-        """Read a project; its own test command goes before what its language usually uses."""
+        """Read a project; its own test command takes precedence over the default of its language."""
         tested = catalogue.contracts[test.tool].languages if test else ()
         language = language_of(goal.context, files, tested)
         return cls.known(goal, files, language, (test,) if test else None, catalogue, forbidden)
@@ -72,7 +72,7 @@ class Project(FolderProject):
         catalogue: Catalogue,
         forbidden: Forbidden = JUDGED,
     ) -> Self:
-        """Read a project of which language and test command are known; None as `tests` takes what is usual."""
+        """Read a project with a known language and test command; with None for `tests` it uses the defaults."""
         members = members_of(goal, files, catalogue, is_tested=tests is not None)
         if tests is None:
             each = (member.place(member.project.tests) for member in members)
@@ -83,12 +83,12 @@ class Project(FolderProject):
 
     @property
     def languages(self) -> tuple[Language | None, ...]:
-        """The languages of what may be changed; None for one that is not known."""
+        """The languages of the files that may change; None for an unknown one."""
         return tuple(dict.fromkeys(member.project.language for member in self.members)) or super().languages
 
     @property
     def checks_after(self) -> dict[str, bool]:
-        """The checks of what an open part will have changed, by folder and name; of each whether the goal asks."""
+        """The checks of the changes of an open part, by folder and name, each with whether the goal requests it."""
         if not self.members:
             return super().checks_after
         return {
@@ -98,7 +98,7 @@ class Project(FolderProject):
         }
 
     def check(self, check: Check, files: tuple[str, ...]) -> tuple[VerifyTool, ...]:
-        """Choose the verification of a step that is about `files`; empty where there is none."""
+        """Return the verification of a step for `files`; empty if there is none."""
         if not self.members or check in (Check.NONE, Check.FOCUSED):
             return super().check(check, files)
         special: tuple[VerifyTool, ...] = ()
@@ -128,7 +128,7 @@ class Project(FolderProject):
         others: tuple[VerifyTool, ...] = (),
         tests: tuple[str, ...] = (),
     ) -> tuple[VerifyTool, ...]:
-        """Choose what judges a change of `files` by these files alone, after `others`; see `FolderProject`."""
+        """Return the tools that judge a change of `files` by these files alone, after `others`; see `FolderProject`."""
         if not self.members:
             return super().own_checks(files, whole=whole, others=others, tests=tests)
         found = [*others]
@@ -143,7 +143,7 @@ class Project(FolderProject):
         return once(found) or self.tests
 
     def tests_among(self, files: tuple[str, ...]) -> tuple[str, ...]:
-        """List the tests among `files` that what runs their project's tests takes for tests."""
+        """Return the tests among `files` that their project's runner accepts as tests."""
         if not self.members or self.test:
             return super().tests_among(files)
         return tuple(
@@ -153,19 +153,19 @@ class Project(FolderProject):
         )
 
     def syntax_checks(self, files: Sequence[str]) -> tuple[VerifyTool, ...]:
-        """Choose what verifies tests before their code is there: they are well-formed."""
+        """Return the checks of tests before their code exists: they are well-formed."""
         if not self.members:
             return super().syntax_checks(files)
         return self._each(tuple(files), lambda project, some: project.syntax_checks(some))
 
     def collected(self, files: tuple[str, ...]) -> tuple[VerifyTool, ...]:
-        """Have pytest collect the tests among `files`, each in its folder; see `FolderProject`."""
+        """Let pytest collect the tests among `files`, each in its folder; see `FolderProject`."""
         if not self.members:
             return super().collected(files)
         return self._each(files, lambda project, some: project.collected(some))
 
     def judged_by(self, judges: Sequence[str]) -> Self:
-        """Have nothing but these tests judge; where a runner cannot be aimed at them, no tests of its project do."""
+        """Return a project that only these tests judge; a member whose runner cannot be aimed at them has no tests."""
         if not self.members or self.test:
             return super().judged_by(judges)
         members = tuple(
@@ -178,7 +178,7 @@ class Project(FolderProject):
         return replace(self, members=members, tests=tests)
 
     def run_tests(self, tests: tuple[str, ...], files: tuple[str, ...]) -> tuple[VerifyTool, ...]:
-        """Run these `tests` alone, or those in the packages of `files`; all of their projects where neither can be."""
+        """Run these `tests` alone, or those in the packages of `files`; else all tests of their projects."""
         if not self.members or self.test:
             return super().run_tests(tests, files)
         found: list[VerifyTool] = []
@@ -189,11 +189,11 @@ class Project(FolderProject):
         return tuple(found)
 
     def placed(self, tools: Iterable[VerifyTool]) -> tuple[VerifyTool, ...]:
-        """Have commands that are written for the root run in the project that alone they can be about."""
+        """Let commands for the root run in the one project that they can be about."""
         return tuple(map(self._placed, tools)) if self.members else tuple(tools)
 
     def split(self, files: tuple[str, ...]) -> Iterator[tuple[Member, tuple[str, ...]]]:
-        """Yield each member with those of `files` that are its own, seen from its folder; all members without files."""
+        """Yield each member with its files among `files`, relative to its folder; all members if `files` is empty."""
         for member in self.members:
             some = self._of(member, files)
             if some or not files:
@@ -210,7 +210,7 @@ class Project(FolderProject):
         return tuple(tool for tools in chosen for tool in tools)
 
     def _narrow(self, names: tuple[str, ...]) -> tuple[VerifyTool, ...]:
-        """Aim each project's tests at those of these that are its own; all of a project where that cannot be."""
+        """Aim each project's tests at its own ones among these; all tests of a project if that is not possible."""
         if not self.members or self.test:
             return super()._narrow(names)
         aimed = [(member, member.names(names), self._each_narrow(member, names)) for member in self.members]
@@ -254,7 +254,7 @@ def _seen(word: str, folder: str) -> str:
 
 
 def project_of(goal: Goal, catalogue: Catalogue, forbidden: Forbidden = JUDGED) -> Project | tuple[FieldError, ...]:
-    """Read what a goal says of its project, or what is wrong with that."""
+    """Return the project of a goal, or the faults in its data."""
     allowed = expand_allowed(goal.allowed_files, goal.context.files, forbidden)
     test, unknown = read_test_command(goal, catalogue.match)
     return allowed.errors + unknown or Project.of(goal, allowed.files, test, catalogue, forbidden)
@@ -263,7 +263,7 @@ def project_of(goal: Goal, catalogue: Catalogue, forbidden: Forbidden = JUDGED) 
 def read_test_command(
     goal: Goal, match: Callable[[str], VerifyTool]
 ) -> tuple[VerifyTool | None, tuple[FieldError, ...]]:
-    """Read the goal's own test command, in the folder that the goal names; an error where `match` does not know it."""
+    """Parse the goal's test command, in the folder that the goal names; an error if `match` does not know it."""
     command, folder = (goal.context.test_command or "").strip(), workdir_of(goal)
     if not is_folder(folder):
         why = f"{fit(folder, 80)!r} is no folder of the repository: it is named from its root, such as `backend`."
@@ -278,7 +278,7 @@ def read_test_command(
 def commands_in(
     lines: Iterable[str], catalogue: Catalogue, files: Sequence[str], level: RiskLevel
 ) -> tuple[VerifyTool, ...]:
-    """Take the catalogue's commands out of `lines` that a step of `level` may run."""
+    """Return the catalogue's commands in `lines` that a step of `level` may run."""
     found: dict[tuple[str, ...], VerifyTool] = {}
     for line in lines:
         for text in (line, *_QUOTED.findall(line)):
@@ -288,5 +288,5 @@ def commands_in(
 
 
 def keep_permitted(tools: Iterable[VerifyTool], catalogue: Catalogue, level: RiskLevel) -> tuple[VerifyTool, ...]:
-    """Keep the tools that a step of this level may run."""
+    """Return the tools that a step of this level may run."""
     return tuple(tool for tool in tools if not is_below(level, catalogue.contracts[tool.tool].min_risk))

@@ -1,4 +1,4 @@
-"""Recipes by milestone: what verifies a step, whatever the language of its repository, by what the step is for."""
+"""Recipes by milestone: the verification of a step by its purpose, in any language of its repository."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tasks.strategies.drafting.project import Check, Project, only_documents
 from tasks.toolchain.catalogue import once
 from tasks.toolchain.files import stem_of, subject_of
 
-MOST_OF_FORM = 20  # files whose form is looked at where a step has none of its own: some tools read one at a time
-MOST_NEAR = 64  # tests of one name among which the nearest is looked for; of more all tests are run
+MOST_OF_FORM = 20  # files whose form is checked for a step without its own: some tools read one at a time
+MOST_NEAR = 64  # tests of one name to search for the nearest; of more all tests run
 
 
 class Milestone(StrEnum):
-    """What a step is for, as the name of the recipe that verifies it."""
+    """The purpose of a step, as the name of the recipe that verifies it."""
 
     QUICK = "quick"  # it reads and analyses: the form of its files
     FOCUSED = "focused"  # it patches: what looks at its files alone, and their tests
@@ -25,9 +25,9 @@ class Milestone(StrEnum):
 
 
 class Verification(NamedTuple):
-    """What verifies a step, and the ids of the checks among it that only manifests configure.
+    """The tools that verify a step, and the ids of the checks among them that only manifests configure.
 
-    Of these what was red before does not count. It is not `known` where no tool is.
+    Failures of these checks from before the plan do not count. It is not `known` if no tool is known.
     """
 
     tools: tuple[VerifyTool, ...] = ()
@@ -44,7 +44,7 @@ class Recipes:
         self._without_files: dict[Milestone, Verification] = {}
 
     def verification(self, milestone: Milestone, files: tuple[str, ...]) -> Verification:
-        """Choose what verifies a step that changes `files`, or none; no tool verifies documents."""
+        """Return the verification of a step that changes `files`, or none; no tool verifies documents."""
         if files and milestone is not Milestone.FULL:
             return self._choose(milestone, files)
         if milestone not in self._without_files:
@@ -77,7 +77,7 @@ class Recipes:
 
 
 class _TestsByName:
-    """Tests by what they are named after, and by the folders that they lie below."""
+    """Tests by the name that they are named after, and by the folders above them."""
 
     def __init__(self, tests: tuple[str, ...]) -> None:
         self._below: dict[tuple[str, str], list[str]] = defaultdict(list)
@@ -87,10 +87,10 @@ class _TestsByName:
                 self._below[name, folder].append(test)
 
     def nearest(self, path: str) -> tuple[str, ...]:
-        """List the tests that are named after a file and have most folders in common with it.
+        """Return the tests that are named after a file and share the most folders with it.
 
-        First those count that both lie below, then those that have the same name. Empty where there are none, or too
-        many to tell.
+        First those count that share a path of folders with the file, then those with the same folder names. Empty if
+        there are none, or more than MOST_NEAR.
         """
         name = stem_of(path)
         common = next((folder for folder in _folders_of(path) if (name, folder) in self._below), None)
@@ -104,7 +104,7 @@ class _TestsByName:
 
 
 def _folders_of(path: str) -> Iterator[str]:
-    """Yield the folders that a file lies below, the deepest first; the last is the root."""
+    """Yield the folders above a file, the deepest first; the last is the root."""
     folder = path
     while folder:
         folder = folder.rpartition("/")[0]

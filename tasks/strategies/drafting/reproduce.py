@@ -1,7 +1,7 @@
-"""The step with which a plan begins: what it is about is run at its base, before an agent is paid.
+"""The first step of a plan, which runs the subject of the goal at its base, before any agent is paid.
 
-The goal's failing tests run three times, since one that fails now and then is not reproduced by one run, then the
-checks that a template added of files that are there.
+The goal's failing tests run three times, because one run does not reproduce a test that fails only sometimes. Then the
+checks run that a template added for existing files.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ASKED = (True, "halt", "warn")
 
 
 def reproduce_first(project: Project, steps: Sequence[PlannedStep]) -> tuple[PlannedStep, ...]:
-    """Put the step before `steps`, if there is anything to run at the base and room for it."""
+    """Insert the step before `steps`, if there is something to run at the base and the plan may have another step."""
     goal = project.goal
     step = _make(project, steps) if _is_wanted(goal, steps) else None
     if step is None or len(steps) >= max_steps(goal):
@@ -69,7 +69,7 @@ def _make(project: Project, steps: Sequence[PlannedStep]) -> PlannedStep | None:
 
 
 def _checks(project: Project, steps: Sequence[PlannedStep]) -> tuple[VerifyTool, ...]:
-    """List the checks that were added to steps whose files are all there: of a new file each check is red."""
+    """Return the added checks of steps whose files all exist: for a new file each check fails."""
     there = frozenset(project.goal.context.files)
     found = {
         tool.argv: tool
@@ -82,7 +82,7 @@ def _checks(project: Project, steps: Sequence[PlannedStep]) -> tuple[VerifyTool,
 
 
 def _is_about_loading(goal: Goal) -> bool:
-    """Whether the goal itself says that its tests do not load: then that is what is reproduced."""
+    """Return whether the goal itself shows that its tests do not load; then that failure is reproduced."""
     category = classify(goal.context.failure_log or "").category
     if category in (C.IMPORT_ERROR, C.COMPILATION_ERROR):
         return True

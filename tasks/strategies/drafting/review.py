@@ -1,4 +1,4 @@
-"""The step that reviews a supplied plan: all tests, and quick checks on what turned out to be changed."""
+"""The step that reviews a supplied plan: all tests, and quick checks on the changed files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REVIEW = "review-changes"
 
 
 def review_step(project: Project, steps: Sequence[PlannedStep]) -> PlannedStep:
-    """Make the step that waits for all of `steps`; without a verification where no tests of the project are known."""
+    """Return the step that waits for all of `steps`; without a verification if no tests of the project are known."""
     awaited = {name for step in steps for name in step.depends_on}
     return PlannedStep(
         step_id=_free_name({step.step_id for step in steps}),

@@ -1,7 +1,7 @@
-"""What the one step may change that makes a change: an allowlist is permission, and no list of what has to be done.
+"""The files that one changing step may change: an allowlist is a permission, not a list of required changes.
 
-A goal of a few files by name makes the steps that `pieces` cuts. Any other makes one step, whose files are the
-likeliest, whose patterns are the goal's own, and of which it is not known beforehand what it will change.
+A goal with a few named files gets the steps that `pieces` makes. Any other goal gets one step. Its files are the
+likeliest ones, its patterns are those of the goal, and its changes are not known before.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from tasks.text.patterns import matches
 from tasks.toolchain.files import Role, chunks, configuration_of, files_of, role_of
 
 MAX_BYTES = 8192  # of files, patterns and focus, as JSON
-MOST_PIECES = 3  # that files by name are cut into
-MOST_RISKIER = 30  # files above its level that a step is told of
+MOST_PIECES = 3  # parts of named files
+MOST_RISKIER = 30  # files above its level that a step gets in its exclusions
 _ORDER = tuple(RISK)
 _IN_FILES = re.compile(r"[.*]")  # in the name of a file, and of few folders
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What one step may change; `is_open` where only the attempt shows which of it."""
+    """The files that one step may change; `is_open` if only the attempt shows its changes."""
 
     files: tuple[str, ...]
     level: RiskLevel
@@ -43,21 +43,21 @@ class Scope:
 
     @property
     def requires(self) -> tuple[str, ...]:
-        """List what a controller has to understand to do anything here."""
+        """The capabilities that a controller needs for this step."""
         return (PATTERNS,) if self.patterns and not self.files else ()
 
 
 def sample(pattern: str) -> str:
-    """Make a path that a pattern means, to tell what its files are for."""
+    """Return a path that matches a pattern, to find the purpose of its files."""
     return "/".join(
         "x" if set(part) <= {"*", "?"} else part.replace("*", "x").replace("?", "x") for part in pattern.split("/")
     )
 
 
 def is_for(pattern: str, roles: Sequence[Role], files: Sequence[str]) -> bool:
-    """Return whether a pattern is for files of these roles, as far as `files` and its own words show.
+    """Return whether a pattern is for files of these roles, as `files` and its own words show.
 
-    One that means sources, too, is for sources: with it nothing else is changed apart.
+    A pattern that also matches sources is for sources: nothing else is changed separately by it.
     """
     shown = {role_of(path) for path in files if matches(pattern, path)} or {role_of(sample(pattern))}
     return not shown.isdisjoint(roles) if Role.SOURCE in roles else shown <= {*roles}
@@ -66,9 +66,9 @@ def is_for(pattern: str, roles: Sequence[Role], files: Sequence[str]) -> bool:
 def scopes(
     project: Project, roles: Sequence[Role], files: tuple[str, ...], risk: RiskLevel, *, spares_tests: bool
 ) -> tuple[Scope, ...]:
-    """Return what each step may change that changes `files`, those of the goal for `roles`, at `risk` or above.
+    """Return the scopes of the steps that change `files`, those of the goal for `roles`, at `risk` or above.
 
-    Files by name that are riskier than the others make steps of their own; riskier ones that patterns mean are left
+    Named files that are riskier than the others get separate steps. Riskier files that only patterns match are left
     out. `spares_tests` leaves out the failing tests that the goal does not name.
     """
     patterns = tuple(each for each in project.patterns if is_for(each, roles, project.files))
@@ -91,10 +91,10 @@ def scopes(
 
 
 def _of_names(project: Project, files: tuple[str, ...], level: RiskLevel, *, is_whole: bool) -> list[Scope]:
-    """Permit these files, of which so many may be changed as one step of this risk may.
+    """Permit these files; at most as many may change as one step of this risk allows.
 
-    Work that names a few more is meant for all of them, so they are cut into pieces; a bug lies in some of them alone,
-    and an upgrade fits to nothing until it `is_whole`.
+    Work that names a few more files means all of them, so they are split. A bug is in only some of many files, and an
+    upgrade fits nothing until it `is_whole`.
     """
     most = RISK[level].max_files
     if len(files) <= (most if is_whole else MOST_PIECES * most):
@@ -117,17 +117,17 @@ def _of_patterns(
 
 
 def _phases(scope: Scope) -> list[Scope]:
-    """Make the scopes of the two phases of a level that has these."""
+    """Return the scopes of the two phases of a level that has them."""
     return [replace(scope, phase=phase) for phase in (PHASES if RISK[scope.level].two_phase else (None,))]
 
 
 def _excluded(project: Project, patterns: Sequence[str], level: RiskLevel, spared: Collection[str]) -> Iterator[str]:
-    """Yield what the patterns match and the step may not change, that first which is likeliest to be met."""
+    """Yield the paths that the patterns match and the step may not change, the likeliest ones first."""
     yield from sorted(path for path in spared if _is_matched(patterns, path))
     riskier = [path for path in project.files if path not in project.named and is_below(level, assess((path,)).level)]
     yield from [path for path in riskier if _is_matched(patterns, path)][:MOST_RISKIER]
     yield from dict.fromkeys(name for language in project.languages for name in configuration_of(language))
-    names = [name for name in project.forbidden.names if "[" not in name]  # literal in a pattern
+    names = [name for name in project.forbidden.names if "[" not in name]  # they are literal in a pattern
     yield from (f"**/{name}" for name in names if not name.endswith("/"))
     folders = sorted((name.rstrip("/") for name in names), key=lambda name: _IN_FILES.search(name[1:]) is not None)
     yield from (f"**/{name}/**" for name in folders)
@@ -143,7 +143,7 @@ def _among(focus: Sequence[Place], files: Sequence[str]) -> tuple[Place, ...]:
 
 
 def _likeliest_first(focus: Sequence[Place], files: Sequence[str], named: Collection[str] = ()) -> tuple[str, ...]:
-    """Put what the focus names before what the goal names, then what lies beside the focus, sources first."""
+    """Sort the files of the focus first, then those that the goal names, then those near the focus; sources first."""
     places = {place.path: rank for rank, place in enumerate(focus)}
     near = {path.rpartition("/")[0] for path in places}
 
@@ -155,7 +155,7 @@ def _likeliest_first(focus: Sequence[Place], files: Sequence[str], named: Collec
 
 
 def _within_bytes(scope: Scope) -> Scope:
-    """Keep of the places, the patterns and the files, in this order, what fits into MAX_BYTES."""
+    """Keep the places, the patterns and the files, in this order, that fit into MAX_BYTES."""
     room = MAX_BYTES - len(codec.dumps([[], [], []]))
     kept: list[list[Any]] = []
     for values in (scope.focus, scope.patterns, scope.files):

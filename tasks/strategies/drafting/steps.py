@@ -1,8 +1,8 @@
-"""Drafted steps become governed ones.
+"""Turns drafted steps into governed ones.
 
-A step's files are within the goal's; one that names none has the goal's whole list if its risk allows, and is
-`unplaced` otherwise: somebody has to look first. More files than a step may touch make several steps of it. Whatever
-its drafter verifies, the goal's own tests run at the end.
+A step's files are within the goal's. A step without files has the goal's whole list if its risk allows, else it is
+`unplaced`: another step has to look first. More files than a step may touch make several steps. The goal's own tests
+run at the end, after any verification of the drafter.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LEFT_OUT = "some of its files may not be changed and are left out"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftedStep:
-    """A step in its drafter's words, whatever kind of plan it is part of."""
+    """A step in its drafter's words, of any kind of plan."""
 
     name: str
     title: str
@@ -46,18 +46,18 @@ class DraftedStep:
 
 @dataclass(frozen=True, slots=True)
 class GovernedSteps:
-    """The steps made of a draft, and what was found wrong, left out or without files."""
+    """The steps of a draft, with its faults, omissions and steps without files."""
 
     steps: tuple[PlannedStep, ...]
-    faults: tuple[tuple[str, str], ...] = ()  # pointer and sentence: the drafter should mend these
-    notes: tuple[tuple[str, str], ...] = ()  # what was changed without asking
+    faults: tuple[tuple[str, str], ...] = ()  # pointer and sentence: the drafter should repair these
+    notes: tuple[tuple[str, str], ...] = ()  # changes without a question
     unplaced: tuple[int, ...] = ()  # positions of the steps that name no files
-    parts: tuple[int, ...] = ()  # of each step the position of the drafted one that it is made of
+    parts: tuple[int, ...] = ()  # for each step the position of its drafted one
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a drafted step works; without files it only looks."""
+    """The files of a drafted step; without files it only reads."""
 
     files: tuple[str, ...]
     fault: str = ""
@@ -73,12 +73,12 @@ def govern(
     *,
     verified_later: bool = True,
 ) -> GovernedSteps:
-    """Make governed steps of drafted ones.
+    """Return governed steps for drafted ones.
 
-    `verified_later` is whether the plan has a last step that verifies all of them.
+    `verified_later` is true if the plan has a last step that verifies all of them.
 
-    `found` are files that were looked for, `taken` ids that are in use. No step is made while one is unplaced: all of
-    them can only wait for each other when they come together.
+    `found` are files that were searched before, `taken` ids that are in use. No step is made while one is unplaced,
+    because steps can only depend on each other if they are made together.
     """
     used = set(taken)
     order = order_steps([NamedStep(step.name, step.title, step.waits) for step in drafted], used)
@@ -110,7 +110,7 @@ def room_for(goal: Goal, before: int) -> int:
 def crowd(
     steps: Sequence[PlannedStep], room: int, what: str = "The plan's files", pointer: str = "/steps"
 ) -> tuple[FieldError, ...]:
-    """Say that `steps`, which `what` makes, are more than there is `room` for."""
+    """Return an error if `steps`, the result of `what`, are more than `room`."""
     if len(steps) <= room:
         return ()
     return (field_error(pointer, "too_many_steps", f"{what} make {len(steps)} steps, and there is room for {room}."),)
@@ -119,7 +119,7 @@ def crowd(
 def last_check(
     project: Project, steps: Sequence[PlannedStep], tools: tuple[VerifyTool, ...], step_id: str, about: str
 ) -> tuple[PlannedStep, ...]:
-    """Make a step that runs `tools` after `steps`; none where the last does so."""
+    """Return a step that runs `tools` after `steps`; none if the last one already does."""
     changed = tuple(path for step in steps for path in step.allowed_files)
     if not tools or not changed or only_documents(changed):
         return ()
@@ -163,7 +163,7 @@ def _place(project: Project, step: DraftedStep, found: tuple[str, ...] | None) -
 def _steps(
     project: Project, step: DraftedStep, step_id: str, files: tuple[str, ...], waits: tuple[str, ...], used: set[str]
 ) -> tuple[PlannedStep, ...]:
-    """Make a step, or one for each piece of its files, one after the other."""
+    """Return a step, or one for each part of its files, in sequence."""
     parts = pieces(files) or (Piece((), RiskLevel.LOW),)
     made: list[PlannedStep] = []
     for number, piece in enumerate(parts, 1):
@@ -176,7 +176,7 @@ def _steps(
 def _pieces_by_own_files(
     project: Project, step: DraftedStep, step_id: str, files: tuple[str, ...], waits: tuple[str, ...], used: set[str]
 ) -> tuple[PlannedStep, ...]:
-    """Make the steps of several pieces, each verified by its own files, and one that runs what the drafter asks."""
+    """Return a step for each part, verified by its files alone, and one that runs the drafter's verification."""
     made: list[PlannedStep] = []
     for number, piece in enumerate(pieces(files), 1):
         usual = () if only_documents(piece.files) else project.own_checks(piece.files, whole=False)
@@ -190,9 +190,9 @@ def _pieces_by_own_files(
 
 
 def _tools(project: Project, step: DraftedStep, piece: Piece, *, last: bool) -> tuple[VerifyTool, ...]:
-    """Choose the tools of a piece: only the last can make the tests pass.
+    """Return the tools of a part: only the last part can make the tests pass.
 
-    What is but documentation proves nothing.
+    Documentation proves nothing.
     """
     if not last:
         usual = () if only_documents(piece.files) else project.check(Check.QUICK, piece.files)
