@@ -1,4 +1,4 @@
-"""What the document of a task shows: how its plan came about, and what it takes for granted."""
+"""The document of a task: the origin of its plan, and the plan's assumptions."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def describe_template(project: Project, kind: GoalType, template: Template) -> d
 
 
 def describe_draft(found: ParsedDraft, about: Mapping[str, Any]) -> dict[str, Any]:
-    """Describe a drafted plan: what it comes to, and what was changed without asking."""
+    """Describe a drafted plan: its summary, and changes that were made without a question."""
     return {**about, "summary": found.summary, "notes": list(found.notes)}
 
 
 def describe_fallback(template: Mapping[str, Any] | None, why: str) -> dict[str, Any]:
-    """Describe the plan of a template that stands in for a draft of no use."""
+    """Describe the plan of a template that replaces an unusable draft."""
     return {**(template or {}), "drafting": {"failed": why}}

@@ -1,7 +1,7 @@
-"""What a `task` goal asks for, by whole words and the structure of its sentence.
+"""Finds the type of a `task` goal by whole words and the structure of its sentence.
 
 Substrings would make a repair of "Add prefix support". So the sentence's leading verb decides, then signs of failure,
-then what the goal's context carries.
+then the goal's context.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TASK_KINDS = {"fix_test": GoalType.REPAIR, "add_feature": GoalType.FEATURE} | {e
 
 
 def task_kind(kind: GoalType) -> str:
-    """Name a type of task as the first document of the planner does, where it has a name for it."""
+    """Return the name of a type of task in the planner's first document, if it has one."""
     return next(name for name, each in TASK_KINDS.items() if each is kind)
 
 
@@ -77,13 +77,13 @@ _FILLERS = _words(
 _PREFIXES = _words(
     "chore docs test tests ci perf style build revert"
 )  # of conventional commits; `fix:`, `feat:` are verbs
-_NOUNS_TOO = _words("debug build")  # verbs only where something follows that an object begins with
+_NOUNS_TOO = _words("debug build")  # verbs only if a word follows that an object begins with
 _OBJECT_STARTS = _words("a an the this that these those our my all any why how failing broken new another")
 
 
 @dataclass(frozen=True, slots=True)
 class TypeRule:
-    """One row: all that is given must hold; the first row that holds decides."""
+    """One row: all given conditions must be true; the first such row decides."""
 
     type: GoalType
     lead: frozenset[str] = frozenset()
@@ -141,7 +141,7 @@ def _words_of(folded: str) -> tuple[str, ...]:
 
 
 def sentence_of(text: str) -> Sentence:
-    """Read a goal's text."""
+    """Split a goal's text into words."""
     folded = text.casefold()
     words = _words_of(folded)
     prefixed = _CONVENTIONAL.match(folded)
@@ -152,7 +152,7 @@ def sentence_of(text: str) -> Sentence:
 
 
 def goal_type(goal: Goal) -> GoalType:
-    """Return what type of task `goal` is: the one that it names, else by its words and its failure log."""
+    """Return the type of `goal`: the one that it names, else by its words and its failure log."""
     if goal.task_kind:
         return TASK_KINDS[goal.task_kind]
     sentence = sentence_of(goal.goal)
@@ -168,7 +168,7 @@ def goal_type(goal: Goal) -> GoalType:
 
 
 def is_about_failure(goal: Goal) -> bool:
-    """Return whether `goal` may ask for what fails to pass: by its type, its log, or a word of its sentence."""
+    """Return whether `goal` may be about a failure: by its type, its log, or a word of its sentence."""
     words = _FAILURE_SIGNS | _SUCCESS_SIGNS | _REPAIR
     by_type = goal_type(goal) in (GoalType.REPAIR, GoalType.BUILD, GoalType.OBSERVATION)
     return (
@@ -177,7 +177,7 @@ def is_about_failure(goal: Goal) -> bool:
 
 
 def is_about_tests(goal: Goal) -> bool:
-    """Return whether `goal` asks for nothing but tests, such as "Write unit tests for the parser"."""
+    """Return whether `goal` only asks for tests, such as "Write unit tests for the parser"."""
     sentence = sentence_of(goal.goal)
     words, pairs = sentence.words, pairwise(sentence.words)
     if sentence.lead not in _FEATURE or any(one in _AND and other in _VERBS for one, other in pairs):
@@ -187,9 +187,9 @@ def is_about_tests(goal: Goal) -> bool:
 
 
 def named_tests(goal: Goal) -> tuple[str, ...]:
-    """List the tests that the sentence of a repair names, such as `tests/test_a.py::test_x`.
+    """Return the tests that the sentence of a repair names, such as `tests/test_a.py::test_x`.
 
-    Only those in files that the goal knows of count, where it has a listing.
+    If the goal has a listing, only tests in its files count.
     """
     if goal_type(goal) is not GoalType.REPAIR:
         return ()
@@ -207,6 +207,6 @@ _TYPE_OF_LOG = {
     LogSign.REPAIRABLE: GoalType.REPAIR,
     LogSign.BUILD: GoalType.BUILD,
     LogSign.DEPENDENCY: GoalType.DEPENDENCY,
-    LogSign.SILENT: GoalType.OBSERVATION,  # where nothing else says what to repair
+    LogSign.SILENT: GoalType.OBSERVATION,  # if nothing else shows a repair
 }
 _NAMED_PLACE = re.compile(r"::\w|[\w/]\.[a-z]{1,4}\b")  # `test_a.py`, `TestX::test_y`

@@ -1,4 +1,4 @@
-"""A drafter's answer becomes governed steps: its words made fit, or all that is wrong is named, to be mended."""
+"""Turns a drafter's answer into governed steps with clean words, or returns all faults for a repair."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from tasks.text.json_in_prose import fit_schema, read_json
 from tasks.text.paths import fault
 from tasks.text.secrets import hold_back
 
-MAX_ERRORS = 20  # named at once
-ANSWER = "/"  # where the whole answer is wrong
+MAX_ERRORS = 20  # errors in one refusal
+ANSWER = "/"  # pointer of a fault in the whole answer
 RESERVED = frozenset({DRAFT_ID, VERIFY_ID})
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedDraft:
-    """The steps of an answer, and what is said of them."""
+    """The steps of an answer, with its summary and notes."""
 
     steps: tuple[PlannedStep, ...]
     summary: str
@@ -40,9 +40,9 @@ class ParsedDraft:
 
 
 def parse(project: Project, output: Any, *, strict: bool, changes: bool) -> ParsedDraft | Refusal:
-    """Make the steps of an answer, or say why it is none; never raises.
+    """Return the steps of an answer, or its faults; never raises.
 
-    Unless it is `strict`, what is too long or not asked for is cut. `changes` is whether the goal asks for a change.
+    Unless it is `strict`, excess text and unknown fields are cut. `changes` is whether the goal asks for a change.
     """
     found = _read(output, strict=strict)
     if isinstance(found, Refusal):
@@ -58,7 +58,7 @@ def parse(project: Project, output: Any, *, strict: bool, changes: bool) -> Pars
 
 
 def _read(output: Any, *, strict: bool) -> TaskDraft | Refusal:
-    """Read an answer and take its words over, sanitised; what has become empty is called by its number."""
+    """Parse an answer and sanitize its words; a step without words is named by its number."""
     output, text = hold_back(output)
     if not text:
         return Refusal((field_error(ANSWER, "empty_output", "The answer is empty."),))
@@ -108,7 +108,7 @@ def _govern(project: Project, draft: TaskDraft) -> GovernedSteps:
     ]
     looking: dict[int, tuple[str, ...]] = {at: () for at, step in enumerate(draft.steps) if not step.files}
     made = govern(project, drafted, RESERVED, looking)
-    meant = {f"/steps/{at}/files" for at in looking}  # those only look because they say so
+    meant = {f"/steps/{at}/files" for at in looking}  # read-only steps because they are declared so
     return GovernedSteps(made.steps, made.faults, tuple(each for each in made.notes if each[0] not in meant))
 
 
@@ -120,5 +120,5 @@ def _faults(
     if changes and all(step.mode is not Mode.PATCH for step in steps):
         missed = [field_error(where, "outside_allowlist", f"{why}.") for where, why in found.faults]
         return [*missed, field_error("/steps", "nothing_to_change", "No step changes a file that may be changed.")]
-    room = room_for(project.goal, 1)  # the draft is a step, too, where a controller makes it
+    room = room_for(project.goal, 1)  # the draft counts as a step if a controller makes it
     return crowd(steps, room) or validate(project.goal, steps, project.catalogue, JUDGED)

@@ -1,7 +1,7 @@
-"""What a drafter of a `task` is asked, section by section.
+"""The prompt for a drafter of a `task`, section by section.
 
-All that comes from outside is quoted. A first question has at most MAX_PROMPT characters, what is known of the
-repository being cut where it is too much; one that is asked again has at most MAX_REPAIR more.
+All text from outside is quoted. A first question has at most MAX_PROMPT characters; the facts about the repository are
+truncated to fit. A repeated question has at most MAX_REPAIR more.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_FILES = 200
 MAX_LOG = 6000
 MAX_TEXT = 4000  # of one document
 MAX_TEXTS = 4
-MAX_ANSWER = 6000  # of the answer that is to be mended
+MAX_ANSWER = 6000  # of the answer to repair
 MAX_FAULTS = 20
 BREAK = "\n\n"
 CUT = f"\n{QUOTE_MARK}... (cut)"
@@ -42,7 +42,7 @@ Answer with exactly one JSON object and nothing else: no fences, no words around
 
 
 def prompt_of(project: Project, memory: Sequence[str] = (), *, with_schema: bool) -> str:
-    """Put a goal into words; `memory` has what became of attempts that were similar."""
+    """Return the prompt for a goal; `memory` has the results of similar attempts."""
     goal = project.goal
     before = (
         ROLE,
@@ -64,7 +64,7 @@ def prompt_of(project: Project, memory: Sequence[str] = (), *, with_schema: bool
 
 
 def repair_of(prompt: str, output: object, errors: Sequence[FieldError]) -> str:
-    """Ask once more, with what was answered and what is wrong with it."""
+    """Return the repeated question, with the last answer and its faults."""
     faults = list_lines((f"{fit(each.pointer, 200)}: {fit(each.message, 300)}" for each in errors), MAX_FAULTS)
     answer = _cut(quote("Your last answer", "from you", as_text(output), MAX_ANSWER), MAX_REPAIR // 2)
     wrong = quote("What is wrong with it", "from the planner", faults, MAX_LIST)
@@ -72,9 +72,9 @@ def repair_of(prompt: str, output: object, errors: Sequence[FieldError]) -> str:
 
 
 def _cut(section: str, most: int) -> str:
-    """Keep the whole lines that fit, and mark where there were more.
+    """Keep the whole lines that fit, and mark a truncation.
 
-    Nothing is kept where only the heading would fit.
+    Empty if only the heading would fit.
     """
     if len(section) <= most:
         return section
@@ -83,7 +83,7 @@ def _cut(section: str, most: int) -> str:
 
 
 def _context(context: GoalContext) -> Iterator[str]:
-    """Quote what the goal knows of its repository, as far as it knows anything."""
+    """Yield quotations of the goal's facts about its repository."""
     if context.files:
         yield quote("Files of the repository", "from the goal", list_lines(context.files, MAX_FILES), MAX_LIST)
     if context.failing_tests:

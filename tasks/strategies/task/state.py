@@ -1,4 +1,4 @@
-"""What a task keeps while a controller drafts its plan; afterwards it keeps nothing but that."""
+"""The strategy state of a task while a controller drafts its plan; afterwards it is empty."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TaskState(Record):
 
 
 def project_in(live: LivePlan, state: TaskState, catalogue: Catalogue) -> Project:
-    """Read the project of a plan as its draft did."""
+    """Return the project of a plan as its draft read it."""
     context = live.goal.context.model_copy(update={"language": state.language})
     found = project_of(live.goal.model_copy(update={"context": context}), catalogue)
     if not isinstance(found, Project):

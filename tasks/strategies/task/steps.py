@@ -27,7 +27,7 @@ MAX_ASKED = 400  # characters of the goal in the step that asks for its plan
 
 
 def draft_step(goal: Goal, attempts: int) -> PlannedStep:
-    """Make the step that asks a controller for the plan of `goal`."""
+    """Return the step that asks a controller for the plan of `goal`."""
     asked = "Answer the prompt of this step's input with a plan for: {goal}"
     return cycle.draft_step(
         goal,
@@ -40,9 +40,9 @@ def draft_step(goal: Goal, attempts: int) -> PlannedStep:
 
 
 def template_steps(project: Project, template: Template) -> tuple[PlannedStep, ...]:
-    """Make the steps of a template.
+    """Return the steps of a template.
 
-    What waits for a row that dropped out waits for what that row waited for.
+    A row that waits for a dropped row waits for that row's dependencies.
     """
     steps: list[PlannedStep] = []
     ends: dict[str, tuple[str, ...]] = {}
@@ -58,7 +58,7 @@ def template_steps(project: Project, template: Template) -> tuple[PlannedStep, .
 
 
 def _asking_for_places(steps: Sequence[PlannedStep], naming: Collection[str]) -> list[PlannedStep]:
-    """Ask the last of those that name files before the first change for places, where there is a choice."""
+    """Ask the last step before the first change that names files for places, if there is a choice."""
     first = next((at for at, step in enumerate(steps) if step.mode is Mode.PATCH), 0)
     asked = next((step.step_id for step in reversed(steps[:first]) if step.step_id in naming), None)
     changing = [step for step in steps if step.mode is Mode.PATCH]
@@ -72,9 +72,9 @@ def _asking_for_places(steps: Sequence[PlannedStep], naming: Collection[str]) ->
 
 
 def _is_known(project: Project, row: Row) -> bool:
-    """Return whether the goal already says what a row would find out.
+    """Return whether the goal already has the finding of a row.
 
-    Of a failure whose trace names no source one row stays: a file that is named after its test may be an innocent one.
+    If a trace names no source, one row stays: the file that is named after the failing test may not be the cause.
     """
     if row.finds is None:
         return False
@@ -85,9 +85,9 @@ def _is_known(project: Project, row: Row) -> bool:
 
 
 def _steps_of_row(project: Project, row: Row, waits: tuple[str, ...], before: PlannedStep | None) -> list[PlannedStep]:
-    """Make one step, or one for each part of what a row changes, one after the other.
+    """Return one step, or one for each part of a row's files, in sequence.
 
-    `before` is the step right before it: a row that only shows the same again makes none.
+    `before` is the step directly before it: a row that only repeats its verification makes no step.
     """
     roles, files = row.roles, files_of(project.files, *row.roles)
     if row.or_every and not (files or any(is_for(each, roles, project.files) for each in project.patterns)):
@@ -99,7 +99,7 @@ def _steps_of_row(project: Project, row: Row, waits: tuple[str, ...], before: Pl
             return []
         if row.check is Check.FOCUSED and before and {tool.key for tool in tools} <= _run_by(before):
             return []
-        kind = StepType.REVIEW if row.type is StepType.TEST and not tools else row.type  # no tool: somebody must look
+        kind = StepType.REVIEW if row.type is StepType.TEST and not tools else row.type  # no tool: review it
         return [_step(project, row, kind, tools, waits)]
     parts = scopes(project, roles, files, row.risk, spares_tests=row.spares_tests)
     steps: list[PlannedStep] = []
@@ -114,18 +114,18 @@ def _steps_of_row(project: Project, row: Row, waits: tuple[str, ...], before: Pl
 
 
 def _run_by(step: PlannedStep) -> set[tuple[str, ...]]:
-    """List the commands that a step which patches has passed once it is done."""
+    """Return the commands that a patching step has passed after it is done."""
     return {tool.key for tool in step.verify_tools} if step.mode is Mode.PATCH else set()
 
 
 def _tools_of_part(
     project: Project, row: Row, files: tuple[str, ...], part: Scope, *, last: bool
 ) -> tuple[tuple[VerifyTool, ...], tuple[str, ...]]:
-    """Choose what verifies one part of the `files` that a row changes: nothing that other parts change.
+    """Return the verification of one part of the `files` that a row changes: no tool for changes of other parts.
 
-    All of them together are judged by the steps of mode `test` that come after. Also answers the ids of the tools that
-    nobody asked for, neither the goal nor the row. Of what an open part will change nothing is known: the goal's
-    failing tests verify it, else all tests, and a step after it checks the files.
+    The later steps of mode `test` judge all parts together. Also returns the ids of the tools that neither the goal nor
+    the row requests. The changes of an open part are unknown. The goal's failing tests verify it, else all tests, and a
+    later step checks the files.
     """
     if row.roles == (Role.DOCUMENT,) or (part.files and only_documents(part.files)):
         return (), ()
@@ -187,7 +187,7 @@ def _step(
 
 
 def _criteria(row: Row, kind: StepType, tools: tuple[VerifyTool, ...]) -> str:
-    """Say when a step is done: what verifies it, or what has to be in its answer; a change is promised nothing else."""
+    """Return when a step is done: its verification, or the contents of its answer; a change has nothing else."""
     if tools:
         return VERIFIED
     return REVIEWED if kind is StepType.REVIEW else row.success

@@ -1,4 +1,4 @@
-"""How a task is planned, and goes on from the step that asks for its draft: the six verbs, in order of life."""
+"""Plans a task, and goes on from the step that asks for its draft: the six functions, in order of life."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ WORKFLOW = Workflow(
     {task_kind(kind): tuple(row.step_id for row in template.rows) for kind, template in TEMPLATES.items()},
 )
 WORKING: Mapping[str, Any] = TaskState().model_dump(mode="json")  # the state once there is a plan
-MAX_WHY = 300  # characters of why a draft is of no use
+MAX_WHY = 300  # characters of the reason of an unusable draft
 
 
 def draft(goal: Goal, catalogue: Catalogue = CATALOGUE, setting: Setting = NOWHERE) -> Answer:
     """Answer `goal` with its own steps, or those of its drafter or template.
 
-    Tests that its sentence names count as failing ones where its context has none.
+    Tests that its sentence names count as failing tests if its context has none.
     """
     named = () if goal.context.failing_tests or goal.steps is not None else named_tests(goal)
     if not named:
@@ -84,14 +84,14 @@ def _draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
 
 
 def input_for(live: LivePlan, facts: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Give the prompt and the schema to the step that asks."""
+    """Return the prompt and the schema for the step that asks."""
     if facts["step_id"] != DRAFT_ID:
         return None
     return {"prompt": TaskState.model_validate(live.state).prompt, "schema": TASK_DRAFT_SCHEMA}
 
 
 def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None:
-    """Return what a drafter has to mend."""
+    """Return the faults that a drafter has to repair."""
     if facts["step_id"] != DRAFT_ID:
         return None
     found = _queue_cycle(live, catalogue_of(live.tools)).refusal(output)
@@ -104,12 +104,12 @@ def advance(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
 
 
 def answer(_: LivePlan, __: Any, ___: Catalogue) -> Expansion | str:
-    """Answer that no question was asked: this kind has none."""
+    """Refuse any answer: this kind asks no question."""
     return "A task asks no questions."
 
 
 def stuck(_: LivePlan, __: Catalogue) -> Expansion | None:
-    """Leave a plan that nothing can go on with to the halt rules."""
+    """Leave a plan that cannot go on to the halt rules."""
     return None
 
 
@@ -141,11 +141,11 @@ def _fill_template(project: Project) -> Answer:
     template = TEMPLATES[kind]
     tests = [role_of(path) is Role.TEST for path in (*project.files, *map(sample, project.patterns))]
     if kind is GoalType.FEATURE and (all(tests) or (any(tests) and is_about_tests(project.goal))):
-        template = WRITE_TESTS  # whoever changes nothing but tests writes them once
+        template = WRITE_TESTS  # a goal that only changes tests writes them once
     if not (project.files or project.patterns) and any(row.type is StepType.PATCH for row in template.rows):
         return reject("no_allowed_files", (_no_allowed_files(project.goal),))
     steps, limit = template_steps(project, template), max_steps(project.goal)
-    # What the goal lacks is said here: the validator could only speak of steps.
+    # Errors about the goal's own omissions: the validator could only report steps.
     if len(steps) > limit >= len(template.rows):
         sentence = (
             f"{len(project.files)} files make {len(steps)} steps, and the limit is {limit}: raise limits.max_steps"
@@ -163,9 +163,9 @@ def _no_allowed_files(goal: Goal) -> FieldError:
 
 
 def _draft_with(project: Project, template: Answer, setting: Setting) -> Answer:
-    """Ask the drafter of `setting`; `template` is what the goal gets without one.
+    """Ask the drafter of `setting`; `template` is the goal's answer without one.
 
-    A goal that no template can plan is not drafted either, unless it only has too many files for one.
+    A goal that no template can plan gets no draft either, unless it only has too many files for a template.
     """
     if isinstance(template, Rejected) and {error.code for error in template.errors} != {"too_many_files"}:
         return template
@@ -226,7 +226,7 @@ def _ask_controller(project: Project, template: Answer, options: DraftOptions, p
 
 
 def _queue_cycle(live: LivePlan, catalogue: Catalogue) -> QueueCycle[ParsedDraft]:
-    """Lay out what becomes of the answer to the step that asks."""
+    """Return the functions for the answer to the step that asks."""
     state = TaskState.model_validate(live.state)
 
     def judge(output: Any) -> ParsedDraft | Refusal:
@@ -255,7 +255,7 @@ def _queue_cycle(live: LivePlan, catalogue: Catalogue) -> QueueCycle[ParsedDraft
 
 
 def _why(refusal: Refusal) -> str:
-    """Say in a line why a draft is of no use."""
+    """Return in one line why a draft cannot be used."""
     return fit(refusal.errors[0].message, MAX_WHY)
 
 

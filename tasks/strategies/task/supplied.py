@@ -1,4 +1,4 @@
-"""Steps that a goal brings along: a plan made elsewhere, governed exactly as one of ours."""
+"""Steps that a goal brings: a plan made elsewhere, governed exactly like the planner's own."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ TYPE_OF_MODE = {Mode.PATCH: StepType.PATCH, Mode.TEST: StepType.TEST, Mode.READ_
 def convert(
     supplied: tuple[SuppliedStep, ...], project: Project
 ) -> tuple[tuple[PlannedStep, ...], tuple[FieldError, ...]]:
-    """Make planned steps of the ones that the goal of a project brings along; an unknown verification is an error.
+    """Return planned steps for those that a project's goal brings; an unknown verification is an error.
 
-    Such a step comes out without its verification, so that everything else about it can still be judged. Reading
-    stops where there are more errors than an answer names.
+    Such a step gets no verification, so that everything else about it can still be judged. Reading stops after more
+    errors than an answer names.
     """
     steps: list[PlannedStep] = []
     errors: list[FieldError] = []
@@ -48,7 +48,7 @@ def convert(
 
 
 def supply(step: PlannedStep) -> dict[str, Any]:
-    """Say a planned step as a goal brings one along: `convert` makes it anew, but for what explains its risk."""
+    """Return a planned step in the form of a supplied one; `convert` restores it, except the reason of its risk."""
     said = {
         "step_id": step.step_id,
         "title": step.title,
@@ -71,7 +71,7 @@ def supply(step: PlannedStep) -> dict[str, Any]:
 
 
 class _Verifications:
-    """How the `verify` of supplied steps is read: commands and recipes of the catalogue, or a recipe by milestone."""
+    """Reads the `verify` of supplied steps: commands and recipes of the catalogue, or a recipe by milestone."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
@@ -81,9 +81,9 @@ class _Verifications:
         return Recipes(self._project)
 
     def read(self, step: SuppliedStep, files: tuple[str, ...]) -> tuple[tuple[VerifyTool, ...], tuple[str, ...]]:
-        """Answer what verifies a step, and the ids of those tools of which it does not count what was red before.
+        """Return the verification of a step, and the ids of tools whose failures from before the plan do not count.
 
-        A tool that the step names itself counts in any case, unless its `quick_checks` say otherwise.
+        A tool that the step names itself always counts, unless its `quick_checks` have it.
         """
         parts = step.verify if isinstance(step.verify, tuple) else (step.verify,)
         tools: list[VerifyTool] = []
@@ -119,7 +119,7 @@ def _planned(goal: Goal, step: SuppliedStep, advice: str | None, verifications: 
         kind = StepType.TEST if step.verify else StepType.READ
     mode = step.mode or MODE_OF_TYPE[kind]
     risk = assess_declared(step.risk_level, files)
-    undo = step.rollback_hint or (ROLLBACK if risk.why else None)  # nobody asked for one at its level
+    undo = step.rollback_hint or (ROLLBACK if risk.why else None)  # no goal asked for one at its level
     return PlannedStep(
         step_id=step.step_id,
         title=step.title,

@@ -1,7 +1,7 @@
 """The templates of `task` goals, as data: one table of rows per type of goal.
 
-A row is a step, or several where its files are more than its risk level allows. `after` names the rows it waits for;
-where one of those drops out, what that one waited for counts. The words of a goal stand in for `{goal}`.
+A row is a step, or several if its files are more than its risk level allows. `after` names the rows that it waits for.
+A dropped row is replaced by the rows that it waited for. The words of a goal replace `{goal}`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CODE = (Role.SOURCE, Role.MANIFEST, Role.TEST)
 
 
 class Finding(Enum):
-    """What a step is there to find out; it drops out where the goal says it."""
+    """The finding that a step is for; the step is dropped if the goal already has it."""
 
     CAUSE = auto()
     PLACE = auto()
@@ -29,7 +29,7 @@ class Finding(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One step of a template; one that needs files and finds none drops out."""
+    """One step of a template; a step that needs files and has none is dropped."""
 
     step_id: str
     title: str
@@ -37,21 +37,21 @@ class Row:
     type: StepType
     after: tuple[str, ...] = ()
     roles: tuple[Role, ...] = ()
-    or_every: bool = False  # where the allowlist has no file of these roles, all of it
-    first: tuple[Role, ...] = ()  # files of these come before the others
+    or_every: bool = False  # all of the allowlist, if it has no file of these roles
+    first: tuple[Role, ...] = ()  # files of these roles come before the others
     risk: RiskLevel = RiskLevel.LOW
     check: Check = Check.NONE
-    success: str = ""  # of an answer, which no tool verifies
+    success: str = ""  # condition on an answer, which no tool verifies
     hint: str | None = None
     allow_empty: bool = False  # there may be nothing to change
     finds: Finding | None = None
-    names_files: bool = False  # its answer does; the last of these before a change is asked for places
-    spares_tests: bool = False  # the failing tests are right: only where the goal names them they may be changed
+    names_files: bool = False  # its answer does; the last such row before a change is asked for places
+    spares_tests: bool = False  # the failing tests are right: they may change only if the goal names them
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """The rows of one type of goal, and what they take for granted."""
+    """The rows of one type of goal, and their assumptions."""
 
     rows: tuple[Row, ...]
     assumptions: tuple[str, ...] = ()
