@@ -1,9 +1,8 @@
-"""What a person's answer to CLARIFY or CONFIRM makes known, or why it is none.
+"""Reads a person's answer to CLARIFY or CONFIRM: the new facts, or why the answer is not valid.
 
-An answer is an object, a text, or the page of the question with the answer written into it. Each line of a text is a
-letter, "both", a yes, files, a place of tests, a command of the catalogue, what a task waits for (`002: 001`) or a
-field with its value; where one is
-anything else the whole answer is refused. Nothing is guessed from prose.
+An answer is an object, a text, or the page of the question with the answer written into it. A line of a text may be a
+letter, "both", a yes, files, or a place of tests. It may also be a command of the catalogue, the dependencies of a task
+(`002: 001`), or a field with its value. Any other line refuses the whole answer. Nothing is guessed from prose.
 """
 
 from __future__ import annotations
@@ -37,8 +36,8 @@ from tasks.text.paths import clean, fault
 from tasks.toolchain.catalogue import Catalogue, render
 from tasks.toolchain.files import Role, files_of, role_of
 
-MAX_SAID = 300  # characters of why an answer is none
-MAX_SHOWN = 60  # of a line that is none
+MAX_SAID = 300  # characters of the reason why an answer is not valid
+MAX_SHOWN = 60  # characters of an invalid line
 NOTHING_SAID = (
     "The answer names no file that the goal allows, no place of tests, no command of the catalogue and neither A nor B."
 )
@@ -65,9 +64,9 @@ _PATH = re.compile(r"[\w*?\[\]{}@+-]*[./][\w./*?\[\]{}@+-]*")
 
 
 def learn(value: Any, page: str, coherence: Coherence, known: Knowledge, scope: CampaignScope) -> Knowledge | str:
-    """Add to what is known what `value` says; a sentence where that is nothing.
+    """Add the facts in `value` to those known; returns a sentence if there are none.
 
-    `page` is the question that is answered, `coherence` what it is about.
+    `page` is the answered question, and `coherence` its subject.
     """
     said = _read(value, page, scope)
     if isinstance(said, str):
@@ -112,7 +111,7 @@ def _validated(value: Mapping[str, Any]) -> ClarifyAnswer | str:
 
 
 def _update(said: ClarifyAnswer, coherence: Coherence, known: Knowledge, scope: CampaignScope) -> dict[str, Any]:
-    """Put together what was said; what is named is more exact than a letter."""
+    """Collect the facts of an answer; named values are more exact than a letter."""
     update: dict[str, Any] = {}
     if said.confirm and not said.choice and coherence.decision is CoherenceDecision.CONFIRM:
         update |= OPTIONS[Trigger.SEVERAL](known, scope.allowed)[0].update
@@ -135,9 +134,9 @@ def _update(said: ClarifyAnswer, coherence: Coherence, known: Knowledge, scope: 
 
 
 def _read_lines(text: str, page: str, catalogue: Catalogue) -> ClarifyAnswer | str:
-    """Read what a person wrote, line by line; a sentence where a line is no answer, or two lines differ.
+    """Read a person's answer, line by line; returns a sentence if a line is no answer, or two lines differ.
 
-    What the page says itself is left out, and so is what is quoted.
+    Lines of the page itself and quotations are left out.
     """
     said: dict[str, Any] = {}
     for line in _own_lines(text[:MAX_READ], page):
@@ -157,7 +156,7 @@ def _read_lines(text: str, page: str, catalogue: Catalogue) -> ClarifyAnswer | s
 
 
 def _read_line(line: str, catalogue: Catalogue) -> dict[str, Any] | None:
-    """Read one line as a letter, both, a yes, a field, a command or files; None where it is none of them."""
+    """Read one line as a letter, both, a yes, a field, a command or files; None for any other line."""
     plain = line.strip("*_ \t").rstrip(".!")
     if letter := _LETTER.fullmatch(plain):
         return {"choice": letter[1].lower()}
@@ -183,14 +182,14 @@ def _read_line(line: str, catalogue: Catalogue) -> dict[str, Any] | None:
 
 
 def _words(line: str) -> list[str]:
-    """Take the paths of a line; `and` may stand between them."""
+    """Return the paths in a line; `and` may be between them."""
     return [clean(word.rstrip(".:!?")) for word in _APART.split(line) if word and word.lower() not in ("and", "&")]
 
 
 def _own_lines(text: str, page: str) -> Iterator[str]:
-    """Take out the page's lines, unless followed by more, and quotes.
+    """Yield the lines without quotations and text of the page; a line of the page with more after it yields the rest.
 
-    A letter that stands behind a question is of that question.
+    A letter after a further question belongs to that question.
     """
     known = sorted(filter(None, map(str.strip, page.splitlines())), key=len, reverse=True)
     for line in map(str.strip, text.splitlines()[:MAX_LINES]):

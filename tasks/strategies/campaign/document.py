@@ -1,11 +1,11 @@
 """OUTPUT_PLAN: the document of a campaign, with its task graph drawn.
 
-It is plan.json, and beside its keys stand `confidence` (the header), `complexity`, `task_count`,
-`framework_confidence`, `idioms_enforced`, `outside` (candidates that the goal does not allow), `graph`, `mermaid`,
-`progress` and `drafted_by` (whose the tasks are: of the goal, of the templates, or of a drafter).
+It has the keys of plan.json, and in addition `complexity`, `task_count`, `framework_confidence`, `idioms_enforced`,
+`graph`, `mermaid` and `progress`. `confidence` is the header, and `outside` has candidates that the goal does not
+allow. `drafted_by` is the origin of the tasks: the goal, the templates, or a drafter.
 
-In the drawn graph tasks in a row are one line. Where lines end in one task they are joined by a bracket; a line that
-goes off from another one begins with the numbers of what it waits for.
+In the drawn graph tasks in a row are one line. Lines that end in one task are joined by a bracket. A line that leaves
+another one begins with the numbers of its dependencies.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ARROW = " ──→ "
 
 
 def campaign_name(objective: str) -> str:
-    """Name a campaign after the first line of its objective."""
+    """Return the name of a campaign: the first line of its objective."""
     lines = (line.lstrip("# \t").strip() for line in objective.splitlines())
     return kebab(next(filter(None, lines), "")) or "campaign"
 
@@ -30,7 +30,7 @@ def campaign_name(objective: str) -> str:
 def document_of(
     objective: str, known: Knowledge, decision: CoherenceDecision | None = None, tasks: Sequence[PlanTask] = ()
 ) -> dict[str, Any]:
-    """Write the document of a campaign; without a decision it is not planned yet."""
+    """Return the document of a campaign; without a decision it is not planned yet."""
     plan = CampaignPlan(
         objective=objective,
         campaign=campaign_name(objective),
@@ -52,7 +52,7 @@ def document_of(
 
 
 def progress_report(progress: Mapping[str, TaskProgress]) -> dict[str, Any]:
-    """Write how far each task is, and what the controller reports that a task was blocked for."""
+    """Return the progress of each task, and its controller's report of why it was blocked."""
     report: dict[str, Any] = {}
     for seq, each in progress.items():
         noted = each.model_dump(mode="json", exclude={"steps", "setback", "before", "rewritten"}, exclude_none=True)
@@ -64,21 +64,21 @@ def progress_report(progress: Mapping[str, TaskProgress]) -> dict[str, Any]:
 def document_with(
     document: Mapping[str, Any], tasks: Sequence[PlanTask], progress: Mapping[str, TaskProgress]
 ) -> dict[str, Any]:
-    """Write other tasks and their progress into a document."""
+    """Return a document with other tasks and their progress."""
     listed = [task.model_dump(mode="json", exclude_none=True) for task in tasks]
     drawn = {"graph": drawing(tasks), "mermaid": mermaid(tasks)}
     return {**document, "tasks": listed, **drawn, "progress": progress_report(progress)}
 
 
 def mermaid(tasks: Sequence[PlanTask]) -> str:
-    """Draw the graph as Mermaid."""
+    """Return the graph in the language of Mermaid."""
     nodes = [f'  t{task.seq}["{task.seq} {task.slug}"]' for task in tasks]
     edges = [f"  t{other} --> t{name}" for name, others in graph(tasks).items() for other in others]
     return "\n".join(("graph LR", *nodes, *edges)) + "\n"
 
 
 def drawing(tasks: Sequence[PlanTask]) -> str:
-    """Draw the graph as text."""
+    """Return the graph as text."""
     waits = graph(tasks)
     label = {task.seq: f"{task.seq} ({task.slug})" for task in tasks}
     rows = _rows(waits)
@@ -95,9 +95,9 @@ def drawing(tasks: Sequence[PlanTask]) -> str:
 
 
 def _rows(waits: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """Take the graph apart into rows, by their first task.
+    """Split the graph into rows, by their first task.
 
-    In a row each task waits for the one before, and for no other.
+    In a row each task waits only for the one before.
     """
     followers: dict[str, list[str]] = {name: [] for name in waits}
     for name, others in waits.items():
@@ -113,7 +113,7 @@ def _rows(waits: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
 
 
 def _joins(waits: Mapping[str, Sequence[str]], rows: Mapping[str, list[str]]) -> dict[str, list[str]]:
-    """Find the rows that end in the first task of another one."""
+    """Return the rows that end in the first task of another one."""
     by_end = {row[-1]: head for head, row in rows.items()}
     joins: dict[str, list[str]] = {}
     used: set[str] = set()  # each row is joined once, on one side

@@ -1,8 +1,8 @@
-"""Tasks that a drafter writes, and what stands in for them.
+"""Tasks of a drafter, and their fallback.
 
-They are judged as a goal's own tasks are, and what is wrong goes back to the drafter. A drafter that the worker asks
-(`http`, `cli`, `backend`) is asked before the plan exists, and never after. A controller (`queue`) is asked by a step
-of the plan, and again by another where the campaign is stuck.
+They are judged like a goal's own tasks, and the faults go back to the drafter. The worker asks its drafter (`http`,
+`cli`, `backend`) before the plan exists, and never after. A controller (`queue`) is asked by a step of the plan, and
+again by another step if the campaign is stuck.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from tasks.toolchain.catalogue import Catalogue
 ROOT = "/tasks"
 DRAFTING = "DRAFT"  # beside the eight phases of planning, where somebody else writes the tasks
 SKIPPED = "an operator skipped the draft"
-MAX_TOLD = 480  # characters of what was wrong: a failure keeps 500
+MAX_TOLD = 480  # characters of faults: a failure keeps 500
 MAX_PATH = 200  # characters of a file that is named
 _MISTAKES = 10
 
@@ -58,10 +58,10 @@ Judge = Callable[[Sequence[GivenTask], Sequence[str], Catalogue, str], tuple[Fie
 
 
 def consult(known: Knowledge, phase: Phase, scope: CampaignScope, setting: Setting) -> Answer:
-    """Have the worker's drafter write the tasks.
+    """Let the worker's drafter write the tasks.
 
-    People come first where an exploration leaves something unclear. Where nothing explored the repository, the drafter
-    goes by what the goal carries.
+    If an exploration leaves something unclear, a person is asked first. Without an exploration the drafter uses the
+    facts of the goal.
     """
     if is_explored(scope) and coherence_of(known, scope).decision is not CoherenceDecision.PROCEED:
         return plan_unaided(known, phase, scope)
@@ -91,18 +91,18 @@ def consult(known: Knowledge, phase: Phase, scope: CampaignScope, setting: Setti
 
 
 def queue_cycle(live: LivePlan, state: CampaignState, catalogue: Catalogue | None = None) -> QueueCycle[Any]:
-    """Return what the draft of a step becomes: the plan, or another one."""
+    """Return the cycle for the draft of a step: it makes the first plan, or replans."""
     scope = scope_of(live, state, catalogue)
     return (_first if state.waits == DRAFT else _anew)(live, state, scope)
 
 
 def mistakes_in(refusal: Refusal) -> str:
-    """Return what was wrong with a draft, in a line."""
+    """Return the faults of a draft in one line."""
     return fit(refusal.message, MAX_TOLD)
 
 
 def _outline_of_draft(output: Any, state: CampaignState, scope: CampaignScope, by: str) -> Outline | Refusal:
-    """Plan with the tasks that `output` holds."""
+    """Plan with the tasks in `output`."""
     tasks = _read(output, judge_tasks, state, scope)
     if isinstance(tasks, Refusal):
         return tasks
@@ -114,12 +114,12 @@ def _outline_of_draft(output: Any, state: CampaignState, scope: CampaignScope, b
 
 
 def _drafted_phase(made: Outline, by: str) -> Phase:
-    """Tell that tasks come from a drafter."""
+    """Return the phase for tasks from a drafter."""
     return Phase(DRAFTING, f"Step: draft, Status: {len(made.state.progress)} tasks by the drafter {by}")
 
 
 def _fallback_phase(why: str) -> Phase:
-    """Tell that no draft was of use."""
+    """Return the phase for tasks from the templates after unusable drafts."""
     return Phase(DRAFTING, f"Step: draft, Status: falling back on the templates ({why})")
 
 
@@ -143,7 +143,7 @@ def _first(live: LivePlan, state: CampaignState, scope: CampaignScope) -> QueueC
 
 
 def _anew(live: LivePlan, state: CampaignState, scope: CampaignScope) -> QueueCycle[Expansion]:
-    """Plan anew with the drafted tasks, else by the templates."""
+    """Replan with the drafted tasks, else by the templates."""
 
     def judge(output: Any) -> Expansion | Refusal:
         found = _read(output, judge_each, state, scope)
@@ -168,14 +168,14 @@ def _without_drafter(scope: CampaignScope) -> CampaignScope:
 
 
 def _judge_steps(steps: Sequence[PlannedStep], before: int, scope: CampaignScope) -> Refusal | None:
-    """Judge the steps that tasks make, if there is room for them."""
+    """Return the faults in the steps of tasks, and an error if the plan has no capacity for them."""
     crowded = crowd(steps, room_for(scope.goal, before), "These tasks", ROOT)
     errors = crowded or validate(scope.goal, steps, scope.catalogue, JUDGED)
     return Refusal(errors) if errors else None
 
 
 def _not_chosen(tasks: Sequence[GivenTask], state: CampaignState, scope: CampaignScope) -> Iterator[FieldError]:
-    """Find files that the goal allows, of which a person chose others."""
+    """Yield an error for each file that the goal allows but a person's choice leaves out."""
     left_out = {*scope.allowed} - {*changeable_files(state.known, scope.allowed)}
     for number, task in enumerate(tasks):
         for field, paths in (("delta", task.delta), ("creates", task.creates)):
@@ -186,7 +186,7 @@ def _not_chosen(tasks: Sequence[GivenTask], state: CampaignState, scope: Campaig
 
 
 def _read(output: Any, judge: Judge, state: CampaignState, scope: CampaignScope) -> tuple[GivenTask, ...] | Refusal:
-    """Read the tasks that `output` holds, or all that is wrong with them."""
+    """Read the tasks in `output`, or return all faults."""
     try:
         found = read_json(output)
     except ValueError:

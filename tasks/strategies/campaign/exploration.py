@@ -1,7 +1,7 @@
-"""READ_EXPLORATION: what the goal says, and what an exploration adds to it.
+"""READ_EXPLORATION: the facts of the goal, and those that an exploration adds.
 
-At least three of its four modes must have come to something, unless the operator says otherwise. With fewer, planning
-falls back on what is remembered.
+At least three of its four modes must have a result, unless the operator sets another number. With fewer, planning uses
+only the remembered results.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ from tasks.toolchain.languages import language_of
 EXPLORE = "explore"
 READING = Phase("READ_EXPLORATION", "Step: exploration, Status: reading context")
 FALLING_BACK = Phase("READ_EXPLORATION", "Step: exploration, Status: falling back on memory")
-RETRIES = 1  # a second refusal leaves memory to go by, before too many failures in a row end the plan
+RETRIES = 1  # after a second refusal planning uses its memory, before too many failures in a row end the plan
 _MODES = ("one mode", "two modes", "three modes", "all four modes")
-_MISTAKES = 3  # that are named of one document
-UNSURE = 0.5  # how sure a framework is of which nobody says how sure it is
+_MISTAKES = 3  # errors named for one document
+UNSURE = 0.5  # confidence in a framework without a stated one
 MAX_CANDIDATES = 32
 _NAMED_FAILURES, _NAMED_PATTERNS, _NAMED_OUTSIDE = 5, 3, 10
 _HEADINGS, _IDIOMS, _WORDS = 16, 10, 100
@@ -71,7 +71,7 @@ _ASKED = (
 
 
 def explore_step(goal: Goal, least: int) -> PlannedStep:
-    """Make the step that asks for an exploration with at least `least` sound modes."""
+    """Return the step that asks for an exploration with at least `least` sound modes."""
     asked = _ASKED.replace("{quorum}", _MODES[least - 1])
     mode = MODE_OF_TYPE[StepType.EXPLORE]
     constraints = guidance(goal.constraints)
@@ -92,12 +92,12 @@ def explore_step(goal: Goal, least: int) -> PlannedStep:
 def read_exploration(
     known: Knowledge, exploration: Exploration | None, scope: CampaignScope
 ) -> tuple[Knowledge, Phase]:
-    """Add an exploration, or only its memory where too few of its modes are sound."""
+    """Add an exploration to the facts, or only its memory if too few of its modes are sound."""
     if exploration is None:
         return known, FALLING_BACK
     structure, pattern = _sound(exploration.structure), _sound(exploration.pattern)
     found, delta = _sound(exploration.memory), _sound(exploration.delta)
-    memory = found if found and (found.failures or found.patterns) else None  # else the older one says more
+    memory = found if found and (found.failures or found.patterns) else None  # else the older one has more
     most = scope.terms.failures
     if sum(mode is not None for mode in (structure, pattern, found, delta)) < scope.terms.quorum:
         return _add_memory(known, memory, most), FALLING_BACK
@@ -108,7 +108,7 @@ def read_exploration(
 
 
 def parse_exploration(output: Any) -> Exploration | str:
-    """Read an exploration out of any answer; a sentence says why it is none."""
+    """Parse an exploration from any answer; returns a sentence if it is not valid."""
     try:
         output = read_json(output)
     except ValueError:
@@ -127,7 +127,7 @@ def parse_exploration(output: Any) -> Exploration | str:
 
 
 def objective_of(goal: Goal) -> str:
-    """Take the objective of a campaign, or else the goal's sentence, without attacks."""
+    """Return the objective of a campaign, or else the goal's sentence, without attacks."""
     given = goal.campaign.objective if goal.campaign else None
     return sanitize(given).text if given and given.strip() else goal.goal
 
@@ -140,10 +140,11 @@ def knowledge_of_goal(
     failures: int,
     similar: Iterable[Mapping[str, Any]] = (),
 ) -> Knowledge:
-    """Collect what the goal alone says.
+    """Return the facts of the goal alone.
 
-    `files` are what it allows, `test` is its test command and `tested` the languages of that, `failures` how many of
-    those that it remembers count. Without a memory of its own it goes by what was `similar` in the planner's.
+    `files` are the files that it allows, `test` is its test command and `tested` the languages of that. At most
+    `failures` remembered failures count. Without its own memory it uses attempts in the planner's memory that were
+    `similar`.
     """
     given = goal.campaign or CampaignInput()
     objective = objective_of(goal)
@@ -171,7 +172,7 @@ def knowledge_of_goal(
 
 
 def _own_memory(similar: Iterable[Mapping[str, Any]]) -> Memory | None:
-    """Make a memory of what attempts of earlier plans came to; None where none was similar."""
+    """Return a memory of similar attempts in earlier plans; None if there are none."""
     known = [*similar]
     failed = [
         RememberedFailure(
@@ -186,7 +187,7 @@ def _own_memory(similar: Iterable[Mapping[str, Any]]) -> Memory | None:
 
 
 def _sound(mode: _Mode | None) -> _Mode | None:
-    """Keep a mode that did not end in an error."""
+    """Return a mode that did not end in an error, else None."""
     return None if mode is None or mode.status is ModeStatus.ERROR else mode
 
 
@@ -203,10 +204,10 @@ def _add_structure(known: Knowledge, found: StructureMode) -> Knowledge:
 
 
 def _add_pattern(known: Knowledge, found: PatternMode) -> Knowledge:
-    """Prefer the goal's framework to the one found, and found idioms to ours."""
+    """Prefer the goal's framework to the one found, and found idioms to the built-in ones."""
     seen_name = (_word(found.framework) or NONE).lower()
     if seen_name == NONE and known.framework != NONE and not known.named:
-        return known  # the goal's own texts say more
+        return known  # the goal's own texts are better evidence
     name = known.framework if known.named else seen_name
     seen = found.idioms
     own = Idioms(required=_lines(seen.required), forbidden=_lines(seen.forbidden)) if seen else Idioms()
@@ -215,7 +216,7 @@ def _add_pattern(known: Knowledge, found: PatternMode) -> Knowledge:
 
 
 def _add_memory(known: Knowledge, memory: Memory | None, most: int) -> Knowledge:
-    """Go by this memory instead of an older one, with at most `most` failures."""
+    """Replace an older memory by this one, with at most `most` failures."""
     if memory is None:
         return known
     failures = memory.failures[:most]
@@ -227,7 +228,7 @@ def _add_memory(known: Knowledge, memory: Memory | None, most: int) -> Knowledge
 
 
 def _add_candidates(known: Knowledge, candidates: Iterable[Candidate], allowed: frozenset[str]) -> Knowledge:
-    """Keep the allowed candidates, the surest ones first, and note the others."""
+    """Keep the allowed candidates, most certain first, and note the others."""
     best = sorted(candidates, key=lambda each: _RANK[each.relevance])
     files: dict[str, CandidateFile] = {}
     outside: dict[str, str] = {}
@@ -250,7 +251,7 @@ def _add_candidates(known: Knowledge, candidates: Iterable[Candidate], allowed: 
 
 
 def _word(text: str | None) -> str | None:
-    """Read a name; None where it says that there is none."""
+    """Read a name; None if it means that there is none."""
     word = fit(text or "", _WORDS)
     return None if word.lower() in _NOTHING else word
 

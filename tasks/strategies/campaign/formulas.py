@@ -1,7 +1,7 @@
-"""The numbers of a campaign: complexity, tasks, lines to look at, tool calls.
+"""The numbers of a campaign: complexity, tasks, lines to read, tool calls.
 
-`sections` are the `##` headers of the objective; the failure cost is that of the failures which the exploration, or
-else the goal, hands over as fitting the objective, in thousands.
+`sections` are the `##` headers of the objective. The failure cost, in thousands, is that of the failures relevant to
+the objective, by the exploration or else by the goal.
 """
 
 from __future__ import annotations
@@ -14,35 +14,35 @@ from tasks.strategies.campaign.frameworks import framework
 from tasks.strategies.campaign.state import Knowledge
 
 MAX_DESIGNED = 7
-LEAST_BUDGET, MOST_BUDGET = 5, 9  # tool calls: the least are reading, writing, verifying and two more
+LEAST_BUDGET, MOST_BUDGET = 5, 9  # tool calls: the least are for reading, writing, verifying and two more
 LINES_BEFORE, LINES_AFTER = 5, 15
-_FINE = 6  # digits that count: below them is what floats make up
+_FINE = 6  # significant digits: further digits are rounding errors
 
 
 def failure_cost_k(costs: Iterable[float]) -> float:
-    """Sum the costs of failures, in thousands."""
+    """Return the sum of the costs of failures, in thousands."""
     return round(math.fsum(costs) / 1000, _FINE)
 
 
 def complexity(known: Knowledge) -> float:
-    """Compute C, how complex a campaign is."""
+    """Return C, the complexity of a campaign."""
     return round(known.sections * 2 + known.cost_k / 5 + framework(known.framework).weight * 3, _FINE)
 
 
 def task_count(complexity: float) -> int:
-    """Return how many tasks a campaign of this complexity is for."""
+    """Return the number of tasks for a campaign of this complexity."""
     return min(MAX_DESIGNED, max(1, math.ceil(complexity / 5)))
 
 
 def budget_of(delta: Sequence[str], known: Knowledge) -> int:
-    """Return how many tool calls a task over these files has."""
+    """Return the number of tool calls for a task with these files."""
     harder = bool(known.failures) or known.confidence >= LEAST_CONFIDENCE
     extra = max(0, len(delta) - 1) + (2 if harder else 0)
     return min(MOST_BUDGET, LEAST_BUDGET + extra)
 
 
 def target_lines_of(delta: Sequence[str], known: Knowledge) -> dict[str, str]:
-    """Return where in these files the functions are that the exploration found."""
+    """Return the lines in these files with the functions that the exploration found."""
     seen = {each.path: each for each in known.candidates if each.first}
     places = {path: seen[path] for path in delta if path in seen}
     return {path: f"{max(1, at.first - LINES_BEFORE)}-{at.last + LINES_AFTER}" for path, at in places.items()}

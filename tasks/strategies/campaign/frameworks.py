@@ -1,6 +1,6 @@
-"""The frameworks that campaigns know: how much each adds to the complexity, and its idioms.
+"""The frameworks that campaigns know, with their weight in the complexity and their idioms.
 
-Where a goal does not name one and nothing explored the repository, they are looked for in the texts that it carries.
+If a goal names none and there is no exploration, they are searched in the goal's texts.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from schemas.kinds.campaign import Idioms
 from tasks.toolchain.files import name_of
 
 NONE = "none"
-MAX_SOURCES = 100  # Python files that are looked through
-BY_README, BY_MOST, BY_SOME, BY_MANIFEST, BY_NOTHING = 0.95, 0.85, 0.75, 0.65, 0.0  # how sure that makes
+MAX_SOURCES = 100  # Python files that are searched
+BY_README, BY_MOST, BY_SOME, BY_MANIFEST, BY_NOTHING = 0.95, 0.85, 0.75, 0.65, 0.0  # confidence by the kind of evidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Framework:
     idioms: Idioms
 
 
-FRAMEWORKS: Mapping[str, Framework] = MappingProxyType(  # of two that are used alike, the first one counts
+FRAMEWORKS: Mapping[str, Framework] = MappingProxyType(  # of two frameworks with equal use the first one counts
     {
         "fasthtml": Framework(
             3,
@@ -60,12 +60,12 @@ _UNKNOWN = Framework(0, Idioms())
 
 
 def framework(name: str) -> Framework:
-    """Find a framework in any case; an unknown one weighs and asks for nothing."""
+    """Return a framework by its name in any case; an unknown one has no weight and no idioms."""
     return FRAMEWORKS.get(name.strip().lower(), _UNKNOWN)
 
 
 def detect_framework(context: GoalContext) -> tuple[str, float]:
-    """Find the framework that a goal's texts speak of, and how sure that is."""
+    """Return the framework that a goal's texts name, and the confidence."""
     readmes = (text for path, text in context.documents.items() if name_of(path).lower().startswith("readme"))
     if found := _first_named(section[1] for text in readmes for section in _IDIOMS.finditer(text)):
         return found, BY_README
@@ -79,7 +79,7 @@ def detect_framework(context: GoalContext) -> tuple[str, float]:
 
 
 def _first_named(texts: Iterable[str]) -> str | None:
-    """Find the first framework of the table that a text names."""
+    """Return the first framework of the table that a text names."""
     named = {name.lower() for text in texts for name in _NAMES.findall(text)}
     return next((name for name in FRAMEWORKS if name in named), None)
 

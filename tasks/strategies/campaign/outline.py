@@ -1,4 +1,4 @@
-"""The phases from what is known to a plan, up to a question or to steps."""
+"""The phases from the known facts to a plan, up to a question or to steps."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from tasks.strategies.campaign.tasks import design_tasks
 from tasks.strategies.campaign.verification import goes_unverified, project_of
 from tasks.strategies.drafting.cycle import NONE, QUEUE
 
-TEMPLATES, GOAL = "templates", "goal"  # where tasks come from, beside the drafters
+TEMPLATES, GOAL = "templates", "goal"  # origins of tasks, in addition to the drafters
 
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """How far planning came: to steps, to a question, or to a trouble."""
+    """The result of planning so far: steps, a question, or a trouble."""
 
     state: CampaignState
     document: Mapping[str, Any]
@@ -40,9 +40,9 @@ class Outline:
 
 
 def outline(known: Knowledge, scope: CampaignScope, rounds: int = 0, before: int = 0) -> Outline:
-    """Plan as far as what is known goes; nothing goes past CLARIFY and CONFIRM.
+    """Plan as far as the known facts allow; planning stops at CLARIFY and CONFIRM.
 
-    `rounds` are the answers of people so far, `before` the steps.
+    `rounds` is the number of people's answers so far, `before` the number of steps.
     """
     coherence, terms = coherence_of(known, scope), scope.terms
     if coherence.decision is not CoherenceDecision.PROCEED:
@@ -66,14 +66,14 @@ def outline(known: Knowledge, scope: CampaignScope, rounds: int = 0, before: int
             phases,
             (drafting_step(scope.goal, terms.attempts),),
         )
-    if terms.drafter != NONE:  # the worker's had no part, since people were asked first
+    if terms.drafter != NONE:  # the worker's drafter was not used, since people were asked first
         why = f"tasks by the templates, since {terms.drafter} is asked before a plan exists"
         phases += (Phase("DRAFT", f"Step: draft, Status: {why}"),)
     return with_phases(outline_of_templates(known, scope, rounds, before), *phases)
 
 
 def outline_of_templates(known: Knowledge, scope: CampaignScope, rounds: int = 0, before: int = 0) -> Outline:
-    """Plan with the tasks that follow from what is known."""
+    """Plan with the tasks that follow from the known facts."""
     project = project_of(known, scope)
     tasks = design_tasks(known, project, campaign_name(scope.objective))
     return outline_of_tasks(known, tasks, scope, TEMPLATES, rounds, before)
@@ -82,7 +82,7 @@ def outline_of_templates(known: Knowledge, scope: CampaignScope, rounds: int = 0
 def outline_of_tasks(
     known: Knowledge, tasks: Sequence[PlanTask], scope: CampaignScope, by: str, rounds: int = 0, before: int = 0
 ) -> Outline:
-    """Write the plan of these tasks; `by` says where they come from."""
+    """Return the plan of these tasks; `by` is their origin."""
     made = steps_of(tasks, StepFrame(known, project_of(known, scope)))
     progress = {seq: TaskProgress(steps=tuple(step.step_id for step in steps)) for seq, steps in made.items()}
     steps = tuple(step for some in made.values() for step in some)
@@ -112,9 +112,9 @@ def outline_of_tasks(
 def outline_of_given(
     known: Knowledge, tasks: Sequence[PlanTask], scope: CampaignScope, rounds: int = 0
 ) -> Outline | str:
-    """Plan with the tasks that the goal brings, or ask what those wait for that wait for what is not there.
+    """Plan with the tasks of the goal, or ask about tasks with unknown dependencies.
 
-    A sentence says why the tasks cannot wait for what a person named.
+    Returns a sentence if the tasks cannot have the dependencies that a person named.
     """
     seqs = [task.seq for task in tasks]
     waits = {
@@ -146,7 +146,7 @@ def plan_unaided(known: Knowledge, phase: Phase, scope: CampaignScope) -> Answer
 
 
 def draft_of(made: Outline) -> Answer:
-    """Make a draft of as much of a plan as there is."""
+    """Return a draft of the plan as far as it exists."""
     if made.trouble:
         return reject(made.trouble.code, (made.trouble,))
     state = made.state.model_dump(mode="json")
@@ -154,7 +154,7 @@ def draft_of(made: Outline) -> Answer:
 
 
 def expand(made: Outline, why: str) -> Expansion:
-    """Go on as outlined, or halt where a plan is impossible."""
+    """Go on as outlined, or halt if a plan is impossible."""
     trouble = made.trouble
     errors = [trouble.model_dump()] if trouble else []
     return Expansion(
@@ -164,7 +164,7 @@ def expand(made: Outline, why: str) -> Expansion:
         () if trouble else made.steps,
         made.phases,
         None if trouble else made.question,
-        replaces=True,  # what explored or drafted may have failed or been skipped: planning goes on without it
+        replaces=True,  # exploring or drafting steps may have failed or been skipped: planning goes on without them
         halt=("planning_failed", trouble.message, {"errors": errors}) if trouble else None,
     )
 
@@ -182,7 +182,7 @@ def with_phases(made: Outline, *phases: Phase) -> Outline:
 def coherence_of(known: Knowledge, scope: CampaignScope) -> Coherence:
     """Decide whether planning may go on.
 
-    What a waiting plan asked is found again by this: it follows from what is known alone.
+    It only depends on the known facts, so that a waiting plan finds its question again.
     """
     project = project_of(known, scope)
     documents = goes_unverified(likely_files(known) or scope.allowed)
@@ -190,7 +190,7 @@ def coherence_of(known: Knowledge, scope: CampaignScope) -> Coherence:
 
 
 def decision_phases(known: Knowledge, decision: CoherenceDecision = CoherenceDecision.PROCEED) -> tuple[Phase, ...]:
-    """Tell the phases that lead to the decision."""
+    """Return the phases that lead to the decision."""
     return (
         Phase("CALCULATE_COMPLEXITY", f"Step: complexity, Status: calculating C={complexity(known):g}"),
         Phase("COHERENCE_CHECK", f"Step: coherence, Status: {decision}"),

@@ -1,4 +1,4 @@
-"""The parts of an objective: its sections, the files that their own words name, and where it says "or"."""
+"""The parts of an objective: its sections, the files that their words name, and its uses of "or"."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tasks.text.fields import fit
 from tasks.toolchain.files import Role, files_of, role_of, stem_of
 
 MAX_SECTIONS, MAX_HEADING = 16, 100
-MAX_FILES = 10  # of a section
+MAX_FILES = 10  # files of a section
 MAX_READ = 50_000  # characters of a section
-MAX_CHOICES = 3  # that a person is asked about
+MAX_CHOICES = 3  # questions about "or" to a person
 MAX_SIDE, MAX_MEANT = 100, 300
 
 _HEADER = re.compile(r"^##[ \t]+(\S.*)$", re.MULTILINE)
 _FENCED = re.compile(r"^ {0,3}(`{3,}+|~{3,}+)[^\n]*\n.*?(?:^ {0,3}\1[`~]*[ \t\r]*$|\Z)", re.MULTILINE | re.DOTALL)
-# Never of "for", "error" or "or-tools", nor where it joins no two ways: "or not", "one or more", "3.11 or later".
+# Never part of "for", "error" or "or-tools", nor if it joins no alternatives: "or not", "one or more", "3.11 or later".
 _OR = re.compile(
     r"(?<![\w-])or(?![\w-])(?!\s+(?:not|so|else|more|less|fewer|later|newer|older|earlier|higher|lower)\b)",
     re.IGNORECASE,
@@ -36,22 +36,22 @@ _WORD = re.compile(r"[a-z]+|[0-9]+")
 _PATH_LIKE = re.compile(r"[\w./-]+")
 _JOINS_PATH = re.compile(r"[\w./-]")
 _GOES_ON = re.compile(r"[\w/-]")
-_ANYWHERE = frozenset({"main", "index", "app", "util", "init", "mod", "lib"})  # say nothing of what is there
+_ANYWHERE = frozenset({"main", "index", "app", "util", "init", "mod", "lib"})  # these do not describe their contents
 
 
 def sections(objective: str) -> tuple[str, ...]:
-    """List the `##` headers of a text, without those in fenced blocks."""
+    """Return the `##` headers of a text, without those in fenced blocks."""
     return tuple(heading for heading, _ in split_text(objective) if heading)
 
 
 def split_text(objective: str) -> list[tuple[str, str]]:
-    """Split a text into what stands before its first `##` header, and each header with what stands below it."""
+    """Split a text into the part before its first `##` header, and each header with the part below it."""
     before, *rest = _HEADER.split(_FENCED.sub("", objective))
     return [("", before), *((heading.strip(), text) for heading, text in zip(rest[::2], rest[1::2], strict=True))]
 
 
 def sections_of(objective: str, files: Sequence[str]) -> tuple[Section, ...]:
-    """List the sections of a text, each with those of `files` that it names."""
+    """Return the sections of a text, each with those of `files` that it names."""
     found = [(heading, text) for heading, text in split_text(objective) if heading][:MAX_SECTIONS]
     stems = {path: _words(stem_of(path)) for path in files if role_of(path) is not Role.TEST}
     return tuple(
@@ -60,7 +60,7 @@ def sections_of(objective: str, files: Sequence[str]) -> tuple[Section, ...]:
 
 
 def _named(heading: str, text: str, stems: dict[str, frozenset[str]]) -> tuple[str, ...]:
-    """Name the files that a section is about, the surest first: by path, by the header, by what stands below it."""
+    """Return the files of a section, most certain first: named by path, by the header, or by the text below."""
     text = text[:MAX_READ]
     whole, above, below = f"{heading[:MAX_READ]}\n{text}", _words(heading[:MAX_READ]), _words(text)
     written = _paths_in(whole, longest=max(map(len, stems), default=0))
@@ -76,7 +76,7 @@ def _named(heading: str, text: str, stems: dict[str, frozenset[str]]) -> tuple[s
 
 
 def _paths_in(text: str, longest: int) -> frozenset[str]:
-    """Take what a text has in words of paths: each whole, and what stands before each of its dots."""
+    """Return the words of a text that look like paths: each whole, and its part before each dot."""
     found: set[str] = set()
     for word in _PATH_LIKE.findall(text):
         ends = [at for at, letter in enumerate(word[: longest + 1]) if letter == "."]
@@ -96,21 +96,21 @@ def _stands_in(text: str, path: str) -> bool:
 
 
 def _words(text: str) -> frozenset[str]:
-    """Take the words of a text or a name in lower case, one of them for singular and plural."""
+    """Return the words of a text or a name in lower case, with one form for singular and plural."""
     return frozenset(word.removesuffix("s") for word in _WORD.findall(text.casefold()) if len(word) > 1)
 
 
 def choices(objective: str) -> tuple[Choice, ...]:
-    """Find the first "or" of each part of a text."""
+    """Return the first "or" of each part of a text."""
     found = ((heading, readings(f"{heading}\n{text}")) for heading, text in split_text(objective))
     made = (Choice(section=fit(heading, MAX_HEADING), sides=sides) for heading, sides in found if sides)
     return tuple(made)[:MAX_CHOICES]
 
 
 def readings(text: str) -> tuple[str, ...]:
-    """Take the two sides of the first "or"; empty where there is none.
+    """Return the two sides of the first "or"; empty if there is none.
 
-    Of "Option A: ... Option B: ..." these are the first two options, of "alternatively" what stands before and after.
+    Of "Option A: ... Option B: ..." these are the first two options, of "alternatively" the texts before and after.
     """
     labelled = {label.casefold(): fit(side.strip(" ,/"), MAX_SIDE) for label, side in _LABELLED.findall(text)}
     if len(labelled) > 1 and all(labelled.values()):
@@ -130,7 +130,7 @@ def readings(text: str) -> tuple[str, ...]:
 
 
 def sections_named(files: Sequence[str], known: Knowledge) -> tuple[str, ...]:
-    """Name the sections that name one of these files, or what one of these tests is named after."""
+    """Return the sections that name one of these files, or the subject of one of these tests."""
     tests = files_of(files, Role.TEST)
     return tuple(
         part.heading
@@ -140,18 +140,18 @@ def sections_named(files: Sequence[str], known: Knowledge) -> tuple[str, ...]:
 
 
 def unplaced(known: Knowledge, tasks: Sequence[PlanTask]) -> list[str]:
-    """Name the sections none of whose files any task changes."""
+    """Return the sections whose files no task changes."""
     changed = {path for task in tasks for path in (*task.delta, *(task.creates or ()))}
     return [part.heading for part in known.parts if changed.isdisjoint(part.files)]
 
 
 def meant_lines(known: Knowledge) -> Iterator[str]:
-    """Say what was chosen, one "or" a line."""
+    """Yield a line for each "or" with the chosen sides."""
     yield from map(_sentence, known.meant)
 
 
 def meant_for(task: PlanTask, known: Knowledge) -> str:
-    """Return what of a choice binds a task: that about all, that of its sections; each of them where it has none."""
+    """Return the choices for a task: those for all, and those of its sections; all of them if it has no section."""
     mine, is_whole = task.sections or (), task.type is TaskType.VERIFY
     about_sections = (choice for choice in known.meant if choice.section and not is_whole)
     bound = (choice for choice in about_sections if not mine or choice.section in mine)

@@ -1,7 +1,7 @@
 """The prompt of a drafter, section by section.
 
-It says what is known of a campaign, and what a plan of it must be. All that comes from outside is sanitised and quoted;
-our own words never stand on a line with the mark of data.
+It has the known facts of a campaign, and the rules for its plan. All text from outside is sanitized and quoted. The
+planner's own words are never on a line with the mark of data.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_LISTED = 300  # files
 MAX_MISTAKES = 10  # of the last answer
 
 _WORDS = re.compile(r"[a-z0-9_=-]{1,16}(?: [a-z0-9_=-]{1,16}){0,7}")  # of a tool and its options
-_ORIGIN = {  # of the files that may change, by whether a person chose them
+_ORIGIN = {  # the origin of the files that may change, by whether a person chose them
     False: "the goal's allowlist",
     True: "a person chose these out of the goal's allowlist; no other file may change",
 }
@@ -58,9 +58,9 @@ def prompt_of(
     errors: Sequence[FieldError] = (),
     with_schema: bool = False,
 ) -> str:
-    """Ask for the tasks of a campaign.
+    """Return the request for the tasks of a campaign.
 
-    A campaign that is `stuck` is asked for other ones; `errors` are those of the last answer.
+    A campaign that is `stuck` needs other tasks; `errors` are those of the last answer.
     """
     files = changeable_files(known, scope.allowed)
     more = [f"... and {len(files) - MAX_LISTED} more"] if len(files) > MAX_LISTED else []
@@ -90,8 +90,8 @@ def prompt_of(
 
 
 def _data(title: str, origin: str, lines: Iterable[str], size: int = MAX_SECTION) -> str:
-    """Quote outside words under our own heading; nothing where there are none."""
-    text = "\n".join(filter(None, lines))  # as a whole: what only several lines together say is sanitised, too
+    """Quote outside words under a heading of the planner; empty if there are none."""
+    text = "\n".join(filter(None, lines))  # as one text: a meaning across several lines is sanitized, too
     return quote(title, origin, text, size) if fit(text, size, several_lines) else ""
 
 
@@ -111,10 +111,10 @@ def _facts(known: Knowledge) -> Iterator[str]:
 
 
 def _commands(known: Knowledge, scope: CampaignScope) -> str:
-    """Name what may verify: the project's command, recipes, an example of each tool."""
+    """Return the commands for verifications: the project's command, recipes, an example of each tool."""
     tests = project_of(known, scope).tests
     command = render(tests) if tests else ""
-    is_ours = _WORDS.fullmatch(command) is not None  # else it names files or tests, whose names may be orders
+    is_ours = _WORDS.fullmatch(command) is not None  # else it names files or tests, and their names may be instructions
     own = [f"- `{command}` runs the tests of this project"] if command and is_ours else []
     recipes = ", ".join(scope.catalogue.recipes)
     examples = ", ".join(f"`{each.example}`" for each in scope.catalogue.contracts.values())

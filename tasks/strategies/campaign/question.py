@@ -1,8 +1,8 @@
-"""COHERENCE_CHECK: whether a campaign can be planned, and the question to a person where not.
+"""COHERENCE_CHECK: whether a campaign can be planned, and otherwise the question to a person.
 
-It can be where a verification can be written from a task's delta alone. Where tasks that a goal brings wait for tasks
-that are not there, that is all that is asked. A page is always alike for what is known; it offers two ways out, or
-three, and each says what choosing it means for the plan.
+It can be planned if the delta of each task suffices for its verification. Tasks of a goal with unknown dependencies are
+the only subject of the question. The same facts give the same page; it has two or three options, each with its effect
+on the plan.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_CHOSEN = 10  # files that one letter may choose
 
 
 class Trigger(StrEnum):
-    """What keeps a plan from going on."""
+    """The reason why a plan cannot go on."""
 
     DELTA = "delta"
     TESTS = "tests"
@@ -44,7 +44,7 @@ QUESTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Coherence:
-    """The decision, and all that has to be answered for it; the first one decided."""
+    """The decision and its open questions; the first question decided."""
 
     decision: CoherenceDecision
     triggers: tuple[Trigger, ...] = ()
@@ -53,7 +53,7 @@ class Coherence:
 
     @property
     def asked(self) -> tuple[tuple[Trigger, int], ...]:
-        """What each question is about: its trigger, and which "or" of the objective."""
+        """The subject of each question: its trigger, and the number of its "or" in the objective."""
         many = {Trigger.APPROACH: max(1, len(self.sections))}
         return tuple((trigger, place) for trigger in self.triggers for place in range(many.get(trigger, 1)))
 
@@ -68,7 +68,7 @@ class Coherence:
 
 
 def likely_files(known: Knowledge) -> tuple[str, ...]:
-    """List the candidates that are to change, without those that hardly fit."""
+    """Return the candidates for a change, without those of low relevance."""
     return tuple(each.path for each in known.candidates if each.relevance is not Relevance.LOW)
 
 
@@ -76,7 +76,7 @@ def _sure_files(known: Knowledge) -> tuple[str, ...]:
     return tuple(each.path for each in known.candidates if each.relevance is Relevance.HIGH)
 
 
-# The first row that holds decides; the second field tells whether it does, of what is known and can be run.
+# The first row whose condition is true decides; its arguments are the known facts, and whether tests can run.
 ROWS: tuple[tuple[CoherenceDecision, Trigger, Callable[[Knowledge, bool], bool]], ...] = (
     (CoherenceDecision.CLARIFY, Trigger.DELTA, lambda known, _: not likely_files(known)),
     (CoherenceDecision.CLARIFY, Trigger.TESTS, lambda known, _: not known.test_pattern and not known.untested),
@@ -89,7 +89,7 @@ ROWS: tuple[tuple[CoherenceDecision, Trigger, Callable[[Knowledge, bool], bool]]
 def check_coherence(known: Knowledge, verifiable: bool, *, documents: bool = False) -> Coherence:
     """Decide whether planning may go on.
 
-    `verifiable`: some command runs the tests. `documents`: nothing else is to change, so that no tests are asked for.
+    `verifiable`: some command runs the tests. `documents`: only documents change, so that no tests are needed.
     """
     if known.missing:
         return Coherence(CoherenceDecision.CLARIFY, (Trigger.DEPENDS,), missing=known.missing)
@@ -104,7 +104,7 @@ def check_coherence(known: Knowledge, verifiable: bool, *, documents: bool = Fal
 
 
 def page_of(coherence: Coherence, known: Knowledge, objective: str, allowed: Sequence[str]) -> str:
-    """Write the question as a page (Markdown) that is answered in writing."""
+    """Return the question as a page (Markdown) for a written answer."""
     offered = (
         (letter if number == 1 else f"{number}{letter}", option)
         for number, options in enumerate(options_of(coherence, known, allowed), 1)
@@ -129,7 +129,7 @@ def page_of(coherence: Coherence, known: Knowledge, objective: str, allowed: Seq
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A way out: its reading, what it does to tasks, what it makes known."""
+    """An option of a question: its reading, its effect on tasks, and the facts that it adds."""
 
     reading: str
     result: str
@@ -137,7 +137,7 @@ class Option:
 
 
 def choose_files(known: Knowledge, paths: Sequence[str]) -> dict[str, Any]:
-    """Update what is known, so that these files are the ones meant."""
+    """Return the update of facts with these files as the chosen ones."""
     seen = {each.path: each for each in known.candidates}
     high = {"relevance": Relevance.HIGH}
     meant = (seen.get(path, CandidateFile(path=path, relevance=Relevance.HIGH)) for path in dict.fromkeys(paths))
@@ -146,7 +146,7 @@ def choose_files(known: Knowledge, paths: Sequence[str]) -> dict[str, Any]:
 
 def _delta(known: Knowledge, allowed: Sequence[str]) -> tuple[Option, ...]:
     sources = (files_of(allowed, Role.SOURCE, Role.MANIFEST, Role.DOCUMENT) or tuple(allowed))[:MAX_CHOSEN]
-    everything = {**choose_files(known, sources), "narrowed": False}  # a drafter may choose the others too
+    everything = {**choose_files(known, sources), "narrowed": False}  # a drafter may choose the other files, too
     few = tuple(each.path for each in known.candidates)[:MAX_CHOSEN] or sources[:1]
     return (
         Option("what the goal allows is meant", f"tasks change {_named(sources)}", everything),
@@ -194,7 +194,7 @@ def _approach(known: Knowledge, _: Sequence[str]) -> tuple[Option, ...]:
 
 
 def _left_by(known: Knowledge, choice: Choice, meant: Sequence[str]) -> tuple[CandidateFile, ...]:
-    """Leave out the candidates that only a side names which is not meant, unless another section names them, too."""
+    """Leave out the candidates that only an unchosen side names, unless another section names them, too."""
     others = {path for part in known.parts if part.heading != choice.section for path in part.files}
     left = tuple(
         each
@@ -230,7 +230,7 @@ def _depends(known: Knowledge, _: Sequence[str]) -> tuple[Option, ...]:
 
 
 def waiting_for(known: Knowledge, instead: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
-    """Update what is known, so that tasks wait for these instead of what is missing."""
+    """Return the update of facts with these dependencies in place of unknown ones."""
     left = tuple(each for each in known.missing if each.seq not in instead)
     return {"missing": left, "instead": {**known.instead, **instead}}
 
@@ -241,13 +241,13 @@ def _named(paths: Sequence[str]) -> str:
 
 
 def options_of(coherence: Coherence, known: Knowledge, allowed: Sequence[str]) -> list[tuple[Option, ...]]:
-    """List the ways out of each question."""
+    """Return the options of each question."""
     return [_options(trigger, place, known, allowed) for trigger, place in coherence.asked]
 
 
 def choose(letters: Mapping[int, str], coherence: Coherence, known: Knowledge, allowed: Sequence[str]) -> Knowledge:
-    """Add to what is known what these letters choose, each with the number of its question."""
-    for number in sorted(letters, reverse=True):  # an "or" that is decided is taken out of its list
+    """Add the facts that these letters choose, each with the number of its question."""
+    for number in sorted(letters, reverse=True):  # a decided "or" is removed from its list
         options = _options(*coherence.asked[number - 1], known, allowed)
         known = known.model_copy(update=dict(options["abc".index(letters[number])].update))
     return known
@@ -260,7 +260,7 @@ def _options(trigger: Trigger, place: int, known: Knowledge, allowed: Sequence[s
     return OPTIONS[trigger](known, allowed)
 
 
-# A, B and C for what keeps the plan from going on.
+# A, B and C for each reason why a plan cannot go on.
 OPTIONS: Mapping[Trigger, Callable[[Knowledge, Sequence[str]], tuple[Option, ...]]] = {
     Trigger.DELTA: _delta,
     Trigger.TESTS: _tests,

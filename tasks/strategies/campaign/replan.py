@@ -1,8 +1,8 @@
-"""A campaign that is stuck is planned anew: once, unless the operator says otherwise.
+"""Replans a campaign that is stuck: once, unless the operator sets another number.
 
-What is complete stays. The drafter `queue` is asked what is to be done otherwise, and may add tasks. Without it what
-was blocked comes again, each after a step that finds out why, and so does all that waited for it. Progress is what
-counts, not how many tasks are ready: a plan of one task after another is never stuck for that.
+Complete tasks stay. The drafter `queue` is asked for other tasks, and may add some. Without it blocked tasks are
+repeated, each after a step that finds the cause, and so are all tasks that waited for them. Progress decides, not the
+number of ready tasks: a plan of one task after another is never stuck because of that.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from tasks.strategies.campaign.steps import (
 from tasks.strategies.campaign.verification import project_of
 
 LEAST_UNREACHABLE = 2
-MOST_REWRITTEN = 2  # times that the tests of a task come again
-_BY_TESTS = frozenset(  # the failures of a task that its tests may be to blame for
+MOST_REWRITTEN = 2  # repetitions of a task's tests
+_BY_TESTS = frozenset(  # failures of a task that its tests may have caused
     {C.TEST_REGRESSION, C.TEST_TIMEOUT, C.IMPORT_ERROR, C.COMPILATION_ERROR, C.TYPE_ERROR, C.LINT_ERROR}
 )
 
 
 def ask_anew(live: LivePlan, state: CampaignState, scope: CampaignScope) -> Expansion:
-    """Have a controller draft what is to be done otherwise."""
+    """Let a controller draft other tasks."""
     prompt = prompt_of(state.known, scope, stuck=_situation(tasks_of(live.document), state.progress))
     waits = DRAFT + redo_suffix(state.replans)
     state = state.model_copy(update={"waits": waits, "prompt": prompt, "made": state.made + 1})
@@ -48,7 +48,7 @@ def ask_anew(live: LivePlan, state: CampaignState, scope: CampaignScope) -> Expa
 
 
 def with_tests_again(live: LivePlan, state: CampaignState) -> CampaignState:
-    """Have the complete SPECs come again whose tests keep another task from passing."""
+    """Repeat the complete SPECs whose tests keep another task from passing."""
     tasks = {task.seq: task for task in tasks_of(live.document)}
     progress, complete = dict(state.progress), complete_tasks(state)
     fit_for = frozenset(seq for seq in complete if progress[seq].rewritten < MOST_REWRITTEN)
@@ -62,9 +62,9 @@ def with_tests_again(live: LivePlan, state: CampaignState) -> CampaignState:
 def _blamed_specs(
     tasks: Mapping[str, PlanTask], seq: str, setback: Setback, complete: Collection[str]
 ) -> tuple[str, ...]:
-    """Name the SPECs before a task whose tests failed, or are blamed by a report.
+    """Return the SPECs before a task whose tests failed, or that a report blames.
 
-    Where tests failed and none is told, those that it waits for itself.
+    If tests failed without names, these are its direct dependencies.
     """
     waits = graph(tuple(tasks.values()))
     before = _all_before(seq, waits)
@@ -79,17 +79,17 @@ def _blamed_specs(
 
 
 def _all_before(seq: str, waits: Mapping[str, Sequence[str]]) -> list[str]:
-    """Name all that a task waits for, also through others."""
+    """Return all tasks that a task waits for, directly or through others."""
     before = list(waits[seq])
-    for name in before:  # which grows meanwhile
+    for name in before:  # the list grows meanwhile
         before += (each for each in waits[name] if each not in before)
     return before
 
 
 def replan_by_templates(live: LivePlan, state: CampaignState, scope: CampaignScope) -> Expansion | None:
-    """Have all that is not complete come again, after finding out what blocked it.
+    """Repeat all incomplete tasks, after steps that find the cause of each block.
 
-    None where that is too much for one expansion, or the graph would not hold.
+    None if that is too much for one expansion, or if the graph would be invalid.
     """
     tasks = tasks_of(live.document)
     left = [task for task in tasks if task.seq not in complete_tasks(state)]
@@ -104,7 +104,7 @@ def replan_by_templates(live: LivePlan, state: CampaignState, scope: CampaignSco
 
 
 def replan_with(live: LivePlan, state: CampaignState, tasks: Sequence[PlanTask], scope: CampaignScope) -> Expansion:
-    """Go on with `tasks`, of which the complete ones stay."""
+    """Go on with `tasks`; complete ones stay."""
     left = [task for task in tasks if task.seq not in complete_tasks(state)]
     exploring = {task.seq for task in left} & set(state.finding)
     project = project_of(state.known, scope)
@@ -132,7 +132,7 @@ def _rewritten(state: CampaignState, seq: str) -> int:
 
 
 def _setbacks(tasks: Sequence[PlanTask], state: CampaignState) -> dict[str, Setback]:
-    """Return what blocked each task that comes again; a new one has that of the task that waits for it."""
+    """Return the setback of each repeated task; a new task has that of the task that waits for it."""
     progress = state.progress
     found = {seq: progress[seq].before for seq in _again(progress)}
     causes = {
@@ -147,7 +147,7 @@ def _setbacks(tasks: Sequence[PlanTask], state: CampaignState) -> dict[str, Setb
 
 
 def _again(progress: Mapping[str, TaskProgress]) -> list[str]:
-    """Name the SPECs that come again."""
+    """Return the repeated SPECs."""
     return [seq for seq, each in progress.items() if _comes_again(each)]
 
 
@@ -156,7 +156,7 @@ def _comes_again(far: TaskProgress) -> bool:
 
 
 def _situation(tasks: Sequence[PlanTask], progress: Mapping[str, TaskProgress]) -> list[str]:
-    """Return what was delivered, what is blocked and why, and what remains."""
+    """Return the deliveries, the blocked tasks with reasons, and the remaining tasks."""
     counts = Counter(each.status for each in progress.values())
     summary = ", ".join(f"{counts[status]} {status.replace('_', ' ')}" for status in TaskStatus if counts[status])
     lines = [f"{summary} of {len(tasks)} tasks"]
@@ -171,20 +171,20 @@ def _situation(tasks: Sequence[PlanTask], progress: Mapping[str, TaskProgress]) 
 
 
 def may_plan_anew(state: CampaignState, with_tests: CampaignState) -> bool:
-    """Return whether a campaign that is stuck may be planned anew: so often, or once more for tests that come again."""
+    """Return whether a stuck campaign may be replanned: up to its limit, or once again for repeated tests."""
     if not state.terms.replans or not is_worth_it(state.progress):
         return False
     return state.replans < state.terms.replans or with_tests.progress != state.progress
 
 
 def is_worth_it(progress: Mapping[str, TaskProgress]) -> bool:
-    """Return whether planning anew may help: a task is blocked, or two are unreachable."""
+    """Return whether replanning may help: a task is blocked, or two are unreachable."""
     left = [seq for seq, each in progress.items() if each.status is not TaskStatus.COMPLETE]
     return bool(_causes(progress)) or len(left) >= LEAST_UNREACHABLE
 
 
 def _causes(progress: Mapping[str, TaskProgress]) -> dict[str, str]:
-    """Name the tasks that were blocked by themselves, and why."""
+    """Return the tasks that were blocked by themselves, with the reasons."""
     blocked = {seq: each for seq, each in progress.items() if each.status is TaskStatus.BLOCKED}
     return {seq: each.reason or "" for seq, each in blocked.items() if each.blocked_by is None}
 
@@ -192,7 +192,7 @@ def _causes(progress: Mapping[str, TaskProgress]) -> dict[str, str]:
 def _add_causes(
     tasks: Sequence[PlanTask], left: Sequence[PlanTask], blocked: Collection[str], state: CampaignState
 ) -> tuple[PlanTask, ...]:
-    """Put a new task before each blocked one, or before its tests that come again, which finds out why."""
+    """Insert a new task that finds the cause before each blocked one, or before its repeated tests."""
     taken, before = {task.seq for task in tasks}, graph(tasks)
     free = (seq for seq in map("{:03}".format, count(1)) if seq not in taken)
     again = {task.seq: task for task in left}
@@ -201,7 +201,7 @@ def _add_causes(
             seq for seq in _again(state.progress) if state.progress[seq].before == state.progress[task.seq].setback
         ]
         firsts = [again[seq] for seq in blamed] or [again[task.seq]]
-        # What lies behind tests that come again is complete; to wait for it could be to wait for what waits for this.
+        # Tasks after repeated tests are complete; a wait for them could be a cycle.
         rewritten = set(_again(state.progress)) if blamed else set()
         awaited = (seq for first in firsts for seq in parents(first.depends))
         waits = dict.fromkeys(seq for seq in awaited if rewritten.isdisjoint((seq, *_all_before(seq, before))))

@@ -1,9 +1,9 @@
-"""DESIGN_SEQUENCE: which tasks there are and what they wait for; the graph of them.
+"""DESIGN_SEQUENCE: the tasks, their dependencies, and the graph of them.
 
-The count of the formula is the number of tasks, wherever there is something of its own for each of them to do: a source
-file or a section of the objective for every BUILD, a test file for every SPEC. Where there is less, there are fewer
-tasks; there are never more. One task is a BUILD; of two, one writes the tests; from three on, a VERIFY ends the plan.
-The rest are branches of SPEC and BUILD over files of their own, which run side by side.
+The formula's count is the number of tasks if each has its own subject. The subject of a BUILD is a source file or a
+section of the objective, and that of a SPEC is a test file. With fewer subjects there are fewer tasks, but never more.
+A single task is a BUILD. Of two, one writes the tests. From three on, a VERIFY ends the plan. The others are branches
+of SPEC and BUILD with separate files, which run at the same time.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ MAX_NAMED = 10
 
 
 def parents(depends: str | Sequence[str]) -> tuple[str, ...]:
-    """List what a task waits for, however `depends` is written."""
+    """Return the dependencies of a task from any form of `depends`."""
     names = (depends,) if isinstance(depends, str) else depends
     named = (name.strip() for name in names)
     return tuple(dict.fromkeys(name.lstrip("0").zfill(3) for name in named if name.lower() not in (NO_TASK, "")))
 
 
 def depends_on(names: Sequence[str]) -> str | tuple[str, ...]:
-    """Write what a task waits for as plan.json has it."""
+    """Return the dependencies of a task in the form of plan.json."""
     return tuple(names) if len(names) > 1 else names[0] if names else NO_TASK
 
 
 def graph(tasks: Sequence[PlanTask]) -> dict[str, tuple[str, ...]]:
-    """Map each task to those it waits for."""
+    """Map each task to its dependencies."""
     return {task.seq: parents(task.depends) for task in tasks}
 
 
 def graph_faults(waits: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str, str]]:
-    """Find what is wrong with a graph: the task, a code and a sentence."""
+    """Yield the faults of a graph: the task, a code and a sentence."""
     valid = ", ".join(list(waits)[:MAX_NAMED])
     for name, others in waits.items():
         for other in others:
@@ -57,7 +57,7 @@ def graph_faults(waits: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str,
 
 
 def depth(waits: Mapping[str, Sequence[str]]) -> int:
-    """Count the tasks of the longest way through a graph that has no problems."""
+    """Return the number of tasks on the longest path through a valid graph."""
     deep: dict[str, int] = {}
     for name in TopologicalSorter(waits).static_order():
         deep[name] = 1 + max((deep[other] for other in waits[name]), default=0)
@@ -65,7 +65,7 @@ def depth(waits: Mapping[str, Sequence[str]]) -> int:
 
 
 def sequence_phase(tasks: Sequence[PlanTask], unplaced: Sequence[str] = ()) -> Phase:
-    """Return how many tasks there are, how many one after the other, and for which sections no file was found."""
+    """Return the phase with the number of tasks, the longest path, and the sections without a file."""
     more = f", no file is named by: {'; '.join(unplaced)}" if unplaced else ""
     return Phase("DESIGN_SEQUENCE", f"Step: ordering, Status: {len(tasks)} tasks, depth={depth(graph(tasks))}{more}")
 
@@ -75,7 +75,7 @@ def merge(
 ) -> tuple[PlanTask, ...] | str:
     """Put changed and new tasks into a plan, all or none.
 
-    Complete tasks stay as they are, and may come again as they were; a sentence says why the plan would not hold.
+    Complete tasks stay as they are, and may be listed unchanged. Returns a sentence if the plan would be invalid.
     """
     known = {task.seq: task for task in tasks if task.seq in complete}
     changed = [task for task in changed if task.seq not in known or not _is_same(task, known[task.seq])]
@@ -90,7 +90,7 @@ def merge(
 
 
 def _is_same(task: PlanTask, other: PlanTask) -> bool:
-    """Whether two tasks ask for the same in the same files."""
+    """Return whether two tasks have the same request for the same files."""
     return (task.type, task.slug, {*task.delta}, {*(task.creates or ())}) == (
         other.type,
         other.slug,
@@ -101,7 +101,7 @@ def _is_same(task: PlanTask, other: PlanTask) -> bool:
 
 T = TypeVar("T")
 MAX_SLUG = 48
-WHOLE = 4  # letters of a name that mean it anywhere, as in AuthTest
+WHOLE = 4  # minimal letters of a name that may be anywhere in a word, as in AuthTest
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class Sketch:
 
 
 def shape(count: int, sources: int, tests: int, sections: int) -> Shape:
-    """Share out `count` tasks among so many source files, tests and sections."""
+    """Distribute `count` tasks over so many source files, tests and sections."""
     verify = count >= 3 or (count == 2 and not tests)
     rest = count - verify
     specs = rest >= 2 and tests > 0
@@ -136,7 +136,7 @@ def shape(count: int, sources: int, tests: int, sections: int) -> Shape:
 
 
 def split(items: Sequence[T], parts: int) -> tuple[tuple[T, ...], ...]:
-    """Cut `items` into `parts` runs of nearly one length, longer ones first."""
+    """Split `items` into `parts` runs of nearly equal length, longer ones first."""
     size, more = divmod(len(items), parts)
     ends = [size * number + min(number, more) for number in range(parts + 1)]
     return tuple(tuple(items[start:end]) for start, end in pairwise(ends))
@@ -150,10 +150,10 @@ def sequence(
     name: str,
     parts: Sequence[Section] = (),
 ) -> tuple[Sketch, ...]:
-    """Design the tasks of the campaign `name` in an order in which they could run.
+    """Design the tasks of the campaign `name` in a possible order of execution.
 
-    Each of `parts` is done where files are changed that its words name; where there is none of them, `sections` are
-    dealt out in their order.
+    Each of `parts` belongs to the task that changes the files in its words. Without `parts`, `sections` are dealt out
+    in their order.
     """
     made = shape(count, len(sources), len(tests), len(sections))
     sources = _by_section(sources, parts)
@@ -177,7 +177,7 @@ def sequence(
 def with_documents(
     sketches: Sequence[Sketch], documents: tuple[str, ...], sections: tuple[str, ...]
 ) -> tuple[Sketch, ...]:
-    """Put a BUILD of the documents behind the others, before what verifies all."""
+    """Insert a BUILD of the documents after the others, before the VERIFY."""
     verify = sketches[-1:] if sketches[-1].type is TaskType.VERIFY else ()
     code = (*sketches[: len(sketches) - len(verify)],)
     awaited = {place for sketch in code for place in sketch.after}
@@ -187,7 +187,7 @@ def with_documents(
 
 
 def _by_section(sources: Sequence[str], parts: Sequence[Section]) -> tuple[str, ...]:
-    """Put the files of a section beside each other, as far as the order of the others allows."""
+    """Sort sources so that the files of a section are adjacent; the order of other files stays."""
     found = ((path, (rank, number)) for number, part in enumerate(parts) for rank, path in enumerate(part.files))
     best: dict[str, tuple[int, int]] = {}
     for path, place in found:
@@ -196,9 +196,9 @@ def _by_section(sources: Sequence[str], parts: Sequence[Section]) -> tuple[str, 
 
 
 def _share(parts: Sequence[Section], groups: Sequence[Sequence[str]]) -> list[list[Section]]:
-    """Give each section to the group with the file that it names first, or with most of them.
+    """Give each section to the group with the file that it names first, or with most of its files.
 
-    One that names none goes to the group with the fewest sections.
+    A section without files goes to the group with the fewest sections.
     """
     shares: list[list[Section]] = [[] for _ in groups]
     for part in sorted(parts, key=lambda part: all({*part.files}.isdisjoint(group) for group in groups)):
@@ -210,12 +210,12 @@ def _share(parts: Sequence[Section], groups: Sequence[Sequence[str]]) -> list[li
 
 
 def _deltas(files: tuple[str, ...], builds: int) -> tuple[tuple[str, ...], ...]:
-    """Return what each BUILD of a branch changes: files of its own, or all of them, where they are fewer."""
+    """Return the files that each BUILD of a branch changes: separate ones, or all of them if they are fewer."""
     return split(files, builds) if len(files) >= builds else (files,) * builds
 
 
 def deal(parts: Sequence[Section], deltas: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Name the sections of each BUILD: by its files, or in their order where all change the same."""
+    """Return the sections of each BUILD: by its files, or in their order if all change the same files."""
     alike = len(set(deltas)) < len(deltas)
     shares = split(parts, len(deltas)) if alike else _share(parts, deltas)
     return [tuple(part.heading for part in share) for share in shares]
@@ -224,7 +224,7 @@ def deal(parts: Sequence[Section], deltas: Sequence[tuple[str, ...]]) -> list[tu
 def _branch(
     at: int, files: tuple[str, ...], tests: tuple[str, ...], headings: Sequence[tuple[str, ...]], specs: bool
 ) -> Iterator[Sketch]:
-    """Make a branch at the place `at`: BUILDs side by side, else in a row."""
+    """Yield a branch at the place `at`: BUILDs at the same time, else in a row."""
     first: tuple[int, ...] = ()
     if specs:
         every = tuple(dict.fromkeys(heading for mine in headings for heading in mine))
@@ -244,7 +244,7 @@ def _branch(
 def pair(groups: Sequence[Sequence[str]], tests: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     """Give each group of source files its tests.
 
-    First those that are named after one of the files; each group has at least one where there are enough.
+    Tests that are named after a file come first; each group has at least one if there are enough.
     """
     left = list(tests)
     taken: list[list[str]] = [[] for _ in groups]
@@ -271,5 +271,5 @@ def _stem(path: str) -> str:
 
 
 def kebab(text: str) -> str:
-    """Make a kebab-case slug of `text`; empty where it has no letter or digit."""
+    """Return a kebab-case slug of `text`; empty if it has no letter or digit."""
     return slug(text, MAX_SLUG)

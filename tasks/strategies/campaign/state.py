@@ -1,4 +1,4 @@
-"""What a campaign keeps between its steps, and what it is planned within."""
+"""The strategy state of a campaign, and the scope of its planning."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class CampaignState(Record):
 
 @dataclass(frozen=True, slots=True)
 class CampaignScope:
-    """What is the same from the first draft of a campaign to its end."""
+    """The constant facts of a campaign, from its first draft to its end."""
 
     goal: Goal
     objective: str
@@ -145,9 +145,9 @@ class CampaignScope:
 
 
 def terms_of(goal: Goal, setting: Setting) -> CampaignTerms:
-    """Read what the goal and the operator settled.
+    """Return the settings of the goal and the operator.
 
-    Whoever brings tasks wants no drafter, unless the goal asks for one.
+    A goal with its own tasks uses no drafter, unless it asks for one.
     """
     options, usual, drafts = setting.options, CampaignTerms(), DraftOptions.of(setting.options)
     has_tasks = goal.campaign is not None and goal.campaign.tasks is not None
@@ -163,14 +163,14 @@ def terms_of(goal: Goal, setting: Setting) -> CampaignTerms:
 
 
 def scope_of(live: LivePlan, state: CampaignState, catalogue: Catalogue | None = None) -> CampaignScope:
-    """Find what a running campaign is planned within."""
+    """Return the scope of a running campaign."""
     objective, goal = (live.document or {}).get("objective"), live.goal
     words = objective if isinstance(objective, str) else goal.goal
     return CampaignScope(goal, words, goal.allowed_files, catalogue or catalogue_of(live.tools), state.terms)
 
 
 def changeable_files(known: Knowledge, allowed: tuple[str, ...]) -> tuple[str, ...]:
-    """List the files that may change: where a person chose some, only these and tests."""
+    """Return the files that may change: if a person chose some, only these and tests."""
     if not known.narrowed:
         return allowed
     meant = {*(each.path for each in known.candidates), *known.tests}

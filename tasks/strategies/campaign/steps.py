@@ -1,7 +1,7 @@
-"""The steps that draft and carry out tasks, and what their ends say.
+"""The steps that draft and execute tasks, and the meaning of their ends.
 
-SPEC and BUILD patch their delta, VERIFY tests, and each says how much it may use. Only the last step of a task can pass
-its verification, so only that must.
+SPEC and BUILD patch their delta, VERIFY tests, and each has its budget in its guidance. Only the last step of a task
+can pass the task's verification, so only that step has to.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, MAX_TITLE, fill, fit, gu
 from tasks.toolchain.catalogue import render
 from tasks.toolchain.collecting import TOOL as COLLECTS
 
-DRAFT = "draft"  # the step, and what the campaign waits for as long as it runs; what it is called anew ends like -r2
-RETRIES = 1  # then the task is blocked, and the campaign is planned anew before failures in a row end it
+DRAFT = "draft"  # the step, and the campaign's wait while it runs; a replanned one ends in -r2
+RETRIES = 1  # then the task is blocked, and the campaign is replanned before failures in a row end it
 MAX_DELIVERED, MAX_REASON = 200, 100  # characters
 MAX_TRACE = 500
-MOST_TO_COME = 200  # files by which imports of tests are judged
+MOST_TO_COME = 200  # files that judge the imports of tests
 
 _ASKED = "Answer in `output` with what the prompt of this step's input asks for, by its schema. Change nothing."
 _INTENTS = {
@@ -55,13 +55,13 @@ _REPORT = (
     'If you cannot go on, change nothing and answer {"status": "blocked", "reason": "...", "tried": "...", '
     '"unknown": "...", "discovery": "..."}.'
 )
-_MAX_ID = 56  # of a step's id, before what is appended to it
-_DELIVERED = ("delivered", "summary", "result", "message")  # where controllers say what they did
+_MAX_ID = 56  # characters of a step's id before its suffix
+_DELIVERED = ("delivered", "summary", "result", "message")  # keys of a controller's report of its work
 _SKIPPED = "skipped by an operator"
 
 
 def drafting_step(goal: Goal, attempts: int, step_id: str = DRAFT) -> PlannedStep:
-    """Make the step in which a controller's agent writes the tasks."""
+    """Return the step that lets a controller's agent write the tasks."""
     return draft_step(
         goal,
         step_id,
@@ -74,13 +74,13 @@ def drafting_step(goal: Goal, attempts: int, step_id: str = DRAFT) -> PlannedSte
 
 
 def redo_suffix(replans: int) -> str:
-    """Write how steps are called that are made by the `replans`-th planning anew."""
+    """Return the suffix of the ids of replanned steps: `-r2` for the first replan."""
     return f"-r{replans + 1}"
 
 
 @dataclass(frozen=True, slots=True)
 class StepFrame:
-    """What is the same for all steps that are made at once."""
+    """The facts that all steps of one decision share."""
 
     known: Knowledge
     project: Project
@@ -92,9 +92,9 @@ class StepFrame:
 
 
 def steps_of(tasks: Sequence[PlanTask], frame: StepFrame) -> dict[str, tuple[PlannedStep, ...]]:
-    """Make the steps of each of `tasks`, by its number."""
+    """Return the steps of each of `tasks`, by its number."""
     parts = {task.seq: _pieces(task, frame) for task in tasks}
-    ends = {seq: list(some)[-1] for seq, some in parts.items()}  # what tasks wait for beyond these is over
+    ends = {seq: list(some)[-1] for seq, some in parts.items()}  # dependencies outside of these are finished
     catalogue = frame.project.catalogue
     builds = (task for task in tasks if task.type is TaskType.BUILD)
     to_come = dict.fromkeys(path for task in builds for path in (*task.delta, *(task.creates or ())))
@@ -121,18 +121,18 @@ def steps_of(tasks: Sequence[PlanTask], frame: StepFrame) -> dict[str, tuple[Pla
 
 
 def _awaited(task: PlanTask, ends: Mapping[str, str], waits: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """Name the last steps of what a task waits for; a task in between that is over stands for what it waited for."""
+    """Return the last steps of a task's dependencies; a finished task in between is replaced by its dependencies."""
     names = [*parents(task.depends)]
-    for name in names:  # which grows meanwhile
+    for name in names:  # the list grows meanwhile
         if name not in ends:
             names += (each for each in waits.get(name, ()) if each not in names)
     return tuple(ends[name] for name in names if name in ends)
 
 
 def _pieces(task: PlanTask, frame: StepFrame) -> dict[str, Piece]:
-    """Split what a task changes into what one step may touch, by the ids of these steps.
+    """Split the files of a task into parts that one step may touch, by the ids of these steps.
 
-    What none of several pieces can pass alone is verified by a step after them.
+    If no single part can pass the verification, a step after them verifies all.
     """
     if task.type is TaskType.VERIFY or task.seq in frame.exploring:
         parts: tuple[Piece, ...] = (Piece((), RiskLevel.LOW),)
@@ -161,7 +161,7 @@ def _step(
     mode = MODE_OF_TYPE[kind]
     tools = () if exploring else tools
     goal, slug = frame.project.goal, task.slug.replace("-", " ")
-    # Only the goal's words are cut where the sentence is too long.
+    # Only the goal's words are truncated if the sentence is too long.
     reading = meant_for(task, frame.known)
     meant = f" (what is meant: {reading})" if reading else ""
     rewrites = _rewrites_tests(task, frame)
@@ -191,19 +191,19 @@ def _step(
         retry_limit=RETRIES,
         queue=goal.queue,
         estimate=estimate(mode),
-        allow_empty=rewrites,  # what it tests may have been wrong instead
+        allow_empty=rewrites,  # the code under test may have been wrong instead
         collects=frame.to_come if is_collected else (),
     )
 
 
 def _rewrites_tests(task: PlanTask, frame: StepFrame) -> bool:
-    """Return whether a task comes again because of another one, which its tests kept from passing."""
+    """Return whether a task is repeated because its tests kept another one from passing."""
     before = (frame.before or {}).get(task.seq)
     return task.type is TaskType.SPEC and before is not None and before.task != task.seq
 
 
 def _guidance(task: PlanTask, files: Sequence[str], frame: StepFrame) -> str:
-    """Put together what a controller has to know of a task, what matters most first."""
+    """Return the facts that a controller needs about a task, most important first."""
     known, constraints = frame.known, frame.project.goal.constraints
     before, asked, banned = (frame.before or {}).get(task.seq), known.idioms.required, known.idioms.forbidden
     idioms = [f"use {'; '.join(asked)}"] if asked else []
@@ -237,22 +237,22 @@ def _was_blocked(before: Setback, seq: str) -> str:
 
 
 def tasks_of(document: Mapping[str, Any] | None) -> tuple[PlanTask, ...]:
-    """Read the tasks of a document."""
+    """Return the tasks of a document."""
     return tuple(PlanTask.model_validate(each) for each in (document or {}).get("tasks", ()))
 
 
 def task_of(state: CampaignState, step_id: str) -> str | None:
-    """Find the task of a step that has not ended yet."""
+    """Return the task of a step that has not ended yet."""
     return next((seq for seq, each in state.progress.items() if step_id in each.steps), None)
 
 
 def complete_tasks(state: CampaignState) -> frozenset[str]:
-    """Name the tasks that are complete."""
+    """Return the tasks that are complete."""
     return frozenset(seq for seq, each in state.progress.items() if each.status is TaskStatus.COMPLETE)
 
 
 def note_end(state: CampaignState, seq: str, end: End, document: Mapping[str, Any]) -> CampaignState:
-    """Note the end of one step of the task `seq`."""
+    """Record the end of one step of the task `seq`."""
     task, skipped = state.progress[seq], end.state == StepState.SKIPPED
     left = tuple(step_id for step_id in task.steps if step_id != end.step_id)
     used = task.tool_calls if end.tool_calls is None else (task.tool_calls or 0) + end.tool_calls
@@ -260,7 +260,7 @@ def note_end(state: CampaignState, seq: str, end: End, document: Mapping[str, An
     beyond = used - budget if used is not None and budget is not None and used > budget else None
     update: dict[str, Any] = {"steps": left, "tool_calls": used, "beyond_budget": beyond}
     if task.status is TaskStatus.BLOCKED:
-        pass  # what comes after the step that blocked it says nothing new
+        pass  # ends after the blocking step add nothing
     elif end.state == StepState.FAILED:
         setback = _setback(seq, end)
         update |= {"status": TaskStatus.BLOCKED, "setback": setback, "reason": setback.reason}
@@ -275,14 +275,14 @@ def note_end(state: CampaignState, seq: str, end: End, document: Mapping[str, An
 
 
 def _blocker(state: CampaignState, seq: str, document: Mapping[str, Any]) -> str | None:
-    """Find the parent that keeps a task from running; none where an operator skipped it."""
+    """Return the dependency that keeps a task from running; None if an operator skipped it."""
     waits = {task.seq: parents(task.depends) for task in tasks_of(document)}
     blocked = {other for other, each in state.progress.items() if each.status is TaskStatus.BLOCKED}
     return next((other for other in waits.get(seq, ()) if other in blocked), None)
 
 
 def _delivery(output: Any) -> str | None:
-    """Take what a controller says it delivered, in a few words."""
+    """Return a controller's report of its delivery, in a few words."""
     said = output
     if isinstance(output, dict):
         said = next((output[name] for name in _DELIVERED if isinstance(output.get(name), str)), None)
@@ -290,13 +290,13 @@ def _delivery(output: Any) -> str | None:
 
 
 def blocked_reason(output: Any) -> str | None:
-    """Take the reason of a controller that says it is blocked, if it does."""
+    """Return the reason of a controller that reports a block; None without such a report."""
     report = blocked_report(output)
     return _short(report["reason"]) if report else None
 
 
 def _setback(seq: str, end: End) -> Setback:
-    """Keep what blocked a task: what its last failure was, and what its controller reports."""
+    """Return the cause of a block: the last failure of the task, and its controller's report."""
     report, failure = blocked_report(end.output), end.failure or {}
     update: dict[str, Any] = {
         "category": fit(failure.get("category") or "", MAX_REASON) or None,
@@ -308,7 +308,7 @@ def _setback(seq: str, end: End) -> Setback:
 
 
 def _reason(end: End) -> str:
-    """Return why a task was blocked: as its controller reports, else as its failure says."""
+    """Return why a task was blocked: by its controller's report, else by its failure."""
     failure = end.failure or {}
     reported = blocked_reason(end.output) or (NO_REASON if _is_unexplained(end.output) else None)
     said = (reported, failure.get("trace"), failure.get("suggestion"), failure.get("category"))
@@ -316,7 +316,7 @@ def _reason(end: End) -> str:
 
 
 def _is_unexplained(output: Any) -> bool:
-    """Return whether a controller reports that it is blocked, and gives no reason."""
+    """Return whether a controller reports a block without a reason."""
     if not isinstance(output, dict) or output.get("status") != BLOCKED:
         return False
     reason = output.get("reason")

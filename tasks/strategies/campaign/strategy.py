@@ -1,4 +1,4 @@
-"""How a campaign is planned and goes on: the six verbs, in order of life."""
+"""Plans a campaign and continues it: the six functions, in order of life."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ WORKFLOW = Workflow(
         "tasks": tuple(TaskType),
     },
 )
-MAX_SIBLINGS = 5  # other tasks that were blocked
+MAX_SIBLINGS = 5  # other blocked tasks
 _QUESTIONS = {
     each.value.lower() for each in (CoherenceDecision.CLARIFY, CoherenceDecision.CONFIRM)
-}  # what a campaign waits with
+}  # the waits of a campaign
 
 
 def draft(goal: Goal, catalogue: Catalogue, setting: Setting = BARE) -> Answer:
@@ -105,7 +105,7 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting = BARE) -> Answer:
 
 
 def input_for(live: LivePlan, facts: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Give a step what it needs: the objective, a prompt, or its task."""
+    """Return the input of a step: the objective, a prompt, or its task."""
     state, document = CampaignState.model_validate(live.state), live.document or {}
     step_id, known, progress = str(facts.get("step_id")), state.known, state.progress
     objective = document.get("objective", live.goal.goal)
@@ -135,7 +135,7 @@ def input_for(live: LivePlan, facts: Mapping[str, Any]) -> Mapping[str, Any] | N
 
 
 def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | Blocked | None:
-    """Return why an exploration or draft is no use, or a task is blocked."""
+    """Return why an exploration or draft cannot be used, or that a task is blocked."""
     state, step_id = CampaignState.model_validate(live.state), facts.get("step_id")
     if step_id == state.waits == EXPLORE:
         found = parse_exploration(output)
@@ -148,7 +148,7 @@ def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | Bloc
 
 
 def advance(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
-    """Plan from an exploration or a draft; otherwise note how far a task is."""
+    """Plan from an exploration or a draft; for other steps update the progress of the task."""
     state = CampaignState.model_validate(live.state)
     if end.step_id == state.waits == EXPLORE:
         scope = scope_of(live, state, catalogue)
@@ -169,7 +169,7 @@ def advance(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
 
 
 def answer(live: LivePlan, value: Any, catalogue: Catalogue) -> Expansion | str:
-    """Go on from a person's answer, ask again, or say why it is none."""
+    """Go on from a person's answer, ask again, or return why the answer is not valid."""
     state = CampaignState.model_validate(live.state)
     if state.waits not in _QUESTIONS:
         return "The campaign asks nothing."
@@ -202,7 +202,7 @@ def answer(live: LivePlan, value: Any, catalogue: Catalogue) -> Expansion | str:
 
 
 def stuck(live: LivePlan, catalogue: Catalogue) -> Expansion | None:
-    """Plan anew what is not complete, unless that was done often enough or cannot help."""
+    """Replan the incomplete tasks, unless the limit is reached or replanning cannot help."""
     state = CampaignState.model_validate(live.state)
     with_tests = with_tests_again(live, state)
     if not may_plan_anew(state, with_tests):

@@ -1,7 +1,7 @@
-"""LOCATE_TARGETS and SET_BUDGETS: the tasks of plan.json, designed or brought by somebody.
+"""LOCATE_TARGETS and SET_BUDGETS: the tasks of plan.json, designed or given.
 
-Tasks that a goal or a drafter brings are judged first: everything wrong with them is said at once. What they leave out
-is filled in by the same formulas.
+Tasks of a goal or a drafter are judged first, and all faults are returned at once. The same formulas fill in missing
+values.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ from tasks.toolchain.catalogue import Catalogue
 from tasks.toolchain.files import Role, files_of, role_of
 
 POINTER = "/campaign/tasks"
-MAX_MESSAGE = 300  # characters of what is wrong with a task, which may repeat some of it
-MAX_SOURCE = 200  # characters of what a task says of its verification
-MAX_NAMED = 3  # files of a section that no candidate is
+MAX_MESSAGE = 300  # characters of an error, which may repeat parts of the task
+MAX_SOURCE = 200  # characters of a task's own verification
+MAX_NAMED = 3  # files of a section that are not candidates
 MAX_TESTS = 10  # test files of a campaign
 
 _SEQ = re.compile(r"[0-9]{3}")
@@ -64,7 +64,7 @@ _Faults = Iterator[tuple[str, str, str]]  # pointer within the task, code, sente
 
 
 def design_tasks(known: Knowledge, project: Project, campaign: str) -> tuple[PlanTask, ...]:
-    """Make the tasks of a campaign from its candidates, tests and sections."""
+    """Return the tasks of a campaign by its candidates, tests and sections."""
     meant = _meant_files(known, project)
     sources = tuple(path for path in meant if role_of(path) is not Role.TEST) or meant
     tests, parts = _tests_for(sources, known, project.files), known.parts
@@ -110,7 +110,7 @@ def design_tasks(known: Knowledge, project: Project, campaign: str) -> tuple[Pla
 
 
 def _meant_files(known: Knowledge, project: Project) -> tuple[str, ...]:
-    """List what is to change: the candidates, and for a section that names none of them the files that it names."""
+    """Return the files to change: the candidates, and the named files of sections that name no candidate."""
     likely = likely_files(known)
     if known.narrowed:
         return likely
@@ -120,10 +120,10 @@ def _meant_files(known: Knowledge, project: Project) -> tuple[str, ...]:
 
 
 def _tests_for(sources: Sequence[str], known: Knowledge, allowed: Sequence[str]) -> tuple[str, ...]:
-    """Choose the test files that may be written.
+    """Return the test files that may be written.
 
-    Those that a person or the exploration named, else those named after the source files. Where none is, all of the
-    allowed ones stand in, unless they are too many to guess.
+    First those that a person or the exploration named, else those named after the source files. Without any, these are
+    all allowed ones, unless they are too many.
     """
     if known.untested:
         return ()
@@ -136,7 +136,7 @@ def _tests_for(sources: Sequence[str], known: Knowledge, allowed: Sequence[str])
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """What a task is judged against beside itself."""
+    """The context that a task is judged in."""
 
     allowed: frozenset[str]
     seqs: Counter[str]
@@ -146,7 +146,7 @@ class _Context:
 def judge_tasks(
     tasks: Sequence[GivenTask], allowed: Sequence[str], catalogue: Catalogue, root: str = POINTER
 ) -> tuple[FieldError, ...]:
-    """Judge the tasks of a whole plan, with pointers below `root`."""
+    """Return the faults in the tasks of a whole plan, with pointers below `root`."""
     if not tasks:
         return (FieldError(pointer=root, code="no_tasks", message="A plan needs at least one task."),)
     return (*judge_each(tasks, allowed, catalogue, root), *_order(tasks, root))
@@ -155,7 +155,7 @@ def judge_tasks(
 def judge_each(
     tasks: Sequence[GivenTask], allowed: Sequence[str], catalogue: Catalogue, root: str = POINTER
 ) -> tuple[FieldError, ...]:
-    """Judge each of the tasks, and nothing of what they wait for."""
+    """Return the faults in each of the tasks, without regard to dependencies."""
     around = _Context(frozenset(allowed), Counter(task.seq for task in tasks), catalogue)
     return tuple(
         FieldError(pointer=f"{root}/{index}{pointer}", code=code, message=fit(message, MAX_MESSAGE))
@@ -166,7 +166,7 @@ def judge_each(
 
 
 def plan_tasks(tasks: Sequence[GivenTask], known: Knowledge, catalogue: Catalogue) -> tuple[PlanTask, ...]:
-    """Make plan.json's tasks of tasks without errors."""
+    """Return plan.json's tasks for tasks without errors."""
     return tuple(_plan_task(task, known, catalogue) for task in tasks)
 
 
@@ -250,14 +250,14 @@ def _numbers(task: GivenTask, _: _Context) -> _Faults:
 
 
 def _waits(depends: object) -> tuple[str, ...] | None:
-    """Read `depends` as it came; None where it holds no texts."""
+    """Read any form of `depends`; None if it has a value that is no text."""
     names = depends if isinstance(depends, list | tuple) else (depends,)
     texts = tuple(name for name in names if isinstance(name, str))
     return texts if len(texts) == len(names) else None
 
 
 def _order(tasks: Sequence[GivenTask], root: str) -> Iterator[FieldError]:
-    """Judge the graph, unless tasks share a number: then none is known."""
+    """Yield the faults of the graph, unless tasks share a number: then there is no graph."""
     waits: Mapping[str, tuple[str, ...]] = {task.seq: parents(_waits(task.depends) or ()) for task in tasks}
     if len(waits) < len(tasks):
         return

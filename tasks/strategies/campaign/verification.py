@@ -1,4 +1,4 @@
-"""How tasks are verified: commands of the catalogue, as the project runs them."""
+"""The verification of tasks: commands of the catalogue, as the project runs them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tasks.toolchain.collecting import TOOL as COLLECTS
 from tasks.toolchain.contract import ToolCategory
 from tasks.toolchain.languages import LANGUAGES
 
-UNVERIFIED = "none"  # the `verify` of a task that changes nothing but documents
+UNVERIFIED = "none"  # the `verify` of a task that only changes documents
 
 
 def read_command(text: str, catalogue: Catalogue) -> VerifyTool:
-    """Read one command; UnknownCommand where it changes files, or names the nearest."""
+    """Parse one command. Raises UnknownCommand if it changes files, or with the nearest command."""
     tool = catalogue.match(text)
     if is_below(RiskLevel.LOW, catalogue.contracts[tool.tool].min_risk):
         raise UnknownCommand(f"{tool.tool} may change files, so it verifies nothing.")
@@ -27,12 +27,12 @@ def read_command(text: str, catalogue: Catalogue) -> VerifyTool:
 
 
 def goes_unverified(files: Sequence[str]) -> bool:
-    """Return whether these are documents alone, which no tool verifies."""
+    """Return whether these are only documents, which no tool verifies."""
     return only_documents(tuple(files)) and bool(files)
 
 
 def read_commands(text: str, catalogue: Catalogue, files: Sequence[str] = ()) -> tuple[VerifyTool, ...]:
-    """Read a task's `verify`: commands joined by `&&`, a recipe's name, or that there is none."""
+    """Parse a task's `verify`: commands joined by `&&`, a recipe's name, or UNVERIFIED."""
     if text == UNVERIFIED:
         return ()
     if text.strip() in catalogue.recipes:
@@ -41,9 +41,9 @@ def read_commands(text: str, catalogue: Catalogue, files: Sequence[str] = ()) ->
 
 
 def project_of(known: Knowledge, scope: CampaignScope) -> Project:
-    """See the project of a campaign as far as it is known.
+    """Return the project of a campaign by the known facts.
 
-    Its own test command goes before what its language usually uses.
+    Its own test command takes precedence over the default of its language.
     """
     language, catalogue = LANGUAGES.get(known.language or ""), scope.catalogue
     own = read_commands(known.test_command, catalogue) if known.test_command else ()
@@ -64,7 +64,7 @@ def spec_checks(project: Project, tools: tuple[VerifyTool, ...], files: tuple[st
 def code_checks(
     project: Project, files: tuple[str, ...], tests: tuple[str, ...], *, verified: bool
 ) -> tuple[VerifyTool, ...]:
-    """Choose what verifies code: its tests, else its form if all tests run later; nothing verifies documents."""
+    """Return the verification of code: its tests, else its form if all tests run later; documents have none."""
     if goes_unverified(files):
         return ()
     if tests:
