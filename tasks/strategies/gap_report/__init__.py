@@ -1,15 +1,15 @@
-"""Gap reports: what tools, roadmaps and people ask of a project becomes one iteration.
+"""Gap reports: requests of tools, roadmaps and people for a project become one iteration.
 
-`choice` goes through the gaps, the most critical first: `history` tells which failed too often, `actions` what would be
-done about a gap, read in `evidence`, the output of tools, and in `places`, the files that words speak of; `constraints`
-takes away what must not be touched. The first gap that is left with an action is the one to close.
+`choice` goes through the gaps, most critical first. `history` finds gaps that failed too often. `actions` selects the
+actions for a gap, which is read in `evidence`, the output of tools, and in `places`, the files that words mean.
+`constraints` removes protected files. The first gap with an action left is the one to close.
 
-`document` writes that iteration down: its actions, how it is judged, how risky it is. `steps` cuts it into patches by
-the risk of their files, each verified with the tools that `verification` chooses. Where nobody knows which files a gap
-is about, a step that explores comes first, `state` keeps what is needed then, and its answer expands to the patches.
+`document` describes that iteration: its actions, its criteria and its risk. `steps` splits it into patches by the risk
+of their files, each verified with the tools that `verification` selects. If the files of a gap are not known, a step
+that explores comes first. `state` stores the data for its answer, which expands to the patches.
 
-Nothing is asked of a person, and no drafter is. A failed iteration is left as it is: the next report, and the plan
-history of the repository, tell the next iteration. `analysis` makes gaps, for the sources of the command line as well.
+No person and no drafter is asked. A failed iteration is left as it is: the next report, and the plan history of the
+repository, inform the next iteration. `analysis` makes gaps, also for the sources of the command line.
 """
 
 from __future__ import annotations

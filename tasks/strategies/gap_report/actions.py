@@ -1,7 +1,7 @@
-"""The actions that close a gap: what is done to which files.
+"""The actions that close a gap, with their files.
 
-A category is a function, a roadmap verb is a row. Files that exist are modified, others are created; where nothing
-says which files there are, the verb decides.
+A category is a function, a roadmap verb is a row. Existing files are modified, others are created. Without a listing
+the verb decides.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CREATE, MODIFY, DELETE = ActionType
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What a goal tells of its project, read to find the actions of a gap."""
+    """The facts of a goal's project that select the actions of a gap."""
 
     places: Places
     documents: Documents
@@ -34,9 +34,9 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """What is to be done about a gap, and within which bounds.
+    """The actions for a gap, and their bounds.
 
-    An action without targets leaves the files to whoever does it.
+    An action without targets leaves the choice of files to the step.
     """
 
     actions: tuple[PlannedAction, ...]
@@ -47,7 +47,7 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """How a roadmap item begins, how its files are found, and its action."""
+    """The first words of a roadmap item, the function that finds its files, and its action."""
 
     opening: re.Pattern[str]
     targets: Callable[[Gap, Inventory], tuple[str, ...]]
@@ -57,7 +57,7 @@ class Verb:
 
 
 def remedy_for(gap: Gap, inventory: Inventory) -> Remedy:
-    """Make the actions of `gap`; an unknown category is planned as the roadmap is."""
+    """Return the actions for `gap`; an unknown category is handled like the roadmap."""
     plan = {"quality": _quality, "inbox": _inbox}.get(category_of(gap), _roadmap)
     return plan(gap, inventory)
 
@@ -72,11 +72,11 @@ def _quality(gap: Gap, inventory: Inventory) -> Remedy:
 def _inbox(gap: Gap, inventory: Inventory) -> Remedy:
     bounds = bounds_of(gap, inventory.inbox, inventory.places)
     targets, only = _targets(gap, inventory), Protection.of(bounds.only)
-    # Where only certain files may change, and none of them is a target, all of them are.
+    # If only certain files may change, and none of them is a target, all of them are.
     within = tuple(path for path in targets if only.covers(path)) or bounds.only or targets
     targets = _expand_folders(Protection.of(bounds.excluded).without(within), inventory.places)
     if not targets and inventory.places.paths_in(gap.description):
-        return Remedy((), bounds)  # what it names may not be touched, and it is about nothing else
+        return Remedy((), bounds)  # its named files are protected, and it is about nothing else
     return Remedy(_split(gap, targets, CREATE, inventory), bounds, _documents(gap, targets, inventory))
 
 
@@ -92,9 +92,9 @@ def _roadmap(gap: Gap, inventory: Inventory) -> Remedy:
 
 
 def _targets(gap: Gap, inventory: Inventory) -> tuple[str, ...]:
-    """Infer files from a description: paths that it names, else modules, else keywords of layers.
+    """Return the files of a description: paths that it names, else modules, else keywords of layers.
 
-    Of a module the files in its documents come first; a module that has none is its folder.
+    Of a module the files in its documents come first; a module without files is its folder.
     """
     text, places = gap.description, inventory.places
     if paths := _expand_folders(places.paths_in(text), places):
@@ -111,13 +111,13 @@ def _targets(gap: Gap, inventory: Inventory) -> tuple[str, ...]:
 
 
 def _expand_folders(paths: Iterable[str], places: Places) -> tuple[str, ...]:
-    """Put the known files of folders in their place; a folder that has none stays."""
+    """Replace folders by their known files; a folder without any stays."""
     files = (file for path in paths for file in (places.within(path) if path.endswith("/") else ()) or (path,))
     return tuple(dict.fromkeys(files))[:MAX_TARGETS]
 
 
 def _tests(gap: Gap, inventory: Inventory) -> tuple[str, ...]:
-    """Find the tests of a thing: those of its module, of its sources, or with the first word of its name in theirs."""
+    """Return the tests of a subject: those of its module, of its sources, or those with the first word of its name."""
     text, places = gap.description, inventory.places
     paths = places.paths_in(text)
     folders = [f"{folder}tests/" for folder in places.modules_in(text)]
@@ -136,7 +136,7 @@ def _failing(gap: Gap, inventory: Inventory) -> tuple[str, ...]:
 
 
 def _reported_files(gap: Gap, inventory: Inventory, tool: str, words: str) -> tuple[str, ...]:
-    """Find the files of a gap's evidence; where `words` speak of tests, those that may be at fault as well."""
+    """Return the files in a gap's evidence; if `words` are about tests, also the files that may be at fault."""
     places = inventory.places
     files = places.locate_all(evidence.mentions(gap.evidence, tool, places.odd))
     if not places.knows_any(files):
@@ -149,9 +149,9 @@ def _reported_files(gap: Gap, inventory: Inventory, tool: str, words: str) -> tu
 def _split(
     gap: Gap, targets: tuple[str, ...], otherwise: ActionType, inventory: Inventory
 ) -> tuple[PlannedAction, ...]:
-    """Make one action for what is new and one for what exists.
+    """Return one action for new files and one for existing ones.
 
-    A gap that maps to nothing is created somewhere.
+    A gap without files creates some.
     """
     if not targets:
         return (_action(gap, (), CREATE),)
@@ -178,7 +178,7 @@ def _opening(words: str) -> re.Pattern[str]:
 
 _SUBJECT = re.compile(r"\btests?\s+(?:for|of)\s+([^\n]{1,200})", re.IGNORECASE)
 
-VERBS = (  # the first that fits; the last one always does
+VERBS = (  # the first match counts; the last one always matches
     Verb(_opening(r"(?:(?:unit|integration|add|write|more)\s+){0,2}tests?\s+(?:for|of)"), _tests, CREATE),
     Verb(_opening(r"all\s+(?:\w+\s+){0,6}(?:pass|passes)"), _failing, MODIFY, always=True, checks=True),
     Verb(_opening(r"create|implement"), _targets, CREATE),

@@ -1,6 +1,6 @@
-"""Gaps made of what a project says of itself: its inbox, its roadmap, its tools.
+"""Makes gaps from a project's own statements: its inbox, its roadmap, its tools.
 
-Where an inbox gap and a roadmap gap say the same, the person who wrote the former counts. Versions are compared as
+If an inbox gap and a roadmap gap are equal, the inbox gap counts, because a person wrote it. Versions are compared as
 numbers, so that 0.10 is not 0.1, and v0.1 is.
 """
 
@@ -22,14 +22,14 @@ _PRIORITIES = tuple(Priority)
 _WORD = re.compile(r"[^\W_]+")
 _VERSION = re.compile(r"[vV]?(\d{1,6}(?:\.\d{1,6})*)")
 _STRUCK = re.compile(r"~~(?=\S).{0,999}?\S~~|<(del|s|strike)>.{0,999}?</\1>", re.IGNORECASE)
-_NOTE = re.compile(r"\W*(?:v?\d+(?:\.\d+)+\W*)?(?:[(:\u2013\u2014-].*)?")  # beside what is struck; asks for nothing
+_NOTE = re.compile(r"\W*(?:v?\d+(?:\.\d+)+\W*)?(?:[(:\u2013\u2014-].*)?")  # a note next to struck text
 # The least version that is less urgent than the row before it.
 _BY_VERSION = (((0, 2), Priority.URGENT), ((0, 3), Priority.HIGH), ((0, 5), Priority.MEDIUM))
 
 
 @dataclass(frozen=True, slots=True)
 class RoadmapItem:
-    """One line of a roadmap; without a version, it is nobody's next."""
+    """One line of a roadmap; an item without a version is never the next one."""
 
     version: str
     description: str
@@ -37,7 +37,7 @@ class RoadmapItem:
 
 
 def without_struck(text: str) -> str:
-    """Leave out what is struck through (`~~...~~`); empty where nothing else is left to do."""
+    """Remove struck text (`~~...~~`); empty if nothing else is left to do."""
     left, count = _STRUCK.subn("", text)
     if not count:
         return text
@@ -45,7 +45,7 @@ def without_struck(text: str) -> str:
 
 
 def version_key(version: str) -> tuple[int, ...]:
-    """Read a version as numbers, without zeros at its end; empty where it is none."""
+    """Return a version as numbers, without zeros at its end; empty if it is no version."""
     found = _VERSION.fullmatch(version.strip())
     numbers = [int(part) for part in found[1].split(".")] if found else []
     while len(numbers) > 1 and numbers[-1] == 0:
@@ -54,13 +54,13 @@ def version_key(version: str) -> tuple[int, ...]:
 
 
 def lowest_incomplete(items: Iterable[RoadmapItem]) -> str:
-    """Name the lowest version that still has something to do."""
+    """Return the lowest version with an incomplete item."""
     versions = {item.version for item in items if not item.completed and version_key(item.version)}
     return min(versions, key=lambda each: (version_key(each), each), default=UNKNOWN)
 
 
 def quality_gap(tool: str, output: str, version: str) -> Gap:
-    """Make the gap of a quality tool that failed: always urgent."""
+    """Return the gap of a quality tool that failed: always urgent."""
     return Gap(
         category="quality",
         description=f"{QUALITY_FAILED}{tool}"[:MAX_DESCRIPTION],
@@ -71,18 +71,18 @@ def quality_gap(tool: str, output: str, version: str) -> Gap:
 
 
 def inbox_gap(item: InboxItem) -> Gap:
-    """Make the gap of a wish, which is never of LOW priority: somebody took the trouble to write it."""
+    """Return the gap of an inbox item; it never has LOW priority, because a person wrote it."""
     priority = Priority.MEDIUM if item.priority is Priority.LOW else item.priority
     return Gap(category=INBOX, description=wish(item), priority=priority, roadmap_version=INBOX, evidence=item.why)
 
 
 def wish(item: InboxItem) -> str:
-    """Say in one text what an inbox item asks for."""
+    """Return the request of an inbox item as one text."""
     return f"{item.title}: {item.what}"[:MAX_DESCRIPTION] if item.what else item.title
 
 
 def roadmap_gap(item: RoadmapItem) -> Gap:
-    """Make the gap of a roadmap item: the nearer its version, the more urgent."""
+    """Return the gap of a roadmap item: the nearer its version, the more urgent."""
     version = version_key(item.version)
     urgency = (priority for bound, priority in _BY_VERSION if version and version < bound)
     return Gap(
@@ -95,13 +95,13 @@ def roadmap_gap(item: RoadmapItem) -> Gap:
 
 
 def report(gaps: Iterable[Gap]) -> GapReport:
-    """Put gaps in order, each once; the first is the most critical."""
+    """Return the gaps in order, each once; the first is the most critical."""
     ordered = sort_gaps(drop_doubles(tuple(gaps)))
     return GapReport(gaps=ordered, most_critical=ordered[0] if ordered else None)
 
 
 def sort_gaps(gaps: Iterable[Gap]) -> tuple[Gap, ...]:
-    """Sort by priority, then by category, failing tests before what other tools found; equals stay as they came."""
+    """Sort by priority, then by category, failing tests before findings of other tools; the sort is stable."""
 
     def rank(gap: Gap) -> tuple[int, int, bool]:
         category = category_of(gap)
@@ -112,7 +112,7 @@ def sort_gaps(gaps: Iterable[Gap]) -> tuple[Gap, ...]:
 
 
 def drop_doubles(gaps: Sequence[Gap]) -> tuple[Gap, ...]:
-    """Leave out roadmap gaps that an inbox gap says too: either of the two may hold the other's words."""
+    """Remove roadmap gaps that equal an inbox gap: the words of one contain those of the other."""
     wishes = [words for gap in gaps if category_of(gap) == INBOX and (words := _words_of(gap)).strip()]
 
     def is_wished(gap: Gap) -> bool:
@@ -123,15 +123,15 @@ def drop_doubles(gaps: Sequence[Gap]) -> tuple[Gap, ...]:
 
 
 def is_of_tests(gap: Gap) -> bool:
-    """Return whether a gap is that tests fail."""
+    """Return whether a gap is about failing tests."""
     return category_of(gap) == "quality" and runs_tests(tool_of(gap.description))
 
 
 def category_of(gap: Gap) -> str:
-    """Read a category, which may come in any case."""
+    """Return the category in lower case."""
     return gap.category.strip().casefold()
 
 
 def _words_of(gap: Gap) -> str:
-    """Write a description as words between blanks, so that texts share whole words only."""
+    """Return the words of a description between blanks, so that only whole words match."""
     return f" {' '.join(_WORD.findall(gap.description.casefold()))} "

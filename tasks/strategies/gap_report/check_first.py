@@ -1,8 +1,8 @@
-"""`All ... pass`: where nothing says what fails, the check itself says so, and what it finds is patched.
+"""`All ... pass`: if the failures are not known, a check finds them, and its findings are patched.
 
-A step runs the check, and where that passes the iteration is over. What it finds becomes patches, and the check is run
-again behind them, for as many rounds as it takes, up to a bound: what a controller tells of one run is cut. A run that
-ended without saying what the check found, such as that of a controller that died, is made again.
+A step runs the check; if it passes, the iteration is over. Findings become patches, and the check runs again after
+them. This takes several rounds, up to a bound, because a controller's report of one run is truncated. A run that ended
+without a result, such as that of a lost controller, is repeated.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from tasks.strategies.gap_report.suspects import with_suspects
 from tasks.text.forbidden_paths import JUDGED
 from tasks.toolchain.catalogue import Catalogue
 
-MAX_ROUNDS = 4  # of patches
-MAX_FILES = 30  # of a round
-MAX_RUNS = 3  # of one check that says nothing of what it found
+MAX_ROUNDS = 4  # rounds of patches
+MAX_FILES = 30  # files of a round
+MAX_RUNS = 3  # runs of one check without a result
 FINDINGS = frozenset(
     {C.TEST_REGRESSION, C.TEST_TIMEOUT, C.IMPORT_ERROR, C.COMPILATION_ERROR, C.TYPE_ERROR, C.LINT_ERROR}
 )
 
-_RUN = re.compile(r"(?P<check>.+?)(?:-run(?P<run>\d))?")  # how a step is called that runs a check again
+_RUN = re.compile(r"(?P<check>.+?)(?:-run(?P<run>\d))?")  # the names of steps that run a check again
 
 
 def mend_what_it_found(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
-    """Patch what a check found, or run it again where it did not say; None where it passed, or has been run enough."""
+    """Patch the findings of a check, or repeat a run without a result; None if it passed, or ran often enough."""
     state, name = state_of(live), _RUN.fullmatch(end.step_id)
     is_check = name is not None and name["check"] in (CHECK_ID, VERIFY_ID + state.suffix_before)
     if not is_check or end.state != StepState.FAILED or live.document is None:
@@ -66,13 +66,13 @@ def mend_what_it_found(live: LivePlan, end: End, catalogue: Catalogue) -> Expans
 
 
 def _has_findings(failure: Mapping[str, Any], found: Sequence[str]) -> bool:
-    """Whether a check ran and found something: by the kind of failure, else by the files that it names."""
+    """Return whether a check ran and found something: by the kind of failure, else by the files that it names."""
     category = failure.get("category")
     return category in FINDINGS or (category == C.UNKNOWN and bool(found))
 
 
 def _run_again(live: LivePlan, end: End) -> Expansion | None:
-    """Run a check once more as it is; its step has no retries, since what it finds is patched and not tried again."""
+    """Repeat a check unchanged; its step has no retries, because its findings are patched."""
     name = _RUN.fullmatch(end.step_id)
     run = int(name["run"] or 1) + 1 if name else MAX_RUNS + 1
     if name is None or run > MAX_RUNS:
@@ -93,7 +93,7 @@ def _explore(live: LivePlan, end: End, iteration: Iteration) -> Expansion:
 def _files_in(
     failure: Mapping[str, Any], words: str, allowed: tuple[str, ...], absent: Sequence[str]
 ) -> tuple[str, ...]:
-    """Find the files that a failure is about among those that may change, and where tests failed the suspects."""
+    """Return the files of a failure that may change, and after failing tests the suspects."""
     tests = [f"FAILED {name}" for name in failure.get("failing_tests") or ()]
     text = "\n".join(filter(None, (*tests, failure.get("trace"), failure.get("suggestion"))))
     there, may_change = frozenset(allowed).difference(absent), frozenset(allowed)

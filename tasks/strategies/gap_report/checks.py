@@ -1,7 +1,7 @@
-"""Which checks an iteration has beside its tests, and how each is aimed at files.
+"""The checks of an iteration in addition to its tests, and how each is aimed at files.
 
-A check is a command of the catalogue without files. A goal or an operator names checks; otherwise the goal's manifests
-say which a project uses, and where a goal brings none, Python has two that always hold.
+A check is a command of the catalogue without files. A goal or an operator names checks. Otherwise the goal's manifests
+configure them; without a manifest, Python has two default checks.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from tasks.toolchain.files import chunks
 from tasks.toolchain.language import LINTING, TYPING
 from tasks.toolchain.languages import LANGUAGES
 
-CHECKS = ("ruff-check", "pyright")  # contracts of the catalogue, for Python where a goal brings no manifest
+CHECKS = ("ruff-check", "pyright")  # contracts of the catalogue, for Python without a manifest
 
 Command = tuple[str, ...]
 
-# The words that a tool is known by, and how it is run. The first row counts whose words a report has for its tool.
+# The names of a tool, and its command. The first row counts whose words are in a report's name of its tool.
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
         "ruff format": "ruff format --check",
         "ruff": "ruff check",
         "flake8": "flake8",
         "black": "black --check",
-        "mypy": "mypy --follow-imports=silent",  # what other files have wrong is theirs
+        "mypy": "mypy --follow-imports=silent",  # findings in other files do not count
         "pyright": "pyright",
         "eslint": "npx eslint",
         "prettier": "npx prettier --check",
@@ -53,22 +53,22 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
 
 _ABOUT = {ToolCategory.LINT: LINTING, ToolCategory.TYPE_CHECK: TYPING}
 _STARTERS = frozenset({"npx", "uv", "poetry", "run", "python", "python3", "-m"})
-_OF_TWO = frozenset({"ruff", "cargo", "go", "node"})  # programs whose next word says what they do
+_OF_TWO = frozenset({"ruff", "cargo", "go", "node"})  # programs with subcommands
 
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """The checks of an iteration by name, in their order; some were asked for by the goal."""
+    """The checks of an iteration by name, in their order; `asked` are those that the goal names."""
 
     names: tuple[str, ...] = CHECKS
     asked: tuple[str, ...] = ()
 
 
 def choose_checks(project: Project, named: Sequence[str] | None, operators: Sequence[str] | None) -> Checks:
-    """Choose the checks of an iteration.
+    """Return the checks of an iteration.
 
-    Those that a goal has `named` stand in the place of the usual ones; with a `+` they are added to these. The usual
-    ones are what `operators` have set for Python, else what the goal's manifests configure.
+    Checks that a goal has `named` replace the default ones; with a `+` they are added. The default ones are those that
+    `operators` set for Python, else those that the goal's manifests configure.
     """
     asked = tuple(dict.fromkeys(each.removeprefix("+").strip() for each in named or ()))
     adds = named is None or any(each.startswith("+") for each in named)
@@ -76,7 +76,7 @@ def choose_checks(project: Project, named: Sequence[str] | None, operators: Sequ
 
 
 def checks_named_in(text: str, usual: Checks, catalogue: Catalogue) -> Checks:
-    """Choose the checks that a `text` names, or what they look for; the usual ones where it names none and no tests."""
+    """Return the checks that a `text` names by name or subject; the default ones if it names none and no tests."""
     spoken = frozenset(re.findall(r"[\w-]+", text.casefold()))
     named = [name for name in COMMANDS if spoken.issuperset(name.split())]
     for name in usual.names:
@@ -90,7 +90,7 @@ def checks_named_in(text: str, usual: Checks, catalogue: Catalogue) -> Checks:
 
 
 def unknown_checks(named: Sequence[str] | None, catalogue: Catalogue) -> tuple[FieldError, ...]:
-    """Return which checks of a goal are none of the catalogue's."""
+    """Return an error for each check of a goal that the catalogue does not have."""
     unknown = (
         (at, name) for at, name in enumerate(named or ()) if command_of(catalogue, name.removeprefix("+")) is None
     )
@@ -105,9 +105,9 @@ def unknown_checks(named: Sequence[str] | None, catalogue: Catalogue) -> tuple[F
 
 
 def command_of(catalogue: Catalogue, name: str) -> Command | None:
-    """Find the command of a check that is named by one word or as a whole; None where there is none.
+    """Return the command of a check by one word or by its whole command; None if there is none.
 
-    What runs tests, or changes files, is no check.
+    A command that runs tests, or changes files, is no check.
     """
     word = name.casefold().strip()
     with suppress(UnknownCommand):
@@ -117,7 +117,7 @@ def command_of(catalogue: Catalogue, name: str) -> Command | None:
 
 
 def command_of_tool(catalogue: Catalogue, tool: str) -> Command | None:
-    """Find the command of the tool that a report names in words of its own, such as `Ruff 0.15`."""
+    """Return the command of the tool that a report names in its own words, such as `Ruff 0.15`."""
     parts = frozenset(re.findall(r"[\w-]+", tool.casefold()))
     known = (words(line) for name, line in COMMANDS.items() if parts.issuperset(name.split()))
     ours = next((command for command in known if _contract_of(catalogue, command)), None)
@@ -125,16 +125,16 @@ def command_of_tool(catalogue: Catalogue, tool: str) -> Command | None:
 
 
 def category_of_tool(catalogue: Catalogue, tool: str) -> ToolCategory | None:
-    """Return what the tool of a report is for; None where the catalogue has none of that name."""
+    """Return the category of a report's tool; None if the catalogue has no tool of that name."""
     command = command_of_tool(catalogue, tool)
     contract = _contract_of(catalogue, command) if command else None
     return contract.category if contract else None
 
 
 def is_run_by(tool: str, argv: Sequence[str], catalogue: Catalogue, named: str) -> bool:
-    """Return whether a command of the contract `tool` runs what a criterion or report has `named`.
+    """Return whether a command of the contract `tool` runs the tool that a criterion or report has `named`.
 
-    It is the contract that the name comes to; where that is none, the command begins with the name.
+    It does if that name has this contract. For a name without a contract, the command has to begin with the name.
     """
     name = " ".join(named.casefold().split())
     if known := _contract_named(catalogue, name):
@@ -143,7 +143,7 @@ def is_run_by(tool: str, argv: Sequence[str], catalogue: Catalogue, named: str) 
     return bool(name) and (title_of(tuple(argv)) == name or line.startswith(f"{name} "))
 
 
-@lru_cache(maxsize=256)  # the criteria of a plan name the same few tools, step by step
+@lru_cache(maxsize=256)  # the criteria of a plan name the same few tools in each step
 def _contract_named(catalogue: Catalogue, name: str) -> str | None:
     command = command_of_tool(catalogue, name)
     contract = _contract_of(catalogue, command) if command else None
@@ -160,7 +160,7 @@ def _of_contract(catalogue: Catalogue, names: Collection[str]) -> Command | None
 
 
 def title_of(command: Command) -> str:
-    """Name a command as people do, by its program, and by what that does where it does several things."""
+    """Return a command's name for people: its program, and the subcommand of a program with several."""
     named = [word for word in command if word not in _STARTERS]
     return " ".join(named[: 2 if named and named[0] in _OF_TWO else 1]).casefold()
 
@@ -168,8 +168,8 @@ def title_of(command: Command) -> str:
 def aim(project: FolderProject, command: Command, files: Sequence[str], *, whole: bool) -> tuple[VerifyTool, ...]:
     """Aim a check at those of `files` that it is for.
 
-    What does not look at files alone judges only a `whole` change: no piece of one is judged by files that it may not
-    touch.
+    A check that cannot check single files only judges a `whole` change: no part of a change is judged by files outside
+    of it.
     """
     catalogue = project.catalogue
     contract = _contract_of(catalogue, command)
@@ -191,7 +191,7 @@ def aim(project: FolderProject, command: Command, files: Sequence[str], *, whole
 
 
 def aim_at_all(project: FolderProject, command: Command) -> tuple[VerifyTool, ...]:
-    """Aim a check at everything that is of its language."""
+    """Aim a check at everything in its language."""
     contract = _contract_of(project.catalogue, command)
     if isinstance(project, Project) and project.members:
         aimed = (member.place(aim_at_all(member.project, command)) for member in project.members)
@@ -205,7 +205,7 @@ def aim_at_all(project: FolderProject, command: Command) -> tuple[VerifyTool, ..
 
 
 def is_wanted(tool: VerifyTool, text: str, catalogue: Catalogue) -> bool:
-    """Return whether words of a `text` name a check, or are about what it looks for."""
+    """Return whether words of a `text` name a check, or its subject."""
     about = _ABOUT.get(catalogue.contracts[tool.tool].category, r"(?!)")
     named = re.findall(r"[\w-]+", text.casefold())
     return any(re.fullmatch(about, word) or word == title_of(tool.argv) for word in named)
@@ -229,7 +229,7 @@ def _usual_checks(project: FolderProject, operators: Sequence[str] | None) -> tu
 
 
 def _serves(contract: Contract, project: FolderProject) -> bool:
-    """Return whether a tool is of the language of a project, if it is of some."""
+    """Return whether a tool is for the language of a project, or for all languages."""
     return not contract.languages or (project.language is not None and project.language.name in contract.languages)
 
 
@@ -240,7 +240,7 @@ def _is_for(contract: Contract, project: FolderProject, path: str) -> bool:
 
 
 def _contract_of(catalogue: Catalogue, command: Command) -> Contract | None:
-    """Find the contract that takes a check's command, without files or with one."""
+    """Return the contract that accepts a check's command, without files or with one."""
     for files in ((), ("x",)):
         with suppress(UnknownCommand):
             contract = catalogue.contracts[catalogue.aim(command, files).tool]

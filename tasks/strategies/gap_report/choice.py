@@ -28,14 +28,14 @@ from tasks.strategies.gap_report.places import Documents, Places
 from tasks.strategies.gap_report.verification import judges_of
 from tasks.text.fields import fit
 
-MAX_PASSED = 20  # gaps that are told
-MAX_FILES = 20  # of each
+MAX_PASSED = 20  # reported gaps
+MAX_FILES = 20  # reported files of each
 MAX_WORDS = 300
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The rules by which an operator wants gaps to be chosen."""
+    """The operator's rules for the choice of gaps."""
 
     by_file: bool = False
     only_exhausted: bool = False
@@ -52,7 +52,7 @@ class Rules:
         return cls(by_file, only_exhausted, None if checks is None else tuple(checks), failures, pause)
 
     def spare(self, actions: Iterable[PlannedAction], protection: Protection) -> tuple[PlannedAction, ...]:
-        """Leave out what is protected; an action without any file left goes with them."""
+        """Remove protected files; an action without any file left is removed, too."""
         free = []
         for action in actions:
             files = protection.without(action.target_files)
@@ -63,13 +63,13 @@ class Rules:
         return tuple(free)
 
     def is_risky(self, past: Past) -> bool:
-        """Return whether a gap is of high risk because of how it went before."""
+        """Return whether a gap is of high risk because of its earlier failures."""
         return past.exhausted or (past.failed and not self.only_exhausted)
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The gap to close, its remedy, and what may not be touched meanwhile."""
+    """The gap to close, its remedy, and the protected files."""
 
     gap: Gap
     past: Past
@@ -85,7 +85,7 @@ class Choice:
 
 
 def gaps_in(given: GapGoal) -> tuple[Gap, ...]:
-    """List the gaps that are not struck through, the most critical first; none where the report says so."""
+    """Return the gaps without struck ones, most critical first; empty if the report names no most critical gap."""
     report = given.gap_report or analysis.report(map(analysis.inbox_gap, given.inbox))
     if "most_critical" in report.model_fields_set and report.most_critical is None:
         return ()
@@ -100,7 +100,7 @@ def gaps_in(given: GapGoal) -> tuple[Gap, ...]:
 def choose(
     goal: Goal, given: GapGoal, gaps: tuple[Gap, ...], history: GapHistory, shield: Shield, rules: Rules
 ) -> Choice | tuple[PassedGap, ...]:
-    """Choose the first gap that is left with an action that the goal allows; else the gaps that were passed over."""
+    """Return the first gap with an action that the goal allows; else the gaps that were passed over."""
     places = Places.of((*goal.context.files, *given.project.files), shield.allowed, shield.forbidden)
     documents = Documents.of(goal.context.documents, given.project.documents)
     inventory = Inventory(places, documents, given.inbox)
@@ -133,7 +133,7 @@ def choose(
 
 
 def _failed_before(chosen: Gap, pasts: Iterable[tuple[Gap, Past]]) -> Iterator[PassedGap]:
-    """List the gaps that are more critical than the `chosen` one and failed too often."""
+    """Yield the gaps that are more critical than the `chosen` one and failed too often."""
     for gap, past in pasts:
         if gap is chosen:
             return

@@ -1,7 +1,7 @@
-"""What an iteration may not touch: protected files, and what constraints name.
+"""The files that an iteration may not touch: protected ones, and those that constraints name.
 
-Paths are compared in one form, so that `./seed.py`, `kernel` and `a/../kernel/x` are no way around a protection. An
-inbox item's constraints name files that must not be touched, or the only ones that may.
+Paths are compared in one form, so that `./seed.py`, `kernel` and `a/../kernel/x` do not bypass a protection. An inbox
+item's constraints name files that must not be touched, or the only ones that may.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _EXCEPT = (
 _RESTRICTS = re.compile(
     rf"\bonly\b.{{0,60}}?{_CHANGE}|{_CHANGE}.{{0,30}}?\bonly\b|{_CHANGE}\s.{{0,20}}?{_EXCEPT}", re.I
 )
-_VERB = re.compile(rf"(?<![/.-]){_CHANGE}(?![/.-]\w)", re.I)  # none within a path
-_HOW = re.compile(  # what stands before a path that is not itself the object of the verb
+_VERB = re.compile(rf"(?<![/.-]){_CHANGE}(?![/.-]\w)", re.I)  # not inside a path
+_HOW = re.compile(  # words before a path that is not itself the object of the verb
     r"(?:\S\s+(?:of|in|from)|\b(?:how|what|way))(?:\s+(?:the|its|our|all))?(?:\s+[\w-]+)?$", re.I
 )
 _ANY = re.compile(  # the code in a file is the file
@@ -45,7 +45,7 @@ _PLACE = re.compile(rf"[\w.@+/-]*[/.]\w[\w.@+/-]*|\b(?:modules?|{'|'.join(LAYERS
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What an item's constraints say, the paths they exclude, and those they allow alone."""
+    """The lines of an item's constraints, the paths that they exclude, and the only paths that they allow."""
 
     lines: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ NO_BOUNDS = Bounds()
 
 
 def bounds_of(gap: Gap, inbox: Iterable[InboxItem], places: Places) -> Bounds:
-    """Read the constraints of the item that `gap` was made of, if there is one."""
+    """Return the constraints of the item that `gap` comes from; empty if there is none."""
     description = gap.description.casefold()
     for item in inbox:
         title = item.title.casefold()
@@ -68,9 +68,9 @@ def bounds_of(gap: Gap, inbox: Iterable[InboxItem], places: Places) -> Bounds:
 
 
 def _forbids(line: str) -> bool:
-    """Tell `do not change x` from `do not change the behaviour of x`.
+    """Distinguish `do not change x` from `do not change the behaviour of x`.
 
-    The former takes x away, the latter is about x. Where one line says both, all that it names is taken away.
+    The former excludes x, the latter is about x. If one line has both, all of its named files are excluded.
     """
     first = _FORBIDS.search(line)
     if first is None:
@@ -92,7 +92,7 @@ def _ends_in_how(words: str) -> bool:
 
 
 def _restricts(line: str) -> bool:
-    """Tell `touch nothing but x` and `only change x` from `do not only change x`."""
+    """Distinguish `touch nothing but x` and `only change x` from `do not only change x`."""
     found = _RESTRICTS.search(line)
     return bool(found) and not (_FORBIDS.search(line) and re.search(r"\bonly\b", line, re.I))
 
@@ -104,14 +104,14 @@ def _places_in(lines: Iterable[str], places: Places) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Protection:
-    """Paths and globs that are taken, with everything below them."""
+    """Protected paths and globs, with everything below them."""
 
     paths: frozenset[str]
     globs: tuple[str, ...]
 
     @classmethod
     def of(cls, paths: Iterable[str]) -> Protection:
-        """Normalise `paths`; one that means the whole repository protects nothing."""
+        """Normalize `paths`; a path that means the whole repository protects nothing."""
         listed = dict.fromkeys(normalise(path).removesuffix("/**") for path in paths)
         globs = tuple(path for path in listed if is_glob(path))
         return cls(frozenset(path for path in listed if path and not is_glob(path)), globs)
@@ -126,13 +126,13 @@ class Protection:
         )
 
     def without(self, paths: Iterable[str]) -> tuple[str, ...]:
-        """Keep the paths that are free."""
+        """Return the paths that are not protected."""
         return tuple(path for path in paths if not self.covers(path))
 
 
 @dataclass(frozen=True)
 class Shield:
-    """What a goal protects, what it allows, and what no goal may allow."""
+    """The paths that a goal protects, those that it allows, and those that no goal may allow."""
 
     protection: Protection
     allowed: tuple[str, ...]
@@ -141,16 +141,16 @@ class Shield:
 
     @cached_property
     def free(self) -> tuple[str, ...]:
-        """The allowed files that are not protected; they are found once, if at all."""
+        """The allowed files that are not protected, computed at most once."""
         return self.protection.without(self.allowed)
 
     @cached_property
     def _is_allowed(self) -> dict[str, bool]:
-        """What is known of paths; the globs are asked once about each that is not listed."""
+        """A cache of paths; the globs are tested once for each path that is not listed."""
         return dict.fromkeys(self.allowed, True)
 
     def reach(self, actions: Iterable[PlannedAction]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Tell the files of `actions` that the goal allows from those that it does not."""
+        """Split the files of `actions` into those that the goal allows and the others."""
         named = dict.fromkeys(path for action in actions for path in action.target_files)
         for path in named:
             if path not in self._is_allowed:
@@ -159,7 +159,7 @@ class Shield:
         return tuple(path for path in named if allowed[path]), tuple(path for path in named if not allowed[path])
 
     def keep_feasible(self, actions: tuple[PlannedAction, ...], excluded: tuple[str, ...]) -> tuple[PlannedAction, ...]:
-        """Keep the actions that name a file, and others while any file is free."""
+        """Return the actions that name a file, and others while any file is free."""
         named = tuple(action for action in actions if action.target_files)
         if len(named) == len(actions) or not self.allowed:
             return actions
@@ -169,6 +169,6 @@ class Shield:
 
 @lru_cache(maxsize=16384)
 def normalise(path: str) -> str:
-    """Write a path as a careless file system reads it: in one case, without `.`, `..` and the slash of a folder."""
+    """Return a path as a careless file system reads it: in one case, without `.`, `..` and the slash of a folder."""
     plain = unicodedata.normalize("NFKC", path).replace("\\", "/").strip().casefold()
     return posixpath.normpath(f"/{plain}").lstrip("/")

@@ -1,7 +1,7 @@
 """An iteration and its document: the gap, the actions, the criteria and the risk.
 
-Two criteria hold for Python, and where no language is known; the others are those of the gap. A gap that ever failed
-is of high risk.
+Two criteria apply to Python, and to an unknown language; the others are those of the gap. A gap that ever failed is of
+high risk.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ LEVEL: Mapping[EstimatedRisk, RiskLevel] = MappingProxyType(dict(zip(EstimatedRi
 
 @dataclass(frozen=True, slots=True)
 class Iteration:
-    """An iteration's document, and what its steps are made with."""
+    """An iteration's document, and the data for its steps."""
 
     plan: IterationPlan
     project: Project
@@ -52,7 +52,7 @@ class Iteration:
 
 
 def make_iteration(project: Project, choice: Choice, checks: Checks, number: int, now: int) -> Iteration:
-    """Make the iteration that a choice comes to, with its checks."""
+    """Return the iteration of a choice, with its checks."""
     gap, past, remedy = choice.gap, choice.past, choice.remedy
     allowed = Protection.of((*PROTECTED, *choice.protected)).without(project.files)
     actions = remedy.actions
@@ -105,16 +105,16 @@ def make_iteration(project: Project, choice: Choice, checks: Checks, number: int
 
 
 def iteration_id(number: int, now: int) -> str:
-    """Name an iteration by its number and its moment, `now` in ms, in UTC."""
+    """Return the name of an iteration: its number and its time, `now` in ms, in UTC."""
     return f"iter-{number:04d}-{datetime.fromtimestamp(now / 1000, UTC):%Y%m%d-%H%M%S}"
 
 
 def criteria(
     gap: Gap, constraints: Iterable[str], tool: str, *, always: bool, checked: Iterable[str] = ()
 ) -> tuple[str, ...]:
-    """List the acceptance criteria of `gap`; of a quality gap its tool is the judge.
+    """Return the acceptance criteria of `gap`; the tool of a quality gap is its judge.
 
-    Those for Python are left out unless they hold `always`; `checked` are the titles of further checks.
+    Those for Python are left out unless they `always` apply; `checked` are the titles of further checks.
     """
     first = ALWAYS if always else ()
     others = (line for title in checked if (line := f"{PASSING}{title}") not in first)
@@ -131,7 +131,7 @@ def criteria(
 
 
 def titles_of(project: Project, checks: Checks) -> tuple[str, ...]:
-    """Name the checks, and what builds the project, as criteria do; pyright is among those that always hold."""
+    """Return the titles of the checks and of the project's build, as in criteria; pyright is a constant one."""
     language, catalogue = project.language, project.catalogue
     is_python = language is None or language.name == "python"
     built = catalogue.recipes[language.build] if language and not is_python else ()
@@ -141,7 +141,7 @@ def titles_of(project: Project, checks: Checks) -> tuple[str, ...]:
 
 
 def judge_of(criterion: str) -> str | None:
-    """Name the tool that judges a criterion; None of one that no tool judges."""
+    """Return the tool that judges a criterion; None if no tool does."""
     if criterion in ALWAYS:
         return "ruff" if criterion == ALWAYS[0] else "pyright"
     if criterion.startswith(PASSING):
@@ -152,7 +152,7 @@ def judge_of(criterion: str) -> str | None:
 
 
 def estimate_risk(actions: Iterable[PlannedAction], allowed: Iterable[str], *, failed: bool) -> EstimatedRisk:
-    """Estimate an iteration by its riskiest file; an action that names none may touch whatever is `allowed`."""
+    """Estimate an iteration by its riskiest file; an action without files may touch all files in `allowed`."""
     risks = [HIGH if failed else LOW]
     for action in actions:
         if not action.target_files:
@@ -173,6 +173,6 @@ def estimate_file(path: str, action: ActionType) -> EstimatedRisk:
 
 
 def level_of(path: str, action: ActionType, *, failed: bool) -> RiskLevel:
-    """Say the level of a step that touches `path`; documentation cannot break anything."""
+    """Return the level of a step that touches `path`; documentation cannot break anything."""
     risk = HIGH if failed else estimate_file(path, action)
     return RiskLevel.LOW if risk is MEDIUM and role_of(path) is Role.DOCUMENT else LEVEL[risk]

@@ -1,6 +1,6 @@
-"""The files that a tool's output is about: one row of patterns per tool.
+"""Finds the files in a tool's output: one row of patterns per tool.
 
-What is found is a word of an untrusted text and nothing more: it only ever chooses among files that are known.
+A found word comes from an untrusted text: it only ever chooses among known files.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-QUALITY_FAILED = "Quality check failed: "  # begins the description of a tool's gap
+QUALITY_FAILED = "Quality check failed: "  # prefix of the description of a tool's gap
 MAX_MENTIONS = 1000
 _FAILED = re.compile(r"(?m)^(?:FAILED|ERROR) ([^\s:]{1,300}\.py(?:::[^\s]{1,300})?)")
 _COUNTED = re.compile(r"\b(\d{1,6}) (?:failed|errors?)\b")
@@ -18,14 +18,14 @@ _CUT = re.compile(r"(?m)^\d{1,6} of \d{1,6} |\.\.\.$|\u2026$")
 MAX_TOOL = 60
 RUNNERS = frozenset({"test", "tests", "pytest", "unittest", "tox", "jest", "vitest", "mocha", "ctest"})
 
-# A path as tools print it, without blanks; with its drive on Windows. Where something else tells where it ends, it may
-# have folders such as `(shop)`.
+# A path as tools print it, without blanks; with its drive on Windows. If its end is marked in another way, it may have
+# folders such as `(shop)`.
 _PATH = r"((?:[A-Za-z]:[\\/])?[^\s:()\"'`<>|,;=]{1,400})"
 _WIDE = r"((?:[A-Za-z]:[\\/])?[^\s:()\"'`<>|,;=][^\s:\"'`<>|,;=]{0,399})"
 _LINE = rf"^[ \t]{{0,8}}{_WIDE}:\d+(?::\d+)?:? "
 _ARROW = rf"^[ \t]{{0,12}}--> {_WIDE}:\d+:\d+"
 _HEADING = rf"^{_WIDE}[ \t]*\n[ \t]+\d+:\d+[ \t]"
-# A line that begins with a path that is known; only that can tell which of the blanks in it are the path's own.
+# A line that begins with a known path; only such a path shows which blanks in the line belong to it.
 _LEAD = re.compile(r"[ \t]*(?:--> |FAILED |ERROR |FAIL |\u276f |File \"|vet: )?[ \t]*")
 _END = re.compile(r":\d|::|: line \d|\(\d{1,9},\d{1,9}\)|\", line \d|:?[ \t]*$")
 _LONGEST = 1000
@@ -61,21 +61,21 @@ ROWS = (
 
 
 def tool_of(description: str) -> str:
-    """Name the tool of a quality gap: what follows the first `: `, else all."""
+    """Return the tool of a quality gap: the text after the first `: `, else the whole text."""
     _, colon, tool = description.partition(": ")
     return (tool.strip() if colon and tool.strip() else description.removeprefix(QUALITY_FAILED).strip()) or "quality"
 
 
 def runs_tests(text: str) -> bool:
-    """Return whether the name of a tool, or a sentence, speaks of running tests."""
+    """Return whether the name of a tool, or a sentence, is about running tests."""
     return not RUNNERS.isdisjoint(re.findall(r"[a-z]+", text.casefold()))
 
 
 def mentions(evidence: str, tool: str = "", odd: Collection[str] = ()) -> tuple[str, ...]:
-    """List the paths that `evidence` names, each once, as they stand there.
+    """Return the paths that `evidence` names, each once, unchanged.
 
-    What a line begins with is looked for among the `odd` paths, those with blanks or brackets. The row of the tool goes
-    first; a tool that is not known, or whose output is of another, is read by every row.
+    The beginning of a line is compared with the `odd` paths, those with blanks or brackets. The row of the tool is
+    tried first. Every row is tried for an unknown tool, or for output of another one.
     """
     words = set(re.findall(r"[\w-]+", tool.casefold()[:MAX_TOOL]))
     own = [row for row in ROWS if not words.isdisjoint(row.names)]
@@ -86,19 +86,19 @@ def mentions(evidence: str, tool: str = "", odd: Collection[str] = ()) -> tuple[
 
 
 def tests_named_in(evidence: str) -> tuple[str, ...]:
-    """List the tests that pytest names as failed, each once."""
+    """Return the tests that pytest names as failed, each once."""
     return tuple(dict.fromkeys(_FAILED.findall(evidence)))
 
 
 def all_failing_tests(evidence: str) -> tuple[str, ...]:
-    """List the tests that pytest names as failed; none where it counts more of them, or its output was cut."""
+    """Return the tests that pytest names as failed; empty if it counts more of them, or if its output was truncated."""
     named, told = tests_named_in(evidence), _COUNTED.findall(evidence)
     is_whole = not _CUT.search(evidence) and (not told or sum(map(int, told)) == len(named))
     return named if is_whole else ()
 
 
 def _opening(text: str, known: Collection[str]) -> Iterator[str]:
-    """List the known paths that begin a line, whatever folders they are below."""
+    """Yield the known paths at the beginning of a line, below any folders."""
     for line in text.splitlines():
         begin = _LEAD.match(line)
         words = line[begin.end() if begin else 0 :][:_LONGEST].replace("\\", "/")

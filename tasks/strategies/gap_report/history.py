@@ -1,6 +1,6 @@
 """Earlier attempts at a gap, from the records of a goal and the plan history.
 
-A streak belongs to one gap, and only another end of that gap ends it: what runs in between does not.
+A streak belongs to one gap, and only another end of that gap ends it; iterations of other gaps do not.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from schemas.kinds.gap_report import Gap, IterationOutcome, IterationRecord
 from tasks.strategies.gap_report.analysis import MAX_DESCRIPTION, category_of
 from tasks.text.fields import as_written, fit
 
-RECENT = 5  # records that are asked how often a gap failed; more where an operator's limit is higher
-MAX_FAILURES = 3  # in a row, of one gap, unless the operator says otherwise; then another gap comes first
+RECENT = 5  # records that count failures of a gap; more if an operator's limit is higher
+MAX_FAILURES = 3  # failures of one gap in a row, by default; then another gap comes first
 MAX_CATEGORY = 200
 COUNTER = "iterations"
-IN_A_ROW = "failed"  # a counter of iterations, whatever their gaps
+IN_A_ROW = "failed"  # a counter of iterations with any gap
 
 _NUMBER = re.compile(r"iter-(\d{4,18})-\d{8}-\d{6}")
 _FAILED = (IterationOutcome.FAILURE, IterationOutcome.ROLLBACK)
@@ -27,11 +27,11 @@ _FAILED = (IterationOutcome.FAILURE, IterationOutcome.ROLLBACK)
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """How it went with one gap so far."""
+    """The history of one gap."""
 
     streak: int = 0  # failures in a row
     failed: bool = False  # in the recent records, or in an earlier plan
-    lesson: str = ""  # what was said of the last failure
+    lesson: str = ""  # explanation of the last failure
     limit: int = MAX_FAILURES
 
     @property
@@ -42,7 +42,7 @@ class Past:
 
 @dataclass(frozen=True)
 class GapHistory:
-    """The records in the order in which they happened, and what earlier plans counted."""
+    """The records in their order of time, and the counters of earlier plans."""
 
     records: tuple[IterationRecord, ...]
     counters: Mapping[str, int]  # of earlier plans
@@ -52,9 +52,9 @@ class GapHistory:
     def of(
         cls, records: Sequence[IterationRecord], counters: Mapping[str, int], limit: int = MAX_FAILURES
     ) -> GapHistory:
-        """Sort records by time, each iteration once, as its newest record has it.
+        """Sort records by time, each iteration once, by its newest record.
 
-        Of those of one moment the one that is listed first is the newest.
+        Of records with one time the first in the list is the newest.
         """
         newest: dict[str, IterationRecord] = {}
         for record in sorted(records, key=lambda record: record.timestamp, reverse=True):
@@ -62,10 +62,10 @@ class GapHistory:
         return cls(tuple(newest.values())[::-1], counters, limit)
 
     def of_gap(self, gap: Gap) -> Past:
-        """Return how it went with `gap` since it last did not fail, by the last five records.
+        """Return the failures of `gap` since its last other end, by the last five records.
 
-        A PARTIAL iteration ends a streak, as a success does. Of two counts of failures, the records' and our own, the
-        larger one holds.
+        A PARTIAL iteration ends a streak, and so does a success. Of the two counts of failures, that of the records and
+        the planner's own, the larger one counts.
         """
         streak, failed, lesson = 0, False, ""
         remembered = own = self.counters.get(field_of(gap), 0)
@@ -80,7 +80,7 @@ class GapHistory:
 
     @cached_property
     def failed_in_a_row(self) -> int:
-        """How many iterations have failed since one succeeded: of two counts, the records' and our own, the larger."""
+        """The number of failed iterations since a success: the larger of the records' count and the planner's own."""
         streak, own = 0, self.counters.get(IN_A_ROW, 0)
         for record in self.records:
             streak = streak + 1 if record.outcome in _FAILED else 0
@@ -90,12 +90,12 @@ class GapHistory:
 
     @property
     def counted(self) -> int:
-        """How many iterations the planner itself has planned."""
+        """The number of iterations that the planner itself has planned."""
         return self.counters.get(COUNTER, 0)
 
     @property
     def next_number(self) -> int:
-        """The number of the next iteration, even where the history was cut."""
+        """The number of the next iteration, even if the history was truncated."""
         return max(self.counted, len(self.records)) + 1
 
     @cached_property
@@ -107,18 +107,18 @@ class GapHistory:
 
 
 def key(gap: Gap) -> tuple[str, str]:
-    """Tell gaps apart: by category and description, as the document of an iteration writes them."""
+    """Return the identity of a gap: category and description, in the form of an iteration's document."""
     return fit(category_of(gap), MAX_CATEGORY).casefold(), fit(gap.description, MAX_DESCRIPTION, as_written)
 
 
 def field_of(gap: Gap) -> str:
-    """Name the field under which the planner remembers this gap's failures."""
+    """Return the field with the planner's count of this gap's failures."""
     words = "\0".join(key(gap)).encode(errors="surrogatepass")
     return f"gap:{blake2b(words, digest_size=8).hexdigest()}"
 
 
 def _lesson(record: IterationRecord) -> str:
-    """Take what a failed iteration said of itself: its error, its verification, its notes. Untrusted."""
+    """Return a failed iteration's own explanation: its error, its verification, its notes. Untrusted."""
     error = record.execution and record.execution.error_message
     summary = record.verification and record.verification.summary
     return next((text for text in (error, summary, record.notes) if text and text.strip()), "")

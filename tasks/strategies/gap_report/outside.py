@@ -1,6 +1,6 @@
-"""What stays outside of a plan, said in sentences: files that its goal does not allow, and gaps that it does not close.
+"""Describes work outside of a plan in sentences: files that its goal does not allow, and gaps that it does not close.
 
-They are read from the plan's document, whatever kind it is of.
+They are read from the plan's document, of any kind.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _WHY = {
 
 
 def tell_passed_over(passed: Sequence[PassedGap]) -> str:
-    """Return how many gaps were passed over, and why; empty where none was."""
+    """Return how many gaps were passed over, with the reasons; empty if there are none."""
     reasons = dict.fromkeys(_WHY[each.reason] for each in passed)
     return f"{len(passed)} passed over, {' or '.join(reasons)}" if passed else ""
 
 
 def describe_outside(document: Any) -> str | None:
-    """Return what the plan with this document leaves as it is; None where there is nothing."""
+    """Return the work that the plan with this document leaves out; None if there is none."""
     parts = list(_parts(document)) if isinstance(document, Mapping) else []
     return f"Outside of this plan: {'; '.join(parts)}." if parts else None
 

@@ -1,7 +1,6 @@
-"""After some iterations in a row that failed, whatever their gaps, a person is asked before the next one begins.
+"""Asks a person before the next iteration, after several iterations in a row failed, of any gaps.
 
-The operator says how many; by default nobody is asked. Any sign that things get better, an iteration that succeeded,
-ends the row.
+The operator sets the number; by default no person is asked. An iteration that succeeded ends the row.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ NO_ANSWER = 'Answer "yes" to have the iteration begin, or cancel the plan.'
 
 
 def ask_first(draft: Draft, goal: Goal, files: tuple[str, ...], history: GapHistory, after: int) -> Draft:
-    """Have `draft` count failures in a row, and wait for a person where `after` of them went before; 0: never.
+    """Let `draft` count failures in a row, and wait for a person after `after` of them; 0: never.
 
-    Its steps are made when the answer comes, within the `files` that it may touch.
+    Its steps are made after the answer, within the `files` that it may touch.
     """
     if not after:
         return draft
@@ -35,5 +34,5 @@ def ask_first(draft: Draft, goal: Goal, files: tuple[str, ...], history: GapHist
 
 
 def is_consent(value: Any) -> bool:
-    """Return whether an answer says yes, and nothing else."""
+    """Return whether an answer is a yes and nothing else."""
     return value is True or (isinstance(value, str) and value.strip().strip(".!").casefold() in YES)

@@ -1,8 +1,7 @@
-"""The files of a project as words speak of them: paths, modules, layers.
+"""The files of a project in words: paths, modules, layers.
 
-The planner reads no repository: the goal carries the texts of CONTRACT.md and SPEC.md, in which a module speaks of
-itself. They are untrusted: they name files among those that are known, and a gist of them goes to the controller,
-sanitised.
+The planner reads no repository. The goal brings the texts of CONTRACT.md and SPEC.md, which describe their module. They
+are untrusted: they name files among the known ones, and the controller gets a sanitized gist of them.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from tasks.toolchain.files import Role, files_of, name_of, stem_of, subject_of
 
 LAYERS = {"domain": "domain", "kernel": "kernel", "adapter": "adapters", "adapters": "adapters", "ports": "ports"}
 MODULES = "modules"
-MANY = 10  # files of a module; where it has more, only those that its documents name
-MAX_ODD = 1000  # files that are looked for in a text one by one
+MANY = 10  # files of a module; if it has more, only those that its documents name
+MAX_ODD = 1000  # files that are searched in a text one by one
 
-_ATTACKS = frozenset({"control_character", "potential_injection"})  # what is wrong with a path that is not even shown
+_ATTACKS = frozenset({"control_character", "potential_injection"})  # faults of a path that is not even shown
 _FOREIGN = re.compile(r"(?:^|/)(?:site-packages|dist-packages|node_modules|\.venv|venv|\.cargo|lib/python[\d.]+)/")
 _ODD = re.compile(r"[\s()\"'`<>|,;=]")
 _MENTION = re.compile(r"(?<![\w./@:-])(?:\.{1,2}/)?[\w.@+-]+(?:/[\w.@+-]+)*/?(?![\w@])")
@@ -31,14 +30,14 @@ _FILE = re.compile(
     r".+\.(?:py|pyi|md|rst|toml|cfg|ini|ya?ml|json|[cm]?[jt]s|[jt]sx|java|kts?|go|rs|c|h|cc|cpp|hpp|cs|rb|php|swift|"
     r"sql|sh|css|html|vue|svelte)"
 )
-_PRODUCT = re.compile(  # is called as a file is
+_PRODUCT = re.compile(  # products with names like those of files
     r"(?:backbone|chart|d3|discord|ember|express|ext|koa|moment|nest|next|node|nuxt|p5|react|socket|three|underscore|vue)"
     r"\.js",
     re.IGNORECASE,
 )
 _ATTRIBUTE = re.compile(r"(?:ctx|this|self|req(?:uest)?|resp?(?:onse)?)\.\w+", re.IGNORECASE)  # res.json is a method
 _WORD = re.compile(r"[^\s\"'`<>|,;=()]{1,400}")
-_PLACE = re.compile(r":\d.*|(?<![.:])[.:]+$")  # what tools write behind a path
+_PLACE = re.compile(r":\d.*|(?<![.:])[.:]+$")  # text that tools write after a path
 _NAMED = (  # the first that finds a name counts
     re.compile(r"\bmodules?\s+[\"'`]?([A-Za-z_][\w-]*)", re.IGNORECASE),
     re.compile(r"\b([A-Za-z_][\w-]*)[\"'`]?\s+module\b", re.IGNORECASE),
@@ -51,7 +50,7 @@ NO_NAMES = frozenset(
     )
 )
 
-PROTECTED = ("seed.py", "VISION.md", "kernel/", "roadmap/")  # that no iteration may touch, in any project
+PROTECTED = ("seed.py", "VISION.md", "kernel/", "roadmap/")  # no iteration may touch these, in any project
 
 MODULE_DOCUMENTS = ("CONTRACT.md", "SPEC.md")
 MAX_READ = 20_000  # characters of a document
@@ -65,7 +64,7 @@ _CODE = re.compile(r"`([\w./@+-]{1,200}\.\w{1,8})`|^[ \t│├└─*+-]{1,60}([
 
 @dataclass(frozen=True)
 class Places:
-    """Files that exist, and files that may be made since the goal allows them."""
+    """Files that exist, and files that the goal allows to be created."""
 
     existing: frozenset[str]
     files: tuple[str, ...]
@@ -75,7 +74,7 @@ class Places:
 
     @classmethod
     def of(cls, listing: Iterable[str], allowed: Iterable[str], forbidden: Forbidden = FORBIDDEN) -> Places:
-        """Put listing and allowlist together, without files whose very name is an attack."""
+        """Combine listing and allowlist, without files whose name is an attack."""
         listed, given = dict.fromkeys(filter(_is_harmless, map(clean, listing))), dict.fromkeys(allowed)
         there = tuple(path for path in given if path in listed) or tuple(given)
         sources = files_of(there, Role.SOURCE)
@@ -83,16 +82,16 @@ class Places:
 
     @property
     def absent(self) -> tuple[str, ...]:
-        """The sources that the goal allows and that are yet to be made: none of these can be at fault.
+        """The sources that the goal allows and that do not exist yet: none of these can be at fault.
 
-        A plan keeps them, and so at most as many as an action may have.
+        A plan stores them, and so at most as many as an action may have.
         """
         return files_of(sorted(self.allowed.difference(self.sources)), Role.SOURCE)[:MAX_TARGETS]
 
     def locate(self, mention: str, *, by_tool: bool = True) -> str | None:
-        """Find the file that a tool or a person means; None is for one that cannot be of this project.
+        """Return the file that a tool or a person means; None if it cannot be of this project.
 
-        What tools print may begin with folders above the project; what a person writes is a path within it.
+        Tools may print folders above the project; a person writes a path within it.
         """
         path = clean(mention.replace("\\", "/").rstrip(".:"))
         if known := self._known(path, by_tool=by_tool):
@@ -114,7 +113,7 @@ class Places:
         return not self._every.isdisjoint(files)
 
     def named_in(self, text: str) -> tuple[str, ...]:
-        """List the known files that `text` names anywhere; one without its folder is that of the root."""
+        """Return the known files that `text` names anywhere; a name without a folder means a file at the root."""
         words = (clean(_PLACE.sub("", word.replace("\\", "/"))) for word in _WORD.findall(text) if "://" not in word)
         paths = dict.fromkeys(word for word in words if name_of(word) in self._by_name)
         found = (self._known(path, by_tool=True) if "/" in path else path for path in paths)
@@ -122,22 +121,22 @@ class Places:
         return self.first(path for path in (*found, *odd) if path in self._every)
 
     def first(self, files: Iterable[str]) -> tuple[str, ...]:
-        """Take each of `files` once, at most as many as an action may have; of more, those that the goal allows."""
+        """Return each of `files` once, at most as many as an action may have; of more, those that the goal allows."""
         once = tuple(dict.fromkeys(files))
         if len(once) > MAX_TARGETS:
             once = tuple(sorted(once, key=lambda path: path not in self.allowed))
         return once[:MAX_TARGETS]
 
     def locate_all(self, mentions: Iterable[str]) -> tuple[str, ...]:
-        """Find each of these, once, at most as many as an action may have."""
+        """Locate each of `mentions` once; at most as many as an action may have."""
         return self.first(path for path in map(self.locate, mentions) if path)
 
     def within(self, folder: str) -> tuple[str, ...]:
-        """List the known files below `folder/` that a step may touch."""
+        """Return the known files below `folder/` that a step may touch."""
         return tuple(path for path in self.files if path.startswith(folder) and fault(path, self.forbidden) is None)
 
     def paths_in(self, text: str) -> tuple[str, ...]:
-        """List the files and folders that `text` names as paths."""
+        """Return the files and folders that `text` names as paths."""
         paths: list[str | None] = []
         for mention in _MENTION.finditer(text):
             word = clean(mention[0].rstrip("."))
@@ -151,7 +150,7 @@ class Places:
         return tuple(path for path in dict.fromkeys(paths) if path)[:MAX_TARGETS]
 
     def modules_in(self, text: str) -> tuple[str, ...]:
-        """List the folders of modules that `text` speaks of: `module X`, or a known name."""
+        """Return the folders of modules in `text`: `module X`, or a known name."""
         flat = f"_{re.sub('[^a-z0-9]+', '_', text.casefold())}_"
         folders = [folder for name, folder in self._modules.items() if f"_{name}_" in flat]
         root = next(iter(self._modules.values()), f"{MODULES}/x/").rstrip("/").rpartition("/")[0]
@@ -168,7 +167,7 @@ class Places:
         return tuple(dict.fromkeys(folders))
 
     def layers_in(self, text: str) -> tuple[str, ...]:
-        """List the sources in folders for whose layer `text` has a keyword, such as domain/*.py."""
+        """Return the sources in folders of a layer with a keyword in `text`, such as domain/*.py."""
         words = re.findall(r"[a-z]+", text.casefold())
         folders = {LAYERS[word] for word in words if word in LAYERS}
         return files_of((path for path in self.files if set(path.split("/")[-2:-1]) & folders), Role.SOURCE)[
@@ -176,7 +175,7 @@ class Places:
         ]
 
     def tests_of(self, name: str) -> tuple[str, ...]:
-        """List the tests whose name has `name` in it."""
+        """Return the tests with `name` in their name."""
         word = name.casefold().replace("-", "_")
         return tuple(path for test, path in self._tests if word in test)[:MAX_TARGETS]
 
@@ -192,7 +191,7 @@ class Places:
 
     @cached_property
     def odd(self) -> frozenset[str]:
-        """The files whose names no pattern can tell from the words around them."""
+        """The files whose names a pattern cannot separate from the words around them."""
         return frozenset(filter(_ODD.search, self.files))
 
     @cached_property
@@ -201,7 +200,7 @@ class Places:
 
     @cached_property
     def _tests(self) -> tuple[tuple[str, str], ...]:
-        """List the tests by their names, in lower case."""
+        """The tests by their names, in lower case."""
         return tuple((name_of(path).casefold(), path) for path in files_of(self.files, Role.TEST))
 
     @cached_property
@@ -213,7 +212,7 @@ class Places:
 
     @cached_property
     def _modules(self) -> dict[str, str]:
-        """Index the folders below a folder `modules` by their names."""
+        """The folders below a folder `modules`, by their names."""
         index: dict[str, str] = {}
         for path in self.files:
             parts = path.split("/")
@@ -256,13 +255,13 @@ class ModuleDocument:
 
     @property
     def gist(self) -> str:
-        """Say in a line what it is about: its first sentence, then its headings."""
+        """Its subject in one line: its first sentence, then its headings."""
         first = _FIRST.search(self.text)
         headings = _HEADING.findall(self.text)[:MAX_HEADINGS]
         return fit("; ".join(filter(None, (first[1] if first else "", *headings))), MAX_GIST)
 
     def files_among(self, places: Places) -> tuple[str, ...]:
-        """List the files of the module that the document names: known ones, else new ones."""
+        """Return the files of the module that the document names: known ones, else new ones."""
         words = [one or other for one, other in _CODE.findall(self.text)]
         names = [clean(word) for word in words if not word.endswith(MODULE_DOCUMENTS)]
         folder = self.folder
@@ -274,17 +273,17 @@ class ModuleDocument:
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """A project's documents, as far as the goal brought them along."""
+    """A project's documents that the goal brings."""
 
     texts: Mapping[str, str]
 
     @classmethod
     def of(cls, *sources: Mapping[str, str]) -> Documents:
-        """Put sources together, the later over the earlier."""
+        """Combine sources; later ones replace earlier ones."""
         return cls({clean(path): text for source in sources for path, text in source.items()})
 
     def of_modules(self, folders: Iterable[str]) -> tuple[ModuleDocument, ...]:
-        """Read the documents of these folders, which end with a slash."""
+        """Return the documents of these folders, which end with a slash."""
         return tuple(
             ModuleDocument(f"{folder}{name}", folder, text[:MAX_READ])
             for folder in dict.fromkeys(folders)
@@ -293,7 +292,7 @@ class Documents:
         )
 
     def around(self, files: Iterable[str]) -> tuple[ModuleDocument, ...]:
-        """Read the documents of the nearest folder above each of `files` that has any."""
+        """Return the documents of the nearest folder with any, above each of `files`."""
         nearest: list[str] = []
         for path in files:
             parts = path.split("/")[:-1]

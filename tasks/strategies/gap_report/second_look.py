@@ -1,7 +1,7 @@
-"""Where a fix failed for good, somebody looks for the cause once, before the plan halts.
+"""Looks for the cause once, after a fix failed for good and before the plan halts.
 
-What a tool prints names where a failure showed, and the files that were patched for it may be innocent. So a step reads
-all that may change, is told what failed, and names the files at fault; these are patched then.
+A tool's output names the place of a failure, and the files that were patched for it may not be the cause. So a step
+reads all files that may change, gets the failure, and names the files at fault. These are then patched.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ WHY = "What was patched did not close the gap, and its cause is looked for."
 
 
 def note_failure(live: LivePlan, end: End) -> Expansion | None:
-    """Keep what failed, for the step that will look for its cause."""
+    """Store the failure for the step that looks for its cause."""
     if end.state != StepState.FAILED or end.failure is None or not may_look_again(live):
         return None
     failure = {name: end.failure.get(name) for name in ("category", "failing_tests", "trace", "suggestion")}
@@ -29,7 +29,7 @@ def note_failure(live: LivePlan, end: End) -> Expansion | None:
 
 
 def look_again(live: LivePlan, catalogue: Catalogue) -> Expansion | None:
-    """Look for the cause among all that may change; None where somebody did, or where it cannot be elsewhere."""
+    """Look for the cause among all files that may change; None after such a look, or if it cannot be elsewhere."""
     if not may_look_again(live):
         return None
     plan, state = IterationPlan.model_validate(live.document), state_of(live)
@@ -38,14 +38,14 @@ def look_again(live: LivePlan, catalogue: Catalogue) -> Expansion | None:
     if not runs_tests(tool) and (
         category_of_tool(catalogue, tool) is ToolCategory.LINT or not set(files).difference(tried)
     ):
-        return None  # lint is where it was found
+        return None  # the place of a lint finding is its cause
     state = state.model_copy(update={"tried": tried})
     step = explore_step(Iteration(plan, project_in(live, files, catalogue), files, state))
     return Expansion(state.model_dump(mode="json"), live.document, WHY, (step,), replaces=True)
 
 
 def may_look_again(live: LivePlan) -> bool:
-    """Return whether an iteration for what a tool found has had no exploration yet."""
+    """Return whether an iteration about findings of a tool has had no exploration yet."""
     if live.document is None or not live.state or state_of(live).tried:
         return False
     plan = IterationPlan.model_validate(live.document)

@@ -1,4 +1,4 @@
-"""What an iteration keeps while its files are looked for, since its goal is kept without what only a draft reads."""
+"""The state of an iteration while its files are searched; the stored goal lacks texts that only a draft reads."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ class IterationState(Record):
 
     @property
     def suffix(self) -> str:
-        """What the names of steps end in that are made now: no two steps of a plan may have one name."""
+        """Suffix of the ids of new steps: no two steps of a plan may have one id."""
         number = self.checking or (2 if self.tried else 1)
         return f"-r{number}" if number > 1 else ""
 
     @property
     def suffix_before(self) -> str:
-        """What the names of the round before end in."""
+        """Suffix of the ids of the round before."""
         return self.model_copy(update={"checking": max(self.checking - 1, 1)}).suffix
 
     @property
     def all_checks(self) -> Checks:
-        """The checks with those that the goal asks for."""
+        """The checks with those that the goal requests."""
         return Checks(self.checks, self.asked)
 
 
@@ -55,14 +55,14 @@ def state_of(live: LivePlan) -> IterationState:
 
 
 def free_files(live: LivePlan) -> tuple[str, ...]:
-    """List the files that the goal allows and neither it, its constraints nor we protect."""
+    """Return the files that the goal allows and that neither the goal, its constraints nor the planner protects."""
     protection = Protection.of((*PROTECTED, *state_of(live).protected))
     files = expand_allowed(live.goal.allowed_files, live.goal.context.files, JUDGED).files
     return protection.without(files)
 
 
 def project_in(live: LivePlan, files: tuple[str, ...], catalogue: Catalogue) -> Project:
-    """Read the project as it was when the plan was made; a test command that is no longer known is left out."""
+    """Return the project as it was at the plan's creation; an unknown test command is left out."""
     state, context = state_of(live), live.goal.context
     context = context.model_copy(update={"language": state.language or context.language})
     goal = live.goal.model_copy(update={"context": context})

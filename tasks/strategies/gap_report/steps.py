@@ -62,7 +62,7 @@ def must_explore(iteration: Iteration) -> bool:
 
 
 def make_steps(iteration: Iteration) -> tuple[PlannedStep, ...]:
-    """Make the patches in a row, and the verification of all; none where no file may be patched."""
+    """Return the patches in a row, and the verification of all; empty if no file may be patched."""
     again = iteration.state.suffix
     plan, project = iteration.plan, iteration.project
     by_action = [list(_pieces(action, iteration)) for action in plan.actions]
@@ -81,12 +81,12 @@ def make_steps(iteration: Iteration) -> tuple[PlannedStep, ...]:
     after: tuple[str, ...] = ()
     for number, piece in enumerate(pieces, 1):
         if piece.action.action_type is ActionType.DELETE:
-            tools = Verification(project.tests)  # what is gone cannot be looked at
+            tools = Verification(project.tests)  # deleted files cannot be checked
         else:
             tools = _own_tools(iteration, piece, whole=len(pieces) == 1)
         steps.append(_patch(iteration, piece, f"action-{number}{again}", tools, after))
         after = (steps[-1].step_id,)
-    kind = StepType.TEST if whole.tools else StepType.REVIEW  # where no tool can verify, somebody has to look
+    kind = StepType.TEST if whole.tools else StepType.REVIEW  # if no tool can verify, a review has to
     about = _about(iteration, f"Verify that this is done: {plan.gap.description}")
     patches = iter(steps)
     joined = [step for some in by_action for step in _join(list(islice(patches, len(some))), iteration)]
@@ -97,7 +97,7 @@ def make_steps(iteration: Iteration) -> tuple[PlannedStep, ...]:
 
 
 def _join(steps: Sequence[PlannedStep], iteration: Iteration) -> list[PlannedStep]:
-    """Have the pieces of one action count together; tests of what is new are no part of it that may be left out."""
+    """Let the parts of one action count together; tests of new code must not be left out."""
     joined = join_pieces(steps)
     if iteration.plan.gap.category not in ("roadmap", "inbox"):
         return joined
@@ -107,9 +107,9 @@ def _join(steps: Sequence[PlannedStep], iteration: Iteration) -> list[PlannedSte
 
 
 def _own_tests(iteration: Iteration) -> tuple[str, ...]:
-    """Name the files of tests that a gap names, or that are to be deleted: the base's versions of these do not judge.
+    """Return the files of tests that a gap names, or that are to be deleted: their versions at the base do not judge.
 
-    Of tests that fail none is the plan's.
+    Failing tests never belong to the plan.
     """
     if is_about_tests(iteration):
         return ()
@@ -129,7 +129,7 @@ def _files_of(pieces: Sequence[PatchPiece], action: ActionType) -> frozenset[str
 
 
 def check_step(iteration: Iteration) -> PlannedStep | None:
-    """Make the step that says what fails; None where no tool can."""
+    """Return the step that finds the failures; None if no tool can."""
     gap = iteration.plan.gap
     judged = check_of_all(gap, iteration.project, iteration.state.all_checks)
     about = _about(iteration, f"Find out whether this is so: {gap.description}")
@@ -138,16 +138,16 @@ def check_step(iteration: Iteration) -> PlannedStep | None:
 
 
 def _own_tools(iteration: Iteration, piece: PatchPiece, *, whole: bool) -> Verification:
-    """Choose what looks at the files of a piece; where some tests fail for another gap, those among them do not."""
+    """Return the tools for the files of a part; tests among them do not judge if some tests fail for another gap."""
     state, judged = iteration.state, whole and iteration.state.judges is None
     gap, project = iteration.plan.gap, iteration.project
     tests = files_of(piece.action.target_files, Role.TEST) if judged and is_about_tests(iteration) else ()
     own = own_verification(gap, project, piece.files, state.all_checks, failed=state.failed, whole=judged, tests=tests)
-    return Verification(own.tools) if state.checking else own  # what a check found is what the gap is about
+    return Verification(own.tools) if state.checking else own  # findings of a check are the subject of the gap
 
 
 def explore_step(iteration: Iteration) -> PlannedStep:
-    """Make the step that finds out what an action is about, or why what was tried did not do."""
+    """Return the step that finds the files of an action, or the cause after a fix failed."""
     tried = iteration.state.tried
     asked = _ASKED_AGAIN.format(fit(", ".join(tried), MAX_TRIED)) if tried else _ASKED
     intent = f"{asked} {_about(iteration, iteration.plan.actions[0].description)}"
@@ -156,13 +156,13 @@ def explore_step(iteration: Iteration) -> PlannedStep:
 
 
 def lacks_verification(steps: Sequence[PlannedStep]) -> bool:
-    """Return whether a patch lacks the verification that its risk asks for."""
+    """Return whether a patch lacks the verification that its risk requires."""
     return any(step.allowed_files and RISK[step.risk_level].tests_required and not step.verify_tools for step in steps)
 
 
 def _pieces(action: PlannedAction, iteration: Iteration) -> Iterator[PatchPiece]:
-    """Cut an action by what the risk of its files allows, riskier ones first."""
-    if not action.target_files:  # whoever does it chooses among all that may change
+    """Yield the parts of an action that the risk of its files allows, riskier ones first."""
+    if not action.target_files:  # the step chooses among all files that may change
         if iteration.allowed:
             yield PatchPiece(action, iteration.allowed, _level(iteration.allowed, ActionType.MODIFY, iteration))
         return
@@ -176,9 +176,9 @@ def _pieces(action: PlannedAction, iteration: Iteration) -> Iterator[PatchPiece]
 
 
 def _in_one_step(files: tuple[str, ...], action: PlannedAction, iteration: Iteration) -> PatchPiece | None:
-    """Take tests and what may be at fault together, where one step may touch them all: the tests judge it at once.
+    """Put tests and the files that may be at fault into one step, if it may touch all: the tests judge it at once.
 
-    The other sources that the goal allows, and that there are, come along where they are few and raise no risk.
+    Other existing sources that the goal allows are added if they are few and raise no risk.
     """
     level, left_out = _level(files, action.action_type, iteration), {*files, *iteration.state.absent}
     others = tuple(path for path in files_of(iteration.allowed, Role.SOURCE) if path not in left_out)
@@ -189,7 +189,7 @@ def _in_one_step(files: tuple[str, ...], action: PlannedAction, iteration: Itera
 
 
 def is_about_tests(iteration: Iteration) -> bool:
-    """Return whether the gap of an iteration is that tests fail."""
+    """Return whether the gap of an iteration is about failing tests."""
     gap = iteration.plan.gap
     if iteration.state.checking:
         return runs_tests(gap.description)
@@ -261,7 +261,7 @@ def _step(
 
 
 def _criteria(iteration: Iteration, tools: Sequence[VerifyTool]) -> Iterator[str]:
-    """Yield the criteria of the iteration, of those that a tool judges only what `tools` judge."""
+    """Yield the criteria of the iteration; of those that a tool judges only the ones that `tools` judge."""
     catalogue = iteration.project.catalogue
     tests = any(catalogue.contracts[tool.tool].category is ToolCategory.TEST for tool in tools)
     for line in iteration.plan.acceptance_criteria:

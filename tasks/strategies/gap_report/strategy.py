@@ -1,7 +1,7 @@
-"""The six verbs of a gap report, in the order of its life.
+"""The six functions of a gap report, in the order of its life.
 
-An iteration whose files nobody knows begins with a step that explores: its answer is `{"files": [...]}`, only what the
-goal allows counts, and where nothing is left, the plan halts.
+An iteration with unknown files begins with a step that explores. Its answer is `{"files": [...]}`, and only files that
+the goal allows count. If none is left, the plan halts.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ WORKFLOW = Workflow(
     "gap_report",
     {"iteration": (EXPLORE_ID, "action", VERIFY_ID), "all pass": (CHECK_ID, "action", VERIFY_ID)},
 )
-MAX_LISTED = 1000  # files that somebody chooses among
+MAX_LISTED = 1000  # files in the choice of an exploration
 
 
 def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
@@ -112,10 +112,10 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
 
 
 def input_for(live: LivePlan, facts: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Give a step the gap with its evidence, the criteria of the iteration and, to explore, the files that may change.
+    """Return the gap with its evidence, the criteria and, for an exploration, the files that may change.
 
-    All words come from the document, which is sanitised. A spec's intent has room for a sentence; what a person wished
-    for and what a tool printed may be pages.
+    All words come from the document, which is sanitized. A spec's intent has capacity for a sentence; a person's
+    request and a tool's output may be pages.
     """
     document = live.document
     if document is None:
@@ -136,7 +136,7 @@ def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None
 
 
 def advance(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
-    """Patch what was found; an exploration that was skipped leaves all that is allowed."""
+    """Patch the files that were found; a skipped exploration leaves all allowed files."""
     if end.step_id != EXPLORE_ID:
         return note_failure(live, end) or _within_limits(live, mend_what_it_found(live, end, catalogue))
     if end.state not in {"DONE", "SKIPPED"} or live.document is None:
@@ -170,7 +170,7 @@ def advance(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
 
 
 def answer(live: LivePlan, value: Any, catalogue: Catalogue) -> Expansion | str:
-    """Begin the iteration that waited for a person's word; nothing else is asked."""
+    """Begin the iteration that waited for a person's consent; there is no other question."""
     state = state_of(live)
     if live.document is None or not state.paused:
         return "This plan has asked nothing."
@@ -184,12 +184,12 @@ def answer(live: LivePlan, value: Any, catalogue: Catalogue) -> Expansion | str:
 
 
 def stuck(live: LivePlan, catalogue: Catalogue) -> Expansion | None:
-    """Look for the cause once; then a failed iteration stays as it is, and the next one is planned from its record."""
+    """Look for the cause once; after that a failed iteration stays as it is, and its record informs the next one."""
     return look_again(live, catalogue)
 
 
 def _overworked(shield: Shield, gaps: tuple[Gap, ...], known: Collection[str]) -> tuple[FieldError, ...]:
-    """Refuse globs that would be compared with too many files: the listed ones, and those that gaps may name."""
+    """Refuse globs with too many comparisons: with listed files, and with those that gaps may name."""
     if len(shield.protection.globs) * (len(shield.allowed) + len(gaps)) > MAX_GLOB_WORK:
         sentence = "There are too many globs for so many allowed_files and gaps; name folders instead."
         return (field_error("/gap_report/protected_paths", "too_many_globs", sentence),)
@@ -234,7 +234,7 @@ def _first_steps(iteration: Iteration) -> tuple[PlannedStep, ...]:
 
 
 def _with_gaps_tests(iteration: Iteration) -> Project:
-    """Have the failing tests of the project be those that the gap is about; none where it is about something else."""
+    """Set the project's failing tests to those of the gap; none if the gap has another subject."""
     project, gap = iteration.project, iteration.plan.gap
     tests: tuple[str, ...] = ()
     if is_about_tests(iteration):
@@ -246,7 +246,7 @@ def _with_gaps_tests(iteration: Iteration) -> Project:
 
 
 def _failing(project: Project, tests: Iterable[str]) -> Project:
-    """Have these be the failing tests of a project."""
+    """Set the failing tests of a project."""
     context = project.goal.context.model_copy(update={"failing_tests": tuple(dict.fromkeys(tests))})
     return replace(project, goal=project.goal.model_copy(update={"context": context}))
 
@@ -278,9 +278,9 @@ def _outside(named: Sequence[str], allowed: Sequence[str]) -> FieldError:
 
 
 def _shortcomings(goal: Goal, steps: tuple[PlannedStep, ...], before: int = 0) -> tuple[FieldError, ...]:
-    """Return what the goal lacks, in terms of the goal: the validator could only speak of the steps.
+    """Return the shortcomings in terms of the goal; the validator could only report steps.
 
-    `before` are the steps that the plan has already.
+    `before` is the number of steps that the plan already has.
     """
     if len(steps) + before > (limit := max_steps(goal)):
         besides = f" besides the {before} that the plan has" if before > 1 else ""
@@ -293,7 +293,7 @@ def _shortcomings(goal: Goal, steps: tuple[PlannedStep, ...], before: int = 0) -
 
 
 def _within_limits(live: LivePlan, found: Expansion | None) -> Expansion | None:
-    """Say in terms of the goal why what would be added cannot be."""
+    """Return why steps cannot be added, in terms of the goal; else the expansion."""
     errors = _shortcomings(live.goal, found.steps, before=live.steps) if found else ()
     return _unfit(live, errors[0].code, errors[0].message) if errors else found
 

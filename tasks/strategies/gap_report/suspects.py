@@ -1,7 +1,7 @@
-"""The sources that may be at fault where tests fail.
+"""The sources that may be at fault if tests fail.
 
-A traceback names the test and where it ended, which need not be where the mistake is. What the tests are named after
-and what they import are suspects as well.
+A traceback names the test and the place where it ended, which may not be the cause. Files that the tests are named
+after, and files that they import, are suspects as well.
 """
 
 from __future__ import annotations
@@ -21,11 +21,10 @@ _QUOTED = re.compile(r"(?:\bfrom|\bimport|\brequire\()[ \t]*['\"]([\w./@-]{1,200
 def with_suspects(
     files: Sequence[str], texts: Mapping[str, str], evidence: str, places: Places, room: int
 ) -> tuple[str, ...]:
-    """Put the sources that may be at fault behind the files that the `evidence` of failing tests names: `room` in all.
+    """Append the sources that may be at fault to the files in the `evidence` of failing tests: `room` files in all.
 
-    `texts` are those of files, as far as the goal brings them. Empty where any of many sources may be meant: then
-    somebody has to look. Where there are too many, half of the room is for the first tests: without a source nothing
-    could be mended.
+    `texts` has the files that the goal brings. Empty if any of many sources may be meant: then a step has to look. If
+    there are too many, half of the capacity is for the first tests, because a repair needs a source.
     """
     every = _suspects(files, texts, evidence, places)
     if len(every) <= room:
@@ -47,7 +46,7 @@ def _suspects(files: Sequence[str], texts: Mapping[str, str], evidence: str, pla
 
 
 def imported(texts: Iterable[str], sources: Iterable[str]) -> tuple[str, ...]:
-    """List the `sources` that `texts` import, by the ends of their paths."""
+    """Return the `sources` that `texts` import, by the ends of their paths."""
     modules: set[str] = set()
     for text in texts:
         for package, names in _DOTTED.findall(text):
@@ -65,7 +64,7 @@ def imported(texts: Iterable[str], sources: Iterable[str]) -> tuple[str, ...]:
 
 
 def _names_of(path: str) -> Iterable[str]:
-    """Yield how a source may be imported: by the ends of its path, without its suffix."""
+    """Yield the names that import a source: the ends of its path, without its suffix."""
     parts = path.split("/")
     parts[-1] = stem_of(path)
     if parts[-1] in ("__init__", "index"):

@@ -1,6 +1,6 @@
-"""How much a tool's output is about: findings by their rules, failed tests; counted, or read from its last line.
+"""Counts the findings and failed tests in a tool's output: by their lines, or by a summary in the last line.
 
-Whoever cuts an output to its first lines says in a last one how much there was, so that the counts are those of all.
+Code that truncates an output to its first lines adds such a last line, so that the counts are those of all.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tasks.text.fields import fit
 
 MAX_RULES = 3  # that are named
 MAX_WORDS = 60
-MAX_LAST = 40  # characters of a last line of ours
+MAX_LAST = 40  # characters of the planner's last line
 
 _LAST = re.compile(
     r"(?:\d+ of )?(?P<total>\d{1,9}) (?P<what>failed tests?|findings? in \d+ files?[^:]{0,80}: (?P<rules>.{1,400}))"
@@ -34,9 +34,9 @@ _RULES = tuple(
 
 
 def sum_up_findings(free: Mapping[str, Sequence[str]], others: Mapping[str, Sequence[str]], shown: int) -> str:
-    """Write the line that goes behind `shown` findings, with their rules by file.
+    """Return the line after `shown` findings, with their rules by file.
 
-    Those in `free` files are counted by rule, since these may change; all, where there is none.
+    Findings in `free` files are counted by rule, because these files may change; without any, all are.
     """
     counted = [rule[:100] or "no rule" for rules in (free or others).values() for rule in rules]
     total, files = sum(map(len, (*free.values(), *others.values()))), len(free) + len(others)
@@ -46,14 +46,14 @@ def sum_up_findings(free: Mapping[str, Sequence[str]], others: Mapping[str, Sequ
 
 
 def sum_up_tests(total: int, shown: int) -> str:
-    """Write the line that goes behind `shown` of `total` failed tests."""
+    """Return the line after `shown` of `total` failed tests."""
     return f"{_of(shown, total)} failed {_many(total, 'test')}"
 
 
 def tell_tally(evidence: str, outside: Sequence[str] = ()) -> str:
-    """Say in a few words how much `evidence` is about; empty where nothing can be counted.
+    """Return the size of `evidence` in a few words; empty if nothing can be counted.
 
-    Findings in a file that is `outside` of what may change do not count; failed tests do, wherever they are.
+    Findings in a file `outside` of the permitted ones do not count; failed tests always do.
     """
     tests = tuple(dict.fromkeys(_TEST.findall(evidence)))
     if outside and not tests:
@@ -70,17 +70,17 @@ def tell_tally(evidence: str, outside: Sequence[str] = ()) -> str:
 
 
 def shorten(evidence: str, size: int) -> str:
-    """Keep as many whole lines as fit, and say in the last one how many of all these are."""
+    """Keep as many whole lines as fit, with their number in the last line."""
     if len(evidence) <= size:
         return evidence
     evidence = evidence.rstrip()
-    if len(evidence) <= size:  # also where nothing but blanks is left out
+    if len(evidence) <= size:  # also if only blanks are left out
         return evidence
     *lines, last = evidence.splitlines()
     said = _LAST.fullmatch(last)
     every = lines if said else [*lines, last]
     kept = tuple(first_lines(every, size - MAX_LAST - (len(last) if said else 0)))
-    if not kept:  # a line that is longer than all that may stay
+    if not kept:  # a single line is longer than the capacity
         return evidence[:size]
     if said is None:
         return "\n".join((*kept, f"... {len(kept)} of {len(every)} lines"))
@@ -98,7 +98,7 @@ def first_lines(lines: Sequence[str], room: int) -> Iterator[str]:
 
 
 def last_line(text: str) -> str:
-    """Take the last line of a text."""
+    """Return the last line of a text."""
     return text.rstrip().rpartition("\n")[2]
 
 

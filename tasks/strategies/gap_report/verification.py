@@ -1,7 +1,7 @@
-"""How an iteration is verified: its checks, the tool that reported, and tests.
+"""The verification of an iteration: its checks, the tool that reported, and tests.
 
-Where some tests fail for another gap, those that passed before judge: verified by tests that fail whatever it does, no
-iteration could ever succeed before that other gap is closed.
+If some tests fail for another gap, the tests that passed before judge. Otherwise no iteration could succeed before that
+other gap is closed.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from tasks.strategies.gap_report.places import Places
 from tasks.toolchain.catalogue import once
 from tasks.toolchain.files import name_of
 
-_RUN = re.compile(r"test_.*\.py|.*_test\.py|.*[.-](?:test|spec)\.[cm]?[jt]sx?")  # what a runner finds tests in
+_RUN = re.compile(r"test_.*\.py|.*_test\.py|.*[.-](?:test|spec)\.[cm]?[jt]sx?")  # names of files with tests
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What verifies a step: its tools in order, and the ids of the checks among them that the gap is not about."""
+    """The tools that verify a step, in order, and the ids of the checks among them that are not the gap's subject."""
 
     tools: tuple[VerifyTool, ...] = ()
     added: tuple[str, ...] = ()
@@ -43,11 +43,10 @@ def verification(
     failed: bool,
     new: Collection[str] = (),
 ) -> Verification:
-    """Choose the checks of what changes, the tool that reported the gap, and the tests.
+    """Return the checks of the changes, the tool that reported the gap, and the tests.
 
-    The files among them that are `new` are checked apart where the goal says what it begins with, since of the others
-    it can be told then what was red before. What changes nothing but documentation is read by somebody instead, unless
-    its gap failed before.
+    Files that are `new` are checked separately if the goal has a base, because only other files can have failed there.
+    A change of documentation alone gets a review instead, unless its gap failed before.
     """
     if files and only_documents(files) and not failed:
         return Verification()
@@ -72,10 +71,10 @@ def own_verification(
     whole: bool,
     tests: tuple[str, ...] = (),
 ) -> Verification:
-    """Choose what looks at `files` alone: the checks, and the tool that reported the gap.
+    """Return the checks of `files` alone, and the tool that reported the gap.
 
-    With `whole` nothing else changes for this gap: then what looks at everything judges, too, and `tests`, else the
-    tests among `files`.
+    With `whole` there is no other change for this gap. Then tools of the whole project judge, too, and `tests`, else
+    the tests among `files`.
     """
     if only_documents(files) and not failed:
         return Verification()
@@ -86,14 +85,14 @@ def own_verification(
     reporter = _reporter(gap, project)
     judged = aim(project, reporter, files, whole=whole) if reporter else ()
     tools = project.own_checks(files, whole=whole, others=(*checked, *judged), tests=tests)
-    if reporter and not whole and not judged:  # no piece closes the gap alone
+    if reporter and not whole and not judged:  # no part closes the gap alone
         closing = aim(project, reporter, files, whole=True)
         tools = tuple(tool for tool in tools if tool not in closing) or project.tests
     return _put_together(gap, project, tools, checked, judged)
 
 
 def check_of_all(gap: PlannedGap, project: Project, checks: Checks) -> Verification:
-    """Choose what says of everything whether it passes: the checks, and the tests unless the gap names checks alone."""
+    """Return the tools that check everything: the checks, and the tests unless the gap only names checks."""
     commands = (command_of(project.catalogue, name) for name in checks.names)
     checked = tuple(tool for command in commands if command for tool in _at_all(project, command))
     tests = project.tests if evidence.runs_tests(gap.description) or not checked or not checks.asked else ()
@@ -111,9 +110,9 @@ def _put_together(
     checked: Iterable[VerifyTool],
     needed: Iterable[VerifyTool],
 ) -> Verification:
-    """Leave out what is there twice, and mark the checks whose findings are not what the goal or the gap is about.
+    """Remove repeated tools, and mark the checks whose findings are neither the goal's nor the gap's subject.
 
-    Of these what was red before the plan does not count, whether the goal names them or its manifests configure them.
+    Failures of these from before the plan do not count, whether the goal names them or its manifests configure them.
     """
     all_of_it = once(tools)
     there = {tool.key for tool in all_of_it}
@@ -128,13 +127,13 @@ def _put_together(
 
 
 def _aim_whole(project: Project, command: Command, *parts: Sequence[str]) -> tuple[VerifyTool, ...]:
-    """Aim a command at what changes, one part after the other; at everything where it is for none of that."""
+    """Aim a command at the changed files, one group after the other; at everything if it is for none of them."""
     aimed = tuple(tool for files in parts for tool in aim(project, command, files, whole=True))
     return aimed or aim_at_all(project, command)
 
 
 def reporter_of(gap: PlannedGap, project: Project, files: Sequence[str]) -> tuple[VerifyTool, ...]:
-    """Aim the tool that reported `gap` at what changes of its kind; none for tests and unknown tools."""
+    """Aim the tool that reported `gap` at changed files of its kind; empty for tests and unknown tools."""
     command = _reporter(gap, project)
     return _aim_whole(project, command, files) if command else ()
 
@@ -146,7 +145,7 @@ def _reporter(gap: PlannedGap, project: Project) -> Command | None:
 
 
 def judges_of(chosen: Gap, gaps: Iterable[Gap], goal: Goal, places: Places) -> tuple[str, ...] | None:
-    """List the files of tests that passed before; None where all tests judge."""
+    """Return the files of tests that passed before; None if all tests judge."""
     failing = [gap for gap in gaps if is_of_tests(gap) and key(gap) != key(chosen)]
     if is_of_tests(chosen) or not failing:
         return None
@@ -159,5 +158,5 @@ def judges_of(chosen: Gap, gaps: Iterable[Gap], goal: Goal, places: Places) -> t
 
 
 def aim_tests(project: Project, judges: Sequence[str] | None) -> Project:
-    """Aim the project's tests at those that judge; where that is impossible, the checks of the language are left."""
+    """Aim the project's tests at those that judge; if that is impossible, only the checks of the language remain."""
     return project if judges is None or not project.tests or project.language is None else project.judged_by(judges)
