@@ -1,18 +1,18 @@
-"""Reviewed plans: planned and carried out by roles, with gates between.
+"""Reviewed plans: roles plan and execute them, with gates in between.
 
-`workflow` is the table of it all, eleven rows of planning and nine of execution; `rows` has the kinds of rows that
-there are, and `steps` what a role is to do. The architect, the developer and the technical writer answer `operations`,
-the only way in which plan.json changes, and `integrity` says what must hold of it at any time. A reviewer decides item
-by item, `gate` adds the items up: on, back to the work with what failed, or, when that has gone on for too long, a
-`decision` of a person. With the last gate of planning plan.json is frozen and `markdown` writes it for people.
+`workflow` is the table of all rows, eleven of planning and nine of execution. `rows` has the kinds of rows, and `steps`
+the work of each role. The architect, the developer and the technical writer answer with `operations`, the only way to
+change plan.json; `integrity` has its invariants. A reviewer decides item by item, and `gate` adds up the items. The
+work goes on, or back with the failed items, or after too many rounds a person makes a `decision`. The last gate of
+planning freezes plan.json, and `markdown` writes it for people.
 
-Then it is carried out: `milestones` puts it into waves, `implementation` makes their patches, `document` keeps what
-became of each milestone and reports it. `material` hands each step the documents that its row reads, `prompt` asks for
-it in words; `words` makes what comes from outside fit for them. `state` has the turn, the value on which every row
-works.
+Then the plan is executed. `milestones` puts it into waves, `implementation` makes their patches, and `document` stores
+and reports the outcome of each milestone. `material` gives each step the documents that its row reads, and `prompt`
+asks for the work in words. `words` cleans text from outside for both. `state` has the turn, the value that every row
+works on.
 
-Whatever a role answers is judged before it counts (`refusal`), and applied as a whole when its step ends (`advance`).
-A review that finds faults is no failure: it sends the work back as new steps, until a person has to decide.
+Every answer of a role is judged before it counts (`refusal`), and applied as a whole when its step ends (`advance`). A
+review with findings is no failure: it sends the work back as new steps, until a person has to decide.
 """
 
 from __future__ import annotations

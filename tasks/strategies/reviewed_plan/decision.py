@@ -1,6 +1,6 @@
-"""What a person decides about a gate that does not pass, or work that does not succeed.
+"""A person's decision about a gate that does not pass, or about work that failed.
 
-The work is sent back once more, or what failed is accepted with a reason, or the plan is stopped.
+The work is sent back again, or the failed items are accepted with a reason, or the plan is stopped.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tasks.strategies.reviewed_plan.state import Turn
 from tasks.strategies.reviewed_plan.words import explain
 from tasks.text.fields import fit
 
-MAX_CONTINUED = 3  # times a person may send one gate's work back again, so that every workflow ends
+MAX_CONTINUED = 3  # how often a person may send one gate's work back, so that every workflow ends
 MAX_TOLD = 20  # items
 
 
@@ -42,7 +42,7 @@ _FORM = 'Answer: {"decision": "continue" or "accept" or "stop", "reason": "..."}
 
 
 def ask_about_work(turn: Turn) -> Turn:
-    """Ask a person about steps of the open row that failed for good, once all of them have ended."""
+    """Ask a person about steps of the open row that failed for good, after all of its steps have ended."""
     undone = [end for end in turn.state.ended if end.state != StepState.DONE]
     lines = [f"{end.step_id} {end.state}{f': {end.why}' if end.why else ''}" for end in undone[:MAX_TOLD]]
     shown = tuple(fit(line, 500) for line in lines)
@@ -54,9 +54,9 @@ def ask_about_work(turn: Turn) -> Turn:
 
 
 def read_decision(value: Any, continued: int) -> PersonsDecision | str:
-    """Read what a person said: an object, or `accept: reason`; a sentence says why that decides nothing.
+    """Parse a person's decision: an object, or `accept: reason`; returns a sentence if it is not valid.
 
-    The same was `continued` so often by a person before.
+    A person has `continued` this work so often before.
     """
     if isinstance(value, str):
         word, _, reason = value.strip().partition(":")
@@ -73,7 +73,7 @@ def read_decision(value: Any, continued: int) -> PersonsDecision | str:
 
 
 def continue_loop(turn: Turn, phase: QrPhase) -> Turn:
-    """Allow a gate as many iterations again, and count the fails of its items anew."""
+    """Allow a gate the same number of iterations again, and reset the fail counts of its items."""
     loop, file = turn.loop(phase), turn.file(phase)
     limit = loop.iteration + turn.state.max_iterations - 1
     fresh = tuple(item.model_copy(update={"fail_count": 0}) for item in file.items)
@@ -82,8 +82,8 @@ def continue_loop(turn: Turn, phase: QrPhase) -> Turn:
 
 
 def overrule(turn: Turn, phase: QrPhase, reason: str) -> Turn:
-    """Let the gate pass: what is not right is accepted for a person's reason."""
-    file = turn.document.qr[phase]  # as the gate left it, at the iteration that was judged
+    """Let the gate pass: a person accepts the failed items with a reason."""
+    file = turn.document.qr[phase]  # after the gate, at the iteration that was judged
     why = fit(reason, 1000)
     wrong = {item.id for item in file.items if item.status is not ItemStatus.PASS}
     file = gate.accept(file, wrong, why)

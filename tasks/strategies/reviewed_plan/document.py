@@ -1,7 +1,7 @@
-"""The document of a reviewed plan: how it begins, freezes, and ends in a report.
+"""The document of a reviewed plan: its beginning, its freezing, and its report.
 
-plan.json begins empty or supplied, context.json with nothing left open; the report says what was planned, what became
-of each milestone, and what the gates said.
+plan.json begins empty or supplied, context.json without open entries. The report has the planned work, the outcome of
+each milestone, and the results of the gates.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tasks.strategies.reviewed_plan.steps import AGAIN
 from tasks.strategies.reviewed_plan.words import clean_words, fit_model
 from tasks.text.fields import fit
 
-# What stands in a list of context.json that has nothing: an empty one would not say whether anybody looked.
+# The entry of an empty list in context.json: an empty list would not show that it was considered.
 SENTINELS: Mapping[str, str] = {
     "constraints": "none confirmed",
     "entry_points": "greenfield",
@@ -48,30 +48,29 @@ SENTINELS: Mapping[str, str] = {
 }
 
 DELEGATED, NOT_RUN, SATISFIED = "DELEGATED", "NOT_RUN", "SATISFIED"
-MAX_UNTOUCHED = 20  # files shown of one milestone
-# The worst that happened to a step is what became of its milestone.
+MAX_UNTOUCHED = 20  # reported files of one milestone
+# The worst end of a step is the outcome of its milestone.
 WORST = (StepState.FAILED.value, StepState.SKIPPED.value, StepState.DONE.value)
 
 
 def open_document(goal: Goal, given: ReviewedPlanInput, now: int) -> ReviewDocument:
-    """Begin a document with the plan that was supplied, or with an empty one.
+    """Begin a document with a supplied plan, or with an empty one.
 
-    What we do not know of a supplied plan is left out. ValidationError where cleaning leaves nothing of a text of that
-    plan that must not be empty.
+    Unknown fields of a supplied plan are left out. Raises ValidationError if cleaning leaves a required text empty.
     """
     plan = empty_plan(goal, now) if given.plan is None else fit_model(Plan, given.plan)
     return ReviewDocument(plan=plan, context=fill_context(goal, given.context))
 
 
 def empty_plan(goal: Goal, now: int) -> Plan:
-    """Make an empty plan.json, whose id follows from goal and time, so that the same draft is the same plan."""
+    """Return an empty plan.json; its id depends only on goal and time, so that the same draft gives the same plan."""
     digest = hashlib.blake2b(codec.dumps([goal.goal_id, goal.goal, now]), digest_size=16).hexdigest()
     parts = (digest[:8], digest[8:12], f"8{digest[13:16]}", f"8{digest[17:20]}", digest[20:])  # a UUID of version 8
     return Plan(plan_id="-".join(parts), created_at=rfc3339(now))
 
 
 def fill_context(goal: Goal, context: ReviewContext) -> ReviewContext:
-    """Fill in what context.json leaves out: the goal is the task, and every other list says that it has nothing."""
+    """Fill in missing parts of context.json: the goal is the task, and every other empty list gets a sentinel."""
     given = fit_model(ReviewContext, context)
     empty: dict[str, tuple[str, ...]] = {
         name: (word,) for name, word in SENTINELS.items() if not any(map(str.strip, getattr(given, name)))
@@ -84,7 +83,7 @@ def fill_context(goal: Goal, context: ReviewContext) -> ReviewContext:
 
 
 def freeze(document: ReviewDocument, now: int) -> ReviewDocument:
-    """Freeze plan.json with the waves that follow from it where none were given, and derive plan.md from it.
+    """Freeze plan.json, with computed waves if it has none, and derive plan.md from it.
 
     A frozen plan stays as it is.
     """
@@ -100,13 +99,13 @@ def freeze(document: ReviewDocument, now: int) -> ReviewDocument:
 
 
 def execution_errors(plan: Plan, allowed: tuple[str, ...], pointer: str) -> Iterator[FieldError]:
-    """Say why a plan cannot be executed as it is; it lies at `pointer`."""
+    """Yield why a plan cannot be executed as it is; `pointer` is its place."""
     found = faults(plan, frozenset(allowed)), gaps(plan, QrPhase.PLAN_DESIGN), size_faults(plan)
     yield from _errors(chain(*found), pointer)
 
 
 def planning_errors(plan: Plan, allowed: tuple[str, ...], pointer: str) -> Iterator[FieldError]:
-    """Say why a plan cannot be worked on: every change of it would be wrong."""
+    """Yield why a plan cannot be worked on: every change of it would be invalid."""
     yield from _errors(chain(faults(plan, frozenset(allowed) or None), size_faults(plan)), pointer)
 
 
@@ -117,7 +116,7 @@ def _errors(sentences: Iterable[str], pointer: str) -> Iterator[FieldError]:
 
 
 def begin_outcomes(document: ReviewDocument) -> ReviewDocument:
-    """Begin the outcomes: every milestone is still to be done, or delegated."""
+    """Begin the outcomes: every milestone is to be done, or delegated."""
     outcomes = {
         each.id: MilestoneOutcome(outcome=DELEGATED, delegated_to=delegate_of(each))
         if is_external(each)
@@ -128,7 +127,7 @@ def begin_outcomes(document: ReviewDocument) -> ReviewDocument:
 
 
 def tally(turn: Turn) -> Turn:
-    """Note how the steps of a part ended with their milestones."""
+    """Record the ends of the steps of a part with their milestones."""
     outcomes = dict(turn.document.outcomes)
     for end in turn.state.ended:
         name = milestone_of(end.step_id)
@@ -144,7 +143,7 @@ def tally(turn: Turn) -> Turn:
 
 
 def forget(turn: Turn) -> Turn:
-    """Forget what became of the milestones whose steps are tried again."""
+    """Reset the outcomes of the milestones whose steps are tried again."""
     outcomes = dict(turn.document.outcomes)
     for end in turn.state.ended:
         name = milestone_of(end.step_id)
@@ -154,7 +153,7 @@ def forget(turn: Turn) -> Turn:
 
 
 def note_mended(turn: Turn, files: Collection[str]) -> Turn:
-    """Note with their milestones which files were changed again after a red verification."""
+    """Record with their milestones the files that a repair changed again."""
     outcomes = dict(turn.document.outcomes)
     for each in turn.plan.milestones:
         own, before = files_of(each), outcomes.get(each.id)
@@ -165,7 +164,7 @@ def note_mended(turn: Turn, files: Collection[str]) -> Turn:
 
 
 def reconcile(turn: Turn, answer: Reconciliation) -> Turn:
-    """Lay plan and outcome side by side; AnswerRefused where a milestone is left out."""
+    """Compare plan and outcome. Raises AnswerRefused if a milestone is left out."""
     said = {each.id: each for each in answer.milestones}
     known = {each.id for each in turn.plan.milestones}
     if said.keys() != known or len(said) != len(answer.milestones):
@@ -182,7 +181,7 @@ def make_report(
     said: dict[str, dict[str, Any]] | None = None,
     summary: str = "",
 ) -> ReviewReport:
-    """Make the report: what was planned, what became of it, and what the gates said."""
+    """Return the report: the planned work, its outcome, and the results of the gates."""
     rows = []
     for wave, milestones in enumerate(waves_of(document.plan), 1):
         for each in milestones:

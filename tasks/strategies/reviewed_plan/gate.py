@@ -1,7 +1,7 @@
-"""A gate: what a review makes of its items, and what its word and they come to.
+"""A gate: the items of a review, and the verdict by them and by the reviewer's claim.
 
-The first review makes the items, every review decides them. A PASS may be checked again, since a fix can break what
-was right.
+The first review makes the items, and every review decides them. A passed item may be checked again, because a fix can
+break it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ EVERY, SERIOUS, ONLY_MUST = (MUST, SHOULD, COULD), (MUST, SHOULD), (MUST,)
 
 Schedule = tuple[tuple[int, tuple[Severity, ...]], ...]
 
-# From which iteration on what blocks; `seed` is what a goal has that asks for none.
+# The first iteration of each row, and its blocking severities; `seed` is the default of a goal.
 SCHEDULES: Mapping[str, Schedule] = {
     "seed": ((1, EVERY), (3, SERIOUS), (5, ONLY_MUST)),
     "early": ((1, EVERY), (3, SERIOUS), (4, ONLY_MUST)),
@@ -51,14 +51,14 @@ MAX_FINDING = 2000
 
 
 def schedule_of(given: str | Sequence[SeverityRow]) -> Schedule:
-    """Take a schedule by its name, or as rows."""
+    """Return a schedule by its name, or from rows."""
     if isinstance(given, str):
         return SCHEDULES[given]
     return tuple((row.from_iteration, row.blocks) for row in given)
 
 
 def schedule_faults(schedule: Schedule) -> Iterator[str]:
-    """Say why these rows are no schedule: where it begins, that it goes up, MUST."""
+    """Yield why these rows are no schedule: its start, its order, and MUST in every row."""
     starts = [start for start, _ in schedule]
     if not starts or starts[0] != 1 or sorted(set(starts)) != starts:
         yield "A severity schedule begins at iteration 1 and goes up."
@@ -67,12 +67,12 @@ def schedule_faults(schedule: Schedule) -> Iterator[str]:
 
 
 def severities_at(schedule: Schedule, iteration: int) -> tuple[Severity, ...]:
-    """Name the severities that block at `iteration`."""
+    """Return the severities that block at `iteration`."""
     return [row for start, row in schedule if start <= iteration][-1]
 
 
 def move(loop: Loop, passed: bool) -> Loop:
-    """Move a loop by what its gate said; a FAIL begins the next iteration."""
+    """Move a loop by the verdict of its gate; a FAIL begins the next iteration. Raises IllegalTransition."""
     state = MOVES.get((loop.state, passed))
     if state is None:
         raise IllegalTransition(f"The loop is {loop.state} and does not move any more.")
@@ -80,18 +80,18 @@ def move(loop: Loop, passed: bool) -> Loop:
 
 
 def blocking_items(file: QrFile, severities: Collection[Severity]) -> tuple[QrItem, ...]:
-    """List what keeps the gate shut: what is not decided does so as well."""
+    """Return the items that block the gate, undecided ones included."""
     wrong = (item for item in file.items if item.status is not ItemStatus.PASS and not item.accepted)
     return tuple(item for item in wrong if item.severity in severities)
 
 
 def open_musts(file: QrFile) -> tuple[QrItem, ...]:
-    """List the MUST items that are not passed and that nobody accepted."""
+    """Return the MUST items that neither passed nor were accepted."""
     return blocking_items(file, ONLY_MUST)
 
 
 def uncount(file: QrFile) -> QrFile:
-    """Take back the last count of fails, since the review that made it is held again."""
+    """Undo the last count of fails, because its review is repeated."""
     items = (
         item.model_copy(update={"fail_count": max(item.fail_count - (item.status is ItemStatus.FAIL), 0)})
         for item in file.items
@@ -100,7 +100,7 @@ def uncount(file: QrFile) -> QrFile:
 
 
 def accept(file: QrFile, ids: Collection[str], reason: str) -> QrFile:
-    """Let these items pass although they failed, and keep the reason."""
+    """Let these items pass although they failed, and store the reason."""
     change = {"accepted": True, "acceptance_reason": reason}
     items = (
         item.model_copy(update={**change, "version": item.version + 1}) if item.id in ids else item
@@ -110,20 +110,20 @@ def accept(file: QrFile, ids: Collection[str], reason: str) -> QrFile:
 
 
 def converge(file: QrFile, severities: Collection[Severity], cap: int | None) -> QrFile:
-    """Accept what is no MUST and has failed as often as the cap allows."""
+    """Accept items below MUST that have failed as often as the cap allows."""
     worn = {item.id for item in capped_items(file, severities, cap) if item.severity is not MUST}
     return accept(file, worn, f"Failed {cap} times and is no MUST.") if worn else file
 
 
 def capped_items(file: QrFile, severities: Collection[Severity], cap: int | None) -> tuple[QrItem, ...]:
-    """List what blocks and has failed as often as the cap, if any, allows."""
+    """Return the blocking items that have failed as often as the cap, if there is one, allows."""
     return tuple(item for item in blocking_items(file, severities) if cap is not None and item.fail_count >= cap)
 
 
 def judge(file: QrFile, severities: tuple[Severity, ...], claimed: str | None) -> GateRecord:
-    """Take the reviewer's word, PASS or FAIL; without one the items decide.
+    """Return the record of a gate: by the reviewer's claim, PASS or FAIL, or without one by the items.
 
-    A FAIL passes where no item of it blocks at this iteration. A PASS beside open MUST findings is `unverified`.
+    A FAIL passes if no item of it blocks at this iteration. A PASS with open MUST findings is `unverified`.
     """
     shut = blocking_items(file, severities)
     by_items = GateVerdict.FAIL if shut or not file.items else GateVerdict.PASS
@@ -150,7 +150,7 @@ def judge(file: QrFile, severities: tuple[Severity, ...], claimed: str | None) -
 
 
 def take_review(file: QrFile, review: Review, severities: Collection[Severity]) -> QrFile:
-    """Decide the items as a review says; AnswerRefused where it leaves one open or gives no ground."""
+    """Decide the items as in a review. Raises AnswerRefused if it leaves one open or gives no reason."""
     known = {item.id: item for item in file.items}
     if wrong := sum_up(_faults(file, review, severities)):
         raise AnswerRefused(wrong)
@@ -178,7 +178,7 @@ def _faults(file: QrFile, review: Review, severities: Collection[Severity]) -> I
 
 
 def _decide(item: QrItem | None, said: ReviewedItem) -> QrItem:
-    """Decide an item; what it checks, and how much that matters, stays."""
+    """Decide an item; its check and its severity stay."""
     failed = said.status is ItemStatus.FAIL
     base = item or QrItem(
         id=said.id,

@@ -1,6 +1,6 @@
-"""The steps that carry a plan out: its code, wave by wave, then documents.
+"""The steps that execute a plan: its code, wave by wave, then documents.
 
-They are within the allowlist and split by risk. Milestones of a wave run side by side; where two of them share a file,
+They are within the allowlist and split by risk. Milestones of a wave run at the same time; if two of them share a file,
 the later number waits for the earlier.
 """
 
@@ -32,7 +32,7 @@ _SCOPE = re.compile(r"(?:file:)?(?P<path>.+?)(?::[L\d][\dL,:-]*)?")
 
 @dataclass(frozen=True)
 class WorkRound:
-    """A round of work: its project and plan, and what failed before it."""
+    """A round of work: its project and plan, and the failed items before it."""
 
     brief: Brief
     project: Project
@@ -42,13 +42,13 @@ class WorkRound:
 
     @cached_property
     def touched(self) -> frozenset[str] | None:
-        """The files that failed items are about; None where one is about everything."""
+        """The files of failed items; None if one is about everything."""
         paths = [path_of(item) for item in self.failed]
         known = {path for milestone in self.plan.milestones for path in files_of(milestone)}
         return None if not paths or not known.issuperset(paths) else frozenset(paths)
 
     def concerns(self, files: Iterable[str]) -> bool:
-        """Whether this round is about any of `files`."""
+        """Return whether this round is about any of `files`."""
         return self.iteration == 1 or self.touched is None or not self.touched.isdisjoint(files)
 
 
@@ -63,13 +63,13 @@ class WorkPiece:
 
 
 def path_of(item: QrItem) -> str:
-    """Take the path out of an item's scope, `file:path:lines`; `*` where it is about everything."""
+    """Return the path in an item's scope, `file:path:lines`; `*` if it is about everything."""
     found = _SCOPE.fullmatch(item.scope.strip())
     return found["path"] if found else "*"
 
 
 def wave_steps(work: WorkRound, number: int) -> tuple[PlannedStep, ...] | None:
-    """Make the steps of a wave, its test last; None past the last wave."""
+    """Return the steps of a wave, its test last; None after the last wave."""
     waves = waves_of(work.plan)
     if number >= len(waves):
         return None
@@ -107,21 +107,21 @@ def wave_steps(work: WorkRound, number: int) -> tuple[PlannedStep, ...] | None:
 
 
 def least_level(files: tuple[str, ...]) -> RiskLevel:
-    """Return how risky a change of these files is at least."""
+    """Return the lowest risk of a change of these files."""
     return RiskLevel.LOW if only_documents(files) else CODE_LEVEL
 
 
 def split_files(files: Sequence[str], least: RiskLevel) -> tuple[WorkPiece, ...]:
-    """Split files by what the risk of each allows, riskier ones first."""
+    """Split files by the size that the risk of each allows, riskier ones first."""
     found = split(files, lambda path: assess_declared(least, (path,)).level)
     return tuple(WorkPiece(each.files, each.level, len(found) == 1, each.phase) for each in found)
 
 
 def checks_of(project: Project, piece: WorkPiece) -> tuple[VerifyTool, ...]:
-    """Choose the verification of a piece: what looks at its files, nothing for documents.
+    """Return the verification of a part: tools that check its files, none for documents.
 
-    The test of its wave runs all tests. A look that the piece's risk does not allow is the tests, of which `draft` has
-    seen that it does.
+    The test of its wave runs all tests. If the part's risk does not allow its checks, the tests verify it; `draft` has
+    checked that it allows these.
     """
     if only_documents(piece.files):
         return ()
@@ -131,7 +131,7 @@ def checks_of(project: Project, piece: WorkPiece) -> tuple[VerifyTool, ...]:
 
 
 def level_for(tools: Sequence[VerifyTool], catalogue: Catalogue) -> RiskLevel:
-    """Say of which level a step is, at least, that runs these tools."""
+    """Return the lowest level of a step that runs these tools."""
     return max(
         (catalogue.contracts[tool.tool].min_risk for tool in tools), key=tuple(RISK).index, default=RiskLevel.LOW
     )
@@ -170,10 +170,10 @@ def _milestone_steps(
 def steps_again(
     wave: Sequence[PlannedStep], ended: Sequence[StepEnd], tries: int, hint: str, most: int
 ) -> tuple[PlannedStep, ...]:
-    """Make the steps of a wave anew that did not succeed, under ids of their own.
+    """Return the failed steps of a wave again, with new ids.
 
-    To run a red test again changes nothing: where nothing but that did not succeed, the last `most` steps of the wave
-    are made, whose controllers are told what is red, and change what is to blame.
+    Running a failed test again changes nothing. If only the test failed, the last `most` steps of the wave are made
+    again. Their controllers get the failures, and change the files at fault.
     """
     undone = {AGAIN.sub("", end.step_id) for end in ended if end.state != StepState.DONE}
     steps = [step for step in wave if step.step_id in undone]
@@ -197,13 +197,13 @@ def steps_again(
 
 
 def round_of(turn: Turn, brief: Brief, phase: QrPhase) -> WorkRound:
-    """Return where the round of work before the next review of `phase` takes place."""
+    """Return the round of work before the next review of `phase`."""
     failed = failed_items(turn.document.qr.get(phase))
     return WorkRound(brief, project_in(turn), turn.plan, turn.loop(phase).iteration, failed)
 
 
 def document_steps(work: WorkRound, number: int) -> tuple[PlannedStep, ...] | None:
-    """Make the steps that document the outcome; later rounds have what failed as well."""
+    """Return the steps that document the outcome; later rounds also have the failed items."""
     if number:
         return None
     own = {path for each in work.plan.milestones if not is_external(each) for path in files_of(each)}
@@ -228,12 +228,12 @@ def document_steps(work: WorkRound, number: int) -> tuple[PlannedStep, ...] | No
             depends_on=(steps[-1].step_id,) if steps and piece.phase else (),
             phase=piece.phase,
         )
-        steps.append(step.model_copy(update={"allow_empty": True}))  # what was made may need no words
+        steps.append(step.model_copy(update={"allow_empty": True}))  # the change may need no documentation
     return tuple(steps)
 
 
 def documents_near(files: Iterable[str], allowed: Iterable[str]) -> tuple[str, ...]:
-    """List the allowed documents that lie beside or above one of `files`."""
+    """Return the allowed documents next to or above one of `files`."""
     folders = set()
     for path in files:
         while path:

@@ -1,6 +1,6 @@
-"""What must hold of plan.json: references, complete phases, well-formed diffs.
+"""The invariants of plan.json: references, complete phases, well-formed diffs.
 
-Where a hunk lies is not judged: a plan is made before the code has changed.
+The places of hunks are not judged, because a plan is made before the code has changed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NOWHERE = "/dev/null"
 
 
 def faults(plan: Plan, allowed: Collection[str] | None) -> Iterator[str]:
-    """Say everything that is wrong, each with its kind in front; without an allowlist any clean path will do."""
+    """Yield all faults, each after its kind; without an allowlist any clean path is valid."""
     yield from _repeated_ids(plan)
     yield from _decision_refs(plan)
     yield from wave_faults(plan)
@@ -38,10 +38,10 @@ def faults(plan: Plan, allowed: Collection[str] | None) -> Iterator[str]:
 
 
 def size_faults(plan: Plan) -> Iterator[str]:
-    """Say that a plan is too large for a goal that executes it.
+    """Yield a fault if a plan is too large for a goal that executes it.
 
-    Such a goal names the files of the plan once more. What freezing writes does not count, so that a plan that was not
-    too large never is once it is frozen.
+    Such a goal repeats the files of the plan. The data that freezing writes does not count, so freezing never makes a
+    plan too large.
     """
     order = plan.milestone_dependencies.model_copy(update={"waves": (), "version": 1})
     written = plan.model_copy(update={"frozen_at": None, "milestone_dependencies": order})
@@ -98,7 +98,7 @@ def _of_milestone(milestone: Milestone) -> Iterator[str]:
 
 
 def _files(milestone: Milestone, allowed: Collection[str] | None) -> Iterator[str]:
-    """Judge the files of a milestone that is carried out here."""
+    """Yield the faults in the files of a milestone that is executed here."""
     if is_external(milestone):
         return
     for path in files_of(milestone):
@@ -109,12 +109,12 @@ def _files(milestone: Milestone, allowed: Collection[str] | None) -> Iterator[st
 
 
 def gaps(plan: Plan, phase: QrPhase) -> Iterator[str]:
-    """Say what the work of `phase` leaves out, which only its own role can add."""
+    """Yield the omissions in the work of `phase`, which only its own role can add."""
     return CHECKS[phase](plan)
 
 
 def is_coded(milestone: Milestone) -> bool:
-    """Return whether code is written for a milestone here."""
+    """Return whether the code of a milestone is written here."""
     return not milestone.is_documentation_only and not is_external(milestone)
 
 
@@ -142,7 +142,7 @@ def _docs(plan: Plan) -> Iterator[str]:
             yield f"incomplete: {milestone.id} has no documentation"
 
 
-# One row a phase, in the order of the workflow.
+# One row for each phase, in the order of the workflow.
 CHECKS: Mapping[QrPhase, Callable[[Plan], Iterator[str]]] = {
     QrPhase.PLAN_DESIGN: _design,
     QrPhase.PLAN_CODE: _code,
@@ -151,7 +151,7 @@ CHECKS: Mapping[QrPhase, Callable[[Plan], Iterator[str]]] = {
 
 
 def diff_fault(diff: str, path: str) -> str | None:
-    """Return what is wrong with a diff that should change `path` and nothing else."""
+    """Return the fault in a diff that should change `path` and nothing else; None if there is none."""
     lines = diff.rstrip("\n").split("\n")
     start = next((number for number, line in enumerate(lines) if line.startswith("--- ")), None)
     if start is None or not all(_PREAMBLE.fullmatch(line) for line in lines[:start]):

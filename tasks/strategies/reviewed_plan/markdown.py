@@ -1,4 +1,4 @@
-"""plan.md: plan.json for people; it is derived, and nothing ever reads it back."""
+"""plan.md: plan.json for people; it is derived, and never read back."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tasks.strategies.reviewed_plan.milestones import waves_of
 
 
 def plan_md(plan: Plan) -> str:
-    """Render the whole plan as Markdown."""
+    """Return the whole plan as Markdown."""
     return "\n".join(line for part in SECTIONS for line in part(plan)).rstrip() + "\n"
 
 
@@ -123,7 +123,7 @@ def _diagram(title: str, diagram: Diagram) -> Iterator[str]:
 
 
 def _fenced(text: str, language: str = "") -> tuple[str, ...]:
-    """Fence code off; the fence is longer than any in it."""
+    """Fence code; the fence is longer than any inside."""
     fence = "```"
     while fence in text:
         fence += "`"

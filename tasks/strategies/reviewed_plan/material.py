@@ -1,4 +1,4 @@
-"""What a step is given: documents that its row reads, and what it may answer."""
+"""The input of a step: the documents that its row reads, and the form of its answer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Read = Callable[["OpenStep"], Any]
 
 @dataclass(frozen=True, slots=True)
 class OpenStep:
-    """A step that is open, and what its readers look at."""
+    """An open step, with the data for its readers."""
 
     state: ReviewState
     document: ReviewDocument
@@ -31,7 +31,7 @@ class OpenStep:
 
 
 def material_of(brief: Brief, step: OpenStep, project: Callable[[], Project]) -> dict[str, Any]:
-    """Hand a step what its row reads, which is enough to do it; who designs is also told of the goal's `project`."""
+    """Return the documents that a step's row reads; a step that designs also gets facts of the goal's `project`."""
     material: dict[str, Any] = {"role": brief.role.value if brief.role else None, "checklist": list(brief.checklist)}
     material |= {name: READERS[name](step) for name in brief.reads}
     if step.state.mended and OUTCOMES in brief.reads:
@@ -45,7 +45,7 @@ def material_of(brief: Brief, step: OpenStep, project: Callable[[], Project]) ->
 
 
 def _fields(name: str) -> dict[str, Any]:
-    """Return what an entity is made of, so that operations on it can be written."""
+    """Return the operations and fields of an entity, for operations on it."""
     kind = ENTITIES[name]
     verbs = ["set"] if kind.prefix is None else ["add", "set", "remove"]
     optional = [each for each in kind.fields if each not in kind.required]
@@ -65,7 +65,7 @@ def _qr(step: OpenStep) -> Any:
 
 
 def _milestone(step: OpenStep) -> Any:
-    """Take out of the plan what one milestone rests on, and no more."""
+    """Return the parts of the plan that one milestone needs."""
     plan, name = step.document.plan, milestone_of(step.step_id)
     found = next((each for each in plan.milestones if each.id == name), None)
     if found is None:

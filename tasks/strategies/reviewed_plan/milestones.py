@@ -1,6 +1,6 @@
-"""The milestones of plan.json: who does each, in which wave, with which files.
+"""The milestones of plan.json: the role of each, its wave, and its files.
 
-Given waves must cover every milestone once and keep the order; without them milestones of one depth form a wave.
+Given waves must cover every milestone once and keep the order. Without them milestones of one depth form a wave.
 """
 
 from __future__ import annotations
@@ -23,36 +23,36 @@ class RoleName(StrEnum):
     REVIEWER = "quality-reviewer"
 
 
-WORKERS = (RoleName.DEVELOPER, RoleName.WRITER)  # who may change files
+WORKERS = (RoleName.DEVELOPER, RoleName.WRITER)  # the roles that may change files
 
 
 def delegate_of(milestone: MilestoneFacts) -> str | None:
-    """Name whom a milestone was delegated to, without the `@agent-` before it."""
+    """Return the delegate of a milestone, without the `@agent-` before the name; None if it has none."""
     return milestone.delegated_to.strip().removeprefix("@agent-") if milestone.delegated_to else None
 
 
 def is_external(milestone: MilestoneFacts) -> bool:
-    """Return whether somebody else does a milestone, so that it has no steps here."""
+    """Return whether a milestone is done elsewhere, so that it has no steps here."""
     name = delegate_of(milestone)
     return name is not None and name not in WORKERS
 
 
 def worker_of(milestone: MilestoneFacts) -> RoleName:
-    """Choose who carries out a milestone: its delegate, else by what it changes."""
+    """Return the role that executes a milestone: its delegate, else by its kind of change."""
     if (name := delegate_of(milestone)) in WORKERS:
         return RoleName(str(name))
     return RoleName.WRITER if milestone.is_documentation_only else RoleName.DEVELOPER
 
 
 def waves_of(plan: Plan) -> tuple[tuple[Milestone, ...], ...]:
-    """List the waves of a plan without wave faults, milestones by their number."""
+    """Return the waves of a plan without wave faults, milestones by their number."""
     known = {each.id: each for each in plan.milestones}
     waves = [wave.milestones for wave in plan.milestone_dependencies.waves] or _waves_by_depth(plan)
     return tuple(tuple(sorted((known[name] for name in wave), key=lambda each: each.number)) for wave in waves)
 
 
 def wave_faults(plan: Plan) -> Iterator[str]:
-    """Say what is wrong with the order of the milestones."""
+    """Yield the faults in the order of the milestones."""
     graph = {each.id: each.depends_on for each in plan.milestones}
     for milestone in plan.milestones:
         for name in milestone.depends_on:
@@ -79,13 +79,13 @@ def _wave_list_faults(plan: Plan, graph: Mapping[str, tuple[str, ...]]) -> Itera
 
 
 def _waves_by_depth(plan: Plan) -> list[tuple[str, ...]]:
-    """Put every milestone one wave after the last that it depends on."""
+    """Put every milestone one wave after its last dependency."""
     depth: dict[str, int] = {}
     left = {each.id: each.depends_on for each in plan.milestones}
     waves: list[tuple[str, ...]] = []
     while left:
         ready = tuple(name for name, after in left.items() if all(other in depth for other in after))
-        if not ready:  # a cycle, which `wave_faults` tells
+        if not ready:  # a cycle, which `wave_faults` reports
             break
         depth.update(dict.fromkeys(ready, len(waves)))
         left = {name: after for name, after in left.items() if name not in depth}
@@ -94,11 +94,11 @@ def _waves_by_depth(plan: Plan) -> list[tuple[str, ...]]:
 
 
 def files_of(milestone: Milestone) -> tuple[str, ...]:
-    """List the files that a milestone may touch, its tests last."""
+    """Return the files that a milestone may touch, its tests last."""
     return tuple(dict.fromkeys((*milestone.files, *milestone.tests.files)))
 
 
 def milestone_of(step_id: str) -> str | None:
-    """Read a milestone's id back from the id of one of its steps."""
+    """Return the milestone's id in the id of one of its steps."""
     found = re.match(r"impl-(m-\d+)(?:-|$)", step_id)
     return found[1].upper() if found else None

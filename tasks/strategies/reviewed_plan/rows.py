@@ -1,7 +1,7 @@
 """The kinds of rows in a workflow: each function makes the handlers of a row.
 
-`enter` is what happens when the workflow comes to the row: it hands out steps and waits, or decides and names the next
-row. `leave` is what happens when the row's steps have ended; AnswerRefused says why their answer is no use.
+`enter` runs when the workflow comes to the row: it hands out steps and waits, or decides and names the next row.
+`leave` runs when the row's steps have ended. It raises AnswerRefused with the reason why their answer cannot be used.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ CONTRADICTED = (
     "The last verdict was PASS, though MUST items are open. Decide these again: say FAIL, or PASS each that is right. "
     "A second PASS beside open ones passes the gate as unverified:"
 )
-MAX_PARTS = 20  # answers of a role to one phase
+MAX_PARTS = 20  # answers of a role in one phase
 
 Moved = tuple[Turn, str | None]  # with the row that follows; None: it waits, or the workflow is over
 Enter = Callable[[Turn], Moved]
@@ -64,7 +64,7 @@ class WorkflowRow:
 
 
 def planner_step(brief: Brief, change: Callable[[Turn], Turn] | None = None) -> WorkflowRow:
-    """Make a row that the planner decides by itself."""
+    """Return a row that the planner decides by itself."""
 
     def enter(turn: Turn) -> Moved:
         done = (change(turn) if change else turn).with_state(row=brief.name)
@@ -76,7 +76,7 @@ def planner_step(brief: Brief, change: Callable[[Turn], Turn] | None = None) -> 
 
 
 def context_step(brief: Brief) -> WorkflowRow:
-    """Make a row that takes context.json as the goal brings it, or has a role write it where the goal asks for that."""
+    """Return a row that takes context.json from the goal, or has a role write it if the goal asks for that."""
 
     asked = replace(brief, role=RoleName.ARCHITECT)
 
@@ -98,7 +98,7 @@ def context_step(brief: Brief) -> WorkflowRow:
 
 
 def execute_dispatch_step(brief: Brief, phase: QrPhase, then: Change | None = None) -> WorkflowRow:
-    """Make a row whose role writes plan.json through operations."""
+    """Return a row whose role writes plan.json by operations."""
 
     def enter(turn: Turn) -> Moved:
         if turn.state.review_first and turn.loop(phase).iteration == 1 and not any(gaps(turn.plan, phase)):
@@ -111,7 +111,7 @@ def execute_dispatch_step(brief: Brief, phase: QrPhase, then: Change | None = No
     def _dispatch(turn: Turn) -> Turn:
         step_id = brief.name + suffix(turn.loop(phase).iteration, turn.state.part)
         step = role_step(brief, StepType.DRAFT, step_id, turn.goal, failed_items(turn.document.qr.get(phase)))
-        if phase is QrPhase.PLAN_DESIGN:  # whose role explores first
+        if phase is QrPhase.PLAN_DESIGN:  # its role explores first
             step = step.model_copy(update={"goal_texts": True})
         return turn.with_loop(phase, turn.loop(phase)).hand_out(brief.name, (step,))
 
@@ -141,9 +141,9 @@ def execute_dispatch_step(brief: Brief, phase: QrPhase, then: Change | None = No
 def patch_dispatch_step(
     brief: Brief, phase: QrPhase, make: Callable[[WorkRound, int], tuple[PlannedStep, ...] | None]
 ) -> WorkflowRow:
-    """Make a row whose roles change files, wave by wave.
+    """Return a row whose roles change files, wave by wave.
 
-    A wave is handed out in parts that fit one commit.
+    A wave is handed out in parts that fit into one commit.
     """
 
     def enter(turn: Turn) -> Moved:
@@ -159,7 +159,7 @@ def patch_dispatch_step(
         while (wave := make(work, turn.state.wave)) is not None:
             start = (turn.state.part - 1) * size
             if part := wave[start : start + size]:
-                names = {step.step_id for step in part}  # earlier parts have ended, so nothing waits for them
+                names = {step.step_id for step in part}  # earlier parts have ended, so no step waits for them
                 waits = [tuple(name for name in step.depends_on if name in names) for step in part]
                 steps = [step.model_copy(update={"depends_on": own}) for step, own in zip(part, waits, strict=True)]
                 return turn.hand_out(brief.name, tuple(steps)), None
@@ -176,7 +176,7 @@ def patch_dispatch_step(
 
 
 def qr_dispatch_step(brief: Brief, phase: QrPhase) -> WorkflowRow:
-    """Make a row whose reviewer decides the items of a phase."""
+    """Return a row whose reviewer decides the items of a phase."""
 
     def enter(turn: Turn) -> Moved:
         file = turn.file(phase)
@@ -208,7 +208,7 @@ def qr_dispatch_step(brief: Brief, phase: QrPhase) -> WorkflowRow:
         return replace(turn, review=word), brief.ahead
 
     def _ask_again(turn: Turn, items: Sequence[QrItem]) -> Turn:
-        """Ask the reviewer once more, with the findings that its PASS contradicts."""
+        """Ask the reviewer again, with the findings that contradict its PASS."""
         file = gate.uncount(turn.file(phase))
         step = role_step(
             brief, StepType.REVIEW, f"{brief.name}{suffix(file.iteration)}-again", turn.goal, failed_items(file)
@@ -224,7 +224,7 @@ def qr_dispatch_step(brief: Brief, phase: QrPhase) -> WorkflowRow:
 
 
 def qr_gate_step(brief: Brief, phase: QrPhase, then: Change | None = None) -> WorkflowRow:
-    """Make a row that sums the items up: on, back, or to a person."""
+    """Return a row that adds up the items: on, back, or to a person."""
 
     def enter(turn: Turn) -> Moved:
         severities = gate.severities_at(turn.state.schedule, turn.file(phase).iteration)
@@ -242,14 +242,14 @@ def qr_gate_step(brief: Brief, phase: QrPhase, then: Change | None = None) -> Wo
         return turn, brief.back
 
     def leave(turn: Turn, _: Any) -> Moved:
-        """Go on although the gate did not pass: a person said so."""
+        """Go on although the gate did not pass, because a person decided so."""
         return open_gate(turn, phase, then), brief.ahead
 
     return WorkflowRow(brief, enter, leave, phase)
 
 
 def reconcile_step(brief: Brief) -> WorkflowRow:
-    """Make the last row, whose reviewer lays plan and outcome side by side."""
+    """Return the last row, whose reviewer compares plan and outcome."""
 
     def enter(turn: Turn) -> Moved:
         step = role_step(brief, StepType.REVIEW, brief.name, turn.goal)
@@ -267,7 +267,7 @@ def reconcile_step(brief: Brief) -> WorkflowRow:
 
 
 def open_gate(turn: Turn, phase: QrPhase, then: Change | None) -> Turn:
-    """Open a gate: its qr file goes, what it came to stays in the history."""
+    """Open a gate: its qr file is dropped, and its result stays in the history."""
     turn = turn.with_loop(phase, gate.move(turn.loop(phase), passed=True)).with_state(mended=())
     turn = turn.with_document(qr={name: file for name, file in turn.document.qr.items() if name is not phase})
     if then is None:

@@ -1,4 +1,4 @@
-"""A turn of the workflow: what is known, kept, and comes out of it."""
+"""A turn of the workflow: its inputs, its state, and its results."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tasks.strategies.drafting.project import Project, read_test_command
 from tasks.strategies.reviewed_plan.gate import schedule_of
 from tasks.toolchain.catalogue import Catalogue
 
-MAX_RETRIES = 5  # where no limit of the goal says less
+MAX_RETRIES = 5  # if no limit of the goal is lower
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The workflow between two answers; a handler makes the next turn of it."""
+    """The workflow between two answers; a handler returns the next turn."""
 
     goal: Goal
     allowed: tuple[str, ...]  # the goal's files, literal
@@ -35,7 +35,7 @@ class Turn:
     question: Question | None = None
     halt: tuple[str, str, Mapping[str, Any]] | None = None
     review: str | None = None  # the word of the review that has just ended
-    unreviewed: bool = False  # it ended without one
+    unreviewed: bool = False  # it ended without a word
 
     @property
     def plan(self) -> Plan:
@@ -43,39 +43,39 @@ class Turn:
         return self.document.plan
 
     def loop(self, phase: QrPhase) -> Loop:
-        """The loop of a gate; a new one where it has not begun."""
+        """Return the loop of a gate; a new one if it has not begun."""
         return self.state.loops.get(phase) or Loop(limit=self.state.max_iterations)
 
     def file(self, phase: QrPhase) -> QrFile:
-        """qr-{phase}.json at the iteration of its loop; an empty one before the first review."""
+        """Return qr-{phase}.json at the iteration of its loop; an empty one before the first review."""
         found = self.document.qr.get(phase) or QrFile(phase=phase)
         return found.model_copy(update={"iteration": self.loop(phase).iteration})
 
     def with_state(self, **fields: Any) -> Turn:
-        """Change the state."""
+        """Return the turn with a changed state."""
         return replace(self, state=self.state.model_copy(update=fields))
 
     def with_document(self, **fields: Any) -> Turn:
-        """Change the document."""
+        """Return the turn with a changed document."""
         return replace(self, document=self.document.model_copy(update=fields))
 
     def with_loop(self, phase: QrPhase, loop: Loop) -> Turn:
-        """Move a gate's loop."""
+        """Return the turn with a gate's new loop."""
         return self.with_state(loops={**self.state.loops, phase: loop})
 
     def with_file(self, file: QrFile) -> Turn:
-        """Keep a qr file until its gate passes."""
+        """Return the turn with a qr file, which stays until its gate passes."""
         return self.with_document(qr={**self.document.qr, file.phase: file})
 
     def with_record(self, record: GateRecord) -> Turn:
-        """Keep what a gate said, for good."""
+        """Return the turn with a gate's record, which stays for good."""
         said = f"iteration {record.iteration}: {record.verdict}, {len(record.blocking)} blocking"
         said += ", unverified: the reviewer's word stands against open MUST findings" if record.unverified else ""
         turn = self.with_document(gate_history=(*self.document.gate_history, record))
         return turn.with_phase(f"{record.phase}-qr-gate", said)
 
     def with_phase(self, name: str, status: str) -> Turn:
-        """Tell of a phase."""
+        """Return the turn with another phase."""
         return replace(self, phases=(*self.phases, Phase(name, status)))
 
     def hand_out(self, row: str, steps: tuple[PlannedStep, ...]) -> Turn:
@@ -95,7 +95,7 @@ class Turn:
         return replace(turn, steps=(*self.steps, *steps)).with_phase(row, count)
 
     def expansion(self, why: str, *, replaces: bool = False) -> Expansion:
-        """Return what came out of the turn; whether its steps stand for all that failed so far."""
+        """Return the results of the turn; with `replaces` its steps replace all that failed so far."""
         return Expansion(
             state=self.state.model_dump(mode="json"),
             document=self.document.model_dump(mode="json"),
@@ -109,7 +109,7 @@ class Turn:
 
 
 def begin_state(given: ReviewedPlanInput, project: Project) -> ReviewState:
-    """Begin the state of a workflow, as its goal wants it to go."""
+    """Return the first state of a workflow, by the settings of its goal."""
     return ReviewState(
         workflow=Workflow.BOTH if given.review_first else given.workflow,
         asks_context=given.ask_context and given.context == ReviewContext(),
@@ -127,13 +127,13 @@ def state_of(live: LivePlan) -> ReviewState:
 
 
 def turn_of(live: LivePlan, catalogue: Catalogue, state: ReviewState) -> Turn:
-    """Take a plan up where its state and its document have left it."""
+    """Return the turn of a plan at its present state and document."""
     document = ReviewDocument.model_validate(live.document)
     return Turn(live.goal, live.goal.allowed_files, catalogue, live.now, state, document)
 
 
 def project_in(turn: Turn) -> Project:
-    """Read the project as it was at the beginning, from what was kept since."""
+    """Return the project as it was at the beginning, from the stored facts."""
     context = turn.goal.context.model_copy(update={"language": turn.state.language})
     goal = turn.goal.model_copy(update={"context": context})
     test, unknown = read_test_command(goal, turn.catalogue.match)

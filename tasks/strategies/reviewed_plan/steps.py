@@ -1,4 +1,4 @@
-"""The steps of a reviewed plan: what roles are to do, and what failed before."""
+"""The steps of a reviewed plan: the work of roles, and the failed items before it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ORDER = list(Severity)
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """The fixed part of a row: who does what, and where it leads."""
+    """The fixed part of a row: its role, its work, and the next rows."""
 
     number: int
     name: str
@@ -31,28 +31,28 @@ class Brief:
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     guidance: str = ""
-    fix: str = ""  # instead of the guidance, where the gate sent the work back
+    fix: str = ""  # in place of the guidance, if the gate sent the work back
     checklist: tuple[str, ...] = ()
-    ahead: str | None = None  # where a pass leads
-    back: str | None = None  # where a fail leads
+    ahead: str | None = None  # the next row after a pass
+    back: str | None = None  # the next row after a fail
 
 
 def suffix(iteration: int, part: int = 1) -> str:
-    """End the id of a step so that no other round has it."""
+    """Return a suffix that makes the id of a step unique among the rounds."""
     return (f"-r{iteration}" if iteration > 1 else "") + (f"-p{part}" if part > 1 else "")
 
 
 def failed_items(file: QrFile | None) -> tuple[QrItem, ...]:
-    """List what a review found wrong and nobody accepted, the gravest first."""
+    """Return the failed items of a review that were not accepted, gravest first."""
     items = [item for item in file.items if item.status is ItemStatus.FAIL and not item.accepted] if file else []
     return tuple(sorted(items, key=lambda item: _ORDER.index(item.severity)))
 
 
 def guidance_for(brief: Brief, failed: Sequence[QrItem], constraints: Iterable[str]) -> str:
-    """Return what to do, what binds it, what failed and what will be checked.
+    """Return the work, its constraints, the failed items and the checks.
 
-    It is cut at its end, where nothing stands that the step's material does not have as a whole. What binds a step may
-    be long: it leaves half of the room to what failed.
+    Its end is truncated, where the step's material has the complete text anyway. Long constraints leave half of the
+    capacity to the failed items.
     """
     first = brief.fix if failed and brief.fix else brief.guidance
     wrong = " ".join(f"Failed: {item.id} {item.severity} {item.check}: {item.finding}" for item in failed)
@@ -63,7 +63,7 @@ def guidance_for(brief: Brief, failed: Sequence[QrItem], constraints: Iterable[s
 
 
 def role_step(brief: Brief, kind: StepType, step_id: str, goal: Goal, failed: Sequence[QrItem] = ()) -> PlannedStep:
-    """Make a step whose controller reads and answers."""
+    """Return a step whose controller reads and answers."""
     mode = MODE_OF_TYPE[kind]
     return PlannedStep(
         step_id=step_id,
@@ -94,7 +94,7 @@ def patch_step(
     depends_on: tuple[str, ...] = (),
     phase: str | None = None,
 ) -> PlannedStep:
-    """Make a step that writes `files`; its risk is never below what they ask for."""
+    """Return a step that writes `files`; its risk is never below that of the files."""
     risk = assess_declared(level, files)
     mode = MODE_OF_TYPE[StepType.PATCH]
     return PlannedStep(

@@ -1,4 +1,4 @@
-"""The six verbs of a reviewed plan, in the order of its life."""
+"""The six functions of a reviewed plan, in the order of its life."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ WORKFLOW = strategy.Workflow(
     {"plan": PARTS[Workflow.PLAN], "execute": PARTS[Workflow.EXECUTE]},
 )
 FAILED, SKIPPED, DONE = StepState.FAILED.value, StepState.SKIPPED.value, StepState.DONE.value
-MAX_UNTOUCHED = 5  # files shown of one step
-MAX_WHY = 300  # characters of why a step failed
-MAX_REFUSAL, MAX_ALLOWED = 480, 240  # characters: the next attempt is told 500
+MAX_UNTOUCHED = 5  # reported files of one step
+MAX_WHY = 300  # characters of the reason why a step failed
+MAX_REFUSAL, MAX_ALLOWED = 480, 240  # characters: a suggestion has at most 500
 
 
 def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
@@ -74,7 +74,7 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
 
 
 def input_for(live: LivePlan, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Hand a step of the open row the documents that it reads, and ask it in words. Pure."""
+    """Return the documents that a step of the open row reads, and its prompt. Pure."""
     state = state_of(live)
     row = ROWS.get(state.row)
     if row is None or facts.get("step_id") not in state.open:
@@ -90,7 +90,7 @@ def input_for(live: LivePlan, facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None:
-    """Return why an answer is no use, by trying what would come of it."""
+    """Return why an answer cannot be used, by a trial of its effects."""
     state = state_of(live)
     row = ROWS.get(state.row)
     if row is None or facts.get("step_id") not in state.open:
@@ -107,7 +107,7 @@ def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None
 
 
 def advance(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
-    """Note how a step ended; with the last of its row the workflow goes on."""
+    """Record the end of a step; after the last one of its row the workflow goes on."""
     state = state_of(live)
     if end.facts.get("inserted_by"):
         return _note_mend(turn_of(live, catalogue, state), end)
@@ -120,7 +120,7 @@ def advance(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
     if state.open and (is_work or not state.failed):
         return Expansion(state.model_dump(mode="json"), live.document, why)
     turn = turn_of(live, catalogue, state)
-    if state.failed:  # no row follows a step that failed for good: report how far the plan came
+    if state.failed:  # no row follows a step that failed for good: report the plan's progress
         turn = tally(turn)
         report = make_report(turn.document, "BLOCKED", summary=f"{state.row} did not succeed.")
         turn = turn.with_document(report=report)
@@ -128,13 +128,13 @@ def advance(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
     turn = replace(turn, unreviewed=row.reads_answer and end.state == SKIPPED)
     try:
         turn, following = row.leave(turn, _read(turn, row, end.output))
-    except AnswerRefused:  # though it was judged before: nobody can use this answer, so what follows decides without it
+    except AnswerRefused:  # no row can use this answer, although it was judged before: the workflow decides without it
         turn, following = row.leave(replace(turn, unreviewed=True), None)
     return go(turn, following).expansion(why)
 
 
 def answer(live: LivePlan, value: Any, catalogue: Catalogue) -> Expansion | str:
-    """Do as a person decided about a gate that does not pass, or about work that failed."""
+    """Apply a person's decision about a gate that does not pass, or about work that failed."""
     state = state_of(live)
     turn = turn_of(live, catalogue, state)
     if state.work_asked:
@@ -158,7 +158,7 @@ def answer(live: LivePlan, value: Any, catalogue: Catalogue) -> Expansion | str:
 
 
 def _answer_about_work(turn: Turn, value: Any) -> Expansion | str:
-    """Have steps that failed tried again, go on without them, or stop, as a person decided."""
+    """Try failed steps again, go on without them, or stop, as a person decided."""
     row, said = ROWS[turn.state.row], read_decision(value, turn.state.tries)
     if isinstance(said, str):
         return said
@@ -173,14 +173,14 @@ def _answer_about_work(turn: Turn, value: Any) -> Expansion | str:
 
 
 def stuck(live: LivePlan, catalogue: Catalogue) -> Expansion | None:  # noqa: ARG001 (the protocol's)
-    """Leave a plan whose step failed for good: its report has said so since."""
+    """Leave a plan whose step failed for good; its report already states this."""
     return None
 
 
 def _read(turn: Turn, row: WorkflowRow, output: Any) -> Any:
-    """Read an answer that is a text as the JSON in it, and one in the strict form as a plain one.
+    """Return the JSON in an answer that is a text, and the plain form of one in the strict form.
 
-    What has no JSON is refused by its reader.
+    An answer without JSON is refused by its reader.
     """
     with suppress(ValueError):
         output = find_object(output, row.holds)
@@ -188,7 +188,7 @@ def _read(turn: Turn, row: WorkflowRow, output: Any) -> Any:
 
 
 def _tell(refused: AnswerRefused) -> str:
-    """Return why an answer was refused, and what it may name, within what the next attempt is told."""
+    """Return why an answer was refused, and the names that it may use, within the size of a suggestion."""
     if not refused.allowed:
         return str(refused)
     allowed = fit(refused.allowed, MAX_ALLOWED)
@@ -196,7 +196,7 @@ def _tell(refused: AnswerRefused) -> str:
 
 
 def _give_up(turn: Turn, row: WorkflowRow, end: End) -> Turn:
-    """Halt with what was wrong with the last answer of a role; about work without a review a person is asked."""
+    """Halt with the faults of a role's last answer; for work without a review a person is asked."""
     if not row.reads_answer:
         return turn
     if row.brief.name in PARTS[Workflow.EXECUTE] and row.phase is not None:
@@ -213,7 +213,7 @@ def _give_up(turn: Turn, row: WorkflowRow, end: End) -> Turn:
 
 
 def _errors(goal: Goal, given: ReviewedPlanInput, project: Project, *, testable: bool) -> Iterator[FieldError]:
-    """Say what the goal lacks for the part of the workflow that it asks for."""
+    """Yield the shortcomings of the goal for its part of the workflow."""
     for fault in schedule_faults(schedule_of(given.severity_schedule)):
         yield field_error("/reviewed_plan/severity_schedule", "invalid_schedule", fault)
     if goal.steps is not None:
@@ -239,7 +239,7 @@ def _errors(goal: Goal, given: ReviewedPlanInput, project: Project, *, testable:
 
 
 def _plan_errors(given: ReviewedPlanInput, plan: Plan, allowed: tuple[str, ...]) -> Iterator[FieldError]:
-    """Say why the supplied plan cannot be carried out, or not be worked on."""
+    """Yield why the supplied plan cannot be executed, or not be worked on."""
     pointer = "/reviewed_plan/plan"
     if given.workflow is Workflow.EXECUTE and not given.review_first:
         if given.plan is not None and plan.frozen_at is None:
@@ -254,7 +254,7 @@ def _plan_errors(given: ReviewedPlanInput, plan: Plan, allowed: tuple[str, ...])
 
 
 def _cleaning_errors(error: ValidationError) -> Iterator[FieldError]:
-    """Say which texts of a supplied plan do not fit, most often empty, once clean."""
+    """Yield an error for each text of a supplied plan that cleaning made invalid, mostly by leaving it empty."""
     for each in error.errors():
         place = "/".join(fit(str(name), 100) for name in each["loc"])
         yield field_error(f"/reviewed_plan/plan/{place}", "invalid_plan", f"Once cleaned: {expected(each)}.")
@@ -270,7 +270,7 @@ def _note_end(state: ReviewState, end: End) -> ReviewState:
 
 
 def _why(end: End) -> str | None:
-    """Return why a step failed, in a line."""
+    """Return why a step failed, in one line."""
     if end.state != FAILED or end.failure is None:
         return None
     tests = ", ".join(end.failure.get("failing_tests") or ())
@@ -279,7 +279,7 @@ def _why(end: End) -> str | None:
 
 
 def _note_mend(turn: Turn, end: End) -> Expansion | None:
-    """Note what a mend changed of the open wave: the next review has to cover it."""
+    """Record the files of the open wave that a repair changed: the next review has to cover them."""
     allowed = end.facts["allowed_files"] if end.state == DONE else ()
     if not (changed := tuple(path for path in end.touched_files if path in allowed)):
         return None
@@ -289,7 +289,7 @@ def _note_mend(turn: Turn, end: End) -> Expansion | None:
 
 
 def _stop(turn: Turn, reason: str) -> Turn:
-    """Halt by a person's word."""
+    """Halt by a person's decision."""
     report = make_report(turn.document, "ABORTED", summary=reason)
     message = f"A person stopped the plan at {turn.state.row}. {reason}".strip()
     evidence = {"gate": turn.state.row, "decision": "stop"}

@@ -1,4 +1,4 @@
-"""Words from outside, cleaned for the documents and cut for the steps."""
+"""Words from outside, cleaned for the documents and truncated for the steps."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ M = TypeVar("M", bound=BaseModel)
 CODE, DRAWING = "diff", "diagram_ascii"  # the fields that are no prose
 FREELY_NAMED = "params"  # the field whose keys are a writer's own words
 CONTROLS = re.compile(rf"{INVISIBLE.pattern}|[\x0b-\x0d\x85\u2028\u2029]")
-MAX_FAULTS = 5  # shown at once
+MAX_FAULTS = 5  # reported at once
 
 
 def clean_words(value: Any, name: str = "") -> Any:
-    """Sanitise every text and key of a valid document; code stays as it is."""
+    """Sanitize every text and key of a valid document; code stays unchanged."""
     if isinstance(value, str):
-        # Of a harmless drawing every character counts.
+        # In a harmless drawing every character matters.
         drawn = name == DRAWING and not CONTROLS.search(value) and not sanitize(value, Treatment.FLAG).findings
         return value if name == CODE or drawn else sanitize(value).text
     if isinstance(value, dict):
@@ -36,12 +36,12 @@ def clean_words(value: Any, name: str = "") -> Any:
 
 
 def fit_model(model: type[M], value: M) -> M:
-    """Clean a document, each text cut to its field; ValidationError where one is left empty or names nothing."""
+    """Clean a document, each text truncated to its field. Raises ValidationError if cleaning leaves one invalid."""
     known = model.model_validate(value.model_dump(mode="json"), extra="ignore")
     body = clean_words(known.model_dump(mode="json"))
     try:
         return model.model_validate(body)
-    except ValidationError as error:  # to clean a text may make it longer
+    except ValidationError as error:  # cleaning may make a text longer
         for each in error.errors():
             *place, last = each["loc"]
             if each["type"] == "string_too_long" and last != "[key]":
@@ -51,12 +51,12 @@ def fit_model(model: type[M], value: M) -> M:
 
 
 def explain(error: ValidationError) -> str:
-    """Return what a model found wrong, without repeating the values."""
+    """Return the faults that a model found, without the values."""
     return sum_up(f"{'.'.join(map(str, each['loc']))[:100] or 'output'}: {expected(each)}" for each in error.errors())
 
 
 def sum_up(faults: Iterable[str]) -> str:
-    """Put the first faults into one sentence; empty where there are none."""
+    """Return the first faults as one sentence; empty if there are none."""
     some = list(faults)
     more = f" (and {len(some) - MAX_FAULTS} more)" if len(some) > MAX_FAULTS else ""
     return fit("; ".join(some[:MAX_FAULTS]), 900) + more

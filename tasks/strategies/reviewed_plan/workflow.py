@@ -1,6 +1,6 @@
 """The whole workflow as one table: eleven rows of planning, nine of execution.
 
-A row says who works, what is read and written, what is to be done and checked, and where pass and fail lead.
+A row has its role, its inputs and outputs, its work and checks, and the next rows after a pass and a fail.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tasks.strategies.reviewed_plan.words import MAX_FAULTS, sum_up
 
 ARCHITECT, DEVELOPER, WRITER, REVIEWER = RoleName
 DESIGN, CODE, DOCS, IMPL_CODE, IMPL_DOCS = QrPhase
-CONTEXT, PLAN, QR, MILESTONE, OUTCOMES = "context", "plan", "qr", "milestone", "outcomes"  # what material can read
+CONTEXT, PLAN, QR, MILESTONE, OUTCOMES = "context", "plan", "qr", "milestone", "outcomes"  # readable by material
 
 ITEMS = "Answer items, each with id, scope, check, severity (MUST, SHOULD, COULD), status PASS or FAIL, and a finding "
 VERDICTS = (
@@ -42,7 +42,7 @@ OPERATIONS = "Answer operations on plan.json (add, set, remove), each with the v
 
 
 def _load(turn: Turn) -> Turn:
-    """Take the plan as it will be carried out: whole, within the allowlist, and frozen."""
+    """Take the plan for its execution: whole, within the allowlist, and frozen."""
     if wrong := tuple(execution_errors(turn.plan, turn.allowed, "/document/plan")):
         evidence = {"errors": [error.model_dump() for error in wrong[:MAX_FAULTS]]}
         return replace(turn, halt=("plan_unfit", sum_up(error.message for error in wrong), evidence))
@@ -224,7 +224,7 @@ PARTS: Mapping[Workflow, tuple[str, ...]] = MappingProxyType(
 
 
 def go(turn: Turn, name: str | None) -> Turn:
-    """Go from row to row until one waits, or the wanted part is over."""
+    """Go from row to row until one waits, or the requested part is over."""
     while name in PARTS[turn.state.workflow] and name is not None:
         turn, name = ROWS[name].enter(turn)
     return turn
