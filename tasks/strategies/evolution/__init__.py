@@ -1,12 +1,12 @@
-"""The kind `evolution`: an agent drafts the plan of one iteration of evolving a code base, and its steps are governed.
+"""The kind `evolution`: an agent drafts the plan of one iteration that evolves a code base, and its steps are governed.
 
-A goal names the commit to start from, and may bring commits that inspire, with cards of how they came about; these are
-rolled up into trajectories of a few lines (`request`, `trajectory`). From that the prompt is made (`prompt`). With the
-drafter `queue` the draft is a step like any other, whose input is the prompt; any other drafter is asked by the worker
-before there is a plan, and without one there is no plan at all. Either way the answer is read as the validation mode
-says, by the schema or as free text (`plan_parser`), judged, and only then becomes steps (`steps`): by way of one that
-looks for files, where steps of the plan name none and may not have all. The document shows the plan and what it took
-to get it (`document`). Where no step came to change anything, the plan's own fallback is carried out, once.
+A goal names the commit to start from. It may bring commits as inspirations, with cards of their history. These become
+trajectories of a few lines (`request`, `trajectory`), which are part of the prompt (`prompt`). With the drafter `queue`
+the draft is a step whose input is the prompt. The worker asks any other drafter before there is a plan; without a
+drafter there is no plan. The validation mode decides how the answer is read: by the schema or as free text
+(`plan_parser`). It is judged, and then becomes steps (`steps`). If steps of the plan name no files, and may not have
+all, a step looks for files first. The document shows the plan and the effort to get it (`document`). If no step changed
+anything, the plan's own fallback is executed, once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The card of the commit that a finished plan made: what the next goals of the experiment may learn from."""
+"""The card of a finished plan's commit, for the next goals of the experiment."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tasks.rules.strategy import End
 from tasks.strategies.evolution.state import Progress
 from tasks.text.fields import fit
 
-BRANCH = "planner/"  # where a plan's work lies, followed by the plan's id
+BRANCH = "planner/"  # prefix of a plan's branch, before the plan's id
 _HASH: TypeAdapter[str] = TypeAdapter(CardHash)
 
 
 def add(progress: Progress, end: End, title: str | None) -> Progress:
-    """Add what a step came to, called by the `title` of its part of the plan; what was measured last counts."""
+    """Add the result of a step, under the `title` of its part of the plan; the last measurement counts."""
     measured = {fit(name, 128): value for name, value in end.evaluation.items()}
     update: dict[str, Any] = {"evaluation": dict([*{**progress.evaluation, **measured}.items()][-MAX_METRICS:])}
     if end.facts["mode"] == Mode.PATCH:
@@ -39,7 +39,7 @@ def add(progress: Progress, end: End, title: str | None) -> Progress:
 
 
 def card_of(base: CommitPlanningContext, progress: Progress, plan: PlanningPlan, plan_id: str) -> dict[str, Any]:
-    """Make the card; where no controller told its commit by a name, it is called by the branch of the plan."""
+    """Return the card; if no controller named its commit, it has the name of the plan's branch."""
     metrics = tuple(_metrics(base, progress.evaluation))
     told = [f"{each.name} {each.value:.10g}{_before(each, base.metrics)}" for each in metrics]
     card = CommitCard(
@@ -56,7 +56,7 @@ def card_of(base: CommitPlanningContext, progress: Progress, plan: PlanningPlan,
 
 
 def _name_of(commit: str | None) -> str | None:
-    """Take what a controller told of its commit, if a card may be called by it; `0123 (pushed)` is a sentence."""
+    """Return a controller's name of its commit, if a card can have it; `0123 (pushed)` is a sentence."""
     try:
         return _HASH.validate_python(fit(_HASH.validate_python(commit or ""), 64))
     except ValidationError:
@@ -64,7 +64,7 @@ def _name_of(commit: str | None) -> str | None:
 
 
 def _metrics(base: CommitPlanningContext, evaluation: Mapping[str, float]) -> Iterator[CommitMetric]:
-    """Yield what was measured, with what the base's metrics of the same names say of unit and direction."""
+    """Yield the measured values, with unit and direction of the base's metrics of the same name."""
     known = {each.name: each for each in base.metrics}
     for name, value in evaluation.items():
         like = known.get(name)

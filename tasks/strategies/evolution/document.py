@@ -1,4 +1,4 @@
-"""What the document of an evolution plan shows: the prompt, the plan, and what it took to get it."""
+"""The document of an evolution plan: the prompt, the plan, and the effort to get it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tasks.text.fields import several_lines
 from tasks.text.json_in_prose import as_text
 from tasks.text.secrets import fit_redacted
 
-MAX_PROMPT = 16_000  # characters of the prompt that are kept
-MAX_RAW = 8000  # characters of the answer that are kept
+MAX_PROMPT = 16_000  # stored characters of the prompt
+MAX_RAW = 8000  # stored characters of the answer
 
 
 @dataclass(frozen=True, slots=True)
 class AcceptedDraft:
-    """The answer that was accepted, and what it took to get it."""
+    """The accepted answer, and the effort to get it."""
 
     plan: PlanningPlan
     output: Any
@@ -31,12 +31,12 @@ class AcceptedDraft:
 
 
 def document_of(live: LivePlan) -> PlanningAgentResponse:
-    """Read the document of a plan."""
+    """Return the document of a plan."""
     return PlanningAgentResponse.model_validate(live.document)
 
 
 def drafted_plan(live: LivePlan) -> PlanningPlan:
-    """Read the drafted plan; there is one once drafting has ended."""
+    """Return the drafted plan; it exists after drafting has ended."""
     plan = document_of(live).plan
     if plan is None:
         raise LookupError("This plan has not been drafted yet.")
@@ -44,23 +44,23 @@ def drafted_plan(live: LivePlan) -> PlanningPlan:
 
 
 def mode_of(live: LivePlan) -> ValidationMode:
-    """Return how this plan's draft is read."""
+    """Return the validation mode of this plan's draft."""
     return document_of(live).validation_mode
 
 
 def schema_of(live: LivePlan) -> Mapping[str, Any] | None:
-    """Give the schema that the drafter is shown; free text has none."""
+    """Return the schema for the drafter; None for free text."""
     return None if mode_of(live) is ValidationMode.NONE else PLANNING_OUTPUT_SCHEMA
 
 
 def shown_prompt(prompt: str) -> str:
-    """Bound a prompt for the document; it is sanitised already."""
+    """Truncate a prompt for the document; it is already sanitized."""
     more = len(prompt) - MAX_PROMPT
     return f"{prompt[:MAX_PROMPT]}\n[{more} characters more]" if more > 0 else prompt
 
 
 def describe_draft(live: LivePlan, draft: AcceptedDraft, made: GovernedSteps) -> PlanningAgentResponse:
-    """Add the plan, and what it took to get it, to the document."""
+    """Add the plan, and the effort to get it, to the document."""
     return document_of(live).model_copy(
         update={
             "plan": draft.plan,
@@ -75,5 +75,5 @@ def describe_draft(live: LivePlan, draft: AcceptedDraft, made: GovernedSteps) ->
 
 
 def notes_of(found: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-    """Return what was changed without asking, of pointers and sentences."""
+    """Return the changes that were made without a question, by pointers and sentences."""
     return tuple(f"{where}: {why}" for where, why in found)

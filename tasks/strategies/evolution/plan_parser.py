@@ -1,7 +1,7 @@
-"""A drafter's answer read as a plan, by the schema, by what of it can be used, or as free text; and judged.
+"""Reads a drafter's answer as a plan, by the schema, by its valid fields, or as free text; and judges it.
 
-`parse` never raises. What it answers is within the limits of PLANNING_OUTPUT_SCHEMA in every mode, the plan that is
-made of free text too, and holds no attack on whoever reads it next.
+`parse` never raises. In every mode its result is within the limits of PLANNING_OUTPUT_SCHEMA, even a plan from free
+text, and has no attack on its later readers.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from tasks.text.paths import fault
 from tasks.text.secrets import hold_back
 
 MAX_ERRORS = 20  # shown at once
-NO_FIELDS = "/"  # where the whole answer is wrong
+NO_FIELDS = "/"  # pointer of a fault in the whole answer
 
 RATIONALE = "The answer gave no reasons in the form that was asked for; it is followed as it stands."
 TEST_LINE = "Run the tests: nothing that passed before may fail."
@@ -59,15 +59,15 @@ NOTES = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class ParsedPlan:
-    """A plan in its drafter's words, made fit."""
+    """A plan in its drafter's words, cleaned."""
 
     plan: PlanningPlan
-    errors: tuple[FieldError, ...] = ()  # of the answer, that a mode which is not strict looked past
-    notes: tuple[str, ...] = ()  # what was done to the answer
+    errors: tuple[FieldError, ...] = ()  # faults of the answer that a mode other than strict ignored
+    notes: tuple[str, ...] = ()  # changes of the answer
 
 
 def parse(output: Any, mode: ValidationMode, request: PlanningAgentRequest) -> ParsedPlan | Refusal:
-    """Read what was answered to `request`. An empty answer is an error in every mode."""
+    """Read the answer to `request`. An empty answer is an error in every mode."""
     output, text = hold_back(output)
     if not fit(text, 512):
         return Refusal((field_error(NO_FIELDS, "empty_output", "The answer is empty."),))
@@ -88,9 +88,9 @@ def parse(output: Any, mode: ValidationMode, request: PlanningAgentRequest) -> P
 
 
 def judge(live: LivePlan, output: Any) -> ParsedPlan | Refusal:
-    """Read an answer as a plan, or say what has to be mended.
+    """Read an answer as a plan, or return the faults to repair.
 
-    In the modes that are not strict only what leaves nothing to be done is an error.
+    In modes other than strict an answer is only refused if it leaves no work.
     """
     found = parse(output, mode_of(live), state_of(live).request)
     if isinstance(found, Refusal):
@@ -105,7 +105,7 @@ def judge(live: LivePlan, output: Any) -> ParsedPlan | Refusal:
 
 
 def find_places(live: LivePlan, output: Any) -> Places | str:
-    """Read the files for steps without any, or why an answer is no use."""
+    """Return the files for steps without any, or why an answer cannot be used."""
     found = places(output, drafted_plan(live), state_of(live).unplaced, project_in(live))
     if not any(found.values()):
         return NOTHING_FOUND
@@ -114,12 +114,12 @@ def find_places(live: LivePlan, output: Any) -> Places | str:
 
 
 def _room(live: LivePlan, before: int = 0) -> int:
-    """Return how many steps the plan may still get; one that drafts counts too."""
+    """Return how many more steps the plan may have; a step that drafts counts, too."""
     return room_for(live.goal, before + (document_of(live).drafter == QUEUE))
 
 
 def _without_nulls(output: Any) -> Any:
-    """Take away what is null since the strict form of the schema has no other way to leave it out."""
+    """Remove nulls, because the strict form of the schema has no other way to leave a field out."""
     try:
         found = read_json(output)
     except ValueError:
@@ -137,7 +137,7 @@ def _strict(output: Any) -> ParsedPlan | Refusal:
 
 
 def _with_ids(value: Any) -> Any:
-    """Take `step_id` for `id`, as older drafters wrote it."""
+    """Accept `step_id` for `id`, as older drafters wrote it."""
     if not isinstance(value, dict) or not isinstance(value.get("steps"), list):
         return value
     steps = [
@@ -148,7 +148,7 @@ def _with_ids(value: Any) -> Any:
 
 
 def _valid_fields(value: Any) -> dict[str, Any]:
-    """Keep the fields of an answer in which there is nothing wrong."""
+    """Return the fields of an answer that have no fault."""
     if not isinstance(value, dict):
         return {}
     try:
@@ -166,7 +166,7 @@ def _synthetic(
     fields: Mapping[str, Any] = MappingProxyType({}),
     errors: tuple[FieldError, ...] = (),
 ) -> ParsedPlan:
-    """Make a plan of one step out of free text, within any plan's limits."""
+    """Return a plan of one step from free text, within the limits of any plan."""
     criteria = _lines(request.acceptance_criteria, 20) or [TEST_LINE]
     short = fit(text, 512)
     made = {
@@ -180,7 +180,7 @@ def _synthetic(
         "fallback_plan": fit(text, 1200, several_lines) or None,
         **fields,
     }
-    if "steps" not in fields:  # one, cut to what an action may hold; all of the text is the fallback plan
+    if "steps" not in fields:  # one step, truncated to the size of an action; the whole text is the fallback plan
         step = {
             "id": f"{'lenient' if mode is ValidationMode.LENIENT else 'free'}-1",
             "title": fit(request.goal, 120) or "Carry the plan out",
@@ -193,7 +193,7 @@ def _synthetic(
 
 
 def _plan(output: PlanningOutput) -> PlanningPlan:
-    """Take the words of an answer over, sanitised and within its limits."""
+    """Return the words of an answer, sanitized and within its limits."""
     return PlanningPlan(
         summary=fit(output.plan_summary, 512, several_lines),
         rationale=fit(output.rationale, 2048, several_lines),
@@ -226,9 +226,9 @@ def _lines(lines: Iterable[str], most: int, size: int = 200) -> list[str]:
 
 
 def _errors(error: ValidationError) -> tuple[FieldError, ...]:
-    """Tell each error once, where it is, in the words of JSON, which is what a drafter writes.
+    """Return each error once, with its place, in the words of JSON, which a drafter writes.
 
-    That a list lacks the item which is wrong is no error of its own.
+    A missing item of a list is left out if the item itself has an error.
     """
     found = error.errors(include_url=False, include_input=False, include_context=False)
     within = {each["loc"][:depth] for each in found for depth in range(1, len(each["loc"]))}

@@ -1,4 +1,4 @@
-"""The request that a goal makes: what it asks, of which commits, whether it starts cold; and what it lacks for one."""
+"""The request of a goal: its aim, its commits, whether it starts cold; and its shortcomings."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from tasks.text.sanitize import TOKEN
 
 MAX_BULLET = 200  # characters
 MAX_CONSTRAINTS = 20
-MAX_GOAL = 2000  # that are remembered
-FOCUS = 3  # metrics of the base that a plan without any of its own is about
+MAX_GOAL = 2000  # stored characters
+FOCUS = 3  # metrics of the base in a plan without its own
 HISTORY = ("trajectory", "trajectory_meta", "key_files", "highlights", "evaluation_summary", "metrics")
 PLACE = ("cell_index", "objective", "measures")  # in the archive
 
@@ -38,19 +38,19 @@ _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 
 @dataclass(frozen=True, slots=True)
 class PreparedRequest:
-    """A request, and what its trajectories were counted from."""
+    """A request, and the data of its trajectories."""
 
     request: PlanningAgentRequest
     trajectories: tuple[dict[str, Any], ...] = ()
 
 
 def prepare(evolution: Evolution, goal: Goal, options: TrajectoryOptions) -> PreparedRequest:
-    """Make the request of `goal`, whose sentence counts where its input has none, and its constraints always."""
+    """Return the request of `goal`; its sentence is the default aim, and its constraints always count."""
     base, inspirations = evolution.base, evolution.inspirations
     rollups: list[Rollup] = []
     at_root = base.commit_hash == evolution.experiment_root and not inspirations
     cold = evolution.cold_start or at_root
-    if cold:  # without all that tells how the base came about and how it was judged
+    if cold:  # without the base's history and its evaluation
         fields = CommitPlanningContext.model_fields
         base = base.model_copy(update={name: fields[name].get_default() for name in (*HISTORY, *PLACE)})
         inspirations = ()
@@ -77,7 +77,7 @@ def prepare(evolution: Evolution, goal: Goal, options: TrajectoryOptions) -> Pre
 
 
 def start_at_base(goal: Goal, evolution: Evolution) -> Goal:
-    """Begin the work at the base commit, where the goal does not name another."""
+    """Begin the work at the base commit, unless the goal names another."""
     base = evolution.base.commit_hash
     if goal.context.base_sha or not _COMMIT.fullmatch(base):
         return goal
@@ -85,13 +85,13 @@ def start_at_base(goal: Goal, evolution: Evolution) -> Goal:
 
 
 def digest(value: PlanningAgentRequest | str) -> str:
-    """Name a request or a prompt by what is in it."""
+    """Return the digest of a request or a prompt."""
     raw = value.encode() if isinstance(value, str) else codec.canonical(value.model_dump(mode="json"))
     return f"sha256:{sha256(raw).hexdigest()}"
 
 
 def remember(request: PlanningAgentRequest) -> PlanningAgentRequest:
-    """Keep of a request what reading its answer needs, in words that harm nobody."""
+    """Return the parts of a request that reading its answer needs, with harmless words."""
     metrics = (
         CommitMetric(
             name=fit(each.name, 128) or "metric",
@@ -111,7 +111,7 @@ def remember(request: PlanningAgentRequest) -> PlanningAgentRequest:
 
 
 def shortcomings(goal: Goal, project: Project, drafter: str) -> tuple[FieldError, ...]:
-    """Say all that keeps a goal from being asked a plan for."""
+    """Return everything that keeps a goal from getting a plan."""
     evolution = goal.evolution
     asked = fit((evolution.goal if evolution else None) or goal.goal, MAX_GOAL)
     untested = bool(project.files) and not project.tests and not only_documents(project.files)
@@ -127,7 +127,7 @@ def shortcomings(goal: Goal, project: Project, drafter: str) -> tuple[FieldError
 
 
 def _known(value: Any) -> Any:
-    """Drop unknown fields of messages, at any depth: nobody bounds them."""
+    """Drop unknown fields of messages at any depth, because their size is not bounded."""
     if isinstance(value, tuple):
         return tuple(map(_known, value))
     if not isinstance(value, Inbound):

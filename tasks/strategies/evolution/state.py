@@ -1,4 +1,4 @@
-"""What an evolution plan keeps between its steps."""
+"""The strategy state of an evolution plan."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tasks.toolchain.catalogue import CATALOGUE, catalogue_of
 
 
 class Stage(StrEnum):
-    """How far a plan has come."""
+    """The stage of a plan."""
 
     DRAFTING = "drafting"
-    FINDING = "finding"  # which files its steps are about
+    FINDING = "finding"  # the files of its steps
     WORKING = "working"
 
 
@@ -53,14 +53,14 @@ class EvolutionState(Record):
 
 
 def state_of(live: LivePlan) -> EvolutionState:
-    """Read the state of a plan."""
+    """Return the state of a plan."""
     return EvolutionState.model_validate(live.state)
 
 
 def project_in(live: LivePlan) -> Project:
-    """Read the project of a plan as its draft did.
+    """Return the project of a plan as its draft read it.
 
-    The listing that its language follows from is not kept, so the state says it.
+    The listing that determines its language is not stored, so the state has the language.
     """
     state, goal = state_of(live), live.goal
     context = goal.context.model_copy(update={"language": state.language})

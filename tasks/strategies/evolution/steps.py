@@ -27,13 +27,13 @@ VERIFY_ID = "verify-plan"
 FALLBACK_ID = "fall-back"
 RESERVED = frozenset({DRAFT_ID, FIND_ID, VERIFY_ID, FALLBACK_ID})
 
-Places = Mapping[int, tuple[str, ...]]  # of the steps that name no files: positions and files
+Places = Mapping[int, tuple[str, ...]]  # for the steps that name no files: positions and files
 
 ONLY_READ = "Nothing of the plan may be done yet: only read."
 
 
 def draft_step(goal: Goal, asked: str, prompt: str, attempts: int) -> PlannedStep:
-    """Make the step that asks a controller for the plan of what is `asked`."""
+    """Return the step that asks a controller for a plan with the aim `asked`."""
     sentence = "Answer the prompt of this step's input with a plan for: {goal}"
     return cycle.draft_step(
         goal,
@@ -48,7 +48,7 @@ def draft_step(goal: Goal, asked: str, prompt: str, attempts: int) -> PlannedSte
 
 
 def find_step(live: LivePlan, plan: PlanningPlan, unplaced: Sequence[int]) -> PlannedStep:
-    """Make the step that looks for the files which the plan's steps do not name."""
+    """Return the step that looks for the files that the plan's steps do not name."""
     names = ", ".join(plan.steps[at].step_id for at in unplaced)
     mode = MODE_OF_TYPE[StepType.EXPLORE]
     intent = fill("Find the files to change for these steps of the plan: {goal}", names, MAX_INTENT)
@@ -67,7 +67,7 @@ def find_step(live: LivePlan, plan: PlanningPlan, unplaced: Sequence[int]) -> Pl
 
 
 def places(output: Any, plan: PlanningPlan, unplaced: Sequence[int], project: Project) -> Places:
-    """Read which allowed files were found for each step that named none; of one list every such step has all."""
+    """Return the allowed files for each step without any; from a single list every such step gets all."""
     files = output.get("files", output) if isinstance(output, Mapping) else output
     allowed = frozenset(project.files)
     found: dict[int, tuple[str, ...]] = {}
@@ -84,9 +84,9 @@ def plan_steps(
     criteria: Sequence[str] = (),
     found: Places | None = None,
 ) -> GovernedSteps:
-    """Make governed steps of a plan, and a last one that verifies it.
+    """Return governed steps of a plan, and a last one that verifies it.
 
-    `criteria` are what the goal is accepted by, `found` the files of steps that name none.
+    `criteria` are the acceptance criteria of the goal, `found` the files of steps that name none.
     """
     drafted = [
         DraftedStep(
@@ -102,7 +102,7 @@ def plan_steps(
         for step in plan.steps
     ]
     made = govern(project, drafted, RESERVED, found)
-    # A drafter may ask for more tests, never for less: the goal's own run as well.
+    # A drafter may ask for more tests, never for fewer: the goal's own run as well.
     commands = project.placed(commands_in(plan.validation, project.catalogue, project.files, RiskLevel.HIGH))
     tools = once((*project.tests, *commands))[:MAX_TOOLS]
     words = {
@@ -117,7 +117,7 @@ def plan_steps(
 def fallback_steps(
     project: Project, plan: PlanningPlan, files: tuple[str, ...], taken: frozenset[str]
 ) -> GovernedSteps:
-    """Make one step of a plan's fallback, about the files that the plan was about."""
+    """Return one step for a plan's fallback, with the files of the plan."""
     step = DraftedStep(
         name=FALLBACK_ID,
         title="Fall back",

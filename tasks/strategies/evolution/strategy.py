@@ -1,4 +1,4 @@
-"""How an evolution goal is planned, and goes on from its draft: the six verbs, in order of life."""
+"""Plans an evolution goal, and goes on from its draft: the six functions, in order of life."""
 
 from __future__ import annotations
 
@@ -77,11 +77,11 @@ WORKFLOW = Workflow(
     {"plan": (DRAFT_ID, FIND_ID, "the steps of the agent's plan", VERIFY_ID), "all failed": (FALLBACK_ID,)},
 )
 MAX_ERROR = 500
-MAX_LISTED = 500  # files that a step which looks for some is shown
+MAX_LISTED = 500  # files in the input of a step that looks for some
 
 
 def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
-    """Answer `goal` with the step that asks, or ask the worker's drafter."""
+    """Answer `goal` with the step that asks, or with a request to the worker's drafter."""
     project = project_of(goal, catalogue, setting.forbidden)
     errors = project if isinstance(project, tuple) else shortcomings(goal, project, setting.drafter)
     if errors or isinstance(project, tuple) or goal.evolution is None:
@@ -98,7 +98,7 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
 
 
 def input_for(live: LivePlan, facts: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Give the prompt to who drafts, and the allowlist to who looks for files."""
+    """Return the prompt for the step that drafts, and the allowlist for the one that looks for files."""
     state = state_of(live)
     if facts["step_id"] == DRAFT_ID and state.prompt:
         return {"prompt": state.prompt, "schema": schema_of(live), "validation_mode": mode_of(live).value}
@@ -109,7 +109,7 @@ def input_for(live: LivePlan, facts: Mapping[str, Any]) -> Mapping[str, Any] | N
 
 
 def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None:
-    """Return what a drafter has to mend, or that no files were found."""
+    """Return the faults that a drafter has to repair, or that no files were found."""
     if facts["step_id"] == DRAFT_ID:
         found = _queue_cycle(live).refusal(output)
         return found.message if found else None
@@ -120,7 +120,7 @@ def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None
 
 
 def advance(live: LivePlan, end: End, _: Catalogue) -> Expansion | None:
-    """Expand the plan from its draft, and note whether a step changed something."""
+    """Expand the plan from its draft, and record whether a step changed something."""
     state = state_of(live)
     if state.stage is Stage.DRAFTING:
         return _queue_cycle(live).go_on(end) if end.step_id == DRAFT_ID else None
@@ -133,7 +133,7 @@ def advance(live: LivePlan, end: End, _: Catalogue) -> Expansion | None:
 
 
 def _note(live: LivePlan, state: EvolutionState, end: End) -> Expansion | None:
-    """Note what a step came to; with the last one the card of the plan's commit is there."""
+    """Record the result of a step; after the last one add the card of the plan's commit."""
     progress = state.progress
     if end.state == StepState.FAILED or (end.step_id not in progress.left and not end.facts["inserted_by"]):
         return None
@@ -152,7 +152,7 @@ def _note(live: LivePlan, state: EvolutionState, end: End) -> Expansion | None:
 
 
 def _part(live: LivePlan, state: EvolutionState, step_id: str) -> Mapping[str, Any] | None:
-    """Give a step of the plan all that the drafter wrote for it, uncut, and what holds for all of the plan."""
+    """Return the drafter's full text for a step of the plan, and the parts that apply to the whole plan."""
     if step_id not in state.ids:
         return None
     plan = drafted_plan(live)
@@ -163,12 +163,12 @@ def _part(live: LivePlan, state: EvolutionState, step_id: str) -> Mapping[str, A
 
 
 def answer(_: LivePlan, __: Any, ___: Catalogue) -> Expansion | str:
-    """Answer that no question was asked: this kind has none."""
+    """Refuse any answer: this kind asks no question."""
     return "An evolution plan asks no questions."
 
 
 def stuck(live: LivePlan, _: Catalogue) -> Expansion | None:
-    """Carry the fallback plan out, once, where no step has changed anything."""
+    """Execute the fallback plan, once, if no step has changed anything."""
     state = state_of(live)
     if state.stage is not Stage.WORKING or state.patched or state.fell_back:
         return None
@@ -194,7 +194,7 @@ def stuck(live: LivePlan, _: Catalogue) -> Expansion | None:
 
 
 def _begin(goal: Goal, evolution: Evolution, project: Project, setting: Setting) -> LivePlan:
-    """Make the state and the document of a plan that is yet to be drafted."""
+    """Return the state and the document of a plan before its draft."""
     options = DraftOptions.of(setting.options)
     mode = evolution.validation_mode or ValidationMode(options.validation_mode or ValidationMode.LENIENT)
     made = prepare(evolution, goal, TrajectoryOptions.of(setting.options))
@@ -223,7 +223,7 @@ def _begin(goal: Goal, evolution: Evolution, project: Project, setting: Setting)
 
 
 def _worker_cycle(live: LivePlan) -> WorkerCycle[ParsedPlan]:
-    """Lay out how the worker's drafter is asked; what a call that failed was asked, is asked again."""
+    """Return the cycle of the worker's drafter; after a failed call the same question is asked again."""
     prompt, schema, mode = state_of(live).prompt or "", schema_of(live), mode_of(live).value
     first = Consult(prompt, schema, mode)
 
@@ -261,7 +261,7 @@ def _worker_cycle(live: LivePlan) -> WorkerCycle[ParsedPlan]:
 
 
 def _give_up(refusal: Refusal, drafted: Sequence[Drafted]) -> Rejected:
-    """Reject the goal, and say how often was asked, and the last errors."""
+    """Reject the goal, with the number of questions and the last errors."""
     tokens = sum(said.tokens for said in drafted)
     why = f"{_no_plan(len(drafted))} in {_seconds(drafted):.1f} s for {tokens} tokens; the last errors follow."
     return Rejected(FAILED, (failure(why), *refusal.errors))
@@ -276,7 +276,7 @@ def _no_plan(attempts: int) -> str:
 
 
 def _queue_cycle(live: LivePlan) -> QueueCycle[ParsedPlan]:
-    """Lay out what becomes of the answer to the step that asks."""
+    """Return the functions for the answer to the step that asks."""
 
     def accept(found: ParsedPlan, end: End) -> Expansion:
         seconds = (live.now - state_of(live).began) / 1000
@@ -286,7 +286,7 @@ def _queue_cycle(live: LivePlan) -> QueueCycle[ParsedPlan]:
 
 
 def _halt(live: LivePlan, end: End) -> Expansion:
-    """Give up, with what the last attempt ran into."""
+    """Halt with the last failure."""
     most = state_of(live).attempts if end.step_id == DRAFT_ID else 1 + int(end.facts.get("retry_limit") or 0)
     attempts = end.attempt or most
     reason = _no_plan(attempts)
@@ -323,7 +323,7 @@ def _place(live: LivePlan, found: Places) -> Expansion:
 
 
 def _work(state: EvolutionState, document: Mapping[str, Any], made: GovernedSteps, phase: Phase) -> Expansion:
-    """Add the steps of the plan, and remember them, their parts and their files."""
+    """Add the steps of the plan, and store their ids, their parts and their files."""
     steps = made.steps
     files = tuple(dict.fromkeys(path for step in steps for path in step.allowed_files))
     progress = Progress(parts=dict(zip(_ids(steps), made.parts, strict=False)), left=_ids(steps))

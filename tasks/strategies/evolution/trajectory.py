@@ -1,8 +1,8 @@
-"""The trajectory of an inspiration as a few lines: what it did since it parted from the base.
+"""The trajectory of an inspiration in a few lines: its changes since it branched off from the base.
 
-A walk goes from parent to parent over the commit cards that a goal brings. It is bounded and ends at a commit that it
-has met before, so that a chain in a circle harms nobody. Blocks are counted from the anchor, so that a full block
-always has the same ends and its summary can be cached.
+A walk goes from parent to parent over the commit cards of a goal. It is bounded and ends at a commit that it has
+visited before, so that cycles do no harm. Blocks are counted from the anchor, so that a full block always has the same
+ends and its summary can be cached.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any
 from schemas.kinds.evolution import NOT_TOLD, ChunkSummary, CommitCard
 from tasks.text.fields import fit, opening
 
-PREFIX = "trajectory_"  # of the operator's options about trajectories, which ours leave out
+PREFIX = "trajectory_"  # prefix of the operator's options about trajectories, left out in these names
 MAX_DEPTH = 4096  # commits of one walk
 MAX_STEP_LINE = 240  # characters
-MAX_SUMMARY_LINE = 160  # of a step within a summary that nobody wrote
+MAX_SUMMARY_LINE = 160  # of a step in a summary that the planner makes
 SUMMARY_LINES = 8
 SHORT = 12  # characters of a hash
 LEAST_SUMMARY = 64  # characters
@@ -31,17 +31,17 @@ Cards = Mapping[str, CommitCard]
 
 @dataclass(frozen=True, slots=True)
 class TrajectoryOptions:
-    """One value a setting; the names in the comments go on after `WORKER_PLANNING_TRAJECTORY_`."""
+    """One value for each setting; comments have the part of the name after `WORKER_PLANNING_TRAJECTORY_`."""
 
     block_size: int = 8  # BLOCK_SIZE, commits
     max_chunks: int = 3  # MAX_CHUNKS
     max_raw_steps: int = 6  # MAX_RAW_STEPS
-    summary_model: str | None = None  # SUMMARY_MODEL: whose summaries are used; None: anybody's
+    summary_model: str | None = None  # SUMMARY_MODEL: only its summaries are used; None: all
     summary_max_chars: int = 800  # SUMMARY_MAX_CHARS; at least 64
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> TrajectoryOptions:
-        """Read the operator's options; what is not set keeps its default."""
+        """Read the operator's options; unset ones have their default."""
         names = [each.name for each in fields(cls)]
         return cls(**{name: options[PREFIX + name] for name in names if PREFIX + name in options})
 
@@ -51,7 +51,7 @@ DEFAULTS = TrajectoryOptions()
 
 @dataclass(frozen=True, slots=True)
 class Depths:
-    """How deep each commit of a chain lies below its anchor."""
+    """The depth of each commit in a chain below its anchor."""
 
     of: Mapping[str, int]
     anchor: str
@@ -61,7 +61,7 @@ class Depths:
 
 @dataclass(frozen=True, slots=True)
 class Rollup:
-    """The lines of a trajectory, and what they were counted from."""
+    """The lines of a trajectory, and the data of its count."""
 
     lines: tuple[str, ...]
     meta: Mapping[str, Any] = field(default_factory=dict)
@@ -69,17 +69,17 @@ class Rollup:
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """Which steps of a path are shown: head and tail one by one, whole chunks between by their summaries."""
+    """The steps of a path that are shown: head and tail one by one, whole chunks between by their summaries."""
 
-    earliest: int  # the first so many
-    chunks: tuple[tuple[int, int], ...]  # from, up to and without
-    recent: int  # from here on
+    earliest: int  # number of first steps
+    chunks: tuple[tuple[int, int], ...]  # start, end (exclusive)
+    recent: int  # start of the tail
     omitted: int
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """All that is known of how commits came about, arranged for looking up."""
+    """The known history of commits, indexed."""
 
     cards: Cards
     base: Mapping[str, None]  # the base and its ancestors
@@ -90,14 +90,14 @@ class History:
     def of(
         cls, cards: Sequence[CommitCard], base: str, root: str | None = None, summaries: Sequence[ChunkSummary] = ()
     ) -> History:
-        """Index what a goal brought; of two for the same thing the last counts."""
+        """Index the cards and summaries of a goal; of two with one key the last counts."""
         known = {card.commit_hash: card for card in cards}
         written = {(each.start_commit_hash, each.end_commit_hash, each.block_size): each for each in summaries}
         return cls(known, dict.fromkeys(ancestors(known, base)), root, written)
 
 
 def rollup(history: History, tip: str, options: TrajectoryOptions = DEFAULTS) -> Rollup:
-    """Return how `tip` came about since it parted from the base; one line says so where that is not known."""
+    """Return the history of `tip` since it branched off from the base; a single line if that is not known."""
     found = unique_path(history.cards, history.base, tip)
     if found is None:
         return Rollup((NO_OVERLAP,))
@@ -119,20 +119,20 @@ def rollup(history: History, tip: str, options: TrajectoryOptions = DEFAULTS) ->
     if index.whole and all(each in index.of for each in path):
         chosen = spans([index.of[each] for each in path], options)
     else:
-        recent = max(0, len(path) - max(0, options.max_raw_steps))  # nothing to align to: only the tail
+        recent = max(0, len(path) - max(0, options.max_raw_steps))  # without an anchor only the tail is shown
         chosen = Spans(0, (), recent, recent)
     return Rollup((count, *_lines(history, path, chosen, options)), {**meta, "omitted_steps": chosen.omitted})
 
 
 def spans(at: Sequence[int], options: TrajectoryOptions = DEFAULTS) -> Spans:
-    """Choose what is shown of steps that lie at these depths, one below the other."""
+    """Return which steps to show, for steps at these depths, one below the other."""
     n, block, raw = len(at), max(1, options.block_size), max(0, options.max_raw_steps)
     if not n:
         return Spans(0, (), 0, 0)
     recent = n - min(raw, n)
     if recent < n:
-        recent = max(0, recent - (at[recent] - 1) % block)  # back to where its block begins, so that nothing is torn
-    # The head is the rest of the block that the path begins in, or else two steps.
+        recent = max(0, recent - (at[recent] - 1) % block)  # back to the start of its block, so that no block is split
+    # The head is the rest of the first block of the path, or else two steps.
     rest = min(block - (at[0] - 1) % block, n, raw, recent) if at[0] % block != 1 else 0
     earliest = rest or min(2, raw, recent)
     chunks = _chunks(at, block, recent, options.max_chunks)
@@ -141,7 +141,7 @@ def spans(at: Sequence[int], options: TrajectoryOptions = DEFAULTS) -> Spans:
 
 
 def _chunks(at: Sequence[int], block: int, recent: int, most: int) -> tuple[tuple[int, int], ...]:
-    """Choose full blocks: the oldest, which tells where things came from, and the newest ones."""
+    """Choose full blocks: the oldest, which shows the origin, and the newest ones."""
     full = []
     for _, steps in groupby(range(recent), key=lambda step: (at[step] - 1) // block):
         members = list(steps)
@@ -182,7 +182,7 @@ def _chunk_line(history: History, path: Sequence[str], options: TrajectoryOption
 
 
 def ancestors(cards: Cards, tip: str) -> Iterator[str]:
-    """Walk from `tip`, itself included, to its earliest ancestor."""
+    """Yield `tip` and its ancestors, up to the earliest."""
     seen: set[str] = set()
     at: str | None = tip
     while at and at not in seen and len(seen) < MAX_DEPTH:
@@ -193,7 +193,7 @@ def ancestors(cards: Cards, tip: str) -> Iterator[str]:
 
 
 def unique_path(cards: Cards, base: Mapping[str, None], tip: str) -> tuple[str, tuple[str, ...]] | None:
-    """Find the last commit that `tip` shares with `base`, the ancestors of another commit, and the path from there."""
+    """Return the last commit that `tip` shares with `base` and its ancestors, and the path from there."""
     path: list[str] = []
     for each in ancestors(cards, tip):
         if each in base:
@@ -203,7 +203,7 @@ def unique_path(cards: Cards, base: Mapping[str, None], tip: str) -> tuple[str, 
 
 
 def depths(cards: Cards, tip: str, shared: str, root: str | None) -> Depths:
-    """Count the depths from the experiment's root, or the earliest known ancestor."""
+    """Return the depths below the experiment's root, or below the earliest known ancestor."""
     line = list(ancestors(cards, tip))
     rooted = root in line
     whole = rooted or len(line) < MAX_DEPTH
