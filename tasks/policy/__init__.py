@@ -1,1 +1,1 @@
-"""What outcomes do to a plan: pure functions over plan values."""
+"""The effects of outcomes on a plan: pure functions of plan values."""

@@ -1,7 +1,7 @@
-"""What would let a plan go on that has ended, or a step that was revised: computed from limits and facts.
+"""Advice for ended plans and revised steps: how such a plan can go on, computed from limits and facts.
 
-One function for each rule that ends plans. It says what to change and to which value, and leaves out what could not
-help: a limit where nothing is left to start, a retry that the step's risk does not allow, a file that no goal may name.
+There is one function for each rule that ends plans. It names a change and the new value. It leaves out changes that
+cannot help: a limit if nothing is left to start, too many retries, a file that no goal may name.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tasks.text.paths import fault
 
 
 def advise(unit: UnitOfWork, rule: str, evidence: Mapping[str, Any], cause: str = "") -> str:
-    """Return what would let a plan like this go on, as one text; `rule` has ended it, or is about to."""
+    """Return how a plan like this can go on, as one text; `rule` has ended it, or is about to."""
     kept, standing = unit.strategy_state or {}, unit.snapshot.standing
     allowed = (kept.get("goal") or {}).get("allowed_files")
     facts = Facts(
@@ -57,7 +57,7 @@ def _advise(rule: str, facts: Facts) -> str:
 
 
 def _outside(unit: UnitOfWork, step_id: str) -> tuple[str, ...]:
-    """Find the files that the last attempt of a step touched, or is said to have, and that are not the step's."""
+    """Return the files outside of a step that its last attempt touched, or that its evidence names."""
     outcome, step = unit.answers.get(step_id), unit.snapshot.steps.get(step_id)
     if outcome is None or step is None:
         return ()
@@ -146,7 +146,7 @@ def _errors(facts: Facts) -> str:
 
 
 def _rejected(facts: Facts) -> str:
-    """Advise by what the plan was rejected for: a person or a drafter may have ended it before it was made."""
+    """Return advice for the cause of a rejection; a person or a drafter may have ended the plan before its creation."""
     if facts.cause == "internal_error":
         return "Nothing in the goal: send the same goal again once the planner is repaired."
     return (_advise(facts.cause, facts) if facts.cause != "rejected" else "") or _errors(facts)
@@ -178,7 +178,7 @@ def _review_stopped(facts: Facts) -> str:
     return f"{who} stopped it at {gate}: settle what the review found there, then {AGAIN}."
 
 
-MOST_CLARIFICATIONS = 20  # that an operator may set
+MOST_CLARIFICATIONS = 20  # the largest value of the operator's setting
 
 FEATURE = Feature(
     "advice",

@@ -1,4 +1,4 @@
-"""What is known where a plan ends, and the phrases that advice is made of."""
+"""The facts at the end of a plan, and the phrases of advice."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tasks.base.policy import Policy
 from tasks.plan.snapshot import Lease, Step
 from tasks.policy.pre_steps import retries_for_mends
 
-MOST_NAMED = 3  # errors, files, attempts and steps in one sentence
+MOST_NAMED = 3  # errors, files, attempts or steps in one sentence
 AGAIN = "send the goal again under a new goal_id"
 OPEN = (S.PENDING.value, S.BLOCKED.value, S.ACTIVE.value)
 OVER = (S.DONE.value, S.FAILED.value, S.SKIPPED.value)
-# The most that a goal may set of each limit.
+# The largest value of each limit in a goal.
 MOST = MappingProxyType(
     {
         name: next(each.le for each in field.metadata if hasattr(each, "le"))
@@ -31,11 +31,11 @@ MOST = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known where a plan ends; `steps` are those that the decision has read.
+    """The facts at the end of a plan; `steps` are the steps that the decision has read.
 
-    `rested` is how long the plan stood still, ms. `held` are the attempts that ended in this decision, `allowed` the
-    goal's files where the plan has them at hand, `outside` files that an attempt touched and that are not its step's,
-    `cause` is that of a rejection. `stands`: the command that ended the plan will end its successors as well.
+    `rested` is how long the plan was stopped, in ms. `held` are the attempts that ended in this decision. `allowed` are
+    the goal's files, if the plan has them. `outside` are files outside of its step that an attempt touched. `cause` is
+    the cause of a rejection. `stands` is true if the command that ended the plan also ends its successors.
     """
 
     plan: PlanRecord
@@ -56,19 +56,19 @@ class Facts:
 
     @property
     def step(self) -> Step | None:
-        """The step that the rule is about, if it was read."""
+        """The step that fired the rule, if it was read."""
         found = self.steps.get(str(self.evidence.get("step_id", "")))
         return found if found and found.spec is not None else None
 
     @property
     def failed(self) -> list[list[Any]]:
-        """The failures that led to the end, oldest first: step, attempt, category, time."""
+        """The failures that led to the end, oldest first: step, attempt, category and time."""
         known = self.evidence.get("failed", self.plan.counters.failed)
         return [entry for entry in known if entry[2] in set(C)]
 
     @property
     def goes_on(self) -> bool:
-        """Whether anything would start if the rule had not ended the plan."""
+        """Whether a step would start if the rule had not ended the plan."""
         step = self.step
         others = self.ready or self.active or self.plan.backoffs or self.plan.waits
         if others or step is None or step.status.state == S.DONE:
@@ -77,15 +77,15 @@ class Facts:
 
 
 def has_retry(step: Step, category: str, failed: Iterable[list[Any]], policy: Policy) -> bool:
-    """Whether `step` may be tried again after it failed with `category`, as `retries` has it."""
+    """Return whether `step` may be tried again after it failed with `category`; see `retries`."""
     return step.status.failures <= retries(step, category, failed, policy)
 
 
 def retries(step: Step, category: str, failed: Iterable[list[Any]], policy: Policy) -> int:
-    """Return how often `step`, which failed with `category`, may be retried: as its risk allows, beside mends.
+    """Return how often `step`, which failed with `category`, may be retried: as its risk allows, plus its repairs.
 
-    What the policy allows after such a failure bounds failures of this category alone, which are counted among
-    `failed`, the last failures of the plan.
+    The policy's bound for such a failure counts only failures of this category among `failed`, the plan's last
+    failures.
     """
     allowed: int = min(step.facts["retry_limit"], policy.attempts[RiskLevel(step.facts["risk_level"])].retries)
     if category in policy.retries:
@@ -95,7 +95,7 @@ def retries(step: Step, category: str, failed: Iterable[list[Any]], policy: Poli
 
 
 def retries_of(step: Step, failed: Iterable[list[Any]], policy: Policy) -> dict[str, Any]:
-    """Lay out how often `step` was tried and might have been, for the explanation of a halt."""
+    """Return how often `step` was tried, and how often it could be, for the explanation of a halt."""
     told = list(failed)
     return {
         "step_id": step.step_id,
@@ -107,26 +107,26 @@ def retries_of(step: Step, failed: Iterable[list[Any]], policy: Policy) -> dict[
 
 
 def category_of(step: Step, failed: Iterable[list[Any]]) -> str:
-    """Name the category of the last failure of `step` among those that are known."""
+    """Return the category of the last known failure of `step`; empty if there is none."""
     return str(next((entry[2] for entry in reversed(list(failed)) if entry[0] == step.step_id), ""))
 
 
 def most_retries_of(step: Step, failed: Iterable[list[Any]], policy: Policy) -> int:
-    """Return how often `step` may be retried whatever its `retry_limit` is."""
+    """Return how often `step` may be retried without regard to its `retry_limit`."""
     return policy.most_retries(step.facts["risk_level"], category_of(step, failed))
 
 
 def listing(names: Iterable[Any]) -> str:
-    """Name the first of `names`, and how many more there are."""
+    """Return the first MOST_NAMED of `names` and the number of the others, as a text."""
     told = [str(name) for name in names]
     more = f" and {len(told) - MOST_NAMED} more" if len(told) > MOST_NAMED else ""
     return ", ".join(told[:MOST_NAMED]) + more
 
 
 def raise_limit(facts: Facts, name: str, value: int) -> str:
-    """Say to raise a limit to `value`, with a retry where the plan would have nothing else to start.
+    """Return the advice to raise a limit to `value`; with a retry, if no other step of the plan could start.
 
-    Nothing where the goal may not set that much, or nothing would start all the same.
+    Empty if no goal may set this value, or if nothing would start anyway.
     """
     if value > MOST[name]:
         return ""
@@ -138,7 +138,7 @@ def raise_limit(facts: Facts, name: str, value: int) -> str:
 
 
 def higher_limit(facts: Facts, name: str, value: int) -> str:
-    """Say to raise a limit to `value`, and where the plan's policy gives its goal less whatever the goal asks for."""
+    """Return the advice to raise a limit to `value`, with the bound of the plan's policy if that is lower."""
     head, told = facts.plan.head, f"raise limits.{name} from {facts.plan.limits[name]} to at least {value}"
     rules = facts.policy.rules_of(head.kind, head.tenant, head.repo)
     most = min((each.most[name] for each in rules if name in each.most), default=value)
@@ -148,13 +148,13 @@ def higher_limit(facts: Facts, name: str, value: int) -> str:
 
 
 def sentence(*parts: str) -> str:
-    """Join what may be done, each of which would help, as one sentence."""
+    """Join alternatives to one sentence; every alternative would help."""
     told = ", or ".join(filter(None, parts))
     return f"{told[:1].upper()}{told[1:]}."
 
 
 def allow_more_retries(step: Step, failed: Iterable[list[Any]], policy: Policy) -> str:
-    """Return how many retries a step could have had beyond those that it had; nothing where it had all."""
+    """Return the advice to give a step all retries that its risk allows; empty if it had all."""
     limit, most = step.facts["retry_limit"], most_retries_of(step, failed, policy)
     if limit >= most or step.facts["inserted_by"]:
         return ""

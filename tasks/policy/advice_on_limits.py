@@ -1,4 +1,4 @@
-"""What would let a plan go on whose budget or time is used up."""
+"""Advice for plans whose budget or time is used up."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tasks.rules import budget
 
 
 def advise_on_budget(facts: Facts) -> str:
-    """Return which budget has to be how much higher, and who used it."""
+    """Return the budget to raise, its new value, and the attempts that used most of it."""
     name = facts.evidence.get("limit_name")
     if name == "category":
         return _budget_of_an_attempt(facts)
@@ -42,7 +42,7 @@ def advise_on_budget(facts: Facts) -> str:
 
 
 def _spenders(facts: Facts) -> str:
-    """Name the attempts that used most of the budget that is used up."""
+    """Return the attempts that used most of the exhausted budget, as a text."""
     if facts.evidence.get("limit_name") == "failing_outcomes":
         return f"Read why {listing(dict.fromkeys(entry[0] for entry in facts.failed))} failed." if facts.failed else ""
     spenders = facts.evidence.get("spent_by")
@@ -55,7 +55,7 @@ def _spenders(facts: Facts) -> str:
 
 
 def _budget_of_an_attempt(facts: Facts) -> str:
-    """Advise where a controller said that what its attempt was given did not suffice."""
+    """Return advice for an attempt whose controller reported that its budget did not suffice."""
     step = facts.step
     held = facts.held.get(step.step_id) if step else None
     if step is None or held is None:
@@ -82,15 +82,15 @@ def _budget_of_an_attempt(facts: Facts) -> str:
 
 
 def advise_on_hosts(facts: Facts) -> str:
-    """Say whose hosts have to be mended: they handed steps back, and say why."""
+    """Return the controllers whose hosts need a repair; their reasons are in the evidence."""
     who = listing(dict.fromkeys(each["controller"] for each in facts.evidence.get("released", ())))
     return f"Mend on the hosts of {who or 'the controllers'} what the reasons name: {AGAIN} once they can begin."
 
 
 def advise_on_wall_clock(facts: Facts) -> str:
-    """Return how much more time the plan needs, unless nobody took its steps, or all that is open was handed back.
+    """Return how much more time the plan needs; or to start controllers, or to repair hosts, if no attempt could run.
 
-    A wait in which the plan stood still is no wait for a controller.
+    A wait while the plan was stopped is no wait for a controller.
     """
     plan, took = facts.plan, int(facts.evidence.get("value") or 0)
     limit = plan.limits["wall_clock_s"] or 0

@@ -1,4 +1,4 @@
-"""Finds the files by which a step that patches failed, if only earlier steps could change them."""
+"""Finds the files that made a patching step fail, if only earlier steps could change them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ NOT_LOADED = frozenset({C.IMPORT_ERROR, C.COMPILATION_ERROR})
 def files_to_blame(
     step: Step, evidence: Evidence, sources: Iterable[Source], tightened: Collection[str] | None
 ) -> tuple[str, ...]:
-    """List files that `sources` landed, that the step may not change, and that the evidence of its failure names.
+    """Return files that `sources` landed, that the step may not change, and that the evidence of its failure names.
 
-    Sources come first that it names, then those that failing tests are named after; a test is to blame only if it
-    cannot be loaded. Where the evidence speaks of the step's own sources, too, these are tried once more before.
+    Named source files come first, then files that failing tests are named after. A test file counts only if it cannot
+    be loaded. If the evidence also names sources of the step itself, the step is first tried again.
     """
     landed = dict.fromkeys(path for each in sources for path in each.files(tightened))
     others = [path for path in landed if not is_permitted(step.facts, path)]
@@ -41,7 +41,7 @@ def files_to_blame(
 
 
 def tests_of_others(step: Step, tests: Iterable[str]) -> tuple[str, ...]:
-    """Keep the failing tests that may pass without the change of a step: neither its own nor named after its files."""
+    """Return the failing tests that may pass without the step's change: neither its own nor named after its files."""
     own = {stem_of(path) for path in step.facts["allowed_files"]}
     files = {test: test.partition("::")[0] for test in tests}
     return tuple(

@@ -1,4 +1,4 @@
-"""Who hands an attempt back: what the lease says, not what the outcome says of itself."""
+"""The claimant of an attempt that is handed back: read from the lease, not from the outcome."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ MAX_NAME, MAX_REASON = 80, 200
 
 
 def claimed_by(unit: UnitOfWork, step: Step, attempt: Attempt, reason: str) -> HandedBack:
-    """Return by whom, and since when, an attempt was held that is handed back for this reason."""
+    """Return the claimant of an attempt that is handed back for `reason`, and the time of the claim."""
     lease = unit.snapshot.leases.get(step.step_id)
     if lease is None or lease.attempt != attempt.attempt or not lease.claimed:
-        # Nobody has claimed it; whoever does before this is written has it decided anew.
+        # No controller has claimed it; a claim before this commit makes the decision run again.
         unit.change.guards[step.step_id] = lease.renewed if lease else 0
         lease = Lease(attempt.attempt, 0, 0)
     since = lease.claimed if attempt.at <= lease.claimed <= unit.snapshot.now else attempt.at
@@ -28,5 +28,5 @@ def claimed_by(unit: UnitOfWork, step: Step, attempt: Attempt, reason: str) -> H
 
 
 def describe_release(step_id: str, attempt: int, controller: str, reason: str, at: int) -> dict[str, Any]:
-    """Lay out one of those attempts for the evidence of a halt."""
+    """Return one release as an entry of the evidence of a halt."""
     return {"at": rfc3339(at), "step_id": step_id, "attempt": attempt, "controller": controller, "reason": reason}

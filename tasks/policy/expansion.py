@@ -1,6 +1,6 @@
-"""A plan that goes on from what its steps answer: its strategy learns of every end, within the commit.
+"""Expands a plan from the answers of its steps: its strategy gets every end, within the same commit.
 
-What it adds is validated, counted, versioned and logged like a revision; a strategy widens no allowlist and no budget.
+Added steps are validated, counted, versioned and logged like a revision. A strategy widens no allowlist and no budget.
 """
 
 from __future__ import annotations
@@ -51,20 +51,20 @@ from tasks.text.forbidden_paths import JUDGED
 from tasks.text.paths import clean, is_glob
 from tasks.toolchain.catalogue import Catalogue, catalogue_of
 
-MAX_MANIFESTS = 16_000  # characters of them that are kept
-BLOCKED = "BLOCKED"  # begins the reason of a step that its controller could not go on with
+MAX_MANIFESTS = 16_000  # stored characters of them
+BLOCKED = "BLOCKED"  # prefix of the reason of a step whose controller could not go on
 NOBODY: Mapping[str, Any] = MappingProxyType({})
 KINDS = {kind.value: True for kind in GoalKind}
-DROPPED: dict[str, Any] = {  # of the goal, for what a plan expands to
+DROPPED: dict[str, Any] = {  # fields of the goal that expansion does not need
     **dict.fromkeys(("steps", *(kind for kind in KINDS if kind != GoalKind.TASK)), True),
     "context": {"documents", "failure_log", "manifests", "files"},
 }
 
 
 def begin(unit: UnitOfWork, goal: Goal, draft: Draft) -> None:
-    """Keep what the strategy will need, with the goal's allowlist as literal paths.
+    """Store the strategy's data, with the goal's allowlist as literal paths.
 
-    That of a task has its globs beside them, by which a template's steps make changes.
+    The allowlist of a task keeps its globs, too; steps of a template make changes by them.
     """
     listed = expand_allowed(goal.allowed_files, goal.context.files, JUDGED).files
     made = (path for step in draft.steps for path in step.allowed_files)  # by globs, before there are such files
@@ -79,13 +79,13 @@ def begin(unit: UnitOfWork, goal: Goal, draft: Draft) -> None:
 
 
 def emit_phases(unit: UnitOfWork, phases: Iterable[Phase]) -> None:
-    """Emit the phases that a strategy went through."""
+    """Emit the phases of a strategy."""
     for phase in phases:
         unit.emit("plan.phase", {"phase": phase.name, "status": phase.status})
 
 
 def on_steps_ended(unit: UnitOfWork) -> None:
-    """Let the strategy go on from every step that has ended. Raises NeedsSteps where the snapshot lacks their specs."""
+    """Pass every ended step to the strategy. Raises NeedsSteps if the snapshot lacks their specs."""
     while unit.ends:
         step = unit.ends.pop(0)
         if unit.plan.state in PLAN_ENDS or unit.is_delivering:
@@ -115,14 +115,14 @@ def on_steps_ended(unit: UnitOfWork) -> None:
 
 
 def _touched(step: Step, said: Outcome | None) -> tuple[str, ...]:
-    """List what an attempt changed; a mend whose controller does not tell may have changed all that it may."""
+    """Return the files that an attempt changed; a repair that reports none may have changed all of its files."""
     if said is None or said.tells("touched_files") or not step.facts["inserted_by"]:
         return said.touched_files if said else ()
     return tuple(step.facts["allowed_files"])
 
 
 def refuse(unit: UnitOfWork, seen: Judgement) -> Failure | None:
-    """Return why an attempt that succeeded failed all the same: what it answered is no use to the strategy."""
+    """Return the failure of a success whose answer the strategy cannot use; None if it can."""
     step, outcome = seen.step, seen.outcome
     if not unit.strategy_state or step.facts["inserted_by"] or judges_by_holdout(step.facts):
         return None
@@ -135,7 +135,7 @@ def refuse(unit: UnitOfWork, seen: Judgement) -> Failure | None:
 
 
 def block(unit: UnitOfWork, seen: Judgement) -> bool:
-    """End a step whose controller reports that it cannot go on; False where it does not, or where nobody listens."""
+    """End a step whose controller reports that it cannot go on; False without such a report, or without a strategy."""
     step, outcome, failure = seen.step, seen.outcome, seen.failure
     if not unit.strategy_state or (failure and failure["category"] in AT_ONCE):
         return False
@@ -150,9 +150,9 @@ def block(unit: UnitOfWork, seen: Judgement) -> bool:
 
 
 def goes_on_without(unit: UnitOfWork, step: Step) -> bool:
-    """Whether the strategy would go on if `step` failed for good now; an inserted step takes down what it is for.
+    """Return whether the strategy would go on if `step` failed for good now; an inserted step also ends its origin.
 
-    Raises NeedsSteps where the snapshot lacks that.
+    Raises NeedsSteps if the snapshot lacks the origin.
     """
     ended = step
     if origin := step.facts["inserted_by"]:
@@ -168,9 +168,9 @@ def goes_on_without(unit: UnitOfWork, step: Step) -> bool:
 
 
 def answer(unit: UnitOfWork, value: Any, who: Mapping[str, Any]) -> str | None:
-    """Expand from a person's answer; returns why it is none, and then the question stays.
+    """Expand the plan from a person's answer; returns why the answer is invalid, and then the question stays.
 
-    `who` goes into the evidence if that ends the plan.
+    `who` becomes part of the evidence if the answer ends the plan.
     """
     if unit.strategy_state is None:
         return "a drafter is asked, and nobody else can answer"
@@ -187,7 +187,7 @@ def answer(unit: UnitOfWork, value: Any, who: Mapping[str, Any]) -> str | None:
 
 
 def rescue(unit: UnitOfWork) -> bool:
-    """Go on where steps failed and nothing else can run, if the strategy knows how."""
+    """Let the strategy go on after steps failed and nothing else can run; returns whether it did."""
     strategy, live, catalogue = _strategy(unit)
     found = strategy.stuck(live, catalogue)
     if found:
@@ -196,7 +196,7 @@ def rescue(unit: UnitOfWork) -> bool:
 
 
 def input_for(unit: UnitOfWork, step: Step) -> Mapping[str, Any] | None:
-    """Return what an attempt of `step` is given beside its spec."""
+    """Return the input of an attempt of `step` from the strategy, in addition to its spec."""
     if not unit.strategy_state or unit.is_delivering:
         return None
     strategy, live, _ = _strategy(unit)
@@ -204,7 +204,7 @@ def input_for(unit: UnitOfWork, step: Step) -> Mapping[str, Any] | None:
 
 
 def _strategy(unit: UnitOfWork) -> tuple[Strategy, LivePlan, Catalogue]:
-    """Find the strategy of a plan that expands, and what its functions are given: the plan, and its tools."""
+    """Return the strategy of a plan that expands, the plan as the strategy sees it, and its catalogue."""
     head, kept = unit.plan.head, unit.strategy_state or {}
     goal = bind(Goal.model_validate(kept["goal"]), unit.snapshot.policy)
     about = (kept["state"], kept["document"], unit.snapshot.now, head.tools, unit.snapshot.plan_id)
@@ -214,7 +214,7 @@ def _strategy(unit: UnitOfWork) -> tuple[Strategy, LivePlan, Catalogue]:
 
 def _expand(unit: UnitOfWork, found: Expansion, who: Mapping[str, Any] = NOBODY) -> None:
     before = (unit.strategy_state or {}).get("state") or {}
-    # What a newer version added stays, unless the strategy leaves an empty state: it needs none any more.
+    # Fields of newer versions stay, unless the strategy leaves an empty state and needs none any more.
     unknown = {name: value for name, value in before.items() if found.state and name not in found.state}
     unit.keep_strategy_state(state={**found.state, **unknown}, document=found.document)
     emit_phases(unit, found.phases)
@@ -232,7 +232,7 @@ def _expand(unit: UnitOfWork, found: Expansion, who: Mapping[str, Any] = NOBODY)
 
 
 def _errors(unit: UnitOfWork, found: Expansion) -> Sequence[FieldError]:
-    """Judge what is added as any plan is judged, and against what the plan has already."""
+    """Validate added steps like those of any plan, and against the steps that the plan has had."""
     if not found.steps:
         if unit.plan.state == P.CREATED and not found.question:
             return (FieldError(pointer="/steps", code="no_steps", message="The answer has no steps."),)
@@ -265,7 +265,7 @@ def _add(unit: UnitOfWork, found: Expansion) -> None:
         steps = add(unit, steps)
     if plan.state == P.CREATED:
         waited = {"rested": plan.times["created"], "went_on": unit.snapshot.now}
-        plan.times.update(lost=0, outages=0, **waited)  # outages while it waited lengthen no wall clock
+        plan.times.update(lost=0, outages=0, **waited)  # outages during the wait do not extend the wall clock
         unit.open_plan()
         unit.change.settles = GoalVerdict.PLANNED.value
     else:

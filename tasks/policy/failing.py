@@ -1,4 +1,4 @@
-"""What becomes of an attempt that failed: the plan halts, the step has failed, or it is tried again."""
+"""The result of a failed attempt: the plan halts, the step fails for good, or it is tried again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tasks.policy.pipeline import AFTER_FAILURE
 IN_A_ROW = "consecutive_failures"
 ASKED_ABOUT = frozenset({IN_A_ROW, halt_rules.IDENTICAL})
 KEPT = {"success", "failure_evidence", "error_message", "failing_tests", "created_files", "growth_kb", "step_id"}
-# Which halt rules end a step and not the plan, where its strategy goes on without that step.
+# Halt rules that end a step and not the plan, if the strategy goes on without that step.
 PLANNED_ANEW: Mapping[str, frozenset[str]] = MappingProxyType(
     {
         GoalKind.CAMPAIGN: frozenset({halt_rules.IDENTICAL}),
@@ -30,7 +30,7 @@ PLANNED_ANEW: Mapping[str, frozenset[str]] = MappingProxyType(
 
 
 def keep(outcome: Outcome) -> dict[str, Any]:
-    """Keep what `count_failure` needs of an outcome that is counted later, if at all."""
+    """Return the parts of an outcome that `count_failure` needs later."""
     return outcome.model_dump(mode="json", include=KEPT, exclude_none=True)
 
 
@@ -43,9 +43,9 @@ def count_failure(
     *,
     known_flaky: bool = False,
 ) -> None:
-    """Count what an outcome says went wrong, and go on from that; its attempt `began` at that time, ms.
+    """Count a failure and go on from it; its attempt began at `began`, in ms.
 
-    With `known_flaky` nothing failed but tests that are known to be, so that it is none of those in a row or alike.
+    With `known_flaky` only known flaky tests failed, so it does not count as one of failures in a row or alike.
     """
     seen = halt_rules.record_failure(unit, step, outcome, failure, began, known_flaky=known_flaky)
     for tell in AFTER_FAILURE:
@@ -56,9 +56,9 @@ def count_failure(
 
 
 def fail(unit: UnitOfWork, step: Step, failure: dict[str, Any], seen: Seen, outcome: Outcome | None = None) -> None:
-    """End an attempt that failed: the plan halts, or the step has failed, or it is tried again, perhaps revised.
+    """End a failed attempt: the plan halts, the step fails for good, or it is tried again, perhaps revised.
 
-    Without an `outcome` nobody knows what went wrong, and it is tried as it is.
+    Without an `outcome` the cause is not known, and the step is tried again without a revision.
     """
     status, is_over = step.status, False
     status.previous = failure
@@ -82,9 +82,9 @@ def fail(unit: UnitOfWork, step: Step, failure: dict[str, Any], seen: Seen, outc
 
 
 def _is_asked_about(unit: UnitOfWork, step: Step, halt: FiredRule) -> bool:
-    """Whether a person is asked once this step has failed, so that the rule ends the step and not the plan.
+    """Return whether a person is asked after this step has failed, so that the rule ends the step and not the plan.
 
-    Failures in a row go on being counted behind the answer: the next one halts the plan.
+    Failures in a row are counted on after the answer: the next one halts the plan.
     """
     return (
         halt.rule in ASKED_ABOUT
@@ -95,5 +95,5 @@ def _is_asked_about(unit: UnitOfWork, step: Step, halt: FiredRule) -> bool:
 
 
 def _is_planned_anew(unit: UnitOfWork, step: Step, halt: FiredRule) -> bool:
-    """Whether a plan goes on without a step that would be tried in the same way again, instead of halting."""
+    """Return whether a plan goes on without a step that would repeat its failure, instead of halting."""
     return halt.rule in PLANNED_ANEW.get(unit.plan.head.kind, ()) and expansion.goes_on_without(unit, step)

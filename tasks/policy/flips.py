@@ -1,4 +1,4 @@
-"""How often the verification of a step flips between pass and fail on the same tree, counted by what it runs."""
+"""Counts how often a step's verification flips between pass and fail on the same tree, by the tools that it runs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from schemas.stored import PlanRecord
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 
-MAX_VERIFICATIONS = 64  # whose flips are counted: the counters are written with every commit
+MAX_VERIFICATIONS = 64  # counted at once: the counters are written with every commit
 
 
 def count_flip(plan: PlanRecord, step: Step, name: str, *, passed: bool) -> int:
-    """Note what the verification `name` said; returns how often it flipped.
+    """Record a result of the verification `name`; returns how often it flipped.
 
-    Kept is 2 * flips + whether it passed last.
+    The stored number is 2 * flips + 1 if it passed last, else 2 * flips.
     """
     known, key = plan.streaks.flips, plan.streaks.narrowed.get(step.step_id) or name
     last = known.get(key)
@@ -31,12 +31,12 @@ def count_flip(plan: PlanRecord, step: Step, name: str, *, passed: bool) -> int:
 
 
 def keep_verification(unit: UnitOfWork, step: Step) -> None:
-    """Go on counting the flips of `step` under the verification that it has now, before it is narrowed."""
+    """Keep counting the flips of `step` under its present verification, before that is narrowed."""
     unit.plan.streaks.narrowed.setdefault(step.step_id, name_verification(step.facts))
 
 
 def compared_as(facts: Mapping[str, Any]) -> str:
-    """Name what verifies a step whose flips are counted, of which `facts` may lack what is omitted; else nothing."""
+    """Return the name of a step's verification if its flips are counted, else an empty text; `facts` as stored."""
     return name_verification(facts) if facts["verify_tools"] and not _prepares(facts) else ""
 
 
@@ -45,12 +45,12 @@ def _prepares(facts: Mapping[str, Any]) -> bool:
 
 
 def name_verification(facts: Mapping[str, Any]) -> str:
-    """Name what a step is verified by, in 8 characters: under that a plan counts and remembers what it said."""
+    """Return a name of 8 characters for a step's verification; results are counted and remembered under it."""
     return _digest("\n".join([" ".join(words_of(tool)) for tool in facts["verify_tools"]]))
 
 
 def words_of(tool: Mapping[str, Any]) -> Sequence[str]:
-    """List the words of a stored verification, before them the folder that it runs in where that is not the root."""
+    """Return the words of a stored verification, after its folder if that is not the root."""
     return [tool["cwd"], *tool["argv"]] if "cwd" in tool else tool["argv"]
 
 

@@ -1,6 +1,6 @@
-"""More files for a step: what its goal allows at the level of the step comes with the next attempt.
+"""More files for a step: files that its goal allows at the step's level come with the next attempt.
 
-A plan is never widened: a step is given what its goal allows, and nothing else.
+A plan is never widened: a step only gets files that its goal allows.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from tasks.text.forbidden_paths import JUDGED
 from tasks.text.paths import fault
 from tasks.text.patterns import matches
 
-GOAL = "goal"  # the note of what a goal allows, and is sent with
-TIMES = 2  # that a step is given files
+GOAL = "goal"  # the note of the goal's allowed files, and of its fields for another submission
+TIMES = 2  # how often a step may get files
 
 
 def goal_of(unit: UnitOfWork) -> Mapping[str, Any]:
-    """Return what is kept of a goal; empty of one that allows too much to be kept."""
+    """Return the stored parts of a goal; empty if the goal allows too many files to be stored."""
     found: Mapping[str, Any] | None = unit.note(GOAL)
     return found or {}
 
 
 def may_give(unit: UnitOfWork, facts: Mapping[str, Any], goal: Mapping[str, Any], path: str) -> bool:
-    """Return whether the goal, and an operator who left only some of its files, allow a file at the level of a step."""
+    """Return whether a step may get a file: its goal and an operator's limit of files allow it at the step's level."""
     tightened = unit.plan.head.tightened
     if tightened is not None and path not in tightened:
         return False
@@ -40,13 +40,13 @@ def may_give(unit: UnitOfWork, facts: Mapping[str, Any], goal: Mapping[str, Any]
 
 
 def is_excluded(facts: Mapping[str, Any], path: str) -> bool:
-    """Return whether the step leaves a file out of its patterns."""
+    """Return whether the patterns of the step exclude a file."""
     folded = path.casefold()
     return any(matches(each.casefold(), folded) for each in facts["excluded_patterns"])
 
 
 def give(unit: UnitOfWork, step: Step, files: Sequence[str], reason: str) -> None:
-    """Let the next attempt of a step change `files` as well, and start it."""
+    """Let the next attempt of a step also change `files`, and start it."""
     was = PlannedStep.model_validate(step.facts)
     named = (*files, *was.allowed_files)
     beside = named[MAX_LITERAL:] if was.allowed_patterns else ()

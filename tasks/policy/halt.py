@@ -1,4 +1,4 @@
-"""The end of a plan before its time: what happens to the attempts in flight, and how it is explained."""
+"""The early end of a plan: its attempts in flight end, and the halt gets an explanation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy.advice import advise
 from tasks.rules import budget
 
-# Where evidence has such a time, it began then, with the event of this name.
+# If evidence has such a time, the event of this name happened then.
 _BEGINNINGS = MappingProxyType(
     {"ready_at": "plan.ready", "started_at": "plan.executing", "asked_at": "step.approval_requested"}
 )
@@ -25,22 +25,22 @@ _FAILURES = frozenset(FailureCategory)
 
 
 def halt(unit: UnitOfWork, rule: str, reason: str, evidence: Mapping[str, Any], failed: Step | None = None) -> None:
-    """Halt the plan: every live attempt goes ACTIVE->FAILED->HALTED, waiting steps keep their state.
+    """Halt the plan: every live attempt goes ACTIVE->FAILED->HALTED, and waiting steps keep their state.
 
-    `failed` is an ACTIVE step whose ended attempt is what halts the plan; it goes that way first. Raises NeedsSteps
-    where the snapshot lacks steps that are in flight.
+    `failed` is the ACTIVE step whose ended attempt halts the plan; it moves first. Raises NeedsSteps if the snapshot
+    lacks steps in flight.
     """
     missing = frozenset(unit.snapshot.active) - frozenset(unit.snapshot.steps)
     if missing:
         raise NeedsSteps(missing)
-    if unit.plan.question:  # nobody has to answer any more
+    if unit.plan.question:  # the question needs no answer any more
         unit.plan.question = None
         unit.plan.dirty.add("live")
-    if unit.plan.state == P.CREATED:  # it waited for an answer before it could be made
+    if unit.plan.state == P.CREATED:  # it waited for an answer before its creation
         unit.change.settles = GoalVerdict.REJECTED.value
         _reject(unit, rule, reason, _explain(unit, evidence, advise(unit, rule, evidence)), f"{rule}: {reason}")
         return
-    unblock = advise(unit, rule, evidence)  # by what is in flight now
+    unblock = advise(unit, rule, evidence)  # needs the attempts in flight
     if failed:
         _halt_step(unit, failed, rule)
     for step_id in list(unit.snapshot.active):
@@ -55,7 +55,7 @@ def halt(unit: UnitOfWork, rule: str, reason: str, evidence: Mapping[str, Any], 
 
 
 def reject(unit: UnitOfWork, rule: str, evidence: Mapping[str, Any], reason: str) -> None:
-    """End a plan that cannot be made: CREATED->VALIDATING->REJECTED."""
+    """End a plan that cannot be created: CREATED->VALIDATING->REJECTED."""
     _reject(unit, "rejected", rule, _explain(unit, evidence, advise(unit, "rejected", evidence, rule)), reason)
 
 
@@ -67,7 +67,7 @@ def _reject(unit: UnitOfWork, rule: str, cause: str, explained: Mapping[str, Any
 
 
 def cancel(unit: UnitOfWork, step: Step) -> None:
-    """End the live attempt of `step`. What it held is spent, unless the snapshot shows that nobody claimed it."""
+    """End the live attempt of `step`; its reservation is spent, unless the snapshot shows no claim of a controller."""
     lease, attempt = unit.snapshot.leases.get(step.step_id), unit.end_attempt(step)
     claimed = lease is None or bool(lease.claimed)
     if lease and not claimed:
@@ -83,15 +83,15 @@ def _halt_step(unit: UnitOfWork, step: Step, rule: str) -> None:
 
 
 def _explain(unit: UnitOfWork, evidence: Mapping[str, Any], unblock: str) -> dict[str, Any]:
-    """Add what every end is explained by: version, values and limit, events, what would let the plan go on.
+    """Add the common parts of an explanation: policy version, value and limit, events, and advice.
 
-    A rule that counts something has its own values and limit; any other one met a time, or anything at all.
+    A rule with a counter has its own value and limit; other rules have a time, a number of errors, or a command.
     """
     if "until" in evidence:
         met = {"value": unit.at, "limit": evidence["until"], "limit_name": "until"}
     elif "errors" in evidence:
         met = {"value": len(evidence["errors"]), "limit": 0, "limit_name": "errors"}
-    else:  # there was a command at all
+    else:  # there was a command
         met = {"value": 1, "limit": 0, "limit_name": "commands"}
     return {
         **met,
@@ -103,7 +103,7 @@ def _explain(unit: UnitOfWork, evidence: Mapping[str, Any], unblock: str) -> dic
 
 
 def _events(unit: UnitOfWork, evidence: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """List what led to it: what a person did or left undone, when the clock began, else the failures."""
+    """Return the events that led to the halt: a person's command, the start of a clock, or the failures."""
     who = {name: evidence[name] for name in ("step_id", "actor", "command_id") if name in evidence}
     if "command_id" in evidence:
         return [{"at": unit.at, "what": "command.obeyed", **who}]
@@ -127,7 +127,7 @@ def _events(unit: UnitOfWork, evidence: Mapping[str, Any]) -> list[dict[str, Any
 
 
 def _last_move(unit: UnitOfWork) -> dict[str, Any]:
-    """Name the end of a step that a running plan was to go on from, else the answer; before that there is the goal."""
+    """Return the last end of a step in a running plan, else the answer; before the plan ran it is the goal."""
     if "ready" not in unit.plan.times:
         return {"what": "goal.received"}
     step_id, after = next(((step, after) for step, _, after in reversed(unit.moves) if step), ("", ""))

@@ -1,7 +1,6 @@
-"""When a plan is halted: the rules as a table, looked at after every outcome.
+"""Halt rules of plans, as a table that is checked after every outcome.
 
-While a plan lives no rule has fired, so that one look at the step that something happened to is enough. The
-thresholds are limits of the goal.
+No rule has fired in a live plan, so checking the step of the outcome is enough. The thresholds are limits of the goal.
 """
 
 from __future__ import annotations
@@ -27,15 +26,15 @@ from tasks.policy.flips import compared_as, count_flip
 from tasks.policy.pipeline import AT_FAILURE, AT_SUCCESS, FIRES
 from tasks.toolchain.classify import FAMILY, HALTS_AT_ONCE, OWN, Family, signature
 
-MAX_REMEMBERED = 8  # failures of a plan, and steps that made it grow, named as the events that led to a halt
+MAX_REMEMBERED = 8  # failures, and steps that made the plan grow, in the explanation of a halt
 FAILED = StepState.FAILED.value
 IDENTICAL = "identical_failure"
 SHOWN = 12  # characters of a change's digest
-GREW = "FILES_CREATED"  # stands among them in the place of a category
+GREW = "FILES_CREATED"  # an entry among them in place of a category
 
 
 class Seen(NamedTuple):
-    """What just happened to which step; `created` and `growth_kb` are of an attempt that failed, and went with it."""
+    """The last event of a step; `created` and `growth_kb` are those of a failed attempt, whose change is discarded."""
 
     plan: PlanRecord
     step: Step
@@ -49,7 +48,7 @@ class Seen(NamedTuple):
 
 
 class FiredRule(NamedTuple):
-    """A rule that fired: why, and the values that met its limit."""
+    """A rule that fired, with its reason and the values that reached its limit."""
 
     rule: str
     reason: str
@@ -59,7 +58,7 @@ class FiredRule(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One halt condition: it fires when `value` reaches the limit of this name, or with `beyond` exceeds it."""
+    """One halt condition: it fires if `value` reaches the limit of this name, or with `beyond` exceeds it."""
 
     name: str
     limit: str
@@ -164,14 +163,14 @@ RULES = (
     ),
 )
 
-# What halts at once, whatever the limits are: the branches of the taxonomy that do, by the name of their rule.
+# Categories that halt at once without regard to limits, with the name of their rule.
 AT_ONCE = MappingProxyType(
     {each: "budget" if FAMILY[each] is Family.BUDGET else "security" for each in sorted(HALTS_AT_ONCE)}
 )
 
 
 class Success(Struct, frozen=True, gc=False):
-    """An attempt that succeeded, as the counters see it; times in ms."""
+    """A successful attempt, as the counters see it; times in ms."""
 
     step: Step
     outcome: Outcome | PlainOutcome
@@ -182,7 +181,7 @@ class Success(Struct, frozen=True, gc=False):
 
 
 def success_of(step: Step, outcome: Outcome | PlainOutcome, verification: str, began: int, now: int) -> Success:
-    """Return what the counters see of a success."""
+    """Return a success as the counters see it."""
     lands = outcome.success and bool(outcome.touched_files or outcome.created_files)
     return Success(step, outcome, verification, began, now, lands)
 
@@ -217,7 +216,7 @@ def _add_growth(plan: PlanRecord, said: Success) -> None:
 
 
 class Counter(NamedTuple):
-    """What a success does to counters, and whether no rule can fire for that; it never does where that is left out."""
+    """The effect of a success on counters, and whether no rule can fire by it; without `is_quiet` no rule ever can."""
 
     at_success: Callable[[PlanRecord, Success], None]
     is_quiet: Callable[[PlanRecord, Success], bool] | None = None
@@ -231,7 +230,7 @@ COUNTERS = (
 
 
 def is_quiet(plan: PlanRecord, said: Success) -> bool:
-    """Whether no rule can fire for a success that is still to be counted."""
+    """Return whether no rule can fire for a success that is not counted yet."""
     for _, is_quiet_about in COUNTERS:
         may_fire = is_quiet_about is not None and not is_quiet_about(plan, said)
         if may_fire:
@@ -240,15 +239,15 @@ def is_quiet(plan: PlanRecord, said: Success) -> bool:
 
 
 def count_success(plan: PlanRecord, said: Success) -> None:
-    """Count a success; `COUNTERS` has what that does to each counter."""
+    """Count a success in every counter of `COUNTERS`."""
     for at_success, _ in COUNTERS:
         at_success(plan, said)
 
 
 def record_success(unit: UnitOfWork, step: Step, outcome: Outcome, began: int = 0) -> Seen:
-    """Count an attempt that succeeded; it `began` at that time, ms, as `record_failure` has it."""
+    """Count a successful attempt that began at `began`, in ms."""
     plan, said = unit.plan, success_of(step, outcome, compared_as(step.facts), began, unit.snapshot.now)
-    for note in AT_SUCCESS:  # before a change that landed makes another tree
+    for note in AT_SUCCESS:  # before a landed change makes another tree
         note(unit, step, outcome)
     key, landed = plan.streaks.narrowed.get(step.step_id) or said.verification, plan.streaks.landed
     quiet, flips = is_quiet(plan, said), plan.streaks.flips.get(key, 1) >> 1
@@ -266,9 +265,9 @@ def record_failure(
     *,
     known_flaky: bool = False,
 ) -> Seen:
-    """Count an attempt that failed, before anything is decided about it.
+    """Count a failed attempt before any decision about it.
 
-    It `began` at that time, ms; 0 for one that ended before this decision, whenever it began.
+    It began at `began`, in ms; 0 for an attempt that ended before this decision.
     """
     plan, counters, status = unit.plan, unit.plan.counters, step.status
     flips, repeated = 0, ""
@@ -278,13 +277,13 @@ def record_failure(
     if known_flaky:
         remember(plan, step, failure["category"], unit.snapshot.now)
         return Seen(plan, step, created, growth_kb, flips)
-    if failure["category"] != Category.OUTPUT_REFUSED:  # an answer of no use is a matter of its step alone
+    if failure["category"] != Category.OUTPUT_REFUSED:  # an answer that cannot be used concerns only its step
         counters.consecutive += 1
     same = signature(Category(failure["category"]), failure["failing_tests"], failure["trace"] or "")
     has_more_time = _count_timeout(plan, step, failure["category"])
     for note_failure in AT_FAILURE:
         repeated = note_failure(unit, step, outcome, failure, began) or repeated
-    if repeated:  # the same again, whatever the evidence looks like, and whoever made it before
+    if repeated:  # the same change again, with any evidence, made by any step
         status.repeats = max(status.repeats, 1) + 1
         status.signature = same or status.signature
     elif same and not has_more_time:  # a failure without a signature neither counts nor interrupts the row
@@ -295,7 +294,7 @@ def record_failure(
 
 
 def _count_timeout(plan: PlanRecord, step: Step, category: str) -> bool:
-    """Count that a step of mode `test` ran out of time; tells whether it is run again with more, as the first time."""
+    """Count a timeout of a step of mode `test`; returns whether it is the first, which gives the step more time."""
     if category != Category.TEST_TIMEOUT or step.facts["mode"] != Mode.TEST:
         return False
     before = timeouts_of(plan, step)
@@ -309,21 +308,21 @@ def timeouts_of(plan: PlanRecord, step: Step) -> int:
 
 
 def remember(plan: PlanRecord, step: Step, category: str, now: int) -> None:
-    """Keep what happened to a step among the last such things, for the explanation of a halt."""
+    """Add an event of a step to the plan's last events, for the explanation of a halt."""
     entry = [step.step_id, step.status.attempt, category, now]
     plan.counters.failed = [*plan.counters.failed, entry][-MAX_REMEMBERED:]
 
 
 def remember_revised(plan: PlanRecord, step: Step) -> None:
-    """Keep that a step was revised, for the explanation of a dead end; the last ones are enough."""
+    """Record that a step was revised, for the explanation of a dead end; only the last ones are kept."""
     known = [each for each in plan.counters.revised if each != step.step_id]
     plan.counters.revised = [*known, step.step_id][-MAX_REMEMBERED:]
 
 
 def describe_dead_end(unit: UnitOfWork) -> tuple[str, dict[str, Any]]:
-    """Return why nothing can run any more, and lay out the steps that failed, as far as the plan remembers them.
+    """Return why no step can run any more, with the failed steps that the plan remembers.
 
-    Raises NeedsSteps where the snapshot lacks them.
+    Raises NeedsSteps if the snapshot lacks them.
     """
     plan, steps, counts = unit.plan, unit.snapshot.steps, unit.plan.counts
     values = {"value": counts.get(FAILED, 0), "limit": 0, "limit_name": "failed_steps", "counts": dict(counts)}
@@ -346,12 +345,12 @@ def describe_dead_end(unit: UnitOfWork) -> tuple[str, dict[str, Any]]:
 
 
 def first_fired(seen: Seen, failure: dict[str, Any] | None) -> FiredRule | None:
-    """Name the first rule that fires."""
+    """Return the first rule that fires; None if none does."""
     return next(all_fired(seen, failure), None)
 
 
 def all_fired(seen: Seen, failure: dict[str, Any] | None) -> Iterator[FiredRule]:
-    """Name the rules that fire, one after the other: what halts at once, else those of the table."""
+    """Yield the rules that fire: first those that halt at once, then those of the table."""
     if seen.quiet:
         return
     step, last = seen.step, seen.plan.counters.failed
@@ -381,10 +380,10 @@ def all_fired(seen: Seen, failure: dict[str, Any] | None) -> Iterator[FiredRule]
 
 
 def _is_comparable(unit: UnitOfWork, outcome: Outcome, failure: dict[str, Any], began: int) -> bool:
-    """Whether a failure says what its verification says of the plan's tree.
+    """Return whether a failure is a result of its verification on the plan's tree.
 
-    The change of a failed attempt is discarded, so that its result is about nothing that is left. What the planner
-    itself refused is no result at all.
+    The change of a failed attempt is discarded, so its result is about a tree that does not exist. A refusal by the
+    planner is no result.
     """
     touched, is_of_tree = outcome.touched_files or outcome.created_files, began >= unit.plan.streaks.landed
     if touched and outcome.success:

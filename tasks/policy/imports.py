@@ -1,6 +1,6 @@
-"""Which files of a goal import each other, as far as its documents show: how a change of several files is cut.
+"""Imports between the files of a goal, as its documents show them; they decide how a change of several files is split.
 
-It is read once, when the plan is made, since a plan keeps no document as a whole.
+They are read once, when the plan is created, because a plan does not store whole documents.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from tasks.rules.strategy import Draft
 from tasks.strategies.drafting.focus import Focus
 
 NOTE = "imports"
-MOST = 1000  # files that import others
+MOST = 1000  # files with imports
 
-Imports = Mapping[str, Sequence[str]]  # file -> those that it imports
+Imports = Mapping[str, Sequence[str]]  # file -> the files that it imports
 
 
 def keep_imports(unit: UnitOfWork, goal: Goal, draft: Draft) -> None:
-    """Keep the imports of a plan one of whose steps may change more than it names."""
+    """Store the imports in a plan if a step may change more files than it names."""
     if goal.context.documents and any(step.allowed_patterns or step.checks_after for step in draft.steps):
         found = Focus((*goal.context.files, *goal.allowed_files)).imports(goal.context.documents)
         if found:
@@ -28,7 +28,7 @@ def keep_imports(unit: UnitOfWork, goal: Goal, draft: Draft) -> None:
 
 
 def imports_of(unit: UnitOfWork) -> Imports:
-    """Return the imports that were kept. Raises NeedsSteps where the snapshot lacks the note."""
+    """Return the stored imports. Raises NeedsSteps if the snapshot lacks the note."""
     return unit.note(NOTE) or {}
 
 
@@ -39,7 +39,7 @@ def imports_any(imports: Imports, files: Iterable[str], others: Iterable[str]) -
 
 
 def connected(files: Sequence[str], imports: Imports) -> list[tuple[str, ...]]:
-    """Group the files that import each other, in each group the imported ones first; a file alone makes none."""
+    """Group the files that import each other, imported files first; a file without such imports is in no group."""
     known = frozenset(files)
     beside: dict[str, set[str]] = {path: set() for path in files}
     for path in files:
@@ -62,7 +62,7 @@ def connected(files: Sequence[str], imports: Imports) -> list[tuple[str, ...]]:
 
 
 def _imported_first(files: Sequence[str], imports: Imports) -> tuple[str, ...]:
-    """Put each file behind those that it imports; where these go round in a circle, by name."""
+    """Sort files behind those that they import; cycles are broken in the given order."""
     left, done = [*files], list[str]()
     while left:
         free = (path for path in left if not set(left).difference({path}).intersection(imports.get(path, ())))

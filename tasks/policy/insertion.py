@@ -1,4 +1,4 @@
-"""A step that is put behind one that is done, before those that waited for it."""
+"""Inserts a step between a done step and the steps that waited for it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from tasks.plan.unit_of_work import UnitOfWork
 
 
 def waiting_for(unit: UnitOfWork, step: Step) -> list[Step] | None:
-    """List the steps that wait for one; None where these are too many to be rewritten.
+    """Return the steps that wait for `step`; None if they are too many to be rewritten.
 
-    Raises NeedsSteps where the snapshot lacks one of them.
+    Raises NeedsSteps if the snapshot lacks one of them.
     """
     window = unit.snapshot.windows.get((step.step_id, 0), Window(()))
     if window.more:
@@ -23,7 +23,7 @@ def waiting_for(unit: UnitOfWork, step: Step) -> list[Step] | None:
 
 
 def insert_behind(unit: UnitOfWork, step: Step, made: PlannedStep, waiting: list[Step], rule: str, why: str) -> None:
-    """Put `made`, which waits for `step` alone, between that and those that were `waiting` for it."""
+    """Insert `made`, which only depends on `step`, between `step` and the steps `waiting` for it."""
     unit.plan.structure.taken = [*unit.plan.structure.taken, made.step_id]
     for each in waiting:
         _wait_for(unit, each, step.step_id, made.step_id)

@@ -1,6 +1,6 @@
-"""How the next attempt begins with less than the last one: what it may change stays, what it looks at first is less.
+"""Narrows the next attempt: the step may change the same files, but it looks at fewer of them first.
 
-Names from evidence only choose among the files that a step may change; tests are named as identifiers alone.
+Names from evidence only choose among the files that a step may change. Tests are named by their ids alone.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TEST = re.compile(
 
 
 class Evidence(NamedTuple):
-    """What is known of a failure, as data."""
+    """The known facts of a failure, as data."""
 
     category: C
     tests: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ class Evidence(NamedTuple):
 
 
 def evidence_of(failure: Mapping[str, Any], outcome: Outcome) -> Evidence:
-    """Gather what an outcome says of its failure: the tests, and the files that it names."""
+    """Return the facts of a failure: its category, its tests, and the files that it names."""
     evidence = outcome.failure_evidence
     text = (evidence and evidence.stack_trace_head) or outcome.error_message or ""
     named = (*(evidence.affected_files if evidence else ()), *files_of(text))
@@ -47,16 +47,16 @@ def evidence_of(failure: Mapping[str, Any], outcome: Outcome) -> Evidence:
 
 
 def names_file(path: str, named: str) -> bool:
-    """Whether `named`, perhaps with the folder of a checkout before it or without its own, is `path`."""
+    """Return whether `named` means `path`, perhaps with the folder of a checkout before it, or with fewer folders."""
     named = named.removeprefix("./")
     return path == named or named.endswith("/" + path) or path.endswith("/" + named)
 
 
 def narrow_files(step: PlannedStep, evidence: Evidence, _: Catalogue) -> PlannedStep:
-    """Put the files first that the evidence names, and advise to look at these, unless they are but tests.
+    """Put the files that the evidence names first, and advise to look at them, unless they are only tests.
 
-    What changed in the others went with the failed attempt, so that the next one needs them again. Only files that a
-    violation is about are taken away.
+    The changes of the other files were discarded, so the next attempt needs these files, too. Only the files of a
+    violation are removed.
     """
     named = tuple(path for path in step.allowed_files if any(names_file(path, each) for each in evidence.files))
     others = tuple(path for path in step.allowed_files if path not in named)
@@ -70,7 +70,7 @@ def narrow_files(step: PlannedStep, evidence: Evidence, _: Catalogue) -> Planned
 
 
 def narrow_focus(step: PlannedStep, evidence: Evidence, _: Catalogue) -> PlannedStep:
-    """Point to the one file that the trace names, else to the likeliest, and to the first failing test."""
+    """Point to the file that the trace names, else to the most likely one, and to the first failing test."""
     if step.mode is not Mode.PATCH:
         return step
     named = [*_named(step, evidence)]
@@ -88,14 +88,14 @@ def narrow_focus(step: PlannedStep, evidence: Evidence, _: Catalogue) -> Planned
 
 
 def change_less(step: PlannedStep, category: str, attempt: int) -> PlannedStep:
-    """Ask for less than the last attempt did, in words that no attempt before was given."""
+    """Ask for a smaller change than the last attempt's, in words that no earlier attempt got."""
     sentence = f"Attempt {attempt} ended with {category}: {LESS if step.mode is Mode.PATCH else ONLY}"
     kept = fit(step.guidance or "", MAX_GUIDANCE - len(sentence) - 1)
     return step.model_copy(update={"guidance": f"{kept} {sentence}".strip()})
 
 
 def advise(step: PlannedStep, sentence: str) -> PlannedStep:
-    """Add a sentence to the guidance of a step, unless it stands there or there is no room for it."""
+    """Add a sentence to the guidance of a step, unless the guidance has it or would become too long."""
     guidance = step.guidance or ""
     longer = f"{guidance} {sentence}".strip()
     if not sentence or sentence in guidance or len(longer) > MAX_GUIDANCE:
@@ -114,5 +114,5 @@ def _named(step: PlannedStep, evidence: Evidence) -> Iterator[str]:
 
 
 def _beside_tests(files: Collection[str]) -> bool:
-    """Whether any of `files` is not a test."""
+    """Return whether any of `files` is not a test."""
     return any(role_of(path) is not Role.TEST for path in files)

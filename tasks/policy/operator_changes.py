@@ -1,6 +1,6 @@
-"""What an operator changes in a plan that runs: files taken away, risk raised, steps skipped.
+"""Changes by an operator in a running plan: removed files, raised risk, skipped steps.
 
-No step gets a file back. A step that is skipped counts as satisfied: its dependents go on as if it were done.
+No step gets a file back. A skipped step counts as satisfied: its dependents go on as if it were done.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ MOST_READ = 1000  # steps that one decision reads
 
 
 def tighten_plan(unit: UnitOfWork, files: Collection[str]) -> None:
-    """Leave only `files` to the whole plan; attempts that hold another one are cancelled and start again with less.
+    """Restrict the whole plan to `files`; attempts with another file are cancelled and start again with fewer files.
 
-    Raises NeedsSteps where the snapshot lacks steps that are in flight.
+    Raises NeedsSteps if the snapshot lacks steps in flight.
     """
     before = unit.plan.head.tightened
     unit.plan.head.tightened = sorted(set(files) if before is None else set(files).intersection(before))
@@ -39,11 +39,11 @@ def tighten_plan(unit: UnitOfWork, files: Collection[str]) -> None:
 
 
 def files_of_no_step(unit: UnitOfWork, files: Collection[str]) -> list[str]:
-    """List those of `files` that no step of the plan has, nor may have once it unfolds.
+    """Return those of `files` that no step of the plan has or can get after an expansion.
 
-    A plan of more than MOST_READ steps is not looked through. Raises NeedsSteps where the snapshot lacks steps.
+    A plan of more than MOST_READ steps is not checked. Raises NeedsSteps if the snapshot lacks steps.
     """
-    if unit.strategy_state:  # steps about whatever the goal allows may follow
+    if unit.strategy_state:  # steps for any file of the goal may follow
         return sorted({*files}.difference(unit.strategy_state["goal"].get("allowed_files", files)))
     steps = [step for step in unit.snapshot.steps.values() if step.spec is not None]
     unknown = {*files}.difference(*(step.facts["allowed_files"] for step in steps))
@@ -56,7 +56,7 @@ def files_of_no_step(unit: UnitOfWork, files: Collection[str]) -> list[str]:
 
 
 def tighten_step(unit: UnitOfWork, step: Step, files: Collection[str]) -> None:
-    """Leave only `files` to a step that has not ended; its attempt is cancelled if it holds another one."""
+    """Restrict a step that has not ended to `files`; its attempt is cancelled if it has another file."""
     if fits(step, files):
         return
     if step.step_id in unit.snapshot.active:
@@ -66,7 +66,7 @@ def tighten_step(unit: UnitOfWork, step: Step, files: Collection[str]) -> None:
 
 
 def risk_refusal(unit: UnitOfWork, step: Step, level: str, files: Collection[str] | None = None) -> str | None:
-    """Say why the risk of `step` cannot be raised to `level`, once only `files` are left to it (None: all of them)."""
+    """Return why the risk of `step` cannot be raised to `level` with only `files` left (None: all of them)."""
     facts, row = step.facts, RISK[RiskLevel(level)]
     if step.step_id in unit.snapshot.active:
         return "the step is in flight"
@@ -81,7 +81,7 @@ def risk_refusal(unit: UnitOfWork, step: Step, level: str, files: Collection[str
 
 
 def raise_risk(unit: UnitOfWork, step: Step, level: str) -> None:
-    """Raise the risk of a step for which there is no `risk_refusal`; what was approved was less risky."""
+    """Raise the risk of a step without a `risk_refusal`; its approval was for less risk, and ends."""
     planned, row = PlannedStep.model_validate(step.facts), RISK[RiskLevel(level)]
     hint = planned.rollback_hint or (ROLLBACK if row.rollback_hint and planned.mode is Mode.PATCH else None)
     unit.rewrite(step, planned.model_copy(update={"risk_level": RiskLevel(level), "rollback_hint": hint}))
@@ -91,7 +91,7 @@ def raise_risk(unit: UnitOfWork, step: Step, level: str) -> None:
 
 
 def narrow_ready(unit: UnitOfWork) -> None:
-    """Narrow every ready step to what the plan's allowlist still has; what has nothing left to patch cannot start."""
+    """Restrict every ready step to the plan's remaining files; a step without a file to patch cannot start."""
     files = unit.plan.head.tightened or ()
     for step in list(unit.ready.values()):
         if step.spec is not None and not fits(step, files):
@@ -99,7 +99,7 @@ def narrow_ready(unit: UnitOfWork) -> None:
 
 
 def fits(step: Step, files: Collection[str]) -> bool:
-    """Whether all files of `step` are among `files`."""
+    """Return whether all files of `step` are among `files`."""
     return set(step.facts["allowed_files"]) <= set(files)
 
 
@@ -122,11 +122,11 @@ def _narrow(unit: UnitOfWork, step: Step, files: Collection[str]) -> None:
 
 
 def skip(unit: UnitOfWork, step: Step, actor: str, reason: str) -> str | None:
-    """Skip a step that has not ended; returns why that cannot be.
+    """Skip a step that has not ended; returns why that is not possible, else None.
 
-    A step that waits for others is skipped in its turn, for what depends on it also relies on them. One that was tried
-    before ends as FAILED, since that is all that the step machine has for it; its pre-step goes with it. Raises
-    NeedsSteps where the snapshot lacks that.
+    A step that waits for others is skipped later in its turn, because its dependents also rely on them. A step that was
+    tried before ends as FAILED, the only end that the step machine has for it; its pre-step ends, too. Raises
+    NeedsSteps if the snapshot lacks the pre-step.
     """
     status = step.status
     if status.skipped_by:
@@ -153,7 +153,7 @@ def _is_unclaimed(unit: UnitOfWork, step: Step) -> bool:
 
 
 def end(unit: UnitOfWork, step: Step, reason: str) -> None:
-    """Take a step that an operator skips to its end."""
+    """End a step that an operator skips."""
     unit.withdraw(step)
     for obey in ON_COMMAND[CommandName.SKIP]:
         obey(unit, step, reason)
@@ -162,7 +162,7 @@ def end(unit: UnitOfWork, step: Step, reason: str) -> None:
 
 
 def _pre_steps(unit: UnitOfWork, step: Step) -> list[Step]:
-    """Find what has to end before the next attempt of `step`: the last step that it came to depend on, if any."""
+    """Return the step that has to end before the next attempt of `step`: its last dependency, if that is open."""
     if step.status.state != ACTIVE or not step.status.unmet:
         return []
     name = step.facts["depends_on"][-1]

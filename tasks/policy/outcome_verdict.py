@@ -1,7 +1,7 @@
-"""Whether an outcome counts, whether the attempt that it reports succeeded, and what its figures are worth.
+"""The verdict on an outcome: whether it counts, whether its attempt succeeded, and the range of its figures.
 
-No outcome is refused for the value of a number. What a controller or an agent says of itself must not lift a rule, so a
-figure below 0 counts as 0: nobody gives back what an attempt used. `growth_kb` is negative where files were deleted.
+No outcome is refused for the value of a number. Claims of a controller or an agent must not disable a rule. So a figure
+below 0 counts as 0: no report gives back a budget. `growth_kb` may be negative, if files were deleted.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from tasks.rules.risk import RISK
 from tasks.text.fields import as_written, fit
 from tasks.toolchain.classify import category_of
 
-STOPPED = 124  # the exit code of a tool that ran out of time, as timeout(1) says it
+STOPPED = 124  # the exit code of a tool that ran out of time, as in timeout(1)
 MAX_TESTS = 5
 MAX_TRACE = 500
-MOST = 10**12  # of any figure; sums of very many such figures are still whole numbers of 64 bits
+MOST = 10**12  # of any figure; sums of many such figures still fit into 64 bits
 MOST_GROWTH_KB = 10**9
-WANTED, SHOWN = itemgetter("tool"), attrgetter("tool")  # the name of a tool that verifies a step, and of a receipt's
+WANTED, SHOWN = itemgetter("tool"), attrgetter("tool")  # the name of a tool in a verification, and in a receipt
 COUNTED = ("tokens_used", "patch_cycles", "tool_calls", "duration_ms")  # of `metrics`
 
 
 def judge(snapshot: Snapshot, step_id: str, attempt: int | None, lease: str | None, digest: str) -> Verdict:
-    """Return what becomes of an outcome; only one that reports the live attempt of its step is APPLIED.
+    """Return the verdict on an outcome: only a report of the live attempt of its step is APPLIED.
 
-    One that names no attempt means the live one, unless it repeats the last outcome.
+    An outcome without an attempt means the live one, unless it repeats the last outcome.
     """
     step, live = snapshot.steps.get(step_id), snapshot.active.get(step_id)
     if step is None:
@@ -56,7 +56,7 @@ def judge(snapshot: Snapshot, step_id: str, attempt: int | None, lease: str | No
 
 
 def lacks_lease(snapshot: Snapshot, step_id: str, lease: str | None) -> bool:
-    """Whether an outcome has no lease although a controller has claimed the attempt, which only that one may end."""
+    """Return whether an outcome lacks the lease of a claimed attempt; only the claimant may end such an attempt."""
     if lease is not None:
         return False
     live, known = snapshot.active.get(step_id), snapshot.leases.get(step_id)
@@ -64,11 +64,11 @@ def lacks_lease(snapshot: Snapshot, step_id: str, lease: str | None) -> bool:
 
 
 def failure_of(facts: dict[str, Any], outcome: Outcome) -> dict[str, Any] | None:
-    """Return why the attempt failed, as its next attempt will read it; None for a success that holds.
+    """Return why the attempt failed, in the form for its next attempt; None for a valid success.
 
-    A success is not believed when it contradicts itself: failing tests on a step with a verification are a
-    TEST_REGRESSION, as is an exit code by which its tool did not pass; a touched file outside the step's files, or any
-    in a step that does not patch, is an ALLOWLIST_VIOLATION. A tool that ended with STOPPED ran out of time.
+    A success that contradicts itself is a failure. Failing tests of a step with a verification are a TEST_REGRESSION,
+    and so is an exit code that is no pass code of its tool. A touched file outside of the step's files, or any in a
+    step that does not patch, is an ALLOWLIST_VIOLATION. A tool that ended with STOPPED ran out of time.
     """
     evidence, reason = outcome.failure_evidence, None
     if finding := contradiction(facts, outcome):
@@ -88,12 +88,12 @@ def failure_of(facts: dict[str, Any], outcome: Outcome) -> dict[str, Any] | None
 
 
 def fit_evidence(text: str) -> str:
-    """Make evidence fit for the prompt of the next attempt: without attacks, and cut."""
+    """Sanitize and truncate evidence for the prompt of the next attempt."""
     return fit(text[:MAX_TRACE], MAX_TRACE, as_written)
 
 
 def _passing(facts: dict[str, Any], receipt: VerifyReceipt | PlainReceipt) -> list[int]:
-    """List the exit codes by which the tool of `receipt` passes; none where the step has no such tool."""
+    """Return the pass codes of the tool of `receipt`; empty if the step has no such tool."""
     codes: list[int] = []
     for tool in facts["verify_tools"]:
         if tool["tool"] == receipt.tool:
@@ -106,7 +106,7 @@ def _is_stopped(facts: dict[str, Any], receipt: VerifyReceipt) -> bool:
 
 
 def contradiction(facts: dict[str, Any], outcome: Outcome | PlainOutcome) -> tuple[FailureCategory, str] | None:
-    """Return by which category an outcome failed whatever it says, and why; None where it contradicts nothing."""
+    """Return the category and the reason of an outcome's contradiction; None if there is none."""
     changed = outcome.touched_files or outcome.created_files or getattr(outcome, "touched_count", None)
     if changed and (found := _beyond_permission(facts, outcome)):
         return found
@@ -123,10 +123,10 @@ def contradiction(facts: dict[str, Any], outcome: Outcome | PlainOutcome) -> tup
 
 
 def doubt(facts: dict[str, Any], outcome: Outcome | PlainOutcome, *, requires_receipts: bool) -> str | None:
-    """Say why a success that contradicts nothing is not verified; None where it is, or where nothing verifies the step.
+    """Return why a success is not verified; None if it is, or if the step has no verification.
 
-    A receipt of every tool of the step verifies it. Unless receipts are required so does the controller's word
-    (`tests_passed`), but not beside receipts of tools that are not the step's.
+    A receipt of every tool of the step verifies it. Unless receipts are required, the controller's claim
+    (`tests_passed`) does, too, but not next to receipts of tools that are not the step's.
     """
     if _is_proved(facts, outcome):
         return None
@@ -142,10 +142,10 @@ def doubt(facts: dict[str, Any], outcome: Outcome | PlainOutcome, *, requires_re
 
 
 def folder_untold(facts: Mapping[str, Any], outcome: Outcome | PlainOutcome) -> str | None:
-    """Say for which tool an outcome does not tell the folder that it ran in; None where it tells all that matter.
+    """Return which tool has no reported folder; None if all folders that matter are reported.
 
-    Without that nothing follows from a receipt of a tool that runs below the root: a controller that does not know
-    `cwd` ran it elsewhere.
+    Without the folder a receipt of a tool that runs below the root proves nothing. A controller that does not know
+    `cwd` ran the tool elsewhere.
     """
     for tool in facts["verify_tools"]:
         if "cwd" in tool:
@@ -163,7 +163,7 @@ def folder_untold(facts: Mapping[str, Any], outcome: Outcome | PlainOutcome) -> 
 
 
 def judge_untold(facts: Mapping[str, Any], outcome: Outcome) -> str | None:
-    """Say of a success that nothing tells that the held-out tests judged it by which its step is judged."""
+    """Return that no report shows the judgement of the step's held-out tests; None if one does, or if it has none."""
     wanted = (facts["judged_by"] or {}).get("holdout")
     if not wanted or (outcome.judged and outcome.judged.holdout == wanted):
         return None
@@ -171,33 +171,33 @@ def judge_untold(facts: Mapping[str, Any], outcome: Outcome) -> str | None:
 
 
 def _is_proved(facts: dict[str, Any], outcome: Outcome | PlainOutcome) -> bool:
-    """Whether there is a receipt of every tool that verifies the step, if any does."""
+    """Return whether there is a receipt of every tool that verifies the step."""
     if not {*map(SHOWN, outcome.verify or ())}.issuperset(map(WANTED, facts["verify_tools"])):
         return False
     return folder_untold(facts, outcome) is None
 
 
 def proves_itself(plan: PlanRecord, facts: dict[str, Any], outcome: PlainOutcome) -> bool:
-    """Whether nothing of a success is in doubt."""
+    """Return whether a success has no doubt."""
     if _is_proved(facts, outcome):
         return True
     return doubt(facts, outcome, requires_receipts=requires_receipts(plan.head)) is None
 
 
 def is_empty(outcome: Outcome | PlainOutcome) -> bool:
-    """Whether the controller told which files it touched, and that is none."""
+    """Return whether the controller reported touched files, and reported none."""
     return not (outcome.touched_files or outcome.created_files) and outcome.tells("touched_files")
 
 
 def did_something(_: PlanRecord, facts: dict[str, Any], outcome: PlainOutcome) -> bool:
-    """Whether a success may have changed what its step was to change."""
+    """Return whether a success may have changed something, if its step had to."""
     return bool(outcome.touched_files) or facts["mode"] != Mode.PATCH or not is_empty(outcome)
 
 
 def _beyond_permission(facts: dict[str, Any], outcome: Outcome | PlainOutcome) -> tuple[FailureCategory, str] | None:
-    """Return why a change is one that its step does not permit.
+    """Return why the step does not permit a change; None if it does.
 
-    One that is too large or too risky is so only as a success: each file of it may be changed by another step.
+    A change that is too large or too risky is refused only as a success: other steps may change each of its files.
     """
     touched, level = {*outcome.touched_files, *outcome.created_files}, facts["risk_level"]
     patches = facts["mode"] == Mode.PATCH
@@ -216,14 +216,14 @@ def _beyond_permission(facts: dict[str, Any], outcome: Outcome | PlainOutcome) -
 
 
 class Wrong(NamedTuple):
-    """A figure that was reported, and what counts in its place."""
+    """A reported figure outside of its range, and the figure that counts instead."""
 
     reported: int
     counted: int
 
 
 def within_range(outcome: Outcome) -> tuple[Outcome, dict[str, Wrong]]:
-    """Return `outcome` with figures that can be counted, and those that were changed and are worth telling of."""
+    """Return `outcome` with figures in range, and the changed figures that are worth an event."""
     wrong: dict[str, Wrong] = {}
     if metrics := outcome.metrics:
         for name in COUNTED:
@@ -242,7 +242,7 @@ def within_range(outcome: Outcome) -> tuple[Outcome, dict[str, Wrong]]:
 
 
 def describe_wrong(wrong: dict[str, Wrong]) -> dict[str, Any]:
-    """Lay out what was wrong for an event; a figure beyond all measure is shown as the largest that fits."""
+    """Return the wrong figures for an event; figures are clamped to the integers that JSON can hold."""
     return {
         name: {"told": min(max(-(2**53), each.reported), 2**53), "counted": each.counted}
         for name, each in wrong.items()

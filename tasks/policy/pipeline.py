@@ -1,7 +1,7 @@
-"""The tables that the core loop walks: what features judge, give to a spec and do, each table in one order.
+"""The tables that the core loop walks: the judgements, spec fields and effects of features, in a fixed order.
 
-The tables are filled from the list of features in `tasks/features/__init__.py`. This module has their words, and knows
-no feature.
+The list of features in `tasks/features/__init__.py` fills the tables. This module has their types, and knows no
+feature.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from tasks.policy.narrowing import Evidence
     from tasks.policy.revision import Revision
 
-Failure: TypeAlias = dict[str, Any]  # as the next attempt reads it: schemas.step.PreviousFailure
+Failure: TypeAlias = dict[str, Any]  # in the form for the next attempt: schemas.step.PreviousFailure
 
 
 class HandedBack(NamedTuple):
-    """An attempt that counts as handed back: why, by whom (empty where nobody had claimed it), and held since when.
+    """An attempt that counts as handed back: the reason, the claimant (empty without a claim), the time of the claim.
 
-    `kind` is that of the trouble; None where the controller does not tell it.
+    `kind` is the kind of the trouble; None if the controller does not report it.
     """
 
     reason: str
@@ -45,7 +45,7 @@ class HandedBack(NamedTuple):
 
 @dataclass(slots=True)
 class Judgement:
-    """What is known so far of an attempt that has ended; judges change it."""
+    """The facts about an ended attempt so far; judges change them."""
 
     step: Step
     outcome: Outcome
@@ -60,15 +60,15 @@ class Judgement:
     previous: Failure = field(init=False)  # of the attempt before
 
     def __post_init__(self) -> None:
-        """Keep what the step's end overwrites."""
+        """Keep the previous failure, which the end of the step overwrites."""
         self.previous = self.step.status.previous or {}
 
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """What plans of a repository leave to later ones: under which key, and how a new plan reads and keeps it.
+    """Data that plans of a repository leave to later ones: its key, and how a new plan reads and stores it.
 
-    What is read is JSON, which the plan's first line has under `name` as far as `known` returns it.
+    The value that was read is JSON. The plan's first log line has the part that `known` returns, under `name`.
     """
 
     name: str
@@ -80,17 +80,17 @@ class Recall:
     known: Callable[[PlanRecord], Any]
 
 
-Only: TypeAlias = Callable[[Any], Any]  # of what a row is asked about: a unit of work, or a plan's record
+Only: TypeAlias = Callable[[Any], Any]  # condition on a unit of work, or on a plan's record
 H = TypeVar("H", bound=Callable[..., Any] | Recall)
 
 
 class Table(list[H]):
-    """What features do at one point of the loop, in their order."""
+    """The functions of features at one point of the loop, in their order."""
 
     def row(self, function: H, *, only: Only | None = None, fact: str = "") -> Callable[[], None]:
-        """Make a row of this table, which a feature lists; the row puts itself in place.
+        """Return a row of this table for the list of a feature; calling the row adds its function to the table.
 
-        It is asked `only` about such plans, and about steps that have this `fact`; it has nothing to say about others.
+        The function is only asked about plans that `only` selects, and about steps that have this `fact`.
         """
         asked = cast("H", _ask_only(cast("Callable[..., Any]", function), only, fact)) if only or fact else function
         return lambda: self.append(asked)
@@ -106,36 +106,36 @@ def _ask_only(function: Callable[..., Any], only: Only | None, fact: str) -> Cal
 
 
 def limited(name: str) -> Only:
-    """Have a row asked only about plans that have such a limit, whatever it is."""
+    """Return a condition for plans that have this limit, with any value."""
     return lambda about: name in (about if isinstance(about, PlanRecord) else about.plan).limits
 
 
 def keeping(kind: type[Part]) -> Only:
-    """Have a row asked only about plans that keep such a part."""
+    """Return a condition for plans that have such a part."""
     return lambda about: bool((about if isinstance(about, PlanRecord) else about.plan).keeps(kind))
 
 
 def switched(name: str) -> Callable[[PlanSeed, Goal, Draft], Mapping[str, int]]:
-    """Have a limit stand among a plan's as the operator's settings have it, where these say anything."""
+    """Return a function that takes a limit from the operator's settings, if these set it."""
     return lambda plan_seed, _, __: {name: plan_seed.switches[name]} if name in plan_seed.switches else {}
 
 
 def never(*_: Any) -> bool:
-    """Take a feature that does not declare when it is idle for one that never is."""
+    """The default of a feature without a condition: it is never idle."""
     return False
 
 
 def always(_: PlanRecord) -> bool:
-    """Leave it to a step's fields whether a feature is idle about a plain success."""
+    """A condition that leaves it to the fields of a step whether a feature is idle about a plain success."""
     return True
 
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """A feature: its rows of the tables, the events that it emits itself, and when it is idle about a plain success.
+    """A feature: its rows of the tables, its own events, and when it is idle about a plain success.
 
-    It is where `is_idle` is true of the plan, or `is_idle_about` of the plan, the step's fields and the outcome; and at
-    the end and the start of a step that is stored without these fields.
+    It is idle if `is_idle` is true of the plan, or `is_idle_about` of the plan, the step's fields and the outcome. It
+    is also idle at the end, or the start, of a step that is stored without `end_fields`, or `start_fields`.
     """
 
     name: str
@@ -160,16 +160,16 @@ def build(features: Iterable[Feature]) -> None:
 
 
 def questions_about(plan: PlanRecord) -> Sequence[Callable[[PlanRecord, dict[str, Any], PlainOutcome], bool]]:
-    """List what has to be true of a success of this plan, so that every feature is idle about it."""
+    """Return the conditions that a success of this plan has to meet, so that every feature is idle about it."""
     return [is_idle_about for is_idle, is_idle_about in IDLE if not is_idle(plan)] if IDLE else [never]
 
 
-# What an attempt's end comes to, in this order.
-SETTLE = Table[Callable[[UnitOfWork, Judgement], Booked | None]]()  # books it in place of the budget; what is booked
-JUDGES = Table[Callable[[UnitOfWork, Judgement], bool]]()  # true: the step has been taken on, and nothing else judges
-REFUSALS = Table[Callable[[UnitOfWork, Judgement], Failure | None]]()  # why a success is none
+# The judgement of an ended attempt, in this order.
+SETTLE = Table[Callable[[UnitOfWork, Judgement], Booked | None]]()  # books in place of the budget; returns the usage
+JUDGES = Table[Callable[[UnitOfWork, Judgement], bool]]()  # true: the step is dealt with, and no other judge runs
+REFUSALS = Table[Callable[[UnitOfWork, Judgement], Failure | None]]()  # why a success does not count
 AT_SUCCESS = Table[Callable[[UnitOfWork, Step, Outcome], None]]()  # before it is counted
-AT_FAILURE = Table[Callable[[UnitOfWork, Step, Outcome, Failure, int], str]]()  # digest of a change that was made again
+AT_FAILURE = Table[Callable[[UnitOfWork, Step, Outcome, Failure, int], str]]()  # digest of a change that was repeated
 AFTER_FAILURE = Table[Callable[[UnitOfWork, Step, Failure, str], None]]()  # with its signature
 REVISE = Table[Callable[[UnitOfWork, Step, PlannedStep, "Evidence"], "Revision | None"]]()  # before the policy's rows
 AFTER_END = Table[Callable[[UnitOfWork, Judgement], None]]()  # of a step that is done
@@ -177,44 +177,44 @@ ENDED = Table[Callable[[UnitOfWork, Judgement], None]]()  # of every attempt wit
 FIRES = Table[
     Callable[[PlanRecord, Step, Failure], tuple[str, str, Mapping[str, Any]] | None]
 ]()  # rule, reason, evidence
-GIVE_UP = Table[Callable[[UnitOfWork, Step, str], bool]]()  # nobody can do the step; true: that halts no plan
-EXPIRED = Table[Callable[[UnitOfWork, Step, Failure, bool], bool]]()  # true: the step has been taken on
-PRE_STEP_ENDED = Table[Callable[[UnitOfWork, Step, Step], bool]]()  # true: the step that waited has been taken on
+GIVE_UP = Table[Callable[[UnitOfWork, Step, str], bool]]()  # no controller can do the step; true: no halt
+EXPIRED = Table[Callable[[UnitOfWork, Step, Failure, bool], bool]]()  # true: the step is dealt with
+PRE_STEP_ENDED = Table[Callable[[UnitOfWork, Step, Step], bool]]()  # true: the step that waited is dealt with
 
-# How a plan begins.
+# The beginning of a plan.
 RECALLS = Table[Recall]()
-LIMITS = Table[Callable[[PlanSeed, Goal, Draft], Mapping[str, int]]]()  # beside those that every goal has
-SEED = Table[Callable[[PlanSeed, Goal, Draft], PlanSeed]]()  # as far as it matters to the draft
+LIMITS = Table[Callable[[PlanSeed, Goal, Draft], Mapping[str, int]]]()  # in addition to those of every goal
+SEED = Table[Callable[[PlanSeed, Goal, Draft], PlanSeed]]()  # the part that matters to the draft
 REFUSE_DRAFT = Table[Callable[[PlanSeed, Goal, Draft], Rejected | None]]()
 ARRANGED = Table[Callable[[PlanSeed, tuple[PlannedStep, ...]], tuple[PlannedStep, ...]]]()  # before DRAFTED
 DRAFTED = Table[Callable[[Goal, tuple[PlannedStep, ...]], tuple[PlannedStep, ...]]]()  # steps as they are planned
-AT_BIRTH = Table[Callable[[UnitOfWork, PlanSeed, Goal, Draft], None]]()  # in the first commit
+AT_BIRTH = Table[Callable[[UnitOfWork, PlanSeed, Goal, Draft], None]]()  # in its first commit
 OPENED = Table[Callable[[UnitOfWork, Sequence[PlannedStep]], None]]()  # with its first steps, before any starts
 
-# What features have paused or halted beside people, among the records of `handlers/bulk_commands.py`.
+# Pauses and halts by features, next to those by people, among the records of `handlers/bulk_commands.py`.
 STANDING = Table[Callable[[Mapping[bytes, bytes], str, str], StandingCommand | None]]()  # for a tenant's repository
 LET_THROUGH = Table[Callable[[Mapping[bytes, bytes], str, str, str], str]]()  # token of a plan's step that may start
 LIFT = Table[Callable[[Mapping[bytes, bytes], Command], Sequence[str]]]()  # the records that a resume lifts, too
 
-# How a plan goes on.
+# The further course of a plan.
 ON_TIMER = Table[Callable[[UnitOfWork], None]]()
 HOLDS = Table[Callable[[PlanRecord], str]]()  # why the whole plan may start nothing
 BEFORE_LOOK = Table[Callable[[UnitOfWork], None]]()  # before the steps of a plan that runs are looked at
 BEFORE_START = Table[Callable[[UnitOfWork, Step], bool]]()  # true: the step is kept back
-WHILE_STOPPED = Table[Callable[[UnitOfWork], Sequence[Step]]]()  # of which one may start although the plan is stopped
+WHILE_STOPPED = Table[Callable[[UnitOfWork], Sequence[Step]]]()  # one of them may start although the plan is stopped
 SPEC_FIELDS = Table[Callable[[UnitOfWork, Step], Mapping[str, Any] | None]]()  # of the context of a spec
-INPUT = Table[Callable[[UnitOfWork, Step], Mapping[str, Any] | None]]()  # of a spec; the first that there is
+INPUT = Table[Callable[[UnitOfWork, Step], Mapping[str, Any] | None]]()  # of a spec; the first result counts
 REFUSE_ADDED = Table[Callable[[UnitOfWork, Sequence[PlannedStep], str, Mapping[str, Any]], bool]]()  # true: it halted
 ADDED = Table[Callable[[UnitOfWork, tuple[PlannedStep, ...]], tuple[PlannedStep, ...]]]()  # steps as they are added
-SATISFIED = Table[Callable[[UnitOfWork], bool]]()  # every step is done; true: the plan goes on all the same
+SATISFIED = Table[Callable[[UnitOfWork], bool]]()  # every step is done; true: the plan goes on nevertheless
 AT_CLOSE = Table[Callable[[UnitOfWork], None]]()  # of every decision
-MORE_ADVICE = Table[Callable[[UnitOfWork], str]]()  # what else would let a plan go on that has ended
+MORE_ADVICE = Table[Callable[[UnitOfWork], str]]()  # more advice for an ended plan
 AT_WALL_CLOCK = Table[Callable[[UnitOfWork], Mapping[str, Any]]]()  # evidence of a plan that ran out of time
-ON_COMMAND = {CommandName.SKIP: Table[Callable[[UnitOfWork, Step, str], None]]()}  # what else it does to the step
+ON_COMMAND = {CommandName.SKIP: Table[Callable[[UnitOfWork, Step, str], None]]()}  # further effects on the step
 
 
 ADVICE: dict[str, Callable[[Facts], str]] = {}  # by the rule that ended a plan
-# About which plans and outcomes, and steps by their fields, features are idle.
+# The plans, outcomes and fields of steps about which features are idle.
 IDLE: list[tuple[Callable[[PlanRecord], bool], Callable[[PlanRecord, dict[str, Any], PlainOutcome], bool]]] = []
 END_FIELDS: set[str] = set()
 START_FIELDS: set[str] = set()

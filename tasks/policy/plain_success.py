@@ -1,8 +1,8 @@
-"""A success about which every feature is idle, in a plan of which nothing else is to be decided, as most outcomes are.
+"""Decides plain successes, which are most outcomes: every feature is idle, and the plan needs no other decision.
 
-It is decided here without a unit of work, on the plan as its worker keeps it, by the functions by which any outcome is:
-those of budgets, of the halt rules' counters, and of starts. What is not plain is declined before anything was touched.
-`tests/support/plain.py` holds every outcome of the tests against the ordinary decision.
+The decision needs no unit of work. It runs on the plan as its worker keeps it, with the functions of every outcome:
+budgets, counters of the halt rules, and starts. It declines an outcome that is not plain before it touches anything.
+`tests/support/plain.py` compares every outcome of the tests with the ordinary decision.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from tasks.policy.pipeline import never, questions_about
 from tasks.policy.starts import StepCard, Wanted
 from tasks.rules import budget
 
-ENDS_AND_PAGE = 1 + READY_PAGE  # ready steps that a decision about one outcome looks at
+ENDS_AND_PAGE = 1 + READY_PAGE  # ready steps that a decision about one outcome reads
 MOST_STARTS = 8  # in one plain decision
 BLOCKED, PENDING, ACTIVE, DONE = S.BLOCKED.value, S.PENDING.value, S.ACTIVE.value, S.DONE.value
 EXECUTING, COMPLETED = P.EXECUTING.value, P.COMPLETED.value
 
 
 class PlanCard(Struct, frozen=True, gc=False):
-    """What plain decisions need of a plan and do not change, found out once and kept with it."""
+    """The constant facts of a plan for plain decisions, computed once and stored with it."""
 
     is_plain: bool
     ends_plain: bool  # whether its last success may be plain, too
@@ -68,7 +68,7 @@ def _look_at(plan: HotPlan) -> PlanCard:
         and not (head.approvals or head.tightened is not None or "previous_failure" in head.context)
         and "still" not in record.times
         and never not in questions,
-        head.streak is None and head.cache is None,  # else it leaves something to other plans
+        head.streak is None and head.cache is None,  # else it leaves data to other plans
         questions,
         (plan.policy or BUILT_IN).attempts,
         head.limits["max_parallel"] or 1,
@@ -80,17 +80,17 @@ def _look_at(plan: HotPlan) -> PlanCard:
 
 
 def decide(plan: HotPlan, report: PlainReport, now: int, code: str) -> PlainChange | None:
-    """Decide about a success at `now` (ms); `code` is the version of the code that decides.
+    """Decide about a success at `now` (ms); `code` is the version of the deciding code.
 
-    Returns None where that is not plain; nothing was touched then. Else the plan is changed, and the change has to be
-    committed, or the plan read anew.
+    Returns None if the outcome is not plain; nothing was touched then. Else the plan is changed: the caller has to
+    commit the change, or to read the plan again.
     """
     about: PlanCard = plan.card or _look_at(plan)
     plan.card, record, said = about, plan.record, report.said
     attempt = plan.active.get(said.step_id)
     if attempt is None or not about.is_plain or said.lease != attempt.lease or said.attempt != attempt.attempt:
         return None
-    if not attempt.entry:  # its spec is still on its way to the server, with what was decided just before
+    if not attempt.entry:  # its spec is still on its way to the server, with the previous decision
         return None
     step = plan.steps[said.step_id]
     if step.spec is None or step.status.state != ACTIVE:
@@ -111,7 +111,7 @@ def decide(plan: HotPlan, report: PlainReport, now: int, code: str) -> PlainChan
         tokens, patch_cycles = tokens + wanted.tokens, patch_cycles + wanted.patch_cycles
     if not budget.has_room(record, attempt, said.metrics, tokens, patch_cycles):
         return None
-    ends = len(plan.active) + len(starting) == 1  # nothing is in flight any more
+    ends = len(plan.active) + len(starting) == 1  # no attempt is in flight any more
     if ends and not (about.ends_plain and schedule.is_satisfied(record, ending=1)):
         return None
     read = len(queue) if len(queue) == ENDS_AND_PAGE else 0
@@ -119,7 +119,7 @@ def decide(plan: HotPlan, report: PlainReport, now: int, code: str) -> PlainChan
 
 
 def _is_beyond_doubt(plan: PlanRecord, about: PlanCard, facts: dict[str, Any], said: PlainOutcome) -> bool:
-    """Whether nothing contradicts the success, and no feature has something to say about it."""
+    """Return whether nothing contradicts the success, and all features are idle about it."""
     for is_idle_about in about.questions:
         if not is_idle_about(plan, facts, said):
             return False
@@ -127,7 +127,7 @@ def _is_beyond_doubt(plan: PlanRecord, about: PlanCard, facts: dict[str, Any], s
 
 
 def _dependents(plan: HotPlan, step: Step) -> Sequence[Step] | None:
-    """List the steps that have one dependency less to wait for; None where one of them is not plain."""
+    """Return the steps with one dependency less; None if one of them is not plain."""
     window = plan.windows.get((step.step_id, 0), ())
     if len(window) >= WINDOW:
         return None
@@ -149,9 +149,9 @@ def _dependents(plan: HotPlan, step: Step) -> Sequence[Step] | None:
 def _choose(
     plan: HotPlan, about: PlanCard, ended: Step, queue: Sequence[str], freed: Sequence[Step]
 ) -> Sequence[Wanted] | None:
-    """Choose the steps that start in the place of `ended`, from the ready `queue` and those that it has freed.
+    """Choose the steps that start in place of `ended`, from the ready `queue` and the steps `freed` by its end.
 
-    Returns None where that is not plain.
+    Returns None if that is not plain.
     """
     active, room = plan.active, about.slots - len(plan.active) + 1
     if room <= 0:
@@ -190,10 +190,10 @@ def _carry_out(
     read: int,
     ends: bool,
 ) -> PlainChange:
-    """Change the plan, and write down what is to be stored.
+    """Change the plan, and return the writes.
 
-    `freed` are the steps that wait for the one that ends, `starting` those that start; `read` is how many steps of a
-    longer ready queue were looked at, 0 where that were all. Where it `ends`, the plan is completed.
+    `freed` are the dependents of the ended step, and `starting` the steps that start. `read` is how many steps of a
+    longer ready queue were read; 0 if all were. With `ends` the plan is completed.
     """
     record, step, said, now = plan.record, success.step, report.said, success.now
     step_id, status, counts, expected = step.step_id, step.status, record.counts, record.version
@@ -272,7 +272,7 @@ def _start(plan: HotPlan, about: PlanCard, step: Step, card: StepCard, now: int,
 
 
 def _end(record: PlanRecord, about: PlanCard, at: str) -> PlainEnd:
-    """Write the end of a plan, whose log has all of its lines."""
+    """Return the end of a plan, after all lines of its log."""
     log = record.log
     event = f'{about.about},"from":"EXECUTING","to":"{COMPLETED}","at":"{at}","head":"{log.head}","lines":{log.lines}}}'
     return PlainEnd(end_sum(record), event.encode(), lifecycle.lists_of(record))

@@ -1,4 +1,4 @@
-"""Who a plan will be: what stands around it when it is made, and what is kept of neither goal nor draft."""
+"""The identity and surroundings of a new plan: everything at its creation except goal and draft."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOTHING_UNKNOWN = UnknownFields()
 
 @dataclass(frozen=True, slots=True)
 class PlanSeed:
-    """Who the plan will be; ids, time and the seed of its leases are arguments, never made here."""
+    """The identity of a new plan; ids, time and the seed of its leases are arguments, never made here."""
 
     plan_id: str
     goal_id: str
@@ -26,20 +26,20 @@ class PlanSeed:
     seed: str
     reply_to: str
     lease_prefix: str
-    version: int = 0  # what the store holds under this id: 0, or a creation that was cut short
+    version: int = 0  # the version stored under this id: 0, or that of an interrupted creation
     down: int = 0  # as in Clocks
     standing: StandingCommand | None = None
     paused_queues: Mapping[str, StandingCommand] = field(default_factory=dict)
     grants: Mapping[str, Grant] = field(default_factory=dict)
-    full: frozenset[str] = frozenset()  # queues that have no room
-    created: int = 0  # when the plan was first written, ms; 0 for now
-    policy_version: int = field(default_factory=lambda: POLICY_VERSION)  # of the rules that the plan goes on under
-    unknown: UnknownFields = NOTHING_UNKNOWN  # of the goal as it came
+    full: frozenset[str] = frozenset()  # queues without capacity
+    created: int = 0  # when the plan was first written, in ms; 0 for now
+    policy_version: int = field(default_factory=lambda: POLICY_VERSION)  # of the plan's rules
+    unknown: UnknownFields = NOTHING_UNKNOWN  # of the goal as it arrived
     traceparent: str | None = None  # of the trace that the plan belongs to
-    policy: Policy = BUILT_IN  # that it is made under, and goes on under
-    log_head: LogHead | None = None  # of a creation that was cut short, or waited for a drafter
+    policy: Policy = BUILT_IN  # of its creation and all later decisions
+    log_head: LogHead | None = None  # of a creation that was interrupted, or waited for a drafter
     code: str = ""  # as in Snapshot
     switches: Mapping[str, int] = field(default_factory=dict)  # limits that features take from the operator's settings
-    recalled: Mapping[str, Any] = field(default_factory=dict)  # by RECALLS: what earlier plans of its repository left
-    claims: FileClaims | None = None  # on files of its first steps, as far as that was read; the others are free
+    recalled: Mapping[str, Any] = field(default_factory=dict)  # by RECALLS: data from earlier plans of its repository
+    claims: FileClaims | None = None  # on files of its first steps that were read; others are free
     learned: Mapping[str, int] = field(default_factory=dict)  # tokens of an attempt by mode and queue

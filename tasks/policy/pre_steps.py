@@ -1,8 +1,8 @@
-"""The steps that a revision puts before the next attempt of a failed one.
+"""The steps that a revision inserts before the next attempt of a failed one.
 
-A pre-step finds out or clears up; it has done its work when its tool ran, whatever the tool found. Its command comes
-from the catalogue, by the language of the failed step; its files are among those of that step. Its result goes to the
-attempt that it was for, as data in the context of that attempt.
+A pre-step examines or tidies files; it is done when its tool ran, with any result. Its command comes from the
+catalogue, by the language of the failed step, and its files are among those of that step. Its result goes to the next
+attempt, as data in the context of that attempt.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _RECIPES = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class PreStep:
-    """One kind of pre-step; without a purpose, of which languages have recipes, it runs the failing test."""
+    """One kind of pre-step. Its purpose selects a recipe by language; without a purpose it runs the failing test."""
 
     suffix: str
     title: str
@@ -89,14 +89,14 @@ BASELINE = "baseline"  # the suffix of a step that runs a verification before th
 PIECE = "piece"  # the suffix of a step that makes a part of another one's change, see `split_changes`
 RISKY = "risky"  # the suffix of a step that changes the riskier files of another one, see `riskier_files`
 MEND = "mend"  # the suffix of a step that changes code again, see `mending`
-MOST_MENDED = 2  # mends that use up no retry of the verification that they are for
+MOST_MENDED = 2  # repairs that use up no retry of their verification
 _MEND = re.compile(rf".*-{MEND}(?:-\d+)?")
 HOLDOUT = "holdout"  # the suffix of the step that held-out tests judge, see `judging`
-CHECK_CHANGED = "check-changed"  # the name of the step that checks what a change touched, see `check_changed`
+CHECK_CHANGED = "check-changed"  # the name of the step that checks the files of a change, see `check_changed`
 DELIVER = "deliver"  # the name of the step that ends a plan, see `delivery`
-LAND = "land"  # the name of the step before it, see `delivery.landing`, and what a controller has to understand for it
-BRING_UP_TO_DATE = "bring-up-to-date"  # the name of the step that patches what does not land
-# What a launcher says of a program that is not there, and Python of a module that was to be run.
+LAND = "land"  # the name of the step before it, see `delivery.landing`; also a capability of controllers
+BRING_UP_TO_DATE = "bring-up-to-date"  # the name of the step that patches conflicts of a landing
+# Messages of launchers about a missing program, and of Python about a missing module.
 _COULD_NOT_RUN = re.compile(
     r"^\S*python[\d.]*(?:\.exe)?: No module named |\bcommand not found\b|^\S+: not found$|^exec: ", re.MULTILINE
 )
@@ -109,7 +109,7 @@ PRE_STEPS: Mapping[str, PreStep] = MappingProxyType(
 def make_pre_step(
     kind: PreStep, step: PlannedStep, tests: Sequence[str], taken: Collection[str], catalogue: Catalogue
 ) -> PlannedStep | None:
-    """Make the pre-step of this kind for `step`; None where it has had it, or no tool of ours fits."""
+    """Return the pre-step of this kind for `step`; None if the step has had it, or if no tool of the catalogue fits."""
     name = name_of(kind.suffix, step.step_id, taken)
     found = tools_by_language(kind.purpose, step, catalogue) if kind.purpose else _failing_test(step, tests, catalogue)
     if not found or name in step.depends_on:
@@ -145,7 +145,7 @@ def make_pre_step(
 def make_baseline(
     step: PlannedStep, tools: Sequence[VerifyTool], taken: Collection[str], catalogue: Catalogue
 ) -> PlannedStep:
-    """Make the step that runs `tools` of `step` at the commit that the plan began with; it passes if they ran."""
+    """Return the step that runs `tools` of `step` at the commit that the plan began with; it passes if they ran."""
     ran = tuple(map(catalogue.as_ran, tools))
     return PlannedStep(
         step_id=name_of(BASELINE, step.step_id, {*taken, *step.depends_on}),
@@ -165,9 +165,9 @@ def make_baseline(
 
 
 def tools_by_language(purpose: str, step: PlannedStep, catalogue: Catalogue) -> tuple[VerifyTool, ...]:
-    """Take the tools of the language of the step's own verification, else of that of its files.
+    """Return the tools for the language of the step's verification, else for that of its files.
 
-    Files that lie in a folder of that verification are looked at there.
+    Files inside a folder of that verification are checked there.
     """
     folders = folders_of(step.verify_tools)
     found: list[VerifyTool] = []
@@ -181,7 +181,7 @@ def tools_by_language(purpose: str, step: PlannedStep, catalogue: Catalogue) -> 
 
 
 def folders_of(tools: Iterable[VerifyTool]) -> tuple[str, ...]:
-    """List the folders in which tools run; the root where there is no tool."""
+    """Return the folders that tools run in; the root if there is no tool."""
     return tuple(dict.fromkeys(tool.cwd for tool in tools)) or (ROOT,)
 
 
@@ -192,7 +192,7 @@ def _of_language(
     name = f"{purpose}-{language.name}" if language else ""
     try:
         return _with_recipes(catalogue).recipe(name, files) if name in _RECIPES else ()
-    except UnknownCommand:  # an operator's contract stands in the place of ours and does not take this
+    except UnknownCommand:  # an operator's contract replaces the built-in one and does not take this
         return ()
 
 
@@ -207,7 +207,7 @@ def _failing_test(step: PlannedStep, tests: Sequence[str], catalogue: Catalogue)
 
 
 def name_of(suffix: str, step_id: str, taken: Collection[str]) -> str:
-    """Name a pre-step so that no other step has its name; `taken` are the ids of the plan that look like one."""
+    """Return a unique name of a pre-step; `taken` are the ids of the plan that look like one."""
     wanted, number = f"{step_id}-{suffix}", 2
     if len(wanted) > MAX_ID - 3:  # room for a number
         digest = hashlib.blake2b(step_id.encode(), digest_size=4).hexdigest()
@@ -223,43 +223,43 @@ _QUICK_LOOK = re.compile(rf".*-(?:{SYNTAX_CHECK.suffix}|{TYPE_CHECK.suffix}|{DEP
 
 
 def is_baseline(facts: Mapping[str, Any]) -> bool:
-    """Whether this step was put in to run the verification of another one before the plan."""
+    """Return whether this step was inserted to run another step's verification at the plan's base."""
     return bool(facts["inserted_by"]) and names_baseline(facts["step_id"])
 
 
 def names_baseline(step_id: str) -> bool:
-    """Return whether an inserted step of this id is one that runs a verification before the plan."""
+    """Return whether an inserted step of this id runs a verification at the plan's base."""
     return _BASELINE.fullmatch(step_id) is not None
 
 
 def runs_at_base(facts: Mapping[str, Any]) -> bool:
-    """Whether this step runs a verification at the commit that the plan began with."""
+    """Return whether this step runs a verification at the commit that the plan began with."""
     return bool(facts["at_base"]) or is_baseline(facts)
 
 
 def is_quick_look(facts: Mapping[str, Any]) -> bool:
-    """Whether this step was put in to check syntax, types or imports of files before these are changed again."""
+    """Return whether this step was inserted to check syntax, types or imports of files before the next change."""
     return bool(facts["inserted_by"]) and _QUICK_LOOK.fullmatch(facts["step_id"]) is not None
 
 
 def is_mend(facts: Mapping[str, Any]) -> bool:
-    """Whether this step changes code again where a verification is red."""
+    """Return whether this step is a repair after a failed verification."""
     return bool(facts["inserted_by"]) and names_mend(facts["step_id"])
 
 
 def names_mend(step_id: str) -> bool:
-    """Return whether an inserted step of this id is one that changes code again."""
+    """Return whether an inserted step of this id is a repair."""
     return _MEND.fullmatch(step_id) is not None
 
 
 def retries_for_mends(facts: Mapping[str, Any]) -> int:
-    """Return how many more retries a verification has: one for each mend, since it verifies other code then."""
+    """Return how many more retries a verification has: one for each repair, because it then verifies other code."""
     mended = (name.startswith(f"{facts['step_id']}-{MEND}") for name in facts["depends_on"])
     return min(sum(mended), MOST_MENDED) if facts["mode"] == Mode.TEST else 0
 
 
 def looks_inserted(step_id: str) -> bool:
-    """Whether a step of a plan is called as a pre-step, its delivery or a check of its changes could be."""
+    """Return whether a step's id could be that of a pre-step, a delivery or a check of changes."""
     if any(step_id == name or step_id.startswith(f"{name}-") for name in _BY_NAME):
         return True
     return any(
@@ -269,7 +269,7 @@ def looks_inserted(step_id: str) -> bool:
 
 
 def result_of(outcome: Outcome) -> dict[str, Any] | None:
-    """Take the result of a pre-step from its outcome; None where that says nothing."""
+    """Return the result of a pre-step from its outcome; None if there is none."""
     evidence, said = outcome.failure_evidence, outcome.output if isinstance(outcome.output, str) else ""
     codes = fit_evidence(", ".join(f"{each.tool} exit code {each.exit_code}" for each in outcome.verify or ()))
     text = fit_evidence((evidence and evidence.stack_trace_head) or said)
@@ -277,7 +277,7 @@ def result_of(outcome: Outcome) -> dict[str, Any] | None:
 
 
 def hand_on(step: Step, pre_step: Step) -> None:
-    """Put the result of `pre_step` behind what the last failure of `step` suggested, unless it could not run."""
+    """Append the result of `pre_step` to the suggestion of the last failure of `step`, unless it could not run."""
     result, previous = pre_step.status.previous, step.status.previous
     if result and previous and (result["codes"] or result["text"]) and not _COULD_NOT_RUN.search(result["text"]):
         line = f"Before this attempt {pre_step.step_id} ran ({result['codes'] or 'no exit code'}): {result['text']}"

@@ -1,4 +1,4 @@
-"""What is quick to verify on single files: their syntax, and the linters and type checkers that take files."""
+"""Quick verifications of single files: their syntax, and the linters and type checkers that take files."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tasks.toolchain.languages import LANGUAGES, language_of
 _PARTS: Mapping[str, tuple[Part, ...]] = MappingProxyType(
     {check.name: (check.part,) for each in LANGUAGES.values() for choice in each.quick_checks for check in choice}
 )
-_BY_FILE = (ToolCategory.LINT, ToolCategory.TYPE_CHECK)  # what a tool finds in one file is about that file
+_BY_FILE = (ToolCategory.LINT, ToolCategory.TYPE_CHECK)  # findings of such a tool in one file are about that file
 
 
 def checks_of_files(step: PlannedStep, known: Sequence[VerifyTool], catalogue: Catalogue) -> tuple[VerifyTool, ...]:
-    """Check the syntax of a step's files, and aim those of the `known` tools at them that take files."""
+    """Return syntax checks of a step's files, and those of the `known` tools that take files, aimed at them."""
     like = step.model_copy(update={"verify_tools": tuple(known)})
     quick = tools_by_language(SYNTAX_CHECK.purpose, like, catalogue)
     folders = folders_of(known)
@@ -32,9 +32,9 @@ def checks_of_files(step: PlannedStep, known: Sequence[VerifyTool], catalogue: C
 
 
 def _on_files(tool: VerifyTool, files: Sequence[str], catalogue: Catalogue) -> VerifyTool | None:
-    """Aim a linter or type checker at those of `files` that are of its language; None where it takes no files.
+    """Aim a linter or type checker at those of `files` that are of its language; None if it takes no files.
 
-    The files are named as they are seen from the tool's folder.
+    The result names files relative to the tool's folder.
     """
     contract: Contract = catalogue.contracts[tool.tool]
     reading = contract.read(tool.argv)
@@ -51,9 +51,9 @@ def _on_files(tool: VerifyTool, files: Sequence[str], catalogue: Catalogue) -> V
 def checks_of_changed(
     wanted: Mapping[str, bool], files: Sequence[str], catalogue: Catalogue
 ) -> tuple[tuple[VerifyTool, ...], tuple[str, ...]]:
-    """Aim checks at files that were changed, and answer the ids of those for which nobody asked.
+    """Aim checks at changed files; also return the tools that no goal requested.
 
-    `wanted` are checks by folder and name; of each whether somebody asked for it.
+    `wanted` has the checks by folder and name, each with whether it was requested.
     """
     tools: list[VerifyTool] = []
     added: list[str] = []

@@ -1,7 +1,7 @@
-"""What is changed before a failed step is tried again, by the rows of its policy, and how its plan is changed by that.
+"""Revises a failed step before its next attempt, by the rows of its policy, and changes its plan accordingly.
 
-A step and what is known of its failure give the revised step and perhaps one that goes before it. A file list can only
-shrink; a verification can only be aimed at a test that it runs already.
+A step and the facts of its failure give the revised step and perhaps one before it. A list of files can only shrink. A
+verification can only be aimed at a test that it runs already.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ATTEMPTS = 3  # columns of the table; later failures are treated as the third
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A step as it goes on, what goes before it, and what was done, by the names of the strategies."""
+    """A revised step, the step before it, and the names of the strategies that made it."""
 
     step: PlannedStep
     before: PlannedStep | None
@@ -44,7 +44,7 @@ class Revision:
     parts: tuple[PlannedStep, ...] = ()  # of what the step was to do: they go before it, one after the other
 
     def diff(self, was: PlannedStep) -> dict[str, Any]:
-        """Name the fields that changed, each with what it was and is, and the step that was inserted."""
+        """Return the changed fields, each with its old and new value, and the id of the inserted step."""
         old, new = was.model_dump(mode="json"), self.step.model_dump(mode="json")
         changed: dict[str, Any] = {name: [old[name], new[name]] for name in old if old[name] != new[name]}
         added = {"added": [part.step_id for part in self.parts]} if self.parts else {}
@@ -68,14 +68,14 @@ GUIDANCE = MappingProxyType(
 
 
 def add_context(step: PlannedStep, evidence: Evidence, _: Catalogue) -> PlannedStep:
-    """Say to the next attempt in our own words what to look at; the evidence itself stands in its context."""
+    """Add guidance of the planner for this kind of failure; the evidence itself is in the attempt's context."""
     return advise(step, GUIDANCE.get(evidence.category, ""))
 
 
 def narrow_verification(step: PlannedStep, evidence: Evidence, catalogue: Catalogue) -> PlannedStep:
-    """Verify by the first failing test before the whole: a wrong change fails sooner, a right one passes no less.
+    """Run the first failing test before the whole verification: a wrong change fails sooner, a right one passes all.
 
-    A step that only verifies is left as it is.
+    A step that only verifies stays as it is.
     """
     if step.mode is Mode.TEST:
         return step
@@ -86,14 +86,14 @@ def narrow_verification(step: PlannedStep, evidence: Evidence, catalogue: Catalo
 
 
 def double_time(step: PlannedStep, _: Evidence, __: Catalogue) -> PlannedStep:
-    """Give the verification twice its time: once, for it stands in the column of a first failure alone."""
+    """Double the time of the verification; this happens once, because it is only in the column of the first failure."""
     tools = tuple(tool.model_copy(update={"timeout_s": 2 * tool.timeout_s}) for tool in step.verify_tools)
     return step.model_copy(update={"verify_tools": tools})
 
 
 RevisionStrategy = Callable[[PlannedStep, Evidence, Catalogue], PlannedStep] | PreStep
 
-# What the rows of a policy name.
+# The strategies that the rows of a policy name.
 STRATEGIES: Mapping[str, RevisionStrategy] = MappingProxyType(
     {
         **{each.__name__: each for each in (add_context, narrow_verification, narrow_files, narrow_focus, double_time)},
@@ -103,7 +103,7 @@ STRATEGIES: Mapping[str, RevisionStrategy] = MappingProxyType(
 
 
 def revise(unit: UnitOfWork, step: Step, failure: Mapping[str, Any], outcome: Outcome) -> bool:
-    """Revise a step that failed and is tried again; returns whether it now waits for a step before it.
+    """Revise a failed step that is tried again; returns whether it now waits for a step before it.
 
     The plan goes EXECUTING->REVISING->EXECUTING within one commit.
     """
@@ -116,7 +116,7 @@ def revise(unit: UnitOfWork, step: Step, failure: Mapping[str, Any], outcome: Ou
     found = next((made for revises in REVISE if (made := revises(unit, step, was, evidence))), None) or revision_of(
         was, evidence, nth, plan.structure.taken, catalogue, unit.snapshot.policy
     )
-    if found is None:  # the next attempt is never the same once more
+    if found is None:  # the next attempt is never the same again
         told = add_context(was, evidence, catalogue)
         less = change_less(was, category, step.status.attempt)
         found = Revision(less, None, ("change_less",)) if told == was else Revision(told, None, ("add_context",))
@@ -135,9 +135,9 @@ def carry_out(
     previous: Mapping[str, Any] | None = None,
     why: str = "",
 ) -> None:
-    """Revise `step` as was `found`; a step that goes before it begins with `previous` as its previous failure.
+    """Apply the revision `found` to `step`; `previous` is the previous failure of the step inserted before it.
 
-    The reason is that it failed with `category`, if `why` gives no other.
+    The reason is `why`, or the failure's `category` without it.
     """
     plan, status = unit.plan, step.status
     was = PlannedStep.model_validate(step.facts)
@@ -175,7 +175,7 @@ def carry_out(
 
 
 def _what_is_next(unit: UnitOfWork, before: str | None) -> str:
-    """Return what lets a step go on that was revised, with the step `before` it; its plan lives."""
+    """Return how a revised step can go on; `before` is the step inserted before it. Its plan is live."""
     if unit.plan.paused:
         return f"Resume the plan, which was paused ({unit.plan.paused})."
     if unit.is_stopped:
@@ -186,7 +186,7 @@ def _what_is_next(unit: UnitOfWork, before: str | None) -> str:
 
 
 def _insert_parts(unit: UnitOfWork, step: Step, parts: tuple[PlannedStep, ...]) -> None:
-    """Put the parts of a step before it: what it failed by so far, and who approved it, holds for them too."""
+    """Insert the parts of a step before it, with its signature, its repeats and its approval."""
     status, ids = step.status, [part.step_id for part in parts]
     behind = dict(zip(ids, ([name] for name in (*ids[1:], step.step_id)), strict=True))
     unit.insert(parts, status.index, behind)
@@ -208,12 +208,12 @@ def revision_of(
     catalogue: Catalogue = CATALOGUE,
     policy: Policy = BUILT_IN,
 ) -> Revision | None:
-    """Find how `step` goes on after its nth failure; None where nothing of the table applies: it is tried as it is.
+    """Return how `step` goes on after its nth failure; None if no row applies, and it is tried again unchanged.
 
     `catalogue` is that of the plan, `taken` are ids of its steps.
     """
     row = policy.revisions.get(evidence.category)
-    if row is None or step.inserted_by:  # a step that was inserted has no pre-step, and is never revised itself
+    if row is None or step.inserted_by:  # an inserted step has no pre-step, and is never revised
         return None
     revised, before, done = step, None, []
     for name in row[min(nth, ATTEMPTS) - 1]:
@@ -232,19 +232,19 @@ def revision_of(
 
 
 def has_room(plan: PlanRecord) -> bool:
-    """Whether the plan may have another step."""
+    """Return whether the plan may have another step."""
     most = plan.limits["max_steps"]
     return most is None or sum(plan.counts.values()) < most
 
 
 def _is_sound(made: PlannedStep, origin: PlannedStep, catalogue: Catalogue) -> bool:
-    """Whether the validator finds nothing that it does not find in `origin`, and no file was added."""
+    """Return whether the validator finds no new fault compared with `origin`, and no file was added."""
     faults, known = (faults_of(step, origin, catalogue) for step in (made, origin))
     return faults <= known and set(made.allowed_files) <= set(origin.allowed_files)
 
 
 def faults_of(step: PlannedStep, origin: PlannedStep, catalogue: Catalogue) -> set[tuple[str, str]]:
-    """List what the validator finds in `step`, where it may touch the files of `origin`: pointers and codes."""
+    """Return the pointers and codes that the validator finds in `step`, if it may touch the files of `origin`."""
     ids = Counter({step.step_id, *step.depends_on})
     around = Surroundings(frozenset(origin.allowed_files), ids, catalogue)
     found = {(pointer, code) for check in STEP_CHECKS for pointer, code, _ in check(step, around)}

@@ -1,6 +1,6 @@
-"""How a plan goes on after every decision: dependents of what ended, steps that start, and at last the plan's end.
+"""Continues a plan after every decision: dependents of ended steps, starts of steps, and the end of the plan.
 
-What does not fit into one commit is left over for a next look at the plan; there is never a silent dead end.
+Work that does not fit into one commit is left for the next look at the plan; there is never a silent dead end.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ READY, EXECUTING = P.READY.value, P.EXECUTING.value
 
 
 def advance(unit: UnitOfWork) -> Changeset:
-    """Carry the ends of steps to their dependents, start what is ready, end the plan if nothing is left."""
+    """Carry the ends of steps to their dependents, start ready steps, and end the plan if nothing is left."""
     plan = unit.plan
     if plan.state not in NOT_RUNNING or plan.question:
         waits.look_at_holds(unit)
@@ -52,9 +52,9 @@ def advance(unit: UnitOfWork) -> Changeset:
 
 
 def propagate(unit: UnitOfWork) -> None:
-    """Carry the end of every ended step to its dependents, as far as snapshot and commit reach; the rest is left over.
+    """Carry the end of each step to its dependents, within the limits of snapshot and commit; the rest is left over.
 
-    Work that was left over before is done first and taken off the list. Skips cascade one level a commit.
+    Earlier left-over work comes first. Skips cascade one level in each commit.
     """
     snapshot = unit.snapshot
     waiting = [*snapshot.todo, *unit.ended_steps]
@@ -66,7 +66,7 @@ def propagate(unit: UnitOfWork) -> None:
             left.append((step_id, number))
             continue
         for dependent in window.dependents:
-            if unit.plan.state in PLAN_ENDS:  # by what became of another one
+            if unit.plan.state in PLAN_ENDS:  # the end of another step ended it
                 break
             _on_dependency_ended(unit, snapshot.steps[dependent], snapshot.steps[step_id])
         if window.more:
@@ -85,7 +85,7 @@ def _on_dependency_ended(unit: UnitOfWork, step: Step, ended: Step) -> None:
     if status.state == ACTIVE:
         _on_pre_step_ended(unit, step, ended, satisfied=satisfied)
     elif not satisfied:
-        status.skipped_by = ""  # an operator may have skipped it, but not what it relies on
+        status.skipped_by = ""  # an operator may have skipped it, but not its dependencies
         if status.state == BLOCKED:
             unit.move_step(step, PENDING)
         unit.end_step(step, SKIPPED, "skipped", f"dependency {ended.step_id} did not succeed")
@@ -98,7 +98,7 @@ def _on_dependency_ended(unit: UnitOfWork, step: Step, ended: Step) -> None:
 
 
 def _on_pre_step_ended(unit: UnitOfWork, step: Step, ended: Step, *, satisfied: bool) -> None:
-    """Let a step that waits for its next attempt have it, or fail with what should have gone before it."""
+    """Start the next attempt of a step after its pre-step, or fail the step together with its pre-step."""
     if any(judge(unit, step, ended) for judge in pipeline.PRE_STEP_ENDED):
         return
     if not satisfied:
@@ -111,7 +111,7 @@ def _on_pre_step_ended(unit: UnitOfWork, step: Step, ended: Step, *, satisfied: 
 
 
 def dispatch(unit: UnitOfWork) -> None:
-    """Start ready steps in order while slots, files and budgets allow; an attempt holds its files until it ends."""
+    """Start ready steps in order, within slots, files and budgets; an attempt blocks its files until it ends."""
     plan, snapshot = unit.plan, unit.snapshot
     if plan.state not in (READY, EXECUTING) or (plan.backoffs and waits.is_crowded(plan)):
         return
@@ -124,12 +124,12 @@ def dispatch(unit: UnitOfWork) -> None:
     slots, started = plan.head.limits["max_parallel"] or 1, unit.change.dispatches
     _start_steps(unit, sorted(unit.ready.values(), key=lambda step: step.status.index), MAX_DISPATCHES)
     if len(snapshot.active) < slots and (snapshot.ready_beyond or len(started) >= MAX_DISPATCHES):
-        unit.change.more |= bool(started)  # the rest of the queue is read in a next look
+        unit.change.more |= bool(started)  # the next look reads the rest of the queue
         unit.change.wider = not started
 
 
 def _start_steps(unit: UnitOfWork, steps: Sequence[Step], most: int) -> None:
-    """Start at most so many of the steps, in their order."""
+    """Start at most `most` of the steps, in their order."""
     active, started = unit.snapshot.active, unit.change.dispatches
     room = min((unit.plan.head.limits["max_parallel"] or 1) - len(active), most - len(started))
     busy = {path for attempt in active.values() for path in attempt.files}
@@ -141,7 +141,7 @@ def _start_steps(unit: UnitOfWork, steps: Sequence[Step], most: int) -> None:
 
 
 def _startable(unit: UnitOfWork, steps: Sequence[Step]) -> Iterator[Wanted]:
-    """Yield the steps that nothing but a file keeps back."""
+    """Yield the steps that only a blocked file can still keep back."""
     tightened = unit.plan.head.tightened
     for step in steps:
         if _is_exhausted(unit):
@@ -153,12 +153,12 @@ def _startable(unit: UnitOfWork, steps: Sequence[Step]) -> Iterator[Wanted]:
 
 
 def _is_exhausted(unit: UnitOfWork) -> bool:
-    """Whether nothing is left of a budget, of which a delivery uses none."""
+    """Return whether a budget is used up; a delivery uses none."""
     return not unit.is_delivering and budget.first_exhausted(unit.plan) is not None
 
 
 def _allowance(unit: UnitOfWork, card: StepCard) -> int | None:
-    """Return how many tokens an attempt may hold; None where it cannot start now."""
+    """Return how many tokens an attempt may reserve; None if it cannot start now."""
     if unit.is_delivering:
         return 0
     wanted = starts.tokens_of(card, _rules(unit, card))
@@ -170,7 +170,7 @@ def _rules(unit: UnitOfWork, card: StepCard) -> AttemptRules:
 
 
 def _may_start(unit: UnitOfWork, step: Step) -> bool:
-    """Whether no file, no person and no queue that is paused or full keeps `step` back; a delivery was approved."""
+    """Return whether no file, no person and no paused or full queue keeps `step` back; a delivery needs no approval."""
     if any(keeps_back(unit, step) for keeps_back in pipeline.BEFORE_START):
         return False
     queue = step.facts["queue"]
@@ -224,16 +224,16 @@ def _spec(unit: UnitOfWork, step: Step, card: StepCard, attempt: Attempt) -> byt
 
 
 def is_satisfied(plan: PlanRecord, ending: int = 0) -> bool:
-    """Whether every step is done, was skipped by an operator, or failed and others were put in its place.
+    """Return whether every step is done, was skipped by an operator, or failed and was replaced.
 
-    So many more count as done that are `ending`.
+    `ending` is the number of further steps that count as done.
     """
     done: int = plan.counts.get(DONE, 0) + ending + plan.structure.skipped
     return done + plan.structure.replaced == sum(plan.counts.values())
 
 
 def finish(unit: UnitOfWork) -> None:
-    """End the plan when nothing is in flight, ready or left over: COMPLETED if every step is satisfied, else HALTED."""
+    """End a plan that has nothing in flight, ready or left over: COMPLETED if all steps are satisfied, else HALTED."""
     plan = unit.plan
     if plan.state not in (READY, EXECUTING) or unit.snapshot.active or unit.change.more:
         return
@@ -243,10 +243,10 @@ def finish(unit: UnitOfWork) -> None:
         return
     if plan.waits or plan.backoffs or plan.question or any(plan.claims.waits):  # steps: a held plan may have none left
         return
-    if unit.snapshot.ready_beyond:  # what was read of the queue has ended, what is behind it has not
+    if unit.snapshot.ready_beyond:  # the queue has more steps than those read
         unit.change.more = True
         return
-    if plan.state == READY:  # an operator left nothing of it before its first step
+    if plan.state == READY:  # an operator removed all of it before its first step
         plan.times["started"] = unit.snapshot.now
         unit.move_plan(EXECUTING, "executing")
     if is_satisfied(plan):
@@ -273,7 +273,7 @@ def _halt_if_exhausted(unit: UnitOfWork) -> None:
         "limit_name": name,
         "spent": plan.spent,
     }
-    if name != "failing_outcomes":  # it was not failures that led to it, but all that was done since
+    if name != "failing_outcomes":  # it was used up by all work, not only by failures
         evidence["spent_by"] = budget.spenders_of(plan, name)
         evidence["started_at"] = rfc3339(plan.times.get("started", plan.times["ready"]))
     halt.halt(unit, "budget", f"the budget of {name} is used up", evidence)

@@ -1,4 +1,4 @@
-"""The steps before a red one whose patch landed: what it found may be due to these."""
+"""Steps before a failed one that landed a patch: they may have caused its findings."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tasks.plan.unit_of_work import UnitOfWork
 from tasks.rules.permission import limits_of_files
 from tasks.toolchain.files import Role, files_of
 
-MAX_READ = 64  # steps before the red one that are looked at
-_CHANGED_BY = "changed-by "  # before a step: the name of the note of what it changed
+MAX_READ = 64  # earlier steps that are read
+_CHANGED_BY = "changed-by "  # with a step after it, the name of the note of its changed files
 
 
 class Source(NamedTuple):
-    """A step that patched; `near` unless there is another one between it and the red step."""
+    """A step that patched; `near` if no other such step is between it and the failed step."""
 
     facts: Mapping[str, Any]
     near: bool
@@ -26,11 +26,11 @@ class Source(NamedTuple):
 
     @property
     def risk(self) -> RiskLevel:
-        """How risky its files are."""
+        """The risk of its files."""
         return RiskLevel(self.facts["risk_level"])
 
     def files(self, tightened: Collection[str] | None) -> list[str]:
-        """List its files, or what it changed of many, as far as an operator left them to the plan."""
+        """Return its files, or its changed files among many, without those that an operator removed from the plan."""
         files = self.facts["allowed_files"] if self.changed is None else self.changed
         return [path for path in files if tightened is None or path in tightened]
 
@@ -38,7 +38,7 @@ class Source(NamedTuple):
 def sources_of(unit: UnitOfWork, step: PlannedStep) -> Iterator[Source]:
     """Yield the steps before `step` whose patch landed, nearest first.
 
-    Raises NeedsSteps with every step of a distance that the snapshot lacks.
+    Raises NeedsSteps with all steps of one distance that the snapshot lacks.
     """
     seen = {step.step_id}
     frontier = dict.fromkeys(step.depends_on, True)
@@ -50,7 +50,7 @@ def sources_of(unit: UnitOfWork, step: PlannedStep) -> Iterator[Source]:
         behind: dict[str, bool] = {}
         for name in names:
             facts, near = steps[name].facts, frontier[name]
-            if facts["inserted_by"] and not facts["piece_of"]:  # its files are those of a step that is found itself
+            if facts["inserted_by"] and not facts["piece_of"]:  # its files are those of a step that is found separately
                 continue
             landed = steps[name].status.state == S.DONE and facts["mode"] == Mode.PATCH
             if landed:
@@ -63,15 +63,15 @@ def sources_of(unit: UnitOfWork, step: PlannedStep) -> Iterator[Source]:
 
 
 def keep_changed(unit: UnitOfWork, step_id: str, files: Sequence[str]) -> None:
-    """Keep what a step changed that may change more than it names, or more than one step may."""
+    """Store the files that a step changed, if it may change more than it names, or more than its risk allows."""
     unit.keep_note(_CHANGED_BY + step_id, files)
 
 
 def changed_by(unit: UnitOfWork, facts: Mapping[str, Any]) -> Sequence[str] | None:
-    """Return what such a step changed, None for any other. Raises NeedsSteps where the snapshot lacks the note."""
+    """Return the stored files of such a step, else None. Raises NeedsSteps if the snapshot lacks the note."""
     return (unit.note(_CHANGED_BY + facts["step_id"]) or ()) if limits_of_files(facts) else None
 
 
 def _is_beside_code(files: Sequence[str]) -> bool:
-    """Whether nothing but tests and documents was patched: what is red may well be due to what went before it."""
+    """Return whether only tests and documents were patched; then earlier steps may well have caused the failure."""
     return not files_of(files, Role.SOURCE, Role.MANIFEST)

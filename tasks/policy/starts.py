@@ -1,6 +1,6 @@
-"""How steps start: which may at the same time, what an attempt holds, and the spec that its controller reads.
+"""Starts of steps: which may run at the same time, the reservation of an attempt, and the spec for its controller.
 
-Whatever decides that a step starts does it by these functions: `schedule.py`, and `plain_success.py` beside it.
+Both `schedule.py` and `plain_success.py` start steps by these functions.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from tasks.rules.risk import RISK
 from tasks.rules.side_by_side import are_free, held_by
 
 QUEUED_MS = 3_600_000  # from dispatch: an attempt that no controller ever claims
-SILENT_MS = 60_000  # from the claim or the last renewal
-LONGEST_SILENT_MS = 900_000  # the same where its controller asked for more when it claimed
-JUDGED = 2  # runs at the most by tests of the base, or by held-out ones: one that fails is repeated
-RUNNING_MARGIN_MS = 900_000  # from the claim, beside the timeouts of the verification
+SILENT_MS = 60_000  # after the claim or the last renewal
+LONGEST_SILENT_MS = 900_000  # the same for a controller that asked for more in its claim
+JUDGED = 2  # runs at most by tests of the base, or by held-out ones: a failed run is repeated
+RUNNING_MARGIN_MS = 900_000  # after the claim, in addition to the timeouts of the verification
 
 
 class StepCard(Struct, frozen=True, gc=False):
-    """What starts and successes need of a step, found out once and kept with it."""
+    """The constant facts of a step for starts and successes, computed once and stored with it."""
 
     facts: dict[str, Any]  # as they are stored
     files: list[str]  # that an attempt holds, and patterns
@@ -52,7 +52,7 @@ Wanted: TypeAlias = tuple[Step, StepCard]
 
 
 def card_of(step: Step) -> StepCard:
-    """Return the card of a step, whose spec has to be there."""
+    """Return the card of a step; its spec must have been read."""
     found: StepCard | None = step.card
     if found is not None:
         return found
@@ -78,7 +78,7 @@ def card_of(step: Step) -> StepCard:
 
 
 def verify_ms(facts: dict[str, Any]) -> int:
-    """Return how long the verification of a step may take, in ms; what judges it runs the same tools again."""
+    """Return how long the verification of a step may take, in ms, judgements by the same tools included."""
     by = facts.get("judged_by") or {}
     runs = 1 + JUDGED * (bool(by.get("base")) + bool(by.get("holdout")))
     seconds: int = sum(tool["timeout_s"] for tool in facts["verify_tools"])
@@ -87,10 +87,10 @@ def verify_ms(facts: dict[str, Any]) -> int:
 
 @lru_cache(maxsize=256)
 def _shape_of(stored: tuple[str, ...]) -> tuple[bytes, bool, bool, bool]:
-    """Look at the names of the fields that are stored of a step, which many steps have in common.
+    """Analyse the names of a step's stored fields; many steps have the same ones.
 
-    Returns the fields for controllers that a spec leaves out, encoded behind a comma; whether all that is stored is
-    sent; and whether features are idle at the step's end, and at its start, as `StepCard` has it.
+    The first value has the fields that specs add for controllers, as JSON after a comma. The others are true if all
+    stored fields are sent, if features are idle at the step's end, and at its start.
     """
     omitted = {name: value for name, value in SENT_OMITTED.items() if name not in stored}
     return (
@@ -102,9 +102,9 @@ def _shape_of(stored: tuple[str, ...]) -> tuple[bytes, bool, bool, bool]:
 
 
 def fit(steps: Iterable[Wanted], busy: set[str], room: int) -> Iterator[Wanted]:
-    """Yield those of `steps` that may start at the same time, `room` at most; the next is looked at once one started.
+    """Yield at most `room` steps that may start at the same time; each start is applied before the next choice.
 
-    A step waits while one of its files is `busy`: an attempt holds its files until it ends, and its patterns.
+    A step waits while one of its files is `busy`: an attempt blocks its files and patterns until it ends.
     """
     waiting = iter(steps)
     while room > 0 and (wanted := next(waiting, None)):
@@ -116,7 +116,7 @@ def fit(steps: Iterable[Wanted], busy: set[str], room: int) -> Iterator[Wanted]:
 
 
 def tokens_of(card: StepCard, rules: AttemptRules) -> int:
-    """Return how many tokens an attempt is to hold, where as many are left."""
+    """Return how many tokens an attempt should reserve, if so many are left."""
     return card.tokens if rules.tokens is None else min(card.tokens, rules.tokens)
 
 
@@ -129,14 +129,14 @@ def begin(
     now: int,
     until: int | None = None,
 ) -> Attempt:
-    """Begin the next attempt of a step at `now`, which holds so much of what the plan has left.
+    """Begin the next attempt of a step at `now`, with a reservation of so many tokens and patch cycles.
 
-    The deadline is `until`, or as `StepCard.lasts` has it. Times in ms.
+    The deadline is `until`, by default after `StepCard.lasts`. Times in ms.
     """
     record, status = plan.record, step.status
     status.attempt += 1
     budget.reserve(record, tokens, patch_cycles)
-    # The token is made from the plan's secret seed: not guessable, yet the same from the same log.
+    # The token is derived from the plan's secret seed: not guessable, but the same in a replay of the log.
     token = f"{record.head.seed}|{step.step_id}|{status.attempt}".encode()
     attempt = plan.active[step.step_id] = Attempt(
         status.attempt,
@@ -162,7 +162,7 @@ def write_spec(
     end: str,
     given: str = "",
 ) -> bytes:
-    """Write the spec of an attempt; `context`, `end` (`spec_end`) and `given` are JSON."""
+    """Return the spec of an attempt as JSON; `context`, `end` (`spec_end`) and `given` are JSON."""
     mutants = f',"mutants":{rules.mutants}' if rules.mutants else ""
     return (
         card.sent
@@ -177,7 +177,7 @@ def write_spec(
 
 
 def spec_end(plan: HotPlan | Snapshot) -> str:
-    """Write the end of each spec of a plan."""
+    """Return the end of each spec of a plan."""
     head = plan.record.head
     trace = {"traceparent": head.traceparent} if head.traceparent else {}
     return codec.dumps({"reply_to": plan.reply_to, **trace})[1:].decode()

@@ -1,8 +1,7 @@
-"""What a plan and its steps wait for, and until when; and the wall clock that stands still meanwhile.
+"""Waits of a plan and its steps, with their ends, and the wall clock, which stops meanwhile.
 
-A bulk command, a day budget, a full server or files of other plans hold the whole plan; a person approves a step or
-answers a question; a drafter is asked; a retry waits its time. The plan remembers why it is held, so that its log says
-that.
+A bulk command, a day budget, a full server or files of other plans hold the whole plan. A person approves a step or
+answers a question. A drafter is asked. A retry waits for its time. The plan stores the reason of a hold for its log.
 """
 
 from __future__ import annotations
@@ -21,17 +20,17 @@ from tasks.policy import halt
 from tasks.policy.pipeline import HOLDS
 from tasks.rules.strategy import Question
 
-MEMORY_MS = 5000  # until a plan is looked at again that was held because the server is full
-ANSWER_WAIT = "answer_wait_s"  # among limits: how long a question waits for its answer, where that is not as usual
+MEMORY_MS = 5000  # until the next look at a plan that a full server holds
+ANSWER_WAIT = "answer_wait_s"  # among limits: how long a question waits for its answer, in seconds
 ANSWER_WAIT_S = 7 * DAY_MS // 1000
 APPROVAL_MS = 7 * DAY_MS  # each wait for a person has its own deadline
-DRAFT = "draft"  # the kind of a question that a drafter is asked
+DRAFT = "draft"  # the kind of a question to a drafter
 MAX_BACKOFF_MS = 60_000
-MAX_CROWD = 64  # steps that wait at once: all of them are written with every commit
+MAX_CROWD = 64  # steps that wait at once: every commit writes all of them
 
 
 def look_at_holds(unit: UnitOfWork) -> None:
-    """Obey the widest command that stands; else hold the plan, or let it go on."""
+    """Apply the widest bulk command in force; else hold the plan, or release it."""
     plan, standing, now = unit.plan, unit.snapshot.standing, unit.snapshot.now
     if standing and standing.command != "pause":
         unit.inputs.append(["order", *standing])
@@ -55,7 +54,7 @@ def look_at_holds(unit: UnitOfWork) -> None:
 
 
 def _hold(unit: UnitOfWork) -> tuple[str, int]:
-    """Return why the plan is held and until when, ms; 0 for no known end."""
+    """Return why the plan is held, and until when (ms); 0 for no known end."""
     standing, now = unit.snapshot.standing, unit.snapshot.now
     if standing:
         return f"{PAUSED}{standing.scope} by {standing.actor}: {standing.reason}", standing.until
@@ -68,7 +67,7 @@ def _hold(unit: UnitOfWork) -> tuple[str, int]:
 
 
 def await_approval(unit: UnitOfWork, step: Step) -> bool:
-    """Take a ready step out of the queue if a person has to approve it first; it holds no slot and no file then."""
+    """Remove a ready step from the queue if a person has to approve it first; it uses no slot and no file then."""
     if step.status.approval not in ("", "asked") or step.facts["risk_level"] not in unit.plan.head.approvals:
         return False
     del unit.ready[step.step_id]
@@ -77,7 +76,7 @@ def await_approval(unit: UnitOfWork, step: Step) -> bool:
 
 
 def ask_approval(unit: UnitOfWork, step: Step, why: str, **about: Any) -> None:
-    """Have a step wait until a person approves it; what is emitted has the reason, and what `about` adds."""
+    """Let a step wait until a person approves it; the event has the reason `why`, and the fields `about`."""
     until = unit.snapshot.now + APPROVAL_MS
     step.status.approval = "asked"
     unit.touched[step.step_id] = step
@@ -88,16 +87,16 @@ def ask_approval(unit: UnitOfWork, step: Step, why: str, **about: Any) -> None:
 
 
 def look_at_approvals(unit: UnitOfWork) -> None:
-    """Halt the plan if a person has let a wait run out; else wake up again for the next one.
+    """Halt the plan if an approval did not come in time; else wake up again for the next deadline.
 
-    Raises NeedsSteps where the snapshot lacks the step that was not approved.
+    Raises NeedsSteps if the snapshot lacks the step that was not approved.
     """
     for step_id, until in unit.plan.waits.items():
         if unit.snapshot.now < until:
             unit.wake_at(until)
         else:
             step = unit.snapshot.steps.get(step_id)
-            if step is None or step.spec is None:  # its risk is told
+            if step is None or step.spec is None:  # the halt names its risk
                 raise NeedsSteps(frozenset({step_id}))
             reason = f"nobody approved {step_id} by {rfc3339(until)}"
             unit.inputs.append(["approval over", step_id])
@@ -107,7 +106,7 @@ def look_at_approvals(unit: UnitOfWork) -> None:
 
 
 def ask(unit: UnitOfWork, question: Question) -> None:
-    """Put `question` in the place of any before it; what is ready or in flight goes on."""
+    """Ask `question` in place of any earlier one; ready steps and attempts in flight go on."""
     until = unit.snapshot.now + 1000 * (unit.plan.limits.get(ANSWER_WAIT) or ANSWER_WAIT_S)
     data = {"kind": question.kind, "questions": list(question.questions), "until": until}
     _await_answer(unit, data)
@@ -116,7 +115,7 @@ def ask(unit: UnitOfWork, question: Question) -> None:
 
 
 def await_draft(unit: UnitOfWork, patience_ms: int) -> None:
-    """Wait for a drafter, whom the worker asks: no person can answer, a command can still end the plan."""
+    """Wait for a drafter that the worker asks: no person can answer, but a command can end the plan."""
     until = unit.snapshot.now + patience_ms
     _await_answer(unit, {"kind": DRAFT, "questions": [], "until": until})
     unit.emit("plan.drafting", {"until": rfc3339(until)})
@@ -129,9 +128,9 @@ def _await_answer(unit: UnitOfWork, question: dict[str, Any]) -> None:
 
 
 def look_at_question(unit: UnitOfWork, grace: int = 0) -> None:
-    """End the plan if nobody answered in time; else wake up again for it.
+    """End the plan if no answer came in time; else wake up again for the deadline.
 
-    While nobody swept, up to `grace`, no worker asked a drafter either: another one has yet to take the goal over.
+    Without sweeps, up to `grace`, no worker asked a drafter either: another worker has yet to take over the goal.
     """
     asked = unit.plan.question
     if asked is None:
@@ -149,7 +148,7 @@ def look_at_question(unit: UnitOfWork, grace: int = 0) -> None:
 
 
 def back_off(unit: UnitOfWork, step: Step, category: str) -> None:
-    """Let a step that is tried again start at once, or after a while where waiting may help."""
+    """Start a step that is tried again at once, or after a wait if that may help."""
     status, seed = step.status, unit.plan.head.seed
     table = unit.snapshot.policy.backoff_ms
     ms = backoff(category, status.failures, f"{seed}|{step.step_id}|{status.attempt}", table)
@@ -160,7 +159,7 @@ def back_off(unit: UnitOfWork, step: Step, category: str) -> None:
 
 
 def pause_longer(unit: UnitOfWork, step: Step, nth: int) -> None:
-    """Let a step wait that was handed back, or could not be delivered, the nth time: 2 s at least, and 60 s at most."""
+    """Let a step wait after its nth release or failed delivery: at least 2 s, at most 60 s."""
     seed = f"{unit.plan.head.seed}|{step.step_id}|{step.status.attempt}"
     ms = backoff(HANDED_BACK, nth, seed, unit.snapshot.policy.backoff_ms)
     _pause(unit, step, max(HANDED_BACK_MS, ms))
@@ -173,9 +172,9 @@ def _pause(unit: UnitOfWork, step: Step, ms: int) -> None:
 
 
 def look_at_backoffs(unit: UnitOfWork) -> None:
-    """Make ready whose time has come. Raises NeedsSteps where the snapshot lacks them."""
+    """Make steps ready whose wait is over. Raises NeedsSteps if the snapshot lacks them."""
     plan, now = unit.plan, unit.snapshot.now
-    # A backoff that would last longer than any does is from before the server's clock was set back.
+    # A backoff beyond the longest one is from before the server's clock was set back.
     over = [step_id for step_id, until in plan.backoffs.items() if not now < until <= now + MAX_BACKOFF_MS]
     if missing := frozenset(over) - unit.snapshot.steps.keys():
         raise NeedsSteps(missing)
@@ -189,16 +188,16 @@ def look_at_backoffs(unit: UnitOfWork) -> None:
 
 
 def is_crowded(plan: PlanRecord) -> bool:
-    """Whether so many steps wait for their next attempt that no other is started for now."""
+    """Return whether so many steps wait for their next attempt that no other step may start."""
     return len(plan.backoffs) >= MAX_CROWD
 
 
 def keep_time(unit: UnitOfWork) -> None:
-    """Stop the wall clock while the plan may start nothing, or all that is open waits for others.
+    """Stop the wall clock while the plan may start nothing, or while all open steps wait for others; else let it run.
 
-    These are a person, a paused queue, and plans that claim files which added steps may patch.
+    Others are a person, a paused queue, or plans that claim the files of added steps.
 
-    It also stands still while what was accepted is delivered.
+    The clock is also stopped during a delivery.
     """
     plan, times = unit.plan, unit.plan.times
     goes_on = unit.snapshot.active or unit.ready.keys() - unit.kept.keys() or plan.backoffs
@@ -214,7 +213,7 @@ def keep_time(unit: UnitOfWork) -> None:
         times["lost"] = times.get("lost", 0) + times["went_on"] - times["rested"]
         plan.dirty.add("live")
         if not (unit.inputs or unit.moves):
-            unit.inputs.append(["queue resumed"])  # else the log would not say that the wall clock went on
+            unit.inputs.append(["queue resumed"])  # else the log would not have the restart of the wall clock
         unit.wake_at(wall_clock_ends(plan) or unit.snapshot.now)
     if unit.is_paused != unit.was_paused:
         action = "pause" if unit.is_paused else "continue"
@@ -223,7 +222,7 @@ def keep_time(unit: UnitOfWork) -> None:
 
 
 def wall_clock_ends(plan: PlanRecord) -> int | None:
-    """Return when the plan's wall clock runs out, ms; None while it stands still or has no limit."""
+    """Return when the plan's wall clock runs out (ms); None while it is stopped or has no limit."""
     times, limit = plan.times, plan.limits["wall_clock_s"]
     if limit is None or "ready" not in times or "still" in times:
         return None
@@ -231,7 +230,7 @@ def wall_clock_ends(plan: PlanRecord) -> int | None:
 
 
 def count_outages(unit: UnitOfWork, clocks: Clocks) -> None:
-    """Give back to the wall clock the time in which nobody swept, but for that in which it stood still anyway."""
+    """Exclude time without sweeps from the wall clock; time in a stop of the clock is not excluded twice."""
     times = unit.plan.times
     new = clocks.down - times.get("down", 0)
     if new <= 0:
@@ -246,9 +245,9 @@ def count_outages(unit: UnitOfWork, clocks: Clocks) -> None:
 
 
 def backoff(category: str, nth: int, seed: str, table: Mapping[str, int] = BACKOFF_MS) -> int:
-    """Return how long to wait after the nth failure, ms: half of it fixed, half from `seed`, so that many spread out.
+    """Return the wait after the nth failure, in ms: half of it fixed, half from `seed`, so that many waits spread out.
 
-    Nothing has failed with nth = 0, such as an attempt that nobody claimed.
+    With nth = 0 nothing has failed, such as an attempt without a claim.
     """
     whole = min(MAX_BACKOFF_MS, table.get(category, 0) << min(nth - 1, 10)) if nth else 0
     share = int.from_bytes(hashlib.blake2b(seed.encode(), digest_size=2).digest()) / 0x10000
