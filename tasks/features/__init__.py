@@ -1,4 +1,4 @@
-"""The features of the policy, in the order in which each of their tables is walked."""
+"""The features of the policy, in the order of their rows in each table."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ FEATURES: tuple[Feature, ...] = tuple(
             created_files,
             gone_files,
             setting_up,
-            judging,  # before the delivery, which nothing follows
+            judging,  # before the delivery, which comes last
             delivery,
             handing_back,
             cannot_verify,

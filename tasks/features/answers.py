@@ -1,7 +1,7 @@
-"""What a step learned, for the steps that stand on it: kept when it is done, and given to those that name it.
+"""Answers of steps for later steps: kept when a step is done, and given to the steps that name it.
 
-An answer is what a controller said, so it is data from outside: sanitised and cut once, and part of no decision.
-It lies in a note of the plan, which only the start of a step that names it reads.
+An answer comes from a controller, so it is data from outside. It is sanitized and truncated once, and no decision
+depends on it. A note of the plan stores it, and only the start of a step that names it reads the note.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from tasks.text.fields import fit, whole_lines
 from tasks.text.sanitize import sanitize
 
 MAX_ANSWER = 4096  # bytes of one answer
-MAX_ANSWERS = 8192  # bytes of all that one attempt is given
-LEAST_ROOM = 256  # bytes; less of an answer tells nothing
-MAX_READ = 8192  # characters of an output that are looked at
+MAX_ANSWERS = 8192  # bytes of all answers that one attempt gets
+LEAST_ROOM = 256  # bytes; a shorter part of an answer is of no use
+MAX_READ = 8192  # characters of an output that are read
 
 
 def note_of(step_id: str) -> str:
-    """Name the note that has the answer of a step."""
+    """Return the name of the note that stores the answer of a step."""
     return f"answer-{step_id}"
 
 
 def keep(unit: UnitOfWork, seen: Judgement) -> None:
-    """Keep what a step that is done answered, if another step will be given that."""
+    """Store the answer of a step that is done, for the steps that name it."""
     step, output = seen.step, seen.outcome.output
     said = output if isinstance(output, str) else "" if output is None else codec.dumps(output).decode()
     kept, cut = _within(said, MAX_ANSWER)
@@ -38,9 +38,9 @@ def keep(unit: UnitOfWork, seen: Judgement) -> None:
 
 
 def given_to(unit: UnitOfWork, step: Step) -> Mapping[str, Any] | None:
-    """List the answers of the steps that `step` names and that are done, nearest first, MAX_ANSWERS bytes in all.
+    """Return the answers of the done steps that `step` names, nearest first, at most MAX_ANSWERS bytes in all.
 
-    Raises NeedsSteps where the snapshot lacks one, with what the other ready steps will ask for.
+    Raises NeedsSteps if the snapshot lacks an answer; the error also names those that other ready steps will need.
     """
     if missing := _lacking(unit, step):
         raise NeedsSteps(missing.union(*(_lacking(unit, each) for each in unit.ready.values() if each.spec)))
@@ -48,7 +48,7 @@ def given_to(unit: UnitOfWork, step: Step) -> Mapping[str, Any] | None:
     room = MAX_ANSWERS
     for step_id in step.facts["answers_from"]:
         note = unit.note(note_of(step_id))
-        if note is None or room < LEAST_ROOM:  # it was skipped, or had nothing to say; or there is no room for it
+        if note is None or room < LEAST_ROOM:  # the step was skipped or had no answer, or there is no capacity
             continue
         size = len(note["output"].encode())
         output, cut = (note["output"], False) if size <= room else _within(note["output"], room)
@@ -63,7 +63,7 @@ def _lacking(unit: UnitOfWork, step: Step) -> frozenset[str]:
 
 
 def _within(text: str, size: int) -> tuple[str, bool]:
-    """Sanitise `text` and keep its whole lines within `size` bytes; and say whether there was more."""
+    """Sanitize `text` and keep its whole lines within `size` bytes; also return whether anything was left out."""
     clean = sanitize(text[:MAX_READ]).text
     kept = fit(clean, size, whole_lines)
     return kept, kept != clean or len(text) > MAX_READ

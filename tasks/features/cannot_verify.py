@@ -1,9 +1,9 @@
-"""Verifications that could not run: that says nothing of the code, and counts as no failure.
+"""Verifications that could not run: they prove nothing about the code, and count as no failure.
 
-At the commit that the plan began with no change can be why. After a change it may be why, so that only what could not
-run there either, or a program that the host lost, is taken for the host's or the project's trouble. Such an attempt is
-handed back, and counted by who had claimed it: the third one, or the same one once more, halts the plan with what to
-set. A check that nobody asked for halts nothing: the baseline leaves it out.
+At the commit that the plan began with, no change can be the cause. After a change it can. Then only two cases are
+trouble of the host or project: it could not run there either, or the program is missing. Such an attempt is handed
+back, and counted by its claimant. The third one, or a repeated one of the same claimant, halts the plan with advice. An
+added check halts nothing: the baseline drops it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ HERE = "."
 
 
 class NotRun(NamedTuple):
-    """A tool of a step that could not run, and why."""
+    """A tool of a step that could not run, with the reason."""
 
     tool: Mapping[str, Any]
     reason: str
@@ -43,12 +43,12 @@ class NotRun(NamedTuple):
 
     @property
     def place(self) -> list[str]:
-        """Return the tool and its folder: what could not run is the same where these are."""
+        """The tool and its folder; two attempts with the same place had the same trouble."""
         return [self.tool["tool"], self.tool.get("cwd") or HERE]
 
 
 def judge(unit: UnitOfWork, seen: Judgement) -> bool:
-    """Hand a step back whose verification could not run, or halt the plan; else it counts as the text says."""
+    """Hand back a step whose verification could not run, or halt the plan; else the failure counts by its category."""
     step, kept = seen.step, unit.plan.cannot_verify
     untold = _find_untold(seen)
     found = untold or _find(unit, seen)
@@ -63,7 +63,7 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
     before = kept.told.get(step.step_id, [])
     told = [*before, [seen.attempt.attempt, back.controller, back.reason, unit.snapshot.now, *found.place]]
     met = _met(told)
-    if met and is_baseline(step.facts) and not found.is_missing:  # it has run after the change: what failed then counts
+    if met and is_baseline(step.facts) and not found.is_missing:  # it ran after the change: then the failure counts
         return False
     kept.told[step.step_id] = told
     if runs_at_base(step.facts) and not untold and found.place not in kept.at_base:
@@ -80,7 +80,10 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
 
 
 def _find_untold(seen: Judgement) -> NotRun | None:
-    """Find the tool below the root of which a failed attempt does not tell where it ran: that proves nothing either."""
+    """Return the tool below the root whose folder a failed attempt does not report; None if there is none.
+
+    Such an attempt proves nothing.
+    """
     outcome, facts = seen.outcome, seen.step.facts
     why = None if outcome.success else folder_untold(facts, outcome)
     if why is None or (seen.failure and seen.failure["category"] in AT_ONCE):
@@ -89,7 +92,7 @@ def _find_untold(seen: Judgement) -> NotRun | None:
 
 
 def _find(unit: UnitOfWork, seen: Judgement) -> NotRun | None:
-    """Find the tool of a failed attempt that could not run, as its controller says, or by its receipt."""
+    """Return the tool of a failed attempt that could not run, by the controller's report or by its receipt."""
     outcome, tools = seen.outcome, seen.step.facts["verify_tools"]
     if outcome.success or not tools or (seen.failure and seen.failure["category"] in {*AT_ONCE, C.TEST_TIMEOUT}):
         return None
@@ -114,13 +117,13 @@ def _printed(outcome: Outcome) -> str:
 
 
 def _is_excusable(unit: UnitOfWork, seen: Judgement, found: NotRun) -> bool:
-    """Whether the attempt is not to blame for it."""
+    """Return whether the attempt did not cause it."""
     facts, outcome = seen.step.facts, seen.outcome
     if runs_at_base(facts):
         is_wanted = found.tool["tool"] not in facts["quick_checks"]
         category = seen.failure["category"] if seen.failure else ""
         if AtBase.UNLOADED in facts["at_base"] and category in (C.IMPORT_ERROR, C.COMPILATION_ERROR):
-            return False  # that is what the goal is about
+            return False  # the goal is about that
         return is_wanted and outcome.verified_at == unit.plan.head.context.get("base_sha")
     contract = catalogue_of(unit.plan.head.tools).contracts.get(found.tool["tool"])
     codes = {each.exit_code for each in outcome.verify or () if each.tool == found.tool["tool"]}
@@ -132,7 +135,7 @@ def _is_excusable(unit: UnitOfWork, seen: Judgement, found: NotRun) -> bool:
 
 
 def _met(told: list[list[Any]]) -> dict[str, Any] | None:
-    """Return which limit is reached, if one is."""
+    """Return the limit that is reached; None if none is."""
     (*before, (_, who, _, _, *place)) = told
     again = [each for each in before if each[1] == who and each[4:] == place]
     claimants = len({each[1] for each in told})
@@ -162,7 +165,7 @@ def _explain(step: Step, found: NotRun, told: list[list[Any]]) -> tuple[str, dic
 
 
 def advise(facts: Facts) -> str:
-    """Return what to set so that the verification runs."""
+    """Return the settings that make the verification run."""
     if facts.evidence.get("untold"):
         return f"Have controllers run each tool in its `cwd`, and tell it in `verify` of their outcomes. Then {AGAIN}."
     program, hosts = facts.evidence.get("program", "the tool"), ", ".join(facts.evidence.get("hosts", ()))

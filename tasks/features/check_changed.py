@@ -1,7 +1,7 @@
-"""The step that checks what a change turned out to touch, where nobody knew that before the attempt.
+"""The step that checks the files that a change touched, if they were not known before the attempt.
 
-It runs the quick checks that the project configures on the files of the outcome, by commands of the catalogue alone,
-and stands between the change and what waited for it. What it finds goes to a mend.
+It runs the quick checks that the project configures, on the files of the outcome, with commands of the catalogue alone.
+It is between the change and the steps that waited for it. A repair step handles its findings.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ RULE = "check_changed"
 
 
 def insert_check(unit: UnitOfWork, seen: Judgement) -> None:
-    """Put a check of the changed files between a step that is done and those that wait for it.
+    """Insert a check of the changed files between a done step and the steps that wait for it.
 
-    Raises NeedsSteps where the snapshot lacks one of these.
+    Raises NeedsSteps if the snapshot lacks a step that waits.
     """
     step, plan = seen.step, unit.plan
     wanted = step.facts["checks_after"]
@@ -53,7 +53,7 @@ def _changed(facts: Mapping[str, Any], outcome: Outcome) -> tuple[str, ...]:
 
 
 def _left(files: Sequence[str], outcome: Outcome) -> tuple[str, ...]:
-    """Leave out the files that the change removed: nothing is there to be checked."""
+    """Leave out the files that the change removed."""
     return tuple(path for path in files if path not in outcome.deleted_files)
 
 

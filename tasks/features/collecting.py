@@ -19,7 +19,7 @@ SHOWN = 5
 
 
 def refuse(_: UnitOfWork, seen: Judgement) -> Failure | None:
-    """Refuse a success whose tests import something that nothing brings."""
+    """Refuse a success whose tests import a module that no file of the campaign brings."""
     outcome, evidence = seen.outcome, seen.outcome.failure_evidence
     if not any(each.tool == TOOL and each.exit_code for each in outcome.verify or ()):
         return None

@@ -1,7 +1,7 @@
-"""Which files an attempt created: those that are not in the goal's listing, where that is whole.
+"""Finds the files that an attempt created: those that are not in the goal's listing, if the listing is complete.
 
-A step with patterns may create files, and its plan bounds how many. What a controller says of that is not asked where
-the planner knows better. Kept of a listing are short digests, in a note.
+A step with patterns may create files, and its plan bounds their number. If the planner has the listing it does not rely
+on the controller's report. A note keeps a short digest of each listed file.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ MOST_KNOWN = 1000  # created files of a plan
 
 
 def limits_of(_: PlanSeed, goal: Goal, draft: Draft) -> Mapping[str, int]:
-    """Say among the limits of a plan that its goal's listing is kept: a step with patterns may create files."""
+    """Return the limit that keeps the goal's listing, if a step may have patterns and so may create files."""
     is_wide = draft.state is not None or any(step.allowed_patterns for step in draft.steps)
     return {LISTED: 1} if goal.context.files_complete and is_wide else {}
 
 
 def keep_listing(unit: UnitOfWork, _: PlanSeed, goal: Goal, __: Draft) -> None:
-    """Keep which files there are."""
+    """Store digests of the listed files."""
     if unit.plan.limits.get(LISTED):
         digests = b"".join(sorted({_digest(clean(path)) for path in goal.context.files}))
         unit.keep_note(LISTING, b64encode(digests).decode())
 
 
 def judge(unit: UnitOfWork, seen: Judgement) -> bool:
-    """Count the touched files of a step with patterns as created that nobody has listed, whatever its outcome says."""
+    """Count touched files of a step with patterns as created if they are not listed, even if its outcome differs."""
     outcome = seen.outcome
     touched = dict.fromkeys((*outcome.touched_files, *outcome.created_files))
     if touched and seen.step.facts["allowed_patterns"] and unit.plan.limits.get(LISTED):
@@ -55,7 +55,7 @@ def _unlisted(unit: UnitOfWork, paths: Iterable[str]) -> Iterable[str]:
 
 
 def note_created(unit: UnitOfWork, seen: Judgement) -> None:
-    """Keep what a step that is done created: that is there from then on."""
+    """Add the created files of a done step to the known files."""
     if seen.outcome.created_files and unit.plan.limits.get(LISTED):
         kept = unit.plan.created_files
         kept.known = [*dict.fromkeys((*kept.known, *seen.outcome.created_files))][:MOST_KNOWN]

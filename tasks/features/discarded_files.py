@@ -1,8 +1,8 @@
-"""Files that a controller put back before it verified, since the step may not change them: no rule was broken.
+"""Files that a controller restored before it verified, because the step may not change them; no rule was broken.
 
-A verification that is red without them shows that they were needed: once a step, those that its goal allows at its
-level come with the next attempt, and nothing failed. A second time the failure counts, and names the files.
-What an outcome says of files that it discarded excuses no file that it touched.
+If the verification fails without them, they were needed. Once for each step, the next attempt may change those that the
+goal allows at the step's level, and no failure counts. The second time the failure counts, and names the files. The
+list of discarded files excuses no file that the attempt touched.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NEEDED = "these were changed, put back, and the verification is red without them
 
 
 def judge(unit: UnitOfWork, seen: Judgement) -> bool:
-    """Return what was put back, and give a step whose verification is red without it what its goal allows."""
+    """Emit the restored files, and allow them to a step whose verification fails without them, if its goal does."""
     step, outcome, facts = seen.step, seen.outcome, seen.step.facts
     touched = {*outcome.touched_files, *outcome.created_files}
     files = [path for path in dict.fromkeys(map(clean, outcome.discarded_files)) if path not in touched]
@@ -47,13 +47,13 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
 
 
 def _is_red(seen: Judgement) -> bool:
-    """Whether a verification ran and failed, and nothing that halts a plan came of it."""
+    """Return whether a verification ran and failed, without a failure that halts a plan at once."""
     failure = seen.failure
     return failure is not None and seen.outcome.tests_passed is False and failure["category"] not in HALTS_AT_ONCE
 
 
 def _wanted(unit: UnitOfWork, seen: Judgement, files: Sequence[str]) -> list[str]:
-    """Keep of the files what the step may be given: none that it leaves out, such as its failing tests."""
+    """Return the files that the step may get; files that it excludes, such as its failing tests, are left out."""
     facts, goal = seen.step.facts, goal_of(unit)
     if len(unit.plan.asked_files.given.get(seen.step.step_id, [])) >= TIMES:
         return []

@@ -1,7 +1,7 @@
-"""What attempts used, for the estimates of later plans.
+"""Records how much attempts used, for the estimates of later plans.
 
-Each attempt whose controller says how many tokens it used leaves that in the commit of its outcome. A plan reads it
-when it is made, and estimates the steps that are added to it later as it did its first ones.
+If a controller reports the tokens of an attempt, the commit of its outcome records them. A plan reads the records at
+its creation, and uses the same estimates for steps that are added later.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from tasks.rules.strategy import Draft
 
 
 def keep_learned(unit: UnitOfWork, plan_seed: PlanSeed, _: Goal, __: Draft) -> None:
-    """Keep what was learned when the plan was made."""
+    """Store the learned estimates in the plan's head."""
     unit.plan.head.learned = dict(plan_seed.learned) or None
 
 
 def assign_added(unit: UnitOfWork, steps: tuple[PlannedStep, ...]) -> tuple[PlannedStep, ...]:
-    """Give steps that are added to a plan the estimates that it was made with."""
+    """Give the plan's learned estimates to steps that are added to it."""
     learned = unit.plan.head.learned
     return tuple(with_estimate(step, learned) for step in steps) if learned else steps
 
 
 def note(unit: UnitOfWork, seen: Judgement) -> bool:
-    """Leave to later plans what an attempt used, if its controller said so."""
+    """Record the tokens of an attempt for later plans, if its controller reported them."""
     if used := used_tokens(seen.step.facts, seen.outcome.metrics):
         unit.change.used.append(used)
     return False

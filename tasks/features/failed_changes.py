@@ -1,9 +1,9 @@
-"""The regression firewall: which changes failed their verification, so that no attempt is made in vain once more.
+"""The regression firewall: remembers changes that failed their verification, so that no attempt repeats them.
 
-A change is known by its digest (`diff_hash`), and has failed under one verification on one tree. The plan remembers
-those of its own tree, tells each attempt of its verification of them, and leaves those that failed on the goal's base
-commit, before anything landed there, to later plans of the tenant and repository that begin at this commit. What is
-remembered keeps nothing from being verified: where the change succeeds all the same, it is forgotten.
+A change has a digest (`diff_hash`), and failed under one verification on one tree. The plan remembers the failed
+changes of its present tree, and reports them to each attempt with that verification. Those that failed on the goal's
+base commit, before any change landed there, go to later plans of the tenant and repository with this base. A remembered
+change is still verified, and is forgotten if it succeeds.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from tasks.policy.pipeline import (
 )
 from tasks.toolchain.classify import OWN
 
-# What is kept of a repository, and in the log what its plans begin with; among limits, 0: nothing is remembered.
+# Name of the kept values of a repository, and key in the log of a plan's creation. Among limits, 0: the feature is off.
 FAILED_DIFFS = "failed_diffs"
 MOST = 16  # of a plan, the newest
 MOST_KEPT = 256  # of a tenant's repository, the newest
 KEPT_S = 30 * 86_400  # without another one
-_UNTOLD = frozenset({*OWN, FailureCategory.FLAKY_TEST})  # say nothing of the change
+_UNTOLD = frozenset({*OWN, FailureCategory.FLAKY_TEST})  # these prove nothing about the change
 _DIGEST = re.compile(r"[\w:.+/=-]{8,128}")
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")  # a name such as main is another commit tomorrow
 
 
 class FailedDiff(NamedTuple):
-    """A change that failed, by its digest, under a verification, by its name; since `at`, ms."""
+    """The digest of a change that failed, with the name of the verification; since `at`, in ms."""
 
     verification: str
     digest: str
@@ -52,12 +52,12 @@ class FailedDiff(NamedTuple):
 
 
 def name_of(tenant: str, repo: str | None, base_sha: str | None) -> str | None:
-    """Name what is kept of changes that failed on commits of a repository; None where nothing is of this base."""
+    """Return the name of the failed changes kept for a repository; None if there are none for this base."""
     return kept_name(FAILED_DIFFS, tenant, repo) if base_sha and _COMMIT.fullmatch(base_sha) else None
 
 
 def read_kept(fields: Mapping[str, bytes], base_sha: str) -> tuple[FailedDiff, ...]:
-    """Read what is remembered of the commit `base_sha`: the newest, oldest first; passes over what cannot be read."""
+    """Return the newest remembered changes of the commit `base_sha`, oldest first; unreadable ones are skipped."""
     found: list[FailedDiff] = []
     for name, at in fields.items():
         base, _, rest = name.partition(" ")
@@ -68,13 +68,13 @@ def read_kept(fields: Mapping[str, bytes], base_sha: str) -> tuple[FailedDiff, .
 
 
 def begin(plan: PlanRecord, known: Iterable[Sequence[Any]]) -> None:
-    """Give a plan that begins what is remembered of its base; nothing where it does not remember."""
+    """Give the remembered changes of its base to a plan that begins, unless the feature is off."""
     if _remembers(plan):
         plan.failed_diffs.known = [[*each] for each in known]
 
 
 def given_to(unit: UnitOfWork, step: Step) -> Mapping[str, Any] | None:
-    """List the changes that an attempt of a step is told of, oldest first."""
+    """Return the failed changes that an attempt of a step gets, oldest first."""
     facts, known = step.facts, unit.plan.failed_diffs.known
     if not known or facts["mode"] != Mode.PATCH or not facts["verify_tools"]:
         return None
@@ -84,15 +84,15 @@ def given_to(unit: UnitOfWork, step: Step) -> Mapping[str, Any] | None:
 
 
 def note_failure(unit: UnitOfWork, step: Step, outcome: Outcome, failure: Mapping[str, Any], began: int) -> str:
-    """Remember the change of an attempt that failed, and `began` then (ms).
+    """Remember the change of a failed attempt that began at `began` (ms).
 
-    Returns its digest where the attempt was told of it, and made it again: that is one failure, met again.
+    Returns its digest if the attempt repeated a change that it knew to fail; that counts as one failure.
     """
     plan, digest = unit.plan, outcome.diff_hash or ""
     if not _is_of_change(plan, step, outcome) or failure["category"] in _UNTOLD:
         return ""
     landed, name = plan.streaks.landed, name_verification(step.facts)
-    if began < landed:  # of a tree that is none any more
+    if began < landed:  # of an older tree
         return ""
     known = [FailedDiff(*each) for each in plan.failed_diffs.known]
     before = next((each for each in known if each[:2] == (name, digest)), None)
@@ -105,7 +105,7 @@ def note_failure(unit: UnitOfWork, step: Step, outcome: Outcome, failure: Mappin
 
 
 def note_success(unit: UnitOfWork, step: Step, outcome: Outcome) -> None:
-    """Forget the change of an attempt that succeeded, and with the tree all others where it landed."""
+    """Forget the change of a successful attempt; if it landed forget all others, because the tree is new."""
     plan = unit.plan
     known = plan.failed_diffs.known
     if known and outcome.diff_hash and not plan.streaks.landed:
@@ -117,7 +117,7 @@ def note_success(unit: UnitOfWork, step: Step, outcome: Outcome) -> None:
 
 
 def _is_of_change(plan: PlanRecord, step: Step, outcome: Outcome) -> bool:
-    """Whether an outcome says what the verification of its step said of a change that can be known again."""
+    """Return whether an outcome proves that a change with a digest failed the verification of its step."""
     facts, digest = step.facts, outcome.diff_hash
     if not digest or not _DIGEST.fullmatch(digest) or not (outcome.touched_files or outcome.created_files):
         return False
@@ -136,7 +136,7 @@ def _remembers(plan: PlanRecord) -> bool:
 
 
 def _change(head: PlanHead, verification: str, digest: str, value: bytes) -> Iterable[KeptChange]:
-    """Change what is left to later plans, where the base of this one is known."""
+    """Yield the change of the memory for later plans, if the base of this plan is known."""
     base = head.context.get("base_sha")
     if name := name_of(head.tenant, head.repo, base):
         yield KeptChange(name, f"{base} {verification} {digest}", value, MOST_KEPT, KEPT_S)

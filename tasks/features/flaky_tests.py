@@ -1,10 +1,10 @@
-"""What becomes of an attempt at which nothing failed but tests that are known to be flaky, and how that is learnt.
+"""Handles attempts that failed only by tests that are known to be flaky, and learns new ones.
 
-Which these are was recalled when the plan was made (`tasks/memory`), and goes with its head; beside them are those that
-a mend of the plan found to pass without a change. Such a failure says little of the plan's work. A step that only
-verifies is run once more before anything else is thought of, and whatever it finds then is judged as any failure. One
-that patches is tried again, and its failure is neither compared with the one before nor counted among those in a row.
-A goal's own failing tests are never taken for flaky.
+The known flaky tests are read when the plan is created (`tasks/memory`) and are part of its head. Added to them are
+tests that a repair step of the plan saw pass without a change. Such a failure shows little about the plan's work. A
+step that only verifies first runs again; then its next result counts as usual. A step that patches is tried again, and
+its failure is not compared with the previous one, and not counted among failures in a row. The goal's own failing tests
+are never taken for flaky.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ from tasks.policy.plan_seed import PlanSeed
 from tasks.rules.strategy import Draft
 
 MEMORY, FLAKY = "memory", "flaky"  # of the context in a plan's head
-SWITCH = "flaky_tests"  # among limits, 0: those that the plan finds are left to no later one
+SWITCH = "flaky_tests"  # among limits, 0: later plans do not learn the flaky tests of this one
 MOST_RUN_AGAIN = 64
 MOST_NOTED = 20
 OF_TESTS = (C.TEST_REGRESSION, C.FLAKY_TEST)
 
 
 def where(goal: Goal) -> str | None:
-    """Name the counters of the goal's repository."""
+    """Return the name of the counters of the goal's repository; None without one."""
     return counters_of(goal.tenant, goal.context.repo) if goal.context.repo else None
 
 
 def read(fields: Mapping[str, bytes], goal: Goal, now: int) -> dict[str, Any]:
-    """Read which tests the counters call flaky, and which of the counters are too old."""
+    """Return the tests that are flaky by these counters, and the counters that are too old."""
     counters = {name: int(count) for name, count in fields.items() if count.isdigit()}
     return recall(counters, now, goal.context.failing_tests)._asdict()
 
 
 def begin(plan: PlanRecord, recalled: Mapping[str, Any]) -> None:
-    """Have the specs of a plan tell which tests are known to be flaky."""
+    """Add the known flaky tests to the specs of a plan."""
     if recalled[FLAKY]:
         plan.head.context[MEMORY] = {FLAKY: list(recalled[FLAKY])}
 
 
 def drop_old(unit: UnitOfWork, plan_seed: PlanSeed, _: Goal, __: Draft) -> None:
-    """Have counters go that are too old, with the commit that begins a plan of their repository."""
+    """Drop counters that are too old, with the commit that begins a plan of their repository."""
     head = unit.plan.head
     if head.repo and (old := plan_seed.recalled.get(MEMORY, {}).get("old")):
         name = counters_of(head.tenant, head.repo)
@@ -63,13 +63,13 @@ def drop_old(unit: UnitOfWork, plan_seed: PlanSeed, _: Goal, __: Draft) -> None:
 
 
 def judge(unit: UnitOfWork, seen: Judgement) -> bool:
-    """Run a step that only verifies once more, where nothing failed but tests that are known to be flaky."""
+    """Run a step that only verifies again, if only known flaky tests failed."""
     seen.known_flaky = _is_known(unit, seen.step, seen.outcome, seen.failure)
     return seen.failure is not None and seen.known_flaky and _run_again(unit, seen.step, seen.failure)
 
 
 def _is_known(unit: UnitOfWork, step: Step, outcome: Outcome, failure: Mapping[str, Any] | None) -> bool:
-    """Whether all that failed are tests that are known to be flaky, and this is known for certain."""
+    """Return whether all failing tests are known to be flaky, and their list is complete."""
     context = unit.plan.head.context
     known = [*((context.get(MEMORY) or {}).get(FLAKY) or ()), *unit.plan.reruns.flaky]
     if failure is None or not known:
@@ -81,7 +81,7 @@ def _is_known(unit: UnitOfWork, step: Step, outcome: Outcome, failure: Mapping[s
 
 
 def _run_again(unit: UnitOfWork, step: Step, failure: Mapping[str, Any]) -> bool:
-    """Run a step that only verifies once more; False where it has been already."""
+    """Run a step that only verifies again; False if that has happened already."""
     done = unit.plan.reruns.landed
     if step.facts["mode"] != Mode.TEST or step.step_id in done or len(done) >= MOST_RUN_AGAIN:
         return False
@@ -93,9 +93,9 @@ def _run_again(unit: UnitOfWork, step: Step, failure: Mapping[str, Any]) -> bool
 
 
 def note_passing(unit: UnitOfWork, seen: Judgement) -> None:
-    """Note the tests for which a mend was made that changed nothing, and after which they pass: they are flaky.
+    """Record tests as flaky that pass after a repair step which changed nothing.
 
-    Raises NeedsSteps where the snapshot lacks the step that was red.
+    Raises NeedsSteps if the snapshot lacks the step that failed.
     """
     facts, outcome, noted = seen.step.facts, seen.outcome, unit.plan.reruns.flaky
     if facts["mode"] != Mode.PATCH or not facts["inserted_by"] or not (is_empty(outcome) and outcome.verify):
@@ -111,7 +111,7 @@ def note_passing(unit: UnitOfWork, seen: Judgement) -> None:
 
 
 def learn(unit: UnitOfWork, seen: Judgement) -> None:
-    """Count the tests that failed before a success of a step, where nothing was changed meanwhile."""
+    """Count the tests that failed before a success of a step without a change in between."""
     head, previous = unit.plan.head, seen.previous
     again = unit.plan.reruns.landed.get(seen.step.step_id)
     if seen.is_excused or (not seen.turned and (again is None or again != unit.plan.streaks.landed)):

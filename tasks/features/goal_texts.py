@@ -1,9 +1,9 @@
-"""What a goal brings along to be read: its failure log and its documents, for the steps that analyse or locate.
+"""Texts that a goal brings: its failure log and its documents, for steps that analyse or locate.
 
-Steps that patch are given the log alone.
+Steps that patch get the log alone.
 
-These are texts from outside, and part of no decision. They are sanitised and cut once, when the plan is made, and lie
-in one note of the plan, however many of its steps are given them; only the start of such a step reads it.
+These are texts from outside, and no decision depends on them. They are sanitized and truncated once, at the creation of
+the plan. One note stores them for all steps, and only the start of a step that gets them reads it.
 """
 
 from __future__ import annotations
@@ -27,35 +27,35 @@ from tasks.toolchain.files import name_of
 
 MAX_TEXTS = 16_384  # bytes of the log, the documents and their paths, in all
 LEAST_SHARE = 4096  # bytes that a document may have, however many there are
-LEAST_ROOM = 256  # bytes; less of a document tells nothing
+LEAST_ROOM = 256  # bytes; a shorter part of a document is of no use
 MAX_DOCUMENTS = 1000  # that are looked at
 SHOWN_TESTS = 20
-READ = 4  # times what is kept is read of a text, since attacks are taken out of it
+READ = 4  # how many times the kept size is read of a text, since attacks are removed from it
 
 NOTE = "goal's texts"
 ANALYSING = frozenset({StepType.READ, StepType.EXPLORE})
 LOG = "failure_log"
 MOST_PATCHES = 50  # of a plan that are given the log each
-MAX_ERRORS = 2048  # bytes of the lines of errors that stand before the end of a log
+MAX_ERRORS = 2048  # bytes of the error lines before the end of a log
 _ERROR = re.compile(
     r"^(?:E {2,}\S|\S*(?:Error|Exception)\b|(?:error|fatal|panic|FAILED|FAIL)\b|[^\s:]+:\d+:(?:\d+:)? error\b)"
 )
 
 
 def are_in(goal: Goal) -> bool:
-    """Whether there is anything to give."""
+    """Return whether a goal brings any text."""
     return bool((goal.context.failure_log or "").strip() or _documents(goal))
 
 
 def assign_first(goal: Goal, steps: tuple[PlannedStep, ...]) -> tuple[PlannedStep, ...]:
-    """Settle the same for the first steps of a plan."""
+    """Decide which of a plan's first steps get the texts."""
     return assign(steps, available=are_in(goal), has_log=bool((goal.context.failure_log or "").strip()))
 
 
 def assign(steps: Sequence[PlannedStep], *, available: bool, has_log: bool) -> tuple[PlannedStep, ...]:
-    """Settle which of `steps` are given the texts: those that analyse or locate, and those whose strategy says so.
+    """Decide which of `steps` get the texts: those that analyse or locate, and those that their strategy marks.
 
-    Those that patch are given the log, where they are no more than MOST_PATCHES.
+    Steps that patch get the log, if there are at most MOST_PATCHES of them.
     """
     few = has_log and sum(map(_patches, steps)) <= MOST_PATCHES
 
@@ -67,9 +67,9 @@ def assign(steps: Sequence[PlannedStep], *, available: bool, has_log: bool) -> t
 
 
 def keep(unit: UnitOfWork, _: PlanSeed, goal: Goal, draft: Draft) -> None:
-    """Keep the texts of `goal`, if one of its steps is given them or steps may come that are.
+    """Store the texts of `goal`, if a step gets them, or if later steps may.
 
-    What a step is given is kept even if nothing is left of it, such as of a log that is invisible.
+    The note is stored even if sanitizing leaves nothing of a text, such as an invisible log.
     """
     is_given = any(step.goal_texts for step in draft.steps)
     if (draft.state is not None or is_given) and ((texts := texts_of(goal)) or is_given):
@@ -77,7 +77,7 @@ def keep(unit: UnitOfWork, _: PlanSeed, goal: Goal, draft: Draft) -> None:
 
 
 def assign_added(unit: UnitOfWork, steps: tuple[PlannedStep, ...]) -> tuple[PlannedStep, ...]:
-    """Settle the same for steps that a plan expands to. Raises NeedsSteps where the snapshot lacks the note."""
+    """Decide which added steps get the texts. Raises NeedsSteps if the snapshot lacks the note."""
     if not any(_wants(step) or _patches(step) for step in steps):
         return steps
     found = unit.note(NOTE)
@@ -85,7 +85,7 @@ def assign_added(unit: UnitOfWork, steps: tuple[PlannedStep, ...]) -> tuple[Plan
 
 
 def given_to(unit: UnitOfWork, step: Step) -> Mapping[str, Any] | None:
-    """Give the texts to a step that starts, as fields of its context. Raises NeedsSteps where the note is lacking."""
+    """Return the texts as context fields of a step that starts. Raises NeedsSteps if the snapshot lacks the note."""
     found: dict[str, Any] | None = unit.note(NOTE)
     if not found or step.facts["mode"] != Mode.PATCH:
         return found
@@ -93,10 +93,10 @@ def given_to(unit: UnitOfWork, step: Step) -> Mapping[str, Any] | None:
 
 
 def texts_of(goal: Goal) -> dict[str, Any]:
-    """Sanitise and cut the failure log and the documents of `goal`, at whole lines, to MAX_TEXTS bytes in all.
+    """Sanitize the failure log and the documents of `goal`, and truncate them at whole lines to MAX_TEXTS bytes in all.
 
-    Of the log the end counts, and half of the room at least is for it. Of documents those come first that the goal or
-    its log names, then those beside and above the files that may change; what finds no room is left out.
+    The end of the log is kept, in at least half of the capacity. Documents that the goal or its log names come first,
+    then those next to and above the files that may change. Documents beyond the capacity are left out.
     """
     documents = [(path, text) for path, text in _documents(goal).items() if fault(path) is None]
     found: dict[str, Any] = {}
@@ -124,14 +124,14 @@ def _patches(step: PlannedStep) -> bool:
 
 
 def _documents(goal: Goal) -> dict[str, str]:
-    """List the documents of the goal and of its kind's input, by their paths."""
+    """Return the documents of the goal and of its kind's input, by their paths."""
     project = goal.gap_report.project.documents if goal.gap_report else {}
     both = (goal.context.documents, project)
     return dict(islice(((clean(path), text) for each in both for path, text in each.items()), MAX_DOCUMENTS))
 
 
 def _end_of(log: str, size: int) -> str:
-    """Keep the end of a log, and before it the lines of errors that are not part of that."""
+    """Keep the end of a log, after the lines of errors that come before that end."""
     read = log[-READ * size :]
     whole = read if len(read) == len(log) else read.partition("\n")[2] or read
     if not whole.strip():
@@ -144,13 +144,13 @@ def _end_of(log: str, size: int) -> str:
 
 
 def _errors(log: str, end: str) -> str:
-    """List the lines of a log that say what went wrong, each once, that its end does not have."""
+    """Return the error lines of a log that are not in its end, each once."""
     lines = dict.fromkeys(line for line in log.splitlines() if len(line) < MAX_ERRORS and _ERROR.match(line))
     return "\n".join(line for line in lines if line not in end)
 
 
 def _relevance(goal: Goal, log: str) -> Callable[[str], int]:
-    """Rank a document: 0 where it is spoken of, 1 where it lies beside or above a file that may change, else 2."""
+    """Return a function that ranks documents: 0 if named, 1 if next to or above a file that may change, else 2."""
     told = "\n".join((goal.goal, *goal.constraints, *goal.context.failing_tests[:SHOWN_TESTS], log))
     folders = {path[:at] for path in goal.allowed_files for at, char in enumerate(path) if char == "/"}
 

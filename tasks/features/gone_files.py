@@ -1,8 +1,8 @@
-"""A check of files that did not find one of them: a change removed it, or a discarded one would have made it.
+"""Checks of files that were not found: a change removed the file, or would have created it but was discarded.
 
-A controller that does not know `deleted_files` names removed files as touched, the old name of a file among them. A
-step before the next attempt looks at a tree without the files that the last one made. That one is missing is no
-failure: the others are checked again without it.
+A controller that does not know `deleted_files` reports removed files as touched, and also the old name of a moved file.
+A step before the next attempt runs on a tree without the files of the last attempt. A missing file is no failure: the
+check runs again for the other files.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tasks.policy.pipeline import JUDGES, Feature, Judgement, always
 from tasks.policy.pre_steps import CHECK_CHANGED, is_quick_look
 from tasks.toolchain.catalogue import render
 
-# As tools say that a file which they were given is not there; one that it includes is another matter.
+# Messages of tools about a missing file that they were given; an included file does not count.
 _MISSING = (
     r"(?:no such file or directory|can't (?:open|read) file|could not open(?: input)? file|no files matching"
     r"(?: the pattern)?)[: ]+['\"]?{path}(?![\w./-])",
@@ -30,7 +30,7 @@ _MISSING = (
 
 
 def judge(unit: UnitOfWork, seen: Judgement) -> bool:
-    """Check again without the files that were not found; where all are gone there is nothing to check."""
+    """Run a check again without the files that were not found; if all are gone there is nothing to check."""
     step, facts = seen.step, seen.step.facts
     if (
         seen.failure is None
@@ -56,7 +56,7 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
 
 
 def _unfound(words: Collection[str], outcome: Outcome) -> frozenset[str]:
-    """Keep of the words of a command the files that it says are not there."""
+    """Return the files in the words of a command that its output reports as missing."""
     evidence = outcome.failure_evidence
     text = f"{evidence.stack_trace_head if evidence else ''}\n{outcome.error_message}"
     files = (word for word in words if "." in word or "/" in word)
@@ -68,7 +68,7 @@ def _says(form: str, path: str, text: str) -> bool:
 
 
 def _without(tool: VerifyTool, gone: Collection[str]) -> VerifyTool | None:
-    """Take files out of a command; None where it would look at none, or at all of the project then."""
+    """Remove files from a command; None if it would then check no file, or the whole project."""
     argv = tuple(word for word in tool.argv if word not in gone)
     if argv == tool.argv:
         return tool

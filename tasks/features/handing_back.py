@@ -1,13 +1,13 @@
-"""Attempts that are handed back: their host, or their model's provider, kept them from beginning or from going on.
+"""Attempts that a controller hands back: its host or its model's provider kept it from starting or from going on.
 
-So count successes whose receipts do not tell the folder in which tools ran that run below the root, and those of which
-nothing tells that the held-out tests of their step judged them.
+A success counts as handed back, too, if its receipts lack the folder of a tool that runs below the root. The same
+applies if nothing shows that the step's held-out tests judged it.
 
-Such an attempt ends without a failure, and its step is tried again after a pause that grows. Releases are counted by
-claimant, as the lease names it: one broken host does not halt a plan at once, and a step that no controller can do
-halts its plan with the reasons. The same trouble of a host, or of a controller that lacks a requirement, halts the plan
-if it comes back for minutes, also from one controller. Trouble of a model's provider passes: such an attempt is tried
-again until the plan's time is over. The counts of a step begin anew once an attempt of it ended in another way.
+Such an attempt ends without a failure, and its step is tried again after a growing pause. Releases are counted by the
+claimant that the lease names. So one broken host does not halt a plan at once, but a step that no controller can do
+halts it with the reasons. Trouble of a host, or of a controller that lacks a requirement, halts the plan if it repeats
+for minutes, even from one controller. Trouble of a model's provider passes: the attempt is tried again until the plan's
+time is over. Another end of an attempt resets the counts of its step.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from tasks.rules.budget import Booked
 from tasks.text.fields import flatten
 from tasks.toolchain.classify import category_of, signature
 
-CLAIMANTS = 3  # who handed the same step back: then nobody can do it
-RELEASES, PAIR, SPREAD_MS = 10, 2, 600_000  # so many by two of them, over so long, say the same
-EQUAL, EQUAL_MS = 10, 600_000  # so many for one reason within so long, of these kinds: nobody mends that
-PASSING = (ReleaseKind.PROVIDER, ReleaseKind.REVIEW)  # which no other host would mend
+CLAIMANTS = 3  # after releases by so many claimants no controller can do the step
+RELEASES, PAIR, SPREAD_MS = 10, 2, 600_000  # so many by two claimants, over so long, have the same effect
+EQUAL, EQUAL_MS = 10, 600_000  # so many of LASTING for one reason within so long: the trouble does not pass
+PASSING = (ReleaseKind.PROVIDER, ReleaseKind.REVIEW)  # another host has the same trouble
 LASTING = (ReleaseKind.HOST, ReleaseKind.REQUIRES)
-HELD_MS = 60_000  # an attempt that was held for longer may have used all that it reserved
-MAX_LASTING = 24  # of those kinds, of a step: several hosts may have reasons of their own
-MAX_LAST = 8  # of those handed back last, for the explanation of a plan that ran out of time
-LAST = "released"  # the note of the last ones; with a step behind it, that of the step
+HELD_MS = 60_000  # an attempt that took longer may have used its whole reservation
+MAX_LASTING = 24  # of LASTING, for one step: several hosts may have different reasons
+MAX_LAST = 8  # releases in the explanation of a plan that ran out of time
+LAST = "released"  # the note of the last ones; with a step id after it, those of the step
 
 
 def settle(unit: UnitOfWork, seen: Judgement) -> Booked | None:
-    """Book what it reports, and what it held if that is more and it was held for longer than a minute.
+    """Book the reported usage of a handed-back attempt; at least its reservation if it took longer than HELD_MS.
 
-    Returns None where the attempt was not handed back, and the step begins to count anew.
+    Returns None if the attempt was not handed back, and resets the counts of the step.
     """
     back = seen.handed_back = _recognize(unit, seen)
     if back is None:
@@ -56,11 +56,10 @@ def settle(unit: UnitOfWork, seen: Judgement) -> Booked | None:
 
 
 def _recognize(unit: UnitOfWork, seen: Judgement) -> HandedBack | None:
-    """Return how an attempt was handed back, if it was.
+    """Return how an attempt was handed back; None if it was not.
 
-    It was not where it succeeded, left something on the plan's branch, or broke a rule that halts at once. A success
-    of tools that ran nobody knows where is none, nor one of which nothing tells that held-out tests judged it: that
-    counts as handed back.
+    An attempt that succeeded, changed the plan's branch, or broke a rule that halts at once was not handed back. A
+    success without the folder of its tools, or without a judgement by held-out tests, was.
     """
     step, attempt, outcome = seen.step, seen.attempt, seen.outcome
     untold = ""
@@ -81,13 +80,13 @@ def _recognize(unit: UnitOfWork, seen: Judgement) -> HandedBack | None:
 
 
 def _breaks_a_rule(step: Step, outcome: Outcome) -> bool:
-    """Whether an attempt did what halts its plan at once, wherever its tools ran."""
+    """Return whether an attempt broke a rule that halts its plan at once, in any folder of its tools."""
     found = contradiction(step.facts, outcome)
     return found is not None and found[0] in AT_ONCE
 
 
 def judge(unit: UnitOfWork, seen: Judgement) -> bool:
-    """Have a step that was handed back tried again after a pause, unless nobody can do it: that halts the plan."""
+    """Try a step that was handed back again after a pause, or halt its plan if no controller can do it."""
     step, back = seen.step, seen.handed_back
     if back is None:
         return False
@@ -103,14 +102,14 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
 
 
 def explain(unit: UnitOfWork) -> dict[str, Any]:
-    """Tell the last attempts that were handed back, for the evidence of a halt; nothing where none was."""
+    """Return the attempts that were handed back last, as evidence of a halt; empty if there are none."""
     if unit.plan.releases.counts is None:
         return {}
     return {"released": [describe_release(*entry) for entry in unit.note(LAST)]}
 
 
 def _count(unit: UnitOfWork, step: Step, attempt: int, back: HandedBack) -> dict[str, Any]:
-    """Count it with its step and with its plan; returns what is counted of the step."""
+    """Count a release for its step and its plan; returns the counts of the step."""
     now, own = unit.snapshot.now, f"{LAST}:{step.step_id}"
     if missing := {NOTE + name for name in (own, LAST) if name not in unit.snapshot.notes}:
         raise NeedsSteps(frozenset(missing))
@@ -132,14 +131,14 @@ def _count(unit: UnitOfWork, step: Step, attempt: int, back: HandedBack) -> dict
 
 
 def _name_trouble(back: HandedBack) -> str:
-    """Name a trouble so that the same one has the same name again, whatever numbers and times it tells."""
+    """Return a name for the trouble that does not depend on numbers and times in its text."""
     return signature(FailureCategory.UNKNOWN, (), back.reason)
 
 
 def _nobody_can(
     unit: UnitOfWork, step: Step, found: dict[str, Any], back: HandedBack
 ) -> tuple[str, dict[str, Any]] | None:
-    """Return why nobody can do a step, and the evidence of it; None where somebody still may."""
+    """Return why no controller can do a step, with the evidence; None if one still may."""
     if back.kind in PASSING:
         return None
     by, count, minutes = found["by"], found["count"], (unit.snapshot.now - found["began"]) // 60_000

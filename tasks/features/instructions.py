@@ -1,4 +1,4 @@
-"""Keeps with the plan why its agents did not get the repository's own instructions."""
+"""Stores with the plan why its agents did not get the repository's own instructions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tasks.policy.pipeline import JUDGES, Feature, Judgement, always
 
 
 def keep_left_out(unit: UnitOfWork, seen: Judgement) -> bool:
-    """Keep the reason that an outcome reports; judges nothing."""
+    """Store the reason that an outcome reports; this judges nothing."""
     reported = seen.outcome.instructions
     if reported and reported.left_out:
         unit.plan.instructions.left_out = fit_evidence(reported.left_out)

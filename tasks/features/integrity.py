@@ -1,7 +1,7 @@
-"""What a change does to tests and checks: refused, shown to a person first, or told, by one table of the policy.
+"""Changes of tests and checks: one table of the policy decides to refuse, to ask a person, or to report.
 
-A controller reports what it found (`tasks/toolchain/integrity`), and decides nothing. A change that is refused is a
-failure of its attempt; the step is revised once, with our sentence as guidance. The next refusal halts the plan.
+A controller reports its findings (`tasks/toolchain/integrity`), and decides nothing. A refused change is a failure of
+its attempt. The step is revised once, with a sentence of the planner as guidance. The next refusal halts the plan.
 """
 
 from __future__ import annotations
@@ -32,33 +32,33 @@ from tasks.text.fields import MAX_GUIDANCE, as_written, fit
 from tasks.text.paths import fault
 from tasks.toolchain.integrity.finding import FAMILIES, TELLS
 
-ASKED = "integrity"  # the note: what the goal is and asks for, where that matters
+ASKED = "integrity"  # the note of the goal's type and requests, if they matter
 RULE = "integrity"  # of the halt and of the revision
 CATEGORY = FailureCategory.INTEGRITY
 DIVERGE = FailureCategory.TESTS_DIVERGE  # of a change that the tests of the base alone refuse
 CATEGORIES = frozenset({CATEGORY, DIVERGE})
 MOST_TOLD = 10  # places in an event and in a failure
 MOST_KEPT = 20  # of a plan, for people
-MOST_REFUSED = 2  # of a step, with which the plan halts
+MOST_REFUSED = 2  # refusals of a step that halt the plan
 MAX_WHAT = 160
 
 
 def type_of(goal: Goal) -> str:
-    """Name what a goal is in the table: the type of a task, else its kind."""
+    """Return the type of a goal in the table: the type of a task, else its kind."""
     return goal_type(goal).value if goal.kind is GoalKind.TASK else goal.kind.value
 
 
 def keep_asked(unit: UnitOfWork, plan_seed: PlanSeed, goal: Goal, _: Draft) -> None:
-    """Keep what the goal asks for, if its rows are not those of most goals."""
+    """Store the goal's requests about tests and checks, if its rows differ from those of most goals."""
     asked = asked_by(goal, type_of(goal))
     if is_of_interest(plan_seed.policy, goal, asked):
         unit.keep_note(ASKED, asked.keep())
 
 
 def judge(unit: UnitOfWork, seen: Judgement) -> bool:
-    """Decide about a success by what its change does to tests and checks. Raises NeedsSteps where the note is lacking.
+    """Decide about a success by its changes of tests and checks. Raises NeedsSteps if the snapshot lacks the note.
 
-    Returns true where a person is asked first.
+    Returns true if a person is asked first.
     """
     said = seen.outcome.integrity
     if said is None or seen.failure is not None or seen.handed_back:
@@ -101,7 +101,7 @@ def _category(decided: Sequence[Decided]) -> FailureCategory:
 
 
 def sentence_of(decided: Sequence[Decided], action: A) -> str:
-    """Say in our words what a change does and where, and what to do about it."""
+    """Return a sentence of the planner about the effect of a change, its places, and the next action."""
     by_kind: dict[str, list[str]] = {}
     for each in decided:
         if each.action is action or action is A.TELL:
@@ -128,7 +128,7 @@ def revise(_: UnitOfWork, step: Step, was: PlannedStep, evidence: Evidence) -> R
 
 
 def fires(plan: PlanRecord, step: Step, failure: Failure) -> tuple[str, str, dict[str, Any]] | None:
-    """Halt a plan of which one step was refused twice."""
+    """Halt a plan if one of its steps was refused MOST_REFUSED times."""
     if failure["category"] not in CATEGORIES or (count := plan.integrity.refused.get(step.step_id, 0)) < MOST_REFUSED:
         return None
     reason = f"{step.step_id} was refused {count} times for what it does to tests or checks"
@@ -178,5 +178,5 @@ FEATURE = Feature(
     (AT_BIRTH.row(keep_asked), JUDGES.row(judge), REVISE.row(revise), FIRES.row(fires)),
     events=("outcome.integrity",),
     advice={RULE: _advise},
-    is_idle=always,  # what has such places is no plain outcome
+    is_idle=always,  # an outcome with such places is not plain
 )

@@ -1,8 +1,8 @@
-"""By which tests the end of a plan is judged once more: by those of its base, and by those that its goal holds out.
+"""Judges the end of a plan by additional tests: those of its base, and those that its goal holds out.
 
-The tests of the base judge the last steps that run tests. Those that are held out judge a step of their own, which is
-made once every other one is done: no phase follows it but the delivery, and its first failure halts the plan. No
-planner knows these tests, but for their digest.
+The tests of the base judge the last steps that run tests. Held-out tests judge a separate step, after every other step
+is done. Only the delivery comes after it, and its first failure halts the plan. The planner knows only the digest of
+held-out tests.
 """
 
 from __future__ import annotations
@@ -47,24 +47,24 @@ from tasks.rules.risk import estimate
 from tasks.rules.strategy import Draft
 from tasks.toolchain.catalogue import Catalogue, catalogue_of, render
 
-SETUP = "setup"  # what a controller has to understand of a step that asks for it
+SETUP = "setup"  # a capability of controllers that a step with a setup requires
 BASE_JUDGES = "judged by"  # the note of how later steps are judged
 NOT_JUDGED = frozenset({FailureCategory.LEASE_EXPIRED, FailureCategory.UNKNOWN})  # by held-out tests
 HELD_OUT = "held-out tests"  # the note of their digest, and of the last step that runs tests
 
 
 def limits_of(_: PlanSeed, goal: Goal, __: Draft) -> Mapping[str, int]:
-    """Have a plan end with a step that held-out tests judge, if its goal holds some out."""
+    """Return the limit that adds a step for held-out tests, if the goal has such tests."""
     return {HOLDOUT: 1} if goal.holdout else {}
 
 
 def assign_first(goal: Goal, steps: tuple[PlannedStep, ...]) -> tuple[PlannedStep, ...]:
-    """Settle which of the first steps of a plan the tests of its base judge."""
+    """Decide which of a plan's first steps the tests of its base judge."""
     return assign_judges(steps, base_judges(goal))
 
 
 def assign_added(unit: UnitOfWork, steps: tuple[PlannedStep, ...]) -> tuple[PlannedStep, ...]:
-    """Settle the same for steps that a plan expands to. Raises NeedsSteps where the snapshot lacks a note."""
+    """Decide which added steps the tests of the base judge. Raises NeedsSteps if the snapshot lacks a note."""
     kept: Mapping[str, Any] | None = unit.note(BASE_JUDGES) if find_last(steps) else None
     steps = assign_judges(steps, JudgedBy.model_validate(kept) if kept else None)
     if HOLDOUT in unit.plan.limits:
@@ -73,7 +73,7 @@ def assign_added(unit: UnitOfWork, steps: tuple[PlannedStep, ...]) -> tuple[Plan
 
 
 def keep_judges(unit: UnitOfWork, _: PlanSeed, goal: Goal, draft: Draft) -> None:
-    """Keep how steps are judged that may come."""
+    """Store how later steps are judged."""
     judges = base_judges(goal)
     if draft.state is not None and judges:
         unit.keep_note(BASE_JUDGES, judges.model_dump(mode="json"))
@@ -83,14 +83,14 @@ def keep_judges(unit: UnitOfWork, _: PlanSeed, goal: Goal, draft: Draft) -> None
 
 
 def assign_judges(steps: Iterable[PlannedStep], judges: JudgedBy | None) -> tuple[PlannedStep, ...]:
-    """Have the tests of the base judge the last of `steps`, but for files of tests that a step itself is about."""
+    """Let the tests of the base judge the last of `steps`, except files of tests that a step itself is about."""
     steps = tuple(steps)
     last = find_last(steps) if judges else ()
     return tuple(_judged(step, judges if step.step_id in last else None) for step in steps)
 
 
 def _judged(step: PlannedStep, judges: JudgedBy | None) -> PlannedStep:
-    known = step.judged_by  # without `base` only what its strategy says of its own files
+    known = step.judged_by  # without `base` only the files that its strategy names
     if judges and judges.base and known:
         judges = judges.model_copy(update={"own": tuple(dict.fromkeys((*judges.own, *known.own)))[:MOST_OWN]})
     is_settled = judges == known or (judges is None and known and known.base)
@@ -98,7 +98,7 @@ def _judged(step: PlannedStep, judges: JudgedBy | None) -> PlannedStep:
 
 
 def _keep_held_out(unit: UnitOfWork, steps: Iterable[PlannedStep], known: Mapping[str, Any]) -> None:
-    """Keep the last of `steps` that runs tests, rather one that changes nothing, for held-out tests."""
+    """Store the last of `steps` that runs tests for held-out tests; one that changes nothing is preferred."""
     found = [step for step in steps if suite_of(step, catalogue_of(unit.plan.head.tools))]
     last = [step for step in found if step.mode is Mode.TEST] or found
     after = last[-1].model_dump(mode="json") if last else known["after"]
@@ -106,9 +106,9 @@ def _keep_held_out(unit: UnitOfWork, steps: Iterable[PlannedStep], known: Mappin
 
 
 def begin_judging(unit: UnitOfWork) -> bool:
-    """Put the step that held-out tests judge behind all that is done, once; tells whether the plan goes on for it.
+    """Add the step for held-out tests after all done steps, once; returns whether the plan goes on for it.
 
-    Raises NeedsSteps where the snapshot lacks the note.
+    Raises NeedsSteps if the snapshot lacks the note.
     """
     plan = unit.plan
     if plan.held_out.step or unit.is_delivering:
@@ -151,7 +151,7 @@ def _make(after: PlannedStep, judges: JudgedBy, taken: Iterable[str], catalogue:
 
 
 def fires(_: PlanRecord, step: Step, failure: Failure) -> tuple[str, str, dict[str, Any]] | None:
-    """Halt a plan that held-out tests refuse; a step whose controller went silent, or had trouble, is tried again."""
+    """Halt a plan that held-out tests refuse; after a lost controller or an unknown failure the step is tried again."""
     if not judges_by_holdout(step.facts):
         return None
     category = failure["category"]
@@ -163,7 +163,7 @@ def fires(_: PlanRecord, step: Step, failure: Failure) -> tuple[str, str, dict[s
 
 
 def keep_unjudged(unit: UnitOfWork, seen: Judgement) -> None:
-    """Keep with the plan that a step is done which the tests of the base did not judge."""
+    """Record that the tests of the base did not judge a step that is done."""
     if why := why_unjudged(seen.step.facts, seen.outcome):
         unit.plan.unjudged.why = why
 

@@ -1,9 +1,8 @@
-"""The step that changes code again where a verification is red because of what the plan landed before it.
+"""The repair step that changes code again after a verification failed because of earlier changes of the plan.
 
-A step of mode `test` patches nothing, so that running it again helps nobody. What it found goes to a PATCH step that
-may touch what the steps before it patched, and no more; it is as risky as these are, and is approved as they are. A
-step that patches is mended for in the same way where what it failed by lies in files that only steps before it could
-change.
+A step of mode `test` patches nothing, so running it again does not help. Its findings go to a PATCH step that may only
+touch files that the steps before it patched. It has their risk, and needs their approvals. A step that patches gets
+such a repair, too, if it failed in files that only earlier steps could change.
 """
 
 from __future__ import annotations
@@ -43,18 +42,18 @@ RETRIES = 2
 NAMED = "The failure names it."
 BEFORE = "It failed with the change of {} on top, which is discarded: mend these files for themselves."
 
-_WITHOUT_FOLDER = ".go"  # files that their tools name as they are called in their package, whichever that is
+_WITHOUT_FOLDER = ".go"  # tools name such files by their base name in any package
 _WORD = re.compile(r"[\w./-]+")
-_MODULE = re.compile(r"\b(?:from|import|named) ['\"]?(\w[\w.]{1,200}\w)")  # as Python says which it could not import
+_MODULE = re.compile(r"\b(?:from|import|named) ['\"]?(\w[\w.]{1,200}\w)")  # Python's words for a failed import
 
 
 def limits_of(_: PlanSeed, goal: Goal, __: Draft) -> Mapping[str, int]:
-    """Switch the feature off for a plan whose goal wants no such steps."""
+    """Switch the feature off for a plan whose goal sets `mend` to false."""
     return {} if goal.mend else {MENDS: 0}
 
 
 def _may_mend(unit: UnitOfWork, step: Step, category: str) -> bool:
-    """Whether a failure of this category is mended by another step: the plan has to have room for one."""
+    """Return whether a failure of this category gets a repair step, and the plan may have another step."""
     plan, facts = unit.plan, step.facts
     if plan.head.limits.get(MENDS) == 0:
         return False
@@ -65,7 +64,7 @@ def _may_mend(unit: UnitOfWork, step: Step, category: str) -> bool:
 
 
 def revise(unit: UnitOfWork, step: Step, was: PlannedStep, evidence: Evidence) -> Revision | None:
-    """Put a step before the next attempt that mends what the last one found; None where no such step can be made."""
+    """Insert a repair step before the next attempt; None if no such step is possible."""
     if not _may_mend(unit, step, evidence.category):
         return None
     catalogue = catalogue_of(unit.plan.head.tools)
@@ -77,9 +76,9 @@ def revise(unit: UnitOfWork, step: Step, was: PlannedStep, evidence: Evidence) -
 
 
 def _make_mend(unit: UnitOfWork, step: PlannedStep, evidence: Evidence, catalogue: Catalogue) -> PlannedStep | None:
-    """Make the step that mends what `step` found; None where no step before it patched what may still be patched.
+    """Return the step that repairs the findings of `step`; None if no file patched before it may still be patched.
 
-    The files come first that the evidence names. Raises NeedsSteps where the snapshot lacks steps that went before.
+    Files that the evidence names come first. Raises NeedsSteps if the snapshot lacks earlier steps.
     """
 
     tests, tightened = evidence.tests, unit.plan.head.tightened
@@ -91,7 +90,7 @@ def _make_mend(unit: UnitOfWork, step: PlannedStep, evidence: Evidence, catalogu
         module = "/" + path.rpartition(".")[0].removesuffix("/__init__")
         return any(names_file(path, each) for each in evidence.files) or any(map(module.endswith, modules))
 
-    blamed = files_of(_WORD.findall(trace), Role.TEST)  # as a test that hangs, not in a list
+    blamed = files_of(_WORD.findall(trace), Role.TEST)  # from the trace: a test that hangs is in no list
     subjects = frozenset(subject_of(test.partition("::")[0]) for test in (*tests, *blamed))
     found = _files(sources, tightened, is_named, subjects)
     if found is None:
@@ -100,7 +99,7 @@ def _make_mend(unit: UnitOfWork, step: PlannedStep, evidence: Evidence, catalogu
     files = (*files, *_named_beside(sources, tightened, evidence.files, risk, files))
     named = [path for path in files if is_named(path)]
     mend = _mend_of(unit, step, files, risk, [source.facts for source in sources if source.near], named)
-    if not tests:  # such as those that could not be loaded, or that hang
+    if not tests:  # they could not be loaded, or they hang
         beside = (path for path in (*evidence.files, *blamed) if "/" in path and not path.startswith(("/", "..")))
         own = (path for path in files if is_named(path))
         tests = tuple(dict.fromkeys(files_of((*own, *beside), Role.TEST)))
@@ -110,13 +109,13 @@ def _make_mend(unit: UnitOfWork, step: PlannedStep, evidence: Evidence, catalogu
 def _mend_before(
     unit: UnitOfWork, step: Step, was: PlannedStep, evidence: Evidence, catalogue: Catalogue
 ) -> PlannedStep | None:
-    """Make the step that mends what a step which patches met, but may not change; None where nothing shows that.
+    """Return the step that repairs files that a patching step may not change; None without evidence for such files.
 
-    What that step changed is discarded, so that tests of its own change do not verify the mend. Raises NeedsSteps where
-    the snapshot lacks steps that went before.
+    The change of the patching step is discarded, so its own tests do not verify the repair. Raises NeedsSteps if the
+    snapshot lacks earlier steps.
     """
     if not (evidence.files or evidence.tests):
-        return None  # before steps are read for it
+        return None  # without evidence no steps need to be read
     tightened = unit.plan.head.tightened
     sources = list(sources_of(unit, was))
     blamed = files_to_blame(step, evidence, sources, tightened)
@@ -139,9 +138,9 @@ def _mend_of(
     near: Sequence[Mapping[str, Any]],
     named: Sequence[str],
 ) -> PlannedStep:
-    """Make the step that changes `files` again, which the steps `near` patched, before the next attempt of `step`.
+    """Return the step that changes `files` again before the next attempt of `step`; the steps `near` patched them.
 
-    It is pointed to the files that are `named`.
+    Its focus has the `named` files.
     """
     return PlannedStep(
         step_id=name_of(MEND, step.step_id, {*unit.plan.structure.taken, *step.depends_on}),
@@ -162,7 +161,7 @@ def _mend_of(
         inserted_by=step.step_id,
         answers_from=tuple(dict.fromkeys(name for facts in near for name in facts["answers_from"]))[:MAX_ANSWERS_FROM],
         focus=tuple(Place(path=path, why=NAMED) for path in named[:MAX_FOCUS]),
-        allow_empty=True,  # what failed may pass by itself, or by what another one landed
+        allow_empty=True,  # the failure may be gone, or repaired by another change
     )
 
 
@@ -177,7 +176,7 @@ def _named_beside(
     risk: RiskLevel,
     files: Sequence[str],
 ) -> list[str]:
-    """List what the evidence names and a near step might have changed, but did not, as far as there is room."""
+    """Return files that the evidence names and a near step could have changed but did not, up to the risk's limit."""
     is_of_root = any("/" not in path for source in sources for path in source.files(tightened))
     found = dict.fromkeys(
         path
@@ -197,10 +196,10 @@ def _files(
     is_named: Callable[[str], bool],
     subjects: Collection[str],
 ) -> tuple[tuple[str, ...], RiskLevel] | None:
-    """Choose the files that a mend may touch, and its risk: the highest of the nearest steps that patched.
+    """Choose the files that a repair may touch, and its risk: the highest of the nearest steps that patched.
 
-    Files of steps before these come after theirs, and only where they raise no risk. Where there are too many, those
-    are among the chosen that `subjects`, which failing tests are named after, name.
+    Files of earlier steps come later, and only if they do not raise the risk. If there are too many, the files whose
+    names are in `subjects` are among the chosen ones; failing tests are named after these.
     """
     levels = [source.risk for source in sources if source.near and source.files(tightened)]
     if not levels:
@@ -219,7 +218,7 @@ def _files(
 def _verification(
     mend: PlannedStep, step: PlannedStep, tests: Sequence[str], catalogue: Catalogue
 ) -> tuple[VerifyTool, ...]:
-    """Verify a mend by what is quick on its own files and by the tests that failed, as far as these can be run."""
+    """Return the quick checks of the repair's files, and the failed tests that the plan's tools can run."""
     known = tuple(tool for tool in step.verify_tools if tool.tool in catalogue.contracts)
     quick = checks_of_files(mend, known, catalogue)
     focused = (_on_test(tool, test, catalogue) for test in tests for tool in known)
@@ -229,7 +228,7 @@ def _verification(
 
 
 def _on_test(tool: VerifyTool, test: str, catalogue: Catalogue) -> VerifyTool | None:
-    """Aim a tool at a test that failed; the tool itself where it runs nothing else."""
+    """Aim a tool at a failed test; return the tool itself if it runs nothing else, and None if neither is possible."""
     return catalogue.focus(tool, (test,)) or (tool if looks_at(tool, test) else None)
 
 

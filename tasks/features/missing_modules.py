@@ -1,9 +1,9 @@
-"""An import of what is not there: the repository's own module, one that a manifest declares, or one that none does.
+"""Imports of a missing module: one of the repository itself, one that a manifest declares, or an undeclared one.
 
-Its own, or a slip of the pen for one that there is: the change is wrong, and the next attempt is told so. Declared: the
-controller is asked to run its setup again before the next attempt, and before a step that looks at the dependencies;
-the planner has no command for that. Neither: a person is asked, once for each module of a step. Nothing is installed by
-a name that a trace has.
+If the module is the repository's own, or a misspelling of an existing one, the change is wrong, and the next attempt
+learns it. For a declared module the controller runs its setup before the next attempt, and before a step that looks at
+the dependencies. The planner has no command for that. For an undeclared module a person is asked, once for each module
+of a step. Nothing is installed by a name from a trace.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ SETUP_AGAIN, OWN, MISSPELT = "setup_again", "own_module", "misspelt_module"  # t
 
 
 def keep_names(unit: UnitOfWork, _: PlanSeed, goal: Goal, __: Draft) -> None:
-    """Keep the names that the manifests declare, and the repository's own; nothing where a goal brings no manifest.
+    """Store the names that the manifests declare, and the repository's own; nothing without a manifest.
 
-    Where they are too many to keep, nothing can be called undeclared.
+    If there are too many names to store, no module counts as undeclared.
     """
     if goal.context.manifests:
         own, declared = modules_of((*goal.context.files, *goal.allowed_files)), names_in(goal.context.manifests)
@@ -57,7 +57,7 @@ def keep_names(unit: UnitOfWork, _: PlanSeed, goal: Goal, __: Draft) -> None:
 
 
 def judge(unit: UnitOfWork, seen: Judgement) -> bool:
-    """Have a person decide about a module that nobody declared. Raises NeedsSteps where the note is lacking."""
+    """Ask a person about a module that no manifest declares. Raises NeedsSteps if the snapshot lacks the note."""
     failure, step = seen.failure, seen.step
     if failure is None or seen.handed_back or seen.is_excused or not _is_about_imports(step.facts, failure["category"]):
         return False
@@ -66,7 +66,7 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
         return False
     name, asked = found[0].name, unit.plan.missing_modules.asked
     if asked.get(step.step_id) == name:
-        return False  # a person was asked, and what they did has not helped: the failure counts
+        return False  # a person was asked, and that did not help: the failure counts
     asked[step.step_id] = name
     unit.plan.dirty.add("live")
     why = f"the module {name} is not there, and no manifest declares it"
@@ -78,7 +78,7 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
 
 
 def revise(unit: UnitOfWork, step: Step, was: PlannedStep, evidence: Evidence) -> Revision | None:
-    """Ask for the setup again where a module is declared; tell of the repository's own."""
+    """Ask for the setup again if the module is declared; add guidance if the repository has the module."""
     if not _is_about_imports(step.facts, evidence.category):
         return None
     previous = step.status.previous or {}
@@ -131,5 +131,5 @@ def _meant(unit: UnitOfWork, missing: Missing) -> str | None:
 FEATURE = Feature(
     "missing_modules",
     (AT_BIRTH.row(keep_names), JUDGES.row(judge), REVISE.row(revise)),
-    is_idle=always,  # what cannot be imported is no plain success
+    is_idle=always,  # a failed import is no plain success
 )

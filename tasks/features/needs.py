@@ -1,8 +1,8 @@
-"""Files that an attempt finds it needs beside those of its step.
+"""Files that an attempt needs in addition to those of its step.
 
-What the goal allows at the step's level comes with the next attempt, and nothing failed. Anything else is a failure: a
-plan is never widened, and the reason stands in the plan with the command that would send a goal which allows it. A
-controller that knows no patterns calls their files a violation; that counts as the same need.
+Files that the goal allows at the step's level come with the next attempt, and no failure counts. Other files are a
+failure, because a plan is never widened. The plan keeps the reason, and the command for a goal that allows them. A
+controller that does not support patterns reports their files as a violation; that counts as the same need.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ from tasks.rules.permission import exceeds, is_permitted
 from tasks.rules.strategy import Draft
 from tasks.text.paths import clean, fault
 
-REFUSED = "needs"  # the note of what it does not allow, by step
+REFUSED = "needs"  # the note of the files that it does not allow, by step
 MOST_FILES = 1000  # of a goal's allowlist that is kept
 MOST_TESTS = 100  # that fail, of the command
 MOST_STEPS = 8  # in the note
 MAX_REASON = 200
-DEFAULT = "default"  # what a goal says of its tenant and its queue by saying nothing
+DEFAULT = "default"  # a goal that names no tenant or queue has this one
 OPTIONS = ("language", "test_command", "repo", "tenant", "queue")  # of the command, as the note names them
 UNKNOWN_PATTERNS = "its controller knows no patterns"
 
 
 class Need(NamedTuple):
-    """Files that an attempt asks for, and why; nobody broke a rule by asking."""
+    """Files that an attempt asks for, with the reason; asking breaks no rule."""
 
     files: tuple[str, ...]
     reason: str
 
 
 def keep_goal(unit: UnitOfWork, _: PlanSeed, goal: Goal, draft: Draft) -> None:
-    """Keep what a goal allows and says whose plan makes changes."""
+    """Store the goal's allowed files and its words, if its plan makes changes."""
     changes = draft.state is not None or any(step.mode is Mode.PATCH for step in draft.steps)
     if not changes or not 0 < len(goal.allowed_files) <= MOST_FILES:
         return
     context = goal.context
     kept = {
         "goal": goal.goal,
-        "kind": "" if goal.steps is not None else goal.kind.value,  # no command sends steps along
+        "kind": "" if goal.steps is not None else goal.kind.value,  # no command can submit steps
         "allowed": list(dict.fromkeys(map(clean, goal.allowed_files))),
         "language": context.language,
         "test_command": context.test_command,
@@ -64,12 +64,12 @@ def keep_goal(unit: UnitOfWork, _: PlanSeed, goal: Goal, draft: Draft) -> None:
 
 
 def judge(unit: UnitOfWork, seen: Judgement) -> bool:
-    """Give a step the files that its attempt asks for, as far as the goal allows; else let its failure count."""
+    """Give a step the files that its attempt asks for, if the goal allows them; else its failure counts."""
     step, facts = seen.step, seen.step.facts
     need = _need_of(facts, seen)
     if need is None or seen.failure is None:
         return False
-    if seen.failure["category"] == C.ALLOWLIST_VIOLATION:  # what only its controller calls so
+    if seen.failure["category"] == C.ALLOWLIST_VIOLATION:  # only its controller calls it a violation
         seen.failure = PreviousFailure(category=C.UNKNOWN.value, suggestion=fit_evidence(need.reason)).model_dump()
     given = unit.plan.asked_files.given.get(step.step_id, [])
     new = [path for path in need.files if path not in facts["allowed_files"]]
@@ -87,7 +87,7 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
 
 
 def _need_of(facts: Mapping[str, Any], seen: Judgement) -> Need | None:
-    """Read what a failed attempt asks for; None where it asks for nothing, or touched what it may not."""
+    """Return the need of a failed attempt; None if it asks for nothing, or touched a forbidden file."""
     outcome = seen.outcome
     if outcome.success or facts["mode"] != Mode.PATCH:
         return None
@@ -116,7 +116,7 @@ def _told_too_often(need: Need) -> str:
 
 
 def _refuse(unit: UnitOfWork, seen: Judgement, files: Sequence[str], reason: str) -> None:
-    """Keep what the goal does not allow, for people, and say it in the failure."""
+    """Store the files that the goal does not allow, for people, and name them in the failure."""
     step_id = seen.step.step_id
     known = unit.note(REFUSED) or {}
     kept = {name: entry for name, entry in known.items() if name != step_id}
@@ -129,7 +129,7 @@ def _refuse(unit: UnitOfWork, seen: Judgement, files: Sequence[str], reason: str
 
 
 def command_for(goal: Mapping[str, Any], files: Iterable[str]) -> str:
-    """Write the command that sends a goal again with `files` allowed; empty where no goal may allow them."""
+    """Return the command that submits a goal again with `files` allowed; empty if no goal may allow them."""
     fitting = [path for path in files if fault(path) is None]
     if not fitting or goal.get("kind") != GoalKind.TASK:
         return ""
@@ -145,7 +145,7 @@ def command_for(goal: Mapping[str, Any], files: Iterable[str]) -> str:
 
 
 def advise(unit: UnitOfWork) -> str:
-    """Return which steps of a plan that ends need what its goal does not allow, and how to send one that does."""
+    """Return the steps of an ended plan that need files outside of its goal, and how to submit a goal with these."""
     refused = unit.plan.asked_files.refused
     known = (unit.note(REFUSED) or {}) if refused else {}
     told = []
@@ -159,7 +159,7 @@ def advise(unit: UnitOfWork) -> str:
 
 
 def forget(unit: UnitOfWork, seen: Judgement) -> None:
-    """Forget what a step needed that is done."""
+    """Forget the needs of a step that is done."""
     asked = unit.plan.asked_files
     if seen.step.step_id in asked.refused:
         asked.refused = [name for name in asked.refused if name != seen.step.step_id]

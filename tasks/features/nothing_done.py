@@ -1,8 +1,8 @@
-"""Whether a success did anything: an attempt that was to patch and changed no file has not done its step.
+"""Refuses successes that changed nothing: an attempt of a patching step that touched no file did not do its step.
 
-Only a list of touched files that was sent and is empty says so; a controller that sends none is not judged by it. A
-step may allow it, pieces of a split change do as long as one of them changed a file, and a controller may say why there
-is nothing to change, if the verification of the step passed.
+Only an empty list of touched files shows that; a controller that sends no list is not judged. A step may allow an empty
+change. Parts of a split change may be empty, if at least one of them changed a file. A controller may also report why
+there is nothing to change, if the verification of the step passed.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from tasks.policy.outcome_verdict import did_something, is_empty
 from tasks.policy.pipeline import REFUSALS, Failure, Feature, Judgement
 
 SHOWN = 5  # files that were put back
-NOTHING_TO_CHANGE = "nothing_to_change"  # the reason of a step that is done so
-_CHANGED = "changed "  # before the first of the pieces: the name of the note that one of them changed a file
+NOTHING_TO_CHANGE = "nothing_to_change"  # the reason of a done step that needed no change
+_CHANGED = "changed "  # with the first part after it, the note that a part changed a file
 
 
 def refuse(unit: UnitOfWork, seen: Judgement) -> Failure | None:
-    """Refuse a success that did nothing; one that counts all the same may be the reason for which its step is done."""
+    """Refuse a success that changed nothing; if it counts anyway, set the reason of the step's end."""
     step, outcome, passed = seen.step, seen.outcome, seen.doubt is None
     if outcome.touched_files and not step.facts["piece_of"]:
         return None
@@ -35,9 +35,9 @@ def refuse(unit: UnitOfWork, seen: Judgement) -> Failure | None:
 
 
 def _failure_of(unit: UnitOfWork, step: Step, outcome: Outcome, *, passed: bool) -> Failure | None:
-    """Return why a success is none that did nothing, and note where it did something; None where it counts.
+    """Return the failure of a success that changed nothing, and note a part that changed a file; None if it counts.
 
-    `passed` is whether the verification of the step did. Raises NeedsSteps where the snapshot lacks the note.
+    `passed` is whether the verification of the step passed. Raises NeedsSteps if the snapshot lacks the note.
     """
     facts = step.facts
     if facts["mode"] != Mode.PATCH:
@@ -56,13 +56,13 @@ def _failure_of(unit: UnitOfWork, step: Step, outcome: Outcome, *, passed: bool)
 
 
 def _says_why(facts: Mapping[str, Any], outcome: Outcome, *, passed: bool) -> bool:
-    """Whether the controller says why there is nothing to change, and a verification that passed stands for it."""
+    """Return whether the controller reports why there is nothing to change, and a verification passed."""
     said = bool(outcome.nothing_to_change and outcome.nothing_to_change.strip())
     return said and passed and bool(facts["verify_tools"])
 
 
 def _reason_of(facts: Mapping[str, Any], outcome: Outcome, *, passed: bool) -> str | None:
-    """Name the reason for which a step is done that changed nothing, None for any other."""
+    """Return the reason of a done step that changed nothing; None for any other step."""
     if facts["mode"] != Mode.PATCH or outcome.touched_files or outcome.created_files:
         return None
     return NOTHING_TO_CHANGE if _says_why(facts, outcome, passed=passed) else None

@@ -1,7 +1,7 @@
-"""What ended attempts leave to later plans of their repository, in the commit that ends them.
+"""Records of ended attempts for later plans of their repository, in the commit that ends them.
 
-Not recorded is what says nothing of the work: an attempt that was handed back, could not be verified or asked for
-files, and a failure by tests that are known to be flaky.
+Attempts that show nothing about the work are not recorded. These are attempts that were handed back, could not be
+verified or asked for files, and failures by known flaky tests.
 """
 
 from __future__ import annotations
@@ -41,25 +41,25 @@ from tasks.strategies.task.goal_type import goal_type, task_kind
 from tasks.toolchain.contract import fits
 
 ORDER = "memory_order"  # among limits, where it is not LIKELY; 0: the order of a draft stays
-RAW = "raw"  # of what was read: records that have yet to be compared
-OUTCOMES = "outcomes"  # what of the log a plan begins with; among limits, 0: nothing is recorded, and nothing is read
+RAW = "raw"  # key of records that are not compared yet
+OUTCOMES = "outcomes"  # key in the log of a plan's creation; among limits, 0: nothing is recorded or read
 
 
 def where(goal: Goal) -> str | None:
-    """Name the list of the goal's repository; None without one."""
+    """Return the name of the list of the goal's repository; None without one."""
     return list_of(goal.tenant, goal.context.repo, fingerprint_of(goal)) if goal.context.repo else None
 
 
 def read(raw: Sequence[bytes], goal: Goal, __: int) -> dict[str, Any]:
-    """Say under which fingerprint and kind of task the plan's attempts are recorded, with what is there, undecoded."""
+    """Return the fingerprint and kind of task for the plan's records, and the stored records, undecoded."""
     kind = task_kind(goal_type(goal)) if goal.kind is GoalKind.TASK else goal.kind.value
     return {"fingerprint": fingerprint_of(goal), "kind": kind, **({RAW: raw} if raw else {})}
 
 
 def compare_steps(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> PlanSeed:
-    """Put in the place of what is recorded what is similar to the goal and the steps of its draft."""
+    """Replace the stored records by those that are similar to the goal and the steps of its draft."""
     recalled = plan_seed.recalled.get(OUTCOMES) or {}
-    if RAW not in recalled:  # nothing is recorded, or a log says already what was found
+    if RAW not in recalled:  # nothing is recorded, or a log has the result already
         return plan_seed
     found = _compare(recalled, goal, draft.steps, plan_seed.now)
     kept = {name: value for name, value in recalled.items() if name != RAW}
@@ -81,7 +81,7 @@ def put_in_order(plan_seed: PlanSeed, steps: tuple[PlannedStep, ...]) -> tuple[P
 
 
 def similar_to(plan_seed: PlanSeed, goal: Goal) -> tuple[Mapping[str, Any], ...]:
-    """List which attempts were similar to a goal before there are steps, and what became of them."""
+    """Return the recorded attempts that are similar to a goal that has no steps yet, with their results."""
     recalled = plan_seed.recalled.get(OUTCOMES) or {}
     if RAW not in recalled:
         return ()
@@ -95,18 +95,18 @@ def _compare(recalled: Mapping[str, Any], goal: Goal, steps: Iterable[PlannedSte
 
 
 def begin(plan: PlanRecord, recalled: dict[str, Any]) -> None:
-    """Keep in the plan's head where it records, and what was found to be similar."""
+    """Store in the plan's head where it records, and the similar attempts."""
     plan.head.memory = {name: value for name, value in recalled.items() if name != RAW}
 
 
 def keep_list(unit: UnitOfWork, _: PlanSeed, __: Goal, ___: Draft) -> None:
-    """Have a list last that a plan begins to use, without its oldest records."""
+    """Refresh a list that a plan begins to use, and drop its oldest records."""
     if place := place_of(unit.plan.head):
         unit.change.memory.append(RecordedAttempt(place.name, b""))
 
 
 def note(unit: UnitOfWork, seen: Judgement) -> None:
-    """Record what an attempt came to."""
+    """Record the result of an attempt."""
     place, failure = place_of(unit.plan.head), seen.failure
     if place is None or seen.handed_back or seen.known_flaky:
         return
@@ -114,7 +114,7 @@ def note(unit: UnitOfWork, seen: Judgement) -> None:
     if category == C.FLAKY_TEST or (failure is None and seen.step.status.state != S.DONE):
         return
     tests: list[str] = []
-    if failure and not judges_by_holdout(facts):  # whose tests no plan may know
+    if failure and not judges_by_holdout(facts):  # no plan may know their tests
         tests = [test for test in failure.get("failing_tests") or () if fits("test_id", test)][:MOST_TESTS]
     metrics = seen.outcome.metrics
     tokens = (metrics.tokens_used if metrics else None) or 0

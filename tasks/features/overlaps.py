@@ -1,13 +1,13 @@
-"""Files that other live plans of the repository may patch, too: what a plan claims, and what an overlap does to it.
+"""Files that other live plans of the repository may patch, too: claims of plans, and the effect of an overlap.
 
-A plan claims what its steps may patch in the commit that makes it READY or adds the steps, behind whoever claimed a
-file before, and gives all of it back at its end. What an overlap means is for the plan that comes later to say: it goes
-on, waits for every claim before its own, or is refused. Who waits keeps its place. Waits cannot close a circle: a claim
-goes before those of plans that wait for its own plan; where one of these runs already the overlap is allowed, and told.
+A plan claims the files that its steps may patch, in the commit that makes it READY or adds the steps. Its claims come
+after earlier ones, and its end gives them back. The later plan chooses the effect of an overlap: it goes on, waits for
+every earlier claim, or is refused. A plan that waits keeps its place. Waits cannot form a cycle: a claim goes before
+the claims of plans that wait for its own plan. If one of these already runs, the overlap is allowed and reported.
 
-A plan that goes on claims the files that its steps name and look at first; what it changed beyond is noted once it has
-changed it. One whose goal has it wait, or be refused, claims the folders of its patterns as well, and what others claim
-in or around these. A plan that delivers waits unless its goal or a policy says otherwise, for files and no folders.
+A plan that goes on claims the files that its steps name and the files of their focus. It claims other files after it
+changed them. A plan whose goal waits or refuses also claims the folders of its patterns, and the claims of others in or
+around these. A plan that delivers waits unless its goal or a policy chooses otherwise; it claims files but no folders.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ from tasks.policy.plan_seed import PlanSeed
 from tasks.rules.strategy import Draft, Rejected
 from tasks.rules.validation import MAX_ERRORS
 
-MODE = "overlap"  # among limits: what the plan does about files of live plans, where that is not to go on
+MODE = "overlap"  # among limits: the plan's choice about files of live plans, if it is not to go on
 NUMBERS = MappingProxyType({Overlap.WAIT: 1, Overlap.REFUSE: 2})
-FOR_FILES = 2  # is added to these where the plan claims no folders
-NOTE = "overlaps"  # what was told of a plan, for people
+FOR_FILES = 2  # added to these if the plan claims no folders
+NOTE = "overlaps"  # overlaps reported for a plan, for people
 LOOK_MS = 60_000  # between two looks at a plan that waits; the end of the plan before it brings the next one forward
 MOST_TOLD = 20  # files of one overlap
 MOST_KEPT = 100  # files of the note
@@ -79,25 +79,25 @@ Overlaps = Mapping[str, str]  # file -> the claims on it
 
 
 def claims_files(plan: PlanRecord) -> bool:
-    """Whether a plan claims files at all: there is a repository that they are of."""
+    """Return whether a plan claims files: it has a repository."""
     return bool(plan.head.repo)
 
 
 def limits_of(plan_seed: PlanSeed, goal: Goal, _: Draft) -> Mapping[str, int]:
-    """Say among a plan's limits what it does about an overlap, where that is not to go on."""
+    """Return the limit for the effect of an overlap; empty if the plan goes on."""
     mode = asked_of(goal, plan_seed.policy) if goal.context.repo else Overlap.ALLOW
     return {} if mode is Overlap.ALLOW else {MODE: NUMBERS[mode] + FOR_FILES * (not claims_folders(goal, mode))}
 
 
 def asked_of(goal: Goal, policy: Policy) -> Overlap:
-    """Return what a goal's plan does about files of live plans: its own choice, else the last row of its policy."""
+    """Return a plan's choice about files of live plans: that of its goal, else of the last row of its policy."""
     chosen = [each.overlap for each in policy.rules_of(goal.kind, goal.tenant, goal.context.repo) if each.overlap]
     usual = Overlap.WAIT if _delivers(goal) else Overlap.ALLOW
     return goal.overlap or (chosen[-1] if chosen else usual)
 
 
 def claims_folders(goal: Goal, mode: Overlap) -> bool:
-    """Whether a goal's plan claims the folders of patterns: one that does not just go on, and asks for that itself."""
+    """Return whether a plan claims the folders of patterns: its own goal asks to wait or to be refused."""
     return mode is not Overlap.ALLOW and (goal.overlap is not None or not _delivers(goal))
 
 
@@ -106,7 +106,10 @@ def _delivers(goal: Goal) -> bool:
 
 
 def keep_read(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> PlanSeed:
-    """Keep of the claims that were read those on files of the first steps, of more than are told only their number."""
+    """Keep the claims on files of the first steps.
+
+    Of files beyond the reported number only the count of claims stays.
+    """
     if plan_seed.claims is None:
         return plan_seed
     mode = asked_of(goal, plan_seed.policy)
@@ -117,7 +120,7 @@ def keep_read(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> PlanSeed:
 
 
 def note_read(unit: UnitOfWork, plan_seed: PlanSeed, _: Goal, __: Draft) -> None:
-    """Note for the log what a plan's beginning read of claims."""
+    """Add the claims that the creation of a plan read to its log."""
     if plan_seed.claims:
         unit.around["claims"] = plan_seed.claims.tell()
 
@@ -138,7 +141,7 @@ def refuse_draft(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> Rejected | No
 
 
 def claim(unit: UnitOfWork, steps: Sequence[PlannedStep]) -> None:
-    """Claim the files of the steps of a plan that is made READY; where it waits for others, nothing of it starts."""
+    """Claim the files of a plan that becomes READY; if the plan waits for others, none of its steps starts."""
     if not claims_files(unit.plan):
         return
     claims, me, mode = unit.snapshot.claims or NOTHING_CLAIMED, unit.snapshot.plan_id, _mode(unit.plan.head)
@@ -155,7 +158,7 @@ def claim(unit: UnitOfWork, steps: Sequence[PlannedStep]) -> None:
 
 
 def refuse_added(unit: UnitOfWork, steps: Sequence[PlannedStep], why: str, who: Mapping[str, Any]) -> bool:
-    """Halt a plan that refuses overlaps instead of giving it `steps`; returns whether it has. Raises NeedsClaims."""
+    """Halt a plan that refuses overlaps, instead of adding `steps`; returns whether it did. Raises NeedsClaims."""
     if _mode(unit.plan.head) is not Overlap.REFUSE or not claims_files(unit.plan):
         return False
     wide = _is_wide(unit.plan.head)
@@ -174,9 +177,9 @@ def refuse_added(unit: UnitOfWork, steps: Sequence[PlannedStep], why: str, who: 
 
 
 def claim_added(unit: UnitOfWork, steps: tuple[PlannedStep, ...]) -> tuple[PlannedStep, ...]:
-    """Claim the files of steps that are added to a plan; those that have to wait for another plan are kept back.
+    """Claim the files of added steps; steps that wait for another plan are kept back.
 
-    Raises NeedsClaims, and NeedsSteps for the note of what was told before.
+    Raises NeedsClaims, and NeedsSteps for the note of the reported overlaps.
     """
     mode, me = _mode(unit.plan.head), unit.snapshot.plan_id
     wide = _is_wide(unit.plan.head)
@@ -192,7 +195,7 @@ def claim_added(unit: UnitOfWork, steps: tuple[PlannedStep, ...]) -> tuple[Plann
     claims = _read(unit, asked, deep=waits)
     files = _wanted(steps, claims, wide=wide)
     found, behind = _others(files, claims, me), claims.behind if waits else {}
-    ahead: dict[str, str] = {}  # file -> the plan whose claim is directly before that of this one, which waits for it
+    ahead: dict[str, str] = {}  # file -> the plan that this one waits for, with the claim directly before its own
     for file in files:
         text, after = claims.of(file), behind.get(file, "")
         if me in plans_of(text):
@@ -206,13 +209,13 @@ def claim_added(unit: UnitOfWork, steps: tuple[PlannedStep, ...]) -> tuple[Plann
     if waits and found:
         seen = claims.of(COUNTER)
         _put(unit, COUNTER, seen, str(int(seen or 0) + 1), WHOLE)
-    if waits:  # also for files that the plan has claimed before, and waits for
+    if waits:  # also for files that the plan claimed before
         _keep_back(unit, steps, {file: plan for file, plan in ahead.items() if plan})
     return steps
 
 
 def _keep_back(unit: UnitOfWork, steps: Sequence[PlannedStep], ahead: Mapping[str, str]) -> None:
-    """Have the steps wait of which a file is claimed by another plan before this one."""
+    """Let those steps wait that have a file with an earlier claim of another plan."""
     waiting = {
         step.step_id: [file, ahead[file]]
         for step in steps
@@ -223,7 +226,7 @@ def _keep_back(unit: UnitOfWork, steps: Sequence[PlannedStep], ahead: Mapping[st
 
 
 def keeps_back(unit: UnitOfWork, step: Step) -> bool:
-    """Take a ready step out of the queue if it waits for a file; it holds no slot then."""
+    """Remove a ready step from the queue if it waits for a file; it uses no slot then."""
     if step.step_id not in unit.plan.claims.waits:
         return False
     del unit.ready[step.step_id]
@@ -231,9 +234,9 @@ def keeps_back(unit: UnitOfWork, step: Step) -> bool:
 
 
 def look(unit: UnitOfWork) -> None:
-    """Let go on what has no claim before its own any more; else wake up again.
+    """Start the steps that have no earlier claim before theirs any more; else wake up again later.
 
-    Raises NeedsClaims, and NeedsSteps where the snapshot lacks steps that wait.
+    Raises NeedsClaims, and NeedsSteps if the snapshot lacks steps that wait.
     """
     waiting, me = unit.plan.claims.waits, unit.snapshot.plan_id
     if not waiting:
@@ -255,7 +258,7 @@ def look(unit: UnitOfWork) -> None:
             unit.inputs.append(["file wait over", name])
             if name != WHOLE_PLAN and steps[name].status.unmet == 0:
                 unit.make_ready(steps[name])
-    if WHOLE_PLAN not in left:  # else all of its claims stay in their places, as nothing of it runs
+    if WHOLE_PLAN not in left:  # else all of its claims keep their places, as none of its steps runs
         for file in own:
             if file not in ahead and mine in claims.of(file).split():
                 _put(unit, file, "", me, FIRST)
@@ -263,18 +266,18 @@ def look(unit: UnitOfWork) -> None:
 
 
 def _claims_in(facts: Mapping[str, Any], *, wide: bool) -> list[str]:
-    """List what a step claims, as it is stored."""
+    """Return the claims of a stored step."""
     patterns = facts["allowed_patterns"] if wide else ()
     return claims_of(facts["allowed_files"], (place["path"] for place in facts["focus"]), patterns)
 
 
 def _first_ahead(ahead: Mapping[str, str], claimed: Sequence[str]) -> str:
-    """Name what of these claims stands behind another plan's, or overlaps what does; empty where none is."""
+    """Return the first claim that is behind another plan's, or that overlaps such a claim; empty if there is none."""
     return next((file for file in claimed if file in ahead), "") or next(iter(overlapping(claimed, ahead)), "")
 
 
 def note_changed(unit: UnitOfWork, seen: Judgement) -> None:
-    """Claim what a step changed beyond what it names, where nobody waits for that. Raises NeedsClaims."""
+    """Claim the files that a step changed but does not name; this never waits. Raises NeedsClaims."""
     if not claims_files(unit.plan) or _is_wide(unit.plan.head):
         return
     known = frozenset(_claims_in(seen.step.facts, wide=False))
@@ -289,7 +292,7 @@ def note_changed(unit: UnitOfWork, seen: Judgement) -> None:
 
 
 def _keep_waiting(unit: UnitOfWork, waiting: dict[str, list[str]]) -> None:
-    """Keep what waits for files, and look at it again."""
+    """Store the steps that wait for files, and set the timer for the next look."""
     if waiting != unit.plan.claims.waits:
         unit.plan.claims.waits = waiting
         unit.plan.dirty.add("live")
@@ -298,26 +301,26 @@ def _keep_waiting(unit: UnitOfWork, waiting: dict[str, list[str]]) -> None:
 
 
 def why_held(plan: PlanRecord) -> str:
-    """Return what the whole plan waits for; empty where it waits for no file."""
+    """Return the file and plan that the whole plan waits for; empty if it waits for no file."""
     waits = plan.claims
     return tell_wait(*waits.waits[WHOLE_PLAN]) if waits.hold_plan else ""
 
 
 def _mode(head: PlanHead) -> Overlap:
-    """Return what the plan does about an overlap."""
+    """Return the plan's choice about overlaps."""
     kept = head.limits.get(MODE) or 0
     return next((mode for mode, number in NUMBERS.items() if kept in (number, number + FOR_FILES)), Overlap.ALLOW)
 
 
 def _is_wide(head: PlanHead) -> bool:
-    """Whether the plan claims the folders of patterns, too."""
+    """Return whether the plan also claims the folders of patterns."""
     return head.limits.get(MODE) in NUMBERS.values()
 
 
 def _read(unit: UnitOfWork, files: Iterable[str], *, deep: bool) -> FileClaims:
-    """Return what was read of claims; raises NeedsClaims where these files were not, or not as deep.
+    """Return the claims that were read; raises NeedsClaims if these files are missing, or not read as deep.
 
-    The log keeps it where others claim anything: the plan's own claims alone make no difference to it.
+    The log gets them if other plans claim anything; the plan's own claims make no difference to it.
     """
     claims, me = unit.snapshot.claims, unit.snapshot.plan_id
     wanted = frozenset(files)
@@ -329,19 +332,19 @@ def _read(unit: UnitOfWork, files: Iterable[str], *, deep: bool) -> FileClaims:
 
 
 def _wanted(steps: Iterable[PlannedStep], claims: FileClaims, *, wide: bool) -> list[str]:
-    """List what steps claim; if they claim folders also what others claim in or around that."""
+    """Return the claims of steps; if they claim folders, also the claims of others in or around these."""
     files = claimed_by(steps, wide=wide)
     return [*files, *overlapping(files, claims.files)] if wide else files
 
 
 def _others(files: Iterable[str], claims: FileClaims, me: str) -> dict[str, str]:
-    """Find the files that others claim, and the plan does not yet."""
+    """Return the files that other plans claim and this plan does not yet, with their claims."""
     found = {file: claims.of(file) for file in files}
     return {file: text for file, text in found.items() if text and me not in plans_of(text)}
 
 
 def _before_plan(text: str, plan_id: str) -> str:
-    """Name the plan directly before another one, of whatever claim; the last one where no other is named."""
+    """Return the plan directly before `plan_id`, waiting or not; the last plan if `plan_id` is empty."""
     return (before(text, plan_id) or before(text, WAITS + plan_id)) if plan_id else last_of(text)
 
 
@@ -351,7 +354,7 @@ def _put(unit: UnitOfWork, file: str, seen: str, claim: str, where: str = "") ->
 
 
 def _tell(unit: UnitOfWork, found: Overlaps, circles: Iterable[str]) -> list[dict[str, Any]]:
-    """Emit that files are claimed by others, too; returns what is kept of that."""
+    """Emit that other plans claim files, too; returns the part to store."""
     mode, overlaps = _mode(unit.plan.head), _listed(found, circles)
     file, others = next(iter(found.items()))
     reason = tell_wait(file, last_of(others)) if mode is Overlap.WAIT else f"{file} is claimed by {_named(others)}"
@@ -373,13 +376,13 @@ def _listed(found: Overlaps, circles: Iterable[str]) -> list[dict[str, Any]]:
 
 
 def _named(others: str) -> str:
-    """Name the plans that claim a file."""
+    """Return the ids of the plans that claim a file, as a text."""
     beyond = count_claims(others) - MOST_PLANS
     return ", ".join(plans_of(others)[:MOST_PLANS]) + (f" and {beyond} more" if beyond > 0 else "")
 
 
 def advise(facts: Facts) -> str:
-    """Name the plans to wait for, or have waited for."""
+    """Return the plans to wait for, and how to wait for them automatically."""
     told = listing(f"{each['file']} ({', '.join(each['plans'])})" for each in facts.evidence.get("overlaps", ()))
     told = told or listing(error["message"].rstrip(".") for error in facts.evidence.get("errors", ()))
     ways = sentence(f"{AGAIN} once these plans have ended", "set overlap to wait, so that it waits for them by itself")

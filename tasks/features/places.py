@@ -1,8 +1,8 @@
-"""Steps that are asked for places: their answer says to those behind them where to look first.
+"""Steps that are asked for places: later steps look first at the places in their answer.
 
-An answer is data from outside, JSON or prose. Of the files that it names those count that the goal allows, and a step
-is pointed to those that it may change itself. One that names none is asked once more, which is no failure; then the
-plan goes on without.
+An answer is data from outside, JSON or prose. Only files that the goal allows count, and a step gets the places of
+files that it may change. An answer without a place is asked for again, which is no failure. After that the plan goes on
+without places.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ _LINES = re.compile(LINES)
 
 
 def input_for(_: UnitOfWork, __: Step) -> Mapping[str, Any]:
-    """Give the schema of the answer."""
+    """Return the schema of the answer."""
     return {"schema": PLACES_SCHEMA}
 
 
 def judge(unit: UnitOfWork, seen: Judgement) -> bool:
-    """Ask a step once more whose answer names no place."""
+    """Ask a step again if its answer names no place."""
     step = seen.step
     if seen.failure or seen.handed_back or _found(unit, seen):
         return False
@@ -64,9 +64,9 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
 
 
 def hand_on(unit: UnitOfWork, seen: Judgement) -> None:
-    """Point the steps behind one that is done to the places of its answer, and to those it was pointed to.
+    """Point later steps to the places of a done step's answer, and to the step's own places.
 
-    These are the steps that are given its answer. Raises NeedsSteps where the snapshot lacks one of them.
+    Later steps are those that get its answer. Raises NeedsSteps if the snapshot lacks one of them.
     """
     step = seen.step
     if unit.plan.state in PLAN_ENDS or not (found := _found(unit, seen)):
@@ -79,9 +79,9 @@ def hand_on(unit: UnitOfWork, seen: Judgement) -> None:
 
 
 def _behind(unit: UnitOfWork, step: Step) -> list[Step]:
-    """List the steps that wait for `step` or are given its answer; of a plan with many steps the first alone.
+    """Return the steps that wait for `step` or get its answer; in a plan with many steps only the first kind.
 
-    Raises NeedsSteps where the snapshot lacks one of them.
+    Raises NeedsSteps if the snapshot lacks one of them.
     """
     waiting = waiting_for(unit, step) or []
     known = [each for each in unit.snapshot.steps.values() if each.spec is not None]
@@ -96,7 +96,7 @@ def _behind(unit: UnitOfWork, step: Step) -> list[Step]:
 
 
 def _found(unit: UnitOfWork, seen: Judgement) -> list[Place]:
-    """List the places of an answer that the goal allows; of a goal that was not kept, all."""
+    """Return the places of an answer that the goal allows; all of them if the goal was not stored."""
     kept = goal_of(unit).get("allowed")
     allowed = Allowlist.of(kept, JUDGED) if kept else None
     why = ANSWERED.format(seen.step.step_id)
@@ -105,7 +105,7 @@ def _found(unit: UnitOfWork, seen: Judgement) -> list[Place]:
 
 
 def _named(output: Any) -> Iterator[tuple[str, str | None, str]]:
-    """Yield what an answer names: a path, lines, and why."""
+    """Yield the path, the lines and the reason of each place in an answer."""
     try:
         value = find_object(output, ("files",))
     except ValueError:
@@ -125,7 +125,7 @@ def _named(output: Any) -> Iterator[tuple[str, str | None, str]]:
 
 
 def _fitting(step: PlannedStep, places: tuple[Place, ...]) -> tuple[Place, ...]:
-    """Keep of the places that a step may change, each file once, what it has room for; one that reads takes all."""
+    """Return the places in files that a step may change, each file once, up to a size; a reading step gets all."""
     room = MAX_BYTES - len(codec.dumps([step.allowed_files, step.allowed_patterns, []]))
     facts, kept = fields_of(step), dict[str, Place]()
     for place in places:

@@ -1,7 +1,7 @@
-"""Whether tests were passed, by their reports: an exit code alone proves that a program ended, and not that it tested.
+"""Checks by reports whether tests passed: an exit code only proves that a program ended, not that it ran tests.
 
-What is known of the base is held against later reports of the same command. Controllers that tell of no reports are
-not judged by them; where a plan rests on exit codes alone, its result says so.
+Reports of the base are compared with later reports of the same command. Controllers without reports of tests are not
+judged by them; the result of a plan states if it rests on exit codes alone.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ MOST_FILES_AT_BASE = 100  # of all commands
 MOST_TOUCHED = 50
 MOST_FILES = 5  # that are named
 MOST_NAMED = 50  # failing tests of a command at the base
-FILES_AT = 2  # in what is kept of the base, where it has them
+FILES_AT = 2  # place of the counts by file in a stored report, if it has them
 
 
 class Run(NamedTuple):
-    """A run of a tool of tests that has passed."""
+    """A run of a tool of tests that passed."""
 
     receipt: Receipt
     contract: Contract
@@ -44,7 +44,7 @@ class Run(NamedTuple):
 
 
 class Doubt(NamedTuple):
-    """Why a success is in doubt, and whether that makes it a failure, of a category and with failing tests."""
+    """The reason for a doubt about a success; with a category it is a failure, with its failing tests."""
 
     why: str
     category: FailureCategory | None = None
@@ -52,7 +52,7 @@ class Doubt(NamedTuple):
 
 
 def judge(unit: UnitOfWork, seen: Judgement) -> bool:
-    """Refuse a success whose reports do not bear it out, and emit what only casts doubt on it."""
+    """Refuse a success that its reports contradict, and emit a doubt that is no failure."""
     facts, outcome = seen.step.facts, seen.outcome
     if _is_of_base(unit.plan, outcome):
         _keep_base(unit.plan, facts, outcome)
@@ -68,7 +68,7 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
 
 
 def find_doubt(plan: PlanRecord, facts: Mapping[str, Any], outcome: Outcome | PlainOutcome) -> Doubt | None:
-    """Find why the tests of a success are not proved; None where they are, or nobody could."""
+    """Return the doubt about the tests of a success; None if they are proved, or cannot be."""
     catalogue = catalogue_of(plan.head.tools)
     runs = list(_runs(catalogue, facts, outcome))
     for run in runs:
@@ -87,7 +87,7 @@ def find_doubt(plan: PlanRecord, facts: Mapping[str, Any], outcome: Outcome | Pl
 
 
 def _runs(catalogue: Catalogue, facts: Mapping[str, Any], outcome: Outcome | PlainOutcome) -> Iterator[Run]:
-    """Yield the runs of tools of tests; receipts stand in the order of the step's tools."""
+    """Yield the runs of tools of tests; receipts are in the order of the step's tools."""
     receipts: Sequence[Receipt] = outcome.verify or ()
     for tool, receipt in zip(facts["verify_tools"], receipts, strict=False):
         if tool["tool"] != receipt.tool:
@@ -123,7 +123,7 @@ def _ran_none(runs: Sequence[Run]) -> bool:
 
 
 def _were_there(plan: PlanRecord, runs: Sequence[Run]) -> Iterator[str]:
-    """Name the failing tests that the same commands had in their reports before the plan."""
+    """Yield the failing tests that reports of the same commands had before the plan."""
     base = plan.reports.base if plan.keeps(Reports) else {}
     for run in runs:
         _, _, *more = base.get(_name_of(run.cwd, run.argv)) or (None, 0)
@@ -131,9 +131,9 @@ def _were_there(plan: PlanRecord, runs: Sequence[Run]) -> Iterator[str]:
 
 
 def _find_fewer(plan: PlanRecord, runs: Sequence[Run], touched: Sequence[str]) -> Doubt | None:
-    """Say that fewer tests were collected than before the plan, which in a repair that changed no test is a failure.
+    """Return a doubt if fewer tests were collected than before the plan; a repair that changed no test fails by it.
 
-    Where tests are counted by file, each file counts by itself, and those that the plan has changed cast doubt alone.
+    If tests are counted by file, each file counts separately; for files that the plan changed it is only a doubt.
     """
     if not plan.keeps(Reports):
         return None
@@ -164,7 +164,7 @@ def _is_of_base(plan: PlanRecord, outcome: Outcome | PlainOutcome) -> bool:
 
 
 def _keep_base(plan: PlanRecord, facts: Mapping[str, Any], outcome: Outcome) -> None:
-    """Keep what tools of tests reported of the commit that the plan began with."""
+    """Store the reports of tools of tests at the commit that the plan began with."""
     base = plan.reports.base
     for tool, receipt in zip(facts["verify_tools"], outcome.verify or (), strict=False):
         if not receipt.report or len(base) >= MOST_AT_BASE:
@@ -194,7 +194,7 @@ def _failure_of(found: Doubt) -> Failure:
 
 
 def note(unit: UnitOfWork, seen: Judgement) -> None:
-    """Keep what a success was proved by."""
+    """Store the proof of a success."""
     without, whole, tests = _news(unit.plan, seen.step.facts, seen.outcome)
     if without or whole or tests:
         known = unit.plan.reports
@@ -206,7 +206,7 @@ def note(unit: UnitOfWork, seen: Judgement) -> None:
 def _news(
     plan: PlanRecord, facts: Mapping[str, Any], outcome: Outcome | PlainOutcome
 ) -> tuple[Collection[str], bool, Collection[str]]:
-    """Return what of a success the plan does not keep yet: tools without a report, a whole one, changed tests."""
+    """Return new facts of a proof: tools without a report, whether a report is complete, changed tests."""
     if _is_of_base(plan, outcome):
         return (), False, ()
     known = plan.reports if plan.keeps(Reports) else Reports()
@@ -220,7 +220,7 @@ def _news(
 
 
 def proves_itself(plan: PlanRecord, facts: dict[str, Any], outcome: PlainOutcome) -> bool:
-    """Whether nothing of a success is in doubt, and nothing of it is to be kept."""
+    """Return whether a success has no doubt, and nothing to store."""
     for receipt in outcome.verify or ():
         if receipt.report is not None:
             break

@@ -1,6 +1,6 @@
-"""The last step of a supplied plan whose goal asks for a review: all tests, and the quick checks on all that changed.
+"""The last step of a supplied plan with a review: it runs all tests, and the quick checks on all changed files.
 
-What the plan changed is known once its last step starts. What was red before the plan does not count there either.
+The changed files are known at the start of this last step. Failures from before the plan do not count there either.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ MAX_FILES = 200  # that are checked
 
 
 def limits_of(_: PlanSeed, goal: Goal, __: Draft) -> Mapping[str, int]:
-    """Have what changes be kept if the goal asks for a review of its own steps."""
+    """Return the limit that stores changed files, if the goal asks for a review of its supplied steps."""
     return {budget.REVIEWS: 1} if goal.review and goal.steps is not None else {}
 
 
 def keep_changed_files(unit: UnitOfWork, seen: Judgement) -> None:
-    """Keep which files a step changed, and forget those that it removed."""
+    """Store the files that a step changed, and forget those that it removed."""
     facts, outcome, kept = seen.step.facts, seen.outcome, unit.plan.reviewed
     if facts["mode"] != Mode.PATCH:
         return
@@ -42,9 +42,9 @@ def keep_changed_files(unit: UnitOfWork, seen: Judgement) -> None:
 
 
 def aim_review(unit: UnitOfWork, step: Step) -> bool:
-    """Have a review that starts for the first time check what was changed by then; never keeps it back.
+    """Aim a review that starts for the first time at the files changed by then. Always returns false.
 
-    Files that the plan created are checked apart: of the others there is a baseline.
+    Files that the plan created are checked separately, because the others have a baseline.
     """
     was, kept = PlannedStep.model_validate(step.facts), unit.plan.reviewed
     if was.mode is not Mode.TEST or step.status.attempt or not kept.files:

@@ -1,8 +1,8 @@
-"""A change of files above the level of its step: it is discarded, and these files get a step of their own.
+"""Changes of files above the level of their step: the change is discarded, and these files get a separate step.
 
-That step changes them alone, at their level and with the approvals of that. It goes before the next attempt of the
-first one, or comes behind it where its files import what the first one changes. It happens once to a step, and then it
-is no failure.
+That step changes only these files, at their level and with its approvals. It goes before the next attempt of the first
+step, or after it if its files import files that the first step changes. This happens once for a step, and is no
+failure.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ APART = "risk_apart"  # the rule of the revision
 
 
 def judge(unit: UnitOfWork, seen: Judgement) -> bool:
-    """Give the riskier files of a change a step of their own; else the failure counts, and says why not."""
+    """Move the riskier files of a change to a separate step; else the failure counts, with the reason."""
     step, failure = seen.step, seen.failure
     if failure is None or failure["category"] != C.RISK_EXCEEDED or step.facts["mode"] != Mode.PATCH:
         return False
@@ -60,16 +60,16 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
 
 
 def _comes_after(unit: UnitOfWork, seen: Judgement, files: Sequence[str]) -> bool:
-    """Whether the riskier files import what else was changed, and nothing of that imports them."""
+    """Return whether the riskier files import other changed files, and none of these imports them."""
     imports = imports_of(unit)
     others = {*seen.outcome.touched_files, *seen.outcome.created_files}.difference(files)
     return imports_any(imports, files, others) and not imports_any(imports, others, files)
 
 
 def insert_after(unit: UnitOfWork, seen: Judgement) -> None:
-    """Put the step of riskier files that wait for it behind a step that is done.
+    """Insert the waiting step of riskier files after a step that is done.
 
-    Raises NeedsSteps where the snapshot lacks a step that waits for it.
+    Raises NeedsSteps if the snapshot lacks a step that waits for it.
     """
     step = seen.step
     if not (files := unit.plan.riskier_files.after.get(step.step_id)):
@@ -82,7 +82,7 @@ def insert_after(unit: UnitOfWork, seen: Judgement) -> None:
 
 
 def _riskier(seen: Judgement) -> tuple[str, ...]:
-    """List the files that the step may change at a higher level alone."""
+    """Return the files that the step may change only at a higher level."""
     outcome, facts = seen.outcome, seen.step.facts
     told = outcome.failure_evidence.affected_files if outcome.failure_evidence else ()
     named = dict.fromkeys((*outcome.touched_files, *outcome.created_files, *outcome.discarded_files, *told))
@@ -90,7 +90,7 @@ def _riskier(seen: Judgement) -> tuple[str, ...]:
 
 
 def _obstacle(unit: UnitOfWork, step: PlannedStep, files: Sequence[str]) -> str:
-    """Return why there is no step for these files; empty where there is one."""
+    """Return why these files get no step; empty if they get one."""
     if step.step_id in unit.plan.riskier_files.steps:
         return "this happened to the step before"
     if not files:

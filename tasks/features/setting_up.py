@@ -1,7 +1,6 @@
-"""Asks controllers to set a project up again, once its manifests or lock files may have changed.
+"""Asks controllers to set a project up again after its manifests or lock files may have changed.
 
-Which command that is, is the operator's. Globs never mean such files, so that a step which may change one may do so by
-its name.
+The operator configures the command. Globs never match such files, so only a step that names one may change it.
 """
 
 from __future__ import annotations
@@ -15,21 +14,21 @@ from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy.pipeline import ADDED, DRAFTED, Feature, always
 from tasks.toolchain.files import decides_installation
 
-SETUP = "setup"  # what a controller has to understand
+SETUP = "setup"  # a capability of controllers
 
 
 def ask_first(_: Goal, steps: tuple[PlannedStep, ...]) -> tuple[PlannedStep, ...]:
-    """Settle which of the first steps of a plan ask for a setup."""
+    """Decide which of a plan's first steps ask for a setup."""
     return ask(steps)
 
 
 def ask_added(_: UnitOfWork, steps: tuple[PlannedStep, ...]) -> tuple[PlannedStep, ...]:
-    """Settle the same for steps that a plan expands to."""
+    """Decide which added steps ask for a setup."""
     return ask(steps)
 
 
 def ask(steps: Iterable[PlannedStep]) -> tuple[PlannedStep, ...]:
-    """Have those ask that may change a manifest or a lock file, or wait for such a step, and are verified."""
+    """Ask for a setup in verified steps that may change a manifest or a lock file, or wait for such a step."""
     settled: list[PlannedStep] = []
     after: set[str] = set()
     for step in steps:
@@ -38,7 +37,7 @@ def ask(steps: Iterable[PlannedStep]) -> tuple[PlannedStep, ...]:
             if step.verify_tools and step.mode is not Mode.READ_ONLY:
                 requires = tuple(
                     dict.fromkeys((*step.requires, SETUP))
-                )  # once, also where a plan is made again from its record
+                )  # only once, even if a plan is created again from its record
                 step = step.model_copy(update={"setup": True, "requires": requires})
         settled.append(step)
     return tuple(settled)

@@ -1,15 +1,15 @@
-"""A change of more files than its step may change: the step is split once, into the parts of that change.
+"""Changes of more files than their step may change: the step is split once, into parts of that change.
 
-Nothing failed by that. Each part names its files and nothing else, and has room for their lines where these are known.
-Files that import each other stay together, then those of one folder; documents come before sources and tests last.
-Parts but the last are verified by what is quick on their files, the last by the step's own verification. A controller
-that has kept a change whose verification passed cuts it, and asks no agent.
+This is no failure. Each part names its files and nothing else, and has capacity for their lines if these are known.
+Files that import each other stay together, then files of one folder. Documents come before sources, and tests last. The
+last part has the step's own verification, and the others have quick checks of their files. A controller that kept a
+change with a passed verification splits that change itself, and runs no agent.
 
-A type checker or compiler that looks at the whole finds what other parts are to change: if it names such files alone,
-a part but the last passes whatever it found, and the steps after it judge the whole.
+A type checker or compiler that checks the whole project may find faults in files of other parts. If it names only such
+files, all parts but the last pass, and the steps after them judge the whole.
 
-Where operators want it, a change of several files that does not compile is split once, too: the file that the failure
-names is changed first, with what the attempt changed beside it as far as that is not all. What may change stays.
+Operators may switch on a second case: a change of several files that does not compile is split once, too. The file that
+the failure names is changed first, together with other changed files, but not with all of them. The allowed files stay.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ ROLES = ((Role.DOCUMENT,), (Role.MANIFEST, Role.SOURCE), (Role.TEST,))
 
 
 def judge(unit: UnitOfWork, seen: Judgement) -> bool:
-    """Split a step whose change is of too many files; else its failure counts, and says why it was not split."""
+    """Split a step whose change has too many files; else its failure counts, with the reason."""
     step, failure = seen.step, seen.failure
     if failure is None or failure["category"] != C.TOO_MANY_FILES or step.facts["mode"] != Mode.PATCH:
         return False
@@ -73,7 +73,7 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
 
 
 def _changed(seen: Judgement) -> list[str]:
-    """List the files of the change, all of which have to be known, and to be the step's."""
+    """Return the files of the change; empty unless all are known, and the step may change each of them."""
     outcome, facts = seen.outcome, seen.step.facts
     told = outcome.failure_evidence.affected_files if outcome.failure_evidence else ()
     files = sorted({*outcome.touched_files, *outcome.created_files} or {*outcome.discarded_files, *told})
@@ -83,7 +83,7 @@ def _changed(seen: Judgement) -> list[str]:
 
 
 def _obstacle(unit: UnitOfWork, step: PlannedStep, parts: Sequence[Sequence[str]]) -> str:
-    """Return why a step is not split; empty where it is."""
+    """Return why a step is not split; empty if it is."""
     if step.piece_of or step.inserted_by:
         return "a part of a change is not split again"
     if len(parts) < 2:
@@ -95,7 +95,7 @@ def _obstacle(unit: UnitOfWork, step: PlannedStep, parts: Sequence[Sequence[str]
 
 
 def _excess(path: str, lines: int, most: int) -> str:
-    """Return why no part may have a file; empty where one may."""
+    """Return why no part may have a file; empty if one may."""
     return f"{path} alone has {lines} changed lines, allowed are {most}: make a smaller change" if lines > most else ""
 
 
@@ -106,9 +106,9 @@ def cut(
     lines: Mapping[str, int] = NOTHING,
     most_lines: int = 0,
 ) -> list[tuple[str, ...]]:
-    """Cut files into parts of at most `size`, and of at most so many changed `lines` as far as these are known.
+    """Split files into parts of at most `size` files, and at most `most_lines` changed lines if `lines` has them.
 
-    Those that import each other stay together as far as they fit, then those of a folder.
+    Files that import each other stay together if they fit, then files of one folder.
     """
 
     def fits(part: tuple[str, ...]) -> bool:
@@ -128,7 +128,7 @@ def cut(
 
 
 def _fitting(files: Sequence[str], fits: Callable[[tuple[str, ...]], bool]) -> Iterator[tuple[str, ...]]:
-    """Cut files one after the other."""
+    """Yield parts of files in order, each as large as `fits` allows."""
     part: tuple[str, ...] = ()
     for path in files:
         if part and not fits((*part, path)):
@@ -152,7 +152,7 @@ def _folders(files: Sequence[str]) -> Iterator[tuple[str, ...]]:
 
 
 def split(step: PlannedStep, parts: Sequence[tuple[str, ...]], taken: Sequence[str], catalogue: Catalogue) -> Revision:
-    """Make of a step one that changes the last of the parts, and those that go before it."""
+    """Split a step: it changes the last part, and new steps before it change the others."""
     pieces: list[PlannedStep] = []
     names = [*taken, *step.depends_on]
     for number, files in enumerate(parts[:-1], 1):
@@ -174,7 +174,7 @@ def split(step: PlannedStep, parts: Sequence[tuple[str, ...]], taken: Sequence[s
 
 
 def _named(step: PlannedStep, files: tuple[str, ...]) -> PlannedStep:
-    """Permit a step these files and no others, as one part of a change."""
+    """Return a step that may change these files and no others, as one part of a change."""
     short = step.controller_task_spec.model_copy(update={"target_file": files[0]})
     nothing = dict.fromkeys(("allowed_patterns", "excluded_patterns"), ())
     named = {"allowed_files": files, "piece_of": step.step_id, "controller_task_spec": short}
@@ -193,7 +193,7 @@ def _quickly_verified(piece: PlannedStep, step: PlannedStep, catalogue: Catalogu
 
 
 def split_broken(unit: UnitOfWork, step: Step, was: PlannedStep, evidence: Evidence) -> Revision | None:
-    """Put the file before a step that does not compile, with what the attempt changed; None where it is not split."""
+    """Move the files that do not compile, with other changed files, to a step before; None if it is not split."""
     outcome = unit.answers.get(step.step_id)
     if evidence.category != C.COMPILATION_ERROR or was.mode is not Mode.PATCH or outcome is None:
         return None
@@ -212,7 +212,7 @@ def split_broken(unit: UnitOfWork, step: Step, was: PlannedStep, evidence: Evide
 
 
 def spare_other_parts(unit: UnitOfWork, step: Step, was: PlannedStep, evidence: Evidence) -> Revision | None:
-    """Have the tool pass that found nothing in the files of a part but the last; None where that is not so."""
+    """Let the tool pass if it found nothing in the files of this part; None for the last part, or if it did."""
     outcome, catalogue = unit.answers.get(step.step_id), catalogue_of(unit.plan.head.tools)
     receipts = outcome.verify if outcome else None
     if not (was.piece_of and was.allow_empty and receipts and evidence.files) or evidence.category not in OF_WHOLE:
@@ -230,7 +230,7 @@ def spare_other_parts(unit: UnitOfWork, step: Step, was: PlannedStep, evidence: 
 
 
 def keep(unit: UnitOfWork, _: PlanSeed, goal: Goal, draft: Draft) -> None:
-    """Keep which files import each other."""
+    """Store which files import each other."""
     keep_imports(unit, goal, draft)
 
 

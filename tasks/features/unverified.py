@@ -1,6 +1,6 @@
-"""What nothing verifies: a success without receipts; in a plan, files that no tool looks at, and that no tests run.
+"""Finds unverified work: successes without receipts, files that no tool looks at, and plans that run no tests.
 
-The latter is computed from the steps as they are planned and how they ended, for the explanation of a plan.
+Files and tests are computed from the planned steps and their ends, for the explanation of a plan.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MOST_NAMED = 5
 
 
 def judge(unit: UnitOfWork, seen: Judgement) -> bool:
-    """Emit that nothing proves a success on a step with a verification, which fails where receipts are required."""
+    """Emit that a success of a step with a verification has no proof; if receipts are required it is a failure."""
     if seen.failure is None and (changed := changed_tests(seen.step.facts, seen.outcome)):
         _doubt_tests(unit, seen, changed)
     requires = budget.requires_receipts(unit.plan.head)
@@ -40,7 +40,7 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
 
 
 def changed_tests(facts: Mapping[str, Any], outcome: Outcome) -> list[str]:
-    """List the failing tests that a step was to make pass, may not change by its patterns, and changed."""
+    """Return the failing tests that a step had to make pass and that it changed against its patterns."""
     touched = dict.fromkeys((*outcome.touched_files, *outcome.created_files))
     spared = facts["excluded_patterns"]
     changed = (path for path in touched if path in spared and path not in facts["allowed_files"])
@@ -48,18 +48,16 @@ def changed_tests(facts: Mapping[str, Any], outcome: Outcome) -> list[str]:
 
 
 def _doubt_tests(unit: UnitOfWork, seen: Judgement, files: Sequence[str]) -> None:
-    """Emit that a success changed the tests that it was to make pass."""
+    """Emit that a success changed the tests that it had to make pass."""
     seen.doubt = "the failing test itself was changed"
     about = {"step_id": seen.step.step_id, "attempt": seen.attempt.attempt, "verified": False}
     unit.emit("outcome.unverified", {**about, "files": [*files][:MOST_NAMED]}, seen.doubt)
 
 
 def note_doubt(unit: UnitOfWork, seen: Judgement) -> None:
-    """Keep with a step that is done that nothing proved it, beside the result of a pre-step.
+    """Store with a done step that nothing proved it, next to the result of a pre-step.
 
-    Tests that it was to make pass, and that it changed, are kept with the plan.
-
-    `codes` and `text` are there for every pre-step that left something.
+    The plan stores changed tests that the step had to make pass. Every pre-step with a result has `codes` and `text`.
     """
     status = seen.step.status
     if changed := changed_tests(seen.step.facts, seen.outcome):
@@ -71,23 +69,23 @@ def note_doubt(unit: UnitOfWork, seen: Judgement) -> None:
 
 
 def is_verified(status: StepStatus, facts: Mapping[str, Any]) -> bool | None:
-    """Return whether a step that is done was proved; None where it is not done, or nothing verifies it."""
+    """Return whether a done step was proved; None if it is not done, or has no verification."""
     if status.state != S.DONE or not facts["verify_tools"]:
         return None
     return bool((status.previous or {}).get("verified", True))
 
 
 def failure_without_proof(why: str) -> dict[str, Any]:
-    """Make the failure of a success that is not taken without proof.
+    """Return the failure of a success without the required proof.
 
-    It is UNKNOWN: nobody knows what the verification would have said, so no strategy could mend what it found.
+    Its category is UNKNOWN: the result of the verification is not known, so no revision could repair it.
     """
     suggestion = f"Success was reported, and {why}: run verify_tools, and report each in `verify`."
     return PreviousFailure(category=FailureCategory.UNKNOWN, suggestion=fit_evidence(suggestion)).model_dump()
 
 
 class Planned(NamedTuple):
-    """A step, and what became of it; `verified` is false where it is done and nothing proved that."""
+    """A step with its state; `verified` is false if it is done without a proof."""
 
     facts: Mapping[str, Any]
     state: str
@@ -95,21 +93,21 @@ class Planned(NamedTuple):
 
     @property
     def tools(self) -> list[Mapping[str, Any]]:
-        """List what verifies the plan here: not what a step runs that did not succeed, nor what only prepares one."""
+        """Return the tools of this step that verify the plan; empty if it did not succeed or only prepares another."""
         left_out = self.state in (S.FAILED, S.SKIPPED, S.HALTED) or self.verified is False
         prepares = self.facts.get("at_base") or (self.facts["inserted_by"] and self.facts["mode"] == Mode.TEST)
         return [] if left_out or prepares else self.facts["verify_tools"]
 
 
 def tools_of(steps: Sequence[Planned]) -> list[StepTools]:
-    """List what verifies a plan, step by step."""
+    """Return the tools that verify a plan, by step."""
     return [StepTools(step.facts["step_id"], step.facts["controller_task_spec"]["type"], step.tools) for step in steps]
 
 
 def describe_unverified(steps: Sequence[Planned], catalogue: Catalogue) -> str | None:
-    """Say what nothing verifies, as a sentence or two; None where every file that may change is verified by something.
+    """Return one or two sentences about unverified parts; None if some tool verifies every file that may change.
 
-    A test verifies what the steps before it changed, but for documents.
+    A test verifies the changes of the steps before it, except documents.
     """
     if not any(step.facts["mode"] == Mode.PATCH for step in steps):
         return None
@@ -125,7 +123,7 @@ def describe_unverified(steps: Sequence[Planned], catalogue: Catalogue) -> str |
 
 
 def _open_files(step: Planned, *, tested: bool) -> Iterator[str]:
-    """Yield the files that `step` may change and nothing verifies."""
+    """Yield the files that `step` may change and no tool verifies."""
     if step.facts["mode"] != Mode.PATCH or step.state in (S.FAILED, S.SKIPPED):
         return
     files, tools = step.facts["allowed_files"], step.tools
@@ -142,7 +140,7 @@ def _names(tool: Mapping[str, Any], path: str) -> bool:
 
 
 def _before_tests(steps: Sequence[Planned]) -> set[str]:
-    """Name the steps that a step of mode `test` waits for, directly or not."""
+    """Return the steps that a step of mode `test` waits for, directly or through others."""
     by_id = {step.facts["step_id"]: step for step in steps}
     found: set[str] = set()
     checks = (step for step in steps if step.facts["mode"] == Mode.TEST and step.tools)

@@ -1,4 +1,4 @@
-"""What was red at the commit that a plan began with: tests are excused, and checks that nobody asked for dropped."""
+"""Failures that existed at the commit that a plan began with: tests are excused, and added checks are dropped."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""What was red before the plan does not count against it.
+"""Excuses tests that already failed before the plan.
 
-The first red of a verification by tests that the goal does not name is not counted yet: its list is kept, and the same
-is run once at the commit that the plan began with. What is red at both is excused, and what is left counts as if it
-came then. Nothing is concluded from a list that may not be whole, or from an outcome that does not say what it is of.
+A verification may fail by tests that the goal does not name. Its first failure is not counted yet. Its list of tests is
+kept, and the same tests run once at the commit that the plan began with, as a baseline step. Tests that fail at both
+are excused, and the rest counts as if it came then. Incomplete lists, and outcomes without a commit, excuse nothing.
 
-A step that patches has lost its change by then. It is tried again with tests that pass as soon as they ran, and judged
-by what they found.
+A step that patches has lost its change by then. It is tried again; its tests then pass as soon as they ran, and it is
+judged by the tests that they found failing.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from tasks.toolchain.files import Role, files_of
 from tasks.toolchain.test_ids import file_and_name
 
 AT_BASE: Mapping[str, Any] = {"at": "base"}
-GOALS_TESTS = "goal's tests"  # a note: all of them, where the plan's head has not
+GOALS_TESTS = "goal's tests"  # the note of all of them, if the plan's head has only some
 IN_HEAD = 20
 TOLERATED = "tolerate_red_tests"  # the name of the revision
 _TEST_WORD = re.compile(r"(?i)\btest|\bsuite\b|\bgreen\b")
@@ -57,15 +57,15 @@ _PARAMETERS = re.compile(r"(?<=\w)\[.*\]$", re.DOTALL)  # those of a test; a fol
 
 
 def limits_of(_: PlanSeed, goal: Goal, draft: Draft) -> Mapping[str, int]:
-    """Say among a plan's limits what may be excused, if anything."""
+    """Return the limit that excuses failures from before the plan; empty if nothing may be excused."""
     excused = excuses_of(goal, draft.document)
     return {budget.EXCUSES: excused} if excused else {}
 
 
 def excuses_of(goal: Goal, document: Mapping[str, Any] | None) -> int | None:
-    """Return what may be excused where it was red before a plan of this goal, with this document: see `budget.EXCUSES`.
+    """Return which failures from before the plan may be excused: a value of `budget.EXCUSES`, or None.
 
-    A goal that repairs tests which it does not name would be done before it began if those were excused.
+    A goal may repair tests that it does not name. With these excused it would be done before it began.
     """
     if not goal.context.base_sha:
         return None
@@ -94,7 +94,7 @@ def _names_its_tests(goal: Goal, gap: Mapping[str, Any]) -> bool:
 
 
 def _is_about_no_test(goal: Goal, gap: Mapping[str, Any]) -> bool:
-    """Whether the gap of an iteration is judged by something else than tests, so that these may be excused."""
+    """Return whether the gap of an iteration is not judged by tests, so that failing tests may be excused."""
     description = str(gap.get("description") or "")
     if gap.get("category") in ("roadmap", "inbox"):
         return not _is_about_failure(goal, [goal.goal, description])
@@ -102,12 +102,12 @@ def _is_about_no_test(goal: Goal, gap: Mapping[str, Any]) -> bool:
         return False
     if command_of_tool(CATALOGUE, tool_of(description)):  # that tool is run, and nothing excuses it
         return True
-    found = str(gap.get("evidence") or "")  # of a tool that only its users know: by what it says
+    found = str(gap.get("evidence") or "")  # of a tool outside of the catalogue: by its words
     return bool(found) and not _tells_of_tests(found)
 
 
 def _tells_of_tests(evidence: str) -> bool:
-    """Whether an output is about tests that fail, as far as its words and the files that it names tell."""
+    """Return whether an output is about failing tests, by its words and the files that it names."""
     if "fail" in evidence.casefold() or _RED_TEST.search(evidence):
         return True
     return bool(files_of(mentions(evidence), Role.TEST))
@@ -119,13 +119,13 @@ def _is_about_failure(goal: Goal, told: Iterable[str]) -> bool:
 
 
 def keep_goals_tests(unit: UnitOfWork, _: PlanSeed, goal: Goal, __: Draft) -> None:
-    """Keep the goal's failing tests, where there are more than the plan's head has."""
+    """Store the goal's failing tests in a note, if there are more than the plan's head has."""
     if unit.plan.limits.get(budget.EXCUSES) and len(goal.context.failing_tests) > IN_HEAD:
         unit.keep_note(GOALS_TESTS, list(goal.context.failing_tests))
 
 
 def judge(unit: UnitOfWork, seen: Judgement) -> bool:
-    """Keep what a baseline found, and hold a failure against what was red before the plan."""
+    """Store the result of a baseline, and excuse failures of other steps that existed before the plan."""
     step, outcome = seen.step, seen.outcome
     if is_baseline(step.facts) and _end_baseline(unit, step, outcome, seen.failure):
         return True
@@ -148,14 +148,14 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
 
 
 def given_to(_: UnitOfWork, step: Step) -> Mapping[str, Any] | None:
-    """Have a baseline run at the commit that the plan began with."""
+    """Return the context of a baseline, which runs at the commit that the plan began with; None for another step."""
     return AT_BASE if is_baseline(step.facts) else None
 
 
 def _awaits_base(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[str, Any]) -> bool:
-    """Put the baseline of its verification before the next attempt of a step, if it has had none; tells whether.
+    """Insert the baseline of a step's verification before its next attempt; returns whether that happened.
 
-    Nothing of this failure is counted before the baseline has ended.
+    It is inserted once. This failure is not counted before the baseline has ended.
     """
     if step.facts["quick_checks"] and red_checks.awaits_base(unit, step, outcome, failure):
         return True
@@ -177,9 +177,9 @@ def _awaits_base(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[s
 
 
 def _end_baseline(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[str, Any] | None) -> bool:
-    """Keep what a baseline found, if that can be relied on; one that failed has ended, and counts as no failure.
+    """Store the result of a baseline if it is complete. A baseline that failed ends without a counted failure.
 
-    Tells whether the step has ended by that. What halts a plan at once still does.
+    Returns whether the step ended here. Failures that halt a plan at once still do.
     """
     if failure is None and step.facts["quick_checks"]:
         red_checks.keep_base(unit, step, outcome)
@@ -200,9 +200,9 @@ def _end_baseline(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[
 
 
 def judge_waiting(unit: UnitOfWork, step: Step, ended: Step) -> bool:
-    """Judge the step that waited for its baseline by what it had found. Raises NeedsSteps where the snapshot lacks it.
+    """Judge the step that waited for its baseline by its earlier failure.
 
-    However the baseline ended, the plan does not fail for that.
+    A failed baseline does not fail the plan. Raises NeedsSteps if the snapshot lacks the step.
     """
     if not names_baseline(ended.step_id):
         return False
@@ -215,7 +215,7 @@ def judge_waiting(unit: UnitOfWork, step: Step, ended: Step) -> bool:
         red_checks.judge(unit, step, kept)
         return True
     base = unit.note(_name_of_base(unit, step))
-    if base and base["tests"] is None and base["by"] == step.step_id:  # nobody knows, and nobody is asked any more
+    if base and base["tests"] is None and base["by"] == step.step_id:  # no result, and no baseline will run again
         unit.keep_note(_name_of_base(unit, step), {**base, "over": True})
     failure, excused = _left(unit, step, kept["tests"], kept["failure"])
     outcome = Outcome.model_validate(kept["outcome"])
@@ -233,7 +233,7 @@ def judge_waiting(unit: UnitOfWork, step: Step, ended: Step) -> bool:
 
 
 def _tolerated(unit: UnitOfWork, step: Step, outcome: Outcome) -> dict[str, Any] | None:
-    """Return what the tests of a patch found that passed as soon as they ran; None where they found nothing."""
+    """Return the failure of a patch's tests that pass as soon as they ran; None if they found nothing."""
     if found_nothing(step.facts, outcome):
         return None
     contracts = _catalogue(unit).contracts
@@ -249,19 +249,19 @@ def _tolerated(unit: UnitOfWork, step: Step, outcome: Outcome) -> dict[str, Any]
 
 
 def found_nothing(facts: Mapping[str, Any], outcome: Outcome | PlainOutcome) -> bool:
-    """Whether no verification of a patch that succeeded found anything."""
+    """Return whether every verification of a successful patch passed without a finding."""
     return facts["mode"] != Mode.PATCH or not any(each.exit_code for each in outcome.verify or ())
 
 
 def _was_red(unit: UnitOfWork, step: Step, tests: Collection[str]) -> bool:
-    """Whether any of `tests` was red before the plan, and is none of the goal's own."""
+    """Return whether any of `tests` failed before the plan and is not one of the goal's own."""
     base = unit.note(_name_of_base(unit, step))
     before, own = frozenset(base["tests"] or () if base else ()), _goals_tests(unit)
     return any(test in before and not _is_of(test, own) for test in tests)
 
 
 def _tolerate(unit: UnitOfWork, step: Step, category: str, *, again: bool) -> None:
-    """Have the tests of a step that patches pass as soon as they ran, and try it `again` if nothing counts of it."""
+    """Let the tests of a step that patches pass as soon as they ran; with `again` try the step again."""
     was, catalogue = PlannedStep.model_validate(step.facts), _catalogue(unit)
     tests = _run_at_base(unit, step.facts)
     tools = tuple(catalogue.as_ran(tool) if at in tests else tool for at, tool in enumerate(was.verify_tools))
@@ -276,7 +276,7 @@ def _tolerate(unit: UnitOfWork, step: Step, category: str, *, again: bool) -> No
 def _left(
     unit: UnitOfWork, step: Step, tests: Collection[str], failure: dict[str, Any]
 ) -> tuple[dict[str, Any] | None, bool]:
-    """Take out of a failure what was red before the plan; returns what is left, and whether all was excused."""
+    """Remove the failures from before the plan; returns the rest of the failure, and whether all of it was excused."""
     base = unit.note(_name_of_base(unit, step))
     if not base or base["tests"] is None:
         return failure, False
@@ -288,7 +288,7 @@ def _left(
 
 
 def _red_tests(unit: UnitOfWork, step: Step, outcome: Outcome, failure: Mapping[str, Any]) -> frozenset[str]:
-    """List all tests that fail, if that is all that is wrong with the step, and it is known for certain."""
+    """Return all failing tests if they are the only fault of the step and their list is complete; else nothing."""
     facts = step.facts
     if unit.plan.head.limits.get(budget.EXCUSES) != budget.EXCUSE_ALL:
         return frozenset()
@@ -300,10 +300,10 @@ def _red_tests(unit: UnitOfWork, step: Step, outcome: Outcome, failure: Mapping[
 
 
 def _ran_wholly(facts: Mapping[str, Any], outcome: Outcome, catalogue: Catalogue) -> bool:
-    """Whether each tool of the step ran to its end, and those that did not pass found failing tests and named them.
+    """Return whether each tool of the step ran to its end, and each one that did not pass named its failing tests.
 
-    A tool of tests says by one of its own exit codes that tests failed; by any other, such as that of a test that
-    could not be collected, there may be more than it names.
+    A tool of tests has exit codes for failing tests. After another exit code, such as that of an error in collecting,
+    there may be more failing tests than it names.
     """
     receipts = outcome.verify or ()
     if Counter(each.tool for each in receipts) != Counter(tool["tool"] for tool in facts["verify_tools"]):
@@ -321,15 +321,15 @@ def _ran_wholly(facts: Mapping[str, Any], outcome: Outcome, catalogue: Catalogue
 
 
 def _goals_tests(unit: UnitOfWork) -> Collection[str]:
-    """List the tests that the plan has to make pass, which nothing excuses."""
+    """Return the tests that the plan has to make pass; these are never excused."""
     in_head: Collection[str] = unit.plan.head.context.get("failing_tests") or ()
     return in_head if len(in_head) < IN_HEAD else unit.note(GOALS_TESTS) or in_head
 
 
 def _is_of(test: str, named: Collection[str]) -> bool:
-    """Whether `test` may be one of those that are `named`, perhaps in another form, or is in a file that is.
+    """Return whether `test` may be one of the `named` tests, perhaps in another form, or is in a named file.
 
-    A name with parameters names no other parameters of the same test, and one with a file none of another file.
+    A name with parameters does not match other parameters of the test. A name with a file does not match another file.
     """
     bare, parameters = _parted(test)
     file, _ = file_and_name(bare)
@@ -346,7 +346,7 @@ def _is_of(test: str, named: Collection[str]) -> bool:
 
 
 def _parted(test: str) -> tuple[str, str]:
-    """Split the name of a test into what it is without its parameters, and these."""
+    """Split the name of a test into the name without parameters, and the parameters."""
     found = _PARAMETERS.search(test)
     return (test[: found.start()], found.group()) if found else (test, "")
 
@@ -361,19 +361,19 @@ def _catalogue(unit: UnitOfWork) -> Catalogue:
 
 
 def _run_at_base(unit: UnitOfWork, facts: Mapping[str, Any]) -> list[int]:
-    """List which of its tools the baseline of a verification runs: the tests."""
+    """Return the places of the tools that the baseline of a verification runs: those that run tests."""
     contracts = _catalogue(unit).contracts
     known = (contracts.get(tool["tool"]) for tool in facts["verify_tools"])
     return [at for at, contract in enumerate(known) if contract and contract.category is ToolCategory.TEST]
 
 
 def _is_of_another(step: Step, known: Mapping[str, Any]) -> bool:
-    """Whether the baseline of a verification is under way for another step."""
+    """Return whether another step has a baseline of this verification under way."""
     return known["tests"] is None and known["by"] != step.step_id and "over" not in known
 
 
 def _name_of_base(unit: UnitOfWork, step: Step) -> str:
-    """Name the note of what a verification found at the base: the same for all steps that run the same."""
+    """Return the name of the note with the result at the base: the same for all steps with the same tests."""
     tools = step.facts["verify_tools"]
     told = "\n".join(" ".join(words_of(tools[at])) for at in _run_at_base(unit, step.facts))
     return "base " + hashlib.blake2b(told.encode(errors="replace"), digest_size=8).hexdigest()

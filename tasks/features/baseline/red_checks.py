@@ -1,10 +1,9 @@
-"""Checks that nobody asked for and that were red before the plan are not run any more.
+"""Drops added checks that already failed before the plan.
 
-What they found before is no reason to lose a patch. The first red of one on a step that patches, or of mode `test`,
-is not counted yet: the checks of that step are run once at the commit that the plan began with, and those that are red
-there are dropped, if another verification remains. A check that is green there, or of which nobody knows, counts.
-Nothing is concluded from files that are new, or may be, since outcomes did not say what they created: at that commit
-any check of them is red.
+Their old findings are no reason to discard a patch. The first failure of an added check, on a step that patches or of
+mode `test`, is not counted yet. The checks of that step run once at the commit that the plan began with. Those that
+fail there are dropped if another verification remains. A check that passes there, or has no result, counts. Checks of
+files that are new, or may be, are not dropped: at that commit every check of them fails.
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ DROPPED_IN = (Mode.PATCH, Mode.TEST)  # the modes of the steps whose checks may 
 
 
 def awaits_base(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[str, Any]) -> bool:
-    """Put the baseline of its added checks before the next attempt of a step, or drop what is known to have been red.
+    """Insert the baseline of a step's added checks before its next attempt, or drop checks known to have failed.
 
-    Tells whether one of these is done; nothing of this failure is counted then.
+    Returns whether either happened; this failure is not counted then.
     """
     red = _red_check(unit, step, outcome, failure)
     if red is None:
@@ -74,9 +73,9 @@ def awaits_base(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[st
 
 
 def note_created(unit: UnitOfWork, seen: Judgement) -> None:
-    """Note the files that a step has created, where checks were added to it, or will be to a later one.
+    """Store the files that a step created, if it has added checks or a later step gets some.
 
-    Where a patch did not say what it created, that is noted of the plan.
+    If a patch did not report the files that it created, the plan remembers that.
     """
     step, outcome = seen.step, seen.outcome
     if outcome.created_files:
@@ -87,19 +86,19 @@ def note_created(unit: UnitOfWork, seen: Judgement) -> None:
 
 
 def _leaves_untold(plan: PlanRecord, facts: Mapping[str, Any], outcome: Outcome | PlainOutcome) -> bool:
-    """Whether a patch did not say what it created, in a plan that wants to know that."""
+    """Return whether a patch did not report the files that it created, in a plan that needs to know them."""
     if not plan.head.limits.get(budget.EXCUSES) or facts["mode"] != Mode.PATCH or outcome.tells("created_files"):
         return False
     return bool(outcome.touched_files) or not outcome.tells("touched_files")
 
 
 def notes_nothing(plan: PlanRecord, facts: Mapping[str, Any], outcome: PlainOutcome) -> bool:
-    """Whether `note_created` changes nothing."""
+    """Return whether `note_created` would change nothing."""
     return not outcome.created_files and (plan.growth.untold or not _leaves_untold(plan, facts, outcome))
 
 
 def drop_known(unit: UnitOfWork, step: Step) -> bool:
-    """Take out of a step that starts what was red, or could not run, before the plan; never keeps it back."""
+    """Remove checks from a starting step if they failed, or could not run, before the plan. Always returns false."""
     kept, added = unit.plan.reproduced, _added(PlannedStep.model_validate(step.facts))
     not_run = {name for name, *_ in kept.not_run}
     remains = any(tool["tool"] not in step.facts["quick_checks"] for tool in step.facts["verify_tools"])
@@ -113,7 +112,7 @@ def drop_known(unit: UnitOfWork, step: Step) -> bool:
 
 
 def keep_base(unit: UnitOfWork, step: Step, outcome: Outcome) -> None:
-    """Keep which checks were red before the plan, if each of them ran to its end there."""
+    """Store which checks failed before the plan, if each of them ran to its end there."""
     tools, receipts = PlannedStep.model_validate(step.facts).verify_tools, outcome.verify or ()
     contracts = _catalogue(unit).contracts
     if outcome.verified_at != unit.plan.head.context.get("base_sha") or [each.tool for each in receipts] != [
@@ -130,10 +129,10 @@ def keep_base(unit: UnitOfWork, step: Step, outcome: Outcome) -> None:
 
 
 def judge(unit: UnitOfWork, step: Step, kept: Mapping[str, Any]) -> None:
-    """Judge the step that waited for the baseline of its checks, by what it had `kept`."""
+    """Judge the step that waited for the baseline of its checks, by the failure in `kept`."""
     for name in (name_of(tool.words) for tool in _added(PlannedStep.model_validate(step.facts))):
         known = unit.note(name)
-        if known == {"by": step.step_id, "red": None}:  # nobody knows, and nobody is asked any more
+        if known == {"by": step.step_id, "red": None}:  # no result, and no baseline will run again
             unit.keep_note(name, {**known, "red": False})
     if unit.note(kept["check"])["red"]:
         _drop(unit, step, kept["failure"]["category"])
@@ -142,7 +141,7 @@ def judge(unit: UnitOfWork, step: Step, kept: Mapping[str, Any]) -> None:
 
 
 def _red_check(unit: UnitOfWork, step: Step, outcome: Outcome, failure: Mapping[str, Any]) -> VerifyTool | None:
-    """Find the added check that failed, if nothing else is known to be wrong with the attempt and others remain."""
+    """Return the added check that failed, if it is the only known fault of the attempt and other tools remain."""
     facts, receipts = step.facts, outcome.verify or ()
     if not facts["quick_checks"] or facts["mode"] not in DROPPED_IN or facts["inserted_by"] or not receipts:
         return None
@@ -162,7 +161,7 @@ def _red_check(unit: UnitOfWork, step: Step, outcome: Outcome, failure: Mapping[
 
 
 def _was_there(unit: UnitOfWork, step: Step, outcome: Outcome, tool: VerifyTool) -> bool:
-    """Whether a check is of files that were there before the plan, or of the whole project."""
+    """Return whether a check is of files that existed before the plan, or of the whole project."""
     facts, contract = step.facts, _catalogue(unit).contracts[tool.tool]
     named = {operand(path) for path in facts["allowed_files"] if looks_at(tool, path)}
     if facts["mode"] == Mode.TEST and (reading := contract.read(tool.argv)):
@@ -171,12 +170,12 @@ def _was_there(unit: UnitOfWork, step: Step, outcome: Outcome, tool: VerifyTool)
 
 
 def _is_open(step: Step, known: Mapping[str, Any] | None) -> bool:
-    """Whether a check has to be run before the plan for `step`: it never was, or it is for another step right now."""
+    """Return whether `step` needs a result of a check from before the plan: there is none, or only for another step."""
     return known is None or (known["red"] is None and known["by"] != step.step_id)
 
 
 def _may_be_new(unit: UnitOfWork, step: Step, outcome: Outcome, files: Collection[str]) -> bool:
-    """Whether the attempt or the plan may have created any of `files`: not where all is known that they created."""
+    """Return whether the attempt or the plan may have created any of `files`; false if all created files are known."""
     growth = unit.plan.growth
     if not outcome.tells("created_files") or growth.untold:
         return True
@@ -193,7 +192,7 @@ def _may_be_new(unit: UnitOfWork, step: Step, outcome: Outcome, files: Collectio
 
 
 def _drop(unit: UnitOfWork, step: Step, category: str) -> None:
-    """Take the checks that were red before the plan out of a step, and try it again."""
+    """Remove the checks that failed before the plan from a step, and try it again."""
     was = PlannedStep.model_validate(step.facts)
     red = {tool.words for tool in _added(was) if (unit.note(name_of(tool.words)) or {}).get("red")}
     _take_out(unit, step, red, category)
@@ -224,6 +223,6 @@ def _catalogue(unit: UnitOfWork) -> Any:
 
 
 def name_of(argv: Sequence[str]) -> str:
-    """Name the note of what a check found before the plan: the same for all steps that run the same."""
+    """Return the name of the note with a check's result before the plan: the same for all steps with the same check."""
     told = " ".join(argv).encode(errors="replace")
     return "check " + hashlib.blake2b(told, digest_size=8).hexdigest()

@@ -1,7 +1,7 @@
-"""What the first step of a plan finds at its base: the goal's failing tests, and checks that nobody asked for.
+"""The first step of a plan runs the goal's failing tests and the added checks at the plan's base.
 
-It counts for no retry. Failing tests that pass each time halt the plan before an agent was paid, unless its goal only
-wants to be warned. Checks that were red there, or could not run, are taken out of the steps as they start.
+It counts for no retry. Failing tests that pass each time halt the plan before any agent is paid, unless its goal only
+wants a warning. Checks that failed there, or could not run, are removed from the steps at their start.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tasks.text.fields import fit, flatten
 from tasks.toolchain.catalogue import catalogue_of
 from tasks.toolchain.could_not_run import why_not_run
 
-DEATHS = 2  # of controllers, after which the plan goes on without knowing
+DEATHS = 2  # lost controllers, before the plan goes on without a result
 MAX_TOLD = 200
 SHOWN = 12  # characters of a commit's id
 DELIVERS = "delivery_wait_s"  # among limits
@@ -34,12 +34,12 @@ KNOWN, UNKNOWN = "reproduced", "not reproduced"
 
 
 def given_to(unit: UnitOfWork, _: Step) -> Mapping[str, Any]:
-    """Have the step run at the commit that the plan began with, and if it delivers at the tip of its target too."""
+    """Return the context of the step: it runs at the plan's base, and at the tip of the target if the plan delivers."""
     return {**AT_BASE, "then_at": "target"} if DELIVERS in unit.plan.limits else AT_BASE
 
 
 def judge(unit: UnitOfWork, seen: Judgement) -> bool:
-    """Keep what was found at the base, and end the step whatever it was, or halt the plan."""
+    """Store the results from the base and end the step with any of them, or halt the plan."""
     step, outcome = seen.step, seen.outcome
     if seen.failure and seen.failure["category"] in AT_ONCE:
         return False
@@ -65,7 +65,7 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
 
 
 def expire(unit: UnitOfWork, step: Step, failure: dict[str, Any], claimed: bool) -> bool:
-    """Run it again where its controller died, and go on without it after the second time; that counts for no rule."""
+    """Run the step again after its controller died; after the second time go on without it. This counts for no rule."""
     if not claimed:
         return False
     step.status.failures += 1
@@ -79,7 +79,7 @@ def expire(unit: UnitOfWork, step: Step, failure: dict[str, Any], claimed: bool)
 
 
 def _begin_wall_clock(unit: UnitOfWork) -> None:
-    """Give back all time so far: what prepares a clone and shows the failure is none that the plan has."""
+    """Restart the wall clock: preparing a clone and reproducing the failure takes no time of the plan."""
     times = unit.plan.times
     took = unit.snapshot.now - times["ready"] - times.get("lost", 0)
     times["lost"] = times.get("lost", 0) + max(0, took)
@@ -87,7 +87,7 @@ def _begin_wall_clock(unit: UnitOfWork) -> None:
 
 
 def _ran(step: Step, shown: Sequence[VerifyReceipt] | None) -> list[tuple[dict[str, Any], VerifyReceipt]]:
-    """Pair the tools that were run with their receipts; none where these are of others."""
+    """Pair the tools that ran with their receipts; empty if the receipts are of other tools."""
     tools, receipts = step.facts["verify_tools"], shown or ()
     if [each.tool for each in receipts] != [tool["tool"] for tool in tools[: len(receipts)]]:
         return []
@@ -97,7 +97,7 @@ def _ran(step: Step, shown: Sequence[VerifyReceipt] | None) -> list[tuple[dict[s
 def _keep_checks(
     unit: UnitOfWork, step: Step, outcome: Outcome, ran: Sequence[tuple[dict[str, Any], VerifyReceipt]]
 ) -> None:
-    """Keep of each check whether it was red, or could not run."""
+    """Store which checks failed, or could not run."""
     kept, contracts = unit.plan.reproduced, catalogue_of(unit.plan.head.tools).contracts
     said = outcome.cannot_verify
     for number, (tool, receipt) in enumerate(ran, 1):
@@ -119,7 +119,7 @@ def _keep_checks(
 
 
 def _passes(unit: UnitOfWork, step: Step, ran: Sequence[tuple[dict[str, Any], VerifyReceipt]]) -> bool:
-    """Whether the failing tests were run, and passed each time."""
+    """Return whether the failing tests ran, and passed each time."""
     contracts, checks = catalogue_of(unit.plan.head.tools).contracts, step.facts["quick_checks"]
     tests = [tool for tool in step.facts["verify_tools"] if tool["tool"] not in checks]
     shown = [receipt for tool, receipt in ran if tool["tool"] not in checks]
@@ -131,7 +131,7 @@ def _passes(unit: UnitOfWork, step: Step, ran: Sequence[tuple[dict[str, Any], Ve
 
 
 def _is_fixed(told: AtTarget | None, unit: UnitOfWork, step: Step) -> TypeGuard[AtTarget]:
-    """Whether the failing tests passed each time at the tip of the target, and that halts the plan."""
+    """Return whether the failing tests passed each time at the tip of the target, and that halts the plan."""
     return told is not None and AtBase.HALT in step.facts["at_base"] and _passes(unit, step, _ran(step, told.verify))
 
 
@@ -143,7 +143,7 @@ def _explain_fixed(step: Step, told: AtTarget) -> tuple[str, dict[str, Any]]:
 
 
 def _command(step: Step) -> str:
-    """Show what runs the failing tests."""
+    """Return the command line of the failing tests."""
     checks = step.facts["quick_checks"]
     return " && ".join(
         dict.fromkeys(shlex.join(tool["argv"]) for tool in step.facts["verify_tools"] if tool["tool"] not in checks)
@@ -170,12 +170,12 @@ def _explain(unit: UnitOfWork, step: Step, outcome: Outcome) -> tuple[str, dict[
 
 
 def advise_on_fixed(facts: Facts) -> str:
-    """Say that nothing is left to do, or how it is done all the same."""
+    """Return that nothing is left to do, and how to plan the goal anyway."""
     return f"Nothing: {facts.evidence.get('target_sha')} has it. If it has not, {AGAIN} with reproduce: warn."
 
 
 def advise(facts: Facts) -> str:
-    """Return what may differ from where the tests failed."""
+    """Return advice to compare the two hosts, to name another commit, or to only warn."""
     command, host = facts.evidence.get("command", "the tests"), facts.evidence.get("host", "the host")
     return (
         f"Run `{command}` at {facts.plan.head.context.get('base_sha')} where it failed, and compare interpreter and "

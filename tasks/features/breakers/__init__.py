@@ -1,7 +1,7 @@
-"""What a plan has to do with the breaker of its repository: the failures that it tells, and the step let through.
+"""A plan and the breaker of its repository: the plan reports failures, and may run the probe.
 
-The breaker pauses a repository of which many plans fail alike, and lets one step through from time to time, the probe.
-Which plan has the probe stands beside the pause; that it was used is kept by the plan.
+The breaker pauses a repository if many of its plans fail alike. From time to time it lets one step run, the probe. The
+record of the pause names the plan that has the probe; the plan keeps whether it used it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from tasks.plan.unit_of_work import PAUSED, UnitOfWork
 from tasks.policy.pipeline import AFTER_FAILURE, AT_CLOSE, HOLDS, LET_THROUGH, LIFT, STANDING, WHILE_STOPPED, Feature
 from tasks.text.fields import fit, flatten
 
-MAX_TOLD = 160  # characters of what went wrong
+MAX_TOLD = 160  # characters of the description of a failure
 
 
 def count_failure(unit: UnitOfWork, step: Step, failure: dict[str, Any], signature: str) -> None:
-    """Tell the breaker of a failure; one without a signature counts as unlike all others."""
+    """Report a failure to the breaker; a failure without a signature equals no other."""
     head = unit.plan.head
     if not head.repo:
         return
@@ -36,7 +36,7 @@ def count_failure(unit: UnitOfWork, step: Step, failure: dict[str, Any], signatu
 
 
 def _lets_through(unit: UnitOfWork) -> bool:
-    """Whether one step of this plan may start although the breaker has paused its repository."""
+    """Return whether one step of this plan may start although the breaker has paused its repository."""
     snapshot, plan = unit.snapshot, unit.plan
     standing, token = snapshot.standing, snapshot.probe
     if not token or standing is None or standing.command_id != token.rpartition(".")[0]:
@@ -48,7 +48,7 @@ def _lets_through(unit: UnitOfWork) -> bool:
 
 
 def _first_choice(steps: Iterable[Step]) -> list[Step]:
-    """Put steps in the order in which they are let through: those that failed, those with a verification, others."""
+    """Sort steps for the choice of the probe: first those that failed, then those with a verification, then others."""
     known = [step for step in steps if step.spec is not None]
     return sorted(
         known, key=lambda step: (not step.status.signature, not step.facts["verify_tools"], step.status.index)
@@ -56,9 +56,9 @@ def _first_choice(steps: Iterable[Step]) -> list[Step]:
 
 
 def _find_unclaimed(unit: UnitOfWork) -> Step | None:
-    """Find an attempt to let through that waits for a controller, which may not claim it while the plan is paused.
+    """Return an attempt that may be the probe: it waits for a controller, which cannot claim it during the pause.
 
-    None where a controller works on the plan, or it is not the plan's timer that has run out.
+    None if a controller works on the plan, or if the plan's timer has not run out.
     """
     if not unit.is_timer:
         return None
@@ -70,7 +70,10 @@ def _find_unclaimed(unit: UnitOfWork) -> Step | None:
 
 
 def choose(unit: UnitOfWork) -> Sequence[Step]:
-    """Choose the step of a stopped plan that may start; or have a controller claim one that was handed out before."""
+    """Return the ready steps of a stopped plan, best first, if one may start as the probe; else nothing.
+
+    An attempt that was queued before the pause becomes the probe at once, and a controller may claim it.
+    """
     if not _lets_through(unit):
         return ()
     if step := _find_unclaimed(unit):
@@ -91,7 +94,7 @@ def _note_start(unit: UnitOfWork, step: Step) -> None:
 
 
 def close(unit: UnitOfWork) -> None:
-    """Note the step that was let through, have the probe in flight pause or go on, or tell what became of it."""
+    """Note the step that became the probe, pause or continue a probe in flight, or report the result of the probe."""
     probe = unit.plan.probe
     if unit.is_stopped and unit.change.dispatches:
         _note_start(unit, unit.snapshot.steps[unit.change.dispatches[0].step_id])
@@ -102,7 +105,7 @@ def close(unit: UnitOfWork) -> None:
 
 
 def _pause_probe(unit: UnitOfWork) -> None:
-    """Have the probe in flight pause while a person has paused its plan, too, and go on after that."""
+    """Pause the probe in flight while a person has paused its plan, too; continue it afterwards."""
     probe, standing = unit.plan.probe, unit.snapshot.standing
     is_breakers = standing is not None and standing.command_id == probe.token.rpartition(".")[0]
     goes_on = not unit.is_paused or (is_breakers and not unit.plan.paused)
@@ -110,7 +113,7 @@ def _pause_probe(unit: UnitOfWork) -> None:
 
 
 def _note_end(unit: UnitOfWork) -> None:
-    """Tell what became of the probe; whatever is no success is a failure."""
+    """Report the result of the probe; anything but a success is a failure."""
     probe = unit.plan.probe
     unit.plan.dirty.add("live")
     step = unit.snapshot.steps.get(probe.step_id)

@@ -1,8 +1,8 @@
-"""The breaker of a repository: when it trips, when a step is let through, and when it closes; pure.
+"""The breaker of a repository: when it trips, when it lets a step run, and when it closes; pure functions.
 
-Many plans that fail alike have one cause, such as a broken base, and every budget spent on it is wasted. What counts is
-kept beside the plans of the repository, per tenant. `decide` says what is to be done next; whoever does that looks
-again, until there is nothing but to wait.
+Many plans that fail alike have one cause, such as a broken base, and any budget spent on it is wasted. The counted
+failures are stored with the plans of the repository, per tenant. `decide` returns the next action. The caller does it
+and asks again, until it has to wait.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from tasks.plan.changeset import CountedFailure, ProbeNews
 from tasks.plan.snapshot import StandingCommand
 
 ACTOR = "breaker"
-STARTED, DONE, FAILED = "started", "done", "failed"  # what a plan tells of the step that was let through
-# What the name of its pause begins with among standing commands; no command can name such a scope.
+STARTED, DONE, FAILED = "started", "done", "failed"  # a plan's news of the probe
+# Prefix of its pause's name among bulk commands in force; no command has such a scope.
 PAUSED = f"{CommandName.PAUSE.value} breaker:"
-GRACE_MS = 60_000  # for the plan that was chosen to start its step; then another one is chosen
-LOOK_MS = 30_000  # between two looks for a plan that has a step to be let through
-LONGEST_MS = 4 * 3_600_000  # a probe of which nothing was heard for so long is taken for failed
+GRACE_MS = 60_000  # after it another plan is chosen to start its step
+LOOK_MS = 30_000  # between two looks for a plan with a step to run
+LONGEST_MS = 4 * 3_600_000  # a probe without news for so long counts as failed
 MAY_HEAL = (StepState.ACTIVE, StepState.PENDING, StepState.BLOCKED)
-MAX_PLANS = 8  # of those that failed alike, which are asked first
+MAX_PLANS = 8  # that failed alike and are asked first
 SHOWN = "the step that was let through succeeded"
 TURNED_OFF = "breakers are turned off"
 NO_PLAN = "no plan of the repository is left of which a step could be let through"
 
 
 class Terms(NamedTuple):
-    """When a breaker trips, and how often it lets a step through; 0 plans: never."""
+    """When a breaker trips, and how often it lets a step run; with 0 plans it never trips."""
 
     plans: int = 5
     share: float = 0.6
@@ -44,24 +44,24 @@ class Terms(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """A failure of a plan of the repository, when it was counted, ms."""
+    """A failure of a plan of the repository, with the time when it was counted (ms)."""
 
     at: int
     about: CountedFailure
 
     @property
     def step(self) -> tuple[str, str]:
-        """Its plan and step."""
+        """The plan and the step of the failure."""
         return self.about.plan_id, self.about.step_id
 
 
 @dataclass(frozen=True, slots=True)
 class Breaker:
-    """A breaker that has tripped. `id` is that of the pause; times are in ms.
+    """A breaker that has tripped. `id` is the id of the pause; times are in ms.
 
-    `verifies` says whether steps with a verification failed: then only the success of such a step closes it. `due` is
-    when the next step is let through; `plan` has the probe `token` since `given`, and `tried` had those before. What
-    `first` names comes before all others: a plan whose probe succeeded and showed nothing.
+    `verifies` is true if steps with a verification failed; then only the success of such a step closes the breaker.
+    `due` is the time of the next probe. `plan` has the probe `token` since `given`, and `tried` are the plans that had
+    it before. `first` is the plan that gets the next probe: its last probe succeeded without a verification.
     """
 
     id: str
@@ -85,7 +85,7 @@ class Breaker:
 
     @classmethod
     def decode(cls, raw: bytes) -> Breaker:
-        """Read what `encode` of this version or a newer one wrote."""
+        """Decode the output of `encode`, of this version or a newer one."""
         record = codec.loads(raw)
         names = cls.__slots__
         known = {name: value for name, value in record.items() if name in names}
@@ -93,17 +93,17 @@ class Breaker:
         return cls(**{**known, "plans": tuple(record["plans"]), "tried": tuple(record["tried"])}, unknown=unknown)
 
     def encode(self) -> bytes:
-        """Write it as JSON."""
+        """Return the breaker as JSON."""
         record = {name: getattr(self, name) for name in self.__slots__ if name != "unknown"}
         return codec.dumps({**record, **self.unknown})
 
     @property
     def series(self) -> str:
-        """Whose breaker it is, as fields have it."""
+        """The name of its tenant and repository, as in `series_name`."""
         return series_name(self.tenant, self.repo)
 
     def pause(self, terms: Terms) -> bytes:
-        """Write the pause as it stands for plans; see bulk_commands.py."""
+        """Return the record of the pause as plans read it; see bulk_commands.py."""
         every = terms.probe_ms // 60_000
         reason = f"{self.why}; a step is let through every {every} min, and its success lifts this"
         record: dict[str, Any] = {"actor": ACTOR, "reason": reason, "command_id": self.id, "until": 0}
@@ -113,21 +113,21 @@ class Breaker:
 
 
 class Evidence(NamedTuple):
-    """Later states of the steps that failed, and times (ms) of verified successes in their repository.
+    """Later states of the failed steps, and times (ms) of verified successes in their repository.
 
-    `states` are keyed by plan and step; a plan that is gone has none.
+    `states` has plan and step as its key; a plan that is gone has no state.
     """
 
     states: Mapping[tuple[str, str], str]
     succeeded: Sequence[int] = ()
 
     def state_of(self, failure: Failure) -> str:
-        """Return the state of the step that failed."""
+        """Return the present state of the failed step."""
         return self.states.get(failure.step, "")
 
 
 class What(StrEnum):
-    """What is to be done about a breaker."""
+    """The next action about a breaker."""
 
     NOTHING = "nothing"  # nothing counts any more
     WEIGH = "weigh"  # enough failed alike: it trips, unless what else became of the plans weighs against it
@@ -141,7 +141,7 @@ class What(StrEnum):
 
 
 class Next(NamedTuple):
-    """What is to be done, what becomes of the breaker by that, when it is looked at again, ms, and why it closes."""
+    """The next action, the new breaker, the time of the next look (ms), and the reason of a close."""
 
     what: What
     breaker: Breaker | None = None
@@ -152,7 +152,7 @@ class Next(NamedTuple):
 class Seen(NamedTuple):
     """The state of a repository: its breaker if it has tripped, whether it is paused, and the result of a probe.
 
-    `evidence` is None until it is read, once enough plans failed alike.
+    `evidence` is None until it is read, which happens after enough plans failed alike.
     """
 
     breaker: Breaker | None
@@ -167,7 +167,7 @@ def _no_weight(_: Sequence[Failure]) -> int:
 
 
 def decide(seen: Seen, whose: tuple[str, str], now: int, terms: Terms) -> Next:
-    """Return what is to be done next about a repository; `whose` are its tenant and its name."""
+    """Return the next action about a repository; `whose` are its tenant and its name."""
     breaker = seen.breaker
     if breaker is None:
         tripped, what = find_trip(seen.failures, whose, now, terms), What.WEIGH
@@ -190,7 +190,7 @@ def decide(seen: Seen, whose: tuple[str, str], now: int, terms: Terms) -> Next:
 
 
 def _follow(breaker: Breaker, probe: tuple[int, ProbeNews] | None, now: int, terms: Terms) -> Next:
-    """Go on from what became of the probe."""
+    """Return the next action after the news of the probe."""
     tried = (*(plan for plan in breaker.tried if plan != breaker.plan), breaker.plan)[-MAX_PLANS:]
     free = replace(breaker, plan="", token="", given=0, tried=tried, first="")
     if probe is None or probe[1].token != breaker.token:
@@ -204,18 +204,18 @@ def _follow(breaker: Breaker, probe: tuple[int, ProbeNews] | None, now: int, ter
         return Next(What.CHANGE, replace(free, due=now + terms.probe_ms), now)
     if news.what != DONE:
         return Next(What.CHANGE, replace(free, due=at + terms.probe_ms), now)
-    if breaker.verifies and not news.verifies:  # it shows nothing: the plan goes on to the step that does
+    if breaker.verifies and not news.verifies:  # no proof: the plan goes on to a step with a verification
         return Next(What.CHANGE, replace(free, due=now, first=breaker.plan), now)
     return close(breaker, SHOWN, now)
 
 
 def close(breaker: Breaker, why: str, now: int) -> Next:
-    """Lift the pause; failures are counted anew from then on."""
+    """Lift the pause; failures are counted from zero afterwards."""
     return Next(What.CLOSE, replace(breaker, closing=True, told=False), now, why)
 
 
 def next_probe(breaker: Breaker, now: int) -> int | None:
-    """Return when the next step is let through, ms; None while one is, or where the pause is being lifted."""
+    """Return the time of the next probe (ms); None while there is one, or while the pause is being lifted."""
     return None if breaker.token or breaker.closing else max(breaker.due, now)
 
 
@@ -226,9 +226,9 @@ def find_trip(
     terms: Terms,
     weigh: Callable[[Sequence[Failure]], int] = _no_weight,
 ) -> Breaker | None:
-    """Find the signature that enough of the failures have, of enough plans, and make the breaker that trips by it.
+    """Return the breaker that trips by the most frequent signature; None if too few failures or plans have it.
 
-    `weigh` returns how many other outcomes count beside the failures; it is given those that are alike.
+    `weigh` gets the failures that are alike, and returns how many other outcomes count against them.
     """
     recent = [each for each in failures if now - terms.window_ms < each.at]
     alike: dict[str, list[Failure]] = defaultdict(list)
@@ -263,11 +263,11 @@ def find_trip(
 def find_broken(
     failures: Sequence[Failure], evidence: Evidence, whose: tuple[str, str], now: int, terms: Terms
 ) -> Breaker | None:
-    """Make the breaker that trips by what is broken, as `find_trip` does.
+    """Return the breaker that trips after the evidence is weighed; None if it does not.
 
-    A failure of a step that is done by now is healed, and counts for nothing. While the next attempt of a step may
-    still heal its failure, every success of the window weighs against it. Where a step failed again, or ended, only
-    the successes after the first such failure do: what succeeded before shows nothing about what broke since.
+    A failure of a step that is done by now does not count. While a next attempt may still succeed, all successes of the
+    window count against the failure. After a step failed again, or ended, only successes after its first failure count:
+    earlier ones show nothing about a later break.
     """
     left = [each for each in failures if now - terms.window_ms < each.at and evidence.state_of(each) != StepState.DONE]
     known = [at for at in evidence.succeeded if now - terms.window_ms < at]
@@ -280,9 +280,9 @@ def find_broken(
 
 
 def give(breaker: Breaker, able: Sequence[str], now: int) -> Breaker | None:
-    """Let one of the plans that are `able` start a step: one that failed alike first, each in its turn.
+    """Give the probe to one of the `able` plans: first to plans that failed alike, each in its turn.
 
-    Returns None where there is none.
+    Returns None if there is no such plan.
     """
     if not able:
         return None
@@ -305,7 +305,7 @@ def find_pause(records: Mapping[bytes, bytes], tenant: str, repo: str) -> Standi
 
 
 def find_lifted(records: Mapping[bytes, bytes], command: Command) -> list[str]:
-    """Name the pauses that a resume lifts: those of the repositories in its scope."""
+    """Return the pauses that a resume lifts: those of the repositories in its scope."""
     paused = [(name.decode(), codec.loads(raw)) for name, raw in records.items() if name.startswith(PAUSED.encode())]
     field = {Scope.REPOSITORY: "repo", Scope.TENANT: "tenant"}.get(command.scope)
     return [
@@ -316,7 +316,7 @@ def find_lifted(records: Mapping[bytes, bytes], command: Command) -> list[str]:
 
 
 def find_probe(records: Mapping[bytes, bytes], tenant: str, repo: str, plan_id: str) -> str:
-    """Find the token of the step that a breaker lets through, if that is to be one of this plan."""
+    """Return the token of the probe if this plan has it, else an empty text."""
     raw = records.get(name_pause(tenant, repo).encode())
     plan, token = codec.loads(raw).get("probe", ("", "")) if raw else ("", "")
     return str(token) if plan == plan_id else ""

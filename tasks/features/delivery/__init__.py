@@ -1,10 +1,10 @@
-"""The last steps of a plan whose goal asks for `delivery`: what it accepted becomes a branch, perhaps a pull request.
+"""The last steps of a plan with a `delivery`: its accepted changes become a branch, and perhaps a pull request.
 
-It lands on top of the target branch first (`landing`).
+They first land on top of the target branch (`landing`).
 
-It is made once every other step is done, so that no strategy has to know of it. By then the work is done and verified:
-whatever happens to the delivery, the plan is COMPLETED, and tells what was delivered or why nothing was. A delivery
-counts for no halt rule, uses no budget, is never revised, and lets the wall clock stand still.
+The delivery is made after every other step is done, so no strategy has to know it. By then the work is done and
+verified. A failed delivery does not fail the plan: it is COMPLETED, and states the delivery or why there is none. A
+delivery counts for no halt rule, uses no budget, is never revised, and stops the wall clock.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ from tasks.text.fields import MAX_TITLE, fit, flatten, several_lines
 from tasks.text.paths import clean
 
 WAIT_S = DAY_MS // 1000
-REQUEST = "delivery"  # the note of what the goal asks for
-PAGE = 8  # attempts in a note; fewer than that are written with every commit
+REQUEST = "delivery"  # the note of the goal's delivery
+PAGE = 8  # attempts in a note; fewer are written with every commit
 RETRIES = 2
 NOTHING_CHANGED = "no attempt was accepted that changed a file"
 ALREADY_THERE = "the target branch has all of it already"
@@ -75,13 +75,13 @@ def is_wanted(goal: Goal) -> bool:
 
 
 def limits_of(plan_seed: PlanSeed, goal: Goal, _: Draft) -> Mapping[str, int]:
-    """Have a plan end with a delivery if its goal asks for one."""
+    """Return the limits of a delivery, if the goal asks for one."""
     limits = {WAIT: plan_seed.switches.get(WAIT, WAIT_S), landing.ROUNDS: landing.MOST_ROUNDS}
     return limits if is_wanted(goal) else {}
 
 
 def keep_request(unit: UnitOfWork, _: PlanSeed, goal: Goal, draft: Draft) -> None:
-    """Keep what the delivery will be told of `goal`."""
+    """Store the parts of `goal` that the delivery needs."""
     if not is_wanted(goal):
         return
     sentence = fit(goal.goal, MAX_SENTENCE, several_lines)
@@ -99,9 +99,9 @@ def keep_request(unit: UnitOfWork, _: PlanSeed, goal: Goal, draft: Draft) -> Non
 
 
 def note_done(unit: UnitOfWork, seen: Judgement) -> None:
-    """Note an attempt whose change was accepted, or a check that passed, for the delivery of a plan that ends with one.
+    """Record an accepted change, or a check that passed, for the delivery.
 
-    A controller that does not tell which files it touched may have changed some.
+    A controller that does not report touched files may have changed some.
     """
     step, outcome, verified = seen.step, seen.outcome, seen.doubt is None and not seen.is_excused
     facts, kept = step.facts, unit.plan.delivery
@@ -125,9 +125,9 @@ def note_done(unit: UnitOfWork, seen: Judgement) -> None:
 
 
 def begin(unit: UnitOfWork) -> bool:
-    """Put the landing behind all that is done, and the delivery behind that; tells whether the plan goes on for it.
+    """Add the landing after all done steps, and later the delivery; returns whether the plan goes on for it.
 
-    The wall clock stands still from now on. Raises NeedsSteps where the snapshot lacks a note.
+    It stops the wall clock. Raises NeedsSteps if the snapshot lacks a note.
     """
     plan, now = unit.plan, unit.snapshot.now
     wait_s = plan.limits[WAIT] or 0
@@ -159,7 +159,7 @@ def begin(unit: UnitOfWork) -> bool:
 
 
 def look(unit: UnitOfWork) -> None:
-    """Stop the wait for a delivery while it may not start, and give up what is ready after its time."""
+    """Stop the wait for a delivery while it may not start, and give it up if it is still ready after its time."""
     if not unit.is_delivering:
         return
     found, now = unit.plan.delivery, unit.snapshot.now
@@ -180,7 +180,7 @@ def look(unit: UnitOfWork) -> None:
 
 
 def input_for(unit: UnitOfWork, _: Step) -> dict[str, Any] | None:
-    """Return what an attempt at the delivery is given. Raises NeedsSteps where the snapshot lacks notes."""
+    """Return the input of an attempt at the delivery. Raises NeedsSteps if the snapshot lacks notes."""
     if not unit.is_delivering:
         return None
     kept = unit.plan.delivery
@@ -204,7 +204,7 @@ def input_for(unit: UnitOfWork, _: Step) -> dict[str, Any] | None:
 
 
 def _asked(asked: Mapping[str, Any], entries: Iterable[Sequence[Any]]) -> dict[str, Any]:
-    """Return what a landing and a delivery are both given: the accepted attempts, and which files these may change."""
+    """Return the input that a landing and a delivery share: accepted attempts, and the files that they may change."""
     return {
         "accepted": [landing.row(*entry) for entry in entries],
         "allowed": asked["allowed"],
@@ -214,12 +214,12 @@ def _asked(asked: Mapping[str, Any], entries: Iterable[Sequence[Any]]) -> dict[s
 
 
 def judge(unit: UnitOfWork, seen: Judgement) -> bool:
-    """Take on the plan from what was reported of its delivery. Raises NeedsSteps where the snapshot lacks a note."""
+    """Continue the plan from the outcome of its delivery. Raises NeedsSteps if the snapshot lacks a note."""
     if not unit.is_delivering:
         return False
     if seen.handed_back:
         _note_obstacle(unit, seen.handed_back.reason)
-        if seen.handed_back.kind is ReleaseKind.REVIEW:  # it waits for people, however long these take
+        if seen.handed_back.kind is ReleaseKind.REVIEW:  # it waits for people, without a limit of time
             found, now = unit.plan.delivery, unit.snapshot.now
             found.full_since, found.until = found.full_since or now, now + 1000 * (unit.plan.limits[WAIT] or 0)
         return False
@@ -265,11 +265,11 @@ def _judge_landing(unit: UnitOfWork, seen: Judgement) -> None:
         if landed.is_there:
             _note_undelivered(unit, ALREADY_THERE)
         unit.is_delivering = landed.is_there
-    unit.ends = [each for each in unit.ends if each is not step]  # no strategy knows of it
+    unit.ends = [each for each in unit.ends if each is not step]  # no strategy knows it
 
 
 def _take_on(unit: UnitOfWork, landed: Landed) -> None:
-    """Keep where the plan's changes begin now, and their digests there. Raises NeedsSteps where a note is missing."""
+    """Store the new base of the plan's changes, and their digests on it. Raises NeedsSteps if a note is missing."""
     kept = unit.plan.delivery
     kept.target = landed.target if is_branch(landed.target) else ""
     unit.plan.dirty.add("live")
@@ -286,7 +286,7 @@ def _refuse(why: str) -> dict[str, Any]:
 
 
 def _fail(unit: UnitOfWork, step: Step, failure: Mapping[str, Any]) -> None:
-    """Have a delivery that failed tried again after a pause, unless it was tried often enough."""
+    """Try a failed delivery again after a pause, unless it was tried often enough."""
     status = step.status
     status.failures += 1
     status.previous = dict(failure)
@@ -299,7 +299,7 @@ def _fail(unit: UnitOfWork, step: Step, failure: Mapping[str, Any]) -> None:
 
 
 def expire(unit: UnitOfWork, step: Step, failure: Failure, claimed: bool) -> bool:
-    """Go on from an attempt whose controller went silent, or that no controller has claimed in time."""
+    """Go on after a controller went silent, or after no controller claimed the attempt in time."""
     if unit.is_delivering and claimed:
         _fail(unit, step, failure)
     elif unit.is_delivering:
@@ -308,20 +308,20 @@ def expire(unit: UnitOfWork, step: Step, failure: Failure, claimed: bool) -> boo
 
 
 def _note_obstacle(unit: UnitOfWork, why: str) -> None:
-    """Keep what kept the last attempt from delivering."""
+    """Store the reason why the last attempt could not deliver."""
     unit.plan.delivery.obstacle = flatten(why)
     unit.plan.dirty.add("live")
 
 
 def give_up(unit: UnitOfWork, step: Step, why: str) -> bool:
-    """End a delivery that nobody can do."""
+    """End a delivery that no controller can do."""
     if unit.is_delivering:
         _give_up(unit, step, why, "failed")
     return unit.is_delivering
 
 
 def _give_up(unit: UnitOfWork, step: Step, why: str, what: str) -> None:
-    """End the delivery undone: the plan does not fail for that."""
+    """End the delivery without a result; the plan does not fail."""
     plan = unit.plan
     if obstacle := plan.delivery.obstacle:
         why = f"{why}, the last time: {obstacle}"
@@ -332,19 +332,19 @@ def _give_up(unit: UnitOfWork, step: Step, why: str, what: str) -> None:
 
 
 def note_skipped(unit: UnitOfWork, _: Step, reason: str) -> None:
-    """Keep that an operator skipped the delivery."""
+    """Record that an operator skipped the delivery."""
     if unit.is_delivering:
         _note_undelivered(unit, f"its delivery was skipped by {reason}")
 
 
 def _note_undelivered(unit: UnitOfWork, why: str) -> None:
-    """Keep why nothing was delivered."""
+    """Store the reason why nothing was delivered."""
     unit.plan.delivery.undelivered = why
     unit.plan.dirty.add("live")
 
 
 def _make(taken: Sequence[str]) -> PlannedStep:
-    """Make the step; its spec says what to deliver, as it is known when an attempt starts."""
+    """Return the delivery step; its spec gets its input at the start of an attempt."""
     return PlannedStep(
         step_id=landing.free_name(DELIVER, taken),
         title="Deliver the accepted changes",

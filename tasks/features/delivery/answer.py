@@ -1,4 +1,4 @@
-"""What a controller answers of a delivery: the names of a branch and of a pull request, which are data from outside."""
+"""Reads a controller's answer about a delivery: the names of a branch and a pull request, as data from outside."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 MAX_BRANCH, MAX_URL = 250, 2000
 MOST_LINES = 10**9
-# In the name of a branch: what git-check-ref-format refuses, what git or a command takes for something else.
+# Not in the name of a branch: text that git-check-ref-format refuses, or that git or a command misreads.
 _NO_BRANCH = re.compile(r"[ ~^:?*\[\\]|\.\.|//|@\{|(?:^|/)\.|\.lock(?:/|$)|^(?:@|HEAD)?$|^[-/]|[/.]$")
 _URL = re.compile(r"https?://[\w.~:/?#\[\]@!$&'()*+,;=%-]+", re.ASCII)
 
 
 def fault_of(output: Any) -> str | None:
-    """Return why an answer tells no delivery; what it holds is of another's making."""
+    """Return why an answer describes no delivery, or None; the answer is data from outside."""
     if not isinstance(output, dict):
         return "`output` must be an object with `branch` and `pull_request`"
     branch, url = output.get("branch"), output.get("pull_request")
@@ -26,11 +26,11 @@ def fault_of(output: Any) -> str | None:
 
 
 def is_branch(name: str) -> bool:
-    """Return whether `name` may be that of a branch."""
+    """Return whether `name` may be the name of a branch."""
     return len(name) <= MAX_BRANCH and name.isprintable() and _NO_BRANCH.search(name) is None
 
 
 def lines_in(output: Mapping[str, Any]) -> int:
-    """Return how many lines a reviewer has to read, 0 where nobody counted them."""
+    """Return the number of lines to review; 0 if the controller did not count them."""
     lines = output.get("lines")
     return min(lines, MOST_LINES) if type(lines) is int and lines > 0 else 0

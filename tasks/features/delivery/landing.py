@@ -1,7 +1,7 @@
-"""The step before a delivery: what was accepted is put on top of what the target branch is now, and verified there.
+"""The step before a delivery: it puts the accepted changes on top of the target branch, and verifies them there.
 
-Where both changed the same lines, or what was verified is red on top, one step that patches brings the plan up to date;
-then it lands again. A plan that nobody can bring up to date is halted.
+If both changed the same lines, or the verification fails on top, one step that patches brings the plan up to date. Then
+it lands again. A plan that cannot be brought up to date is halted.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from tasks.text.paths import clean, fault
 from tasks.text.patterns import matches
 from tasks.toolchain.catalogue import once, render
 
-WAIT = "delivery_wait_s"  # among limits: the plan ends with a delivery, which may go unclaimed for so long
+WAIT = "delivery_wait_s"  # among limits: the plan ends with a delivery, which may wait unclaimed for so many seconds
 ROUNDS = "land_rounds"  # among limits: how often a plan is brought up to date
 MOST_ROUNDS = 2
 RETRIES = 1
-VERIFICATION = "verification"  # the note of what verified the plan last, and which files it changed
-SIDES = "both sides"  # the note of what a step is given that brings the plan up to date
+VERIFICATION = "verification"  # the note of the last verification, and of the changed files
+SIDES = "both sides"  # the note of the documents for a step that brings the plan up to date
 MAX_TOOLS, MAX_FILES, MAX_RED = 20, 50, 200
 MAX_TEXTS = 16_384  # bytes of both sides
 MAX_TOLD = 4000  # bytes of both sides, as evidence
@@ -54,7 +54,7 @@ RED = (
 
 @dataclass(frozen=True, slots=True)
 class Landed:
-    """What a controller answered of a landing."""
+    """A controller's answer about a landing."""
 
     target_sha: str
     result_sha: str
@@ -66,7 +66,7 @@ class Landed:
 
 
 def note_verification(unit: UnitOfWork, seen: Judgement) -> None:
-    """Note what verified a step that is done, and what it changed; checks at the end of a plan count before others."""
+    """Store the verification of a done step and its changed files; checks at the end of a plan take precedence."""
     outcome, facts = seen.outcome, seen.step.facts
     known = unit.note(VERIFICATION) or {"tools": [], "checks": False, "red": [], "files": [], "queue": facts["queue"]}
     found = dict(known)
@@ -89,7 +89,7 @@ def note_verification(unit: UnitOfWork, seen: Judgement) -> None:
 
 
 def make_land(unit: UnitOfWork) -> PlannedStep:
-    """Make the step that lands. Raises NeedsSteps where the snapshot lacks the note of the verification."""
+    """Return the step that lands. Raises NeedsSteps if the snapshot lacks the note of the verification."""
     known = unit.note(VERIFICATION) or {"tools": ()}
     tools = tuple(VerifyTool.model_validate(tool) for tool in known["tools"])
     made = PlannedStep(
@@ -110,7 +110,7 @@ def make_land(unit: UnitOfWork) -> PlannedStep:
 
 
 def read(output: Any) -> Landed | None:
-    """Read what a controller answered; None where it names no commits or no list of conflicts."""
+    """Parse a controller's answer; None if it has no commits or no list of conflicts."""
     if not isinstance(output, dict):
         return None
     target, result, conflicts = (output.get(name) for name in ("target_sha", "result_sha", "conflicts"))
@@ -135,7 +135,7 @@ def read(output: Any) -> Landed | None:
 
 
 def _texts(output: Mapping[str, Any]) -> dict[str, str]:
-    """Lay out both sides as documents; what is no path of a file is left out."""
+    """Return both sides as documents by path; entries without a valid path are left out."""
     sides, between = output.get("sides"), output.get("between")
     found: dict[str, str] = {}
     if isinstance(between, list):
@@ -160,7 +160,7 @@ def _fitted(texts: Mapping[str, str], room: int) -> dict[str, str]:
 
 
 def is_red(unit: UnitOfWork, seen: Judgement, landed: Landed) -> bool:
-    """Return whether the verification failed on top of the target, by more than what was red before the plan."""
+    """Return whether the verification failed on top of the target by tests that did not fail before the plan."""
     outcome = seen.outcome
     if seen.failure is None or not outcome.verify or outcome.verified_at != landed.target_sha:
         return False
@@ -170,7 +170,7 @@ def is_red(unit: UnitOfWork, seen: Judgement, landed: Landed) -> bool:
 
 
 def unproved(outcome: Outcome, step: Step, landed: Landed) -> str | None:
-    """Return why a landing proves nothing; None where nothing moved, or the verification ran on top of the target."""
+    """Return why a landing proves nothing; None if nothing moved, or if the verification ran on top of the target."""
     is_verified = landed.digests is None or landed.conflicts or landed.is_there or not step.facts["verify_tools"]
     if is_verified or outcome.verified_at == landed.target_sha:
         return None
@@ -178,10 +178,10 @@ def unproved(outcome: Outcome, step: Step, landed: Landed) -> str | None:
 
 
 def bring_up_to_date(unit: UnitOfWork, step: Step, landed: Landed, failure: Failure | None) -> bool:
-    """Have a step that patches bring the plan up to date; False where a person is asked, or the plan is halted.
+    """Insert a step that brings the plan up to date; False if a person is asked or the plan is halted.
 
-    With a `failure` it is red on top of the target, else files are in conflict. Raises NeedsSteps where the snapshot
-    lacks notes.
+    With a `failure` the verification failed on top of the target, else files conflict. Raises NeedsSteps if the
+    snapshot lacks notes.
     """
     plan, known = unit.plan, unit.note(VERIFICATION) or {"files": (), "tools": (), "queue": "default"}
     kept, most = plan.delivery, plan.limits.get(ROUNDS) or 0
@@ -193,7 +193,7 @@ def bring_up_to_date(unit: UnitOfWork, step: Step, landed: Landed, failure: Fail
     plan.structure.taken = [*plan.structure.taken, step.step_id]
     if outside or not files or kept.rounds >= most or len(files) > MAX_FILES:
         why = moved + (f"; {', '.join(outside[:MAX_TOOLS])} may not be changed" if outside else "")
-        if plan.head.approvals:  # people look after this plan
+        if plan.head.approvals:  # people watch this plan
             _ask(unit, step, failure, why)
             return False
         evidence = {
@@ -218,7 +218,7 @@ def bring_up_to_date(unit: UnitOfWork, step: Step, landed: Landed, failure: Fail
 
 
 def _end(unit: UnitOfWork, step: Step, failure: Failure | None) -> None:
-    """End a landing that another one follows."""
+    """End a landing that another landing follows."""
     if failure:
         unit.plan.structure.replaced += 1
         unit.end_step(step, "FAILED", "failed", failure["category"])
@@ -233,7 +233,7 @@ def _add(unit: UnitOfWork, made: PlannedStep, why: str) -> None:
 
 
 def _ask(unit: UnitOfWork, step: Step, failure: Failure | None, why: str) -> None:
-    """Have the plan land once more, from what it has accepted, when a person says so; it stands still until then."""
+    """Have the plan land again after a person approves it; until then it waits."""
     _end(unit, step, failure)
     made, kept = make_land(unit), unit.plan.delivery
     kept.step, kept.until = made.step_id, unit.snapshot.now + waits.APPROVAL_MS + 1000 * (unit.plan.limits[WAIT] or 0)
@@ -243,7 +243,7 @@ def _ask(unit: UnitOfWork, step: Step, failure: Failure | None, why: str) -> Non
 
 
 def _outside(unit: UnitOfWork, files: Iterable[str]) -> list[str]:
-    """List which files the goal does not allow, or an operator took away. Raises NeedsSteps without the note."""
+    """Return the files that the goal does not allow, or an operator removed. Raises NeedsSteps without the note."""
     asked, tightened = unit.note("delivery"), unit.plan.head.tightened
     names = asked.get("forbidden")
     allowed = Allowlist.of(asked["allowed"], forbid(tuple(names)) if names else FORBIDDEN)
@@ -275,7 +275,7 @@ def _make(unit: UnitOfWork, land: Step, files: tuple[str, ...], known: Mapping[s
         queue=known["queue"],
         estimate=estimate(Mode.PATCH),
         inserted_by=land.step_id,
-        allow_empty=True,  # the target may have all that the plan did to these files
+        allow_empty=True,  # the target may already have the plan's changes of these files
     )
     hint = {"rollback_hint": ROLLBACK} if RISK[made.risk_level].rollback_hint else {}
     return made.model_copy(update={"requires": made.required, **hint})
@@ -289,7 +289,7 @@ def _risk_of(unit: UnitOfWork) -> RiskLevel:
 
 
 def given_to(unit: UnitOfWork, step: Step) -> dict[str, Any] | None:
-    """Return what steps are given that work on top of the target. Raises NeedsSteps where the snapshot lacks a note."""
+    """Return the base and the documents of steps on top of the target. Raises NeedsSteps if a note is missing."""
     kept = unit.plan.delivery
     if not kept.base or step.step_id not in (kept.step, kept.mending):
         return None
@@ -298,7 +298,7 @@ def given_to(unit: UnitOfWork, step: Step) -> dict[str, Any] | None:
 
 
 def fires(plan: PlanRecord, step: Step, failure: Failure) -> tuple[str, str, dict[str, Any]] | None:
-    """Halt a plan whose step failed for good that was to bring it up to date."""
+    """Halt a plan if the step that brings it up to date failed for good."""
     if step.step_id != plan.delivery.mending or step.status.failures <= RETRIES:
         return None
     value = {"value": step.status.failures, "limit": RETRIES, "limit_name": "retry_limit", "step_id": step.step_id}
@@ -308,12 +308,12 @@ def fires(plan: PlanRecord, step: Step, failure: Failure) -> tuple[str, str, dic
 
 
 def advise(_: Facts) -> str:
-    """Return what lets such a plan go on."""
+    """Return how such a plan can go on."""
     return f"Merge the target branch into the changes by hand, or {AGAIN}: it begins at the new commit of the target."
 
 
 def free_name(wanted: str, taken: Sequence[str]) -> str:
-    """Name a step as no other one is named."""
+    """Return a name for a step that no other step has."""
     name, number = wanted, 2
     while name in taken:
         name, number = f"{wanted}-{number}", number + 1
@@ -321,7 +321,7 @@ def free_name(wanted: str, taken: Sequence[str]) -> str:
 
 
 def moved(entries: Iterable[Sequence[Any]], digests: Mapping[str, str]) -> list[Any]:
-    """Give accepted attempts the digests that their changes have now; those of which nothing is left have none."""
+    """Replace the digests of accepted attempts by those on the new base; None for a change that is empty there."""
     return [[*entry[:2], digests.get(entry[0]), *entry[3:]] for entry in entries]
 
 
@@ -335,7 +335,7 @@ def row(
     created: int | None,
     _by: str,
 ) -> dict[str, Any]:
-    """Tell of an accepted attempt what a delivery has to hold its commit against."""
+    """Describe an accepted attempt with the limits that a delivery checks its commit against."""
     limits: dict[str, Any] = {"max_files": RISK[RiskLevel(risk)].max_files, "max_risk": risk}
     limits |= {} if created is None else {"created": created}
     return {"step_id": step_id, "attempt": attempt, "diff_hash": digest, **limits}

@@ -16,9 +16,9 @@ MAX_LABEL, MAX_LABELS = 50, 5
 
 
 def describe(unit: UnitOfWork, sentence: str, entries: Sequence[Sequence[Any]]) -> str:
-    """Describe the change in facts, as Markdown. Words from outside are code, where they name and link no person.
+    """Describe the change as Markdown. Words from outside become code, so that they mention and link no person.
 
-    No words of an agent are in it: the forge shows its change itself.
+    It has no words of an agent; the forge shows the change itself.
     """
     asked = ["~~~text", *(line for line in sentence.splitlines() if not line.lstrip().startswith("~~~")), "~~~"]
     parts = (
@@ -33,7 +33,7 @@ def describe(unit: UnitOfWork, sentence: str, entries: Sequence[Sequence[Any]]) 
 
 
 def labels_of(unit: UnitOfWork) -> list[str]:
-    """Return a label for each kind of integrity finding that was accepted."""
+    """Return a label for each kind of accepted integrity finding."""
     kinds = dict.fromkeys(kind for _, action, kind, *_ in unit.plan.integrity.told if action != "refuse")
     return [f"integrity:{kind.lower()}"[:MAX_LABEL] for kind in kinds][:MAX_LABELS]
 
@@ -52,7 +52,7 @@ def _change(
 
 
 def _tests(unit: UnitOfWork) -> list[str]:
-    """List the goal's failing tests, which the last verification of a plan without a doubt has seen to pass."""
+    """List the goal's failing tests, if the last verification without a doubt saw them pass."""
     if unit.plan.doubt or unit.plan.reproduced.passed or not unit.plan.delivery.checked:
         return []
     return [f"{quote(test)}: red before, green now" for test in unit.plan.head.context.get("failing_tests") or ()]
@@ -69,7 +69,7 @@ def _integrity(unit: UnitOfWork) -> Iterator[str]:
 
 
 def _origin(unit: UnitOfWork, count: int) -> Iterator[str]:
-    """Yield the plan, its cost, and the commands that show it."""
+    """Yield the plan, its cost, and the commands that show them."""
     plan, plan_id, cost = unit.plan, unit.snapshot.plan_id, cost_of(unit.plan)
     changes = f"{count} accepted change{'' if count == 1 else 's'}"
     yield (
@@ -82,5 +82,5 @@ def _origin(unit: UnitOfWork, count: int) -> Iterator[str]:
 
 
 def quote(words: str) -> str:
-    """Put words from outside into code, where they name and link no person."""
+    """Return words from outside as inline code, so that they mention and link no person."""
     return f"`{fit_evidence(flatten(words)).replace('`', chr(39))}`"
