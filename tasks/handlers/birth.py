@@ -1,4 +1,4 @@
-"""What the first line of a plan's log says of its creation: what planning read, and what of that nothing else keeps."""
+"""The first line of a plan's log: the data that planning read, and the parts of it that are stored nowhere else."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tasks.toolchain.catalogue import Catalogue, keep_contracts
 
 
 def tell_setting(goal: Goal, catalogue: Catalogue, setting: Setting) -> dict[str, Any]:
-    """Return what planning read beside the goal, each part where it is not the usual one.
+    """Return the data that planning read in addition to the goal, without defaults.
 
-    What may be long is told by its digest: the operator's contracts, forbidden names, what a drafter said.
+    Long parts are digests: the operator's contracts, forbidden names, a drafter's answers.
     """
     told: dict[str, Any] = {}
     if setting.drafter != "none":
         told["drafter"] = setting.drafter
-    if setting.options and goal.kind is not GoalKind.TASK:  # templates of tasks read none
+    if setting.options and goal.kind is not GoalKind.TASK:  # templates of tasks read no options
         told["options"] = dict(setting.options)
     if setting.history:
         told["recalled"] = dict(setting.history)
@@ -44,13 +44,13 @@ def tell_setting(goal: Goal, catalogue: Catalogue, setting: Setting) -> dict[str
 
 def _tell_draft(said: Drafted) -> dict[str, Any]:
     told: dict[str, Any] = {"tokens": said.tokens, "error": said.error}
-    if said.output is not None:  # as it came: numbers may be larger than any that a plan keeps
+    if said.output is not None:  # as it arrived: it may have larger numbers than a plan can store
         told["output"] = digest_line(codec.dump_unbounded(said.output, sort_keys=True))
     return told
 
 
 def tell_birth(unit: UnitOfWork, draft: Draft) -> Mapping[str, Any]:
-    """Tell of a plan that is announced how it began: by digest what its records keep, the rest in full."""
+    """Return how an announced plan began: digests of stored data, and all other data in full."""
     snapshot, plan = unit.snapshot, unit.plan
     told: dict[str, Any] = {
         "plan_id": snapshot.plan_id,

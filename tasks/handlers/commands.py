@@ -1,6 +1,6 @@
-"""Commands of operators -> changeset: what they may do to one plan, as a table.
+"""Commands of operators -> changeset: their effects on one plan, as a table.
 
-A command is obeyed once: its id is remembered. A budget can only be topped up.
+A command is applied once: the plan remembers its id. A budget can only be raised.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _WHILE_ASKING = frozenset({CommandName.ANSWER, CommandName.CANCEL, CommandName.H
 
 OPEN = frozenset({S.PENDING.value, S.BLOCKED.value, S.ACTIVE.value})
 
-Refusal = str | None  # why a command cannot be obeyed
+Refusal = str | None  # why a command is refused
 
 _STEP, _PLAN = frozenset({Scope.STEP}), frozenset({Scope.PLAN})
 _ANY = _PLAN | WIDE - {Scope.QUEUE}
 
-# How far each command may reach. A wider top-up is of a day budget.
+# The scopes of each command. A wider top-up raises a day budget.
 SCOPES: Mapping[CommandName, frozenset[Scope]] = MappingProxyType(
     {
         CommandName.PAUSE: _PLAN | WIDE,
@@ -55,7 +55,7 @@ SCOPES: Mapping[CommandName, frozenset[Scope]] = MappingProxyType(
 
 
 def apply(snapshot: Snapshot, commands: Sequence[Command]) -> Changeset:
-    """Obey `commands` in turn and carry on with the plan; an event says what became of each."""
+    """Apply `commands` in turn and continue the plan; an event reports the result of each."""
     unit = UnitOfWork(snapshot)
     for command in commands:
         _obey(unit, command)
@@ -63,7 +63,7 @@ def apply(snapshot: Snapshot, commands: Sequence[Command]) -> Changeset:
 
 
 def needs_reconcile(plan_id: str, base: int) -> Command:
-    """Make the planner's own command for a plan of which the server has lost what came after commit `base`."""
+    """Return the planner's own pause for a plan of a server that lost everything after commit `base`."""
     return Command(
         command_id=f"needs-reconcile-{base}",
         command=CommandName.PAUSE,
@@ -91,7 +91,7 @@ def _obey(unit: UnitOfWork, command: Command) -> None:
 
 
 def _untimely(unit: UnitOfWork, command: Command) -> Refusal:
-    """Return why the plan takes no such command now."""
+    """Return why the plan does not take a command now; None if it does."""
     plan = unit.plan
     if plan.state in PLAN_ENDS:
         return "the plan has ended"
@@ -166,7 +166,7 @@ def _skip(unit: UnitOfWork, command: Command) -> Refusal:
 
 
 def _tighten(unit: UnitOfWork, command: Command) -> Refusal:
-    """Leave only `value.allowed_files`, or raise the risk of a step to `value.risk_level`."""
+    """Restrict files to `value.allowed_files`, or raise the risk of a step to `value.risk_level`."""
     value = command.value if isinstance(command.value, dict) else {}
     files, risk = value.get("allowed_files"), value.get("risk_level")
     if not value or set(value) - {"allowed_files", "risk_level"} or not _are_words(files or ()):
@@ -197,9 +197,9 @@ def _are_words(value: Any) -> bool:
 
 
 def _answer(unit: UnitOfWork, command: Command) -> Refusal:
-    """Answer what a plan asks: its strategy's question, else whether a step may start.
+    """Answer the question of a plan's strategy, else the question whether a step may start.
 
-    The step is named where several are asked about.
+    If several steps wait, the command has to name one.
     """
     if command.question and command.question != (unit.plan.question or {}).get("kind"):
         return f"the plan does not ask that now ({fit(command.question, MAX_PATH)})"

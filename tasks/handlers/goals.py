@@ -1,4 +1,4 @@
-"""What becomes of a goal: a validated plan and the commits that create it, or a rejection with all its reasons.
+"""The result of a goal: a validated plan and the commits that create it, or a rejection with all its reasons.
 
 A plan under creation is invisible until its last commit.
 """
@@ -41,20 +41,20 @@ from tasks.toolchain.catalogue import CATALOGUE, Catalogue, catalogue_of, keep_c
 NO_SETTING = Setting()
 NO_STEPS = Expected()
 SHOWN_CHARS = 200  # of the goal's sentence, for lists of plans
-# Of the goal: what the plan's own steps say, and texts from outside that nothing reads once the plan is made.
+# Parts of a goal that the plan's steps have, and texts from outside that are not read after the plan's creation.
 UNKEPT: dict[str, Any] = {
     "steps": True,
     "context": {"documents", "failure_log", "manifests", "definitions"},
     "gap_report": {"project": {"documents"}},
     "evolution": {"commit_cards", "chunk_summaries"},
 }
-CHUNK = 64  # steps a commit: their specs, windows, states and places in the queue stay below 1000 arguments
+CHUNK = 64  # steps in a commit: their specs, windows, states and places in the queue stay below 1000 arguments
 
 
 def plan(goal: Goal, catalogue: Catalogue = CATALOGUE, setting: Setting = NO_SETTING) -> Answer:
-    """Answer any valid goal, never raising; a Draft that comes out has passed the validator. Pure.
+    """Answer any valid goal without raising; a returned Draft has passed the validator. Pure.
 
-    The goal is sanitised first; an answer brings along the goal that it is about and what was found.
+    The goal is sanitized first; the answer contains the sanitized goal and the findings.
     """
     fit_goal = clean_goal(goal)
     asked = _without_forbidden(fit_goal.goal, setting.forbidden)
@@ -89,7 +89,7 @@ def _with_requirements(step: PlannedStep) -> PlannedStep:
 
 
 def _without_forbidden(goal: Goal, forbidden: Forbidden) -> Goal:
-    """Leave forbidden files out of the listing that globs are expanded against, now and when the plan expands."""
+    """Remove forbidden files from the listing against which globs are expanded, now and when the plan expands."""
     files = goal.context.files
     if not any(map(is_glob, goal.allowed_files)):
         return goal
@@ -100,9 +100,9 @@ def _without_forbidden(goal: Goal, forbidden: Forbidden) -> Goal:
 
 
 def accept(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> Iterator[Changeset]:
-    """Yield the commits that create the plan; only the last makes it READY and starts its first steps.
+    """Yield the commits that create the plan; only the last one makes it READY and starts its first steps.
 
-    A plan that needs an answer before it can be made is one commit, and waits in CREATED.
+    A plan that needs an answer before its creation has one commit, and waits in CREATED.
     """
     goal = draft.goal or goal
     if draft.question:
@@ -129,7 +129,7 @@ def accept(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> Iterator[Changeset]
             unit.open_plan()
             for open_with in pipeline.OPENED:
                 open_with(unit, draft.steps)
-        if first and last:  # it fits one commit, and starts its first steps at once
+        if first and last:  # it fits into one commit, and starts its first steps at once
             yield advance(unit)
             return
         unit.change.more = last  # the first steps came with earlier commits: the engine reads them from the ready queue
@@ -139,7 +139,7 @@ def accept(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> Iterator[Changeset]
 
 
 def _settle(plan_seed: PlanSeed, goal: Goal, planned: tuple[PlannedStep, ...]) -> tuple[PlannedStep, ...]:
-    """Have features put the steps of a draft in order, and settle what each of them says."""
+    """Let features sort the steps of a draft, and set the fields that each feature decides."""
     for arrange in pipeline.ARRANGED:
         planned = arrange(plan_seed, planned)
     for settle in pipeline.DRAFTED:
@@ -155,9 +155,9 @@ def _ask(plan_seed: PlanSeed, goal: Goal, draft: Draft, question: Question) -> C
 
 
 def await_draft(plan_seed: PlanSeed, goal: Goal, patience_ms: int) -> Changeset:
-    """Make the commit of a plan that a drafter is asked about: it can be seen and cancelled, and is made from CREATED.
+    """Return the commit of a plan that waits for a drafter in CREATED: it is visible and can be cancelled.
 
-    After `patience_ms` without a plan it is REJECTED.
+    After `patience_ms` without a plan it becomes REJECTED.
     """
     unit = _begin(plan_seed, goal, Draft(()))
     unit.born = {**unit.born, "patience_ms": patience_ms}
@@ -166,7 +166,7 @@ def await_draft(plan_seed: PlanSeed, goal: Goal, patience_ms: int) -> Changeset:
 
 
 def refuse(plan_seed: PlanSeed, goal: Goal, answer: Rejected) -> Changeset:
-    """Make the commit that keeps a REJECTED plan with every error, so that its producer can read why."""
+    """Return the commit that stores a REJECTED plan with all errors, for its producer."""
     unit = _begin(
         plan_seed, answer.goal or goal, Draft((), findings=answer.findings, tokens=answer.tokens, read=answer.read)
     )
@@ -177,7 +177,7 @@ def refuse(plan_seed: PlanSeed, goal: Goal, answer: Rejected) -> Changeset:
 
 
 def _book(unit: UnitOfWork, draft: Draft) -> None:
-    """Pay for the draft and count it, in the one commit that makes a plan of it."""
+    """Book the draft's tokens and count the draft, in the one commit that makes a plan of it."""
     budget.book(unit.plan, draft.tokens)
     head = unit.plan.head
     if draft.counted and (name := plan_history(head.kind, head.tenant, head.repo)):
@@ -187,7 +187,7 @@ def _book(unit: UnitOfWork, draft: Draft) -> None:
 def _begin(
     plan_seed: PlanSeed, goal: Goal, draft: Draft, expected: Expected = NO_STEPS, *, announced: bool = True
 ) -> UnitOfWork:
-    """Begin a commit of the plan; what never changes is written, and announced, with the first one."""
+    """Begin a commit of the plan; the first one writes, and announces, the constant parts."""
     context = goal.context
     head = PlanHead(
         goal_id=plan_seed.goal_id,
@@ -259,7 +259,7 @@ def _runs_tests(draft: Draft) -> bool:
 
 
 def _limits(plan_seed: PlanSeed, goal: Goal, draft: Draft, expected: Expected) -> dict[str, int | None]:
-    """Fill the limits of a plan, among which its switches stand."""
+    """Return the limits of a plan, its switches included."""
     limits = budget.limits_of(goal, plan_seed.policy, expected)
     for limits_of in pipeline.LIMITS:
         limits |= limits_of(plan_seed, goal, draft)
@@ -267,7 +267,7 @@ def _limits(plan_seed: PlanSeed, goal: Goal, draft: Draft, expected: Expected) -
 
 
 def _left_out(part: Any, unkept: Any, pointer: str = "") -> Iterator[str]:
-    """Yield a pointer to each part of a goal that is there and is not kept; names alone where `unkept` is a set."""
+    """Yield a pointer to each part of a goal that has a value and is not stored; only names if `unkept` is a set."""
     for name in sorted(unkept):
         below = unkept[name] if isinstance(unkept, dict) else True
         if value := getattr(part, name):

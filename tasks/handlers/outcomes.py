@@ -1,4 +1,4 @@
-"""Outcomes -> changeset: what controllers reported, applied to their plan in the order of the stream."""
+"""Outcomes -> changeset: reports of controllers, applied to their plan in the order of the stream."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ NEEDS_LEASE = "a controller has claimed the attempt, so that it is ended only wi
 
 
 def apply(snapshot: Snapshot, reports: Sequence[Report]) -> Changeset:
-    """Apply `reports` to the plan and schedule what may run next; each report gets its verdict, in order."""
+    """Apply `reports` to the plan and schedule the next steps; each report gets its verdict, in order."""
     unit = UnitOfWork(snapshot)
     for report in reports:
         verdict = outcome_verdict.judge(snapshot, report.outcome.step_id, report.attempt, report.lease, report.digest)
         unit.change.verdicts.append(verdict)
-        if report.entry:  # so that whoever sent it finds what became of it
+        if report.entry:  # so that its sender finds the result
             unit.about["entry"] = report.entry
         if verdict is Verdict.APPLIED:
             _take(unit, snapshot.steps[report.outcome.step_id], report)
@@ -39,17 +39,17 @@ def apply(snapshot: Snapshot, reports: Sequence[Report]) -> Changeset:
                 snapshot, report.outcome.step_id, report.lease
             )
             unit.emit("outcome." + verdict, data, NEEDS_LEASE if lacks else None)
-    unit.about.pop("entry", None)  # what is started now is no outcome's
+    unit.about.pop("entry", None)  # the following starts belong to no outcome
     return schedule.advance(unit)
 
 
 def _take(unit: UnitOfWork, step: Step, report: Report) -> None:
-    """Settle the attempt that `report` ends, and take its step on."""
+    """Settle the attempt that `report` ends, and continue its step."""
     outcome, wrong = outcome_verdict.within_range(report.outcome)
     unit.inputs.append(["outcome", report.attempt, report.lease, codec.raw(report.raw)])
     seen = Judgement(step, outcome, unit.end_attempt(step))
     if report.lease is None:
-        # Nobody has claimed the attempt; whoever does before this is written has it decided anew.
+        # No controller has claimed the attempt; a claim before this commit makes the decision run again.
         lease = unit.snapshot.leases.get(step.step_id)
         unit.change.guards[step.step_id] = lease.renewed if lease else 0
         unit.inputs.append(["unclaimed", step.step_id, seen.attempt.attempt])
@@ -68,7 +68,7 @@ def _take(unit: UnitOfWork, step: Step, report: Report) -> None:
 
 
 def _judge(unit: UnitOfWork, seen: Judgement) -> None:
-    """Take the step on by what its attempt came to."""
+    """Continue the step by the result of its attempt."""
     if any(judge(unit, seen) for judge in pipeline.JUDGES):
         if seen.step.status.state == S.DONE:
             unit.change.worked[seen.step.step_id] = True
@@ -85,7 +85,7 @@ def _judge(unit: UnitOfWork, seen: Judgement) -> None:
 
 
 def _settle(unit: UnitOfWork, seen: Judgement) -> int:
-    """Book what the attempt used; returns the tokens booked."""
+    """Book the usage of the attempt; returns the booked tokens."""
     booked = next((booked for settle in pipeline.SETTLE if (booked := settle(unit, seen)) is not None), None)
     if booked is None:
         booked = budget.settle(unit.plan, seen.attempt, seen.outcome.metrics, seen.step.facts["estimate"])
@@ -94,7 +94,7 @@ def _settle(unit: UnitOfWork, seen: Judgement) -> int:
 
 
 def _succeed(unit: UnitOfWork, seen: Judgement) -> None:
-    """Finish a step whose attempt did what was asked, unless that is what halts the plan."""
+    """End a step after a successful attempt, unless the success halts the plan."""
     step, outcome = seen.step, seen.outcome
     counted = halt_rules.record_success(unit, step, outcome, seen.attempt.at)
     seen.turned, fired = counted.turned, halt_rules.first_fired(counted, None)
@@ -102,7 +102,7 @@ def _succeed(unit: UnitOfWork, seen: Judgement) -> None:
     step.status.previous = pre_steps.result_of(outcome) if step.facts["inserted_by"] else None
     for note in pipeline.AFTER_END:
         note(unit, seen)
-    if unit.ends:  # there may be more to do
+    if unit.ends:  # it may have more steps
         expansion.on_steps_ended(unit)
     spared = unit.plan.state in PLAN_ENDS or (fired and fired.spares_completed and schedule.is_satisfied(unit.plan))
     if fired and not spared:
@@ -110,7 +110,7 @@ def _succeed(unit: UnitOfWork, seen: Judgement) -> None:
 
 
 def _report_figures(unit: UnitOfWork, step: Step, report: Report, used: int, wrong: dict[str, Wrong]) -> None:
-    """Emit the figures that did not count as they were reported, tokens beyond the plan's limit among them."""
+    """Emit the figures that did not count as reported, such as tokens beyond the plan's limit."""
     metrics = report.outcome.metrics
     reported = metrics.tokens_used if metrics else None
     if reported is not None and reported > used:

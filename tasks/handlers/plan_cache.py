@@ -1,7 +1,7 @@
-"""The plan cache: a goal that asks what an earlier one asked gets what a drafter answered then.
+"""The plan cache: a goal that equals an earlier one gets the drafter's answer of that time.
 
-Kept is the answer, not the plan: it is judged again like any answer, and becomes steps of the goal at hand. Two goals
-ask the same if all that their drafter is told is the same; of the sentence only the blanks between words may differ.
+The cache stores the answer, not the plan. The answer is judged again like any other, and becomes steps of the new goal.
+Two goals are equal if their drafter would get the same data; in the sentence only blanks may differ.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tasks.strategies.drafting.cycle import QUEUE
 from tasks.text.sanitize import TOKEN
 from tasks.toolchain.catalogue import Catalogue, keep_contracts
 
-# Of a goal: the sentence, and what changes neither what a drafter is told nor what its answer is worth.
+# Parts of a goal: the sentence, and parts that change neither a drafter's input nor the value of its answer.
 APART: dict[str, Any] = {
     **dict.fromkeys(("goal", "goal_id", "tenant", "limits", "approvals", "queue", "drafter", "mend"), True),
     **dict.fromkeys(("delivery", "retry_of", "from_", "callback", "traceparent", "steps"), True),
@@ -34,7 +34,7 @@ APART: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class CacheQuestion:
-    """A goal that a drafter is asked about, and the `field` at which the answer to such goals is kept."""
+    """A goal that needs a drafter, and the `field` that stores the answer to such goals."""
 
     goal: Goal
     catalogue: Catalogue
@@ -42,11 +42,11 @@ class CacheQuestion:
     field: str
 
     def answer(self, raw: bytes | None, now: int, kept_s: int) -> Draft | None:
-        """Make a draft of the answer that is kept; None if it is older than `kept_s`, or makes no plan by itself."""
+        """Return a draft from the stored answer; None if it is older than `kept_s` (s) or makes no plan by itself."""
         found = read_draft(raw or b"")
         if found is None or found.at < now - 1000 * kept_s:
             return None
-        drafter = "cache" if self.setting.drafter == QUEUE else self.setting.drafter  # no step asks
+        drafter = "cache" if self.setting.drafter == QUEUE else self.setting.drafter  # no step asks a drafter
         setting = replace(self.setting, drafter=drafter, drafted=(Drafted(found.output),), cached_from=found.plan_id)
         made = goals.plan(self.goal, self.catalogue, setting)
         if not isinstance(made, Draft) or not self._is_of_use(setting):
@@ -55,7 +55,7 @@ class CacheQuestion:
         return replace(made, cache=(HIT, self.field, kept_s, found.plan_id), phases=(phase, *made.phases))
 
     def keep(self, made: Draft, drafted: Sequence[Drafted], kept_s: int) -> Draft:
-        """Have a plan keep the last answer for the cache; one whose first step asks keeps the answer of that step."""
+        """Let a plan store the last answer in the cache; if its first step asks, the answer of that step."""
         note = {"tenant": self.goal.tenant, "repo": self.goal.context.repo, "drafter": self.setting.drafter}
         note |= {"goal": self.goal.goal, "output": drafted[-1].output if drafted else None}
         said = replace(self.setting, drafted=tuple(drafted[-1:]))
@@ -64,19 +64,19 @@ class CacheQuestion:
         return replace(made, cache=(PUT, self.field, kept_s), notes={DRAFT_NOTE: note})
 
     def _is_of_use(self, setting: Setting) -> bool:
-        """Whether the last answer makes a plan by itself, and no template stands in for it."""
+        """Return whether the last answer makes a plan by itself, without a template in its place."""
         strict = replace(setting, options={**setting.options, "fallback": "reject", "max_attempts": 1})
         return isinstance(goals.plan(self.goal, self.catalogue, strict), Draft)
 
 
 def question(goal: Goal, catalogue: Catalogue, setting: Setting, answer: Answer, drafter: str) -> CacheQuestion | None:
-    """Return what the cache is asked if `answer` asks a drafter; `drafter` is its name, with how it is run.
+    """Return the question for the cache if `answer` needs a drafter; `drafter` is its name, with its command.
 
-    None if the cache has no part in it: nobody is asked, there is no repository, or the sanitiser found an attack.
+    None if the cache does not apply: no drafter is needed, there is no repository, or the sanitizer found an attack.
     """
     prompt = answer.prompt if isinstance(answer, Consult) else None
     if isinstance(answer, Draft) and setting.drafter == QUEUE and "template" in (answer.state or {}):
-        prompt = str((answer.state or {}).get("prompt"))  # of the step that asks, instead of which there is a template
+        prompt = str((answer.state or {}).get("prompt"))  # of the step that asks, which has a template as its fallback
     if prompt is None or TOKEN in prompt or not goal.context.repo or goal.steps is not None:
         return None
     if clean_goal(goal).findings:

@@ -1,7 +1,7 @@
-"""A plan's timer has run out -> changeset: clocks of its attempts, its wall clock, work left over.
+"""A plan's timer has run out -> changeset: clocks of its attempts, its wall clock, left-over work.
 
-A plan has one timer, at the earliest moment when something could be due. What keeps going does not move it: a timer
-that comes too early finds that out and is set again, which costs a look a minute instead of two writes an attempt.
+A plan has one timer, at the earliest time when something could be due. Progress does not move it: a timer that fires
+too early is set again. That costs one look each minute instead of two writes for each attempt.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from tasks.policy.starts import LONGEST_SILENT_MS, RUNNING_MARGIN_MS, SILENT_MS,
 from tasks.rules import budget
 
 NO_CLOCKS = Clocks()
-UNAPPLIED_MS = 1000  # until an attempt is looked at again whose outcome may wait to be applied
+UNAPPLIED_MS = 1000  # until the next look at an attempt whose outcome may wait to be applied
 
 
 def apply(snapshot: Snapshot, clocks: Clocks = NO_CLOCKS) -> Changeset:
-    """Look at every clock of the plan, carry on with what is left over, and set the timer anew.
+    """Check every clock of the plan, continue left-over work, and set the timer again.
 
-    Raises NeedsSteps where the snapshot lacks steps that are in flight; their leases are needed with them. Raises
-    NeedsClaims where something waits for a file.
+    Raises NeedsSteps if the snapshot lacks steps in flight; their leases are needed, too. Raises NeedsClaims if
+    something waits for a file.
     """
     unit = UnitOfWork(snapshot)
     unit.is_timer = True
@@ -41,12 +41,12 @@ def apply(snapshot: Snapshot, clocks: Clocks = NO_CLOCKS) -> Changeset:
         unit.around["clocks"] = [*clocks]
     unit.plan.wake = unit.change.wake = 0
     if unit.plan.state not in PLAN_ENDS:
-        unit.plan.dirty.add("live")  # even where no clock runs any more, the old time must be forgotten
+        unit.plan.dirty.add("live")  # the old time must be dropped even if no clock runs any more
         waits.look_at_backoffs(unit)
         for look in pipeline.ON_TIMER:
             look(unit)
         for step_id in list(snapshot.active):
-            if step_id in snapshot.active:  # a halt ends them all
+            if step_id in snapshot.active:  # a halt ends all of them
                 _look_at_attempt(unit, snapshot.steps[step_id], clocks)
     if unit.plan.state not in PLAN_ENDS:
         waits.count_outages(unit, clocks)
@@ -65,7 +65,7 @@ def _look_at_attempt(unit: UnitOfWork, step: Step, clocks: Clocks) -> None:
     due = max(due, clocks.grace + _silent_ms(lease)) if clocks.grace else due
     if now < due:
         unit.wake_at(due if lease.claimed else min(due, now + SILENT_MS))
-    elif clocks.oldest and clocks.oldest <= due:  # its outcome may be among those that nobody has applied yet
+    elif clocks.oldest and clocks.oldest <= due:  # its outcome may wait to be applied
         unit.wake_at(now + UNAPPLIED_MS)
     else:
         unit.change.guards[step.step_id] = lease.renewed
@@ -73,27 +73,27 @@ def _look_at_attempt(unit: UnitOfWork, step: Step, clocks: Clocks) -> None:
 
 
 def _due(unit: UnitOfWork, step: Step, live: Attempt, lease: Lease, clocks: Clocks) -> tuple[int, str]:
-    """Return when the attempt has run out of time without another sign of it, and which clock that is."""
+    """Return when the attempt runs out of time without another sign of life, and the name of that clock."""
     now = unit.snapshot.now
     delivered_by = unit.plan.delivery.due if unit.is_delivering else None
     if not lease.claimed:
         until = (delivered_by or now + SILENT_MS) if unit.is_delivering else live.deadline
         return until, f"no controller had claimed it by {rfc3339(until)}"
-    # A time to come is from before the server's clock was set back. A controller that lives has renewed by the new
-    # clock within its time of that, which is when sweeps saw it: `grace`.
+    # A time in the future is from before the server's clock was set back. A live controller renews within its time
+    # after sweeps saw the new clock: `grace`.
     silent_ms = _silent_ms(lease)
     renewed = lease.renewed if lease.renewed - now <= silent_ms else clocks.grace or now
     silent = min(renewed, now) + silent_ms, "its controller went silent"
     if "still" in unit.plan.times and not delivered_by:  # its controller may have paused
         return silent
-    # A lease is written by controllers: whatever stands there, the attempt ends at some time.
+    # Controllers write leases: with any content of a lease, the attempt ends at some time.
     rested = delivered_by - live.deadline if delivered_by else unit.rested - live.lost
     over = min(lease.claimed, live.deadline) + verify_ms(step.facts) + RUNNING_MARGIN_MS + rested
     return min(silent, (over, "it ran past its time"))
 
 
 def _silent_ms(lease: Lease) -> int:
-    """Return how long a controller may be silent: as it asked when it claimed the attempt, within bounds."""
+    """Return how long a controller may be silent (ms): as long as it asked for in its claim, within bounds."""
     return min(max(SILENT_MS, lease.ttl), LONGEST_SILENT_MS)
 
 
