@@ -1,1 +1,1 @@
-"""The record of a plan read again: what its log says is folded, compared, and put under other rules."""
+"""Reads the record of a plan again: its log is folded, compared, and decided under other rules."""

@@ -1,8 +1,8 @@
-"""What other rules would have done to a plan: its log is folded twice, under its own rules and under the others.
+"""Decides a plan again under other rules: its log is folded twice, under its own rules and under the others.
 
-As long as both decide the same, everything that came in is a fact under the others too. Where they part, only an end is
-known: what came in afterwards would not have been there. Where the others would have gone on there is no data, and
-nothing is said. No outcome is made up.
+While both decide the same, every input is a fact under the other rules, too. Where they part, only an end is known:
+later inputs would not exist. If the plan would have gone on there is no data, and the result is unknown. No outcome is
+made up.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from tasks.record.recorded_plan import RecordedPlan
 
 
 class Verdict(StrEnum):
-    """What the other rules do to a plan."""
+    """The effect of the other rules on a plan."""
 
     SAME = "same"
     ENDED_EARLIER = "ended_earlier"
-    ENDED_OTHERWISE = "ended_otherwise"  # with the same line, by another rule or in another state
-    GOES_ON = "goes_on"  # where it really ended
-    DECIDED_OTHERWISE = "decided_otherwise"  # a step is retried, revised, asked about or given up, which it was not
+    ENDED_OTHERWISE = "ended_otherwise"  # at the same line, by another rule or in another state
+    GOES_ON = "goes_on"  # beyond its real end
+    DECIDED_OTHERWISE = "decided_otherwise"  # a step is retried, revised, asked about or given up, unlike in reality
 
 
 class Standing(NamedTuple):
-    """How a plan stands: its state, the rule that ended it, tokens, steps that are done, and the time (ms)."""
+    """The state of a plan: its state, the rule that ended it, tokens, done steps, and the time (ms)."""
 
     state: str
     rule: str | None
@@ -50,12 +50,12 @@ class Standing(NamedTuple):
     at: int
 
     def document(self) -> dict[str, Any]:
-        """Lay it out for JSON."""
+        """Return it as JSON."""
         return {**self._asdict(), "at": rfc3339(self.at)}
 
 
 class Saved(NamedTuple):
-    """What other rules save of a plan that they end, and what is lost by that; less than 0 is the other way round."""
+    """The savings by rules that end a plan, and the losses; a value below 0 is the opposite."""
 
     tokens: int
     ms: int
@@ -65,10 +65,10 @@ class Saved(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Backtested:
-    """What became of a plan, and what would have become of it; `would` is None where that is unknown.
+    """The real end of a plan, and its end under the other rules; `would` is None if that is unknown.
 
-    `line` is the version of the first line that the other rules decide otherwise, None if there is none. `assumes` is
-    whether an attempt would have been given lower limits: it is taken to end as it did.
+    `line` is the version of the first line with another decision, None if there is none. `assumes` is true if an
+    attempt would have had lower limits: it is assumed to end as it did.
     """
 
     plan_id: str
@@ -81,7 +81,7 @@ class Backtested:
 
     @property
     def saved(self) -> Saved | None:
-        """What the other rules save; None where it is unknown how the plan would have ended."""
+        """The savings by the other rules; None if the plan's end under them is unknown."""
         really, would = self.really, self.would
         if would is None:
             return None
@@ -89,7 +89,7 @@ class Backtested:
         return Saved(really.tokens - would.tokens, really.at - would.at, lost, really.done - would.done)
 
     def document(self) -> dict[str, Any]:
-        """Lay it out for JSON; times as the wire has them."""
+        """Return it as JSON; times as on the wire."""
         return {
             "plan_id": self.plan_id,
             "kind": self.kind,
@@ -104,7 +104,7 @@ class Backtested:
 
 @dataclass(slots=True)
 class _Side:
-    """One of the two plans, with when its last decision was made."""
+    """One of the two plans, with the time of its last decision."""
 
     fold: Fold
     at: int
@@ -116,7 +116,7 @@ class _Side:
         return change
 
     def go_on(self, change: Changeset) -> None:
-        """Make the commits that follow a decision without anything coming in: what was left over."""
+        """Make the commits for left-over work that follow a decision without an input."""
         while change.more and change.changed:
             change = self.take({"version": self.fold.plan.version + 1, "now": self.at, "in": [], "moves": []})
 
@@ -136,9 +136,9 @@ class _Side:
 
 
 def backtest_recorded(recorded: RecordedPlan, policy: Policy) -> Backtested:
-    """Return what `policy` would have done to a recorded plan.
+    """Return the effect of `policy` on a recorded plan.
 
-    Raises CannotReplay, whatever an export holds: it is data from outside.
+    Raises CannotReplay for any fault of an export, because an export is data from outside.
     """
     try:
         return _backtest(recorded, policy)
@@ -146,7 +146,7 @@ def backtest_recorded(recorded: RecordedPlan, policy: Policy) -> Backtested:
         raise
     except PlannerError as error:
         raise CannotReplay(f"it cannot be decided again: {error}") from error
-    except Exception as error:  # what stands in a file can be anything
+    except Exception as error:  # a file can have any content
         raise CannotReplay(f"it cannot be decided again: {type(error).__name__}: {error}") from error
 
 
@@ -161,7 +161,7 @@ def _backtest(recorded: RecordedPlan, policy: Policy) -> Backtested:
 
 
 def _begin(recorded: RecordedPlan, plans: Sequence[HeldPlan], line: Line, behind: Iterator[Line]) -> Iterator[Fold]:
-    """Create plans, each under its policy, from a line, and the lines `behind` it that its own creation wrote."""
+    """Create plans, each under its policy, from a line, and from the lines `behind` it that its creation wrote."""
     for number, plan in enumerate(plans):
         for change in create(recorded, line, plan.policy):
             plan.commit(change)
@@ -177,14 +177,13 @@ def _check(moves: list[Any], line: Line) -> None:
 
 
 def backtest(lines: Iterable[Line], really: Fold, would: Fold) -> Backtested:
-    """Fold the lines behind the creation of a plan under its own rules, and under others as far as both decide alike.
+    """Fold the lines after the creation of a plan under its own rules, and under others until a decision differs.
 
-    Both plans were created, each under its rules. Raises CannotReplay where the plan's own rules do not give what the
-    log says.
+    Both plans were created, each under its rules. Raises CannotReplay if the plan's own rules do not reproduce the log.
     """
     created = really.record.times["created"]
     fact, other = _Side(really, created), _Side(would, created)
-    # The line where the two part.
+    # The line of the first difference.
     parted = None if _started(really) == _started(would) else really.plan.version
     really_ended, told_less = False, _allowed(really) != _allowed(would)
     for line in lines:
@@ -203,9 +202,9 @@ def backtest(lines: Iterable[Line], really: Fold, would: Fold) -> Backtested:
 
 
 def _is_out_of_time(other: _Side, line: Line, really_ends: int | None) -> bool:
-    """End the plan before `line` if its wall clock has run out by then and the real one had not: a sweep would have.
+    """End the plan before `line` if its wall clock has run out by then and the real one had not, as a sweep would.
 
-    After an outage the line itself says what was given back.
+    After an outage the line itself has the time that was given back.
     """
     if any(said[0] == "outage" for said in line["in"]):
         return False
@@ -218,14 +217,14 @@ def _is_out_of_time(other: _Side, line: Line, really_ends: int | None) -> bool:
 
 
 def _started(fold: Fold) -> list[Any]:
-    """Lay out what the creation of a plan decided: its state, its size, what is in flight, what waits for a person."""
+    """Return the decisions of a plan's creation: its state, its size, attempts in flight, and waits for a person."""
     plan, most = fold.record, fold.record.limits["max_steps"]
-    is_large = most is not None and len(fold.plan.status) > most  # it would have been drafted otherwise, or rejected
+    is_large = most is not None and len(fold.plan.status) > most  # its draft would differ, or it would be rejected
     return [plan.state, is_large, fold.plan.active.keys(), plan.waits.keys()]
 
 
 def _allowed(fold: Fold) -> list[Any]:
-    """Lay out what the attempts in flight may use."""
+    """Return the limits of the attempts in flight."""
     found: list[Any] = []
     for step, raw in fold.plan.active.items():
         attempt, risk = Attempt.decode(raw), (fold.plan.spec_of(step) or {})["risk_level"]
@@ -239,7 +238,7 @@ def _told(change: Changeset) -> dict[str, Any]:
 
 
 def _decision(change: Changeset) -> list[Any]:
-    """Lay out what was decided: moves, revisions, attempts that start, and by which rule the plan ended."""
+    """Return a decision for comparison: moves, revisions, starts of attempts, and the rule that ended the plan."""
     told = _told(change)
     started = [(one.step_id, one.attempt.attempt) for one in change.dispatches]
     rule = codec.loads(change.fields["halt"])["rule"] if "halt" in change.fields else None
@@ -260,13 +259,13 @@ def _judge(fact: _Side, other: _Side, parted: int | None, *, really_ended: bool,
 
 @dataclass(slots=True)
 class Tally:
-    """Counts of plans by verdict, and what is saved in those that would have ended otherwise."""
+    """Counts of plans by verdict, and the savings in plans that would have ended differently."""
 
-    unread: int = 0  # that could not be read or decided again, beside the plans of the verdicts
+    unread: int = 0  # not readable or not decidable, in addition to the plans of the verdicts
     tokens: int = 0  # really used
-    assumed: int = 0  # of those that end otherwise: by assumption
+    assumed: int = 0  # plans with another end that rests on an assumption
     verdicts: Counter[Verdict] = field(default_factory=Counter)
-    rules: Counter[str] = field(default_factory=Counter)  # that would have ended a plan which came out otherwise
+    rules: Counter[str] = field(default_factory=Counter)  # rules that would have ended a plan with another result
     saved: Saved = field(default_factory=lambda: Saved(0, 0, 0, 0))
 
     def add(self, found: Backtested) -> None:
@@ -287,11 +286,11 @@ class Tally:
 
     @property
     def changed(self) -> int:
-        """The number of plans that come out otherwise."""
+        """The number of plans with another result."""
         return self.plans - self.verdicts[Verdict.SAME]
 
     def document(self) -> dict[str, Any]:
-        """Lay out the sums for JSON."""
+        """Return the sums as JSON."""
         return {
             "plans": self.plans,
             "unread": self.unread,

@@ -1,7 +1,7 @@
-"""A plan's log read as a chain: whether each line has the digest of the line before it, and the first that has not.
+"""Checks a plan's log as a chain: whether each line has the digest of the line before it, and the first that has not.
 
-A chain without an anchor is consistent at best: whoever changes a line can make all digests behind it anew. An anchor,
-the digest of a line that was noted elsewhere, ties that line and all of its chain before it.
+Without an anchor a chain is consistent at best: an attacker who changes a line can compute all later digests again. An
+anchor is the digest of a line that was noted elsewhere. It ties that line and the whole chain before it.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from tasks.plan.lifecycle import PLAN_ENDS
 
 HEAD_PATTERN = r"[A-Za-z0-9_-]{32}"  # a digest, as text
 MAX_LINE_BYTES = 32 * 1024 * 1024  # a batch of outcomes has 4 MB, a goal 8 MB: no worker writes a longer line
-RECENT = 1000  # digests that are kept, to say of a fault which line stands where it does not belong
-BEHIND = 1_000_000  # lines behind a fault that are looked at to explain it; others are counted
+RECENT = 1000  # digests that are kept to find the original place of a line
+BEHIND = 1_000_000  # lines after a fault that are read to explain it; further lines are only counted
 
 
 class Anchor(NamedTuple):
-    """The digest of a line, noted where nobody who changes the log can change it.
+    """The digest of a line, noted in a place that a writer of the log cannot change.
 
-    `lines` counts the lines up to it, where that was noted too.
+    `lines` is the number of lines up to it, if that was noted, too.
     """
 
     head: str
@@ -31,15 +31,15 @@ class Anchor(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """The first place of a log that is not as it was written; `what` is changed, dropped, added or moved."""
+    """The first place of a log that differs from the written log; `what` is changed, dropped, added or moved."""
 
-    line: int  # counted from 1; of lines that were dropped, where they stood
+    line: int  # counted from 1; for dropped lines, their place
     what: str
     why: str
 
 
 class Finding(NamedTuple):
-    """What the lines of a log say of themselves, and what an anchor says of them."""
+    """The result of a check of a log: its lines, the first fault, and the reach of the anchor."""
 
     lines: int
     head: str | None  # of the last line; None where there is a fault
@@ -48,37 +48,37 @@ class Finding(NamedTuple):
 
     @property
     def result(self) -> str:
-        """Say unchanged where the anchor ties every line, consistent where it does not, tampered where one differs."""
+        """The verdict: unchanged if the anchor ties all lines, consistent if it does not, tampered after a fault."""
         if self.fault:
             return "tampered"
         return "unchanged" if self.tied == self.lines else "consistent"
 
 
 class _Link(NamedTuple):
-    """What the chain needs to know of a line; `version` is 0 where it cannot be read."""
+    """The facts of a line for the chain; `version` is 0 if the line cannot be read."""
 
     place: int
     digest: str
     prev: str | None = None
     version: int = 0
     ends: bool = False  # the plan
-    orders: bool = False  # nothing came in but commands, and nothing moved: what an ended plan refuses
+    orders: bool = False  # the only inputs are commands, and nothing moved: commands that an ended plan refuses
 
     def continues(self, before: _Link | None) -> bool:
-        """Whether it was written behind `before`, as far as one can see."""
+        """Return whether the line may have been written directly after `before`."""
         if before is None:
             return self.version == 1 and self.prev is None
         return self.version > before.version and self.prev == before.digest
 
 
 class _Later(NamedTuple):
-    """What stands behind a line that does not continue the line before it."""
+    """The facts of the lines after a line that does not continue the line before it."""
 
     last: int  # place of the last line
     follows: bool | None  # whether the next line continues it; None without one
-    continued: int = 0  # place of the line that continues what was in order
-    home: bool = False  # whether the line is there that it was written behind
-    again: int = 0  # place of a line that is the same
+    continued: int = 0  # place of the line that continues the lines in order
+    home: bool = False  # whether the line is present that this one was written after
+    again: int = 0  # place of an equal line
 
 
 class _Walk:
@@ -89,10 +89,10 @@ class _Walk:
         self.last: _Link | None = None
         self.recent: dict[str, int] = {}  # digest -> place
         self.anchored: _Link | None = None
-        self.beyond: _Link | None = None  # the first line behind the anchored end that no ended plan has
+        self.beyond: _Link | None = None  # the first line after the anchored end that an ended plan cannot have
 
     def add(self, link: _Link) -> None:
-        """Take the next line, which is in order."""
+        """Add the next line, which is in order."""
         self.recent[link.digest] = link.place
         if len(self.recent) > RECENT:
             del self.recent[next(iter(self.recent))]
@@ -103,13 +103,13 @@ class _Walk:
         self.last = link
 
     def finish(self, fault: Fault | None, lines: int) -> Finding:
-        """Put together what was found."""
+        """Return the finding."""
         head = None if fault or self.last is None else self.last.digest
         return Finding(lines, head, fault, self.anchored.place if self.anchored else 0)
 
 
 def check(lines: Iterable[bytes], anchor: Anchor | None = None) -> Finding:
-    """Read the lines of a log, each without its line end, and find the first that is not as it was written.
+    """Read the lines of a log, without line ends, and find the first that differs from the written log.
 
     Lines are read once and not kept.
     """
@@ -128,12 +128,12 @@ def check(lines: Iterable[bytes], anchor: Anchor | None = None) -> Finding:
 
 
 def ends_plan(raw: bytes) -> bool:
-    """Whether a line is the one that ends its plan."""
+    """Return whether a line ends its plan."""
     return _read(0, raw).ends
 
 
 def _read(place: int, raw: bytes) -> _Link:
-    """Read a line; one that no worker has written gets the version 0."""
+    """Read a line; a line that no worker has written gets the version 0."""
     digest = digest_line(raw)
     try:
         line = codec.loads(raw) if raw.startswith(b"{") and len(raw) <= MAX_LINE_BYTES else None
@@ -148,7 +148,7 @@ def _read(place: int, raw: bytes) -> _Link:
 
 
 def _has_orders(line: dict[str, Any]) -> bool:
-    """Whether commands came in, and nothing else."""
+    """Return whether commands are the only inputs of a line."""
     said = line.get("in")
     return (
         isinstance(said, list) and bool(said) and all(isinstance(one, list) and one[:1] == ["command"] for one in said)
@@ -156,12 +156,12 @@ def _has_orders(line: dict[str, Any]) -> bool:
 
 
 def _is_end(move: Any) -> bool:
-    """Whether it takes the plan to an end; moves of steps have a name first."""
+    """Return whether a move takes the plan to an end; moves of steps begin with a step id."""
     return isinstance(move, list) and len(move) == 3 and not move[0] and str(move[2]) in PLAN_ENDS
 
 
 def _look_behind(rest: Iterator[_Link], before: _Link | None, wrong: _Link) -> _Later:
-    """Read the rest of the lines, and find what tells how `wrong` came to stand behind `before`."""
+    """Read the other lines, and collect the facts that explain why `wrong` comes after `before`."""
     found, last, home = _Later(wrong.place, None), wrong.place, False
     for link in rest:
         if found.follows is None:
@@ -175,7 +175,7 @@ def _look_behind(rest: Iterator[_Link], before: _Link | None, wrong: _Link) -> _
 
 
 def _explain(walk: _Walk, wrong: _Link, later: _Later) -> Fault:
-    """Return what most simply makes a log in which `wrong` stands behind the lines that are in order."""
+    """Return the simplest change that explains why `wrong` comes after the lines in order."""
     if fault := _out_of_place(walk, wrong, later):
         return fault
     before, place = walk.last, wrong.place
@@ -206,7 +206,7 @@ def _explain(walk: _Walk, wrong: _Link, later: _Later) -> Fault:
 
 
 def _out_of_place(walk: _Walk, wrong: _Link, later: _Later) -> Fault | None:
-    """Find lines that stand where they were not written; None where nothing tells of any."""
+    """Return the fault of lines in a wrong place; None without evidence of one."""
     place, back = wrong.place, walk.recent.get(wrong.prev or "", wrong.place)
     if same := walk.recent.get(wrong.digest):
         return Fault(place, "added", f"Line {place} is a copy of line {same}.")
@@ -224,15 +224,15 @@ def _out_of_place(walk: _Walk, wrong: _Link, later: _Later) -> Fault | None:
 
 
 def _or_else(wrong: _Link, later: _Later) -> str:
-    """Return what else makes a line that cannot be read."""
+    """Return other possible reasons for a line that cannot be read."""
     other = ", or this is no file of `planner export --log`" if wrong.place == 1 else ""
     return other + (", or the file breaks off within it" if wrong.place == later.last else "")
 
 
 def _compare(walk: _Walk, last: _Link) -> Fault | None:
-    """Find what the anchor says of lines that are in order."""
+    """Return the fault that the anchor shows in lines that are in order; None if it shows none."""
     if walk.anchored:
-        if walk.beyond is None:  # a plan that goes on has later lines, and one that has ended refuses commands
+        if walk.beyond is None:  # a live plan has later lines, and an ended plan refuses commands
             return None
         end, place = walk.anchored.place, walk.beyond.place
         why = f"Line {end} ends the plan, and its digest is the head: only commands that it refuses follow it."

@@ -1,4 +1,4 @@
-"""The creation of a recorded plan, decided again: the commits that made it, from what was written down of its goal."""
+"""Creates a recorded plan again: the commits of its creation, from the stored parts of its goal."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ class CannotReplay(PlannerError):
 def create(
     recorded: RecordedPlan, first: Line, policy: Policy = BUILT_IN, before: LogHead | None = None
 ) -> list[Changeset]:
-    """Make the commits of a plan's creation under `policy`.
+    """Return the commits of a plan's creation under `policy`.
 
-    `before` is the head of the log that it goes on with, if the plan waited for a drafter. Raises CannotReplay where
-    the line does not say what the creation read.
+    `before` is the head of the log so far, if the plan waited for a drafter. Raises CannotReplay if the line does not
+    have the data that the creation read.
     """
     if "born" not in first:
         raise CannotReplay("the line with which it begins does not say what its creation read (`born`)")
     changes = list(_from_birth(recorded, first, policy, before))
     for change in changes:
-        if "left_out" in change.fields:  # what was left out of the goal cannot be left out again
+        if "left_out" in change.fields:  # the parts that were left out cannot be left out again
             change.fields["left_out"] = recorded.plan.get("left_out", "").encode()
     return changes
 
@@ -69,10 +69,10 @@ def _accept(
     recorded: RecordedPlan, seed: PlanSeed, goal: Goal, planned: tuple[PlannedStep, ...], born: Mapping[str, Any]
 ) -> Iterator[Changeset]:
     plan, head, strategy_state = recorded.plan, recorded.plan["head"], born.get("strategy_state", {})
-    if any(step.goal_texts for step in planned):  # nobody kept the texts but for the steps that are given them
+    if any(step.goal_texts for step in planned):  # the texts are stored only for steps that get them
         goal = goal.model_copy(update={"context": goal.context.model_copy(update={"failure_log": "not kept"})})
     if base_judges(goal) and find_last(planned) and not any(step.judged_by for step in planned):
-        goal = goal.model_copy(update={"steps": ()})  # it brought its own, which nobody kept
+        goal = goal.model_copy(update={"steps": ()})  # it brought its own steps, which are not stored
     counted, seen = born.get("counted", (None, 0))
     asked = born.get("question")
     draft = Draft(
@@ -94,7 +94,7 @@ def _accept(
 
 
 def _seed(recorded: RecordedPlan, line: Line, before: LogHead | None) -> PlanSeed:
-    """Make who the plan is, with what stood around it at its creation."""
+    """Return the identity and the surroundings of the plan at its creation."""
     head, born = recorded.plan["head"], line["born"]
     _, lease_prefix = places_of(recorded)
     return PlanSeed(
@@ -123,7 +123,7 @@ def _seed(recorded: RecordedPlan, line: Line, before: LogHead | None) -> PlanSee
 
 
 def policy_of(recorded: RecordedPlan) -> Policy:
-    """Read the policy that a plan was made under; raises CannotReplay where the export does not have its text."""
+    """Return the policy of a plan's creation. Raises CannotReplay if the export does not have its text."""
     digest = recorded.plan["head"].get("policy")
     if not digest:
         return BUILT_IN
@@ -137,15 +137,15 @@ def policy_of(recorded: RecordedPlan) -> Policy:
 
 
 def places_of(recorded: RecordedPlan) -> tuple[str, str]:
-    """Name the stream that the specs of a plan name, and what the keys of their leases begin with."""
+    """Return the stream in the plan's specs, and the prefix of the keys of their leases."""
     outcomes = streams.OUTCOMES.format(partition=f"{{{recorded.partition}}}")
     return outcomes, outcomes.removesuffix("outcomes") + f"lease:{recorded.plan_id}:"
 
 
 def planned_steps(stored: Mapping[str, Mapping[str, Any]], lines: Sequence[bytes]) -> Iterator[PlannedStep]:
-    """Yield the steps as they were at creation: without those that came later, each as it was before it was rewritten.
+    """Yield the steps as they were at creation: without later steps, and before they were rewritten.
 
-    `stored` are the steps as they are now, by their ids, and `lines` those of the plan's log.
+    `stored` are the present steps by their ids, and `lines` the lines of the plan's log.
     """
     specs = {name: dict(spec) for name, spec in stored.items()}
     for line in map(read_line, reversed(lines)):

@@ -1,4 +1,4 @@
-"""The lines of a plan's log, decided again by the handlers that decided them, on the plan as it was before each."""
+"""Folds the lines of a plan's log: the handlers decide each again, on the plan as it was before that line."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ CLOCKS = frozenset(
 
 
 class Fold:
-    """A plan that was created, in which nothing happens but what the lines of its log say.
+    """A created plan; only the events of its log happen in it.
 
-    `decide` changes nothing; `fold` decides and commits. Both take a line as it is decoded. Whoever folds under other
-    rules gives it a plan whose head has them, and stops where a decision is another one: what the lines behind it say
-    did not happen to that plan. Without the seed of the plan (`has_seed`) the leases of its attempts, and when a pause
-    between two of them was over, are taken from the lines.
+    `decide` changes nothing; `fold` decides and commits. Both take a decoded line. To fold under other rules, pass a
+    plan whose head has these rules. Stop at the first other decision: the later lines did not happen to that plan.
+    Without the plan's seed (`has_seed`) the lines supply the leases of its attempts and the ends of pauses between
+    attempts.
     """
 
     def __init__(self, plan: HeldPlan, *, has_seed: bool = True) -> None:
         self.plan = plan
         self._has_seed = has_seed
-        self._code = plan.record.log.by  # that decided the newest line
+        self._code = plan.record.log.by  # the code of the newest line
 
     @property
     def record(self) -> PlanRecord:
-        """The plan as it is now."""
+        """The present state of the plan."""
         return self.plan.record
 
     def fold(self, line: Line) -> Changeset:
@@ -53,9 +53,10 @@ class Fold:
         return change
 
     def decide(self, line: Line) -> Changeset:
-        """Decide again about what came in with `line`.
+        """Decide again about the inputs of `line`.
 
-        Commits between the last line and this one had none, since they only set the plan's timer: they are made first.
+        Commits between the last line and this one wrote no line, because they only set the plan's timer; they are made
+        first.
         """
         self.pass_timers(line["version"] - 1)
         self._code = line.get("by", self._code)
@@ -65,7 +66,7 @@ class Fold:
                 return _decide(line, self._view(line, wanted))
             except NeedsSteps as missing:
                 names = self._names(missing)
-                if not {*names} - {*wanted}:  # of a log that no planner has written
+                if not {*names} - {*wanted}:  # no planner has written such a log
                     raise
                 wanted = [*wanted, *names]
 
@@ -75,7 +76,7 @@ class Fold:
             self.plan.fields["version"] = b"%d" % version
 
     def _names(self, missing: NeedsSteps) -> list[str]:
-        """The steps that a decision needs, as the engine finds them."""
+        """Return the ids of the steps that a decision needs, as the engine finds them."""
         every = self.plan.status if EVERY_STEP in missing.step_ids else ()
         return sorted((missing.step_ids - {EVERY_STEP}).union(every))
 
@@ -83,7 +84,7 @@ class Fold:
         view = self.plan.snapshot(line["now"], wanted, ready=line.get("read"))
         view.active = {step: view.active[step] for step in _as_told(line, [*view.active])}
         view.leases, view.knows_leases = leases_of(view, line), True
-        view.record.wake = 0  # no log has timers, and setting one may be all that this line's commit did
+        view.record.wake = 0  # logs have no timers, and this line's commit may have only set one
         if not self._has_seed:
             _take_from(line, view)
         view.code = self._code
@@ -101,7 +102,7 @@ def _decide(line: Line, view: Snapshot) -> Changeset:
 
 
 def _take_from(line: Line, view: Snapshot) -> None:
-    """Give the attempts the leases that the line names, and end the pauses that it says are over, and no other."""
+    """Give attempts the leases that the line names, and end exactly the pauses that the line ends."""
     for what, *said in line["in"]:
         if what == "outcome" and said[1] and (attempt := view.active.get(said[2]["step_id"])):
             attempt.lease = said[1]
@@ -117,9 +118,9 @@ def _named(line: Line) -> list[str]:
 
 
 def _as_told(line: Line, steps: list[str]) -> list[str]:
-    """Sort what is in flight as the line names it: a server keeps it in no order, and several may end at once.
+    """Sort attempts in flight as the line names them: a server has no order, and several may end at once.
 
-    Steps come in the order of their moves; one that ended without a move comes before the next that is told to have.
+    Steps are in the order of their moves. A step that ended without a move comes before the next one in the line.
     """
     told = list(dict.fromkeys(move[0] for move in line["moves"]))
     following = ""
@@ -134,6 +135,6 @@ def _as_told(line: Line, steps: list[str]) -> list[str]:
 def _report(attempt: int | None, lease: str | None, said: Any) -> Report:
     raw = said.raw if isinstance(said, Told) else codec.dumps(said)
     outcome = Outcome.model_validate_json(raw)
-    if outcome.output is not None:  # as it was read when it came: numbers of 64 bits, else doubles
+    if outcome.output is not None:  # as it was read at its arrival: numbers of 64 bits, else doubles
         outcome = outcome.model_copy(update={"output": said["output"]})
     return Report(outcome, attempt, lease, raw, blake2b(raw, digest_size=9).hexdigest())

@@ -1,4 +1,4 @@
-"""A plan held in memory: what begin.lua reads of it, and what commit.lua does to it."""
+"""A plan in memory, with the reads of begin.lua and the writes of commit.lua."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NO_ENTRY = b"0-0"
 
 @dataclass(slots=True)
 class HeldPlan:
-    """What is stored of one plan, each part as its key in Redis has it."""
+    """The stored parts of one plan, each as in its Redis key."""
 
     plan_id: str
     reply_to: str
@@ -30,7 +30,7 @@ class HeldPlan:
     active: dict[str, bytes] = field(default_factory=dict)
     todo: list[bytes] = field(default_factory=list)
     log: list[bytes] = field(default_factory=list)
-    policy: Policy = BUILT_IN  # that it is decided under
+    policy: Policy = BUILT_IN  # for its decisions
 
     @property
     def version(self) -> int:
@@ -39,16 +39,16 @@ class HeldPlan:
 
     @property
     def record(self) -> PlanRecord:
-        """The plan's own state, decoded anew."""
+        """The plan's own state, decoded at each access."""
         return decode_plan([self.fields.get(name) for name in HOT])
 
     def spec_of(self, step: str) -> dict[str, Any] | None:
-        """Read the static part of `step`, with every field."""
+        """Return the static part of `step` with all fields."""
         spec = self.steps.get(step)
         return unpack_step(spec, read_texts(self.steps.get(TEXTS))) if spec else None
 
     def dependents(self, step: str) -> list[str]:
-        """List the steps that wait for `step`."""
+        """Return the steps that wait for `step`."""
         found, number = list[str](), 0
         while window := self.window(step, number):
             found += window
@@ -63,10 +63,10 @@ class HeldPlan:
         leases: Mapping[str, Lease] | None = None,
         ready: int | None = None,
     ) -> Snapshot:
-        """Read what a decision about the steps and notes `wanted` can touch, which no change of it leads back here.
+        """Return the data that a decision about the steps and notes `wanted` can touch, as a copy.
 
-        `page` is how many ready steps are read beside one for each end that is told, `ready` how many in all; without
-        either all are. What stands around the plan is for the caller to add.
+        `page` is how many ready steps are read in addition to one for each reported end. `ready` is how many are read
+        in all. Without either all are read. The caller adds the surroundings of the plan.
         """
         todo = [_todo(item) for item in self.todo[:TODO_PAGE]]
         queue = sorted(self.ready, key=lambda step: (self.ready[step], step))
@@ -90,7 +90,7 @@ class HeldPlan:
         )
 
     def window(self, step: str, number: int = 0) -> Sequence[str] | None:
-        """Return a window of the dependents of a step; None where the step has none such."""
+        """Return a window of the dependents of a step; None if the step has no such window."""
         if number:
             beside = self.steps.get(f">{step}:{number}")
             return beside.decode().split() if beside else None
@@ -107,7 +107,7 @@ class HeldPlan:
         }
 
     def commit(self, change: Changeset, entries: Sequence[bytes] = ()) -> None:
-        """Write a changeset; `entries` are those of the specs that it starts, in their order."""
+        """Write a changeset; `entries` are the stream ids of the started specs, in their order."""
         if change.changed:
             self.fields["version"] = b"%d" % (change.expected + 1)
         self.fields.update(change.fields)

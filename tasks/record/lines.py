@@ -1,4 +1,4 @@
-"""Lines of a log as they are read back: what controllers said in them is kept by its bytes, as it was judged."""
+"""Lines of a log as they are read back: a controller's report keeps its original bytes, which were judged."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Line = Mapping[str, Any]
 
 
 class Told(dict[str, Any]):
-    """What a controller said of an attempt, with the bytes that it sent: their digest is part of the plan."""
+    """A controller's report of an attempt with its original bytes; their digest is part of the plan."""
 
     def __init__(self, raw: bytes) -> None:
         super().__init__(codec.loads(raw))
@@ -25,19 +25,19 @@ class Told(dict[str, Any]):
 
 
 def read_line(raw: bytes) -> Line:
-    """Decode a line; raises ValueError where it is none."""
+    """Decode a line. Raises ValueError if it is not a log line."""
     line = codec.loads(raw)
     if not isinstance(line, dict) or not isinstance(line.get("in"), list) or not isinstance(line.get("moves"), list):
         raise ValueError("it has no lists `in` and `moves`")
     if type(line.get("version")) is not int or type(line.get("now")) is not int:
         raise ValueError("it has no whole numbers `version` and `now`")
-    if codec.dumps(line) != raw:  # a controller wrote its JSON in a way that is not ours
+    if codec.dumps(line) != raw:  # a controller wrote its JSON in another form
         _keep_bytes(line, raw.decode())
     return line
 
 
 def _keep_bytes(line: dict[str, Any], text: str) -> None:
-    """Put what controllers said into the line as it was sent."""
+    """Put the reports of controllers into the line with their original bytes."""
     start = next(start for name, start, _ in spans(text, 0) if name == "in")
     for said, (_, place, _) in zip(line["in"], spans(text, start), strict=True):
         if isinstance(said, list) and len(said) > 3 and said[0] == "outcome":
@@ -46,9 +46,9 @@ def _keep_bytes(line: dict[str, Any], text: str) -> None:
 
 
 def spans(text: str, at: int) -> Iterator[tuple[str, int, int]]:
-    """Yield what the JSON object or array at `at` holds: the name in an object, where the value begins and ends.
+    """Yield the values in the JSON object or array at `at`: the name in an object, the start and the end of the value.
 
-    Raises ValueError or LookupError where there is none.
+    Raises ValueError or LookupError if there is none.
     """
     if text[at] not in "{[":
         raise ValueError("neither an object nor an array")
@@ -58,7 +58,7 @@ def spans(text: str, at: int) -> Iterator[tuple[str, int, int]]:
         name = ""
         if has_names:
             name, at = _scan(text, at)
-            at = skip_blanks(text, skip_blanks(text, at) + 1)  # over the colon
+            at = skip_blanks(text, skip_blanks(text, at) + 1)  # skip the colon
         _, end = _scan(text, at)
         yield name, at, end
         at = skip_blanks(text, end)
@@ -67,6 +67,6 @@ def spans(text: str, at: int) -> Iterator[tuple[str, int, int]]:
 
 
 def skip_blanks(text: str, at: int = 0) -> int:
-    """Return where the next character is that is no blank."""
+    """Return the place of the next character that is not blank."""
     found = _BLANKS.match(text, at)
     return found.end() if found else at

@@ -1,4 +1,4 @@
-"""A plan as `planner export` writes it: what was kept of it, and the lines of its log; data from outside."""
+"""A plan as `planner export` writes it: its stored parts and the lines of its log; data from outside."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ WANTED: dict[str, type] = {
 }
 PARTS = ("format", "format_version", "policy", "changed_meanwhile", *WANTED)
 LOG_ALONE = "it is the log alone, and a recording needs the plan beside its log: export the plan again without --log"
-JSON_FIELDS = frozenset({"head", "live", "goal", "document", "halt"})  # of the plan; the others are texts
-BORN = b'"born"'  # in the line of a creation, and perhaps in what somebody said
+JSON_FIELDS = frozenset({"head", "live", "goal", "document", "halt"})  # of the plan; other fields are texts
+BORN = b'"born"'  # in the line of a creation, and perhaps in a text from outside
 STATUS_NAMES = tuple(each.name for each in fields(StepStatus) if each.init)
 ATTEMPT_NAMES = tuple(each.name for each in fields(Attempt) if each.name != "entry")
 
@@ -39,11 +39,11 @@ class NoExport(PlannerError):
 
 @dataclass(frozen=True, slots=True)
 class RecordedPlan:
-    """What an export says of a plan; `lines` are those of its log as they were stored.
+    """The contents of an export; `lines` are the stored lines of its log.
 
-    `seed` is None where the plan had not ended: then no lease can be made again. `policy` is the text of the policy
-    of operators that it was made under, if there was one. `is_whole` says whether the parts of
-    the export are of one moment.
+    `seed` is None if the plan had not ended; then leases cannot be computed again. `policy` is the text of the
+    operator's policy at its creation, if there was one. `is_whole` is true if all parts of the export are of one
+    moment.
     """
 
     plan_id: str
@@ -61,7 +61,7 @@ class RecordedPlan:
 
     @classmethod
     def read(cls, data: bytes) -> RecordedPlan:
-        """Read an export, however it is laid out; raises NoExport."""
+        """Read an export in any layout of JSON. Raises NoExport."""
         try:
             text = data.decode()
             places = {name: (start, end) for name, start, end in spans(text, skip_blanks(text))}
@@ -90,18 +90,18 @@ class RecordedPlan:
         )
 
     def read_lines(self) -> Iterator[Line]:
-        """Decode the lines, one at a time; raises ValueError, LookupError or RecursionError for one that is none."""
+        """Decode the lines, one at a time. Raises ValueError, LookupError or RecursionError for an invalid one."""
         return map(read_line, self.lines)
 
     def newest_birth(self) -> int:
-        """Count the lines before the one that tells how the plan was made at last: what was begun before is no part."""
+        """Count the lines before the plan's last creation; earlier, unfinished creations are no part of the plan."""
         for number in range(len(self.lines) - 1, 0, -1):
             if BORN in self.lines[number] and "born" in read_line(self.lines[number]):
                 return number
         return 0
 
     def kept(self) -> Item:
-        """Name each part of what was kept, in the words of `kept_of`."""
+        """Return each stored part under the names of `kept_of`."""
         found = _parts_of_plan(self.plan)
         for step in self.steps:
             for part in ("status", "dependents", "spec"):
@@ -112,7 +112,7 @@ class RecordedPlan:
 
 
 def kept_of(plan: HeldPlan) -> Item:
-    """Name each part of what is kept of a plan, as exports have it: without the seed, leases and what only times it."""
+    """Return each stored part of a plan as in exports: without the seed, leases and data that is only about time."""
     found = _parts_of_plan({name: _field(name, raw) for name, raw in plan.fields.items() if name != "lock"})
     for step, raw in plan.status.items():
         found[f"step {step}: status"] = name_columns(STATUS_NAMES, StepStatus.decode(raw).columns)
@@ -127,13 +127,13 @@ def kept_of(plan: HeldPlan) -> Item:
 
 
 def name_columns(names: Sequence[str], record: Sequence[Any]) -> Item:
-    """Name the columns of a record; those of a newer version stand in `more`."""
+    """Return the columns of a record by name; columns of a newer version are in `more`."""
     named = dict(zip(names, record, strict=False))
     return {**named, "more": list(record[len(names) :])} if len(record) > len(names) else named
 
 
 def _is_log(data: bytes) -> bool:
-    """Whether these are lines of a log, as `planner export --log` writes them."""
+    """Return whether these are lines of a log, as `planner export --log` writes them."""
     try:
         read_line(data.partition(b"\n")[0])
     except (ValueError, LookupError, RecursionError):
@@ -148,7 +148,7 @@ def _field(name: str, raw: bytes) -> Any:
 
 
 def _parts_of_plan(plan: Mapping[str, Any]) -> Item:
-    """Name each part of the plan's own record."""
+    """Return each part of the plan's own record by name."""
     found: Item = {}
     for name, value in plan.items():
         if name in ("head", "live"):

@@ -1,4 +1,4 @@
-"""A recorded plan decided again, line by line, and held against what its log and its export say."""
+"""Replays a recorded plan, line by line, and compares it with its log and its export."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MOST = 400
 
 
 class Result(StrEnum):
-    """What a replay came to."""
+    """The result of a replay."""
 
     EQUAL = "equal"
     DIFFERENT = "different"
@@ -38,11 +38,11 @@ class Result(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What deciding a plan again came to.
+    """The result of a replay with its details.
 
-    `lines` is how many lines came out as they are. Where it is different, `line` is the version of the first one that
-    did not, and `parts` are what differs; without a `line` it is what is kept at the end. `why` says why a plan was not
-    replayed, or could not be read.
+    `lines` is the number of equal lines. `line` is the version of the first line that differs, and `parts` are the
+    differences. Without a `line` these are in the parts stored at the end. `why` is the reason of a replay that was not
+    possible.
     """
 
     plan_id: str
@@ -56,9 +56,9 @@ class Replay:
 
 
 def replay(recorded: RecordedPlan, on_change: Callable[[Changeset], None] = lambda _: None) -> Replay:
-    """Decide every line of a recorded plan again; `on_change` hears of every decision.
+    """Decide every line of a recorded plan again, and call `on_change` with every decision.
 
-    Never raises for what an export says: it is data from outside.
+    Never raises for the contents of an export, because an export is data from outside.
     """
     state = str(recorded.plan.get("state", ""))
     again = _Again(recorded, on_change)
@@ -79,7 +79,7 @@ class _Again:
         self.assumed: list[str] = []
 
     def differences(self) -> Iterator[tuple[int | None, Sequence[Part]]]:
-        """Yield the first thing that comes out otherwise, with the version of its line; raises CannotReplay."""
+        """Yield the first difference, with the version of its line. Raises CannotReplay."""
         lines = self._read()
         first = next(lines, None)
         if first is None:
@@ -91,16 +91,16 @@ class _Again:
         yield from self._compare(change)
         for line in lines:
             try:
-                if "born" in line:  # it waited for a drafter, or was begun anew before it was whole
+                if "born" in line:  # it waited for a drafter, or its creation was begun again
                     fold.pass_timers(line["version"] - 1)
                     creation = self._begin(plan, line)
-                elif line["in"]:  # of that no creation has anything but in its first line
+                elif line["in"]:  # a creation has inputs only in its first line
                     creation.clear()
                 if creation:
                     fold, change = self._go_on(plan, creation)
                 else:
                     change = fold.fold(line)
-            except Exception as error:  # what stands in a file can be anything
+            except Exception as error:  # a file can have any content
                 yield line["version"], [Part("cannot be decided again", "", _named(error))]
                 return
             yield from self._compare(change)
@@ -115,7 +115,7 @@ class _Again:
             raise CannotReplay(f"the line behind the first {self.equal} cannot be read: {error}") from error
 
     def _begin(self, plan: HeldPlan, line: Line) -> deque[Changeset]:
-        """Decide the commits of the plan's creation that begins with a line; each of them has one."""
+        """Decide the commits of the plan's creation that begins with a line; each of them has one line."""
         before = plan.record.log if plan.fields else None
         try:
             return deque(create(self.recorded, line, plan.policy, before))
@@ -125,9 +125,9 @@ class _Again:
             raise CannotReplay(f"its creation cannot be decided again: {_named(error)}") from error
 
     def _go_on(self, plan: HeldPlan, creation: deque[Changeset]) -> tuple[Fold, Changeset]:
-        """Make the next commit of a creation; returns what folds lines behind it, and the commit.
+        """Make the next commit of a creation; returns the fold for later lines, and the commit.
 
-        The lines say how many of them were made: a creation that another commit came into is begun anew.
+        The lines show how many commits were made: a creation that another commit interrupted is begun again.
         """
         change = creation.popleft()
         plan.commit(change)
@@ -144,7 +144,7 @@ class _Again:
         self.equal += 1
 
     def _check_rules(self, first: Line) -> None:
-        """Raise CannotReplay where this release does not know the rules of the plan."""
+        """Raise CannotReplay if this release does not know the rules of the plan."""
         version = self.recorded.plan["head"].get("policy_version")
         if type(version) is not int or version > POLICY_VERSION:
             whose = f"release {first['by']}, which made it" if "by" in first else "the release that made it"
@@ -173,7 +173,7 @@ def _named(error: Exception) -> str:
 
 
 def told(replay: Replay) -> Mapping[str, Any]:
-    """Tell a replay as JSON."""
+    """Return a replay as JSON."""
     return {
         "plan_id": replay.plan_id,
         "result": replay.result.value,
@@ -186,7 +186,7 @@ def told(replay: Replay) -> Mapping[str, Any]:
 
 
 class Part(NamedTuple):
-    """One part of what differs: how it was, and how it is now; empty where it is not there."""
+    """One difference: the old and the new text; empty if the part does not exist."""
 
     name: str
     was: str
@@ -194,7 +194,7 @@ class Part(NamedTuple):
 
 
 def differing_parts(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[Part]:
-    """Yield each part that is not in both as it is in the other, byte for byte."""
+    """Yield each part that is not equal in both, byte for byte."""
     for name in {**was, **now}:
         left, right = _text(was, name), _text(now, name)
         if left != right:
@@ -211,5 +211,5 @@ def _text(parts: Mapping[str, Any], name: str) -> str:
 
 
 def cut(text: str) -> str:
-    """Leave at most MOST characters."""
+    """Keep at most MOST characters."""
     return text if len(text) <= MOST else text[:MOST] + " ..."

@@ -1,4 +1,4 @@
-"""What stood around a plan when a line of its log was decided, as the lines tell it."""
+"""The surroundings of a plan at the decision of a log line, as the lines have them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tasks.record.lines import Line
 
 
 def put_around(view: Snapshot, line: Line) -> None:
-    """Give the snapshot for the decision of `line` what stood around the plan then."""
+    """Add the surroundings of the plan at the decision of `line` to the snapshot."""
     around = line.get("around", {})
     view.full = line.get("full", ())
     view.probe = around.get("probe", "")
@@ -19,7 +19,7 @@ def put_around(view: Snapshot, line: Line) -> None:
 
 
 def standing_of(line: Line) -> StandingCommand | None:
-    """Read which bulk command stood for the plan."""
+    """Return the bulk command that applied to the plan; None if there was none."""
     for what, *said in line["in"]:
         if what in ("order", "held"):
             standing = said if what == "order" else said[1:]
@@ -30,14 +30,14 @@ def standing_of(line: Line) -> StandingCommand | None:
 
 
 def grants_of(line: Line) -> dict[str, Grant]:
-    """Read what was left of day budgets."""
+    """Return the rest of the day budgets."""
     told = [said[1] for said in line["in"] if said[0] == "grants"]
     grants = told[0] if told else line.get("around", {}).get("grants", {})
     return {scope: Grant(*grant) for scope, grant in grants.items()}
 
 
 def paused_queues_of(line: Line) -> dict[str, StandingCommand]:
-    """Read which queues kept steps back because they were paused."""
+    """Return the paused queues that kept steps back."""
     until = line.get("around", {}).get("paused_until", {})
     return {
         queue: StandingCommand("pause", f"queue:{queue}", "", "", "", until.get(queue, 0))
@@ -46,19 +46,19 @@ def paused_queues_of(line: Line) -> dict[str, StandingCommand]:
 
 
 def claims_of(line: Line) -> FileClaims | None:
-    """Read what plans claimed of the repository's files, where the decision asked for that."""
+    """Return the claims on the repository's files, if the decision read them; else None."""
     told = line.get("around", {}).get("claims")
     return None if told is None else FileClaims.read(told)
 
 
 def leases_of(view: Snapshot, line: Line) -> dict[str, Lease]:
-    """Make the lease of every attempt in flight: one that has run out just as the line says, or not at all."""
+    """Return a lease for every attempt in flight that has, or has not, run out exactly as in the line."""
     told = line.get("around", {}).get("leases", {})
     leases = {step: Lease(*told[step]) for step in view.active if step in told}
     expired, unclaimed = ({said[1] for said in line["in"] if said[0] == what} for what in ("expired", "unclaimed"))
     handed_back = {said[1]: said[3:] for said in line["in"] if said[0] == "handed back"}
     for step, attempt in view.active.items():
-        if step not in leases and step not in expired:  # one that expired without a lease had none
+        if step not in leases and step not in expired:  # an attempt that expired without a lease had none
             renewed = 0 if step in unclaimed else view.now
             controller, claimed = handed_back.get(step, ("", renewed))
             leases[step] = Lease(attempt.attempt, claimed, renewed, controller)
@@ -66,5 +66,5 @@ def leases_of(view: Snapshot, line: Line) -> dict[str, Lease]:
 
 
 def clocks_of(line: Line) -> Clocks:
-    """Read what the sweep knew that decided the line."""
+    """Return the clocks of the sweep that decided the line."""
     return Clocks(*line.get("around", {}).get("clocks", ()))
