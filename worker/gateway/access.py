@@ -1,4 +1,4 @@
-"""What the doors share, and who calls: by the key that the request shows, and what that key may do."""
+"""The state that all endpoints share, and the caller of a request: its key and the rights of that key."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ from worker.webhooks.sources_file import SourcesFile
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a gateway's process has; `client` has a pool of connections, for many threads.
+    """The shared state of a gateway's process.
 
-    `hub` has what happens, `claims` is where controllers wait for steps.
+    `client` has a pool of connections for many threads, `hub` delivers events, and controllers wait for steps in
+    `claims`.
     """
 
     settings: Settings
@@ -44,7 +45,7 @@ class Context:
     shares: Shares = field(default_factory=Shares)
     stopping: asyncio.Event = field(
         default_factory=asyncio.Event
-    )  # set at the end: who waits is answered, streams close
+    )  # set at shutdown: waiting requests are answered, streams close
     checks: KeyChecks[Credentials, Access] = field(init=False)
     results: Results = field(init=False)
 
@@ -54,7 +55,7 @@ class Context:
 
     @property
     def partitions(self) -> int:
-        """How many partitions there are."""
+        """Number of partitions."""
         return self.settings.partitions
 
 
@@ -66,27 +67,27 @@ def _context(request: Request) -> Context:
 Doors = Annotated[Context, Depends(_context)]
 
 
-ORIGIN: ContextVar[str] = ContextVar("ORIGIN", default="http")  # where the request comes from that is answered
+ORIGIN: ContextVar[str] = ContextVar("ORIGIN", default="http")  # origin of the request that is being answered
 NO_KEY = "Show a key: Authorization: Bearer pk_..."
-INSIDE = "planner.inside"  # of a request that a call of MCP makes, which was counted itself
+INSIDE = "planner.inside"  # set for a request inside an MCP call, which was counted
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
 BEARER = HTTPBearer(auto_error=False, description="A key: `pk_<id>_<secret>`.")
 
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What a caller may see: things of its tenant and of its repositories; of all where none are named."""
+    """The part that a caller may see: one tenant and some repositories. None and an empty tuple mean all."""
 
     tenant: str | None = None
     repositories: tuple[str, ...] = ()
 
     def reaches(self, tenant: str, repo: str | None) -> bool:
-        """Return whether things of this tenant and repository are seen; others do not exist for the caller (404)."""
+        """Return whether the caller sees things of this tenant and repository. If not, the endpoint answers 404."""
         return self.tenant in (None, tenant) and (not self.repositories or repo in self.repositories)
 
 
 class Access:
-    """A caller: what its key lets it see and do."""
+    """A caller: its key, and so the things that it may see and do."""
 
     def __init__(self, key: ApiKey, client: Redis, shown: api_keys.Shown, session: str | None = None) -> None:
         self.key = key
@@ -96,24 +97,27 @@ class Access:
         self.session = session
 
     def lasts(self) -> bool:
-        """Return whether the key and the session still hold; who waits or streams asks, and before it hands out."""
+        """Return whether the key and the session are still valid.
+
+        Streams and waiting requests check this before each answer.
+        """
         return self in lasting(self._client, [self])
 
     def name_of(self, controller: str) -> str:
-        """Name a controller as it stands in leases: no key can speak for a controller of another."""
+        """Return the name of a controller for leases. The key's id in it keeps controllers of different keys apart."""
         return f"{self.key.key_id}/{controller}"
 
     def demand(self, *rights: Right) -> None:
-        """Raise Refusal 403 where the key has none of `rights`."""
+        """Raise Refusal 403 if the key has none of `rights`."""
         if not any(self.key.may(right) for right in rights):
             raise Refusal("no_right", f"This key has not the right: {' or '.join(rights)}.", 403)
 
     def may_see(self, tenant: str, repo: str | None) -> bool:
-        """Return whether things of this tenant and repository are the caller's; for it others do not exist (404)."""
+        """Return whether the caller sees things of this tenant and repository. If not, the endpoint answers 404."""
         return self.sight.reaches(tenant, repo)
 
     def tenant_for(self, named: str | None) -> str:
-        """Return the tenant of a goal: the key's. Raises Refusal 403 where the goal names another one."""
+        """Return the tenant of a goal: the key's. Raises Refusal 403 if the goal names another tenant."""
         if self.key.tenant is None:
             return named or NO_TENANT
         if named not in (None, self.key.tenant):
@@ -123,7 +127,7 @@ class Access:
     def admit(self, goal: Goal) -> str:
         """Return the tenant of a goal that the key may send.
 
-        Raises Refusal 403 for another tenant, and for queues and a repository that are not the key's.
+        Raises Refusal 403 if the goal names another tenant, or a queue or repository that the key does not have.
         """
         tenant = self.tenant_for(goal.tenant if "tenant" in goal.model_fields_set else None)
         self.demand_repository(goal.context.repo)
@@ -134,7 +138,7 @@ class Access:
         return tenant
 
     def demand_queue(self, queue: str) -> None:
-        """Raise Refusal 403 for a queue that is not the key's."""
+        """Raise Refusal 403 if the key does not have this queue."""
         if queue not in self.key.queues:
             ours = ", ".join(self.key.queues)
             detail = (
@@ -143,13 +147,13 @@ class Access:
             raise Refusal("wrong_queue", detail, 403)
 
     def demand_repository(self, repo: str | None) -> None:
-        """Raise Refusal 403 for a repository that is not the key's."""
+        """Raise Refusal 403 if the key does not have this repository."""
         if self.key.repositories and repo not in self.key.repositories:
             raise Refusal("wrong_repository", f"This key is for {', '.join(self.key.repositories)} alone.", 403)
 
 
 def lasting(client: Redis, callers: Collection[Access]) -> set[Access]:
-    """Find those of the callers whose key and session still hold, in two trips for all of them."""
+    """Return the callers whose key and session are still valid, in two round trips to Redis for all of them."""
     sessions = list({each.session for each in callers if each.session})
     signed_in = dict(zip(sessions, page_sessions.find_each(client, sessions), strict=True))
     shown = list({each.shown for each in callers})
@@ -162,7 +166,7 @@ def lasting(client: Redis, callers: Collection[Access]) -> set[Access]:
 
 
 class Credentials(NamedTuple):
-    """What a request shows: a key's token or a session of the page, and whether it counts toward the key's rate."""
+    """The credentials of a request: a key's token or a page session, and whether it counts against the key's rate."""
 
     token: str = ""
     session: str | None = None
@@ -170,7 +174,7 @@ class Credentials(NamedTuple):
 
 
 def caller_of(client: Redis, token: str) -> Access:
-    """Return the caller who shows a token; raises Refusal 401, and 429 above the key's rate."""
+    """Return the caller with this token. Raises Refusal 401 for a wrong key, and 429 above the key's rate."""
     (found,) = callers_of(client, [Credentials(token)])
     if isinstance(found, Refusal):
         raise found
@@ -178,7 +182,7 @@ def caller_of(client: Redis, token: str) -> Access:
 
 
 def callers_of(client: Redis, requests: Sequence[Credentials]) -> list[Access | Refusal]:
-    """Find who makes requests, or the refusal of each, in three trips for all of them."""
+    """Return the caller of each request, or its refusal, in three round trips to Redis for all of them."""
     sessions = list({each.session for each in requests if each.session})
     signed_in = dict(zip(sessions, page_sessions.find_each(client, sessions), strict=True))
     shown = [signed_in[each.session] if each.session else api_keys.read_token(each.token) for each in requests]
@@ -214,7 +218,7 @@ def _shown(request: Request, given: HTTPAuthorizationCredentials | None) -> Cred
 async def _caller(
     request: Request, doors: Doors, given: Annotated[HTTPAuthorizationCredentials | None, Depends(BEARER)]
 ) -> AsyncIterator[Access]:
-    """Find who calls, who holds a share until the answer has ended."""
+    """Yield the caller of a request, who occupies a share of the gateway until the answer has ended."""
     caller: Access | None = getattr(request.state, "caller", None)  # of a write: the guard asked before it read a body
     if caller is None:
         caller = await doors.checks.find(_shown(request, given))
@@ -230,7 +234,7 @@ Caller = Annotated[Access, Depends(_caller)]
 
 
 def having(*rights: Right) -> Callable[[Access], Access]:
-    """Make a dependency: a caller whose key has one of `rights`."""
+    """Return a FastAPI dependency: a caller whose key has one of `rights`."""
 
     def _having(caller: Caller) -> Access:
         caller.demand(*rights)

@@ -1,4 +1,4 @@
-"""The gateway's application: its doors, put together."""
+"""The gateway's application: the guard and all endpoints."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ from worker.webhooks.checking import read_checked
 
 log = logging.getLogger("planner.gateway")
 
-PATIENCE_S = 2.0  # of a door with Redis: its caller is told to come again, and others wait for the thread
+PATIENCE_S = 2.0  # of an endpoint for Redis; then its caller is asked to retry, since others wait for the thread
 ROUTERS = (
     *(health.router, tokens.router, goals.router, plans.router, plans.of_plan, graph_image.router),
     *(commands.router, dead.router, fleet.router, stats.router, events.router),
@@ -81,9 +81,10 @@ PATH = "/mcp"
 
 
 def create_app(settings: Settings) -> FastAPI:
-    """Make the application; it connects when the first request needs Redis, and closes what it opened at its end.
+    """Return the application.
 
-    Raises WrongSources where PLANNER_WEBHOOKS_FILE cannot be used.
+    It connects to Redis with the first request, and closes its connections at shutdown. Raises WrongSources if
+    PLANNER_WEBHOOKS_FILE cannot be used.
     """
     sources = read_checked(settings.webhooks_file) if settings.webhooks_file else None
     client = connect(settings.redis_url, patience_s=PATIENCE_S)
@@ -110,7 +111,7 @@ def create_app(settings: Settings) -> FastAPI:
     app = FastAPI(title="Planner", version=CODE_VERSION, lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.context = context
     app.state.broadcasts = Broadcasts(context)
-    app.state.counts = tuple  # tells nothing until the gateway serves
+    app.state.counts = tuple  # empty until the gateway serves
     app.state.shared = SharedState(client, settings.partitions)
     app.state.verifier = Verifier(oidc_file.issuers(settings.oidc_file))
     problems.install(app, error_responses.tell)
@@ -122,12 +123,12 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 def contract() -> bytes:
-    """Write what every gateway takes and answers, as OpenAPI 3.1."""
+    """Return the OpenAPI 3.1 document of the gateway, as JSON."""
     return codec.pretty(create_app(Settings.model_construct()).openapi())
 
 
 async def _end(context: Context) -> None:
-    """Wake those who wait for events or steps once the process is to end."""
+    """Wake all requests that wait for events or steps when the process is to end."""
     await context.stopping.wait()
     context.hub.end()
     context.claims.shut()
@@ -135,7 +136,7 @@ async def _end(context: Context) -> None:
 
 @asynccontextmanager
 async def mcp_door(app: FastAPI, settings: Settings) -> AsyncIterator[None]:
-    """Open the door for as long as the application runs; there is none without the extra `mcp`."""
+    """Serve MCP as long as the application runs. Without the extra `mcp` there is no such endpoint."""
     if not find_spec("mcp"):
         yield
         return

@@ -1,4 +1,4 @@
-"""How much of a request's body is read, for how long, and how much of all of them at a time."""
+"""Limits on request bodies: the size, the time, and the total size of all bodies that are read at once."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from worker.settings.settings import Settings
 from worker.webhooks.sources_file import SourcesFile
 
 MB = 1024 * 1024
-MAX_BYTES = MB  # of a body where nothing else is said
+MAX_BYTES = MB  # of a body by default
 MOST_OUTCOMES = 100  # in one request
 MAX_FORM_BYTES = 4 * MB  # of the page's form of a goal, whose report may be pasted or uploaded
-AROUND_BYTES = 64 * 1024  # what may stand around goals and outcomes
+AROUND_BYTES = 64 * 1024  # more than a goal or outcomes, for the JSON that contains them
 WEBHOOKS = "/v1/webhooks/"
 GOAL_FORM = "/goals/new"
 
-GRACE_S = 20.0  # in which a body of any size may come ...
+GRACE_S = 20.0  # a body of any size has this time ...
 LEAST_RATE = 32 * 1024  # ... and more time for each second's worth of bytes that came
 MOST_HELD_BYTES = 256 * MB  # of all bodies in this process, about
 MOST_UNFINISHED = 1000  # bodies that are on their way
@@ -37,11 +37,11 @@ STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")  # into a list or an objec
 
 
 class Gone(Exception):
-    """The caller has hung up, or takes no more of its answer."""
+    """The caller has closed the connection, or does not read its answer."""
 
 
 def limit_of(path: str, settings: Settings, sources: SourcesFile | None = None) -> int:
-    """Return how many bytes a body for `path` may have."""
+    """Return the maximum size of a body for `path`, in bytes."""
     if path == "/v1/goals":
         return settings.max_goal_bytes
     if path == GOAL_FORM:
@@ -55,12 +55,15 @@ def limit_of(path: str, settings: Settings, sources: SourcesFile | None = None) 
 
 
 def too_large(limit: int) -> Refusal:
-    """Say that a body is larger than `limit` bytes."""
+    """Return the refusal (413) of a body with more than `limit` bytes."""
     return Refusal("too_large", f"The body has more than {limit} bytes, which is the limit here.", 413)
 
 
 def nests_deeply(body: bytes) -> bool:
-    """Return whether lists and objects in JSON stand in each other deeper than MAX_DEPTH: readers recurse into them."""
+    """Return whether lists and objects in JSON nest deeper than MAX_DEPTH.
+
+    A deeper body exhausts the stack of its readers.
+    """
     if body.count(b"[") + body.count(b"{") <= MAX_DEPTH:
         return False
     steps = array("b", STRING.sub(b"", body).translate(STEPS, NO_BRACKETS))
@@ -68,7 +71,7 @@ def nests_deeply(body: bytes) -> bool:
 
 
 class Bodies:
-    """The bodies that this process reads and holds."""
+    """The bodies that this process reads and keeps in memory."""
 
     def __init__(self) -> None:
         self._held = 0
@@ -76,10 +79,11 @@ class Bodies:
 
     @asynccontextmanager
     async def read(self, receive: Receive, limit: int) -> AsyncIterator[bytes]:
-        """Read a whole body, which counts as held until the block ends.
+        """Read a whole body, which counts against the limit of memory until the block ends.
 
-        Raises Refusal where the body is larger than `limit` (413), comes too slowly (408) or finds no room (503), and
-        Gone. Where room is needed, the body that has been on its way for longest gives way (408).
+        Raises Refusal if the body is larger than `limit` (413), arrives too slowly (408) or finds no capacity (503).
+        Raises Gone if the caller has left. If capacity is needed, the body that has been on its way for longest is
+        refused.
         """
         body = bytearray()
         try:
@@ -116,7 +120,7 @@ class Bodies:
                 deadline.reschedule(began + GRACE_S + len(body) / LEAST_RATE)
 
     def _make_room(self, own: asyncio.Timeout) -> None:
-        """End the reading of the oldest body where there are too many, or too large ones."""
+        """Stop reading the oldest body if there are too many bodies, or their total size is too large."""
         if self._held <= MOST_HELD_BYTES and len(self._unfinished) <= MOST_UNFINISHED:
             return
         oldest = next(iter(self._unfinished), own)
@@ -127,7 +131,7 @@ class Bodies:
 
 
 def replayed(body: bytes, receive: Receive) -> Receive:
-    """Make what gives an application a body that was read, and then what `receive` has."""
+    """Return a `receive` that yields a body that was read already, and then the messages of the given `receive`."""
     left: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def again() -> Any:

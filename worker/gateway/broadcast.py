@@ -1,7 +1,7 @@
-"""Texts that many look at: each is made once for all of them, again and again while something happens.
+"""Live texts for many readers: each text is made once for all of its readers, and again when it changes.
 
-A subject is all that its text depends on beside the plans, so that who asks for the same subject may see the same text.
-No text is handed out to a caller whose key, or session, has ended by then.
+A subject contains everything but the plans that its text depends on. So all readers of an equal subject may see the
+same text. Before a text is sent, the key and the session of each reader are checked again.
 """
 
 from __future__ import annotations
@@ -21,57 +21,57 @@ from worker.gateway.problems import Refusal
 
 log = logging.getLogger("planner.gateway")
 
-SHORTEST_S = 0.5  # from one text of a subject to the next
+SHORTEST_S = 0.5  # minimum time from one text of a subject to the next
 NEVER = float("inf")
 SHARE = 4  # making the texts of all subjects takes at most one part in so many of the time
 AT_ONCE = 2  # texts that are made at a time, of all subjects
-MOST_OF_A_KEY = 8  # subjects that are looked at with one key
+MOST_OF_A_KEY = 8  # subjects that readers with one key may follow
 RETRY_S = 30
-LOOK_S = 5.0  # between looks whether the callers' keys still hold while nothing happens
+LOOK_S = 5.0  # between checks of the callers' keys while nothing happens
 COMMENT_S = 15.0  # of silence, after which a comment is sent
 COMMENT = b": still here\n\n"
 
 
 class Subject(Protocol):
-    """What is looked at, and by whom: two that are equal have the same text."""
+    """The description of a live text. Two equal subjects have the same text, for the same readers."""
 
     def __hash__(self) -> int:
         """Equal subjects share a broadcast."""
 
     def frame(self, doors: Context) -> bytes:
-        """Make the text as it is now, as an event of a stream. In a thread."""
+        """Return the text of this moment, as an event of a stream. Runs in a thread."""
 
     def pace_of(self, what: str) -> float | None:
-        """Return how soon after the last text events of this type have it made anew, in s; None where they do not."""
+        """Return the minimum time in s from the last text to one after such an event; None if no text changes."""
 
     def is_about(self, event: Event) -> bool:
-        """Return whether an event of such a type is about what the text shows."""
+        """Return whether an event of such a type concerns a plan in the text."""
 
 
 class Reader:
-    """One who looks at a subject: it gets the newest text, and what it was too slow for is left out."""
+    """A reader of a subject. It receives the newest text, and skips older ones if it is slow."""
 
     def __init__(self, caller: Access) -> None:
         self.caller = caller
-        self.is_new = True  # and was offered nothing yet
+        self.is_new = True  # it was offered nothing yet
         self._last = self._next = b""
         self._is_over = False
         self._came = asyncio.Event()
 
     def offer(self, frame: bytes) -> None:
-        """Have it sent next, unless it is what was sent last."""
+        """Send this text next, unless it equals the text that was sent last."""
         self.is_new = False
         self._next = frame
         if frame != self._last:
             self._came.set()
 
     def end(self) -> None:
-        """Have nothing more sent."""
+        """End the stream of this reader."""
         self._is_over = True
         self._came.set()
 
     async def frames(self) -> AsyncIterator[bytes]:
-        """Yield texts until the caller's key is over, or the process ends."""
+        """Yield texts until the caller's key ends, or the process does."""
         while not self._is_over:
             try:
                 async with asyncio.timeout(COMMENT_S):
@@ -86,7 +86,7 @@ class Reader:
 
 
 class Broadcasts:
-    """The subjects that are looked at in this process. All but the making of texts happens in its event loop."""
+    """The subjects that have readers in this process. Everything but the making of texts runs in its event loop."""
 
     def __init__(self, doors: Context) -> None:
         self._doors = doors
@@ -94,7 +94,7 @@ class Broadcasts:
         self._room = asyncio.Semaphore(AT_ONCE)
 
     def demand_room(self, subject: Subject, caller: Access) -> None:
-        """Raise Refusal 429 where as many other subjects are looked at with the caller's key as may be."""
+        """Raise Refusal 429 if readers with the caller's key already follow as many other subjects as one key may."""
         if not self._has_room(subject, caller):
             detail = f"{MOST_OF_A_KEY} other lists are followed with this key: close one of them, or use another key."
             raise Refusal("too_many_lists", detail, 429, retry_after_s=RETRY_S)
@@ -107,9 +107,9 @@ class Broadcasts:
         return sum(each.is_busy and bool(each.readers) for each in self._running.values())
 
     async def frames(self, subject: Subject, caller: Access) -> AsyncIterator[bytes]:
-        """Yield the text of a subject, and each newer one, until the caller's key is over, or the process ends.
+        """Yield the text of a subject, and each newer one, until the caller's key or the process ends.
 
-        Nothing where `demand_room` refuses by now.
+        Yields nothing if `demand_room` would refuse by now.
         """
         if not self._has_room(subject, caller):
             return
@@ -138,15 +138,16 @@ class Broadcasts:
 
 
 def rest_after(took_s: float, busy: int) -> float:
-    """Tell for how long a subject rests whose text took so long, where so many make texts, wait to, or rest.
+    """Return how long a subject rests, in s, after its text took `took_s` to make.
 
-    Each has the same part of the SHARE of all: who asks for what is costly waits longer for it, and nobody else does.
+    `busy` subjects make texts, wait for a turn, or rest. Each of them has the same part of the SHARE of all. So a
+    costly subject delays its own readers only.
     """
     return max(SHORTEST_S, (SHARE * busy - 1) * took_s)
 
 
 class _Broadcast:
-    """One subject, and who looks at it; it ends soon after the last of them has left."""
+    """One subject and its readers. It ends soon after the last reader has left."""
 
     def __init__(
         self, doors: Context, subject: Subject, room: asyncio.Semaphore, count_busy: Callable[[], int]
@@ -155,14 +156,14 @@ class _Broadcast:
         self._subject = subject
         self._room = room
         self._count_busy = count_busy
-        self._pace = 0.0  # how soon after the last text it is to be made anew
+        self._pace = 0.0  # minimum time from the last text to the next, in s
         self._changes: Subscription | None = None
         self.is_busy = False  # makes a text, waits to, or rests
         self.readers: set[Reader] = set()
         self.task: asyncio.Task[None] | None = None  # asyncio itself keeps only weak references
 
     def join(self, caller: Access) -> Reader:
-        """Add a reader; a text is made for it, unless one is being made."""
+        """Add a reader. If no text is being made, one is made for it."""
         reader = Reader(caller)
         self.readers.add(reader)
         if self._changes:
@@ -170,11 +171,11 @@ class _Broadcast:
         return reader
 
     def is_read_with(self, key_id: str) -> bool:
-        """Return whether somebody looks with this key."""
+        """Return whether a reader of the subject uses this key."""
         return any(each.caller.key.key_id == key_id for each in self.readers)
 
     async def run(self) -> None:
-        """Make the text, and again whenever something has happened, until nobody looks or the process ends."""
+        """Make the text, and again after each relevant event, until no reader is left or the process ends."""
         clock = asyncio.get_running_loop().time
         frame, made_at = b"", -NEVER
         async with self._doors.hub.subscribe(wants=self._wants) as changes:
@@ -194,7 +195,7 @@ class _Broadcast:
                 await self._wait(changes, made_at)
 
     def _wants(self, event: Event) -> bool:
-        """Note how soon an event has the text made anew; until then no other is looked at that could wait as long."""
+        """Note how soon an event requires a new text. Until then, events that could wait as long are not examined."""
         pace = self._subject.pace_of(event.what)
         if pace is None or pace >= self._pace or not self._subject.is_about(event):
             return False
@@ -202,7 +203,7 @@ class _Broadcast:
         return True
 
     async def _wait(self, changes: Subscription, made_at: float) -> None:
-        """Wait until the text is to be made anew, or until the callers' keys are to be looked at."""
+        """Wait until a new text is due, or until the keys of the readers have to be checked."""
         clock = asyncio.get_running_loop().time
         looks_at = clock() + LOOK_S
         while not self._has_new() and not changes.is_over:

@@ -1,7 +1,7 @@
-"""Gives steps to controllers who ask over HTTP: callers wait here, and one thread reads the queues for all of them.
+"""Gives steps to controllers that ask over HTTP: their requests wait here, and one thread reads the queues for all.
 
-The first who came is the first who is given. A step is read only for a caller who is there, claimed in the caller's
-name, and given. What was read and cannot be given is handed back at once, so that it waits with nobody.
+The first caller in line receives the first step. A step is read only for a caller that waits, then claimed in the
+caller's name, and given. A step that was read and cannot be given returns to its queue at once.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from worker.store.keys import CONTROLLERS
 log = logging.getLogger("planner.gateway")
 
 LONGEST_WAIT_S = 60
-REMEMBERED_S = 60  # for which a claim's id returns the same steps
-SWEEP_S = 1.0  # between two looks for what other gateways left, while somebody waits ...
-SWEEP_IDLE_S = 5.0  # ... and while nobody does
+REMEMBERED_S = 60  # a repeated claim within this time returns the same steps
+SWEEP_S = 1.0  # between two looks for steps of dead gateways, while a caller waits ...
+SWEEP_IDLE_S = 5.0  # ... and while no caller waits
 UNWATCHED_S = 0.05  # between two looks into a queue that is not watched yet
-TRUSTED_S = 5.0  # for which a key that was checked is not checked again
-UNWANTED_MS = 3 * claims.STRANDED_MS  # for which it is left to gateways where somebody waits for it
+TRUSTED_S = 5.0  # a key is checked again after this time
+UNWANTED_MS = 3 * claims.STRANDED_MS  # before this time, only a gateway with a caller takes a step over
 TIDY_S = 600.0
-IDLE_MS = 3_600_000  # a consumer that has nothing and has not asked for so long is forgotten
+IDLE_MS = 3_600_000  # idle time after which an empty consumer is removed
 
 
 class ClaimDesk:
-    """Where callers wait for steps."""
+    """The place where callers wait for steps."""
 
     def __init__(self, make_client: Callable[[], Redis]) -> None:
         self._make_client = make_client
@@ -48,17 +48,17 @@ class ClaimDesk:
         self._news: set[str] = set()
         self._shut = self._over = False
         self._thread = threading.Thread(target=self._run, name="claims", daemon=True)
-        self._waiting: dict[str, dict[Waiter, None]] = {}  # by queue, in the order in which they came
+        self._waiting: dict[str, dict[Waiter, None]] = {}  # the callers of each queue, in order of arrival
         self._known: set[str] = set()
         self._swept = self._tidied = 0.0
         self._turn = 0
 
     def start(self) -> None:
-        """Begin to serve, and to look after what other gateways left."""
+        """Start the thread that serves callers, and that takes over steps from gateways that died."""
         self._thread.start()
 
     def enter(self, wanted: Wanted) -> Waiter:
-        """Wait for steps; for the loop of the server, as are the next two."""
+        """Add a caller that waits for steps. Runs in the server's event loop, as `leave` and `abandon` do."""
         waiter = Waiter(wanted, asyncio.get_running_loop().create_future())
         with self._change:
             if self._shut:
@@ -70,11 +70,11 @@ class ClaimDesk:
         return waiter
 
     async def leave(self, waiter: Waiter) -> list[SpecEntry]:
-        """Wait no more; returns what was being claimed at that moment."""
+        """Stop waiting. Returns the steps that were being claimed at that moment."""
         return await asyncio.shield(waiter.given) if self._is_served(waiter) else []
 
     def abandon(self, waiter: Waiter) -> None:
-        """Take a caller for gone; what it was given, or is being given, is handed back."""
+        """Treat a caller as gone: its steps return to their queues, also those that are being claimed."""
 
         def _hand_back(given: asyncio.Future[list[SpecEntry]]) -> None:
             if not given.cancelled() and not given.exception():
@@ -93,17 +93,17 @@ class ClaimDesk:
             return waiter.state is State.IS_SERVED
 
     def waiting(self, stream: str) -> int:
-        """Return how many wait for steps of a queue."""
+        """Return the number of callers that wait for steps of a queue."""
         return len(self._waiting.get(stream, ()))
 
     def shut(self) -> None:
-        """Let everybody go who waits, and nobody in."""
+        """Answer all callers that wait, and admit no others."""
         with self._change:
             self._shut = True
             self._change.notify()
 
     def close(self) -> None:
-        """End, once everything that could not be given is handed back."""
+        """Stop the thread after all steps that could not be given have returned to their queues."""
         with self._change:
             self._shut = self._over = True
             self._change.notify()
@@ -143,7 +143,7 @@ class ClaimDesk:
                 self._sweep(client)
             self._dismiss(new)
             watch.want(self._wanted())
-        except Exception as error:  # the thread goes on: without it nobody would be given anything
+        except Exception as error:  # the thread goes on: without it no caller would receive steps
             log.warning("claims fail", extra={"error": str(error)}, exc_info=not isinstance(error, RedisError))
             for waiter in dict.fromkeys((*self._all(), *new)):
                 self._remove(waiter)
@@ -159,7 +159,7 @@ class ClaimDesk:
         return bool(self._new or self._back or self._news or self._over or (self._shut and self._waiting))
 
     def _dismiss(self, new: Sequence[Waiter]) -> None:
-        """Let those go who do not wait for what is not there; everybody, where nothing is given any more."""
+        """Answer callers that do not want to wait for steps. If the desk is shut, answer all callers."""
         for waiter in (*self._all(), *new) if self._shut else new:
             if waiter.state is State.WAITS and (self._shut or not waiter.wanted.waits):
                 self._remove(waiter)
@@ -173,7 +173,7 @@ class ClaimDesk:
         return SWEEP_S if all(map(watch.covers, wanted)) else UNWATCHED_S
 
     def _wanted(self) -> list[str]:
-        """Name the queues that somebody waits for."""
+        """Return the queues that a caller waits for."""
         for stream, waiting in list(self._waiting.items()):
             while waiting and (first := next(iter(waiting))).state is State.LEFT:
                 del waiting[first]
@@ -189,7 +189,7 @@ class ClaimDesk:
             self._waiting.get(stream, {}).pop(waiter, None)
 
     def _admit(self, client: Redis, new: Sequence[Waiter]) -> None:
-        """Let callers wait, but for those whose claim was answered before."""
+        """Add callers to the lines of their queues. A caller that repeats an answered claim receives the same steps."""
         named = [waiter for waiter in new if waiter.wanted.record]
         kept = claims.call(client, [_remember(waiter) for waiter in named])
         before = {waiter: value for waiter, value in zip(named, kept, strict=True) if value.startswith(b"[")}
@@ -205,7 +205,7 @@ class ClaimDesk:
                 claims.call(client, [_remember(waiter, anew=True)])
 
     def _read(self, client: Redis, streams: Sequence[str]) -> None:
-        """Read for those who wait, and give."""
+        """Read steps for the callers that wait, and give them."""
         self._turn += 1
         start = self._turn % max(1, len(streams))  # so that no queue starves the others
         if fresh := set(streams) - self._known:
@@ -220,7 +220,7 @@ class ClaimDesk:
                     break
 
     def _demand(self, stream: str) -> int:
-        """Return how many steps of a queue are wanted, about."""
+        """Return about how many steps of a queue the callers want."""
         count = 0
         for waiter in self._waiting.get(stream, ()):
             if waiter.state is State.WAITS:
@@ -230,7 +230,10 @@ class ClaimDesk:
         return count
 
     def _sweep(self, client: Redis) -> None:
-        """Take what a gateway that died had read and not given; where nobody here wants it, hand it back."""
+        """Take over steps that a dead gateway had read and not given.
+
+        If no caller here wants them, return them to their queues.
+        """
         now = time.monotonic()
         if now - self._swept < (SWEEP_S if self._waiting else SWEEP_IDLE_S):
             return
@@ -248,7 +251,7 @@ class ClaimDesk:
             claims.run(client, [(*tidy, stream, CONTROLLERS, IDLE_MS, "") for stream in sorted(self._known)])
 
     def _distribute(self, client: Redis, found: Sequence[SpecEntry]) -> None:
-        """Give specs to those who have waited longest; hands back what nobody takes."""
+        """Give steps to the callers that have waited longest. Steps without a caller return to their queues."""
         rest = list(found)
         while rest:
             served: dict[Waiter, None] = {}
@@ -264,7 +267,10 @@ class ClaimDesk:
             rest = self._serve(client, list(served))
 
     def _serve(self, client: Redis, served: Sequence[Waiter], *, again: bool = False) -> list[SpecEntry]:
-        """Claim what callers got, and give it, maybe `again`; returns what is left over."""
+        """Claim the steps of callers and give them, `again` if the claim was repeated.
+
+        Returns the steps without a caller.
+        """
         rest = self._begin_to_serve(served)
         if not again:
             rest += self._keep(client, served)
@@ -280,9 +286,9 @@ class ClaimDesk:
             if action == b"continue":
                 continue
             waiter.got.remove(spec)
-            if action == b"pause":  # its plan is: handed back, its step begins anew when the plan goes on
+            if action == b"pause":  # its plan is paused: the step begins again when the plan goes on
                 refused.append((spec, ""))
-            elif not action:  # somebody put something else in the lease's place
+            elif not action:  # another program wrote something else to the lease's key
                 log.warning("step cannot be claimed", extra={"plan_id": spec.plan_id, "error": str(reply)})
         given: list[tuple[SpecEntry, str]] = []
         for waiter in here:
@@ -297,7 +303,7 @@ class ClaimDesk:
         return rest
 
     def _begin_to_serve(self, served: Sequence[Waiter]) -> list[SpecEntry]:
-        """Find who is still there, with a key that holds; returns what is left over of the others."""
+        """Keep the callers that still wait and whose key is still valid. Returns the steps of the others."""
         rest: list[SpecEntry] = []
         with self._change:
             for waiter in served:
@@ -313,19 +319,22 @@ class ClaimDesk:
         return rest
 
     def _keep(self, client: Redis, served: Sequence[Waiter]) -> list[SpecEntry]:
-        """Keep with the ids of claims what is given; returns what is left over of those that were made again since."""
+        """Store the given steps under the ids of claims.
+
+        Returns the steps of claims that were repeated in the meantime.
+        """
         rest: list[SpecEntry] = []
         named = [waiter for waiter in served if waiter.got and waiter.wanted.record]
         kept = claims.call(client, [_remember(waiter, waiter.got) for waiter in named])
         for waiter, value in zip(named, kept, strict=True):
-            if value != _places(waiter.got):  # whoever asked last is answered, maybe elsewhere
+            if value != _places(waiter.got):  # the last request of this claim is answered, maybe elsewhere
                 rest += waiter.drop()
                 self._remove(waiter)
                 waiter.give([])
         return rest
 
     def _wait_on(self, client: Redis, waiter: Waiter) -> None:
-        """Let a caller wait on whose steps were gone before they could be claimed."""
+        """Let a caller wait again if its steps were gone before they could be claimed."""
         if waiter.wanted.record:
             claims.call(client, [_remember(waiter, anew=True)])
         with self._change:
@@ -339,7 +348,7 @@ def _places(steps: Sequence[SpecEntry]) -> bytes:
 
 
 def _remember(waiter: Waiter, steps: Sequence[SpecEntry] = (), *, anew: bool = False) -> tuple[Any, ...]:
-    """Make the call that keeps who asks for a claim, or what was given."""
+    """Return the Redis call that stores who asks for a claim, or which steps the claim received."""
     seconds = REMEMBERED_S if steps else LONGEST_WAIT_S + REMEMBERED_S
     given = _places(steps) if steps else b""
     return ("FCALL", functions.CLAIM_ID, 1, waiter.wanted.record, waiter.token, seconds, given, int(anew))

@@ -1,4 +1,4 @@
-"""Connections of callers: a request's head comes soon and is small, and many that are slow keep nobody out."""
+"""Connections of callers: a request's head must be small and arrive soon, so that slow callers lock no other out."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from schemas.envelope import Problem
 from worker.gateway.problems import MEDIA_TYPE
 
-HEAD_S = 10.0  # in which the head of a request comes
-MOST_HEADS = 500  # that are on their way; the oldest gives way
+HEAD_S = 10.0  # time for the head of a request
+MOST_HEADS = 500  # heads on their way; above that, the oldest connection is closed
 MOST_CONNECTIONS = 4096
-LINGER_S = 2.0  # in which what a refused caller still sends is thrown away, so that it reads why
-FLUSH_S = 60.0  # in which a caller takes the end of its answer
+LINGER_S = 2.0  # the rest of a refused request is discarded for so long, so that its caller reads the reason
+FLUSH_S = 60.0  # a caller has this time to read the end of its answer
 
 TOLD = {400: "The request is no HTTP/1.1.", 408: "The request did not come in time.", 431: "The headers are too large."}
 
 
 class Lingering:
-    """A transport that is not closed while its caller still sends a body, or takes the rest of an answer.
+    """A transport that stays open while its caller still sends a body, or reads the rest of an answer.
 
-    To close it at once would take away the answer that says why.
+    An immediate close would discard the answer that explains the refusal.
     """
 
     def __init__(self, transport: asyncio.Transport, protocol: Connection) -> None:
@@ -39,11 +39,11 @@ class Lingering:
         return getattr(self._transport, name)
 
     def is_closing(self) -> bool:
-        """Whether nothing more is read for a request."""
+        """Return whether the transport reads no more requests."""
         return self._closing or self._transport.is_closing()
 
     def close(self) -> None:
-        """Close soon: with the last byte of the answer, and of the body, or when their time is over."""
+        """Close when the answer is sent and the body is read, or when the time for that is over."""
         if self.is_closing():
             return
         self._closing = True
@@ -60,10 +60,10 @@ class Lingering:
 
 
 class Connection(H11Protocol):
-    """A connection as uvicorn serves it, which has time for a head and no more.
+    """A connection of uvicorn with a limited time for a request's head.
 
-    `heads` are those of this process whose head is on its way, `idle` those that wait for a next request, each the
-    oldest first.
+    `heads` contains the connections of this process whose head is on its way. `idle` contains those that wait for a
+    next request. In both the oldest is first.
     """
 
     def __init__(
@@ -74,11 +74,11 @@ class Connection(H11Protocol):
 
     @property
     def still_comes(self) -> bool:
-        """Whether bytes of a request come that was answered."""
+        """Return whether the caller still sends bytes of a request that was answered."""
         return self.conn.their_state in (h11.SEND_BODY, h11.ERROR)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Serve it, or say that there are too many."""
+        """Serve the connection, or refuse it (503) if there are too many."""
         super().connection_made(Lingering(transport, self))  # type: ignore[arg-type]
         if len(self.connections) > MOST_CONNECTIONS and not self._make_room():
             self.refuse(503, "busy", "The gateway has as many connections as it may: try again soon.", retry_after=1)
@@ -86,13 +86,13 @@ class Connection(H11Protocol):
             self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget it."""
+        """Remove the connection from all lists."""
         self._idle.pop(self, None)
         self._head_is_over()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Read on; what comes after a refusal is thrown away."""
+        """Read on. Bytes that arrive after a refusal are discarded."""
         if self.transport.is_closing():
             return
         self._idle.pop(self, None)
@@ -103,25 +103,25 @@ class Connection(H11Protocol):
             self._await_head()
 
     def on_response_complete(self) -> None:
-        """Keep it for the next request; idle until that comes."""
+        """Keep the connection for the next request; it is idle until that arrives."""
         super().on_response_complete()
         if self.timeout_keep_alive_task and self.cycle.response_complete and not self.transport.is_closing():
             self._idle[self] = None
 
     def send_400_response(self, msg: str) -> None:
-        """Say what is wrong with a request that cannot be read; `msg` is uvicorn's word for it."""
+        """Refuse a request that cannot be read; `msg` is uvicorn's reason."""
         status = getattr(sys.exc_info()[1], "error_status_hint", 400)
         self.refuse(status, "bad_request", TOLD.get(status, msg))
 
     def shutdown(self) -> None:
-        """End with the answer that is on its way; a refused caller has had its."""
+        """End with the answer that is on its way; a refused caller has its answer already."""
         if self.transport.is_closing():
             self.transport.abort()
         else:
             super().shutdown()
 
     def refuse(self, status: int, code: str, detail: str, retry_after: int | None = None) -> None:
-        """Answer without a request, and close."""
+        """Send a refusal without reading a request, and close."""
         body = Problem.of(code, detail, status=status).model_dump_json(exclude_none=True).encode()
         headers = [("content-type", MEDIA_TYPE), ("content-length", str(len(body))), ("connection", "close")]
         headers += [("x-request-id", uuid.uuid4().hex), ("x-content-type-options", "nosniff")]
@@ -135,7 +135,7 @@ class Connection(H11Protocol):
             self.transport.close()
 
     def give_up(self) -> None:
-        """Wait no longer for a request."""
+        """Stop waiting for a request."""
         self._head_is_over()
         if self.conn.trailing_data[0]:
             self.refuse(408, "too_slow", TOLD[408])
@@ -143,7 +143,7 @@ class Connection(H11Protocol):
             self.transport.close()
 
     def _make_room(self) -> bool:
-        """Hang up where nothing goes on for longest, else on somebody who does not take what is answered."""
+        """Close the connection that is idle for longest; if none is idle, a connection whose answer is not read."""
         found = next(iter(self._idle), None) or next(
             (each for each in self.connections if isinstance(each, Connection) and each.flow.write_paused), None
         )

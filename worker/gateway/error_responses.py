@@ -1,4 +1,4 @@
-"""Tells what is refused, and what goes wrong: as a page to who asks for one from a browser, else as a problem."""
+"""Responses to refused and failed requests: a page for browsers, a problem document (RFC 9457) for other clients."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from worker.gateway.cookies import session_in
 from worker.gateway.page.rendering import refused
 from worker.gateway.problems import Refusal, respond
 
-HEALTH = frozenset({"/healthz", "/readyz"})  # asked by address, by whatever restarts us
+HEALTH = frozenset({"/healthz", "/readyz"})  # requested by address, by the supervisor of this process
 POLLED = HEALTH | {"/metrics", "/v1/steps:claim", "/v1/steps:heartbeat"}
 MCP = "/mcp"
 UNAVAILABLE = 503
 FAILED = "The gateway failed; its log says why, by the id of this request."
-FOR_PEOPLE = {  # by the code: what a page says, where a problem names the status alone
+FOR_PEOPLE = {  # text of a page by the code of a problem that has only a status
     "not_found": "There is no page at this address.",
     "no_such_method": "This address takes a form; there is nothing to look at.",
 }
 
 
 async def tell(scope: Scope, refusal: Refusal) -> Response:
-    """Tell a refusal as a page to whoever came from one."""
+    """Return the response to a refusal: a page for a browser, else a problem document."""
     scope.setdefault("state", {})["refused"] = refusal.problem
     if not asks_for_page(scope):
         return respond(refusal.problem, refusal.retry_after_s)
@@ -34,13 +34,13 @@ async def tell(scope: Scope, refusal: Refusal) -> Response:
     if said := FOR_PEOPLE.get(problem.code):
         refusal = Refusal(problem.code, said, problem.status)
     request = Request(scope)
-    if problem.status != UNAVAILABLE:  # else nobody can be looked up
+    if problem.status != UNAVAILABLE:  # at 503 no key can be looked up
         await _recognize(request)
     return refused(request, refusal)
 
 
 async def _recognize(request: Request) -> None:
-    """Find out who has signed in where no route did, so that the page has its navigation; it counts as no use."""
+    """Look up the session of a request that reached no route, so that its page has navigation. It counts as no use."""
     session, app = session_in(request), request.scope.get("app")
     if session and app is not None and not hasattr(request.state, "caller"):
         with suppress(Refusal):
@@ -48,15 +48,15 @@ async def _recognize(request: Request) -> None:
 
 
 async def tell_failure(scope: Scope) -> Response:
-    """Tell that the gateway failed; as a problem too where making a page is what fails."""
+    """Return the response to an internal error: a problem document if the page cannot be made."""
     failure = Refusal("internal_error", FAILED, 500)
     try:
         return await tell(scope, failure)
-    except Exception:  # the first failure was reported, and its caller is to hear of it
+    except Exception:  # the first failure was reported, and its caller needs an answer
         return respond(failure.problem)
 
 
 def asks_for_page(scope: Scope) -> bool:
-    """Return whether a request comes from a browser that shows what is answered."""
+    """Return whether the client is a browser, by path and `Accept` header."""
     is_page = not scope["path"].startswith(("/v1/", MCP)) and scope["path"] not in POLLED
     return is_page and "text/html" in Headers(scope=scope).get("accept", "")

@@ -1,7 +1,7 @@
-"""One connection of a process reads the events of all partitions, and hands them to those in it who wait for some.
+"""One connection of a process reads the events of all partitions, and hands them to their subscribers in the process.
 
-Who subscribes gets what comes from then on. A subscription holds a bounded number of bytes: one that nobody reads loses
-what it holds and is told so by a Gap, and no other notices.
+A subscriber receives the events after its subscription began. A subscription buffers a bounded number of bytes. If its
+reader is too slow, it drops the buffer and delivers a Gap; other subscriptions are not affected.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ log = logging.getLogger("planner.events")
 
 BLOCK_S = 0.25
 PAGE = 500  # events of a stream that are read at once
-LOOK_S = 1.0  # between looks whether the data are still the same
-READY_S = 5.0  # that who subscribes waits for the first connection
-BATCHES = 4  # read and not handed out yet; then reading waits
+LOOK_S = 1.0  # between checks that Redis still has the same data
+READY_S = 5.0  # time that a subscriber waits for the first connection
+BATCHES = 4  # that are read and not handed out; then reading waits
 HELD_BYTES = 1024 * 1024  # of a subscription
 
 
 def everything(_: Event) -> bool:
-    """Want every event."""
+    """Accept every event."""
     return True
 
 
 class Subscription:
-    """What came since it began, in order, until somebody takes it."""
+    """The events since the subscription began, in order, until a reader takes them."""
 
     def __init__(self, position: Callable[[], Position], wants: Callable[[Event], bool]) -> None:
-        self.start = position()  # what comes is behind it
+        self.start = position()  # all events of the subscription are after it
         self._position = position
         self.is_over = False  # the process ends, and nothing more comes
         self._wants = wants
@@ -54,13 +54,13 @@ class Subscription:
 
     @property
     def position(self) -> Position:
-        """Where a reader is who has taken all that came; what was not wanted is behind it too."""
+        """The position of a reader who has taken everything, including events that were not wanted."""
         return self._position()
 
     async def next(self, timeout_s: float | None = None) -> Event | Gap | None:
-        """Return what came next; None when the time is over, or the process ends.
+        """Return the next event or gap; None at the timeout or if the process ends.
 
-        After a Gap the state has to be read again: what led to it was not told.
+        After a Gap, read the state again: the events before it are missing.
         """
         await self._wait(timeout_s)
         if not self._items:
@@ -70,7 +70,10 @@ class Subscription:
         return item
 
     async def batch(self, timeout_s: float) -> list[Event | Gap]:
-        """Return all that came as soon as there is some; nothing when woken, or when the time or the process ends."""
+        """Return all items as soon as there is one.
+
+        An empty list after `wake`, at the timeout, or at the process's end.
+        """
         await self._wait(timeout_s)
         items = list(self._items)
         self._items.clear()
@@ -88,7 +91,7 @@ class Subscription:
             return
 
     def offer(self, item: Event | Gap) -> None:
-        """Hold an event that is wanted, or a gap; where there is no room, a gap stands for all that was held."""
+        """Buffer a wanted event, or a gap. If the buffer is full, one gap replaces all its items."""
         if isinstance(item, Event) and not self._wants(item):
             return
         if self._bytes + item.size > HELD_BYTES:
@@ -101,19 +104,19 @@ class Subscription:
         self._items.append(item)
 
     def wake(self) -> None:
-        """Have who waits now look for itself, though nothing came."""
+        """Wake a waiting reader without an event."""
         self._came.set()
 
     def end(self) -> None:
-        """Wake who waits: nothing more comes."""
+        """Wake a waiting reader for the last time: no more events follow."""
         self.is_over = True
         self.wake()
 
 
 class EventHub:
-    """Reads for a process, in a thread that begins with the first subscription.
+    """Reads events for a process, in a thread that starts with the first subscription.
 
-    All but the reading happens in the event loop that subscribes.
+    Everything but the reading runs in the event loop of the subscribers.
     """
 
     def __init__(self, url: str, partitions: int) -> None:
@@ -126,8 +129,8 @@ class EventHub:
         self._ready = asyncio.Event()
         self._room = threading.Semaphore(BATCHES)
         self._outage = Outage("events")
-        self._position: Position | None = None  # of what was handed out
-        self._read: Position | None = None  # of what was read
+        self._position: Position | None = None  # of the events that were handed out
+        self._read: Position | None = None  # of the events that were read
 
     @asynccontextmanager
     async def subscribe(
@@ -137,10 +140,10 @@ class EventHub:
         goal: tuple[str, str] | None = None,
         wants: Callable[[Event], bool] = everything,
     ) -> AsyncIterator[Subscription]:
-        """Hold what comes of these plans, or of a goal (tenant, id), or of all, and is wanted, while the block lasts.
+        """Buffer the wanted events of these plans, of a goal (tenant, id), or of all plans, while the block lasts.
 
-        Subscribe first, then read the state: so nothing is missed between the two. Raises ConnectionError where Redis
-        is away since this process began.
+        Subscribe first, then read the state: so no event is missed between the two. Raises ConnectionError if Redis has
+        been away since this process began.
         """
         await self._begin()
         subscription = Subscription(self._behind, wants)
@@ -160,7 +163,7 @@ class EventHub:
                     del self._subscriptions[name]
 
     async def position(self) -> Position:
-        """Return where the process has read to."""
+        """Return the position after the last event that the process has read."""
         await self._begin()
         return self._behind()
 
@@ -172,13 +175,13 @@ class EventHub:
         return set().union(*self._subscriptions.values())
 
     def end(self) -> None:
-        """End every subscription at once, and reading soon."""
+        """End every subscription at once, and the reading soon."""
         self._ending.set()
         for subscription in self._every():
             subscription.end()
 
     def join(self) -> None:
-        """Wait until the thread has ended; after `end`, and not in the event loop."""
+        """Wait until the thread has ended; call it after `end`, and outside of the event loop."""
         if self._thread:
             self._thread.join()
 
@@ -194,7 +197,7 @@ class EventHub:
             raise NoConnection("no events were read yet") from None
 
     def _hand_out(self, items: Sequence[Event | Gap], position: Position) -> None:
-        """Offer what was read to those who want it. In the event loop."""
+        """Offer events to the subscriptions that may want them. Runs in the event loop."""
         self._room.release()
         self._position = position
         self._ready.set()
@@ -248,7 +251,7 @@ class EventHub:
             self._ending.set()
 
     def _look(self, client: Redis) -> Gap | None:
-        """Find out whether what comes next goes on from what was read; returns the gap where it does not."""
+        """Return a gap if the next events do not follow the events that were read, else None."""
         count = partitions_of(client, self._partitions)
         epoch, ends = epoch_of(client, count), ends_of(client, count)
         now = Position(epoch, tuple(each.last for each in ends))

@@ -1,4 +1,4 @@
-"""Where in the events of all partitions a reader is, as a text that only we read."""
+"""The position of a reader in the events of all partitions, as a text that only this program reads."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class WrongPosition(PlannerError):
 
 
 class Position(NamedTuple):
-    """The last event of each partition that was read; `epoch` names the data that they are of."""
+    """The last event of each partition that was read; `epoch` identifies the data set."""
 
     epoch: bytes
     places: tuple[Place, ...]
 
     def encode(self) -> str:
-        """Write it as letters, digits, `-` and `_`."""
+        """Return the position as letters, digits, `-` and `_`."""
         body = LAYOUT + self.epoch + b"".join(_varint(part) for place in self.places for part in place)
         return urlsafe_b64encode(body + _check(body)).rstrip(b"=").decode()
 
@@ -41,7 +41,7 @@ class Position(NamedTuple):
 
 
 def decode(text: str) -> Position:
-    """Read what `encode` wrote; raises WrongPosition for anything else."""
+    """Return the position in a text of `encode`. Raises WrongPosition for any other text."""
     if len(text) > MOST_CHARS or not text.isascii():
         raise WrongPosition
     try:
@@ -53,20 +53,20 @@ def decode(text: str) -> Position:
         )
     except ValueError as error:
         raise WrongPosition from error
-    # What is written again has to be the same: there is one text for a position.
+    # The text must equal the position's own encoding: each position has exactly one text.
     if check != _check(body) or not 1 <= len(found.places) <= MOST or found.encode() != text:
         raise WrongPosition
     return found
 
 
 def place_of(entry: str | bytes) -> Place:
-    """Read the id of an entry."""
+    """Return the place of an entry's id."""
     ms, _, number = (entry.decode() if isinstance(entry, bytes) else entry).partition("-")
     return int(ms), int(number or 0)
 
 
 def entry_of(place: Place) -> str:
-    """Write the id of an entry."""
+    """Return the entry's id of a place."""
     return f"{place[0]}-{place[1]}"
 
 
@@ -84,7 +84,7 @@ def _varint(number: int) -> bytes:
 
 
 def _numbers(raw: bytes) -> Iterator[int]:
-    """Yield the numbers that are written in `raw`; raises ValueError where one is too large or has no end."""
+    """Yield the numbers that are encoded in `raw`. Raises ValueError if one is too large or incomplete."""
     number = shift = 0
     for byte in raw:
         number |= (byte & 0x7F) << shift

@@ -1,4 +1,4 @@
-"""What Redis says of the streams of events: their entries, their ends, and whose data they are."""
+"""Reads the event streams in Redis: their entries, their first and last ids, and the epoch of their data."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from worker.gateway.event_position import LARGEST, NO_EPOCH, START, Place, Posit
 from worker.store import deployment
 from worker.store.keys import NO_TENANT, Partition
 
-STREAM_HEADERS = {"X-Accel-Buffering": "no"}  # a proxy that holds answers back would make a stream of none
-AROUND_BYTES = 256  # that an event takes beside its text
+STREAM_HEADERS = {"X-Accel-Buffering": "no"}  # a proxy that buffers answers would break a stream
+AROUND_BYTES = 256  # memory of an event in addition to its text
 
 
 @dataclass(eq=False)
 class Event:
-    """An event, and where a reader of all partitions is who has read it."""
+    """An event, and the position of a reader of all partitions after it."""
 
     partition: int
     place: Place  # in its partition
@@ -33,39 +33,39 @@ class Event:
 
     @cached_property
     def data(self) -> dict[str, Any]:
-        """What it says."""
+        """The decoded JSON of the event."""
         found: dict[str, Any] = codec.loads(self.raw)
         return found
 
     @cached_property
     def size(self) -> int:
-        """Bytes that it takes, about."""
+        """The approximate size in memory, in bytes."""
         return AROUND_BYTES + len(self.raw)
 
     @cached_property
     def what(self) -> str:
-        """Its type without what all types have in common, such as `plan.ready`."""
+        """The type without the prefix and suffix that all types have, such as `plan.ready`."""
         return self.type.removeprefix(EVENT_PREFIX).removesuffix(EVENT_SUFFIX)
 
     @cached_property
     def goal(self) -> tuple[str, str]:
-        """The tenant and the id of its goal; empty where it has none."""
+        """The tenant and the id of its goal; empty texts if it has none."""
         return self.data.get("tenant") or NO_TENANT, self.data.get("goal_id") or ""
 
     @cached_property
     def frame(self) -> bytes:
-        """The event as readers get it who have read all before it."""
+        """The event as text for readers that have read all events before it."""
         return framed(self, self.position)
 
     @property
     def verdict(self) -> str | None:
-        """What became of the outcome whose `entry` it has; None where it is about no outcome."""
+        """The verdict on the outcome in `entry`; None if the event is not about an outcome."""
         return self.data.get("verdict", "applied") if "entry" in self.data else None
 
 
 @dataclass(frozen=True)
 class Gap:
-    """Events are missing before what comes next, for this reason."""
+    """Events are missing before the next one, for this reason."""
 
     reason: str  # cut, partitions, rolled_back, overrun
     position: Position
@@ -73,13 +73,13 @@ class Gap:
 
     @property
     def frame(self) -> bytes:
-        """The gap as readers get it."""
+        """The gap as text for readers."""
         said = codec.dumps({"reason": self.reason})
         return b"id: %b\nevent: gap\ndata: %b\n\n" % (self.position.encode().encode(), said)
 
 
 class Ends(NamedTuple):
-    """Of one stream: its first and last entry, and whether older ones were cut."""
+    """The first and last entry of a stream, and whether older entries were removed."""
 
     first: Place
     last: Place
@@ -87,12 +87,12 @@ class Ends(NamedTuple):
 
     @property
     def start(self) -> Place:
-        """Just before the first entry."""
+        """The place just before the first entry."""
         ms, number = self.first
         return (ms, number - 1) if number else (max(0, ms - 1), LARGEST)
 
     def lacks(self, place: Place) -> bool:
-        """Whether events behind `place` may be gone."""
+        """Return whether events after `place` may be missing."""
         return self.is_cut and self.start > place
 
 
@@ -100,7 +100,7 @@ NOTHING = Ends(START, START, is_cut=False)
 
 
 class Page(NamedTuple):
-    """Events of one partition behind a place; `is_full` where there may be more."""
+    """Events of one partition after a place; `is_full` if there may be more."""
 
     events: list[tuple[Place, str, bytes]]  # place, type, data
     ends: Ends
@@ -108,12 +108,12 @@ class Page(NamedTuple):
 
 
 def framed(event: Event, position: Position) -> bytes:
-    """Write an event for a reader who is at `position` with it."""
+    """Return an event as text for a reader that is at `position` after it."""
     return b"id: %b\nevent: %b\ndata: %b\n\n" % (position.encode().encode(), event.type.encode(), event.raw)
 
 
 def resume(position: Position, epoch: bytes, ends: Sequence[Ends]) -> tuple[Position, str | None]:
-    """Return where to go on, and why events are missing before that, if they are."""
+    """Return the position to go on from, and the reason if events before it are missing."""
     if len(position.places) != len(ends):
         return Position(epoch, tuple(each.last for each in ends)), "partitions"
     there = tuple(min(place, each.last) for place, each in zip(position.places, ends, strict=True))
@@ -124,7 +124,7 @@ def resume(position: Position, epoch: bytes, ends: Sequence[Ends]) -> tuple[Posi
 
 
 def epoch_of(client: Redis, partitions: int) -> bytes:
-    """Name the data: another name shows that commits were lost, or that the data are others."""
+    """Return the epoch of the data. Another epoch means that commits were lost, or that the data set was replaced."""
     pipeline = client.pipeline(transaction=False)
     for number in range(partitions):
         pipeline.hmget(Partition(number).commits, "born", "epoch")
@@ -135,12 +135,12 @@ def epoch_of(client: Redis, partitions: int) -> bytes:
 
 
 def partitions_of(client: Redis, otherwise: int) -> int:
-    """Return how many partitions there are; `otherwise` where no worker has said so."""
+    """Return the number of partitions; `otherwise` if no worker has stored it yet."""
     return deployment.partitions_of(client) or otherwise
 
 
 def ends_of(client: Redis, partitions: int) -> list[Ends]:
-    """Read the ends of the streams of all partitions."""
+    """Return the ends of the streams of all partitions."""
     pipeline = client.pipeline(transaction=False)
     for number in range(partitions):
         pipeline.xinfo_stream(Partition(number).events)
@@ -148,7 +148,7 @@ def ends_of(client: Redis, partitions: int) -> list[Ends]:
 
 
 def decoded(entries: Any) -> Iterator[tuple[Place, str, bytes]]:
-    """Yield place, type and data of entries."""
+    """Yield the place, type and data of each entry."""
     for entry, fields in entries:
         kind, raw = fields.get(b"type"), fields.get(b"data")
         if kind is not None and raw is not None:  # else not written by a planner
@@ -156,7 +156,7 @@ def decoded(entries: Any) -> Iterator[tuple[Place, str, bytes]]:
 
 
 def read_page(client: Redis, partition: int, after: Place, until: Place | None, count: int) -> Page:
-    """Read the events of a partition behind `after`, up to `until`, with the ends of its stream at that moment."""
+    """Return the events of a partition after `after` up to `until`, with the ends of its stream at that moment."""
     stream = Partition(partition).events
     pipeline = client.pipeline(transaction=True)
     pipeline.xrange(stream, f"({entry_of(after)}", entry_of(until) if until else "+", count=count)

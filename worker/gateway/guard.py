@@ -1,6 +1,6 @@
-"""The wall before all doors: hosts, origins, sizes, and what every answer has.
+"""The guard in front of all endpoints: it checks hosts, origins and sizes, and adds headers to every answer.
 
-It stands inside of no route, so that each door has it, also one that comes later.
+It belongs to no route, so it protects all endpoints, also those that are added later.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ log = logging.getLogger("planner.gateway")
 failures = logging.getLogger("planner.gateway.failures")
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-ERRORS = 400  # where the statuses of refusals and failures begin
+ERRORS = 400  # the first status of refusals and failures
 UNSIGNED = ("/v1/token", WEBHOOKS)  # writes that show no key of ours
 REQUEST_ID = re.compile(r"[A-Za-z0-9][\w.:+/=-]{0,127}", re.ASCII)
 JSON = "application/json"
 CLOUD_EVENT = "application/cloudevents+json"
-WRITE_S = 60.0  # in which a caller takes a piece of its answer
+WRITE_S = 60.0  # a caller has this time to read a part of its answer
 
-SAFE = (  # of every answer that does not say otherwise
+SAFE = (  # headers of every answer that sets no others
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
     (b"referrer-policy", b"no-referrer"),
@@ -95,10 +95,10 @@ class Guard:
                 await self._app(scope, receive, send)
             return  # a websocket is not answered, which refuses it
         if self._is_behind_proxy(scope):
-            scope["scheme"] = "https"  # as the caller sees it, also where the proxy does not say so
+            scope["scheme"] = "https"  # as the caller sees it, also if the proxy does not report it
         ids = _ids(Headers(scope=scope))
         of_request.set(ids)
-        if INSIDE not in scope:  # else it is that of the call of MCP
+        if INSIDE not in scope:  # an inner request keeps the origin of its MCP call
             ORIGIN.set(f"http from {(scope.get('client') or ('a socket',))[0]}")
         ends_tls = scope["scheme"] == "https" and not self._is_behind_proxy(scope)
         answer = _Answer(send, ids["request_id"], (*SAFE, STRICT) if ends_tls else SAFE)
@@ -110,10 +110,10 @@ class Guard:
     async def _take(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
         try:
             await self._pass(scope, receive, answer)
-        except (Gone, ClientDisconnect):  # the latter where a door reads what the wall has not
+        except (Gone, ClientDisconnect):  # ClientDisconnect: an endpoint reads a body that the guard did not
             return
         except Refusal as refusal:
-            answer.closes = True  # what is left of the body is not read
+            answer.closes = True  # the rest of the body is not read
             response = await tell(scope, refusal)
             await response(scope, receive, answer)
         except Exception as error:
@@ -144,7 +144,7 @@ class Guard:
                 scope.setdefault("state", {})["caller"] = caller
         async with AsyncExitStack() as held:
             kind = kind_of(path, scope["query_string"])
-            if caller and not kind.value.patience_s:  # a flood of what is refused costs little more than its key
+            if caller and not kind.value.patience_s:  # so a flood of refused ones costs little
                 await held.enter_async_context(self._doors.shares.held(kind, caller.key))
                 scope["state"]["holds_share"] = True
             if has_body:
@@ -161,14 +161,14 @@ class Guard:
             await self._app(scope, receive, answer)
 
     async def _caller(self, headers: Headers, *, counts: bool) -> Access:
-        """Return who writes, before the body is read; raises Refusal."""
+        """Return the caller of a write before its body is read. Raises Refusal."""
         kind, _, token = headers.get("authorization", "").partition(" ")
         if kind.lower() != "bearer":
             raise Refusal("no_key", NO_KEY, 401)
         return await self._doors.checks.find(Credentials(token.strip(), counts=counts))
 
     async def _limit(self, scope: Scope) -> int:
-        """Return how many bytes a body may have: a large form is for those who have signed in."""
+        """Return the maximum size of a body in bytes: only a signed-in user may send a large form."""
         if scope["path"] == GOAL_FORM and not await self._has_session(scope):
             return MAX_BYTES
         return limit_of(scope["path"], self._doors.settings, self._doors.webhooks)
@@ -187,7 +187,7 @@ class Guard:
 
     @staticmethod
     def _is_behind_proxy(scope: Scope) -> bool:
-        """Whether a proxy ends TLS for this caller; who comes by a name of this machine alone comes without."""
+        """Return whether a proxy ends TLS for this caller; a caller that uses a local name has no proxy."""
         state = getattr(scope.get("app"), "state", None)
         host = _plain(_name(Headers(scope=scope).get("host", "")))
         return bool(getattr(state, "is_behind_proxy", False)) and host not in LOOPBACK
@@ -204,7 +204,7 @@ class _Broken(Exception):
 
 
 class _Answer:
-    """What is sent, with the headers that every answer has."""
+    """The answer to a request, with the headers that every answer has."""
 
     def __init__(self, send: Send, request_id: str, usual: Sequence[tuple[bytes, bytes]]) -> None:
         self._send = send
@@ -216,7 +216,7 @@ class _Answer:
 
     @property
     def taken_ms(self) -> int:
-        """Milliseconds since the request came."""
+        """Milliseconds since the request arrived."""
         return round((time.perf_counter() - self._began) * 1000)
 
     async def __call__(self, message: Message) -> None:
@@ -245,7 +245,7 @@ def _ids(headers: Headers) -> dict[str, str]:
 
 
 def _name(host: str) -> str:
-    """Return the name in a `Host` header, or in an origin, without its port; an empty one where it has none."""
+    """Return the name in a `Host` header or an origin, without its port; empty if there is none."""
     try:
         return urlsplit(f"//{host}").hostname or "" if "@" not in host and "/" not in host else ""
     except ValueError:
@@ -253,7 +253,7 @@ def _name(host: str) -> str:
 
 
 def _plain(name: str) -> str:
-    """Write a host in the one way that others are compared with."""
+    """Return a host in its canonical spelling, for comparisons."""
     try:
         return str(ipaddress.ip_address(name.strip("[]")))
     except ValueError:
@@ -261,7 +261,7 @@ def _plain(name: str) -> str:
 
 
 def _check_origin(headers: Headers) -> None:
-    """Refuse a write that the page of another site makes."""
+    """Refuse a write from a page of another site."""
     origins = headers.getlist("origin")
     if headers.get("sec-fetch-site") == "cross-site" or any(
         not _same(each, headers.get("host", "")) for each in origins
@@ -276,12 +276,12 @@ def _same(origin: str, host: str) -> bool:
         return _plain(parts.hostname or "") == _plain(here.hostname or "") and (parts.port or usual) == (
             here.port or usual
         )
-    except (KeyError, ValueError):  # `null`, and what is no origin
+    except (KeyError, ValueError):  # `null`, and texts that are no origin
         return False
 
 
 def _check_body(headers: Headers, path: str) -> None:
-    """Refuse a body that is compressed, no JSON, or of nobody that shows a key; of it nothing is read."""
+    """Refuse a body that is compressed, has the wrong media type, or comes without a key; nothing of it is read."""
     if "content-length" in headers and "transfer-encoding" in headers:  # a proxy may have believed the other one
         raise Refusal("bad_request", "A body has Content-Length or Transfer-Encoding, not both.", 400)
     if headers.get("content-encoding", "identity").lower() != "identity":
@@ -302,7 +302,7 @@ def _is_keyed(path: str) -> bool:
 
 
 def _report(error: Exception, scope: Scope) -> None:
-    """Log where the application failed for whom, without the texts of exceptions: those may quote a body."""
+    """Log where the application failed, without the texts of exceptions: those may quote a body."""
     places = "".join(traceback.format_tb(error.__traceback__))
     caller = scope.get("state", {}).get("caller")
     about = {"method": scope["method"], "route": getattr(scope.get("route"), "path", None) or scope["path"]}
@@ -312,7 +312,7 @@ def _report(error: Exception, scope: Scope) -> None:
 
 
 def _span(scope: Scope, ids: dict[str, str]) -> AbstractContextManager[None]:
-    """Make a request a span; of what is asked again and again only where its caller has a trace."""
+    """Open a span for a request. A polled path gets one only if its caller has a trace."""
     given = read_traceparent(Headers(scope=scope).get("traceparent"))
     if not tracing.is_on() or (given is None and scope["path"] in POLLED):
         return nullcontext()
@@ -321,7 +321,7 @@ def _span(scope: Scope, ids: dict[str, str]) -> AbstractContextManager[None]:
 
 
 def _tell_span(scope: Scope, answer: _Answer) -> None:
-    """Tell the span of a request what became of it."""
+    """Add the status and the route of the answer to the span of a request."""
     if not tracing.is_on():
         return
     tracing.add({"http.response.status_code": answer.status})

@@ -1,4 +1,4 @@
-"""Looks up who makes requests: for all that wait at a time together, so that no flood of them keeps others waiting."""
+"""Looks up the callers of requests, for all waiting requests at once, so that a flood of them delays no others."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ PATIENCE_S = 5.0  # of a request
 
 
 class KeyChecks(Generic[Asked, Caller]):
-    """The requests of a process whose callers are not known yet; `look_up` finds all of them in a thread of its own."""
+    """Requests of a process whose callers are not known yet; `look_up` finds all their callers in a separate thread."""
 
     def __init__(self, look_up: Callable[[list[Asked]], list[Caller | Refusal]]) -> None:
         self._look_up = look_up
         self._waiting: list[tuple[Asked, asyncio.Future[Caller | Refusal]]] = []
         self._looks: asyncio.Task[None] | None = None
-        self._thread = CapacityLimiter(1)  # beside those that doors share
+        self._thread = CapacityLimiter(1)  # in addition to the threads that endpoints share
 
     async def find(self, asked: Asked) -> Caller:
-        """Return who asks, as Redis has it after this call; raises Refusal 401, 429 and 503."""
+        """Return the caller by the state of Redis after this call. Raises Refusal 401, 429 and 503."""
         found: asyncio.Future[Caller | Refusal] = asyncio.get_running_loop().create_future()
         self._waiting.append((asked, found))
         if self._looks is None:
@@ -44,7 +44,7 @@ class KeyChecks(Generic[Asked, Caller]):
         return answer
 
     async def _look(self) -> None:
-        """Look up all who wait, until there are none."""
+        """Look up callers until no request waits."""
         try:
             while self._waiting:
                 waiting = [each for each in self._waiting if not each[1].done()]  # else it has gone, or waited too long

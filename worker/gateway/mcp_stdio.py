@@ -25,7 +25,7 @@ from worker.settings.settings import Settings
 from worker.store import api_keys, audit, clients
 from worker.store.audit import Act
 
-OWN_KEY_S = 86_400  # that a key of our own lasts; another one is made in time
+OWN_KEY_S = 86_400  # lifetime of the temporary key; it is replaced before its end
 
 
 async def serve(settings: Settings, queues: Sequence[str]) -> None:
@@ -37,7 +37,7 @@ async def serve(settings: Settings, queues: Sequence[str]) -> None:
 
 @asynccontextmanager
 async def _over_network(settings: Settings) -> AsyncIterator[Doors]:
-    """Reach the gateway that PLANNER_URL names."""
+    """Connect to the gateway that PLANNER_URL names."""
     url = str(settings.url).rstrip("/")
     key = GatewayKey(settings, url)
     with httpx.Client() as asking:
@@ -47,7 +47,7 @@ async def _over_network(settings: Settings) -> AsyncIterator[Doors]:
 
 @asynccontextmanager
 async def _in_process(settings: Settings, queues: Sequence[str]) -> AsyncIterator[Doors]:
-    """Be the gateway ourselves, on no port; for who may speak to Redis."""
+    """Run the gateway in this process, without a port; it needs access to Redis."""
     app = create_app(settings)
     transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
     async with (
@@ -59,7 +59,7 @@ async def _in_process(settings: Settings, queues: Sequence[str]) -> AsyncIterato
 
 
 class _OwnKey:
-    """A key that nobody but this process knows, revoked at its end; it gives no consent and commands nothing."""
+    """A temporary key that only this process has, revoked at its end. It can approve nothing and give no commands."""
 
     def __init__(self, settings: Settings, queues: Sequence[str]) -> None:
         self._settings = settings
@@ -67,7 +67,7 @@ class _OwnKey:
         self._id, self._token, self._until = "", "", -1.0
 
     async def show(self) -> str:
-        """Return the key; another one in time."""
+        """Return the key, and replace it before it expires."""
         if time.monotonic() > self._until:
             try:
                 await asyncio.to_thread(self._make)

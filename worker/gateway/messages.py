@@ -1,4 +1,4 @@
-"""Messages of the wire that come by HTTP: their ids, their JSON, and what is wrong with them."""
+"""Wire messages over HTTP: their ids, their JSON, and the refusal of invalid ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ IdempotencyKey = Annotated[
 
 
 def read_json(raw: bytes) -> Any:
-    """Read a body; raises Refusal 400."""
+    """Parse a body. Raises Refusal 400."""
     try:
         return codec.loads(raw)
     except codec.DecodeError as error:
@@ -34,12 +34,12 @@ def read_json(raw: bytes) -> Any:
 
 
 def wrong(pointer: str, message: str) -> Refusal:
-    """Refuse a message for one of its fields."""
+    """Return the refusal of a message because of one field."""
     return Refusal(INVALID, message, errors=[field_error(pointer, "wrong_value", message)])
 
 
 def refusal_of(problem: Problem, before: str = "") -> Refusal:
-    """Refuse a message for what reading it found; pointers begin with `before`."""
+    """Return the refusal of a message for a problem found in it; `before` is prepended to the pointers."""
     errors = [
         FieldError(pointer=before + each.pointer, code=each.code, message=each.message) for each in problem.errors
     ]
@@ -47,10 +47,10 @@ def refusal_of(problem: Problem, before: str = "") -> Refusal:
 
 
 def id_of_key(key: str | None) -> str | None:
-    """Take the id out of an Idempotency-Key, which some write in quotes."""
+    """Return the id in an Idempotency-Key, without the quotes that some clients send."""
     return key[1:-1] if key and len(key) > len('""') and key[0] == key[-1] == '"' else key
 
 
 def reused() -> Refusal:
-    """Refuse an Idempotency-Key that came with another body before."""
+    """Return the refusal of an Idempotency-Key that came with another body before."""
     return Refusal(REUSED, "This Idempotency-Key was used with another body: take a new one.")

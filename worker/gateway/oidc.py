@@ -1,7 +1,7 @@
-"""OIDC tokens of CI jobs: whose signature they bear, and which configured issuer's key they are exchanged for.
+"""OIDC tokens of CI jobs: checks their signature, and the configured issuer that exchanges them for a key.
 
-Keys to verify with come from the configured issuer, by its discovery document, and never from what a token says
-(`jku`, `jwk`, `x5u`). What a token claims counts once its signature does.
+Verification keys come from the configured issuer's discovery document, never from the token (`jku`, `jwk`, `x5u`).
+Claims of a token are used only after its signature is verified.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from worker.settings.oidc_file import ONLY_NAMED, Issuer, is_safe_url
 ALGORITHMS = ["RS256", "ES256"]
 LEEWAY_S = 60
 REQUIRED = ["iss", "aud", "exp", "iat"]
-FRESH_S = 600.0  # after which keys are asked for again
-STALE_S = 3600.0  # for which they count while the issuer does not answer
-PAUSE_S = 30.0  # between two questions for a key that is not there
-TIMEOUT_S = 5.0  # of a question, all in all
-WAIT_S = 1.0  # for another request that asks
+FRESH_S = 600.0  # age after which keys are fetched again
+STALE_S = 3600.0  # maximum age of keys while the issuer does not answer
+PAUSE_S = 30.0  # between two requests for an unknown key
+TIMEOUT_S = 5.0  # of one request in total
+WAIT_S = 1.0  # for another thread that fetches the keys
 MAX_BYTES = 512 * 1024  # of an answer
 MOST_CHARS = 200  # of a repository's name, as in a goal
 HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity"}
 DISCOVERY = "/.well-known/openid-configuration"
-UNREADABLE = (ValueError, TypeError, OverflowError, RecursionError)  # what hostile JSON raises beside PyJWT's own
+UNREADABLE = (ValueError, TypeError, OverflowError, RecursionError)  # errors of hostile JSON, next to PyJWT's
 
 
 class WrongToken(PlannerError):
@@ -51,7 +51,7 @@ class IssuerAway(PlannerError):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A CI job that is given a key."""
+    """A CI job that receives a key."""
 
     issuer: Issuer
     repository: str  # as goals name it
@@ -60,7 +60,7 @@ class Job:
 
 
 class KeySet:
-    """The public keys of one issuer: asked for seldom, by one thread at a time."""
+    """The public keys of one issuer, fetched seldom and by one thread at a time."""
 
     def __init__(self, iss: str) -> None:
         self._iss = iss
@@ -69,7 +69,7 @@ class KeySet:
         self._since = self._asked = float("-inf")
 
     def find(self, kid: str) -> PyJWK | None:
-        """Return the key of that id; None where the issuer has none. Raises IssuerAway."""
+        """Return the key with that id; None if the issuer has none. Raises IssuerAway."""
         now = time.monotonic()
         if kid in self._keys and now - self._since < FRESH_S:
             return self._keys[kid]
@@ -83,7 +83,7 @@ class KeySet:
         if not self._lock.acquire(timeout=WAIT_S):
             raise IssuerAway(f"{self._iss} is being asked for its keys.")
         try:
-            if time.monotonic() - self._asked < PAUSE_S:  # by whoever held the lock
+            if time.monotonic() - self._asked < PAUSE_S:  # another thread fetched them
                 return
             self._asked = time.monotonic()
             self._keys = {key.key_id: key for key in self._fetch() if key.key_id and _signs(key)}
@@ -108,7 +108,7 @@ def _signs(key: PyJWK) -> bool:
 
 
 def _get(client: httpx.Client, url: str) -> dict[str, Any]:
-    """Read a JSON object, within bounds of size and time."""
+    """Return a JSON object from a URL, within limits of size and time."""
     end, body = time.monotonic() + TIMEOUT_S, bytearray()
     with client.stream("GET", url, headers=HEADERS) as answer:
         if answer.status_code != httpx.codes.OK:
@@ -124,14 +124,14 @@ def _get(client: httpx.Client, url: str) -> dict[str, Any]:
 
 
 class Verifier:
-    """What this gateway knows of the configured issuers."""
+    """The configured issuers and their public keys."""
 
     def __init__(self, issuers: Sequence[Issuer]) -> None:
         self.issuers = issuers
         self._keys = {each.iss: KeySet(each.iss) for each in issuers}
 
     def verify(self, token: str) -> Job:
-        """Return the job that a token is of; raises WrongToken, NotAllowed or IssuerAway."""
+        """Return the job of a token. Raises WrongToken, NotAllowed or IssuerAway."""
         issuer, claims = self._verified(token)
         same = [each for each in self.issuers if (each.iss, each.aud) == (issuer.iss, issuer.aud)]
         refusals = []
@@ -145,7 +145,7 @@ class Verifier:
         raise NotAllowed(refusals[0])
 
     def _verified(self, token: str) -> tuple[Issuer, dict[str, Any]]:
-        """Return the claims of a token with a good signature, and an issuer that it is from and for."""
+        """Return the issuer and the claims of a token, after its signature and audience are verified."""
         try:
             said = jwt.decode(token, options={"verify_signature": False})
             header = jwt.get_unverified_header(token)
@@ -184,7 +184,7 @@ def _claims(token: str, key: PyJWK, issuer: Issuer) -> dict[str, Any]:
 
 
 def _refusal(issuer: Issuer, claims: Mapping[str, Any]) -> str | None:
-    """Return why a job gets no key; None where it gets one. Ids count, for names are given to others in time."""
+    """Return the reason why a job receives no key; None if it receives one. Ids are compared: names can be reused."""
     github = issuer.kind == "github"
     ids = ("repository_id", "repository_owner_id") if github else ("project_id", "namespace_id")
     repository, owner = (_text(claims, name) for name in ids)
@@ -205,7 +205,7 @@ def _refusal(issuer: Issuer, claims: Mapping[str, Any]) -> str | None:
 
 
 def _refusal_of_event(issuer: Issuer, event: str) -> str | None:
-    """Return why a job that this event began gets no key; GitLab's older servers do not name it."""
+    """Return the reason why a job of this event receives no key. Older GitLab servers do not name the event."""
     if issuer.events and event not in issuer.events:
         return f"Jobs of {', '.join(issuer.events)} get keys, and this is one of {event or 'no event'}."
     if issuer.kind == "github" and not event:
@@ -216,12 +216,12 @@ def _refusal_of_event(issuer: Issuer, event: str) -> str | None:
 
 
 def _gitlab_ref(claims: Mapping[str, Any]) -> str:
-    """Write a GitLab ref as git does: its token has the bare name and the type."""
+    """Return a GitLab ref as git spells it: its token has only the bare name and the type."""
     ref, kind = _text(claims, "ref"), _text(claims, "ref_type")
     return ref if ref.startswith("refs/") else f"refs/{'tags' if kind == 'tag' else 'heads'}/{ref}"
 
 
 def _text(claims: Mapping[str, Any], name: str) -> str:
-    """Return a claim as text; empty where it is missing or something else."""
+    """Return a claim as text; empty if it is missing or no text."""
     value = claims.get(name)
     return value if isinstance(value, str) else str(value).lower() if isinstance(value, int) else ""

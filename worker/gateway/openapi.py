@@ -1,4 +1,4 @@
-"""What the doors take and answer, as OpenAPI 3.1: made from the routes and the models, published as a file."""
+"""The OpenAPI 3.1 document of the endpoints, made from the routes and the models, and published as a file."""
 
 from __future__ import annotations
 
@@ -39,31 +39,31 @@ MEANINGS = {
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Describe problems as responses of a route; those that all routes have need not be named."""
+    """Return problems as responses of a route; those of all routes need not be named."""
     return {status: _problem(status) for status in statuses}
 
 
 def response(description: str, schema: dict[str, Any], media: str = "application/json") -> dict[str, Any]:
-    """Describe a response by a schema."""
+    """Return a response with a schema."""
     return {"description": description, "content": {media: {"schema": schema}}}
 
 
 def body(schema: dict[str, Any], *media: str) -> dict[str, Any]:
-    """Describe the body of a route that reads it itself, for `openapi_extra`."""
+    """Return the body of a route that reads it itself, for `openapi_extra`."""
     content = {each: {"schema": schema} for each in media or ("application/json",)}
     return {"requestBody": {"required": True, "content": content}}
 
 
 def reference(model: type[BaseModel]) -> dict[str, Any]:
-    """Refer to the schema of a model that comes in, which then stands among the document's own."""
+    """Return a reference to the schema of an input model, and add that schema to the document's own."""
     name = model.__name__
     return {"$ref": PLACE + name, "$defs": {name: schema_of(model)}}
 
 
 def schema_of(model: type[BaseModel], optional: Collection[str] | None = None) -> dict[str, Any]:
-    """Make the schema of a model.
+    """Return the schema of a model.
 
-    With `optional` of what is sent, which has every field but those; else of what comes in.
+    Without `optional` the schema is of an input. With `optional` it is of an output that requires all other fields.
     """
     if optional is None:
         return model.model_json_schema(ref_template=PLACE + "{model}")
@@ -73,7 +73,7 @@ def schema_of(model: type[BaseModel], optional: Collection[str] | None = None) -
 
 
 def install(app: FastAPI) -> None:
-    """Have `app` describe itself so, at `/openapi.json`."""
+    """Serve the document of `app` at `/openapi.json`."""
 
     def describe() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -84,7 +84,7 @@ def install(app: FastAPI) -> None:
 
 
 def document(app: FastAPI) -> dict[str, Any]:
-    """Make the document of an application."""
+    """Return the OpenAPI document of an application."""
     made = get_openapi(
         title=app.title,
         version=f"{SCHEMA_VERSION}.0.0",
@@ -128,7 +128,7 @@ def _problem(status: int) -> dict[str, Any]:
 
 
 def _hoist(part: Any, known: dict[str, Any]) -> None:
-    """Move the definitions of schemas that were made one by one to where all of them lie."""
+    """Move the definitions of single schemas to the place where the document has all of them."""
     if isinstance(part, dict):
         for name, definition in part.pop("$defs", {}).items():
             if name not in known:

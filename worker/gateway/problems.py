@@ -1,4 +1,4 @@
-"""What a door refuses, as application/problem+json (RFC 9457)."""
+"""Refusals of endpoints as application/problem+json (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ class Refusal(PlannerError):
 
 
 def refusal_of(error: RedisError) -> Refusal:
-    """Say that Redis does not do what a door needs of it at the moment."""
+    """Return the refusal (503) for an error of Redis."""
     if isinstance(error, OutOfMemoryError):
         return Refusal("out_of_memory", "Redis takes nothing new: its memory is full.", 503, retry_after_s=RETRY_S)
     return Refusal("no_redis", "Redis does not answer: try again soon.", 503, retry_after_s=RETRY_S)
 
 
 def respond(problem: Problem, retry_after_s: int | None = None) -> JSONResponse:
-    """Make the response that tells a problem."""
+    """Return the response for a problem."""
     headers = {} if retry_after_s is None else {"Retry-After": str(retry_after_s)}
     if problem.status == UNAUTHORIZED:
         headers["WWW-Authenticate"] = "Bearer"
@@ -58,19 +58,19 @@ def respond(problem: Problem, retry_after_s: int | None = None) -> JSONResponse:
 
 
 def pointer_of(place: Sequence[Any]) -> str:
-    """Write a place in a document as a JSON pointer."""
+    """Return a place in a document as a JSON pointer."""
     return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in place)
 
 
 def _methods_of(app: FastAPI, path: str) -> list[str]:
-    """Name the methods that a path takes, over all routes that have it."""
+    """Return the methods of a path, over all routes that have it."""
     items = app.openapi()["paths"].items()
     found = {method.upper() for template, item in items if compile_path(template)[0].match(path) for method in item}
     return sorted(found)
 
 
 def install(app: FastAPI, tell: Callable[[Scope, Refusal], Awaitable[Response]]) -> None:
-    """Have `app` tell everything that goes wrong as a refusal, by `tell`."""
+    """Register handlers in `app` that answer every error with `tell`, as a refusal."""
 
     @app.exception_handler(Refusal)
     async def _refusal(request: Request, error: Refusal) -> Response:

@@ -1,4 +1,4 @@
-"""Waits for news in the queues that callers of this gateway wait for: one connection, however many they are."""
+"""Watches the queues that callers of this gateway wait for, over one connection for all of them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from worker.telemetry.outage import pause
 
 log = logging.getLogger("planner.gateway")
 
-BLOCK_S = 1.0  # how late the watch sees that other queues are wanted; until then whoever wants them asks
+BLOCK_S = 1.0  # maximum delay until the watch covers a new queue; until then its callers poll
 
 
 class QueueWatch(threading.Thread):
-    """Reads without the group, so that nothing is taken; `tell` hears which queues have news."""
+    """Reads without a consumer group, so that it claims no entry.
+
+    Calls `tell` with the queues that have new entries.
+    """
 
     def __init__(self, client: Redis, tell: Callable[[Iterable[str]], None]) -> None:
         super().__init__(name="queue-watch", daemon=True)
@@ -27,11 +30,11 @@ class QueueWatch(threading.Thread):
         self._tell = tell
         self._change = threading.Condition()
         self._wanted: frozenset[str] = frozenset()
-        self._seen: dict[str, str] = {}  # what is watched, and the last entry of it that is no news
+        self._seen: dict[str, str] = {}  # watched queues, each with the last entry that was reported
         self._over = False
 
     def covers(self, stream: str) -> bool:
-        """Whether news of the queue are seen at once."""
+        """Return whether new entries of the queue are noticed at once."""
         return stream in self._seen
 
     def want(self, streams: Iterable[str]) -> None:
@@ -43,13 +46,13 @@ class QueueWatch(threading.Thread):
                 self._change.notify()
 
     def stop(self) -> None:
-        """End soon."""
+        """Stop soon."""
         with self._change:
             self._over = True
             self._change.notify()
 
     def run(self) -> None:
-        """Watch until told to end."""
+        """Watch until `stop`."""
         failures = 0
         while not self._over:
             with self._change:
@@ -58,17 +61,17 @@ class QueueWatch(threading.Thread):
                 self._watch()
                 failures = 0
             except RedisError as error:
-                self._seen = {}  # whoever waits asks by itself, and notices the same
+                self._seen = {}  # callers that wait poll meanwhile, and notice the outage, too
                 failures += 1
                 log.debug("queues are not watched", extra={"error": str(error)})
                 with self._change:
                     self._change.wait_for(lambda: self._over, pause(failures))
 
     def _watch(self) -> None:
-        """Watch what is wanted now, until there are news or the time has come to look what is wanted."""
+        """Watch the wanted queues until one has new entries, or until it is time to read the wanted queues again."""
         wanted = self._wanted
         fresh = [stream for stream in wanted if stream not in self._seen]
-        # The place is read first and told as news then: what is added in between is found by whoever reads.
+        # The place is read before the queue is reported: so a read finds entries that are added in between.
         found = claims.newest(self._client, fresh) if fresh else {}
         self._seen = {**{stream: self._seen[stream] for stream in wanted if stream in self._seen}, **found}
         if fresh:

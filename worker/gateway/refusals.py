@@ -1,4 +1,4 @@
-"""Notes who was refused what: of a flood the first of a minute, and how many there were beside."""
+"""Records refused requests in the audit log: of a flood the first in each minute, and the number of the others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = logging.getLogger("planner.gateway")
 MOST = 60  # a minute of a process
 MINUTE_S = 60
 FORBIDDEN = 403
-NOBODY = "no_key"  # the code of who showed nothing, as every browser does that has not signed in
+NOBODY = "no_key"  # code of a request without a key, as from each browser that has not signed in
 
 
 class Refusals:
@@ -32,7 +32,7 @@ class Refusals:
         self._minute, self._noted, self._left_out = 0, 0, 0
 
     async def note(self, scope: Scope) -> None:
-        """Note that a request was refused for who made it, if it was; where Redis is away the log alone has it."""
+        """Record the refusal of a request, if it was refused; while Redis is away only the log has it."""
         problem = scope.get("state", {}).get("refused")
         if problem is None or problem.status not in (UNAUTHORIZED, FORBIDDEN) or problem.code == NOBODY:
             return
@@ -55,7 +55,7 @@ class Refusals:
 
 
 def _who(scope: Scope) -> str:
-    """Name who was refused: by a key that holds, or by the id that was shown beside a wrong secret."""
+    """Return the refused caller: the name of a valid key, or the key id that came with a wrong secret."""
     caller = scope.get("state", {}).get("caller")
     if caller:
         return str(caller.key.called)

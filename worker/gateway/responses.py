@@ -1,4 +1,4 @@
-"""What the doors answer: JSON as the commands print it, and pages of lists."""
+"""Responses of endpoints: JSON as the commands print it, and pages of lists."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ class Page(Outbound, Generic[T]):
 
 
 def json(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """Answer with JSON, fields in the order of their declaration."""
+    """Return a JSON response, with fields in the order of their declaration."""
     body = codec.encode(value) if isinstance(value, BaseModel) else codec.dumps(value)
     return Response(body, status, headers, "application/json")
 
 
 def page(items: Iterable[Any], next_cursor: str | None = None, **more: Any) -> Response:
-    """Answer with a page of a list, and what else is told with it."""
+    """Return a page of a list, with further fields in `more`."""
     found = [item.model_dump(mode="json") if isinstance(item, BaseModel) else item for item in items]
     return json({"items": found, "next_cursor": next_cursor, **more})
 
 
 def _read_moment(text: Any) -> datetime:
-    """Read a time, or a length such as 7d as the time so long ago."""
+    """Return a time; a duration such as 7d means so long ago."""
     if match := _LENGTH.fullmatch(str(text)):
         return datetime.now(UTC) - timedelta(**{_UNITS[match[2]]: int(match[1])})
     if not _TIME.fullmatch(str(text)):

@@ -1,4 +1,4 @@
-"""Runs the gateway's application on uvicorn until it is told to stop."""
+"""Runs the gateway's application on uvicorn until a signal stops it."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ log = logging.getLogger("planner.gateway")
 
 MAX_HEAD_BYTES = 16 * 1024
 BACKLOG = 2048
-MOST_UNSENT_BYTES = 64 * 1024  # of a connection, beside what is on its way
+MOST_UNSENT_BYTES = 64 * 1024  # of a connection, in addition to bytes on their way
 KEEP_ALIVE_S = 15  # longer than most proxies' pauses between requests on one connection
-SPARE_FILES = 512  # descriptors for all else than callers' connections
+SPARE_FILES = 512  # file descriptors that are kept free of callers' connections
 
 
 class Gateway(Server):
-    """A server that tells the application of its end before it waits for the last answers."""
+    """A server that signals the shutdown to the application before it waits for the last answers."""
 
     def __init__(self, config: Config, app: FastAPI) -> None:
         super().__init__(config)
@@ -40,7 +40,7 @@ class Gateway(Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """End on SIGTERM and on Ctrl-C; uvicorn's own way would raise the signal again when all is done."""
+        """Stop on SIGTERM and on Ctrl-C; uvicorn's own handler would raise the signal again after the shutdown."""
         if threading.current_thread() is threading.main_thread():
             loop = asyncio.get_running_loop()
             for number in heard(signal.SIGTERM, signal.SIGINT):
@@ -48,10 +48,10 @@ class Gateway(Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Have answers sent at once: asyncio sees to that only for sockets that name their protocol, as few do.
+        """Set socket options so that answers are sent at once. asyncio does it only for sockets with a named protocol.
 
-        Otherwise an answer's body would wait for the caller's delayed acknowledgement of its head, 40 ms. Of what a
-        slow reader has not taken the system holds little, so that what comes next is new when it is sent.
+        Without TCP_NODELAY an answer's body waits 40 ms for the caller's delayed acknowledgement of its head. With
+        TCP_NOTSENT_LOWAT the system buffers little for a slow reader, so that texts are new when they are sent.
         """
         for listener in sockets or ():  # connections inherit it
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -59,13 +59,13 @@ class Gateway(Server):
         await super().startup(sockets)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Take no new callers, answer those who wait, and close."""
+        """Accept no new callers, answer those that wait, and close."""
         self._stopping.set()
         await super().shutdown(sockets)
 
 
 def serve(server: Gateway, listener: socket.socket) -> None:
-    """Serve until SIGTERM; who waits then is answered, for `stop_s` at the most."""
+    """Serve until SIGTERM, then answer waiting callers for at most `stop_s` seconds."""
     open_files.raise_limit(MOST_CONNECTIONS + SPARE_FILES)
     for handler in logging.getLogger().handlers:
         handler.addFilter(OfRequest())
@@ -80,7 +80,7 @@ def serve(server: Gateway, listener: socket.socket) -> None:
 def server_of(
     app: FastAPI, settings: Settings, certificate: tuple[Path, Path] | None = None, *, behind_proxy: bool = False
 ) -> Gateway:
-    """Make the server of an application, whose walls stand also before its first line."""
+    """Return the server of an application. Its limits apply before the first line of a request is read."""
     app.state.is_behind_proxy = behind_proxy
     config = Config(
         app,

@@ -1,7 +1,7 @@
-"""How much of what callers have in common a key and a tenant may hold at a time: nobody keeps another out.
+"""Limits on the requests that a key and a tenant may have in progress, so that no caller locks out another.
 
-Of each kind of request there are bounds for a key, for a tenant and for all; no tenant alone reaches the last. Bounds
-by address are a proxy's.
+Each kind of request has limits for a key, for a tenant and for all; no tenant alone can reach the last. A proxy sets
+limits by address.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from worker.gateway.problems import RETRY_S, Refusal
 
 T = TypeVar("T")
 
-THREADS = 80  # of a process, for what all doors do: more than REQUESTS, CONTROLLERS and KEYLESS have together
-STREAMS = 8  # beside them, for what streams of events read
+THREADS = 80  # of a process, for all endpoints: more than REQUESTS, CONTROLLERS and KEYLESS have together
+STREAMS = 8  # further threads, for streams of events
 CLAIM = "/v1/steps:claim"
 OF_CONTROLLERS = (CLAIM, "/v1/steps:heartbeat", "/v1/outcomes", "/v1/attachments")
 STREAMED = ("/v1/events", "/live")
 
 
 class Bounds(NamedTuple):
-    """How many requests of a kind go on at a time, and how many more of a tenant wait `patience_s` for their turn."""
+    """The number of requests in progress, and how many more of a tenant may wait `patience_s` seconds for a turn."""
 
     of_key: int
     of_tenant: int
@@ -39,17 +39,17 @@ class Bounds(NamedTuple):
 
 
 class Kind(Enum):
-    """What a request holds while it goes on."""
+    """The kind of request, by the resource that it occupies: a thread or a connection."""
 
     REQUESTS = Bounds(8, 12, 24, patience_s=5.0, most_wait=200)  # a thread
-    CONTROLLERS = Bounds(16, 16, 32, patience_s=15.0, most_wait=512)  # a thread, for what those of CLAIMS send
-    STREAMS = Bounds(128, 256, 1024)  # a connection, as long as its caller likes; so does what waits for an answer
+    CONTROLLERS = Bounds(16, 16, 32, patience_s=15.0, most_wait=512)  # a thread, for reports of controllers
+    STREAMS = Bounds(128, 256, 1024)  # a connection, as long as its caller likes; or a request that waits
     CLAIMS = Bounds(1024, 1024, 2048)  # a connection, for a minute at the most
     KEYLESS = Bounds(16, 16, 16, patience_s=5.0, most_wait=1000)  # of all who show no key: webhooks, tokens, sign-ins
 
 
 def kind_of(path: str, query: bytes) -> Kind:
-    """Return what a request holds, by its address."""
+    """Return the kind of a request, by its address."""
     waits = b"wait=" in query
     if path in OF_CONTROLLERS:
         return Kind.CLAIMS if waits or path == CLAIM else Kind.CONTROLLERS
@@ -57,7 +57,7 @@ def kind_of(path: str, query: bytes) -> Kind:
 
 
 class Shares:
-    """What is held in this process."""
+    """The requests in progress in this process."""
 
     def __init__(self) -> None:
         self._turns: WeakValueDictionary[tuple[Kind, str], asyncio.Semaphore] = WeakValueDictionary()
@@ -66,7 +66,7 @@ class Shares:
 
     @asynccontextmanager
     async def held(self, kind: Kind, key: ApiKey | None) -> AsyncIterator[None]:
-        """Hold a share while the block lasts, a tenant's key that of its tenant; raises Refusal 429, and 503."""
+        """Occupy a share of the key and its tenant while the block lasts. Raises Refusal 429 and 503."""
         bounds = kind.value
         tenant = f"tenant {key.tenant}" if key and key.tenant else f"key {key.key_id}" if key else ""
         who = (kind, tenant)
@@ -92,7 +92,7 @@ class Shares:
             yield
 
     async def read(self, read: Callable[..., T], *args: Any) -> T:
-        """Read for a stream in a thread for that, so that many streams take no other."""
+        """Read for a stream in one of the streams' own threads, so that streams occupy no other thread."""
         return await to_thread.run_sync(read, *args, limiter=self._streams)
 
     def _turn(self, kind: Kind, name: str, most: int) -> asyncio.Semaphore:

@@ -1,4 +1,4 @@
-"""The plans that a caller may look at: its tenant's, of its repositories. Others do not exist for it."""
+"""The plans that a caller may see, by its tenant and its repositories. Endpoints answer 404 for all others."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from worker.store.plan_lists import Place, PlanFilter, WrongCursor
 EVERYTHING = Sight()
 NEWEST_ID = f"plan_ff-{'f' * 32}"  # of all plans that one millisecond may have
 MAX_DIGITS = 10  # of a cursor that is a number
-MOST_APART = 50  # repositories of which a page is read of each
-READ_RIGHTS = (Right.VIEWER, Right.PRODUCER, Right.OPERATOR, Right.ANSWER)  # each of them lets a key look at plans
+MOST_APART = 50  # repositories above this number, repositories are not read separately
+READ_RIGHTS = (Right.VIEWER, Right.PRODUCER, Right.OPERATOR, Right.ANSWER)  # each of these lets a key see plans
 PlanReader = Annotated[Access, Depends(having(*READ_RIGHTS))]
 
 
 def find_plan(doors: Context, caller: Access, plan_id: str) -> PlanSummary:
-    """Find a plan; raises Refusal 404 where there is none, and for another's."""
+    """Return a plan. Raises Refusal 404 if it does not exist or the caller may not see it."""
     found = queries.summary(doors.client, doors.partitions, plan_id) if PLAN_ID.fullmatch(plan_id) else None
     if found is None or not caller.may_see(found.tenant, found.repo):
         raise Refusal("no_such_plan", f"There is no plan {plan_id[:60]}.", 404)
@@ -43,7 +43,7 @@ Plan = Annotated[PlanSummary, Depends(_plan)]
 
 
 def view_of(doors: Context, plan_id: str) -> PlanView:
-    """Read everything about a plan that the caller may see; raises Refusal 404 where it was forgotten just now."""
+    """Return everything about a plan that the caller may see. Raises Refusal 404 if the plan was removed meanwhile."""
     view = queries.plan(doors.client, doors.partitions, plan_id)
     if view is None:
         raise Refusal("no_such_plan", f"There is no plan {plan_id}.", 404)
@@ -51,10 +51,10 @@ def view_of(doors: Context, plan_id: str) -> PlanView:
 
 
 def list_plans(doors: Context, sight: Sight, wanted: PlanFilter, limit: int, cursor: str | None) -> queries.Page:
-    """Read a page of the plans that are wanted, as far as they are seen; raises WrongCursor.
+    """Return a page of the wanted plans that the caller sees. Raises WrongCursor.
 
-    Each repository that is seen has its lists read by themselves, so that others' plans are not in the way; where these
-    are more than MOST_APART, what is seen is looked for among all.
+    The list of each visible repository is read separately, so that plans of others cost nothing. With more than
+    MOST_APART repositories, one list of all plans is filtered.
     """
     pages = [
         queries.page(doors.client, doors.partitions, each, limit, cursor, partial(_sees, sight))
@@ -67,7 +67,7 @@ def list_plans(doors: Context, sight: Sight, wanted: PlanFilter, limit: int, cur
 
 
 def _apart(sight: Sight, wanted: PlanFilter) -> list[PlanFilter]:
-    """Make of what is wanted what is seen, for each repository by itself; nothing where none of it is seen."""
+    """Return one filter for each visible repository; empty if the caller sees none of the wanted plans."""
     ours = sight.tenant
     if (ours and wanted.tenant not in (None, ours)) or (
         sight.repositories and wanted.repo not in (None, *sight.repositories)
@@ -81,9 +81,9 @@ def _apart(sight: Sight, wanted: PlanFilter) -> list[PlanFilter]:
 def rank_plans(
     doors: Context, sight: Sight, wanted: PlanFilter, figure: str, limit: int, cursor: str | None
 ) -> queries.Page:
-    """Read a page of the plans that are wanted and seen, those with the highest figure first; raises WrongCursor.
+    """Return a page of the wanted plans that the caller sees, the highest figure first. Raises WrongCursor.
 
-    The newest `plan_ranks.MOST_RANKED` of each repository that is seen are compared; a cursor is a number of plans.
+    The newest `plan_ranks.MOST_RANKED` plans of each visible repository are compared. A cursor is a number of plans.
     """
     if not (cursor is None or (cursor.isascii() and cursor.isdigit() and len(cursor) < MAX_DIGITS)):
         raise WrongCursor
@@ -105,7 +105,7 @@ def _sees(sight: Sight, plan: PlanSummary) -> bool:
 
 
 def _merged(pages: list[queries.Page], limit: int) -> queries.Page:
-    """Put pages of several lists together: the newest plans, as far as every list was read."""
+    """Merge pages of several lists: the newest plans, up to the point where every list was read."""
     if len(pages) == 1:
         return pages[0]
     ends = [Place.read(page.next_cursor) for page in pages if page.next_cursor]
@@ -117,7 +117,7 @@ def _merged(pages: list[queries.Page], limit: int) -> queries.Page:
 
 
 def _without_others(page: queries.Page) -> queries.Page:
-    """Have the next page begin at no plan of others, but at its time: of many looks this repeats one."""
+    """Replace the plan in the cursor by its time, so that the cursor names no plan of others; little is read twice."""
     if not page.next_cursor:
         return page
     newest = Place(Place.read(page.next_cursor).created, NEWEST_ID)
@@ -131,9 +131,9 @@ def _place_of(plan: PlanSummary) -> Place:
 def count_states(
     doors: Context, sight: Sight, tenant: str | None = None, repo: str | None = None
 ) -> dict[str, int] | None:
-    """Count the plans in each state that are seen, of one tenant and repository where they are named.
+    """Return the number of visible plans in each state, of one tenant and repository if they are named.
 
-    None where nobody knows, or where it would take too long.
+    None if it cannot be known, or would take too long.
     """
     ours, theirs = sight.tenant, sight.repositories
     if (ours and tenant not in (None, ours)) or (theirs and repo and repo not in theirs):

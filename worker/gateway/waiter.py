@@ -1,4 +1,4 @@
-"""A caller who waits for steps, from its question to its answer."""
+"""A caller that waits for steps, from its request to its answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from worker.store.claims import Holder, SpecEntry
 
 
 class State(Enum):
-    """Where a waiting caller is."""
+    """The state of a waiting caller."""
 
     WAITS = 1
     IS_SERVED = 2  # steps are being claimed for it
@@ -22,19 +22,19 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a caller asks for: `most` steps of `streams` at the most; `record` is where its claim's id is kept."""
+    """The wish of a caller: at most `most` steps of `streams`; `record` is the key of its claim's id."""
 
     holder: Holder
     streams: tuple[str, ...]
     most: int = 1
     record: str | None = None
-    waits: bool = True  # else it goes with what there is at once
+    waits: bool = True  # if False, the caller takes the steps that are there at once
     lasts: Callable[[], bool] = lambda: True  # whether its key still holds
 
 
 @dataclass(eq=False)
 class Waiter:
-    """A caller who waits; `given` becomes the steps, and ends with the RedisError that kept them from it."""
+    """A caller that waits; `given` receives the steps, or the RedisError that prevented the answer."""
 
     wanted: Wanted
     given: asyncio.Future[list[SpecEntry]]
@@ -46,25 +46,25 @@ class Waiter:
 
     @property
     def holder(self) -> Holder:
-        """Who claims for this answer: the same controller may ask again elsewhere, and is then answered there."""
+        """The holder for this answer: if the controller asks again elsewhere, it is answered there."""
         return self.wanted.holder._replace(claim=self.token)
 
     def give(self, steps: list[SpecEntry]) -> None:
-        """Let the caller go, with these steps."""
+        """Answer the caller with these steps."""
         self._settle(lambda: self.given.set_result(steps))
 
     def fail(self, error: Exception) -> None:
-        """Let the caller go without an answer."""
+        """Answer the caller with an error."""
         self._settle(lambda: self.given.set_exception(error))
 
     def _settle(self, settle: Callable[[], None]) -> None:
         self.given.get_loop().call_soon_threadsafe(lambda: None if self.given.done() else settle())
 
     def has_room(self) -> bool:
-        """Whether the caller waits for more steps than it has got."""
+        """Return whether the caller wants more steps than it has."""
         return self.state is State.WAITS and len(self.got) < self.wanted.most
 
     def drop(self) -> list[SpecEntry]:
-        """Take away the steps that the caller has got, and return them."""
+        """Remove the steps of the caller and return them."""
         got, self.got = self.got, []
         return got

@@ -1,4 +1,4 @@
-"""Waiting for what the planner says, without holding a thread or a connection meanwhile."""
+"""Waits for the planner's answer, without a thread or a connection meanwhile."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from worker.gateway.problems import Refusal
 T = TypeVar("T")
 
 FIRST_S, SELDOM_S = 0.02, 2.0  # between two looks
-TRUSTED_S = 5.0  # for which a key that was checked counts
+TRUSTED_S = 5.0  # a key is checked again after this time
 
 
 async def wait_for(
@@ -24,9 +24,10 @@ async def wait_for(
     plans: Collection[str] = (),
     goal: tuple[str, str] | None = None,
 ) -> T | None:
-    """Look until there is something, ever more seldom, but at once when an event of the plans or the goal comes.
+    """Look until there is an answer: less and less often, but at once after an event of the plans or the goal.
 
-    None where nothing comes in `wait_s`, or the process ends. Raises Refusal 401 where the key was revoked meanwhile.
+    Returns None at the timeout of `wait_s` seconds, or if the process ends. Raises Refusal 401 if the key was revoked
+    meanwhile.
     """
     clock = asyncio.get_running_loop().time
     began, pause = clock(), FIRST_S

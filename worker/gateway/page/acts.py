@@ -1,4 +1,4 @@
-"""`/plans/{plan_id}/acts/{act}`: what a person does about a plan: the page says what will happen, a form does that."""
+"""`/plans/{plan_id}/acts/{act}`: acts of a person on one plan. The page describes the effect, and its form sends it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from worker.store.step_activity import approval_ends, with_activity
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 Actor = Annotated[Access, Depends(having(Right.OPERATOR, Right.ANSWER, Right.PRODUCER))]
 
-WAIT_S = 10.0  # for what becomes of it
+WAIT_S = 10.0  # for the result of a command
 SEE_OTHER, UNUSABLE, CONFLICT, MISSING = 303, 422, 409, 404
 ENDED = frozenset({PlanState.COMPLETED, PlanState.HALTED, PlanState.REJECTED})
 OPEN = frozenset({StepState.PENDING.value, StepState.BLOCKED.value, StepState.ACTIVE.value})
@@ -54,11 +54,11 @@ AMOUNTS = {
 BYTES = 16
 FILLED = ("limit", "limit_value", "allow", "from_step")  # fields of a retry
 MAX_FILLED = 8000  # characters
-OF_STEP = {"step_id", "title", "type", "mode", "risk_level", "attempt", "allowed_files", "verify"}  # what a form shows
+OF_STEP = {"step_id", "title", "type", "mode", "risk_level", "attempt", "allowed_files", "verify"}  # shown in a form
 
 
 class Act(StrEnum):
-    """What the page lets a person do about a plan or a step."""
+    """An act that the page offers on a plan or a step."""
 
     PAUSE = CommandName.PAUSE.value
     RESUME = CommandName.RESUME.value
@@ -76,11 +76,11 @@ class Act(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """How an act is called, and what it will do."""
+    """The title of an act, and its effect in words."""
 
     title: str
     effect: str
-    is_final: bool = False  # nothing takes it back
+    is_final: bool = False  # it cannot be undone
 
 
 TELL = {
@@ -123,9 +123,9 @@ TIGHTEN_IN_FLIGHT = Told(
     True,
 )
 ANEW = {Act.RETRY: retry.send, Act.FOLLOW_UP: retry.follow_up}  # other goals
-ASKED = frozenset({Act.ANSWER, Act.APPROVE, Act.REJECT})  # what answers something that the plan asks
-QUEUED = "queued"  # what a step does that nobody has in hand
-APPROVAL = "approval"  # the kind of what is asked where steps wait; no question of the plan itself
+ASKED = frozenset({Act.ANSWER, Act.APPROVE, Act.REJECT})  # acts that answer a question of the plan
+QUEUED = "queued"  # activity of a step that no controller has claimed
+APPROVAL = "approval"  # kind of a question if steps wait for approval; the plan itself asks nothing
 RIGHTS = {
     Act.ANSWER: (Right.OPERATOR, Right.ANSWER),
     Act.RETRY: (Right.PRODUCER,),
@@ -134,7 +134,7 @@ RIGHTS = {
 
 
 def of_plan(plan: PlanSummary, key: ApiKey) -> list[Act]:
-    """List what a key may do about a plan now."""
+    """List the acts that a key may do on a plan now."""
     if plan.state in ENDED:
         goes_on = {PlanState.COMPLETED: [Act.FOLLOW_UP, Act.RETRY], PlanState.HALTED: [Act.RETRY, Act.FOLLOW_UP]}
         return goes_on.get(plan.state, [Act.RETRY]) if key.may(Right.PRODUCER) else []
@@ -152,7 +152,7 @@ def _may_inform(plan: PlanSummary, key: ApiKey) -> bool:
 
 
 def of_step(plan: PlanView, step: StepView, key: ApiKey) -> list[Act]:
-    """List what a key may do about a step now."""
+    """List the acts that a key may do on a step now."""
     if plan.state in ENDED or not key.may(Right.OPERATOR) or step.state not in OPEN:
         return []
     found = [Act.APPROVE, Act.REJECT] if step.waiting else []
@@ -164,8 +164,8 @@ def of_step(plan: PlanView, step: StepView, key: ApiKey) -> list[Act]:
 
 
 def _may_be_skipped(plan: PlanView, step: StepView) -> bool:
-    """Return whether nobody works on a step, nor on what was put before its next attempt: that goes with it."""
-    if _is_in_flight(step):  # a delivery that is queued is in nobody's hands, and is called back
+    """Return whether neither the step nor a pre-step before its next attempt is in flight: a skip ends both."""
+    if _is_in_flight(step):  # a queued delivery has no controller yet, and can be called back
         return step.queue == DELIVERIES and step.activity is not None and step.activity.kind == QUEUED
     return all(each.inserted_by != step.step_id or each.state != StepState.ACTIVE for each in plan.steps)
 
@@ -175,7 +175,7 @@ def _is_in_flight(step: StepView) -> bool:
 
 
 def risks_of(step: StepView) -> list[RiskLevel]:
-    """List the risks to which a step can be raised now; none while an attempt is in flight."""
+    """List the higher risks that a step can get now; empty while an attempt is in flight."""
     return [] if _is_in_flight(step) else [risk for risk in RiskLevel if is_below(RiskLevel(step.risk_level), risk)]
 
 
@@ -194,7 +194,7 @@ def asks(
     act: Act,
     step_id: Annotated[str | None, Query(max_length=64)] = None,
 ) -> Response:
-    """Return what an act will do, and ask for what it needs; the address may fill in fields of a retry."""
+    """Show the effect of an act, and a form for its inputs. The address may fill in fields of a retry."""
     caller.demand(*rights_of(act))
     said = {name: request.query_params.get(name, "")[:MAX_FILLED] for name in FILLED}
     return _form(request, doors, plan, act, {**said, "step_id": step_id or "", "command_id": uuid.uuid4().hex})
@@ -202,7 +202,7 @@ def asks(
 
 @router.post("/plans/{plan_id}/acts/{act}")
 async def acts(request: Request, doors: Doors, form: Signed, plan_id: str, act: Act) -> Response:
-    """Do what the form says, as a command that the planner may refuse; leads back to the plan."""
+    """Send the form as a command, which the planner may refuse, and redirect to the plan."""
     form.caller.demand(*rights_of(act))
     plan = await run_in_threadpool(find_plan, doors, form.caller, plan_id)
     try:
@@ -228,9 +228,9 @@ def _back(plan_id: str, command_id: str) -> Response:
 
 
 def _read_asked(doors: Context, plan: PlanSummary, act: Act, fields: Fields) -> PlanView | None:
-    """Read the plan; None if it was given this command, Refusal 409 if it asks something else than the form was about.
+    """Return the plan, or None if it already has this command, as when a form is sent twice.
 
-    A form that is sent twice was about what it has answered itself.
+    Raises Refusal 409 if the plan's question has changed since the form was made.
     """
     view = view_of(doors, plan.plan_id)
     is_same = fields.get("asked") == _asked(doors, view, act, _step(view, fields.get("step_id", "")))
@@ -243,7 +243,7 @@ def _read_asked(doors: Context, plan: PlanSummary, act: Act, fields: Fields) -> 
 
 
 def _asked(doors: Context, view: PlanView, act: Act, step: StepView | None) -> str:
-    """Return the digest of what an act answers; empty for one that answers nothing."""
+    """Return the digest of the question that an act answers; empty for an act that answers none."""
     if act not in ASKED:
         return ""
     until = approval_ends(doors.client, doors.partitions, view.plan_id, step.step_id) if step else None
@@ -251,13 +251,13 @@ def _asked(doors: Context, view: PlanView, act: Act, step: StepView | None) -> s
 
 
 def _without_answer(fields: Fields) -> Fields:
-    """Leave out what was answered to another question; what was written stands beside the form, to be copied."""
+    """Return the fields without an answer to an earlier question. A written answer is kept for the user to copy."""
     kept = {name: fields[name] for name in ("step_id", "command_id", "reason") if name in fields}
     return kept if _chose(fields) else {**kept, "unsent": fields.get("answer", "").strip()}
 
 
 def rights_of(act: Act) -> tuple[Right, ...]:
-    """Name the rights, of which a key needs one for an act."""
+    """Return the rights for an act. A key needs one of them."""
     return RIGHTS.get(act, (Right.OPERATOR,))
 
 
@@ -301,7 +301,7 @@ def _step(view: PlanView, step_id: str) -> StepView | None:
 
 
 def _command(plan: PlanSummary, act: Act, fields: Fields) -> dict[str, Any]:
-    """Make the body of a command out of a form; raises Refusal."""
+    """Return the body of the command in a form. Raises Refusal."""
     step_id = fields.get("step_id") or None
     said: dict[str, Any] = {
         "command": act.value,
@@ -327,7 +327,7 @@ def _chose(fields: Fields) -> bool:
 
 
 def _chosen(waiting: Waiting | None, fields: Fields) -> Any:
-    """Read an answer that was chosen; raises Refusal unless each question has one."""
+    """Return the answer that was chosen in a form. Raises Refusal unless each question has one."""
     answer = answer_of(waiting, fields)
     if answer is None:
         raise Refusal("no_answer_given", "Choose an answer to each question, or write all of them.", UNUSABLE)
@@ -335,7 +335,7 @@ def _chosen(waiting: Waiting | None, fields: Fields) -> Any:
 
 
 def read_until(fields: Fields) -> str | None:
-    """Return the time until which a pause lasts, None for one without an end."""
+    """Return the time until which a pause lasts; None if it has no end."""
     hours = HOURS.get(fields.get("until", ""))
     return rfc3339(int((datetime.now(UTC) + timedelta(hours=hours)).timestamp() * 1000)) if hours else None
 
@@ -359,7 +359,7 @@ def _less(fields: Fields) -> dict[str, Any]:
 
 
 def _answer(fields: Fields) -> Any:
-    """Read an answer: JSON where it is an object or a list, else text as it stands."""
+    """Return a written answer: parsed JSON if it is an object or a list, else the text unchanged."""
     text = fields.get("answer", "").replace("\r\n", "\n")
     if not text.strip():
         raise Refusal("no_answer_given", "Write an answer.", UNUSABLE)
@@ -379,14 +379,14 @@ VALUES: dict[Act, Callable[[Fields], Any]] = {Act.TOP_UP: _amounts, Act.TIGHTEN:
 
 
 def offered(caller: Access, plan: PlanView, steps: tuple[StepView, ...]) -> dict[str, list[Act]]:
-    """List what a caller may do about a plan (under an empty name), and about each of these steps."""
+    """List the acts that a caller may do on a plan (under an empty name), and on each of these steps."""
     return {"": of_plan(plan, caller.key), **{step.step_id: of_step(plan, step, caller.key) for step in steps}}
 
 
 def digest_of(waiting: Waiting | None, step: StepView | None, until: int | None) -> str:
-    """Return the digest of what a plan asks, and of a step that waits for its approval until a time in ms.
+    """Return the digest of a plan's question, and of a step that waits for its approval until a time in ms.
 
-    Each time that something is asked it has another end, which tells two questions apart that say the same.
+    Each question has another end time. So two questions with the same words have different digests.
     """
     question = waiting.model_dump(mode="json") if waiting else None
     told = step.model_dump(mode="json", include=OF_STEP) if step else None

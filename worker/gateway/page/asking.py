@@ -1,6 +1,6 @@
-"""What a plan asks a person, as its page shows it: each step with its reasons and a form, or the choices of a question.
+"""The questions of a plan on its page: steps that wait for approval, or the choices of a question, each with a form.
 
-A form says which question it is about, as that of an act does.
+A form contains the digest of its question, as the form of an act does.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ASKED_BY_CHANGE = "What its last attempt did to tests or checks needs a person t
 
 
 class AskedStep(NamedTuple):
-    """A step that waits for an approval: why it is asked, why it is risky, until when, and the digest of that."""
+    """A step that waits for an approval, with the reasons for question and risk, the time limit, and a digest."""
 
     step: StepView
     why: str
@@ -35,7 +35,7 @@ class AskedStep(NamedTuple):
 
 
 class Asking(NamedTuple):
-    """What a plan asks now, as far as this caller may answer it; without a digest the question has no form."""
+    """The open questions of a plan that this caller may answer. A question without a digest has no form."""
 
     steps: tuple[AskedStep, ...] = ()
     more_steps: int = 0
@@ -45,7 +45,7 @@ class Asking(NamedTuple):
 
 
 def asking_of(doors: Context, view: PlanView, key: ApiKey) -> Asking:
-    """Lay out what a plan asks."""
+    """Return the open questions of a plan."""
     if view.waiting is None:
         return Asking()
     if view.waiting.kind != APPROVAL:

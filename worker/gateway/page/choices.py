@@ -1,4 +1,4 @@
-"""What a question lets a person choose, as its own kind of plan reads answers. Pure."""
+"""The choices that a question offers, as the plan's kind reads answers. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OPTION = re.compile(r"- ([2-9]?)([A-C]): (.+)")
 
 
 class Choice(NamedTuple):
-    """One of the answers that are offered, and what it means."""
+    """One offered answer, and its meaning."""
 
     value: str
     text: str
@@ -37,7 +37,7 @@ class Offer(NamedTuple):
 
 
 def offers_of(waiting: Waiting | None) -> tuple[Offer, ...]:
-    """List what each question of a plan offers; nothing where it has to be answered in writing."""
+    """List the choices for each question of a plan; empty if a person has to write the answer."""
     if waiting is None:
         return ()
     asked = waiting.questions[0] if waiting.questions else ""
@@ -64,7 +64,7 @@ def _question(waiting: Waiting, number: str) -> str:
 
 
 def answer_of(waiting: Waiting | None, fields: Mapping[str, str]) -> Any:
-    """Write what a form chose as the answer that the plan reads; None unless each question has a choice."""
+    """Return the choices of a form as the answer that the plan reads; None unless each question has a choice."""
     chosen = [fields.get(offer.field) for offer in offers_of(waiting)]
     if not chosen or not all(chosen):
         return None

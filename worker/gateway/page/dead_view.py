@@ -22,7 +22,7 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 PAGE = 50
 UNUSABLE = 422
-MOST_SHOWN = 4000  # characters of what an entry said
+MOST_SHOWN = 4000  # characters of an entry's content
 
 Names = Annotated[Sequence[EntryName], Query(max_length=MOST_REPLAYED)]
 
@@ -36,7 +36,7 @@ def entries(
     stream: Annotated[str, Query(max_length=200)] = "",
     cursor: Annotated[EntryName | None, Query()] = None,
 ) -> Response:
-    """List dead entries, the newest first, each with its cause and what it said."""
+    """List dead entries, the newest first, each with its cause and its content."""
     return _list(request, doors, caller, Filter(cause.strip(), stream.strip()), cursor)
 
 
@@ -50,7 +50,7 @@ def asks(request: Request, caller: Operator, doors: Doors, entry: Names = ()) ->
 
 @router.post("/dead/replay")
 async def replays(request: Request, doors: Doors, form: Signed) -> Response:
-    """Send the entries of the form back to the streams that they came from."""
+    """Send the entries of the form back to their streams."""
     form.caller.demand(Right.OPERATOR)
     names = form.fields.get("entries", "").split()[:MOST_REPLAYED]
     return await run_in_threadpool(_replay, request, doors, form.caller, names)
@@ -87,7 +87,7 @@ def _form(request: Request, doors: Context, caller: Access, names: Sequence[str]
 
 
 def _shown(one: Dead) -> dict[str, Any]:
-    """Lay an entry out for a page; nothing in it is markup, or steers a terminal into which it is copied."""
+    """Return an entry for a page, with its text escaped: no markup, and no control characters for a terminal."""
     said = escape(one.data, "\n")
     errors = one.problem.get("errors")
     return {

@@ -27,7 +27,7 @@ UPDATE_MS = 5000  # between two updates
 
 
 class WorkerLine(NamedTuple):
-    """A worker that is there, or owns partitions; its version is None where it does not tell it."""
+    """A live worker, or one that owns partitions; its version is None if the worker does not report it."""
 
     token: str
     version: str | None
@@ -35,7 +35,7 @@ class WorkerLine(NamedTuple):
 
 
 class PartitionLine(NamedTuple):
-    """A partition, the worker that owns it, and what waits there."""
+    """A partition, the worker that owns it, and its backlog."""
 
     number: int
     owner: str | None
@@ -44,7 +44,7 @@ class PartitionLine(NamedTuple):
 
 @router.get("/fleet")
 def fleet(request: Request, caller: FleetReader, doors: Doors) -> Response:
-    """Show who waits, who works, and what a day still allows."""
+    """Show queues, controllers and workers, and the remaining budgets of the day."""
     partitions = _partitions(doors) if caller.key.sees_all else []
     seen, paused = find_fleet(doors, caller), open_breakers.read_all(doors.client, doors.partitions)
     return render(
@@ -76,14 +76,14 @@ def _workers(doors: Context, partitions: list[PartitionLine]) -> list[WorkerLine
 
 
 class Backlog(NamedTuple):
-    """What waits in a partition: how many outcomes, and the age of the oldest."""
+    """The outcomes that wait in a partition: their number, and the age of the oldest."""
 
     waiting: int
     oldest_ms: int | None
 
 
 def read_backlog(client: Redis, partitions: int) -> list[Backlog | None]:
-    """Return what waits in each partition; None where this user may not know."""
+    """Return the backlog of each partition; None if this Redis user may not read it."""
     pipeline = client.pipeline(transaction=False)
     pipeline.time()
     for number in range(partitions):

@@ -1,6 +1,6 @@
 """Lays out attempts as bars over time, by controller. Pure.
 
-Times in which nothing of the plan lay in a queue or ran are shortened, and marked: a plan may wait days for a person.
+Times without an attempt in a queue or in flight are drawn shorter and marked: a plan may wait days for a person.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from worker.render.time_line import AttemptTimes
 
-LONGEST_IDLE = 0.08  # of the time in which something happened: what a longer pause is drawn as
-LEAST_IDLE_MS = 2000  # that is worth a mark
+LONGEST_IDLE = 0.08  # width of a longer pause, as a part of the busy time
+LEAST_IDLE_MS = 2000  # a shorter pause has no mark
 LEAST_WIDTH = 0.4  # percent, so that a short bar can be seen
 MOST_BARS = 200  # of one controller, when its attempts are drawn together
 TICKS = 4
@@ -22,7 +22,7 @@ NOBODY, UNNAMED = "nobody yet", "an unnamed controller"
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A part of a lane, in percent; what it shows is its `kind`: wait, queue, unknown, or a result."""
+    """A part of a lane, in percent; `kind` is its meaning: wait, queue, unknown, or a result."""
 
     x: float
     width: float
@@ -41,12 +41,12 @@ class Lane:
 
     @property
     def is_unclear(self) -> bool:
-        """Whether the start was not reported: of the time that it lay in its queue and ran no part is known."""
+        """Return whether the start was not reported, so that the times in the queue and at work cannot be separated."""
         return self.attempt.began is None and self.attempt.ended is not None
 
     @property
     def label(self) -> str:
-        """What its bars show, for those who do not see them."""
+        """The meaning of the bars in words, for users who cannot see them."""
         if self.is_unclear:
             return f"waited {self.waited}, in its queue or at work {self.queued}: the start was not reported"
         return f"waited {self.waited}, in its queue {self.queued}, ran {self.ran or 'for an unknown time'}"
@@ -54,9 +54,9 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The attempts of one controller: the lanes that are shown, or all in `together` where there are many.
+    """The attempts of one controller: lanes for the shown ones, or bars in `together` if there are many.
 
-    Its figures are those of all its attempts.
+    The figures are of all its attempts.
     """
 
     controller: str
@@ -69,9 +69,9 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Gantt:
-    """What is drawn: groups, ticks (place in percent, and time since the beginning), pauses that are drawn shorter.
+    """A drawing: groups, ticks (place in percent, time since the beginning), and pauses that are drawn shorter.
 
-    Of `count` attempts those have a lane that stand from number `first` up to before number `last`.
+    Of `count` attempts, those from number `first` to before number `last` have a lane.
     """
 
     groups: tuple[Group, ...]
@@ -87,10 +87,10 @@ class Gantt:
 def lay_out(
     attempts: Sequence[AttemptTimes], now: int, *, together: bool = False, first: int = 0, most: int | None = None
 ) -> Gantt | None:
-    """Lay out attempts, each in a lane, or those of a controller `together` in one; None without any.
+    """Return the drawing of attempts, one lane each, or one lane a controller if `together`; None without attempts.
 
-    At most `most` have a lane, from number `first` on; scale and figures are those of all. Beyond the last attempt
-    stands the last page.
+    At most `most` attempts have a lane, from number `first` on. If `first` is after the last attempt, the last page is
+    drawn. Scale and figures are of all attempts.
     """
     if not attempts:
         return None
@@ -119,12 +119,12 @@ def lay_out(
 
 
 def clamp(first: int, count: int, most: int) -> int:
-    """Return `first`, or where the last page of `most` begins if none of `count` items stands there any more."""
+    """Return `first`, or the start of the last page of `most` items if `first` is after the last of `count` items."""
     return first if first < count else max(0, count - 1) // most * most
 
 
 class _Scale:
-    """Places times on a line of 100 percent, on which long pauses are short."""
+    """Maps times to a line of 100 percent, with long pauses shortened."""
 
     def __init__(self, attempts: Sequence[AttemptTimes], now: int) -> None:
         busy = _union([(each.queued, each.ended or now) for each in attempts])
@@ -158,7 +158,7 @@ class _Scale:
         return round(self._from[number - 1] + part * (self._from[number] - self._from[number - 1]))
 
     def place(self, at: int) -> float:
-        """Return the place of a time in percent."""
+        """Return the place of a time, in percent."""
         number = min(bisect_right(self._from, at), len(self._from) - 1)
         begin, end = self._from[number - 1], self._from[number]
         part = min(1.0, max(0.0, (at - begin) / (end - begin))) if end > begin else 1.0
@@ -166,14 +166,14 @@ class _Scale:
         return round(100 * place / self._length, 2)
 
     def bar(self, begin: int, end: int, kind: str) -> Bar:
-        """Make a bar that can be seen, and ends on the line."""
+        """Return a bar that is wide enough to be seen and ends on the line."""
         x = self.place(begin)
         width = max(LEAST_WIDTH, self.place(end) - x)
         return Bar(round(min(x, 100 - LEAST_WIDTH), 2), round(min(width, 100 - min(x, 100 - LEAST_WIDTH)), 2), kind)
 
 
 def _union(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Join spans that overlap."""
+    """Merge spans that overlap."""
     joined: list[tuple[int, int]] = []
     for begin, end in sorted(spans):
         if joined and begin <= joined[-1][1]:
@@ -222,7 +222,7 @@ def _lane(each: AttemptTimes, scale: _Scale, now: int) -> Lane:
 
 
 def _together(attempts: Sequence[AttemptTimes], scale: _Scale, now: int) -> list[Bar]:
-    """Draw when a controller was at work; what failed is drawn over that, the newest first, as far as there is room."""
+    """Return bars for the times at work; failures are drawn on top, the newest first, as far as there is space."""
     ran = [(each.began or each.queued, each.ended or now) for each in attempts]
     bars = [scale.bar(begin, end, "busy") for begin, end in _union(ran)[:MOST_BARS]]
     failed = [each for each in attempts if each.result in ("FAILED", "HALTED", "RETRIED") and each.ended]
@@ -231,12 +231,12 @@ def _together(attempts: Sequence[AttemptTimes], scale: _Scale, now: int) -> list
 
 
 def name_of(each: AttemptTimes) -> str:
-    """Name who had an attempt."""
+    """Return the controller of an attempt."""
     return each.controller or (NOBODY if each.ended is None else UNNAMED)
 
 
 def length(ms: int) -> str:
-    """Write a length of time: of less than ten seconds with a tenth, of a minute and more in its two largest units."""
+    """Return a duration in words: below ten seconds with a tenth, from a minute on in its two largest units."""
     if 0 < ms < 1000:
         return f"{ms} ms"
     if ms == 0:

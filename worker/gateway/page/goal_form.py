@@ -1,4 +1,4 @@
-"""What the form of a goal says: its fields become a goal, and what is wrong with a goal is told by its fields. Pure."""
+"""The form of a goal: makes a goal from its fields, and assigns the errors of a goal to its fields. Pure."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ LABELS = {
     "more": "Anything else, as JSON",
     **{f"limit_{name}": f"Limit of {text.lower()}" for name, text in LIMITS.items()},
 }
-PLACES = {  # where in a goal a field stands; what is not named here was written as JSON, or comes of the report
+PLACES = {  # pointer in a goal to the field of the form; all else comes from the JSON or the report
     "/goal_id": "goal_id",
     "/goal": "goal",
     "/allowed_files": "files",
@@ -75,14 +75,14 @@ PLACES = {  # where in a goal a field stands; what is not named here was written
     **{f"/limits/{name}": f"limit_{name}" for name in LIMITS},
 }
 ELSEWHERE = "more"
-LISTS = frozenset({"files", "constraints", "listing"})  # of which each line is an item
+LISTS = frozenset({"files", "constraints", "listing"})  # fields with one item a line
 WHOLE = re.compile(r"[0-9]{1,12}")
-NEW_LINE = re.compile(r"\r\n|\r|\n")  # no other: what else breaks lines somewhere is part of a path here
+NEW_LINE = re.compile(r"\r\n|\r|\n")  # only these: any other separator is part of a path here
 ITEM = re.compile(r"/([0-9]+)$")
-DECLARATION = re.compile(r"^<\?xml[^>]*\?>")  # names the encoding of a file, which this is no longer
+DECLARATION = re.compile(r"^<\?xml[^>]*\?>")  # names the encoding of the file; the text is decoded already
 BOM = "\N{ZERO WIDTH NO-BREAK SPACE}"
 ENCODING = re.compile(rb"""^\s*<\?xml[^>]*\bencoding=["']([A-Za-z0-9._-]+)""")
-ENCODINGS = frozenset({"us-ascii", "iso-8859-1", "iso-8859-15", "windows-1252"})  # of reports, beside those of Unicode
+ENCODINGS = frozenset({"us-ascii", "iso-8859-1", "iso-8859-15", "windows-1252"})  # of reports, next to Unicode
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -95,7 +95,7 @@ class WrongField(PlannerError):
 
 
 class Complaint(NamedTuple):
-    """What is wrong with a field, in a sentence; `label` is what people call the field."""
+    """An error of a field in a sentence; `label` is the name that people see."""
 
     field: str
     label: str
@@ -103,7 +103,7 @@ class Complaint(NamedTuple):
 
 
 def goal_of(fields: Fields) -> dict[str, Any] | Nothing:
-    """Make a goal of what the fields say, which stands over what the JSON says; raises WrongField."""
+    """Return the goal of the fields. A field overrides the same value in the JSON. Raises WrongField."""
     files, listing = lines(fields.get("files", "")), lines(fields.get("listing", ""))
     kind = _text(fields, "kind")
     said = _json(fields.get("more", ""))
@@ -128,18 +128,18 @@ def goal_of(fields: Fields) -> dict[str, Any] | Nothing:
 
 
 def lines(text: str) -> list[str]:
-    """Take the lines of a text, without those that are empty."""
+    """Return the lines of a text that are not empty."""
     return [line.strip() for line in NEW_LINE.split(text) if line.strip()]
 
 
 def complaints(errors: Iterable[FieldError | Mapping[str, Any]], fields: Fields = NO_FIELDS) -> tuple[Complaint, ...]:
-    """Tell errors of a goal by the fields of the form, as it was filled in."""
+    """Return the errors of a goal as complaints about the fields of the form."""
     told = (each if isinstance(each, Mapping) else each.model_dump() for each in errors)
     return tuple(_complaint(str(each.get("pointer") or ""), str(each.get("message") or ""), fields) for each in told)
 
 
 def by_field(found: Iterable[Complaint]) -> Mapping[str, list[str]]:
-    """Sort complaints by their field."""
+    """Group complaints by their field."""
     sorted_ = defaultdict(list)
     for each in found:
         sorted_[each.field].append(each.message)
@@ -157,7 +157,7 @@ def _complaint(pointer: str, message: str, fields: Fields) -> Complaint:
 
 
 def _line(text: str, item: int) -> int:
-    """Return the number of the line on which an item stands: those that are empty are none."""
+    """Return the line number of an item: empty lines are no items."""
     filled = [number for number, line in enumerate(NEW_LINE.split(text), 1) if line.strip()]
     return filled[item] if item < len(filled) else item + 1
 
@@ -193,9 +193,9 @@ def _json(text: str) -> dict[str, Any]:
 
 
 def read_upload(body: bytes) -> str:
-    """Read the text of an uploaded report, in UTF-16 where it begins so, or in the encoding that its XML names.
+    """Return the text of an uploaded report, in the encoding of its byte order mark or of its XML declaration.
 
-    Everything else is UTF-8; bytes that its encoding does not have become U+FFFD.
+    Without either it is UTF-8. Invalid bytes become U+FFFD.
     """
     if body.startswith(UTF_16):
         return body.decode("utf-16", errors="replace")
@@ -207,7 +207,7 @@ def read_upload(body: bytes) -> str:
 def _with_report(
     body: dict[str, Any], fields: Fields, kind: str | None, allowed: list[Any]
 ) -> dict[str, Any] | Nothing:
-    """Put what a report says into a goal: XML is a test report, JSON a SARIF log."""
+    """Return a goal with the content of a report: XML is a test report, JSON a SARIF log."""
     text, tests = fields.get("report", "").lstrip(BOM).strip(), lines(fields.get("tests", ""))
     if not text:
         if tests:

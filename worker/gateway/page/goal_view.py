@@ -1,4 +1,4 @@
-"""`/goals`: what became of a goal, which leads to its plan once there is one."""
+"""`/goals`: the state of a goal; redirects to its plan as soon as there is one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def goal(
     goal_id: Annotated[GoalId, Query()],
     tenant: Annotated[Name | None, Query()] = None,
 ) -> Response:
-    """Return what became of a goal; one that has a plan leads there."""
+    """Show the state of a goal, or redirect to its plan."""
     answer, owner = find_goal(doors, caller, goal_id, tenant)
     if address := plan_address(answer, caller):
         return RedirectResponse(address, SEE_OTHER, HEADERS)
@@ -45,12 +45,12 @@ def goal(
 
 
 def plan_address(answer: GoalAnswer, caller: Access) -> str | None:
-    """Return where the plan of a goal is looked at; None where there is none, or the caller may not look."""
+    """Return the address of a goal's plan; None if there is none, or the caller may not see it."""
     may_look = any(caller.key.may(right) for right in READ_RIGHTS)
     return f"/plans/{answer.plan_id}" if answer.verdict in WITH_PLAN and may_look else None
 
 
 def goal_address(caller: Access, goal_id: str, tenant: str) -> str:
-    """Return where a goal is looked at."""
+    """Return the address of a goal's page."""
     whose = {} if caller.key.tenant or tenant == NO_TENANT else {"tenant": tenant}
     return f"/goals?{urlencode({'goal_id': goal_id, **whose})}"

@@ -1,6 +1,6 @@
-"""Lays out the steps of a plan as a graph: one column for each length of way, rows so that few lines cross. Pure.
+"""Lays out the steps of a plan as a graph: one column for each depth, rows so that few lines cross. Pure.
 
-Time and size are bounded whatever the plan: of a large one bands of steps are drawn, of a dense one some of the lines.
+Time and size are bounded for every plan: a large plan is drawn as bands of steps, a dense one with some of its lines.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from worker.render.plan import depths
 MOST_NODES = 300  # of single steps; more are drawn as bands
 BANDS = 40  # about
 MOST_EDGES = 1500
-CENTRED_ROWS = 10  # of the tallest column, up to which others stand in its middle: it is seen whole
+CENTRED_ROWS = 10  # up to this height of the tallest column, others are centred: all rows are visible at once
 SWEEPS = 4  # over all columns, forth and back
 WIDTH, HEIGHT = 176, 48  # of a node
 GAP_X, GAP_Y = 56, 14
@@ -24,27 +24,27 @@ MARGIN = 8
 
 
 class Drawable(Protocol):
-    """What is drawn as a node, such as a step."""
+    """An item that can be drawn as a node, such as a step."""
 
     @property
     def step_id(self) -> str:
-        """Its id among those that are drawn."""
+        """Its id among the drawn items."""
         ...
 
     @property
     def depends_on(self) -> tuple[str, ...]:
-        """Those that come before it."""
+        """The ids of the items before it."""
         ...
 
     @property
     def state(self) -> str:
-        """Its state, which gives its colour."""
+        """Its state, which selects its colour."""
         ...
 
 
 @dataclass(slots=True)
 class Node:
-    """A step, or a band of steps of about the same depth, and where it stands."""
+    """A step, or a band of steps of about the same depth, and its position."""
 
     name: str
     column: int
@@ -55,13 +55,13 @@ class Node:
 
     @property
     def counts(self) -> Counter[str]:
-        """How many of its steps are in each state."""
+        """Number of its steps in each state."""
         return Counter(step.state for step in self.steps)
 
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """What is drawn; `paths` are lines as SVG writes them, `left_out` how many there are besides."""
+    """A drawing; `paths` are SVG paths of its lines, `left_out` is the number of lines that are not drawn."""
 
     nodes: tuple[Node, ...]
     paths: tuple[str, ...]
@@ -69,7 +69,7 @@ class Graph:
     width: int
     height: int
     is_banded: bool
-    more_steps: int = 0  # of the band that is drawn, beside those that are
+    more_steps: int = 0  # steps of the drawn band that are not drawn
 
 
 def lay_out(steps: Sequence[Drawable], band: int | None = None) -> Graph:
@@ -113,7 +113,7 @@ def _band(depth: int, size: int) -> int:
 
 
 def _place(nodes: Mapping[str, Node], edges: Sequence[tuple[str, str]]) -> int:
-    """Give each node its place; returns the height of the whole."""
+    """Set the position of each node. Returns the height of the drawing."""
     columns: dict[int, list[Node]] = defaultdict(list)
     before: dict[str, list[Node]] = defaultdict(list)
     after: dict[str, list[Node]] = defaultdict(list)

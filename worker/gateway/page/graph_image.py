@@ -16,7 +16,7 @@ from worker.gateway.page.rendering import fragment
 from worker.gateway.visible import Plan, view_of
 
 MEDIA_TYPE = "image/svg+xml"
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox"  # its style stands in it
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox"  # its style is inline
 RULES = re.compile(r"^\.graph .*$", re.MULTILINE)
 COLOURS = re.compile(r":root \{[^}]*\}")
 
@@ -40,7 +40,7 @@ def picture(plan: Plan, doors: Doors) -> Response:
 
 @cache
 def _style() -> Markup:
-    """Take what the page's style sheet says of graphs."""
+    """Return the rules for graphs in the page's style sheet."""
     sheet = (files("worker.gateway.page") / "static" / "page.css").read_text()
     colours = COLOURS.search(sheet)
     assert colours  # noqa: S101 (the sheet is ours)

@@ -1,4 +1,4 @@
-"""`/goals/new`: a goal from a form or a report, drawn as the plan that would be made of it, and then sent."""
+"""`/goals/new`: a form for a goal or a report; draws the plan that the planner would make, and sends the goal."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 WAIT_S = 10.0  # for the verdict
 SEE_OTHER, UNUSABLE, CONFLICT, FORBIDDEN, LATER = 303, 422, 409, 403, frozenset({429, 503})
-OURS = "page-"  # what the ids of goals begin with that the page names
+OURS = "page-"  # prefix of goal ids that the page makes
 INCOMPLETE = "The planner takes no such goal:"
-SEND = "send"  # what is done with the form; else the plan is drawn
+SEND = "send"  # value of `do` that sends the goal; else the plan is drawn
 
 
 class Shown(NamedTuple):
-    """What the page says above the form: what is wrong, or what would become of the goal."""
+    """The results above the form: the errors of the goal, or a preview of its plan."""
 
     complaints: tuple[Complaint, ...] = ()
     notice: str = ""  # a sentence about the goal as a whole
@@ -64,7 +64,7 @@ def form(request: Request, caller: Producer, doors: Doors) -> Response:
 
 @router.post("/goals/new")
 async def sends(request: Request, doors: Doors, form: SignedUpload) -> Response:
-    """Draw the plan that a goal would have, or send it; what was written stays."""
+    """Draw the plan of a goal, or send the goal; the form keeps its values."""
     caller = form.caller
     caller.demand(Right.PRODUCER)
     fields = await run_in_threadpool(_with_file, form.fields, form.files)
@@ -84,7 +84,7 @@ async def sends(request: Request, doors: Doors, form: SignedUpload) -> Response:
 
 
 async def _send(request: Request, doors: Context, caller: Access, fields: Fields, body: dict[str, Any]) -> Response:
-    """Hand in a goal, and lead to what became of it; raises Refusal where the planner does not take it."""
+    """Submit a goal, and redirect to its plan or its state. Raises Refusal if the planner does not accept it."""
     handed = await run_in_threadpool(goals.hand_in, doors, caller, codec.dumps(body), {}, None)
     sent = handed.sent
     place = (sent.tenant, sent.goal_id)
@@ -99,7 +99,7 @@ async def _send(request: Request, doors: Context, caller: Access, fields: Fields
 
 
 def _ended(doors: Context, answer: GoalAnswer, fields: Fields) -> Shown:
-    """Return why a goal that was sent has no plan that runs."""
+    """Return the reason why a submitted goal has no running plan."""
     if answer.verdict is GoalVerdict.REJECTED:
         found = goal_form.complaints(goals.errors_of(doors, answer), fields)
         return Shown(found, f"The planner rejected the goal: {answer.reason}", status=UNUSABLE)
@@ -107,7 +107,7 @@ def _ended(doors: Context, answer: GoalAnswer, fields: Fields) -> Shown:
 
 
 def _try(doors: Context, caller: Access, body: dict[str, Any], fields: Fields) -> Shown:
-    """Return what would become of a goal; raises Refusal where it would not even be taken."""
+    """Return a preview of a goal's plan. Raises Refusal if the planner would not even accept the goal."""
     if caller.key.tenant:
         body = {"tenant": caller.key.tenant, **body}
     data = codec.dumps(body)
@@ -133,7 +133,7 @@ def _refused(refusal: Refusal, fields: Fields) -> Shown:
 
 
 def _with_file(fields: Fields, files: Mapping[str, bytes]) -> dict[str, str]:
-    """Put an uploaded report where a pasted one stands, so that it is there when the form comes again."""
+    """Return the fields with an uploaded report as the pasted one, so that the form keeps it."""
     body = files.get("file")
     given = {**fields, "report": goal_form.read_upload(body)} if body else fields
     return {name: value.replace("\r\n", "\n") for name, value in given.items()}
@@ -174,7 +174,7 @@ def _drafters(doors: Context) -> list[str]:
 
 
 def _first(names: Sequence[str], usual: str) -> list[str]:
-    """Put the usual one first, where it is among them."""
+    """Return the names with the usual one first, if they contain it."""
     return sorted(names, key=lambda name: (name != usual, name))
 
 
@@ -183,5 +183,5 @@ def _new_id() -> str:
 
 
 def _fresh(goal_id: str) -> str:
-    """Return the id for the next try: what the planner has an answer for is not asked again under our name."""
+    """Return the id for the next try: an id that the page made is replaced, because the planner has answered it."""
     return _new_id() if goal_id.startswith(OURS) else goal_id

@@ -1,4 +1,4 @@
-"""`/`: the list of plans, filtered by its address, before it those that wait for a person."""
+"""`/`: the list of plans, filtered by its query, with the plans that wait for a person at the top."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MOST_WAITING = 6  # of the plans that wait for a person, before the list
 PERIODS = {"1h": "last hour", "1d": "last day", "7d": "last 7 days", "30d": "last 30 days"}
 UNUSABLE = 422
 FIGURES_S = 3.0  # from one list to the next where only the figures of plans have moved: a long list costs 28 ms
-PACES = {  # s from one list to the next, by what has happened: an event's type, or the first word of it
+PACES = {  # s from one list to the next, by an event's type or its first word
     "plan": SHORTEST_S,
     "step.approval_requested": SHORTEST_S,
     "command.obeyed": SHORTEST_S,
@@ -43,11 +43,11 @@ PACES = {  # s from one list to the next, by what has happened: an event's type,
     "outcome": FIGURES_S,
     "budget": FIGURES_S,
 }
-AIMED = {"state", "rule", "waiting", "since", "until", "id_prefix", "cursor"}  # filters of those who look for others
+AIMED = {"state", "rule", "waiting", "since", "until", "id_prefix", "cursor"}  # filters without waiting plans on top
 
 
 def took(plan: PlanSummary) -> int | None:
-    """Return the seconds from the making of a plan to its end; None while it goes on."""
+    """Return the seconds from the creation of a plan to its end; None while it runs."""
     if not plan.ended_at:
         return None
     return int((datetime.fromisoformat(plan.ended_at) - datetime.fromisoformat(plan.created_at)).total_seconds())
@@ -75,19 +75,19 @@ class ListQuery(BaseModel):
 
     @property
     def wanted(self) -> PlanFilter:
-        """The plans that are asked for."""
+        """The filter that the query describes."""
         return PlanFilter(**self.model_dump(exclude={"limit", "cursor", "sort"}))
 
 
 class Doing(NamedTuple):
-    """Which controllers have steps of a plan in hand, or why none has."""
+    """The controllers that work on a plan, or the reason why none does."""
 
     controllers: tuple[str, ...]
     standing_still: StandingStill | None
 
 
 def tell_doing(doors: Context, plans: Sequence[PlanSummary]) -> dict[str, Doing]:
-    """Tell of the plans that have not ended what they do; nothing where the gateway may not read that."""
+    """Return the activity of each plan that has not ended; empty if the gateway may not read it."""
     live = {plan.plan_id: plan for plan in plans if not plan.ended_at}
     try:
         known = read_activities(doors.client, doors.partitions, list(live))
@@ -101,7 +101,7 @@ def tell_doing(doors: Context, plans: Sequence[PlanSummary]) -> dict[str, Doing]
 
 
 class Listed(NamedTuple):
-    """What the list shows."""
+    """The content of the list."""
 
     items: list[PlanSummary]
     next_cursor: str | None
@@ -113,7 +113,7 @@ class Listed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A list as an address asks for it and as far as a caller sees it: with the plans, all that its HTML is made of."""
+    """A list by its query and the caller's rights. Together with the plans it determines the HTML."""
 
     sight: Sight
     may_submit: bool
@@ -122,13 +122,13 @@ class Listing:
 
     @classmethod
     def of(cls, request: Request, caller: Access) -> Listing:
-        """Read what a caller asks for."""
+        """Return the listing that a caller asks for."""
         given = request.query_params
         asked = tuple((name, given[name]) for name in ListQuery.model_fields if given.get(name))
         return cls(caller.sight, caller.key.may(Right.PRODUCER), caller.key.may(Right.OPERATOR), asked)
 
     def html(self, doors: Context) -> tuple[Markup, bool]:
-        """Make the list as it is now; tells too whether it could be asked for like that."""
+        """Return the HTML of the list now, and whether the query was valid."""
         asked, found, errors = dict(self.asked), None, {}
         try:
             found = _find(doors, self.sight, ListQuery.model_validate(asked), is_aimed=not AIMED.isdisjoint(asked))
@@ -155,15 +155,15 @@ class Listing:
         return html, not errors
 
     def frame(self, doors: Context) -> bytes:
-        """Make the list as an event that brings a page up to date."""
+        """Return the list as an event that updates a page."""
         return b"event: page\ndata: %b\n\n" % codec.dumps(self.html(doors)[0])
 
     def pace_of(self, what: str) -> float | None:
-        """Return how soon after the last list such events have it made anew, in s; None where they change no list."""
+        """Return the minimum time in s from the last list to one after such an event; None if it changes no list."""
         return PACES.get(what, PACES.get(what.partition(".")[0]))
 
     def is_about(self, event: Event) -> bool:
-        """Return whether an event is about a plan that is seen."""
+        """Return whether an event is about a plan that the caller sees."""
         told = event.data
         return self.sight.reaches(told.get("tenant") or "", told.get("repo"))
 

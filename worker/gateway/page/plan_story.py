@@ -1,4 +1,4 @@
-"""What the log of a plan tells on its pages: its attempts over time, what was decided, and its newest lines."""
+"""The log of a plan on its pages: attempts over time, decisions, and the newest lines."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class LogTooLong(Refusal):
 
 
 class Logged(NamedTuple):
-    """The newest lines of a log, as text, and how many there are before them."""
+    """The newest lines of a log as text, and the number of lines before them."""
 
     lines: list[str]
     before: int
@@ -43,26 +43,26 @@ class Logged(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a log tells: each step's attempts with their reasons, all attempts with their times, and decisions."""
+    """The content of a log: the attempts of each step with reasons, all attempts with their times, and decisions."""
 
     story: Story
     attempts: Sequence[AttemptTimes]
     decisions: Sequence[Decision]
-    now: int  # ms, by this machine's clock, which bounds what is in flight
+    now: int  # ms, by this machine's clock: the end of bars in flight
 
 
 NOTHING_TOLD = Told({}, (), (), 0)
 
 
 def keys_of(doors: Context, plan_id: str) -> PlanKeys:
-    """Name the keys of a plan."""
+    """Return the keys of a plan."""
     return Partition(partition_of(plan_id, doors.partitions)).plan(plan_id)
 
 
 def read_told(doors: Context, view: PlanView, steps: Sequence[StepView], only: Collection[str] = ()) -> Told:
-    """Read what the log of a plan tells; of some steps alone where `only` names them, with what they wait for.
+    """Read the log of a plan, or only the part about the steps `only` and their dependencies.
 
-    `steps` are those of the plan with what they do now. Raises LogTooLong.
+    `steps` are the plan's steps with their activity. Raises LogTooLong.
     """
     keys = keys_of(doors, view.plan_id)
     lines = read_lines(doors.client, keys, only)
@@ -78,7 +78,7 @@ def read_told(doors: Context, view: PlanView, steps: Sequence[StepView], only: C
 def read_if_short(
     doors: Context, view: PlanView, steps: Sequence[StepView], only: Collection[str] = ()
 ) -> tuple[Told, str]:
-    """Read what `read_told` reads; of a log that is too long nothing, and why."""
+    """Return the log as `read_told` does; for a log that is too long, an empty one and a sentence with the reason."""
     try:
         return read_told(doors, view, steps, only), ""
     except LogTooLong as refusal:
@@ -86,9 +86,9 @@ def read_if_short(
 
 
 def read_lines(client: Redis, keys: PlanKeys, only: Collection[str] = ()) -> list[dict[str, Any]]:
-    """Read the lines of a log, or the first one and those in which one of these steps may stand.
+    """Return the lines of a log, or its first line and those that may be about the steps `only`.
 
-    Raises LogTooLong, which is 422, where the log is too long for a page.
+    Raises LogTooLong (422) if the log is too long for a page.
     """
     length: Any = client.llen(keys.log)
     if length > MOST_READ:
@@ -101,7 +101,7 @@ def read_lines(client: Redis, keys: PlanKeys, only: Collection[str] = ()) -> lis
 
 
 def newest_lines(doors: Context, keys: PlanKeys) -> Logged:
-    """Read the newest lines of a log, the newest first."""
+    """Return the newest lines of a log, the newest first."""
     length: Any = doors.client.llen(keys.log)
     before = max(0, length - MOST_LINES)
     lines = history.read_lines(doors.client, keys, before, MOST_LINES)
@@ -110,7 +110,7 @@ def newest_lines(doors: Context, keys: PlanKeys) -> Logged:
 
 
 def pre_steps_of(steps: Sequence[StepView]) -> Mapping[str, list[str]]:
-    """List by step those that were put before its next attempt."""
+    """Return the pre-steps that were inserted for each step."""
     found: dict[str, list[str]] = {}
     for step in steps:
         if step.inserted_by:

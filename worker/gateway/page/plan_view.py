@@ -59,7 +59,7 @@ MOST_TIME_LINE_LANES = 200  # on one page
 
 
 class Funds(NamedTuple):
-    """A budget, and whether it is expected to be enough: `expected` is what is needed beside what is spent and held."""
+    """A budget and its outlook; `expected` is the need in addition to the spent and reserved amounts."""
 
     name: str
     line: BudgetLine
@@ -69,7 +69,7 @@ class Funds(NamedTuple):
 
     @property
     def missing(self) -> int:
-        """How much more than its limit the budget is expected to need."""
+        """Expected need minus the limit; 0 if the limit is enough."""
         return max(0, self.line.spent + self.line.reserved + (self.expected or 0) - (self.line.limit or 0))
 
 
@@ -83,7 +83,7 @@ def plan(
     band: Number | None = None,
     command: Annotated[str | None, Query(max_length=200)] = None,
 ) -> Response:
-    """Show a plan; of many steps those from number `first` on, and the graph of one band of them."""
+    """Show a plan; of a large one the steps from number `first` on, and the graph of one band."""
     view = view_of(doors, plan.plan_id)
     keys = keys_of(doors, view.plan_id)
     first = gantt.clamp(first, len(view.steps), MOST_STEPS)
@@ -146,7 +146,7 @@ def _budgets(view: PlanView) -> Iterator[Funds]:
 
 
 def _outlook(line: BudgetLine, expected: int | None, likely: int | None) -> str:
-    """Return whether a budget is expected to be enough."""
+    """Return the outlook of a budget."""
     if line.limit is None or (expected is None and likely is None):
         return ""
     left = line.limit - line.spent - line.reserved
@@ -156,14 +156,14 @@ def _outlook(line: BudgetLine, expected: int | None, likely: int | None) -> str:
 
 
 class Became(NamedTuple):
-    """A sentence, and the colour of what it means."""
+    """A sentence, and the colour of its meaning."""
 
     text: str
     tone: str
 
 
 def became_of(doors: Context, keys: PlanKeys, command_id: str | None) -> Became | None:
-    """Return what the log of a plan knows of a command; None where none is asked about."""
+    """Return the result of a command by the log of its plan; None without a command id."""
     if not command_id:
         return None
     found = history.find_command(doors.client, keys, command_id)
@@ -176,7 +176,7 @@ def became_of(doors: Context, keys: PlanKeys, command_id: str | None) -> Became 
 
 @router.get("/plans/{plan_id}/document")
 def document(request: Request, plan: Plan, doors: Doors) -> Response:
-    """Show the document of a plan, each kind in its own way, and as JSON below."""
+    """Show the document of a plan in the form of its kind, and as JSON below."""
     view = view_of(doors, plan.plan_id)
     raw = codec.pretty(view.document).decode() if view.document else ""
     return render(
@@ -235,7 +235,7 @@ def time_line(
     controller: Annotated[str | None, Query(max_length=300)] = None,
     first: Number = 0,
 ) -> Response:
-    """Show the attempts of a plan from number `first` on, of one controller where it is named."""
+    """Show the attempts of a plan from number `first` on, or only those of one controller."""
     view = view_of(doors, plan.plan_id)
     told = read_told(doors, view, with_activity(doors.client, doors.partitions, view).steps)
     attempts = [each for each in told.attempts if controller in (None, gantt.name_of(each))]

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 HEIGHT = 160  # px, of the highest bar
 GAP = 0.18  # of the place of a bar, between two of them
-LEAST = 1.5  # px, of a part that is there at all
-LEAST_TOP = 1e-9  # of an axis: below it stand remainders of sums of floats, and powers of ten end
-STEPS = (1.0, 2.0, 4.0, 6.0, 8.0, 10.0)  # what an axis ends with, times a power of ten: half of it is round as well
+LEAST = 1.5  # px, minimum height of a part that is not 0
+LEAST_TOP = 1e-9  # top of an axis: smaller figures are rounding errors of sums
+STEPS = (1.0, 2.0, 4.0, 6.0, 8.0, 10.0)  # top of an axis, times a power of ten: half of it is round, too
 
 
 class Part(NamedTuple):
@@ -21,7 +21,7 @@ class Part(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A bar: its place and width in percent of the plot, what it says, and its parts from below."""
+    """A bar: its place and width in percent of the plot, its label, and its parts from below."""
 
     x: float
     width: float
@@ -30,14 +30,14 @@ class Bar(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A line of the grid: its place in px from above, and what it stands for."""
+    """A line of the grid: its place in px from above, and its value in words."""
 
     y: float
     says: str
 
 
 class Key(NamedTuple):
-    """What a look stands for, and its sum."""
+    """The name of a look, and its sum."""
 
     look: str
     name: str
@@ -45,7 +45,7 @@ class Key(NamedTuple):
 
 
 class Plot(NamedTuple):
-    """A plot: its title with the sum, and what it is made of."""
+    """A plot: its title with the sum, its bars, lines and keys."""
 
     name: str
     title: str
@@ -63,9 +63,9 @@ def draw(
     series: Mapping[str, tuple[str, Sequence[float]]],
     write: Callable[[float], str],
 ) -> Plot:
-    """Draw the `series`, which are (what it is called, one figure for each of `times`) by their looks.
+    """Return a plot of the `series`: by look, a name and one figure for each of `times`.
 
-    `write` makes a text of a figure.
+    `write` formats a figure.
     """
     columns = list(zip(*(figures for _, figures in series.values()), strict=True))
     top = round_up(max(map(sum, columns), default=0))
@@ -81,7 +81,7 @@ def draw(
 
 
 def round_up(figure: float) -> float:
-    """Return the first round number that is not below `figure`, so that an axis can be read."""
+    """Return the smallest round number that is at least `figure`, for the top of an axis."""
     if figure <= 0:
         return 0
     figure = max(figure, LEAST_TOP)

@@ -1,4 +1,4 @@
-"""Makes HTML of templates: every text is escaped, and its control characters are taken out before."""
+"""Renders templates as HTML: every text is escaped, after its control characters are removed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from worker.gateway.routes.fleet import FLEET_RIGHTS
 from worker.render.plan import look_of, span, told_state
 from worker.store import page_sessions
 
-PLAN_MARKS = {  # beside the colour, which not everybody sees
+PLAN_MARKS = {  # in addition to the colour, which not every user can see
     PlanState.COMPLETED: "✔",
     PlanState.EXECUTING: "▶",
     PlanState.REVISING: "↻",
@@ -36,9 +36,9 @@ PLAN_MARKS = {  # beside the colour, which not everybody sees
     PlanState.REJECTED: "✘",
 }
 OTHER_PLAN = "○"
-SCARCE = 0.6  # of a budget that is told in a list
+SCARCE = 0.6  # a list shows a budget from this share on
 CODE = re.compile(r"`([^`\n]+)`")
-KEPT = "\n\t"  # of the characters that nobody sees
+KEPT = "\n\t"  # control characters that remain
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -50,7 +50,7 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 def shown(value: Any) -> Any:
-    """Take out of a text what nobody sees: what steers terminals, and what turns the direction of writing."""
+    """Return a text without invisible characters: those that control terminals or change the direction of writing."""
     if isinstance(value, Markup) or not isinstance(value, str):
         return "" if value is None else value
     return "".join(
@@ -59,40 +59,40 @@ def shown(value: Any) -> Any:
 
 
 def share(part: float, whole: float | None) -> float:
-    """Return a part in percent, at most 100; 0 where there is no whole."""
+    """Return a part in percent of a whole, at most 100; 0 without a whole."""
     return round(min(100.0, 100 * part / whole), 2) if whole else 0
 
 
 def held(line: BudgetLine) -> float:
-    """Return what attempts in flight hold of a budget in percent of what is not spent yet."""
+    """Return the amount that attempts in flight reserve, in percent of a budget's limit."""
     return min(share(line.reserved, line.limit), 100 - share(line.spent, line.limit))
 
 
 def query(values: Mapping[str, Any], **changed: Any) -> str:
-    """Write the query of an address, with some values changed; those that are None are left out."""
+    """Return a query string of the values, with some changed; None values are left out."""
     pairs = {name: value for name, value in {**values, **changed}.items() if value is not None}
     return f"?{urlencode(pairs)}" if pairs else "?"
 
 
 def scarce(plan: PlanSummary) -> Iterator[tuple[str, BudgetLine]]:
-    """Yield the budgets beside tokens of which a plan that lives has used most."""
+    """Yield the budgets except tokens that a live plan has mostly used."""
     for name, line in plan.budget if plan.ended_at is None else ():
         if name != "tokens" and line.limit and line.spent + line.reserved >= SCARCE * line.limit:
             yield name.removesuffix("_s").replace("_", " "), line
 
 
 def asked_of(question: str) -> str:
-    """Leave out of a question how it is answered at a terminal."""
+    """Return a question without its hint for answers at a terminal."""
     return question.partition(" Then: planner ")[0]
 
 
 def is_mend(step: StepView) -> bool:
-    """Return whether a step was inserted to mend what another one found red."""
+    """Return whether a step was inserted to repair failures that another step found."""
     return bool(step.inserted_by) and names_mend(step.step_id)
 
 
 def coded(text: Any) -> Markup:
-    """Show as code what stands between backticks; all of the text is escaped before."""
+    """Return HTML with the parts between backticks as code; all of the text is escaped first."""
     return Markup(CODE.sub(r"<code>\1</code>", str(escape(shown(text)))))  # noqa: S704 (escaped)
 
 
@@ -128,12 +128,12 @@ ENVIRONMENT = _environment()
 
 
 def fragment(template: str, **values: Any) -> Markup:
-    """Make a part of pages that is the same for all who may see it: it knows neither the caller nor the session."""
+    """Return a part of a page that is the same for all who may see it: it depends on neither caller nor session."""
     return Markup(ENVIRONMENT.get_template(template).render(**values))  # noqa: S704 (a template's, which escapes)
 
 
 def render(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
-    """Answer with a page for the caller of this request, if it is known."""
+    """Return a page for the caller of this request, if the caller is known."""
     caller: Access | None = getattr(request.state, "caller", None)
     key: ApiKey | None = caller.key if caller else None
     session = session_in(request) if caller else None
@@ -149,15 +149,15 @@ def render(request: Request, template: str, status: int = 200, **values: Any) ->
 
 
 async def note_position(request: Request, doors: Doors) -> None:
-    """Note up to where events are in the page that is made: its script asks for those that come after them."""
+    """Store the position of events in the page, so that its script asks for the events after it."""
     request.state.since = (await doors.hub.position()).encode()
 
 
 class PageRoute(APIRoute):
-    """A route that answers with HTML, also where it refuses; who has not signed in is asked to, at any address."""
+    """A route that answers with HTML, also for refusals. A caller who is not signed in gets the sign-in form."""
 
     def get_route_handler(self) -> Handler:
-        """Make what answers a request."""
+        """Return the handler of a request."""
         answer = super().get_route_handler()
 
         async def _answer(request: Request) -> Response:
@@ -174,7 +174,7 @@ class PageRoute(APIRoute):
 
 
 def refused(request: Request, refusal: Refusal) -> Response:
-    """Answer with a page that says why nothing is done, or that asks for a key."""
+    """Return a page with the reason of a refusal, or the form for a key."""
     problem = refusal.problem
     if problem.status == UNAUTHORIZED:
         was_signed_in = session_in(request)
@@ -186,7 +186,7 @@ def refused(request: Request, refusal: Refusal) -> Response:
 
 
 def sign_in(request: Request, error: str | None, wanted: str | None = None) -> Response:
-    """Answer with the form that takes a key, and leads to `wanted` or back to the page that was asked for."""
+    """Return the form for a key, which leads to `wanted` or back to the requested page."""
     query = f"?{request.url.query}" if request.url.query else ""
     here = request.url.path + query if request.method == "GET" else "/"
     response = render(request, "sign_in.html", UNAUTHORIZED, error=error, wanted=wanted or here)

@@ -1,4 +1,4 @@
-"""What a page shows of the changes of a plan: the diff of each file of each step, cut."""
+"""The changes of a plan on a page: the diff of each file of each step, truncated."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ShownChange(NamedTuple):
 
 
 def shown_changes(found: ReadResult) -> list[ShownChange]:
-    """Cut the diffs of a result to what a page shows."""
+    """Return the diffs of a result, truncated to the limits of a page."""
     room, shown = MAX_PAGE_BYTES, []
     for step in found.result.steps[:MOST_CHANGES]:
         diff = found.diffs.get((step.step_id, step.attempt), b"")

@@ -1,4 +1,4 @@
-"""Another plan of the goal of one that has ended, as `planner retry` makes it."""
+"""Sends the goal of an ended plan again, as `planner retry` does."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LIMITS = frozenset(Limits.model_fields)
 
 
 def describe(doors: Context, plan: PlanSummary, from_step: str = "") -> Retry:
-    """Return what the new goal would be; raises Refusal where there can be none."""
+    """Return the new goal. Raises Refusal if the plan allows none."""
     kept, left_out = kept_goal_of(doors, plan.plan_id, from_step)
     try:
         return retry_of(plan.plan_id, plan.state, kept, left_out, "")
@@ -39,7 +39,7 @@ def describe(doors: Context, plan: PlanSummary, from_step: str = "") -> Retry:
 
 
 async def send(doors: Context, caller: Access, plan: PlanSummary, fields: Fields, *, waits: bool = True) -> Response:
-    """Send the goal anew with what the form changes of it, and lead to its plan; raises Refusal."""
+    """Submit the goal again with the changes of the form, and redirect to its plan. Raises Refusal."""
     made = await run_in_threadpool(describe, doors, plan, fields.get("from_step", ""))
     base_sha = fields.get("base_sha", "").strip() or None
     changed = with_changes(made.body, limits=_limits(fields), base_sha=base_sha, allow=_files(fields))
@@ -48,7 +48,7 @@ async def send(doors: Context, caller: Access, plan: PlanSummary, fields: Fields
 
 
 async def follow_up(doors: Context, caller: Access, plan: PlanSummary, fields: Fields) -> Response:
-    """Send a goal on top of what a plan has landed, and lead to its plan; raises Refusal."""
+    """Submit a goal on top of the changes of a plan, and redirect to its plan. Raises Refusal."""
     sentence = fields.get("goal", "").strip()
     if not sentence:
         raise Refusal("no_goal", "Describe the change.", UNUSABLE)
@@ -72,7 +72,7 @@ async def _hand_in(doors: Context, caller: Access, body: dict[str, Any], *, wait
 
 
 def _limits(fields: Fields) -> dict[str, int]:
-    """Read the limit of tokens, and the other limit that a button has named."""
+    """Return the limit of tokens, and the other limit that a button names."""
     said = {"tokens": fields.get("tokens", "").strip()}
     if (name := fields.get("limit", "")) in LIMITS:
         said[name] = fields.get("limit_value", "").strip() or said.get(name, "")

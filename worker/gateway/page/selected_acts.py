@@ -1,4 +1,4 @@
-"""`/acts/selected`: what a person does about several plans of the list, after a look at each of them."""
+"""`/acts/selected`: one act on several plans of the list, after the page has shown the effect on each."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CONFLICT = 409
 
 
 class Chosen(NamedTuple):
-    """A plan that was selected, the steps that an approval is about, and why nothing is done about it, if so."""
+    """A selected plan, the steps that an approval would affect, and the obstacle to the act, if there is one."""
 
     view: PlanView
     steps: tuple[StepView, ...]
@@ -40,7 +40,7 @@ class Chosen(NamedTuple):
 
 
 class Done(NamedTuple):
-    """What became of a plan that was selected."""
+    """The result for a selected plan."""
 
     plan_id: str
     goal: str
@@ -56,13 +56,13 @@ def asks(
     act: Act = Act.PAUSE,
     plan: Annotated[list[str] | None, Query()] = None,
 ) -> Response:
-    """Show what an act would do to each of the plans that are selected."""
+    """Show the effect of an act on each selected plan."""
     return _form(request, doors, caller, act, plan or ())
 
 
 @router.post("/acts/selected")
 async def does(request: Request, doors: Doors, form: Signed) -> Response:
-    """Do what the form says to each plan, and tell what became of each."""
+    """Do the act of the form on each plan, and show the results."""
     caller, fields = form.caller, form.fields
     caller.demand(*acts.rights_of(Act.PAUSE))
     act = Act(fields.get("act", "")) if fields.get("act") in ACTS else Act.PAUSE
@@ -96,7 +96,7 @@ def _form(
 
 
 def _choose(doors: Context, caller: Access, act: Act, names: Iterable[str]) -> list[Chosen]:
-    """Read the plans that are named, those that the caller may see; raises Refusal 404 for another."""
+    """Return the named plans that the caller may see. Raises Refusal 404 if one is missing."""
     wanted = [name for name in dict.fromkeys(names) if PLAN_ID.fullmatch(name)][:MOST]
     found = []
     for name in wanted:
@@ -109,7 +109,7 @@ def _choose(doors: Context, caller: Access, act: Act, names: Iterable[str]) -> l
 
 
 def _digest(doors: Context, chosen: Sequence[Chosen]) -> str:
-    """Return the digest of what is asked about: the plans, and each step with the end of its wait."""
+    """Return the digest of the form's questions: the plans, and each step with the end of its wait."""
     told = [
         [
             each.view.plan_id,
@@ -145,5 +145,5 @@ async def _do(doors: Context, caller: Access, act: Act, one: Chosen, reason: str
 
 
 def _id(*parts: str) -> str:
-    """Name a command, the same each time that its form is sent."""
+    """Return the id of a command, the same each time that its form is sent."""
     return blake2b(codec.canonical(parts), digest_size=BYTES).hexdigest()

@@ -1,4 +1,4 @@
-"""`/spend`: what fleets spent and what became of their plans, as plots over a day, a week or 90 days."""
+"""`/spend`: the spend of fleets and the ends of their plans, as plots over a day, a week or 90 days."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from worker.store.sums import HOUR_MS, PERIODS, Wanted
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 UPDATE_MS = 15_000  # between two updates, at least
-IDLE = 20  # times as long as it takes to read the figures: what a tab that stands open may cost is a share of that
+IDLE = 20  # pause between updates, in reading times: an open tab costs at most this share
 MOST_OWNERS = 20  # repositories that are listed
 RULE_LOOKS = ("r1", "r2", "r3", "r4")  # of the rules that halted most plans
 OTHER_RULES = "r5"
@@ -35,7 +35,7 @@ UNUSABLE = 422
 
 
 class Window(StrEnum):
-    """How much time is shown."""
+    """The length of time that is shown."""
 
     DAY = "24h"
     WEEK = "7d"
@@ -43,7 +43,7 @@ class Window(StrEnum):
 
 
 class _Shape(NamedTuple):
-    """How a window is read and drawn: by what, and how many of these make a bar."""
+    """How a window is read and drawn: the unit of its figures, and the number of units in a bar."""
 
     called: str
     length: timedelta
@@ -68,7 +68,7 @@ class SpendQuery(BaseModel):
 
 
 class Column(NamedTuple):
-    """The figures of one bar, which began `at`."""
+    """The figures of one bar, which starts `at`."""
 
     at: str
     says: str
@@ -76,7 +76,7 @@ class Column(NamedTuple):
 
 
 class Spend(NamedTuple):
-    """What the view shows."""
+    """The content of the view."""
 
     total: StatsFigures
     columns: Sequence[Column]
@@ -87,7 +87,7 @@ class Spend(NamedTuple):
 
 @router.get("/spend")
 def spend(request: Request, caller: FleetReader, doors: Doors) -> Response:
-    """Show tokens, cost and ends of plans over time; a key of a tenant or of repositories sees its own."""
+    """Show tokens, cost and ends of plans over time; a key of a tenant or of repositories sees only its own."""
     asked = {name: text for name, text in request.query_params.items() if text and name in SpendQuery.model_fields}
     try:
         wanted, errors = SpendQuery.model_validate(asked), {}
@@ -129,7 +129,7 @@ def _find(doors: Context, caller: Access, asked: SpendQuery) -> Spend:
 
 
 def _columns(found: StatsView, shape: _Shape) -> list[Column]:
-    """Give each bar its figures, also where no plan ended; bars end with the present."""
+    """Return the figures of each bar, also if no plan ended in it; the last bar ends now."""
     ms = PERIODS[shape.by] * shape.joined
     since, until = (milliseconds(datetime.fromisoformat(text)) for text in (found.since, found.until))
     rows: dict[int, list[StatsRow]] = {}
@@ -141,7 +141,7 @@ def _columns(found: StatsView, shape: _Shape) -> list[Column]:
 
 
 def _moment(at: int, ms: int) -> str:
-    """Name the time of a bar."""
+    """Return the label of a bar's time."""
     began, ended = (datetime.fromtimestamp(each // 1000, UTC) for each in (at, at + ms))
     if ms % (24 * HOUR_MS) == 0:
         return f"{began:%d %b %Y}"
@@ -149,7 +149,7 @@ def _moment(at: int, ms: int) -> str:
 
 
 def _add(rows: Iterable[StatsRow]) -> StatsFigures:
-    """Add figures up."""
+    """Return the sum of figures."""
     total = dict.fromkeys(("completed", "halted", "cancelled", "rejected", "tokens", "steps", "failures"), 0)
     halts: dict[str, int] = {}
     usd = 0.0
@@ -162,7 +162,7 @@ def _add(rows: Iterable[StatsRow]) -> StatsFigures:
 
 
 def _plots(columns: Sequence[Column], total: StatsFigures) -> list[Plot]:
-    """Draw what is worth a plot: costs only where controllers tell them, rules where one halted a plan."""
+    """Return the plots with content: costs only if controllers report them, rules only if one halted a plan."""
     times = [column.says for column in columns]
 
     def of(name: str) -> list[float]:
@@ -181,7 +181,7 @@ def _plots(columns: Sequence[Column], total: StatsFigures) -> list[Plot]:
 
 
 def _rules(columns: Sequence[Column], total: StatsFigures) -> dict[str, tuple[str, list[float]]]:
-    """Give the rules that halted most plans a look each, and the others one together."""
+    """Return one look for each rule that halted most plans, and one for all other rules."""
     first = [*total.halted_by][: len(RULE_LOOKS)]
     series = {
         look: (rule, [float(column.figures.halted_by.get(rule, 0)) for column in columns])
@@ -194,7 +194,7 @@ def _rules(columns: Sequence[Column], total: StatsFigures) -> dict[str, tuple[st
 
 
 def _count(figure: float) -> str:
-    """Write a number shortly: 1,234 and 12.3k and 4.51M."""
+    """Return a number in short form: 1,234 and 12.3k and 4.51M."""
     for least, size, sign in ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k")):
         if figure >= least:
             return f"{figure / size:.3g}{sign}"

@@ -1,4 +1,4 @@
-"""The style sheet, scripts and icon of the page, under addresses that change with what they are."""
+"""The style sheet, scripts and icon of the page, at addresses that contain a hash of their content."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class StaticFile(NamedTuple):
 
 
 def _read() -> dict[str, StaticFile]:
-    """Read all files; they share a version, so that what one of them names beside itself is kept, too."""
+    """Return all files. They share a version, because they refer to each other."""
     folder = files("worker.gateway.page").joinpath("static")
     bodies = {each.name: each.read_bytes() for each in sorted(folder.iterdir(), key=lambda each: each.name)}
     version = blake2b(b"".join(bodies.values()), digest_size=6).hexdigest()
@@ -36,13 +36,13 @@ FILES = _read()
 
 
 def address_of(name: str) -> str:
-    """Return the address of a file as it is now."""
+    """Return the current address of a file."""
     return f"/static/{FILES[name].version}/{name}"
 
 
 @router.get("/static/{version}/{name}")
 def static_file(version: str, name: str) -> Response:
-    """Answer with a file; one of another version is answered as it is now, and not kept."""
+    """Return a file. A request for another version returns the current file, without caching."""
     found = FILES.get(name)
     if found is None:
         raise Refusal("not_found", "There is no such file.", 404)

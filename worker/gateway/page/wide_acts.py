@@ -1,4 +1,4 @@
-"""`/acts/{act}`: what a person does about all plans of a repository, a tenant or a queue, or about all there are."""
+"""`/acts/{act}`: acts of a person on all plans of a repository, a tenant or a queue, or on all plans."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from worker.store.plan_lists import PlanFilter
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
-WAIT_S = 10.0  # for what becomes of it
+WAIT_S = 10.0  # for the result of a command
 OK, ACCEPTED, TOLD_HERE = 200, 202, frozenset({403, 409, 422})
 MOST_COUNTED = 200  # plans of a tenant or a repository in one state
 MOST_DIGITS = 10
@@ -41,7 +41,7 @@ REACHES = {
 
 
 class WideAct(StrEnum):
-    """What the page lets a person do about more than one plan."""
+    """An act that the page offers on more than one plan."""
 
     PAUSE = CommandName.PAUSE.value
     RESUME = CommandName.RESUME.value
@@ -51,7 +51,7 @@ class WideAct(StrEnum):
 
 
 class WideTold(NamedTuple):
-    """How an act is called, what it will do, and what it has done; the same of a queue."""
+    """The title of an act, its effect, and its result; the same for a queue."""
 
     title: str
     effect: str
@@ -101,7 +101,7 @@ TELL = {
 
 
 def scopes_of(act: WideAct) -> list[Scope]:
-    """List how far an act may reach beyond one plan."""
+    """List the scopes of an act that reach beyond one plan."""
     return [each for each in Scope if each in SCOPES[CommandName(act.value)] & WIDE]
 
 
@@ -114,13 +114,13 @@ def asks(
     scope: Annotated[str, Query(max_length=20)] = "",
     target: Annotated[str, Query(max_length=200)] = "",
 ) -> Response:
-    """Return what an act about many plans will do, and ask for what it needs."""
+    """Show the effect of an act on many plans, and a form for its inputs."""
     return _form(request, doors, caller, act, {"scope": scope, "target": target, "command_id": uuid.uuid4().hex})
 
 
 @router.post("/acts/{act}")
 async def acts(request: Request, doors: Doors, form: Signed, act: WideAct) -> Response:
-    """Do what the form says, as a command that the planner may refuse."""
+    """Send the form as a command, which the planner may refuse."""
     caller, fields = form.caller, form.fields
     caller.demand(Right.OPERATOR)
     try:
@@ -166,14 +166,14 @@ def _form(
 
 
 class Reached(NamedTuple):
-    """How many plans live in a scope, and whether there are more."""
+    """The number of live plans in a scope, and whether there are more."""
 
     plans: int
     has_more: bool
 
 
 def _count(doors: Context, caller: Access, scope: str, target: str) -> Reached | None:
-    """Count the plans that an act would reach now, as far as the caller may see them; None where nobody counts."""
+    """Return the number of plans that an act would reach and the caller may see; None if they are not counted."""
     if scope == Scope.ALL:
         counts = count_states(doors, caller.sight)
         return Reached(sum(n for state, n in counts.items() if state not in PLAN_ENDS), False) if counts else None
@@ -185,7 +185,7 @@ def _count(doors: Context, caller: Access, scope: str, target: str) -> Reached |
 
 
 def _command(act: WideAct, fields: Fields) -> dict[str, Any]:
-    """Make the body of a command out of a form; raises Refusal."""
+    """Return the body of the command in a form. Raises Refusal."""
     scope, target = fields.get("scope", ""), fields.get("target", "").strip()
     said: dict[str, Any] = {
         "command": act.value,

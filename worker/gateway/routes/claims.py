@@ -1,4 +1,4 @@
-"""`POST /v1/steps:claim` and `/v1/steps:heartbeat`: what stands for queues and leases without Redis."""
+"""`POST /v1/steps:claim` and `/v1/steps:heartbeat`: queues and leases for controllers without Redis."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ControllerName = Annotated[str, StringConstraints(pattern=r"^[^\s\x00-\x1f\x7f\x
 
 
 def _refuse_words(value: Any) -> Any:
-    """Refuse what else is read as a number."""
+    """Reject booleans and texts, which pydantic would convert to a number."""
     if isinstance(value, bool | str):
         raise ValueError("a number is wanted")
     return value
@@ -47,12 +47,12 @@ class Claimant(BaseModel):
     )
 
     def holder(self, name: str, ttl_s: int | None = None) -> Holder:
-        """Say who claims, under the name that stands in leases."""
+        """Return the holder of a lease: the given name, with the controller's info."""
         return Holder(name, "" if ttl_s is None else ttl_s, b"" if self.info is None else _encoded(self.info))
 
 
 def _encoded(info: dict[str, Any]) -> bytes:
-    """Encode what a controller says of itself; empty where that is too long, or would not be read back as it was."""
+    """Return the controller's info as JSON; empty if it is too long, or would not be read back unchanged."""
     try:
         encoded = codec.dumps(info)
     except codec.EncodeError:  # a number beyond 64 bits, half of a surrogate pair
@@ -110,7 +110,7 @@ class Renewed(BaseModel):
 
 
 class _Given(Response):
-    """The steps for a caller, which are handed back where this cannot be written."""
+    """The steps for a caller, which return to their queues if the response cannot be written."""
 
     media_type = "application/json"
 
@@ -125,7 +125,7 @@ class _Given(Response):
         try:
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             await send({"type": "http.response.body", "body": self.body, "more_body": True})
-            await asyncio.sleep(0)  # a connection that has gone says so now
+            await asyncio.sleep(0)  # a closed connection is noticed now
             written = not self._gone.done()
             await send({"type": "http.response.body", "body": b""})
         finally:
@@ -135,7 +135,7 @@ class _Given(Response):
 
 
 async def _hang_up(request: Request) -> None:
-    """End when the caller does."""
+    """Wait until the caller closes the connection."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 

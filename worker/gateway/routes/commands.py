@@ -1,4 +1,4 @@
-"""`/v1/commands`: what operators command, to one plan or to all of a scope, and answers to what plans ask."""
+"""`/v1/commands`: commands of operators to one plan or to all of a scope, and answers to questions of plans."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ router = APIRouter(tags=["commands"])
 
 REFUSED = "dev.planner.command.refused.v1"
 KNOWN = "dev.planner.command.known.v1"
-OF_COMMANDS = "/v1/events?types=command.*"  # where what becomes of a wide one is told
+OF_COMMANDS = "/v1/events?types=command.*"  # events with the result of a bulk command
 EVENTS = 1000  # read at a time
 MAX_ACTOR = 90  # characters of the name that a caller gives
 INFORMING = "clarify"  # the kind of question whose answer lets a plan do nothing that it might not do before
-SAME = ("command", "scope", "plan_id", "target", "step_id", "reason", "until", "value")  # of a command that comes again
+SAME = ("command", "scope", "plan_id", "target", "step_id", "reason", "until", "value")  # in each repetition
 
 Commander = Annotated[Access, Depends(having(Right.OPERATOR, Right.ANSWER))]
 
@@ -56,7 +56,7 @@ class CommandAnswer(CommandSent):
 
 
 def _schema(scopes: frozenset[Scope], optional: frozenset[str]) -> dict[str, Any]:
-    """Describe the commands that reach these scopes, each with what it has to name."""
+    """Return the schema of the commands with these scopes, each with its required fields."""
     made = openapi.schema_of(Command)
     made["required"] = [name for name in made["required"] if name not in optional]
     made["anyOf"] = []
@@ -71,7 +71,7 @@ def _schema(scopes: frozenset[Scope], optional: frozenset[str]) -> dict[str, Any
     return made
 
 
-BESIDE = frozenset({"command_id", "actor", "reason"})  # what a body may leave out
+BESIDE = frozenset({"command_id", "actor", "reason"})  # fields that a body may leave out
 OF_PLAN = frozenset({Scope.PLAN, Scope.STEP})
 RESPONSES = {
     200: {"model": CommandAnswer, "description": "With `wait`: what became of it."},
@@ -133,9 +133,10 @@ def _read(raw: bytes) -> dict[str, Any]:
 async def obey(
     doors: Context, caller: Access, said: dict[str, Any], idempotency_key: str | None, wait_s: float
 ) -> Response:
-    """Publish the command that a caller gave, and wait for the event that answers it.
+    """Publish the command of a caller, and wait for the event that answers it.
 
-    Answers 202 where none came in `wait_s`. Raises Refusal where the caller may not give it, or it was refused.
+    Answers 202 if no event came in `wait_s`. Raises Refusal if the caller may not give the command, or if the planner
+    refused it.
     """
     has_own_id = said.get("command_id") is not None
     made = _command(caller, said, id_of_key(idempotency_key))
@@ -150,14 +151,14 @@ async def obey(
         return json(CommandSent(command_id=made.command_id), 202, {"Location": where})
     refusal = event["data"].get("reason", "refused") if event["type"] == REFUSED else None
     if event["type"] == KNOWN and (heard := await run_in_threadpool(_heard, doors, made)):
-        refusal = heard[1]  # what came of it when it came first
+        refusal = heard[1]  # the result of its first delivery
     if refusal:
         raise Refusal("command_refused", f"{made.command}: {refusal}", 409)
     return json(CommandAnswer(command_id=made.command_id, **event))
 
 
 def _command(caller: Access, said: Mapping[str, Any], key: str | None) -> Command:
-    """Make the command of a body; raises Refusal where it cannot be one."""
+    """Return the command in a body. Raises Refusal if the body is invalid."""
     whole = {"reason": "", **said}
     if whole.get("command_id") is None:
         whole["command_id"] = key or uuid.uuid4().hex
@@ -165,7 +166,7 @@ def _command(caller: Access, said: Mapping[str, Any], key: str | None) -> Comman
     found = read_command(StreamEntry("", b"", {b"data": codec.dumps(whole)}), strict=True)
     if isinstance(found, Problem):
         raise refusal_of(found)
-    if "actor" in said:  # nobody speaks for another key
+    if "actor" in said:  # no caller can act under the name of another key
         actor = f"{found.actor[:MAX_ACTOR]} ({caller.key.called})"
         found = found.model_copy(update={"actor": actor})
     return found
@@ -174,8 +175,8 @@ def _command(caller: Access, said: Mapping[str, Any], key: str | None) -> Comman
 def _admit(doors: Context, caller: Access, made: Command) -> Command:
     """Return a command that the caller may give.
 
-    Raises Refusal where it may not, or where what is named is not there. An answer of a key that may not consent is
-    only for a question that informs, whatever the plan asks by the time that it is obeyed.
+    Raises Refusal if the caller may not give it, or if its target does not exist. A key that may not consent can only
+    answer a question that informs, even if the plan asks another question when the command is obeyed.
     """
     if made.scope in WIDE:
         caller.demand(Right.OPERATOR)
@@ -193,10 +194,10 @@ def _admit(doors: Context, caller: Access, made: Command) -> Command:
 
 
 def _may_inform(doors: Context, plan: PlanSummary, made: Command) -> bool:
-    """Return whether a command answers a question that informs, or may have done so when it came before.
+    """Return whether a command answers a question that informs, or is a repetition that may have done so.
 
-    Where the plan asks nothing the planner refuses it, or knows it; where the plan asks for consent by now, only an
-    answer that was taken may come again.
+    If the plan asks nothing, the planner refuses or recognizes the command. If the plan asks for consent by now, only
+    an answer that was accepted before may be repeated.
     """
     if made.command is not CommandName.ANSWER or made.step_id is not None:
         return False
@@ -206,7 +207,7 @@ def _may_inform(doors: Context, plan: PlanSummary, made: Command) -> bool:
 def _admit_wide(doors: Context, caller: Access, made: Command) -> None:
     """Raise Refusal for a command that reaches beyond the caller's tenant or repositories.
 
-    A repository is that of all tenants whose goals name it, and a day budget is not for the tenant to raise.
+    A repository belongs to all tenants whose goals name it, and a tenant may not raise its day budget.
     """
     key, target = caller.key, made.target or ""
     if made.scope is Scope.QUEUE:
@@ -225,7 +226,7 @@ def _admit_wide(doors: Context, caller: Access, made: Command) -> None:
 
 
 def _publish(doors: Context, made: Command, has_own_id: bool) -> _Replies:
-    """Put a command on its stream; raises Refusal where another one of this id was obeyed."""
+    """Add a command to its stream. Raises Refusal if another command with this id was obeyed."""
     if _is_another(doors, made):
         if has_own_id:
             detail = f"The command id {made.command_id} was used with another body: take a new one."
@@ -237,7 +238,7 @@ def _publish(doors: Context, made: Command, has_own_id: bool) -> _Replies:
 
 
 def _is_another(doors: Context, made: Command) -> bool:
-    """Return whether the id of a command was that of one with another body."""
+    """Return whether the id of a command belongs to a command with another body."""
     if made.scope in WIDE:
         return publishing.is_known_alike(doors.client, made) is False
     known = _heard(doors, made)
@@ -250,7 +251,7 @@ def _fields(made: Command) -> dict[str, Any]:
 
 
 def _heard(doors: Context, made: Command) -> tuple[dict[str, Any], str | None] | None:
-    """Find the command of this id in the log of its plan, which tells of those that it was given, and the refusal."""
+    """Return the command with this id from the log of its plan, and its refusal, if it has one."""
     if made.plan_id is None:
         return None
     keys = Partition(partition_of(made.plan_id, doors.partitions)).plan(made.plan_id)
@@ -258,21 +259,21 @@ def _heard(doors: Context, made: Command) -> tuple[dict[str, Any], str | None] |
 
 
 class _Replies:
-    """The events of a partition from now on, looked through for the one that answers a command.
+    """The events of a partition from now on, searched for the one that answers a command.
 
-    Plans of several tenants share a partition, and each may be given a command of the same id.
+    Plans of several tenants share a partition, and two of them can receive commands with the same id.
     """
 
     def __init__(self, doors: Context, made: Command) -> None:
         self._client, self._stream = doors.client, publishing.home_of(made, doors.partitions).events
         about = {"plan_id": made.plan_id} if made.plan_id else {"scope": scope_of(made)}
         self._wanted = {"command_id": made.command_id, **about}
-        self._id = codec.dumps(made.command_id)  # as it stands in the event
+        self._id = codec.dumps(made.command_id)  # as in the JSON of the event
         found: Any = self._client.xrevrange(self._stream, count=1)
         self._after = found[0][0].decode() if found else "0"
 
     def look(self) -> dict[str, Any] | None:
-        """Return the event that answers the command, once there is one."""
+        """Return the event that answers the command; None if it has not come yet."""
         wanted = self._wanted.items()
         while True:
             page: Any = self._client.xrange(self._stream, f"({self._after}", count=EVENTS)

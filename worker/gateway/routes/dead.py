@@ -64,7 +64,7 @@ def entries(
 
 
 def find_page(doors: Context, caller: Access, wanted: Filter, limit: int, after: str) -> tuple[list[Dead], str | None]:
-    """Find the dead entries of a caller behind the one called `after`, and the name that the next page begins after."""
+    """Return the caller's dead entries after the one named `after`, and the name that the next page starts after."""
     younger = Filter(since_ms=wanted.since_ms)  # what else is wanted is asked here: each entry read is a look
     found: list[Dead] = []
     last = ""
@@ -88,14 +88,14 @@ def replay(caller: Operator, doors: Doors, wanted: Replay) -> Response:
 
 
 def replay_noted(doors: Context, caller: Access, fit: Sequence[Dead]) -> None:
-    """Send entries back, and note who did."""
+    """Replay entries, and record it in the audit log."""
     dead.replay(doors.client, fit)
     about = ", ".join(one.name for one in fit)
     audit.note(doors.client, Act("dead entries sent back", caller.key.called, ORIGIN.get(), about))
 
 
 def choose(doors: Context, caller: Access, names: Iterable[str]) -> tuple[list[Dead], dict[str, str]]:
-    """Find the entries of these names that can be sent back, and say of the others why not."""
+    """Return the named entries that can be replayed, and by name the reasons why others cannot."""
     fit: list[Dead] = []
     passed: dict[str, str] = {}
     for name in dict.fromkeys(names):

@@ -38,7 +38,7 @@ from worker.store.keys import partition_of
 router = APIRouter(tags=["events"])
 
 COMMENT_S = 15.0  # of silence, after which a comment is sent
-LOOK_S = 5.0  # between looks whether the reader's key still holds
+LOOK_S = 5.0  # between checks of the reader's key
 PAGE = 500
 MOST_WRITES_PER_S = 4000  # to all readers of a process, about
 TYPE = re.compile(r"[a-z]{1,20}\.(?:[a-z_]{1,40}|\*)")
@@ -83,7 +83,7 @@ async def events(
 
 
 def _filter(caller: Access, plan: str | None, types: str | None) -> Callable[[Event], bool]:
-    """Make what tells the events that a caller may see and has asked for."""
+    """Return the filter for events that a caller may see and has asked for."""
     names = {name.removeprefix(EVENT_PREFIX).removesuffix(EVENT_SUFFIX) for name in (types or "").split(",") if name}
     if wrong := sorted(name for name in names if not TYPE.fullmatch(name)):
         raise Refusal("wrong_type", f"{wrong[0][:60]} is no type of events; plan.completed and step.* are.", 422)
@@ -101,13 +101,16 @@ def _filter(caller: Access, plan: str | None, types: str | None) -> Callable[[Ev
 
 
 def _beginning(doors: Context, caller: Access, plan: str) -> tuple[int, Place]:
-    """Return the place just before the first event of a plan; raises Refusal 404 where it is not the caller's."""
+    """Return the partition of a plan, and the place before its first event.
+
+    Raises Refusal 404 if the caller may not see it.
+    """
     created = datetime.fromisoformat(find_plan(doors, caller, plan).created_at)
     return partition_of(plan, doors.partitions), (int(created.timestamp() * 1000) - 1, 0)
 
 
 class _Stream:
-    """The events of one reader, first those that were, then those that come; `position` is behind what was sent."""
+    """The events of one reader: stored ones first, then live ones; `position` is after the last sent event."""
 
     def __init__(
         self,
@@ -124,20 +127,20 @@ class _Stream:
         self._plan = plan
         self._partitions = partitions
         self._position = start
-        self._is_level = False  # nowhere ahead of what this process has read, as after reading at another gateway
+        self._is_level = False  # the position is in no partition ahead of this process, as after another gateway
 
     async def frames(self) -> AsyncIterator[bytes]:
-        """Yield pieces of the stream until its reader's key is over, or the process ends."""
+        """Yield pieces of the stream until its reader's key ends, or the process does."""
         yield b"retry: %d\n" % RETRY_MS + self._comment(b"events")
         with suppress(RedisError):  # the reader comes again, and goes on
             if gap := await self._doors.shares.read(self._resume, self._doors.client):
                 yield gap.frame
-            async for piece in self._history(None):  # without holding what comes meanwhile
+            async for piece in self._history(None):  # without a buffer for events that come meanwhile
                 yield piece
             async with self._doors.hub.subscribe(plans=[self._plan] if self._plan else (), wants=self._wants) as live:
                 is_other = (
                     live.start.epoch != self._position.epoch
-                )  # since `_resume` looked: the gap was told to others
+                )  # the data set changed after `_resume`: only other readers received the gap
                 if is_other and (gap := await self._doors.shares.read(self._resume, self._doors.client)):
                     yield gap.frame
                 async for piece in self._history(live.start):
@@ -146,17 +149,17 @@ class _Stream:
                     yield piece
 
     def _resume(self, client: Redis) -> Gap | None:
-        """Find out where to go on; returns the gap where events are missing before that."""
+        """Set the position to go on from. Returns the gap if events before it are missing."""
         count = partitions_of(client, self._doors.partitions)
         epoch, ends = epoch_of(client, count), ends_of(client, count)
-        if len(self._position.places) == count:  # what was cut of partitions that are not read is not missed
+        if len(self._position.places) == count:  # events that were removed from other partitions are no gap
             for number in set(range(count)).difference(self._partitions):
                 self._position = self._position.moved(number, ends[number].last)
         self._position, reason = resume(self._position, epoch, ends)
         return Gap(reason, self._position) if reason else None
 
     async def _history(self, until: Position | None) -> AsyncIterator[bytes]:
-        """Yield what is kept behind the position, up to `until`."""
+        """Yield the stored events after the position, up to `until`."""
         for number in self._partitions:
             limit, is_full = until.places[number] if until else None, True
             while is_full and not (limit and limit <= self._position.places[number]):
@@ -175,7 +178,7 @@ class _Stream:
                 self._position = self._position.moved(number, max(limit, self._position.places[number]))
 
     async def _live(self, live: Subscription) -> AsyncIterator[bytes]:
-        """Yield what comes, and now and then a comment."""
+        """Yield live events, and a comment after a silence."""
         clock = asyncio.get_running_loop().time
         sent = looked = clock()
         while not live.is_over:
@@ -201,7 +204,7 @@ class _Stream:
                 sent = clock()
 
     def _frame(self, item: Event | Gap) -> bytes | None:
-        """Write an event, unless it was sent from what is kept; another gateway may have been ahead of this one."""
+        """Return an event as text; None if it was sent already, because another gateway was ahead of this one."""
         if isinstance(item, Gap):
             self._position = item.position
             return item.frame
@@ -211,10 +214,10 @@ class _Stream:
         return framed(item, self._position)
 
     def _comment(self, text: bytes) -> bytes:
-        """Write a comment, with the position: a reader of few events does not fall behind."""
+        """Return a comment with the position, so that a reader of few events keeps its position up to date."""
         return b": %b\nid: %b\n\n" % (text, self._position.encode().encode())
 
     async def _lasts(self) -> bool:
-        with suppress(RedisError):  # whose end says nothing of the key's
+        with suppress(RedisError):  # an error of Redis does not end the key
             return await self._doors.shares.read(self._caller.lasts)
         return True

@@ -1,4 +1,4 @@
-"""`/v1/queues`, `/v1/budgets`, `/v1/controllers`: who waits, who works, and what a day still allows."""
+"""`/v1/queues`, `/v1/budgets`, `/v1/controllers`: waiting steps, controllers, and the remaining budgets of the day."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ def queues(caller: FleetReader, doors: Doors) -> Response:
 
 
 def find_queues(doors: Context, caller: Access) -> list[QueueView]:
-    """Find the queues that a caller may see."""
+    """Return the queues that a caller may see."""
     return _seen_queues(doors, caller, find_streams(doors, caller))
 
 
 def find_streams(doors: Context, caller: Access) -> list[Stream]:
-    """Read the streams of the queues that a caller may see."""
+    """Return the streams of the queues that a caller may see."""
     return fleet.streams(doors.client, _names(doors, caller), doors.partitions)
 
 
 class SeenFleet(NamedTuple):
-    """The queues and controllers that a caller may see, and which of these work for others alone."""
+    """The queues and controllers that a caller may see. `elsewhere` names controllers that only work for others."""
 
     queues: list[QueueView]
     controllers: list[ControllerView]
@@ -52,7 +52,7 @@ class SeenFleet(NamedTuple):
 
 
 def find_fleet(doors: Context, caller: Access) -> SeenFleet:
-    """Find the fleet as a caller may see it, out of one reading."""
+    """Return the fleet as a caller may see it, from one reading of Redis."""
     streams = find_streams(doors, caller)
     found = fleet.controllers_of(doors.client, streams)
     busy = {each.name for each in found if each.steps}
@@ -67,7 +67,7 @@ def _seen_queues(doors: Context, caller: Access, streams: list[Stream]) -> list[
 
 
 def _names(doors: Context, caller: Access) -> list[str]:
-    """Name the queues that a caller may see."""
+    """Return the names of the queues that a caller may see."""
     key = caller.key
     return fleet.read_queue_names(doors.client, doors.partitions) if key.sees_all else list(key.queues)
 
@@ -79,7 +79,7 @@ def controllers(caller: FleetReader, doors: Doors) -> Response:
 
 
 def find_controllers(doors: Context, caller: Access) -> list[ControllerView]:
-    """Find the controllers that a caller may see, each with the steps that it may know of."""
+    """Return the controllers that a caller may see, each with the steps that the caller may see."""
     return _seen_controllers(doors, caller, fleet.controllers_of(doors.client, find_streams(doors, caller)))
 
 
@@ -96,7 +96,7 @@ def _seen_controllers(doors: Context, caller: Access, found: list[ControllerView
 
 
 def find_standing(doors: Context, caller: Access) -> list[StandingCommand]:
-    """Find what stands for plans of a scope that a caller may see, and for all; queues tell of theirs."""
+    """Return the standing commands for all plans and for scopes that the caller may see; not those of queues."""
     found = fleet.standing_commands(doors.client, time.time_ns() // 1_000_000)
     plans = (each for each in found if not each.scope.startswith(f"{Scope.QUEUE}:"))
     return [each for each in plans if each.scope == Scope.ALL or _may_see(caller, each.scope)]
@@ -116,14 +116,14 @@ def budgets(
 
 
 def find_budgets(doors: Context, caller: Access, named: Sequence[str] = ()) -> list[DayBudgetView]:
-    """Find the day budgets that a caller may see, of these scopes or of all that were used."""
+    """Return the day budgets that a caller may see, of these scopes or of all used ones."""
     scopes = named or used_scopes(doors.client, doors.partitions)
     limits = {scope: limit for scope in scopes if _may_see(caller, scope) and (limit := _limit(doors, scope))}
     return read(doors.client, doors.partitions, limits)
 
 
 def _may_see(caller: Access, scope: str) -> bool:
-    """Return whether a budget is the caller's; that of a repository is shared by all tenants who name it."""
+    """Return whether the caller may see a budget; all tenants that name a repository share its budget."""
     of, _, name = scope.partition(":")
     key = caller.key
     if of == "tenant":
@@ -137,7 +137,7 @@ def _limit(doors: Context, scope: str) -> int | None:
 
 
 def used_scopes(client: Redis, partitions: int) -> list[str]:
-    """Name the scopes of which plans were given tokens, today or before."""
+    """Return the scopes whose plans received tokens, today or before."""
     pipeline = client.pipeline(transaction=False)
     for number in range(partitions):
         pipeline.hkeys(Partition(number).grants)
@@ -145,7 +145,7 @@ def used_scopes(client: Redis, partitions: int) -> list[str]:
 
 
 def read(client: Redis, partitions: int, limits: Mapping[str, int]) -> list[DayBudgetView]:
-    """Tell of the day budgets of these scopes, each with what its setting allows."""
+    """Return the day budgets of these scopes, each with the limit of its setting."""
     seconds: Any = client.time()
     day = seconds[0] // (DAY_MS // 1000)
     pipeline = client.pipeline(transaction=False)
@@ -172,6 +172,6 @@ def read(client: Redis, partitions: int, limits: Mapping[str, int]) -> list[DayB
 
 
 def _left(raw: bytes | None, day: int) -> int:
-    """Read what is left of a partition's grant; nothing of another day's."""
+    """Return the remaining tokens of a partition's grant; 0 for a grant of another day."""
     of, left, *_ = raw.split() if raw else (b"-1", b"0")
     return int(left) if int(of) == day else 0

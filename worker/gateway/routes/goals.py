@@ -1,4 +1,4 @@
-"""`/v1/goals`: goals are handed in, and what became of them is told."""
+"""`/v1/goals`: accepts goals, and returns their state."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ EVENT_SCHEMA = {
 
 
 def unpack_event(event: Any) -> tuple[Any, str]:
-    """Take the goal and the id out of an event in structured mode; raises Refusal 422."""
+    """Return the goal and the id of an event in structured mode. Raises Refusal 422."""
     if not isinstance(event, dict):
         raise wrong("", "An event is an object.")
     errors = [
@@ -64,7 +64,7 @@ def unpack_event(event: Any) -> tuple[Any, str]:
 
 
 def id_beside(headers: Mapping[str, str]) -> str | None:
-    """Take the id out of the headers of an event in binary mode; None where it is none. Raises Refusal 422."""
+    """Return the id in the headers of an event in binary mode; None if it is no event. Raises Refusal 422."""
     if not any(f"ce-{name}" in headers for name in EVENT_ATTRIBUTES):
         return None
     said = {name: unquote(headers[f"ce-{name}"]) for name in EVENT_ATTRIBUTES if f"ce-{name}" in headers}
@@ -113,7 +113,7 @@ class GoalStatus(GoalAnswer):
 
 
 class Handed(NamedTuple):
-    """A goal on the stream, and whether its body has the id."""
+    """A submitted goal, and whether its body contains the id."""
 
     sent: Sent
     has_own_id: bool
@@ -165,7 +165,7 @@ def read(
 
 
 def find_goal(doors: Context, caller: Access, goal_id: str, tenant: str | None) -> tuple[GoalAnswer, str]:
-    """Find out what became of a goal, and whose it is; raises Refusal 404 where it is not the caller's."""
+    """Return the state and the owner of a goal. Raises Refusal 404 if it is not the caller's."""
     owner = caller.key.tenant or tenant or NO_TENANT
     is_ours = tenant in (None, owner)
     answer = queries.goal(doors.client, goal_id, owner) if is_ours else None
@@ -175,9 +175,9 @@ def find_goal(doors: Context, caller: Access, goal_id: str, tenant: str | None) 
 
 
 def hand_in(doors: Context, caller: Access, raw: bytes, headers: Mapping[str, str], key: str | None) -> Handed:
-    """Check a goal and put it on the stream, as part of its sender's trace."""
+    """Check a goal and add it to the stream, as part of its sender's trace."""
     body, event_id, before = _unpack(raw, headers, doors.settings.max_goal_bytes)
-    # Beside the goal, and not in it: workers of every version take its digest alike.
+    # Outside of the goal: so workers of all versions compute the same digest of it.
     by_header, by_body = (
         read_traceparent(said) for said in (headers.get("traceparent"), body.pop("traceparent", None))
     )
@@ -206,9 +206,9 @@ def hand_in(doors: Context, caller: Access, raw: bytes, headers: Mapping[str, st
 
 
 def _claim(doors: Context, sent: Sent, repo: str | None) -> None:
-    """Make the goal's record, so that its sender reads PENDING at once, and a second body under its id is noticed.
+    """Create the goal's record, so that its sender reads PENDING at once, and a second body under its id is noticed.
 
-    The planner makes the plan that the record names. Raises GoalConflict.
+    The planner creates the plan that the record names. Raises GoalConflict.
     """
     key = keys.goal_id(sent.goal_id, sent.tenant)
     goal_record.claim(doors.client, key, fresh_plan_id(repo), sent.digest or "", doors.settings.retention_s)
@@ -216,7 +216,7 @@ def _claim(doors: Context, sent: Sent, repo: str | None) -> None:
 
 
 def _unpack(raw: bytes, headers: Mapping[str, str], most_bytes: int) -> tuple[dict[str, Any], str | None, str]:
-    """Read the goal, the id of the event that it came as, and where it stands in the body; raises Refusal."""
+    """Return the goal, the id of its event, and the goal's pointer in the body. Raises Refusal."""
     body, before = read_json(raw), ""
     is_event = headers.get("content-type", "").partition(";")[0].strip().lower() == EVENT_MEDIA_TYPE
     goal = body.get("data") if is_event and isinstance(body, dict) else body
@@ -235,7 +235,7 @@ def _unpack(raw: bytes, headers: Mapping[str, str], most_bytes: int) -> tuple[di
 
 
 def _with_errors_of(goal: Any, event: Problem, before: str, most_bytes: int) -> Refusal:
-    """Refuse an event that is none, with what is wrong with its goal too."""
+    """Return the refusal of an invalid event, with the errors of its goal, too."""
     errors = event.errors
     if isinstance(goal, dict):
         found = read_goal(StreamEntry("", b"", {b"data": codec.dumps(goal)}), most_bytes, strict=True)
@@ -252,7 +252,7 @@ def _conflict(conflict: GoalConflict, caller: Access, has_own_id: bool) -> Refus
 
 
 def find_verdict(doors: Context, caller: Access, handed: Handed) -> GoalAnswer | None:
-    """Look what the planner says of a goal; raises Refusal for one that it could not take."""
+    """Return the planner's answer to a goal; None before there is one. Raises Refusal if it could not take the goal."""
     try:
         return publishing.verdict(doors.client, handed.sent)
     except GoalConflict as conflict:
@@ -265,7 +265,7 @@ def find_verdict(doors: Context, caller: Access, handed: Handed) -> GoalAnswer |
 
 
 def _may_see(doors: Context, caller: Access, answer: GoalAnswer) -> bool:
-    """Return whether a goal of the caller's tenant is about its repositories; of one without a plan nobody knows."""
+    """Return whether a goal of the caller's tenant is about its repositories; always true for a goal without a plan."""
     found = queries.owners(doors.client, doors.partitions, [answer.plan_id]) if answer.plan_id else {}
     return all(caller.may_see(*owner) for owner in found.values())
 
@@ -276,7 +276,7 @@ def _status(doors: Context, caller: Access, answer: GoalAnswer, tenant: str) -> 
 
 
 def errors_of(doors: Context, answer: GoalAnswer) -> tuple[dict[str, Any], ...]:
-    """List every error of a goal that was rejected."""
+    """Return every error of a rejected goal."""
     if answer.verdict is not GoalVerdict.REJECTED:
         return answer.errors
     return tuple(queries.errors_of(doors.client, doors.partitions, answer))

@@ -1,4 +1,4 @@
-"""`POST /v1/outcomes`: what controllers report of their attempts, and what became of it."""
+"""`POST /v1/outcomes`: reports of controllers about their attempts, and the planner's verdicts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ router = APIRouter(prefix="/v1", tags=["controllers"])
 TOO_LARGE = 413
 NEEDED = ("plan_id", "attempt", "lease")
 MAX_NAME = 200  # characters of a controller, as leases and outcomes keep it
-LOOK_S = 1.0  # between two looks for outcomes that no event tells of
+LOOK_S = 1.0  # between two looks for outcomes without an event
 NO_ATTEMPT = "There is no such attempt."
 
 
@@ -96,7 +96,7 @@ async def report_attempts(request: Request, caller: Controller, doors: Doors, wa
             for event in came:
                 if isinstance(event, Event) and (place := EntryPlace(event.partition, event.data["entry"])) in places:
                     verdicts.setdefault(place, Verdict(event.verdict or ""))
-            if not came:  # of a plan that is not there nobody tells
+            if not came:  # no event comes for a plan that does not exist
                 gone = await run_in_threadpool(_look, doors, sent, places, verdicts, gone)
     known = tuple(verdicts.get(place) for place in places)
     answer = OutcomesAnswer(accepted=len(places), entries=_ids(places), verdicts=known)
@@ -116,7 +116,7 @@ def _where(sent: Sequence[_Sent]) -> dict[str, str]:
 
 
 def _read(raw: bytes, caller: Access) -> list[_Sent]:
-    """Read outcomes as the planner will; raises Refusal with all that is wrong."""
+    """Return the outcomes of a body. Raises Refusal with all errors."""
     try:
         body = read_json(raw)
     except Refusal:
@@ -149,9 +149,9 @@ def _refused(errors: Sequence[FieldError], status: int = 422) -> Refusal:
 
 
 def _read_one(body: Any, before: str, caller: Access) -> _Sent | Problem:
-    """Read an outcome; the pointers of what is wrong begin with `before`.
+    """Return the outcome of a body, or its errors with `before` at the start of their pointers.
 
-    Its controller is named as in the lease, so that no key speaks for a controller of another.
+    The controller gets the same name as in its lease, so that no key can act for another key's controller.
     """
     if not isinstance(body, dict):
         return Problem.of(INVALID, "An outcome is an object.", (field_error(before, "object", "Not an object."),))
@@ -175,10 +175,10 @@ def _read_one(body: Any, before: str, caller: Access) -> _Sent | Problem:
 
 
 def _admit(doors: Context, caller: Access, sent: Sequence[_Sent], in_list: bool) -> None:
-    """Raise Refusal where the caller may not report an attempt.
+    """Raise Refusal if the caller may not report an attempt.
 
-    Whoever shows the lease of a live attempt may. Else the plan has to be one that the caller may see, and the step one
-    of the caller's queues; what nobody knows a caller may report who sees everything, and hears that it is unknown.
+    A caller with the lease of a live attempt may report it. Any other caller must see the plan and have the step's
+    queue. A plan that does not exist can be reported by a caller that sees everything; the verdict is then unknown.
     """
     foreign = outcomes.without_lease(doors.client, doors.partitions, [each.about for each in sent])
     if not foreign:
@@ -209,7 +209,10 @@ def _look(
     verdicts: dict[EntryPlace, Verdict],
     gone: frozenset[EntryPlace],
 ) -> frozenset[EntryPlace]:
-    """Note as unknown what the planner took long ago, since the last look, without a plan to tell of it."""
+    """Set the verdict unknown for outcomes without a plan that the planner had taken by the previous look.
+
+    Returns the outcomes that the planner has taken by now.
+    """
     open_ = {place: each.about.plan_id for each, place in zip(sent, places, strict=True) if place not in verdicts}
     taken = outcomes.taken(doors.client, open_.keys())
     owners = queries.owners(doors.client, doors.partitions, [open_[place] for place in taken & gone])

@@ -113,13 +113,13 @@ def show(
 
 
 def _names(if_none_match: str, tag: str) -> bool:
-    """Return whether the header names a tag; weak and strong ones compare alike (RFC 9110, 13.1.2)."""
+    """Return whether the header contains a tag; weak and strong tags compare alike (RFC 9110, 13.1.2)."""
     named = [each.strip().removeprefix("W/") for each in if_none_match.split(",")]
     return named == ["*"] or tag.removeprefix("W/") in named
 
 
 def _tag(shown: dict[str, Any]) -> str:
-    """Make the weak ETag of a plan: the wall clock of one that runs is always another, and what is told by it."""
+    """Return the weak ETag of a plan, without the wall clock and its forecast: these always change in a live plan."""
     body = {**shown, "budget": _without_clock(shown["budget"], "spent")}
     if shown.get("forecast"):
         body["forecast"] = _without_clock(shown["forecast"], "likely")
@@ -245,7 +245,7 @@ def graph(plan: Plan, doors: Doors) -> Response:
 
 
 def may_see_dead(doors: Context, caller: Access, one: Dead) -> bool:
-    """Return whether a dead entry is the caller's; one of which nobody knows whose it is belongs to keys for all."""
+    """Return whether the caller may see a dead entry; if its owner is unknown, only a key for all tenants may."""
     if caller.key.sees_all:
         return True
     owner = dead.owner(doors.client, doors.partitions, one)
@@ -253,7 +253,7 @@ def may_see_dead(doors: Context, caller: Access, one: Dead) -> bool:
 
 
 def kept_goal_of(doors: Context, plan_id: str, step_id: str | None) -> kept_goals.KeptGoal:
-    """Read what is kept of a goal, or what of it is left from a step on; raises Refusal."""
+    """Return the stored goal of a plan, or the rest of it from a step on. Raises Refusal."""
     if not step_id:
         return kept_goals.read(doors.client, doors.partitions, plan_id)
     try:

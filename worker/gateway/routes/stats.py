@@ -1,4 +1,4 @@
-"""`/v1/stats`: what fleets spent and what became of their plans, over up to 90 days."""
+"""`/v1/stats`: the spend of fleets and the ends of their plans, over up to 90 days."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def stats(
 
 
 def find_stats(doors: Context, caller: Access, wanted: Wanted, bys: Sequence[StatsBy]) -> list[StatsView]:
-    """Add up the sums that a caller may see, by each of `bys`."""
+    """Return the sums that a caller may see, by each of `bys`."""
     ours = caller.key.tenant
     tenant = NOBODY if ours and wanted.tenant not in (None, ours) else ours or wanted.tenant
     mine = Wanted(wanted.since, wanted.until, wanted.by, tenant, wanted.repo, caller.key.repositories)

@@ -1,4 +1,4 @@
-"""`POST /v1/webhooks/{source}`: what a forge or another service tells becomes a goal, by PLANNER_WEBHOOKS_FILE."""
+"""`POST /v1/webhooks/{source}`: makes goals from deliveries of forges and other services, by PLANNER_WEBHOOKS_FILE."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def receive(
 
 
 def _result(answer: intake.Answer) -> str:
-    """Name what became of a delivery in a word; why one is ignored begins with its code."""
+    """Return the result of a delivery as one word; for an ignored delivery the code of the reason."""
     if answer.ignored:
         return answer.ignored.partition(":")[0]
     return "accepted" if answer.goal_id else "cancelled"

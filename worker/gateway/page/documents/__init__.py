@@ -1,4 +1,4 @@
-"""The documents of plans as people read them: of each kind its sections, made of what the kind keeps."""
+"""The documents of plans for people: the sections of each kind, made from the record of the kind."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WRITERS: MappingProxyType[str, Writer] = MappingProxyType(
 
 
 def sections_of(kind: str, document: Any) -> list[Section]:
-    """Write the document of a plan; empty where it has none, or is of a kind that this release does not know."""
+    """Return the sections of a plan's document; empty if it has none, or if this release does not know its kind."""
     if kind not in WRITERS or not isinstance(document, dict):
         return []
     return [section for section in WRITERS[kind](document) if section]

@@ -1,7 +1,7 @@
-"""What a document is written with: sections of facts, lists, tables, texts, code and drawings. Pure.
+"""The parts of a document: sections of facts, lists, tables, texts, code and drawings. Pure.
 
-A document is what a plan's kind keeps, from this release or another, with words of goals, models and people in it.
-So nothing here expects a field to be there, or to be what it should be; what cannot be read is left out.
+A document comes from a plan's kind in this release or another, and contains texts of goals, models and people. So no
+code here relies on the presence or type of a field. Unreadable fields are left out.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MOST_TEXT = 20_000  # characters of one text
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A word that stands out in the colour of what it means: green, amber, red or blue."""
+    """A word in a colour with a meaning: green, amber, red or blue."""
 
     text: str
     tone: str = ""
@@ -27,7 +27,7 @@ Cell = str | Mark | tuple[str, ...]  # several texts are names of files
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Names with what is said of each."""
+    """Names with their values."""
 
     kind: ClassVar[str] = "facts"
     rows: tuple[tuple[str, Cell], ...]
@@ -73,7 +73,7 @@ class Prose:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A text as it stands: code, what a tool printed, a drawing in characters, a diff."""
+    """A text that is shown unchanged: code, output of a tool, a drawing in characters, a diff."""
 
     kind: ClassVar[str] = "code"
     text: str
@@ -84,7 +84,7 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A box of a drawing; `state` as of steps, which gives its colour."""
+    """A box of a drawing; `state` is that of a step, and selects the colour."""
 
     step_id: str
     depends_on: tuple[str, ...]
@@ -95,7 +95,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """Boxes with lines from each to those that wait for it."""
+    """Boxes, with lines from each to its dependents."""
 
     kind: ClassVar[str] = "drawing"
     boxes: tuple[Box, ...]
@@ -107,7 +107,7 @@ Block = Facts | Listing | Files | Table | Prose | Code | Drawing
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a document under a title; `about` stands beside the title."""
+    """A part of a document under a title; `about` is shown next to the title."""
 
     title: str
     blocks: tuple[Block, ...]
@@ -116,31 +116,31 @@ class Section:
 
 
 def section(title: str, *blocks: Block | None, about: Iterable[Mark] = (), is_nested: bool = False) -> Section | None:
-    """Make a section of what there is; None where there is nothing."""
+    """Return a section of the blocks that are not None; None if there are none."""
     there = tuple(block for block in blocks if block is not None)
     return Section(title, there, tuple(about), is_nested) if there else None
 
 
 def facts(**said: Any) -> Facts | None:
-    """List what is said, each under its name with blanks for underscores; what is empty is left out."""
+    """Return the values under their names, with spaces for underscores; empty values are left out."""
     rows = tuple((_title(name), cell) for name, value in said.items() if (cell := _cell(value)))
     return Facts(rows) if rows else None
 
 
 def listing(value: Any, title: str = "") -> Listing | None:
-    """List texts; None where there are none."""
+    """Return a list of texts; None if there are none."""
     found = told(value)
     return Listing(found, title) if found else None
 
 
 def files(value: Any, title: str = "") -> Files | None:
-    """List names of files; None where there are none."""
+    """Return a list of file names; None if there are none."""
     found = told(value)
     return Files(found, title) if found else None
 
 
 def table(label: str, head: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table | None:
-    """Make a table; None where it has no row. Columns in which nothing stands are left out."""
+    """Return a table without its empty columns; None if it has no row."""
     found = [tuple(_cell(value) for value in row) for row in rows]
     kept = [number for number in range(len(head)) if any(row[number] for row in found)]
     cut = tuple(tuple(row[number] for number in kept) for row in found[:MOST_ROWS])
@@ -149,19 +149,19 @@ def table(label: str, head: Sequence[str], rows: Iterable[Sequence[Any]]) -> Tab
 
 
 def prose(value: Any, title: str = "") -> Prose | None:
-    """Make a text; None where there is none."""
+    """Return a text block; None if the text is empty."""
     found = text(value).strip()
     return Prose(found, title) if found else None
 
 
 def code(value: Any, title: str = "", *, is_diff: bool = False, is_folded: bool = False) -> Code | None:
-    """Make a text that stands as it is; None where there is none."""
+    """Return a block that shows a text unchanged; None if the text is empty."""
     found = text(value).strip("\n")
     return Code(found, title, is_diff, is_folded) if found.strip() else None
 
 
 def drawing(label: str, boxes: Iterable[Box]) -> Drawing | None:
-    """Draw boxes, each id once; those that wait for each other in a circle are drawn without what they wait for."""
+    """Return a drawing with each box once. Boxes in a dependency cycle are drawn without their dependencies."""
     left = {box.step_id: box for box in boxes}
     drawn: dict[str, Box] = {}
     while free := [box for box in left.values() if not left.keys() & set(box.depends_on)]:
@@ -172,7 +172,7 @@ def drawing(label: str, boxes: Iterable[Box]) -> Drawing | None:
 
 
 def text(value: Any) -> str:
-    """Write any value as text, cut."""
+    """Return any value as text, truncated."""
     if value is None or isinstance(value, Mapping | list | tuple):
         return ""
     said = ("yes" if value else "no") if isinstance(value, bool) else str(value)
@@ -180,30 +180,30 @@ def text(value: Any) -> str:
 
 
 def texts(value: Any) -> tuple[str, ...]:
-    """Take the texts of a list, and one text as a list of it."""
+    """Return the texts of a list; a single text becomes a list of one."""
     some = value if isinstance(value, list | tuple) else [value]
     return tuple(said for each in some[:MOST_ROWS] if (said := text(each)))
 
 
 def told(value: Any) -> tuple[str, ...]:
-    """Take the texts of a list as `texts` does, and say how many are left out."""
+    """Return the texts of a list as `texts` does, with the number of texts that are left out."""
     found = texts(value)
     more = len(value) - MOST_ROWS if isinstance(value, list | tuple) else 0
     return (*found, f"and {more:,} more") if more > 0 else found
 
 
 def number(value: Any) -> float:
-    """Take a number, and anything else as 0."""
+    """Return a number; 0 for any other value."""
     return value if isinstance(value, int | float) else 0
 
 
 def record(value: Any) -> Mapping[str, Any]:
-    """Take an object, and anything else as an empty one."""
+    """Return an object; an empty one for any other value."""
     return value if isinstance(value, Mapping) else {}
 
 
 def records(value: Any) -> list[Mapping[str, Any]]:
-    """Take the objects of a list."""
+    """Return the objects of a list."""
     return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list | tuple) else []
 
 

@@ -1,4 +1,4 @@
-"""The documents of each kind of goal but a `reviewed_plan`, which has a module of its own."""
+"""The documents of all kinds of goal except `reviewed_plan`, which has its own module."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WHY = {
 
 
 def task_sections(document: dict[str, Any]) -> Iterator[Section | None]:
-    """Write how the steps of a `task` came about, and what they take for granted."""
+    """Yield the origin of the steps of a `task`, and its assumptions."""
     failed = record(document.get("drafting")).get("failed")
     yield section(
         "How the steps came about",
@@ -56,7 +56,7 @@ def task_sections(document: dict[str, Any]) -> Iterator[Section | None]:
 
 
 def campaign_sections(document: dict[str, Any]) -> Iterator[Section | None]:
-    """Write the objective of a `campaign` and its graph of tasks, with how far each is."""
+    """Yield the objective of a `campaign`, and its graph of tasks with their progress."""
     tasks, progress = records(document.get("tasks")), record(document.get("progress"))
     confidence = text(document.get("confidence")).rpartition(":")[2].strip(" #")
     framework, sure = text(document.get("framework")), document.get("framework_confidence")
@@ -139,7 +139,7 @@ def _row(task: Mapping[str, Any], progress: Mapping[str, Any]) -> tuple[Any, ...
 
 
 def gap_report_sections(document: dict[str, Any]) -> Iterator[Section | None]:
-    """Write the gap_report_sections of the document."""
+    """Yield the sections of a `gap_report`."""
     gap = record(document.get("gap"))
     priority, risk = text(gap.get("priority")), text(document.get("estimated_risk"))
     left = document.get("gaps_left")
@@ -195,7 +195,7 @@ def gap_report_sections(document: dict[str, Any]) -> Iterator[Section | None]:
 
 
 def evolution_sections(document: dict[str, Any]) -> Iterator[Section | None]:
-    """Write the evolution_sections of the document."""
+    """Yield the sections of an `evolution`."""
     plan = record(document.get("plan"))
     yield section(
         "Plan",
@@ -249,7 +249,7 @@ def _step(number: int, step: Mapping[str, Any]) -> Section | None:
 
 
 def _card(card: Mapping[str, Any]) -> Section | None:
-    """Write what the finished plan made, as the next goals are told."""
+    """Return the result of the finished plan, as the next goals receive it."""
     return section(
         "Result",
         prose(card.get("change_summary")),

@@ -1,4 +1,4 @@
-"""The document of a `reviewed_plan`: the plan, the gates with their findings, the waves, what became of each part."""
+"""The document of a `reviewed_plan`: the plan, the gates with their findings, the waves, and the result of each."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ REASONS = (  # title, label, the list of the planning context, and its columns w
 
 
 def sections(document: dict[str, Any]) -> Iterator[Section | None]:
-    """Write the sections of the document."""
+    """Yield the sections of the document."""
     plan, outcomes, report = (record(document.get(name)) for name in ("plan", "outcomes", "report"))
     overview, frozen = record(plan.get("overview")), text(plan.get("frozen_at"))
     milestones = records(plan.get("milestones"))
@@ -130,7 +130,7 @@ def _counts(counts: Record) -> str:
 
 
 def _open_gate(phase: str, review: Record) -> Section | None:
-    """Write a review whose gate has not passed, the failing items first."""
+    """Return the section of a review whose gate has not passed, with failing items first."""
     items = sorted(records(review.get("items")), key=lambda item: text(item.get("status")) != "FAIL")
     return section(
         f"Open: {phase}",
@@ -154,7 +154,7 @@ def _open_gate(phase: str, review: Record) -> Section | None:
 
 
 def _drawing(plan: Record, milestones: list[Record], outcomes: Record) -> Drawing | None:
-    """Draw the milestones; those of a wave stand below each other, since each waits for the wave before."""
+    """Draw the milestones. Milestones of one wave are in one column, since each waits for the wave before."""
     waves = [texts(each.get("milestones")) for each in _ordered(plan)]
     before = {name: waves[number - 1] if number else () for number, wave in enumerate(waves) for name in wave}
     boxes = []
