@@ -1,4 +1,4 @@
-"""One run of an agent: what it is given, what it says, and whether it failed or was kept from its work."""
+"""One run of an agent: its input, its answer, and the reason if it failed or could not work."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from worker.controller.readiness import CannotWork, ProviderTrouble
 from worker.controller.wire import MESSAGE_CHARS, AttemptFailure, Spec
 from worker.sandbox.process import JobResult
 
-AgentRun = Callable[[Sequence[str], float, bytes], JobResult]  # an argv, seconds, and what it reads
+AgentRun = Callable[[Sequence[str], float, bytes], JobResult]  # an argv, a time limit in seconds, and standard input
 
-NOT_STARTED = (126, 127)  # as a shell says it, and our launcher
-PROVIDER = 75  # as sysexits.h has it: of an agent that reads the spec, trouble of its model's provider
+NOT_STARTED = (126, 127)  # exit codes of a shell, and of our launcher
+PROVIDER = 75  # EX_TEMPFAIL of sysexits.h: an agent that reads the spec reports trouble of its provider
 SHOWN_DENIED = 5
 
 
 @dataclass(frozen=True, slots=True)
 class AgentReport:
-    """What came of an agent's run; about files and tests git and the verification are asked instead."""
+    """The result of an agent's run. Changed files and tests are not in it: git and the verification report those."""
 
     reading: Reading = field(default_factory=Reading)
     output: Any = None
-    nothing_to_change: str | None = None  # why, if it says so
-    needs: Needs | None = None  # which files beside those that it may change, if it says so
-    blocked: str | None = None  # why it cannot do what the step asks to be changed, if it reports that
+    nothing_to_change: str | None = None  # the reason, if the agent reports one
+    needs: Needs | None = None  # further files, if the agent asks for some
+    blocked: str | None = None  # why the change cannot be made, if the agent reports that
     failure: AttemptFailure | None = None
-    trouble: CannotWork | None = None  # what kept it from its work, which is no failure of it
+    trouble: CannotWork | None = None  # the reason if the agent could not work; no failure
     agent: str | None = None
-    model: str | None = None  # that its command names
+    model: str | None = None  # by the options of its command
 
 
 MODEL_CHARS = 100
@@ -61,9 +61,9 @@ def ask_agent(
     known: Sequence[tuple[str, str]] = (),
     instructions: Instructions = NONE,
 ) -> AgentReport:
-    """Run the agent for the step `spec`, which came as `raw`; raises what `run` does.
+    """Run the agent for the step `spec`, which came as `raw`. Raises the errors of `run`.
 
-    `known` are titles and texts of what this host knows beside the spec, `instructions` the repository's own.
+    `known` are titles and texts that this host has in addition to the spec, `instructions` the repository's own.
     """
     if agent is None:
         return AgentReport(failure=wire.advice("this controller has no agent command"))
@@ -107,7 +107,7 @@ def _told(
     *,
     confined: bool,
 ) -> tuple[list[str], bytes]:
-    """Return the command, and what it reads."""
+    """Return the command of the agent, and its standard input."""
     text = "" if agent.stdin == "spec" else prompt(spec, agent.prompt, known, instructions)
     given = spec.input if isinstance(spec.input, dict) else {}
     asked = given.get("schema")
@@ -130,7 +130,7 @@ def _told(
 
 
 def _output(answer: Any, *, whole: bool) -> Any:
-    """Cut a text, unless it must be whole."""
+    """Truncate a text, unless it must be whole."""
     if whole or not isinstance(answer, str):
         return answer
     return answer.encode()[: MAX_OUTPUT_BYTES // 2].decode(errors="ignore")
@@ -160,12 +160,12 @@ def _failure(done: JobResult, reading: Reading, timeout_s: float) -> AttemptFail
 
 
 def denied(reading: Reading) -> str:
-    """Return what the agent was not allowed to do."""
+    """Return a sentence with the actions that the agent was not allowed to do."""
     return f"not allowed to the agent: {'; '.join(reading.denied[:SHOWN_DENIED])}"
 
 
 def _trouble(agent: Agent, done: JobResult, reading: Reading) -> CannotWork | None:
-    """Return what kept the agent from its work, as it says so itself."""
+    """Return the reason that kept the agent from its work, by its own report or its exit code."""
     if reading.released:
         is_of_provider = reading.released_kind == ReleaseKind.PROVIDER
         return ProviderTrouble(reading.released) if is_of_provider else CannotWork(reading.released)

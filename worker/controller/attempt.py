@@ -39,7 +39,7 @@ from worker.telemetry import tracing
 from worker.telemetry.tracing import Attributes
 
 SHOWN_REFS = SHOWN_FILES = 20
-# By the planner, of what succeeded here.
+# Categories of attempts that succeeded here and that the planner refused.
 REFUSED = frozenset({FailureCategory.INTEGRITY, FailureCategory.TESTS_DIVERGE, FailureCategory.IMPORT_ERROR})
 
 log = logging.getLogger("planner.controller")
@@ -47,18 +47,18 @@ log = logging.getLogger("planner.controller")
 
 @dataclass(frozen=True)
 class AttemptRun:
-    """The attempt that `spec` asks for, done at `place` by its agent for as long as `lease` is held."""
+    """The attempt of `spec`, run at `place` by its agent while `lease` is valid."""
 
     spec: Spec
-    raw: bytes  # the spec as it came: the agent may know more of its fields than we do
+    raw: bytes  # the spec as received: the agent may know fields that we do not
     place: Place
     lease: LeaseClient
     agent_timeout_s: float
-    log: AttemptLog = field(default_factory=AttemptLog)  # of what is done, for people
-    failed: FailedChanges | None = None  # what failed on this host before
-    kept: KeptChanges | None = None  # what was right here, and of too many files for one step
+    log: AttemptLog = field(default_factory=AttemptLog)  # a record of the attempt for people
+    failed: FailedChanges | None = None  # changes that failed on this host before
+    kept: KeptChanges | None = None  # verified changes with too many files for one step
     is_strict: bool = False  # a file that the step may not change is a violation, and is not put back
-    mutants: int = 0  # of a change, that its failing tests are run on again
+    mutants: int = 0  # number of mutants of a change; its tests run again on them
 
     @property
     def tree(self) -> Worktree:
@@ -66,9 +66,9 @@ class AttemptRun:
         return self.place.tree
 
     def run(self) -> Result:
-        """Do the step; raises Abandoned if it is not wanted any more.
+        """Do the step. Raises Abandoned if it is no longer wanted.
 
-        What keeps us from beginning is a reason to hand it back; a trouble of our own later is a failed attempt.
+        A trouble before the start returns the step to the planner. A trouble later is a failed attempt.
         """
         result = Result()
         try:
@@ -79,7 +79,7 @@ class AttemptRun:
             if moved := self.tree.moved_refs():  # they are nowhere but in the clone, so that alone is no failure
                 log.warning("refs_moved", extra={**self.spec.ids, "refs": moved[:SHOWN_REFS]})
                 line = f"refs made in the clone beside the plan's branch: {', '.join(moved[:SHOWN_REFS])}"
-                if result.failure and not self._judges.hold_out:  # their names may tell of held-out tests
+                if result.failure and not self._judges.hold_out:  # the names may reveal held-out tests
                     result.failure = wire.with_line(result.failure, line)
             if result.failure and result.report.reading.denied:
                 result.failure = wire.with_line(result.failure, denied(result.report.reading))
@@ -95,9 +95,9 @@ class AttemptRun:
         return result
 
     def _look_at_target(self, result: Result) -> None:
-        """Verify the tip of the target too, if the spec asks for it and it is not what was verified before.
+        """Verify the tip of the target too, if the spec asks for it and it differs from the verified commit.
 
-        What goes wrong there tells nothing, and fails nothing.
+        An error here is logged, and does not fail the attempt.
         """
         spec, tree = self.spec, self.tree
         if spec.context.then_at != "target" or not spec.verified_at or not result.verification.receipts:
@@ -111,7 +111,7 @@ class AttemptRun:
             log.warning("target_not_verified", extra={**spec.ids, "reason": str(error)})
 
     def _keep_diff(self, changed: Changes | None) -> None:
-        """Put what was changed into the log, also where that is refused; nothing that goes wrong there counts."""
+        """Put the diff into the log, also of a refused change; an error here does not fail the attempt."""
         if not (changed or self.log.began):
             return
         try:
@@ -120,33 +120,33 @@ class AttemptRun:
             self.log.diff = f"# the changes cannot be shown: {error!r}\n".encode(errors="replace")
 
     def _keep_failed(self, changes: Changes) -> None:
-        """Keep a change that failed its verification, for the next attempts that are told of it."""
+        """Keep a change that failed its verification, so that later attempts can see it."""
         if self.failed and changes.diff_hash:
             with suppress(GitError, OSError, subprocess.TimeoutExpired):
                 self.failed.keep(changes.diff_hash, self.tree.diff(changes))
 
     def _do(self, result: Result) -> AttemptFailure | None:
-        """Do one stage after the other, and put what each comes to into `result`; return the first failure."""
+        """Run the stages in order and store their results in `result`. Return the first failure."""
         spec, tree = self.spec, self.tree
         result.report = self._ask_agent(result)
         if trouble := result.report.trouble:
             raise trouble
         if failure := result.report.failure:
             return failure
-        # Before the verification, so that what the verification writes is no change, and only allowed code is run.
+        # Before the verification: so its output is no change, and only allowed code runs.
         changes = self._take_changes(result)
         if failure := violation(self._permission, spec.limits, changes) or self._find_leaks(changes):
             return failure
         result.integrity = look_at(tree, changes, spec.context.failing_tests)
         if needs := result.report.needs:
             return self._judge_needs(result, needs)
-        if result.report.blocked:  # nothing that it left is verified or landed
+        if result.report.blocked:  # its changes are neither verified nor landed
             return wire.advice(f"the agent cannot go on: {result.report.blocked}")
         if spec.verify_tools and spec.mode is not Mode.TEST:
             tree.make_anew()
             try:
                 self._set_up()
-            except SetupFailed as error:  # at the beginning it went well
+            except SetupFailed as error:  # the setup succeeded at the beginning
                 return wire.setup_failure(str(error))
         result.verification = verification = self._verify()
         if verification.failure:
@@ -161,9 +161,11 @@ class AttemptRun:
         return Judges(self.spec, self.tree, self.place.holdout, self._set_up, partial(self._verify, named=()))
 
     def _finish(self, result: Result, changes: Changes) -> AttemptFailure | None:
-        """Land a change that passed its verification and its judges; one of too many files is kept here for its pieces.
+        """Land a change that passed its verification and its judges.
 
-        Mutants are tried before held-out tests are there.
+        A change of too many files is kept here for its parts.
+
+        Mutants are tried before held-out tests are in the clone.
         """
         spec, failure = self.spec, result.verification.failure
         if many := too_many_files(spec.limits, changes):
@@ -186,7 +188,7 @@ class AttemptRun:
 
     @property
     def _was_refused(self) -> bool:
-        """Whether the planner has refused what the last attempt landed, so that it is not to be found."""
+        """Return whether the planner has refused the last landed change, so that it must not be reused."""
         return (self.spec.context.previous_failure or {}).get("category") in REFUSED
 
     @cached_property
@@ -198,9 +200,9 @@ class AttemptRun:
         return Permission.of(self.spec, is_strict=self.is_strict)
 
     def _take_changes(self, result: Result) -> Changes:
-        """Take what the agent changed, but for what the step may not change and no rule of safety is about.
+        """Return the changes of the agent, after files that the step may not change are restored.
 
-        That is put back before anything runs.
+        Files under a rule of safety are not restored. The restore happens before anything runs.
         """
         permission = self._permission
         changes = self.tree.changes(permission)
@@ -214,7 +216,7 @@ class AttemptRun:
         return changes
 
     def _find_leaks(self, changes: Changes) -> AttemptFailure | None:
-        """Refuse a change that would carry a secret out of here; the message names files, and no secret."""
+        """Refuse a change that contains a secret. The message names the files, never the secret."""
         found = dict(leaks(self.tree.added_lines(changes), self.log.secrets))
         if not found:
             return None
@@ -222,7 +224,7 @@ class AttemptRun:
         return wire.path_failure(FailureCategory.HYGIENE_VIOLATION, what, found)
 
     def _judge_needs(self, result: Result, needs: Needs) -> AttemptFailure:
-        """Hand on which other files the agent needs; what it may change anyway is none of them."""
+        """Report the further files that the agent needs, without those that it may change already."""
         others = tuple(path for path in needs.files if not self._permission.allows(path))
         if not others:
             return wire.advice(f"these files may be changed, so change them: {', '.join(needs.files)}")
@@ -230,9 +232,11 @@ class AttemptRun:
         return wire.advice(f"the agent needs {', '.join(others)}: {needs.reason or 'it gave no reason'}")
 
     def _begin(self, result: Result) -> AttemptFailure | None:
-        """Put the clone where the step begins; a link out of it is refused before anybody follows it.
+        """Reset the clone to the commit where the step begins.
 
-        What could not be verified here is not begun.
+        A link out of the clone is refused before anything follows it.
+
+        A step that could not be verified here does not begin.
         """
         spec, tree = self.spec, self.tree
         try:
@@ -253,7 +257,7 @@ class AttemptRun:
             raise CannotWork(f"the setup: {error}") from error
         search = self._programs.search
         missing = next((each for each in spec.verify_tools if programs.missing_programs([each], search)), None)
-        if missing and not spec.verified_at:  # of the base it is told what the tools before it found
+        if missing and not spec.verified_at:  # at the base, results of the earlier tools are reported
             hint = f"; it may help to start the controller with {self.place.proposed}" if self.place.proposed else ""
             result.verification = programs.unverifiable(missing, f"{missing.argv[0]} is missing here{hint}")
             return result.verification.failure
@@ -261,16 +265,19 @@ class AttemptRun:
         return None
 
     def _set_up(self) -> None:
-        """Have what the setup command makes lie in the clone as it was made; raises OSError.
+        """Put the results of the setup command into the clone, as they were made. Raises OSError.
 
-        If the step asks for it, it is run on the manifests and lock files as the attempt has left them.
+        If the step asks for it, the command runs on the manifests and lock files as the attempt has left them.
         """
         setup = self.place.setup
         if setup:
             self.tree.set_up(setup, partial(self._programs.run_setup, setup), anew=self.spec.setup)
 
     def _found(self, result: Result) -> bool:
-        """Verify what an earlier attempt landed before it died: it is this one's if it holds, else it is taken off."""
+        """Verify a change that an earlier attempt landed before it died.
+
+        Use it if it passes, else remove it from the branch.
+        """
         spec, tree = self.spec, self.tree
         if spec.mode is not Mode.PATCH or not (landed := tree.landed(spec.step_id)):
             return False
@@ -328,7 +335,7 @@ class AttemptRun:
         return replace(report, reading=replace(found, denied=told))
 
     def _read_instructions(self) -> Instructions:
-        """Read what the repository asks of agents; raises CannotWork where its base cannot be read."""
+        """Return the repository's instructions for agents. Raises CannotWork if the base commit cannot be read."""
         try:
             found = self.tree.instructions(self.spec, self.place.instructions)
         except CannotWork:
@@ -341,7 +348,7 @@ class AttemptRun:
         return found
 
     def _place_piece(self) -> bool:
-        """Put the files of a piece in place as they were verified here, if its first attempt finds them kept."""
+        """Put the kept files of a chunk into the clone, if this host has them and the step has not failed before."""
         spec, named = self.spec, self._permission.named
         if not (self.kept and spec.piece_of) or spec.context.previous_failure:
             return False
@@ -353,7 +360,7 @@ class AttemptRun:
         return True
 
     def _verify(self, tools: Sequence[Tool] | None = None, *, named: Sequence[str] | None = None) -> VerificationResult:
-        """Verify by the tools of the step, or by others; `named` are the failing tests unless others are given."""
+        """Verify with the tools of the step, or with `tools`; `named` are test names, by default the failing tests."""
         tools = self.spec.verify_tools if tools is None else tools
         with self._span("verify", {"planner.tools": " ".join(tool.tool for tool in tools)}):
             done = programs.verify(
@@ -367,5 +374,5 @@ class AttemptRun:
             return done
 
     def _span(self, name: str, about: Attributes) -> AbstractContextManager[None]:
-        """Make a part of the attempt a span of its plan's trace, where there is one."""
+        """Open a span for a part of the attempt, if its plan has a trace."""
         return tracing.span(name, attributes=about) if self.spec.traceparent else nullcontext()

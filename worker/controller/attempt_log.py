@@ -1,4 +1,4 @@
-"""What one attempt did, put together while it runs, as files for people: without secrets, and none too large."""
+"""Collects a record of one attempt while it runs, as files for people: without secrets, and of limited size."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ LEFT_OUT = b"\n[... %d bytes left out ...]\n"
 
 @dataclass(slots=True)
 class AttemptLog:
-    """What the agent and the verifications of an attempt printed, and what it changed; `secrets` are in no file."""
+    """The output of the agent and the verifications, and the diff of an attempt; no file contains the `secrets`."""
 
     secrets: tuple[str, ...] = ()
     diff: bytes = b""
-    denied: tuple[str, ...] = ()  # what the agent wanted to do, and was not allowed to
+    denied: tuple[str, ...] = ()  # actions that the agent tried and was not allowed to do
     began: bool = field(default=False, init=False)  # whether an agent ran
     _transcript: bytes = field(default=b"", init=False)
     _tools: list[bytes] = field(default_factory=list, init=False)
 
     def add_agent(self, said: Printed) -> None:
-        """Take what the agent printed."""
+        """Store the output of the agent."""
         errors = _excerpt(said.stderr, MAX_FILE_BYTES // 8)
         room = MAX_FILE_BYTES - len(ERRORS) - len(errors)
         self._transcript = _excerpt(said.stdout, room) + (ERRORS + errors if errors else b"")
         self.began = True
 
     def add_tool(self, argv: Sequence[str], said: Printed, folder: str = ROOT) -> None:
-        """Take what the verification `argv` printed in a folder of the clone, and how it ended."""
+        """Store the output and exit code of the verification `argv` in a folder of the clone."""
         ends = {None: "was abandoned", TIMED_OUT: f"exit code {TIMED_OUT}, out of time"}
         end = ends.get(said.exit_code, f"exit code {said.exit_code}")
         place = "" if folder == ROOT else f"{folder} "
@@ -53,15 +53,15 @@ class AttemptLog:
 
     @property
     def transcript(self) -> bytes:
-        """What the agent printed."""
+        """The output of the agent, without secrets."""
         return _without(redact, self._transcript, self.secrets)
 
     def excerpt(self, most: int) -> bytes:
-        """Return the beginning and the end of what the agent printed, at most so many bytes."""
+        """Return the start and the end of the agent's output, at most `most` bytes."""
         return _excerpt(BytesIO(self.transcript), most)
 
     def files(self, spec: bytes, outcome: Outcome | None) -> dict[str, bytes]:
-        """Return the other files of the attempt by their names; one that was abandoned has no outcome."""
+        """Return the other files of the attempt by name. An abandoned attempt has no outcome."""
         tools = _excerpt(BytesIO(b"\n".join(self._tools)), MAX_FILE_BYTES)
         said = outcome.model_dump(mode="json", exclude_none=True) if outcome else None
         found = {
@@ -76,7 +76,7 @@ class AttemptLog:
         return {name: data for name, data in found.items() if data}
 
     def _json(self, document: dict[str, Any]) -> bytes:
-        """Write a message without its lease, which lets speak for its controller."""
+        """Return a message as JSON without its lease, because a lease lets its reader act as the controller."""
         document.pop("lease", None)
         return _without(mask, codec.pretty(document), self.secrets)
 
@@ -87,7 +87,7 @@ def digest(data: bytes) -> str:
 
 
 def _excerpt(file: IO[bytes], most: int) -> bytes:
-    """Read at most `most` bytes of `file`, its beginning and its end, in whole lines where there are any."""
+    """Return at most `most` bytes of `file`: its start and its end, in whole lines if it has lines."""
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
     if size <= most:

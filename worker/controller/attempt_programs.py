@@ -1,4 +1,4 @@
-"""How programs of an attempt are run: its agent, the repository's setup, and the tools that verify."""
+"""Runs the programs of an attempt: its agent, the repository's setup, and the tools that verify."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from worker.sandbox.process import UNLIMITED, Job, JobResult, Printed, ResourceL
 from worker.telemetry import tracing
 
 OF_A_TRACE = ("TRACEPARENT", "TRACESTATE", "BAGGAGE")  # variables
-AGENT_BYTES = 8 * 1024 * 1024  # that are kept of what an agent prints, which may be each of its steps
+AGENT_BYTES = 8 * 1024 * 1024  # limit for the output of an agent, which may print each of its steps
 
 
 @dataclass(frozen=True)
 class AttemptPrograms:
-    """The programs of the attempt that `spec` asks for, run in the clone at `place` while the lease is held."""
+    """The programs of the attempt of `spec`, run in the clone at `place` while the lease is valid."""
 
     spec: Spec
     place: Place
@@ -34,9 +34,9 @@ class AttemptPrograms:
 
     @property
     def variables(self) -> dict[str, str]:
-        """Return the environment that the operator names for this repository, `{clone}` being the clone.
+        """Return the environment that the operator sets for this repository; `{clone}` is replaced by the clone's path.
 
-        Programs that a setup has made there come first on its path.
+        Programs that a setup has made in the clone come first on its PATH.
         """
         root = str(self.place.tree.root)
         named = {name: value.replace("{clone}", root) for name, value in self.place.environment.items()}
@@ -46,27 +46,27 @@ class AttemptPrograms:
 
     @property
     def search(self) -> str | None:
-        """Return the path on which programs are looked for."""
+        """Return the PATH for programs."""
         return self.variables.get("PATH")
 
     @cached_property
     def found_outside(self) -> frozenset[str]:
-        """Name the programs of the verification that this host has beside the clone; asked before the agent works."""
+        """The programs of the verification that this host has outside of the clone; read before the agent works."""
         search = programs.outside(self.place.tree.root, self.search)
         return frozenset(
             tool.argv[0] for tool in self.spec.verify_tools if not programs.missing_programs([tool], search)
         )
 
     def is_lost(self, tool: Tool) -> bool:
-        """Whether this host had the program of a tool, and has it no more: no change in the clone can be why."""
+        """Return whether this host had the program of a tool and has it no more.
+
+        No change in the clone can be the cause.
+        """
         search = programs.outside(self.place.tree.root, self.search)
         return tool.argv[0] in self.found_outside and bool(programs.missing_programs([tool], search))
 
     def run_setup(self, setup: Setup) -> None:
-        """Run the setup command, with the variables of agents that are commands, but for secrets.
-
-        Raises SetupFailed.
-        """
+        """Run the setup command with the variables of command agents, without secrets. Raises SetupFailed."""
         given = self._without_login(basic_environment(self.place.agent_env))
         done = self._run_as_agent(setup.argv, setup.timeout_s, b"", given)
         if done.exit_code:
@@ -96,7 +96,7 @@ class AttemptPrograms:
         return self.place.agent.run(job, writable=tree.writable)
 
     def run_tool(self, how: Reporting, timeout_s: float, folder: str, *, is_recorded: bool = True) -> JobResult:
-        """Run a tool that verifies, in a folder of the clone."""
+        """Run a verification tool in a folder of the clone."""
         argv, tool, tree = how.argv, self.place.tool, self.place.tree
         place = tree.root / folder
         env = self._without_login(programs.environment(argv, place)) | self.variables
@@ -112,6 +112,6 @@ class AttemptPrograms:
         return tool.run(job, writable=(*tree.writable, *filter(None, (how.folder,))))
 
     def _without_login(self, env: Mapping[str, str]) -> dict[str, str]:
-        """Leave out what only the agent needs: a setup and tests run code of the repository."""
+        """Return the variables without those for the agent only: a setup and tests run code of the repository."""
         login = self.place.login
         return {name: value for name, value in env.items() if name not in login}

@@ -1,7 +1,7 @@
-"""What an attempt did to the files: which it touched, and how large the change is.
+"""The file changes of an attempt: the touched files, and the size of the change.
 
-New files are no change that the commit an attempt began at ignores, or that tools leave behind. An agent's own
-`.gitignore` counts for nothing here, or it could hide a file from us that the verification reads.
+A new file counts as no change if the attempt's base commit ignores it, or if it is a known leftover of tools. The
+agent's own changes to `.gitignore` have no effect here. Otherwise it could hide a file that the verification reads.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from worker.controller.repository import SUBMODULE, Repository, Store, TreeEntry
 from worker.controller.snapshot import Marks
 from worker.host.git import Git
 
-# What tools leave behind, also in a repository without a .gitignore. Names that a project could mean are not here.
-CACHES = ("__pycache__/", ".pytest_cache/", ".mypy_cache/", ".ruff_cache/", ".hypothesis/")  # believed by those tools
+# Leftovers of tools, also in a repository without a .gitignore. Names that a project could use are not here.
+CACHES = ("__pycache__/", ".pytest_cache/", ".mypy_cache/", ".ruff_cache/", ".hypothesis/")  # these tools trust them
 COMPILED = (".pyc", ".pyo")
 LEFT_BEHIND = (
     *(*CACHES, "*.py[cod]", ".tox/", ".nox/", ".coverage", ".coverage.*", ".eggs/", "*.egg-info/"),
@@ -30,7 +30,7 @@ IGNORE_FILE = b".gitignore"
 _FOLDERS = frozenset(name.removesuffix("/").encode() for name in CACHES)
 _COMPILED = tuple(name.encode() for name in COMPILED)
 _DIFF = ("diff-tree", "-r", "--no-renames", "--no-ext-diff", "--no-textconv")
-HERE = b"./"  # so that no name is taken for a pattern
+HERE = b"./"  # so that git reads no name as a pattern
 MAX_RULES_BYTES = 1024 * 1024
 MAX_CHANGE_BYTES = 100 * 1024 * 1024  # of all files that an attempt changes, and of its largest file
 MAX_TEXT_BYTES = 1024 * 1024  # of a file that is read as text
@@ -38,7 +38,7 @@ PlacedFile = tuple[bytes, bytes]  # git's mode, and the content
 
 
 class FileChange(NamedTuple):
-    """A file at another commit, and here; None where it is not there."""
+    """A file at another commit and in the clone; None if it does not exist there."""
 
     path: bytes
     there: PlacedFile | None
@@ -50,27 +50,30 @@ class Changes:
     """The difference between the commit `base` and the tree `tree`; a rename counts as both of its paths."""
 
     base: str
-    tree: str = ""  # none was made of what is not allowed
+    tree: str = ""  # empty if the change is not allowed
     touched: tuple[str, ...] = ()
     created: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
     escaping: tuple[str, ...] = ()  # links that lead out of the clone
-    odd: frozenset[str] = frozenset()  # of those touched, what is no plain file or was none: links, repositories, pipes
-    unfit: str | None = None  # why this cannot be landed whatever is allowed
+    odd: frozenset[str] = frozenset()  # touched paths that are or were no plain files: links, repositories, pipes
+    unfit: str | None = None  # why this can never be landed
     growth_kb: int = 0
-    lines: Mapping[str, int] = field(default_factory=dict)  # that are new or gone, by file; none of a binary one
+    lines: Mapping[str, int] = field(default_factory=dict)  # added and removed lines by file; 0 for a binary file
     diff_hash: str | None = None
 
     @property
     def diff_lines(self) -> int:
-        """How many lines are new or gone."""
+        """Number of added and removed lines."""
         return sum(self.lines.values())
 
 
 def name_changes(
     base: str, touched: Mapping[bytes, Marks | None], known: Mapping[bytes, TreeEntry], root: Path
 ) -> Changes:
-    """Name the files that were `touched`: those without marks are gone, and those not `known` in `base` are new."""
+    """Return the names of the `touched` files.
+
+    Files without marks are deleted, and files that are not in `known` of `base` are new.
+    """
     links = (path for path, marks in touched.items() if marks and marks.is_link)
     return Changes(
         base,
@@ -83,19 +86,19 @@ def name_changes(
 
 
 def _is_odd(path: bytes, marks: Marks | None, known: TreeEntry | None) -> bool:
-    """Whether a path is no plain file, or was none: a link, a submodule, a git directory, a pipe."""
+    """Return whether a path is or was no plain file: a link, a submodule, a git directory, a pipe."""
     was_odd = known is not None and not known[0].startswith(b"100")
     return was_odd or (marks is not None and not marks.is_file) or path.lower().split(b"/")[-1] == b".git"
 
 
 def touched(git: Git, base: str, commit: str) -> tuple[str, ...]:
-    """Name the files that differ between two commits."""
+    """Return the files that differ between two commits."""
     names = git("diff-tree", "-r", "--no-renames", "--name-only", "-z", base, commit)
     return tuple(_text(path) for path in names.split(b"\0")[:-1])
 
 
 def created(git: Git, base: str, commit: str, known: str) -> tuple[str, ...]:
-    """Name the files that `commit` has, and neither `base` nor the commit `known`."""
+    """Return the files that `commit` has, and neither `base` nor the commit `known`."""
     diff = ("diff-tree", "-r", "--no-renames", "--name-only", "-z", "--diff-filter=A")
     new = git(*diff, base, commit).split(b"\0")[:-1]
     since = frozenset(git(*diff, known, commit).split(b"\0")[:-1]) if new else ()
@@ -103,7 +106,7 @@ def created(git: Git, base: str, commit: str, known: str) -> tuple[str, ...]:
 
 
 def landed(git: Git, base: str, commit: str) -> Changes:
-    """Name and measure what `commit` has changed since `base`."""
+    """Return the changes of `commit` since `base`, with their size."""
     words = git("diff-tree", "-r", "--no-renames", "--name-status", "-z", base, commit).split(b"\0")[:-1]
     states = dict(zip(words[1::2], words[::2], strict=True))
     created, deleted = (tuple(_text(path) for path, kind in states.items() if kind == one) for one in (b"A", b"D"))
@@ -111,12 +114,12 @@ def landed(git: Git, base: str, commit: str) -> Changes:
 
 
 def patch(git: Git, base: str, tree: str) -> bytes:
-    """Return the difference between `base` and `tree` as git can apply it."""
+    """Return the difference between `base` and `tree` as a patch for git."""
     return git(*_DIFF, base, tree, "-p", "--binary", "--full-index")
 
 
 def added_lines(git: Git, base: str, tree: str) -> dict[str, bytes]:
-    """Return the lines that each file gains from `base` to `tree`, whatever it holds."""
+    """Return the lines that each file gains from `base` to `tree`, also in binary files."""
     added: dict[str, list[bytes]] = {}
     path, is_head = "", False
     diff = git(*_DIFF, base, tree, "-p", "--text", "--no-prefix", "-U0")
@@ -135,9 +138,9 @@ def added_lines(git: Git, base: str, tree: str) -> dict[str, bytes]:
 def texts(
     git: Git, base: str, tree: str, is_wanted: Callable[[str], bool]
 ) -> Iterator[tuple[str, str | None, str | None]]:
-    """Yield the files that are wanted of those that differ, as they were and as they are; None where there is none.
+    """Yield the wanted files that differ, with their text before and after; None if the file does not exist.
 
-    Files that are no text, links, and those above MAX_TEXT_BYTES are left out.
+    Binary files, links, and files above MAX_TEXT_BYTES are left out.
     """
     raw = git(*_DIFF, base, tree, "--raw", "-z", "--abbrev=64").split(b"\0")[:-1]
     wanted = [(about.split(b" "), _text(path)) for about, path in zip(raw[::2], raw[1::2], strict=True)]
@@ -158,7 +161,7 @@ def _is_file(mode: bytes) -> bool:
 
 
 def blobs(git: Git, names: Iterable[bytes]) -> dict[bytes, bytes]:
-    """Read blobs by their names, those that are there."""
+    """Return the contents of blobs by their names, of those that exist."""
     answer, place, found = git("cat-file", "--batch", stdin=b"".join(name + b"\n" for name in names)), 0, {}
     while place < len(answer):
         end = answer.index(b"\n", place)
@@ -174,7 +177,7 @@ def blobs(git: Git, names: Iterable[bytes]) -> dict[bytes, bytes]:
 def differing(
     git: Git, there: Mapping[bytes, TreeEntry], here: Mapping[bytes, TreeEntry], is_wanted: Callable[[str], bool]
 ) -> dict[str, FileChange]:
-    """Read the wanted files that differ between two trees, without submodules."""
+    """Return the wanted files that differ between two trees, without submodules."""
     pairs = {path: (there.get(path), here.get(path)) for path in sorted({*there, *here}) if is_wanted(_text(path))}
     pairs = {
         path: pair
@@ -189,7 +192,7 @@ def differing(
 
 
 def measure(git: Git, changes: Changes) -> Changes:
-    """Measure how large the change is, now that it has a tree."""
+    """Return the changes with their size; they must have a tree."""
     diff = (*_DIFF, changes.base, changes.tree)
     growth = 0  # in bytes, without submodules
     # `:old_mode new_mode old new status NUL path NUL`, again and again
@@ -208,12 +211,12 @@ def measure(git: Git, changes: Changes) -> Changes:
 
 
 def diff_hash(git: Git, base: str, tree: str) -> str:
-    """Return what tells one change of files from another, wherever it was made."""
+    """Return a hash of a change, the same wherever the change was made."""
     return hashlib.sha256(patch(git, base, tree)).hexdigest()
 
 
 def leads_out(root: Path, path: str) -> bool:
-    """Return whether `path` is, or lies below, a link out of `root`, such as an absolute one or one into `.git`."""
+    """Return whether `path` is, or is below, a link out of `root`, such as an absolute one or one into `.git`."""
     place, top = root / path, Path(os.path.realpath(root))
     if place.is_symlink() and place.readlink().is_absolute():
         return True
@@ -222,12 +225,15 @@ def leads_out(root: Path, path: str) -> bool:
 
 
 def _text(path: bytes) -> str:
-    """Put a path into words: one that is not UTF-8 cannot be said in JSON; changed it is in no allowlist either."""
+    """Return a path as text.
+
+    Invalid UTF-8 is replaced, because JSON cannot contain it; no allowlist matches the result.
+    """
     return path.decode(errors="replace")
 
 
 class IgnoreRules:
-    """The rules of one commit, with those of the operator's repository, laid out in a folder of our own."""
+    """The ignore rules of one commit and of the operator's repository, written into a separate folder."""
 
     def __init__(self, home: Path, store: Store, repository: Repository) -> None:
         self._store, self._folder, self._known = store, home / "rules", frozenset[tuple[bytes, bytes]]()
@@ -242,7 +248,7 @@ class IgnoreRules:
         self._git = Git(self._folder, *options, "-c", "core.bare=false", "-c", f"core.excludesFile={home / 'excludes'}")
 
     def read(self, files: Mapping[bytes, TreeEntry]) -> None:
-        """Take the rules from the `files` of a commit."""
+        """Read the rules from the `files` of a commit."""
         rules = {
             (path, entry[1])
             for path, entry in files.items()
@@ -259,7 +265,7 @@ class IgnoreRules:
         self._known = frozenset(rules)
 
     def among(self, paths: Iterable[bytes]) -> frozenset[bytes]:
-        """Return those of `paths` that are ignored."""
+        """Return the ignored ones of `paths`."""
         asked = b"".join(HERE + path + b"\0" for path in paths)
         if not asked:
             return frozenset()
@@ -268,7 +274,7 @@ class IgnoreRules:
 
 
 def caches(paths: Iterable[bytes]) -> frozenset[bytes]:
-    """Return what of `paths` holds results of earlier runs: the folder around them, where there is one."""
+    """Return the paths that are caches of earlier runs; if a cache folder contains a path, that folder."""
     found: set[bytes] = set()
     for path in paths:
         parts = path.split(b"/")
@@ -281,14 +287,14 @@ def caches(paths: Iterable[bytes]) -> frozenset[bytes]:
 
 
 def up_to_git_dir(path: bytes) -> bytes:
-    """Name a repository in the clone once, not by each of its files; git takes these names in any case."""
+    """Return the git directory of a repository in the clone, in place of each of its files; the case is ignored."""
     parts = path.split(b"/")
     inner = next((at for at, part in enumerate(parts) if part.lower() == snapshot.GIT_DIR), len(parts))
     return b"/".join(parts[: inner + 1])
 
 
 def unfit(touched: Mapping[bytes, Marks | None]) -> str | None:
-    """Return why a change cannot be landed whichever files it touches."""
+    """Return the reason why a change can never be landed, by any permission; None if there is none."""
     if any(part.lower() == snapshot.GIT_DIR for path in touched for part in path.split(b"/")):
         return "the change holds a git repository of its own"
     there = [marks for marks in touched.values() if marks]

@@ -1,4 +1,4 @@
-"""The git directory in a clone: made by us for each attempt, its agent's from then on; our git never runs in it."""
+"""The git directory in a clone: made for each attempt, then used by its agent; our own git never runs in it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PACKED = re.compile(rb"([0-9a-f]{40,64}) (refs/[^\0 ]+)")
 def renew(root: Path, store: Store, plan_id: str, commit: str, excludes: bytes) -> None:
     """Put a git directory into `root`, at `commit` of the plan's branch.
 
-    Objects are copied: a link would let an agent write into ours. There are no hooks and no remotes.
+    Objects are copied: a link would let an agent write into our store. There are no hooks and no remotes.
     """
     data = Path(mkdtemp(prefix="new-", dir=root.parent)) / "git"
     shutil.copytree(store.data / "objects/pack", data / "objects/pack")
@@ -40,15 +40,15 @@ def renew(root: Path, store: Store, plan_id: str, commit: str, excludes: bytes) 
 
 
 def leads_out(root: Path) -> bool:
-    """Whether what stands for the git directory is a link, or a file that names another place."""
+    """Return whether `.git` is a link, or a file that names another place."""
     try:
         return not stat.S_ISDIR(os.lstat(root / ".git").st_mode) and bool(snapshot.read(root, b".git", MAX_REF_BYTES))
     except OSError:
-        return False  # none, or nothing that git could follow
+        return False  # missing, or nothing that git could follow
 
 
 def packed_refs(root: Path) -> set[str]:
-    """Name the refs in the file that git packs them into."""
+    """Return the refs in git's file of packed refs."""
     try:
         lines = snapshot.read(root, b".git/packed-refs", MAX_PACKED_BYTES).splitlines()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The message of a commit on a plan's branch, as a person would write it: what was changed, which tests it mended."""
+"""The message of a commit on a plan's branch, in a person's words: the change, and the tests that it fixed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ MAX_LINE = 200
 SHOWN_TESTS = 20
 _LEAD = re.compile(r"(?P<lead>[A-Z][^:\n]{1,60}): (?P<goal>\S.*)", re.DOTALL)  # of a template: `Fix it: {goal}`
 _COUNT = re.compile(r"\s*(?:\(\d+ of \d+\)|: part \d+ of \d+)")
-_KEPT = ("Add tests for", "Document", "Add the tests for")  # leads that say more than the goal does
-_VERBS = frozenset(  # that a goal may begin with
+_KEPT = ("Add tests for", "Document", "Add the tests for")  # leads that add information to the goal
+_VERBS = frozenset(  # first words of goals
     """
     add allow apply avoid build bump change check clean convert correct create cut delete deny describe
     disable document drop enable ensure exclude explain expose extend extract fix format give handle hide
@@ -28,13 +28,13 @@ _VERBS = frozenset(  # that a goal may begin with
 
 
 def message(spec: Spec) -> str:
-    """Return the message of the commit that the attempt `spec` lands; its last lines tell which one that is."""
+    """Return the commit message of the attempt `spec`; its last lines name plan, step and attempt."""
     trailers = f"Plan: {spec.plan_id}\nStep: {spec.step_id}\nAttempt: {spec.attempt}\n"
     return "\n\n".join((subject(spec), *_body(spec), trailers))
 
 
 def subject(spec: Spec) -> str:
-    """Say in one line what the step changed: the goal's words where a template has them, else the step's title."""
+    """Return the change of a step in one line: the goal's words if a template contains them, else the step's title."""
     found = _LEAD.match(spec.intent)
     title = _COUNT.sub("", " ".join(spec.title.split()))
     text = _of_goal(found["lead"], " ".join(found["goal"].split())) if found else title
@@ -51,7 +51,7 @@ def _of_goal(lead: str, goal: str) -> str:
 
 
 def _cut(text: str) -> str:
-    """Cut a line after a whole word, where one ends in its second half."""
+    """Truncate a line after a whole word, if one ends in its second half."""
     if len(text) <= MAX_SUBJECT:
         return text
     whole = text[: MAX_SUBJECT + 1].rpartition(" ")[0]
@@ -59,7 +59,7 @@ def _cut(text: str) -> str:
 
 
 def _body(spec: Spec) -> Iterator[str]:
-    """Yield which tests were red before and are green now, and which step this is of."""
+    """Yield the tests that failed before and pass now, and the origin of the step."""
     verified = {word for tool in spec.verify_tools for word in tool.argv}
     mended = [test for test in spec.context.failing_tests if not verified.isdisjoint((test, test.partition("::")[0]))]
     if mended:

@@ -1,4 +1,4 @@
-"""How one controller is told to work."""
+"""The configuration of one controller."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from worker.settings.settings import Settings
 
 
 def unique_name() -> str:
-    """Name this controller by host, process and a random part: no two may share a consumer."""
+    """Return a name for this controller from host, process and a random part: no two may share a consumer."""
     return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
 
 
@@ -28,12 +28,12 @@ def unique_name() -> str:
 class ControllerConfig:
     """A controller of `queues` in the first `partitions` partitions.
 
-    It works on the git repository `workdir`, or on those of the file `repositories`, in clones of its own.
-    Without an `agent` there are only test steps.
+    It works on the git repository `workdir`, or on those of the file `repositories`, in separate clones. Without an
+    `agent` it does only test steps.
     """
 
     redis_url: str = ""
-    gateway: Settings | None = None  # which name a gateway and its key, in place of `redis_url`
+    gateway: Settings | None = None  # with a gateway and its key, in place of `redis_url`
     workdir: Path = Path()
     repositories: RepositoriesFile | None = None
     setup: Setup | None = None  # of `workdir`
@@ -41,27 +41,27 @@ class ControllerConfig:
     queues: tuple[str, ...] = ("default",)
     partitions: int = 1
     name: str = field(default_factory=unique_name)
-    claimant: str = ""  # whom attempts are claimed as, where several work side by side here: one host, however many
-    once: bool = False  # end after one step
+    claimant: str = ""  # name for claims if several controllers work on this host
+    once: bool = False  # stop after one step
     is_strict: bool = False  # a change of a file that the step may not change is a violation, and is not put back
-    mutants: int = 0  # of each change, on which its failing tests are run again
+    mutants: int = 0  # number of mutants of each change; its failing tests run on them
     heartbeat_s: float = 20.0  # a third of the lease's 60 s
-    agent_timeout_s: float = 900.0  # what the planner grants a claimed attempt beside its verification
+    agent_timeout_s: float = 900.0  # the planner's time for a claimed attempt, without its verification
     worktrees: Path | None = None  # where worktrees are made; None: the system's temporary directory
     sandbox: SandboxMode = SandboxMode.AUTO  # whether agents and verifications are confined
-    agent_user: User | None = None  # whom agents and verifications run as, where that is not us
-    agent_env: tuple[str, ...] = ()  # variables of ours that agents have beside the basic ones and their own
-    agent_paths: tuple[PathGrant, ...] = ()  # what the agent may reach beside its worktree and the system
-    tool_paths: tuple[PathGrant, ...] = ()  # what the verifications may, and the agent too
+    agent_user: User | None = None  # user of agents and verifications, if it is another one
+    agent_env: tuple[str, ...] = ()  # further variables of ours for agents
+    agent_paths: tuple[PathGrant, ...] = ()  # paths for agents in addition to worktree and system
+    tool_paths: tuple[PathGrant, ...] = ()  # paths for verifications, and for the agent, too
     tool_network: bool = False  # whether verifications of `workdir` may reach the network
     holdout: Path | None = None  # a folder of tests that no agent gets, each by its digest
-    logs: LogsFolder | None = None  # where what was done in attempts is kept
-    sends_transcripts: bool = False  # to the planner, cut, beside what `logs` keeps
-    secrets: tuple[str, ...] = ()  # which are not, beside what looks like one
-    hidden: tuple[Path, ...] = ()  # what neither may reach, although it lies in one of those
+    logs: LogsFolder | None = None  # where records of attempts are kept
+    sends_transcripts: bool = False  # to the planner, truncated, in addition to `logs`
+    secrets: tuple[str, ...] = ()  # left out of both, next to texts that look like secrets
+    hidden: tuple[Path, ...] = ()  # paths that neither may reach, although they are in one of those
 
     @property
     def all_queues(self) -> tuple[str, ...]:
-        """Name what it reads: deliveries too, where its file permits one."""
+        """The queues that it reads, with that of deliveries if its file permits one."""
         delivers = self.repositories is not None and self.repositories.delivers
         return tuple(dict.fromkeys((*self.queues, *([DELIVERIES] if delivers else ()))))

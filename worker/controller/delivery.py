@@ -1,8 +1,8 @@
-"""Delivery of a plan: what was verified becomes a branch of the remote and, if that is asked, a pull request.
+"""Delivers a plan: the verified commits become a branch of the remote and, if asked, a pull request.
 
-No agent runs here. The commits of the plan's ref have to be those of the accepted attempts, all of them and none beside
-them, of files that the goal allows, on a commit that a branch of the remote has. Each part is looked for before it is
-made, so that a delivery that ended halfway is done again by the next attempt.
+No agent runs here. The commits of the plan's ref must be exactly those of the accepted attempts. Their files must be
+allowed by the goal, and their base must be on a branch of the remote. Each part is looked up before it is made, so the
+next attempt can finish a delivery that was interrupted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from worker.controller.wire import Accepted, DeliveryInput, Spec
 from worker.host.git import Git, GitError
 from worker.sandbox.process import Abandoned
 
-BY_RULE = ("[remote rejected]", "error: 403", "denied", "Authentication failed")  # how git says that we may not
+BY_RULE = ("[remote rejected]", "error: 403", "denied", "Authentication failed")  # messages of git if we may not push
 SHOWN = 12  # characters of a commit's id
 
 log = logging.getLogger("planner.controller")
@@ -40,7 +40,7 @@ log = logging.getLogger("planner.controller")
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """The delivery that the attempt `spec` asks for, in one repository of the file, for as long as `lease` is held."""
+    """The delivery of the attempt `spec`, in one repository of the file, while `lease` is valid."""
 
     spec: Spec
     repository: SharedRepository
@@ -48,7 +48,7 @@ class Delivery:
     lease: LeaseClient
 
     def run(self) -> Result:
-        """Deliver; raises Abandoned if that is not wanted any more."""
+        """Deliver. Raises Abandoned if the delivery is no longer wanted."""
         return attempted(self.spec, self._run)
 
     def _run(self) -> Result:
@@ -57,7 +57,7 @@ class Delivery:
         return Result(replace(NO_AGENT_NEEDED, output=output))
 
     def _deliver(self, asked: DeliveryInput) -> dict[str, Any]:
-        """Return the branch, the pull request's URL and the lines to review; raises Refused or CannotWork."""
+        """Return the branch, the pull request's URL and the number of lines to review. Raises Refused or CannotWork."""
         spec, repository = self.spec, self.repository
         base = repository.find(spec.context.base_sha) if spec.context.base_sha else None
         tip = repository.look_up(spec.plan_id)
@@ -78,14 +78,14 @@ class Delivery:
         request = self._open(branch, target, asked, begin, tip)
         found = {"branch": branch, "pull_request": request, "lines": lines}
         if asked.landed:
-            with suppress(RemoteTrouble):  # it is of no use any more, and in nobody's way
+            with suppress(RemoteTrouble):  # the ref is no longer needed, and does no harm
                 repository.drop(accepted_ref(spec.plan_id))
         return found
 
     def _await_review(self, branch: str, target: str, lines: int) -> None:
-        """Raise ReviewIsFull while people have as many changes to review as the operator's file lets them have.
+        """Raise ReviewIsFull if people have as many changes to review as the operator's file permits.
 
-        A change that alone has more lines than that is delivered once there is no other one.
+        A change that alone has more lines than the limit is delivered once no other one waits.
         """
         may = self.settings.delivery
         if not (may.max_open_changes or may.max_review_lines):
@@ -100,7 +100,7 @@ class Delivery:
             raise ReviewIsFull(f"{count:,} lines would wait for review, and {may.max_review_lines:,} may")
 
     def _add(self, branch: str, tip: str, begin: str) -> None:
-        """Add the commits to the branch of another plan, which has to be where they begin: no commit is lost."""
+        """Add the commits to the branch of another plan. Its tip must be their base, so that no commit is lost."""
         there = self.repository.read(f"{HEADS}{branch}")
         if there not in (begin, tip):
             found = f"at {there[:SHOWN]}" if there else "gone"
@@ -110,13 +110,13 @@ class Delivery:
             self.repository.push(f"{HEADS}{branch}", tip, begin)
 
     def _opened(self, branch: str) -> str | None:
-        """Return the URL of the branch's open pull request; None where there is none, or no forge is named."""
+        """Return the URL of the branch's open pull request; None if there is none, or no forge is configured."""
         if not self.settings.delivery.pull_request:
             return None
         return self.settings.forge.find(branch)
 
     def _push(self, branch: str, tip: str, begin: str, asked: DeliveryInput) -> None:
-        """Have the branch be at `tip`; what is there already may only be of the plan."""
+        """Set the branch to `tip`. Raises Refused if the branch has commits that are not of the plan."""
         repository = self.repository
         there = repository.read(f"{HEADS}{branch}")
         if there == tip:
@@ -157,7 +157,10 @@ class Delivery:
 
 
 def attempted(spec: Spec, run: Callable[[], Result]) -> Result:
-    """Do what `run` does, and put what goes wrong into the result; raises Abandoned if it is not wanted any more."""
+    """Return the result of `run`, with its errors as failure or release.
+
+    Raises Abandoned if the work is no longer wanted.
+    """
     try:
         return run()
     except Abandoned:
@@ -168,20 +171,20 @@ def attempted(spec: Spec, run: Callable[[], Result]) -> Result:
         return Result(NO_AGENT_NEEDED, released=CannotWork(str(error)))
     except (Refused, GitError) as error:
         return Result(NO_AGENT_NEEDED, failure=wire.advice(str(error)[: wire.MESSAGE_CHARS]))
-    except Exception as error:  # such as an input that says not what to deliver
+    except Exception as error:  # such as an input without a delivery
         log.exception("attempt_error", extra=spec.ids)
         return Result(NO_AGENT_NEEDED, failure=wire.own_failure(error))
 
 
 def branch_of(settings: RepositorySettings, spec: Spec, asked: DeliveryInput) -> str:
-    """Name the branch for the delivery of the plan's changes: its own, or that of the plan `onto`."""
+    """Return the branch for the delivery of the plan's changes: its own, or that of the plan `onto`."""
     return settings.delivery.branch.replace(PLAN, asked.onto or spec.plan_id)
 
 
 def target_of(repository: SharedRepository, begin: str, branch: str, named: str | None) -> str:
-    """Name the remote's branch that the plan's changes are for; raises Refused where none has what they begin at.
+    """Return the remote's branch that the plan's changes are for. Raises Refused if none contains their base.
 
-    A commit of a fork, which whoever names its id can have fetched, is on none.
+    A commit of a fork can be fetched by its id, but is on no branch here.
     """
     likely = named or repository.base_branch
     found = [name for name in repository.branches_with(begin, likely) if name != branch]
@@ -192,17 +195,17 @@ def target_of(repository: SharedRepository, begin: str, branch: str, named: str 
 
 
 def check(git: Git, plan_id: str, tip: str, base: str | None, asked: DeliveryInput, *, partly: bool = False) -> str:
-    """Return the commit at which the commits that end at `tip` begin, if they are those of the accepted attempts.
+    """Return the base of the commits that end at `tip`, if they are those of the accepted attempts.
 
-    All of them, unless `partly`, in any order, each once, each with the change that was verified, and of no files but
-    those that the goal and the level of its step allow. Raises Refused with the commit that is not, or with the attempt
-    that is missing.
+    Unless `partly`, all accepted attempts must be there. They may be in any order, each once and with the verified
+    change. Each commit may have only files that the goal and the risk level of its step allow. Raises Refused with the
+    wrong commit or the missing attempt.
     """
     open_ones = {(each.step_id, each.diff_hash): each for each in asked.accepted if each.diff_hash}
     begin = tip
     for found in history.walk(git, plan_id, tip, len(open_ones) + 1):
         accepted = open_ones.pop((found.step_id, changes.diff_hash(git, found.parent, found.commit)), None)
-        # An attempt that found what an earlier one of its step had landed before it died has reported that.
+        # An attempt may report a change that an earlier one of its step had landed before it died.
         if accepted is None or found.attempt > accepted.attempt:
             raise Refused(f"{_named(found)} is not the change of an accepted attempt")
         if fault := _wrong_files(git, found, accepted, asked, base or found.parent):
@@ -217,9 +220,9 @@ def check(git: Git, plan_id: str, tip: str, base: str | None, asked: DeliveryInp
 
 
 def _wrong_files(git: Git, found: PlanCommit, accepted: Accepted, asked: DeliveryInput, base: str) -> str | None:
-    """Return which files of a commit its plan does not allow, whatever its controller has reported of it.
+    """Return the files of a commit that its plan does not allow, without regard to its controller's report.
 
-    Files are new that are not in the commit `base`, where the plan begins.
+    A file is new if the commit `base`, where the plan begins, does not have it.
     """
     if asked.allowed is None:
         return None
@@ -227,7 +230,7 @@ def _wrong_files(git: Git, found: PlanCommit, accepted: Accepted, asked: Deliver
     permission = Permission(
         named=frozenset(each for each in asked.allowed if not is_glob(each)),
         patterns=tuple(filter(is_glob, asked.allowed)),
-        excluded=tuple(filter(is_glob, asked.excluded)),  # files that it names are kept from some steps alone
+        excluded=tuple(filter(is_glob, asked.excluded)),  # files that it names are forbidden to some steps only
         forbidden=forbid(asked.forbidden) if asked.forbidden else FORBIDDEN,
     )
     if outside := [path for path in touched if not permission.allows(path)]:

@@ -1,7 +1,7 @@
-"""Changes that failed their verification here, kept by their digests: what a spec's `context.failed_diffs` names.
+"""Changes that failed their verification on this host, by digest: the entries of a spec's `context.failed_diffs`.
 
-An agent cannot do anything with a digest. Where this host has made one of the changes that a spec names, its agent is
-shown what was tried. The verification runs in any case: only that says whether a change is right.
+A digest alone is of no use to an agent. If this host made one of the named changes, its agent is shown the diff. The
+verification runs in any case: it alone decides whether a change is right.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tasks.text.secrets import fit_redacted
 from worker.host.regular_files import read_below
 
 MOST_KEPT = 200  # files
-MOST_SHOWN = 2  # the newest of those that are named
+MOST_SHOWN = 2  # the newest ones
 MAX_CHARS = 4000  # of a change
 TITLE = "A change that was tried on these files before, and failed the checks (from an earlier attempt)"
 NEW = ".new-"
@@ -31,13 +31,13 @@ log = logging.getLogger("planner.controller")
 
 @dataclass(frozen=True, slots=True)
 class FailedChanges:
-    """Changes in `folder`, one file each; those that were kept first go first."""
+    """Changes in `folder`, one file each; the oldest are removed first."""
 
     folder: Path
-    secrets: tuple[str, ...] = ()  # that are in no file, beside what looks like one
+    secrets: tuple[str, ...] = ()  # values that no file contains, next to texts that look like secrets
 
     def keep(self, digest: str, change: bytes) -> None:
-        """Keep a change; nothing that goes wrong there matters to the attempt."""
+        """Store a change; an error here does not affect the attempt."""
         if not _NAME.fullmatch(digest):
             return
         read = change[: 16 * MAX_CHARS].decode(errors="replace")
@@ -54,7 +54,7 @@ class FailedChanges:
             log.warning("failed_change_not_kept", extra={"error": str(error)})
 
     def shown(self, digests: Sequence[str]) -> tuple[tuple[str, str], ...]:
-        """Tell the newest of the changes that are named, as far as they are kept here: titles and texts."""
+        """Return titles and texts of the newest of the named changes that are stored here."""
         return tuple((TITLE, text) for text in [*self._texts(digests)][-MOST_SHOWN:])
 
     def _texts(self, digests: Sequence[str]) -> Iterator[str]:

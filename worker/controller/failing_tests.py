@@ -1,9 +1,9 @@
-"""All tests that a run of a tool says fail, and whether these are all of them.
+"""All tests that fail by the output of a tool, and whether the list is complete.
 
-A planner concludes something from such a list only if it is whole, so that a doubt is told as a list that is not: a
-run that stopped early, a test that could not be collected, a summary whose numbers are not those of the names. Of a
-script of npm or pnpm it is whole only if that runs one runner of tests and nothing else. Names of a runner that does
-not print the file of each test begin with it.
+The planner draws conclusions only from a complete list. So in doubt a list is marked as incomplete. Examples are an
+early stop, a test that could not be collected, and a summary with another number of tests than names. A script of npm
+or pnpm gives a complete list only if it runs one test runner and nothing else. If a runner does not print the file next
+to each test, the reported names begin with the file.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _TAP_NOT = re.compile(r" # (?:TODO|SKIP)\b")
 _TAP_PLACE = re.compile(r"^ *location: '(?:[^'\n]*?//)?([^'\n]+?)(?::\d+){0,2}'$", re.MULTILINE)
 _TAP_HOW = re.compile(r"^ *failureType: '(?:testCodeFailure|subtestsFailed|testTimeoutFailure)'$", re.MULTILINE)
 _TAP_COUNT = re.compile(r"^# (fail|cancelled) (\d+)$", re.MULTILINE)
-_SCRIPT = re.compile(r"^> [^\n]+\n> ([^\n]+)$", re.MULTILINE)  # what npm and pnpm run, each behind its script's name
+_SCRIPT = re.compile(r"^> [^\n]+\n> ([^\n]+)$", re.MULTILINE)  # commands of npm and pnpm, after the script's name
 _RUNNER = re.compile(r"(jest|vitest run|node --test)(?: [^;&|<>()`$]*)?")
 _UNITTEST = re.compile(r"^={70}\n(?:FAIL|ERROR): ([^\n]+ \([\w.]+\)[^\n]*)$", re.MULTILINE)
 _UNITTEST_COUNT = re.compile(r"^FAILED \(([a-z ]+=\d+(?:, [a-z ]+=\d+)*)\)$", re.MULTILINE)
@@ -56,13 +56,13 @@ _CTEST_COUNT = re.compile(r"^\d+% tests passed, (\d+) tests? failed out of \d+$"
 
 @dataclass(frozen=True, slots=True)
 class FailingTests:
-    """The names of tests that fail; `complete` if no other one does."""
+    """The names of failing tests; `complete` if no other test fails."""
 
     names: tuple[str, ...] = ()
     complete: bool = True
 
     def joined(self, other: FailingTests) -> FailingTests:
-        """Add those of another tool."""
+        """Return the tests of both tools."""
         names = tuple(dict.fromkeys((*self.names, *other.names)))
         return FailingTests(names[:MAX_TESTS], self.complete and other.complete and len(names) <= MAX_TESTS)
 
@@ -72,7 +72,7 @@ NOT_KNOWN = FailingTests(complete=False)
 
 
 def failing_tests(tool: str, argv: Sequence[str], output: str, *, whole: bool) -> FailingTests:
-    """Read the names of failing tests in what a failed run of `tool` printed, all of it if this is the `whole`."""
+    """Return the failing tests in the output of a failed run of `tool`; `whole` if the output is not truncated."""
     read = _READERS.get(tool.partition("-")[0])
     if read is None:
         return NOT_KNOWN
@@ -101,7 +101,7 @@ def _go(output: str, _: Sequence[str]) -> FailingTests:
 
 def _cargo(output: str, argv: Sequence[str]) -> FailingTests:
     counts = _CARGO_COUNT.findall(output)
-    # Without the option what comes after the first binary with a failing test is not run at all.
+    # Without the option, binaries after the first one with a failing test do not run.
     return _checked(_CARGO_TEST.findall(output), sum(map(int, counts)), stopped="--no-fail-fast" not in argv)
 
 
@@ -132,14 +132,14 @@ def _vitest(output: str, _: Sequence[str]) -> FailingTests:
 
 
 def _summed(counts: Sequence[tuple[str, str, str]], of_files: str, files: Collection[str]) -> tuple[int, bool]:
-    """Add up a summary in two lines, of files and of tests; whether some were not run, or fail without a name."""
+    """Return the number of failed tests of a summary, and whether some tests did not run or have no name."""
     lines = {what: {word: int(number) for number, word in _PARTS.findall(parts)} for what, parts, _ in counts}
     whole = len(counts) == len(lines) == 2 and all(sum(lines[what].values()) == int(all_) for what, _, all_ in counts)
     return lines.get("Tests", {}).get("failed", 0), not whole or lines[of_files].get("failed") != len(files)
 
 
 def _node(output: str, _: Sequence[str]) -> FailingTests:
-    """Read TAP, which node prints where nobody looks on; a suite is counted by its tests."""
+    """Read TAP, which node prints to a pipe; a suite is counted by its tests."""
     names: list[str] = []
     around: dict[int, str] = {}
     stopped = False
@@ -159,7 +159,7 @@ def _node(output: str, _: Sequence[str]) -> FailingTests:
 
 
 def _script(output: str, argv: Sequence[str]) -> FailingTests:
-    """Read what a script printed that runs one runner of tests and nothing else."""
+    """Read the output of a script that runs one test runner and nothing else."""
     runs = _SCRIPT.findall(output)
     runner = _RUNNER.fullmatch(runs[0]) if len(runs) == 1 else None
     return _READERS[runner[1].split()[0]](output, (*argv, *runs[0].split())) if runner else NOT_KNOWN

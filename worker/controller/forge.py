@@ -1,7 +1,7 @@
-"""A forge's pull requests by REST: the open one of a branch is found, or one is opened.
+"""Pull requests of a forge over REST: finds the open one of a branch, or opens one.
 
-The token is read from its file for each call, sent in a header to the one server that the operator named, and told to
-nobody. Redirections are not followed: they could lead it elsewhere.
+The token is read from its file for each call, and sent in a header to the one server that the operator named.
+Redirections are not followed: they could send the token elsewhere.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ OK, REDIRECTION, SERVER_ERROR = 200, 300, 500
 
 
 class ForgeKind(StrEnum):
-    """Whose REST interface a forge speaks."""
+    """The REST interface of a forge."""
 
     GITHUB = "github"
     GITLAB = "gitlab"
 
 
 class Refused(Exception):
-    """Nothing can be delivered, and trying again would change nothing; the message says why."""
+    """The delivery is impossible, and a retry would not change that; the message has the reason."""
 
 
 class _AlreadyThere(Refused):
-    """The forge refuses the pull request, as it does where there is one already."""
+    """The forge refuses the pull request with a status that it also uses if there is one already."""
 
 
 @dataclass(frozen=True, slots=True)
 class PullRequest:
-    """What is asked for: the branch `head` to go into the branch `base`."""
+    """A request to merge the branch `head` into the branch `base`."""
 
     head: str
     base: str
@@ -69,19 +69,19 @@ class Forge:
     api: str
     project: str
     token_file: Path
-    app: GitHubApp | None = None  # whose tokens are used, by the key in `token_file`
+    app: GitHubApp | None = None  # creates the tokens, with the key in `token_file`
 
     def pull_request(self, wanted: PullRequest) -> str:
-        """Return the URL of the branch's open pull request, which is opened if there is none.
+        """Return the URL of the branch's open pull request, and open one if there is none.
 
-        Raises Refused, or CannotWork where the forge does not answer for now.
+        Raises Refused, or CannotWork if the forge does not answer for now.
         """
         if found := self.find(wanted.head):
             return found
         try:
             made = self._call("POST", self._pull_requests, self._body(wanted))
         except _AlreadyThere as refused:
-            if found := self.find(wanted.head):  # somebody was faster
+            if found := self.find(wanted.head):  # another program opened one meanwhile
                 return found
             raise Refused(str(refused)) from refused
         url = _url(made)
@@ -93,7 +93,7 @@ class Forge:
         return url
 
     def _beside(self, made: Any, wanted: PullRequest) -> Iterator[tuple[str, str, dict[str, Any]]]:
-        """Yield the calls that label a new pull request and ask for its review."""
+        """Yield the calls that label a new pull request and request its review."""
         number = made.get("number") if isinstance(made, dict) else None
         if self.kind is ForgeKind.GITLAB or not isinstance(number, int):
             return
@@ -113,7 +113,10 @@ class Forge:
         return f"/projects/{quote(self.project, safe='')}/merge_requests"
 
     def find(self, head: str) -> str | None:
-        """Return the URL of a branch's open pull request; None if there is none. Raises as `pull_request`."""
+        """Return the URL of a branch's open pull request; None if there is none.
+
+        Raises errors as `pull_request` does.
+        """
         if self.kind is ForgeKind.GITHUB:
             asked = {"state": "open", "head": f"{self.project.partition('/')[0]}:{head}"}
         else:
@@ -133,7 +136,7 @@ class Forge:
         return found | {name: value for name, value in more.items() if value}
 
     def _user(self, name: str) -> int | None:
-        """Return the id of a user at GitLab; None if there is none of this name."""
+        """Return the id of a GitLab user; None if there is none with this name."""
         try:
             found = self._call("GET", f"/users?{urlencode({'username': name})}")
         except (Refused, CannotWork):
@@ -142,12 +145,12 @@ class Forge:
         return known if isinstance(known, int) else None
 
     def _call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Return what the forge answers; raises Refused or CannotWork."""
+        """Return the answer of the forge. Raises Refused or CannotWork."""
         token = self._token()
         return self._send(method, path, body, token)
 
     def _token(self) -> str:
-        """Return the token of the file, or one of the App's installation; raises Refused or CannotWork."""
+        """Return the token of the file, or one of the App's installation. Raises Refused or CannotWork."""
         if self.app is None:
             return read_token(self.token_file)
         try:
@@ -156,7 +159,7 @@ class Forge:
             raise CannotWork(str(error)) from error
 
     def _send(self, method: str, path: str, body: Mapping[str, Any] | None, token: str) -> Any:
-        """Return what the forge answers to `token`; raises Refused or CannotWork."""
+        """Return the answer of the forge to a call with `token`. Raises Refused or CannotWork."""
         headers = {"User-Agent": "planner-controller", "Content-Type": "application/json"}
         if self.kind is ForgeKind.GITHUB:
             headers |= {"Authorization": f"Bearer {token}", "Accept": "application/vnd.github+json"}
@@ -181,7 +184,7 @@ class Forge:
 
 
 def read_token(file: Path) -> str:
-    """Return the token in `file`, which nobody else may read; raises CannotWork."""
+    """Return the token in `file`. Raises CannotWork if the file is readable for other users, or has no token."""
     try:
         if file.stat().st_mode & FOR_OTHERS:
             raise CannotWork(f"{file} may be used by others too: chmod 600 {file}")
@@ -194,7 +197,7 @@ def read_token(file: Path) -> str:
 
 
 def _error(status: int, headers: Mapping[str, str], said: str) -> Exception:
-    """Return what another time may mend from what it will not."""
+    """Return CannotWork for an error that may pass, and Refused or _AlreadyThere for others."""
     is_limited = status == FORBIDDEN and (headers.get("retry-after") or headers.get("x-ratelimit-remaining") == "0")
     if status == TOO_MANY or status >= SERVER_ERROR or is_limited:
         return CannotWork(said)
@@ -222,12 +225,12 @@ def _json(data: bytes) -> Any:
 
 
 def _is_of_no_fork(found: Any) -> bool:
-    """Tell our own branch from one of a fork that is called the same, as only GitLab has to be asked."""
+    """Return whether a merge request is from the project itself, and not from a fork's branch of the same name."""
     return isinstance(found, dict) and found.get("source_project_id") == found.get("project_id")
 
 
 def _url(found: Any) -> str:
-    """Return where people see a pull request; raises CannotWork if the answer does not say it."""
+    """Return the web address of a pull request. Raises CannotWork if the answer has none."""
     for name in ("html_url", "web_url"):
         url = found.get(name) if isinstance(found, dict) else None
         if isinstance(url, str) and url.startswith(("https://", "http://")):
@@ -236,7 +239,7 @@ def _url(found: Any) -> str:
 
 
 def _message(found: Any) -> str:
-    """Return what a refusal says of itself, on one line."""
+    """Return the message of a refusal on one line."""
     if not isinstance(found, dict):
         return ""
     said = [found.get(name) for name in ("message", "error", "errors")]

@@ -1,8 +1,8 @@
-"""Words of a plan that a forge would obey: they are shown, and call nobody, close nothing and start nothing.
+"""Makes texts of a plan safe for forges: they are shown, but notify no user, close no issue and run no command.
 
-A plan's words come from goals and agents. In a pull request or a commit a forge makes of `@name` a message to that
-person, of `fixes #1` the end of an issue, of a line `/merge` a command, and of `[skip ci]` a change that nobody tests.
-A character without width in their midst makes all of them plain words.
+A plan's texts come from goals and agents. In a pull request or a commit, a forge treats `@name` as a notification and
+`fixes #1` as a command to close an issue. It treats a line `/merge` as a command, and `[skip ci]` as a request for no
+tests. A character without width in the middle turns all of them into plain text.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _OBEYED = re.compile(
 
 
 def disarm(text: str) -> str:
-    """Return `text` with nothing in it that a forge obeys."""
+    """Return `text` without anything that a forge would interpret."""
     return _OBEYED.sub(lambda found: found[0] + BREAK, text)
 
 
 def title_of(text: str, otherwise: str) -> str:
-    """Return a title: one line of `text`, or `otherwise` where there is none."""
+    """Return a title: the text on one line, or `otherwise` if it is empty."""
     return disarm(" ".join(text.split()) or otherwise)[:MAX_TITLE]
 
 

@@ -1,7 +1,7 @@
-"""The commits of a plan's branch: which step and attempt each is of, and the branch without those of one step.
+"""The commits of a plan's branch: the step and attempt of each, and the branch without the commits of one step.
 
-Only controllers write that branch, and the last lines of a commit's message say what it is of (`commit_message`). A
-step has commits there before it is done if an attempt landed its change and died before it could say so.
+Only controllers write that branch, and the last lines of a commit's message name its step (`commit_message`). A step
+has commits there before it is done if an attempt landed its change and died before its report.
 """
 
 from __future__ import annotations
@@ -28,12 +28,15 @@ class PlanCommit:
 
 
 def commits(git: Git, plan_id: str, tip: str) -> list[PlanCommit]:
-    """List the commits of the plan that end at `tip`, the newest first; as many as a store holds with their parents."""
+    """Return the commits of the plan that end at `tip`, the newest first; as many as a store has with their parents."""
     return list(walk(git, plan_id, tip, HISTORY - 1))
 
 
 def walk(git: Git, plan_id: str, tip: str, most: int) -> Iterator[PlanCommit]:
-    """Yield at most so many commits of the plan that end at `tip`, the newest first, up to one that is none of it."""
+    """Yield at most `most` commits of the plan that end at `tip`, the newest first.
+
+    The first other commit ends the walk.
+    """
     listed = git("rev-list", "--first-parent", f"--max-count={most}", "--format=%H %P%n%B%x00", tip)
     for entry in listed.decode(errors="replace").split("\0"):
         ids, _, text = entry.lstrip("\n").partition("\n")[2].partition("\n")
@@ -44,9 +47,9 @@ def walk(git: Git, plan_id: str, tip: str, most: int) -> Iterator[PlanCommit]:
 
 
 def without(store: Store, listed: Sequence[PlanCommit], step_id: str, tip: str) -> str:
-    """Return a commit like `tip` without what `step_id` has changed; raises GitError where later commits need that.
+    """Return a commit like `tip` without the changes of `step_id`. Raises GitError if later commits depend on them.
 
-    `listed` are the commits that end at `tip`. The tip itself is returned if none of them is of the step.
+    `listed` are the commits that end at `tip`. If none of them is of the step, the tip itself is returned.
     """
     oldest = next((at for at in reversed(range(len(listed))) if listed[at].step_id == step_id), None)
     if oldest is None:

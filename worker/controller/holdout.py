@@ -1,4 +1,4 @@
-"""Tests that an operator keeps beside a controller, found by their digest: no agent's clone ever has them."""
+"""Tests that an operator stores next to a controller, found by their digest; no agent's clone ever contains them."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ class WrongHoldout(StepTrouble):
 
 
 class Holdouts:
-    """The folders and archives of tests in `folder`; those that were read last stay in memory."""
+    """The folders and archives of tests in `folder`; the last ones read stay in memory."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._digest, self._files = "", dict[bytes, PlacedFile]()
 
     def read(self, digest: str) -> Mapping[bytes, PlacedFile]:
-        """Return the files of the tests of this digest; raises WrongHoldout."""
+        """Return the test files with this digest. Raises WrongHoldout."""
         if digest != self._digest:
             self._digest, self._files = digest, self._find(digest)
         return self._files
 
     def _find(self, digest: str) -> dict[bytes, PlacedFile]:
         for path in sorted(self.folder.iterdir()):
-            if path.is_symlink():  # where it leads is hidden from nobody
+            if path.is_symlink():  # the target of a link is not hidden from agents
                 log.warning("holdout_skipped", extra={"path": str(path), "reason": "it is a link"})
                 continue
             try:
@@ -52,7 +52,7 @@ class Holdouts:
             if found == digest:
                 try:
                     files = {os.fsencode(_checked(name)): file for name, file in _files(content)}
-                except Exception as error:  # there are many that a broken archive raises
+                except Exception as error:  # a broken archive raises many kinds of errors
                     raise WrongHoldout(f"the held-out tests {digest} cannot be read: {error!r}") from error
                 if files:
                     return files
@@ -61,9 +61,9 @@ class Holdouts:
 
 
 def digest_of(path: Path) -> str:
-    """Return the digest of a folder of tests, or of an archive as it is; raises OSError.
+    """Return the digest of a folder of tests, or of an archive. Raises OSError.
 
-    Of a folder it is that of its regular files in the order of their paths, a line each: the path, NUL, the digest of
+    The digest of a folder covers its regular files in the order of their paths. Each has a line: path, NUL, digest of
     the content.
     """
     return _load(path)[0]

@@ -1,6 +1,6 @@
-"""Looks for secrets in what a change adds, before it lands: the controller's own, and what has the form of a token.
+"""Looks for secrets in the added lines of a change before it lands: values of the controller, and texts like tokens.
 
-A form is found where `tasks/text/secrets.py` knows it. Values are those of variables that are named like secrets: an
+`tasks/text/secrets.py` knows the forms of tokens. Values are those of variables with names like those of secrets: an
 agent may have read them in files, too.
 """
 
@@ -14,16 +14,16 @@ from schemas import codec
 from tasks.text.secrets import tokens
 
 SHORTEST, SHORTEST_WORD = 8, 12  # characters of a value with a digit, and of one without
-MAX_BYTES = 8 * 1024 * 1024  # of a change, in which forms are looked for
+MAX_BYTES = 8 * 1024 * 1024  # of a change that are searched for the forms of tokens
 
 OWN = "the value of a variable of this controller that is named like a secret"
 FORM = "what has the form of a token or a private key"
 
 
 def leaks(added: Mapping[str, bytes], secrets: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield the files that would hold a secret, each with what that is, and never the secret itself.
+    """Yield each file that would contain a secret, with its kind and never the secret itself.
 
-    `added` are the lines that the change adds to each file; the name of a file is looked at, too.
+    `added` are the lines that the change adds to each file. The name of a file is checked, too.
     """
     spellings = {each for value in secrets if _is_one(value) for each in _spellings(value)}
     room = MAX_BYTES
@@ -37,7 +37,7 @@ def leaks(added: Mapping[str, bytes], secrets: Collection[str]) -> Iterator[tupl
 
 
 def _is_one(value: str) -> bool:
-    """Tell a secret from a word, a number or a path that a variable of such a name has, too."""
+    """Return whether the value of a variable is a secret, and not a word, a number or a path."""
     if len(value) < SHORTEST or value.isdigit() or (value.startswith("/") and Path(value).exists()):
         return False
     return any(each.isdigit() for each in value) or len(value) >= SHORTEST_WORD

@@ -1,8 +1,8 @@
-"""The repository's own instructions for agents, AGENTS.md and CLAUDE.md, as the plan's first commit has them.
+"""The repository's own instructions for agents, AGENTS.md and CLAUDE.md, as of the plan's first commit.
 
-What a plan or a fork has made of them is never read: an agent could write orders for the next one there. The commit has
-to be on a branch of the repository. An agent is given those of the root and, of each file that its step is about, those
-of the nearest folder above it.
+Versions from a plan or a fork are never read: an agent could write instructions for the next one there. The commit has
+to be on a branch of the repository. An agent receives the instructions of the root and, for each file of its step,
+those of the nearest folder above it.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from worker.controller import history
 from worker.controller.repository import Repository
 from worker.controller.wire import Spec
 
-MAX_BYTES = 32 * 1024  # of all that an agent is given
-MAX_FILE_BYTES = 1024 * 1024  # of one that is read
+MAX_BYTES = 32 * 1024  # of all texts for an agent
+MAX_FILE_BYTES = 1024 * 1024  # of one file
 MAX_COMMITS = 100_000  # of one plan
 SHOWN, SHORT = 5, 12  # files that a sentence names, and characters of a commit
-FILES = (b"100644", b"100755")  # modes; a link is none, nor is what it leads to read
+FILES = (b"100644", b"100755")  # modes of plain files; links are neither listed nor followed
 
 log = logging.getLogger("planner.controller")
 
 
 class Trust(StrEnum):
-    """What an operator lets the instructions of a repository be for agents."""
+    """How an operator lets agents treat the instructions of a repository."""
 
     DATA = "data"  # quoted, like all that comes from outside
-    TRUSTED = "trusted"  # the words of those who own the repository, which agents are asked to follow
+    TRUSTED = "trusted"  # words of the repository's owners, which agents are asked to follow
     OFF = "off"
 
 
@@ -41,7 +41,7 @@ class Trust(StrEnum):
 class Instructions:
     """The texts of the files, each under its path; `digest` is of that text, `digests` are of whole files.
 
-    `left_out` is a sentence: why the agent gets no file although there are some.
+    `left_out` is a sentence with the reason if the agent receives no file although there are some.
     """
 
     trust: Trust = Trust.OFF
@@ -55,12 +55,12 @@ class Instructions:
 
     @property
     def digest(self) -> str:
-        """Return the digest of what an agent is given."""
+        """The digest of the text for the agent."""
         return f"sha256:{sha256(self.text.encode()).hexdigest()}"
 
     @property
     def reported(self) -> GivenInstructions | None:
-        """Return the part of the outcome about them; None without files and without a reason."""
+        """The part of the outcome about the instructions; None without files and without a reason."""
         if not (self or self.left_out):
             return None
         return GivenInstructions(given=dict(self.digests), left_out=self.left_out or None)
@@ -70,10 +70,10 @@ NONE = Instructions()
 
 
 def read_instructions(repository: Repository, spec: Spec, tip: str, trust: Trust) -> Instructions:
-    """Read what the repository asks of those who do the step; `tip` is where its attempt begins.
+    """Return the repository's instructions for the step; `tip` is the commit where its attempt begins.
 
-    Nothing is given where a file is not as the goal has it that the spec comes from.
-    Raises GitError, and RemoteTrouble where a remote does not say which branches the plan's first commit is on.
+    If a file differs from its version in the goal, the agent receives none. Raises GitError. Raises RemoteTrouble if a
+    remote does not list the branches with the plan's first commit.
     """
     if trust is Trust.OFF:
         return NONE
@@ -104,7 +104,7 @@ def _left_out(spec: Spec, base: str, why: str, sentence: str) -> Instructions:
 
 
 def _base(repository: Repository, spec: Spec, tip: str) -> str:
-    """Return the commit that the plan begins with."""
+    """Return the commit where the plan begins."""
     if spec.context.base_sha:
         return repository.find(spec.context.base_sha)
     made = list(history.walk(repository.git, spec.plan_id, tip, MAX_COMMITS))
@@ -112,7 +112,7 @@ def _base(repository: Repository, spec: Spec, tip: str) -> str:
 
 
 def _texts(repository: Repository, base: str, wanted: Iterable[str]) -> dict[str, str]:
-    """Read those `wanted` files that a commit has, but for large ones."""
+    """Return those `wanted` files that a commit has, without large ones."""
     found: dict[str, str] = {}
     how = ("--literal-pathspecs", "ls-tree", "-z", "--long", "--full-tree")
     for line in repository.git(*how, base, "--", *wanted).split(b"\0"):
@@ -125,7 +125,7 @@ def _texts(repository: Repository, base: str, wanted: Iterable[str]) -> dict[str
 
 
 def _joined(found: dict[str, str], trust: Trust) -> str:
-    """Put the texts below each other, cut to what an agent is given: those nearest to its files are kept first."""
+    """Return the texts one below the other, truncated to the limit; those nearest to the step's files have priority."""
     left, kept = MAX_BYTES, dict.fromkeys(found, "")
     for path in reversed(found):
         heading = f"{path}:\n"

@@ -1,4 +1,4 @@
-"""What a change does to tests and checks, read from both of its trees; whether that is allowed the planner decides."""
+"""Finds the effects of a change on tests and checks, from both of its trees; the planner judges them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from worker.controller.changes import Changes
 from worker.controller.worktree import Worktree
 
 PATH_CHARS = 512
-MOST_TESTS = 20  # failing ones, whose inputs are looked at
+MOST_TESTS = 20  # failing tests whose inputs are checked
 
 log = logging.getLogger("planner.controller")
 
 
 def look_at(tree: Worktree, change: Changes, failing: Sequence[str]) -> Integrity | None:
-    """Find what `change` does to tests and checks; None where that is nothing, or it has no tree.
+    """Return the effects of `change` on tests and checks; None if there are none, or the change has no tree.
 
-    `failing` are names of tests that are to pass again. A mistake of ours here ends no attempt.
+    `failing` are names of tests that should pass again. An error of this analysis does not end the attempt.
     """
     if not change.tree:
         return None
@@ -36,7 +36,7 @@ def look_at(tree: Worktree, change: Changes, failing: Sequence[str]) -> Integrit
 
 
 def joined(known: Integrity | None, findings: Sequence[Finding]) -> Integrity | None:
-    """Add findings to those that are known; None where there are none at all."""
+    """Return the known findings with new ones; None if there are neither."""
     new = report_of(findings)
     if known is None or new is None:
         return known or new
@@ -44,7 +44,7 @@ def joined(known: Integrity | None, findings: Sequence[Finding]) -> Integrity | 
 
 
 def report_of(findings: Sequence[Finding]) -> Integrity | None:
-    """Make of findings what an outcome has room for."""
+    """Return findings in the form and size of an outcome; None without findings."""
     if not findings:
         return None
     places = tuple(

@@ -1,4 +1,4 @@
-"""Judges a change by tests that no agent has: they have to pass, and a report has to show that all of them ran."""
+"""Judges a change by tests that no agent has. They must pass, and a report must show that all of them ran."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ Verify = Callable[[Files, Sequence[Tool]], VerificationResult]
 
 
 class Layout(NamedTuple):
-    """Files that are put beside those of the change, and the tools that run then."""
+    """Files to add to those of the change, and the tools that run then."""
 
     files: Files
     tools: Sequence[Tool]
 
 
 class _HeldOut(NamedTuple):
-    """One file of held-out tests: the words of each test that has to run, and of those that it skips itself."""
+    """One file of held-out tests: the words of each test that has to run, and of those that the file itself skips."""
 
     path: str
     tests: tuple[tuple[str, ...], ...]
@@ -39,13 +39,13 @@ class _HeldOut(NamedTuple):
 
 
 def reach(tools: Sequence[Tool], files: Files) -> Sequence[Tool]:
-    """Return `tools`, and for each that runs some tests alone one more that runs the tests of `files`."""
+    """Return `tools`, and for each tool that runs only some tests a further one that runs the tests in `files`."""
     paths = [os.fsdecode(path) for path in files if is_named_as_test(os.fsdecode(path))]
     return [*tools, *(more for tool in tools if (more := _aimed_at(tool, paths)))]
 
 
 def _aimed_at(tool: Tool, paths: Sequence[str]) -> Tool | None:
-    """Aim a tool of tests at those files that it leaves out; None where it runs all of them, or cannot be aimed."""
+    """Return a tool of tests for the files that it leaves out; None if it runs all of them, or cannot select files."""
     found = CATALOGUE.find(tool.argv)
     if found is None or found[0].category is not ToolCategory.TEST or not found[1].positionals:
         return None
@@ -64,11 +64,11 @@ def judge_by_holdout(
     verify: Verify,
     left_out_at_base: Callable[[], Collection[str]] = frozenset,
 ) -> AttemptFailure | None:
-    """Verify with `files` put in, by the first layout that judges them; the last one has nothing beside them.
+    """Verify with `files` in place, by the first layout that can judge them; the last layout adds no other files.
 
-    The failure says that they fail or did not run, and nothing of them. A layout with more does not judge where more
-    than they fails, or nobody knows which tests do. One that is left out at the base too, where no change is, is
-    no matter. Raises NotVerifiable.
+    The failure states that they fail or did not run, and reveals nothing else. A layout with further files does not
+    judge if more than the held-out tests fail, or if the failing tests are not all known. A test that is also left out
+    at the unchanged base is ignored. Raises NotVerifiable.
     """
     held = [_read(os.fsdecode(path), file) for path, file in files.items()]
     *_, last = layouts
@@ -87,7 +87,7 @@ def judge_by_holdout(
 
 
 def _verify_twice(layout: Layout, own: VerificationResult, verify: Verify) -> VerificationResult:
-    """Verify, once more where that fails: a test may fail now and then."""
+    """Verify, and repeat a failed verification once: a test may be flaky."""
     for _ in range(2):
         found = verify(layout.files, layout.tools)
         if found.cannot_verify:
@@ -109,7 +109,7 @@ def _is_run(each: _HeldOut) -> bool:
 
 
 def _is_held_out(name: str, held: Iterable[_HeldOut]) -> bool:
-    """Whether a test may be one of those that are held out."""
+    """Return whether a test may be a held-out one."""
     file = file_of(name)
     return any(each.path == file if file else _is_among(name, each.tests) for each in held)
 
@@ -120,7 +120,7 @@ def _is_among(name: str, tests: Iterable[tuple[str, ...]]) -> bool:
 
 
 def _left_out(held: Sequence[_HeldOut], found: VerificationResult) -> set[str]:
-    """Name the tests that were left out although their file does not say so of all their cases."""
+    """Return the held-out tests that were left out although their file does not skip all of their cases."""
     return {
         name
         for name in found.left_out
@@ -129,9 +129,10 @@ def _left_out(held: Sequence[_HeldOut], found: VerificationResult) -> set[str]:
 
 
 def _all_ran(held: Sequence[_HeldOut], found: VerificationResult, before: Collection[str]) -> bool:
-    """Whether a test of each file ran.
+    """Return whether a test of each file ran.
 
-    Where names have no file all tests of it ran, by their names; one more than before where these cannot be read.
+    If test names have no file, all tests of the file must have run, by name. If names cannot be read, one test more
+    than before must have run.
     """
     files = {file_of(name) for name in found.ran}
     dotted = [name for name in found.ran if not file_of(name)]

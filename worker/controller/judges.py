@@ -1,6 +1,6 @@
-"""Judges what was verified once more: by the tests of the base, and by those that are kept beside the controller.
+"""Judges a verified change a second time: by the tests of the base, and by the held-out tests of the controller.
 
-Each time in a clone of its own, which no agent gets. Nothing of held-out tests is told but their digest.
+Each judgement runs in a separate clone that no agent gets. Held-out tests are reported only by their digest.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from worker.controller.wire import AttemptFailure, Spec, Tool
 from worker.controller.worktree import Worktree
 
 DIVERGES = "tests_diverge"  # the kind of a place
-MOST_TESTS = 10  # that are named
+MOST_TESTS = 10  # named ones
 MOST_LINES = 10  # of a file that are shown
 PATH_CHARS = 512
 NO_TESTS = 5  # the exit code of pytest and unittest where they found none
@@ -40,7 +40,7 @@ log = logging.getLogger("planner.controller")
 
 @dataclass(frozen=True)
 class Judges:
-    """The judges of one attempt: its spec says which tests they use, and `holdouts` has those that are held out."""
+    """The judges of one attempt: its spec names the tests, and `holdouts` has the held-out ones."""
 
     spec: Spec
     tree: Worktree
@@ -49,7 +49,7 @@ class Judges:
     verify: Callable[[Sequence[Tool]], VerificationResult]
 
     def prepare(self) -> None:
-        """Find the tests before anybody works, after each reset; raises CannotWork or GitError if they are not here."""
+        """Find the tests before any program runs, after each reset. Raises CannotWork or GitError if one is missing."""
         by = self.spec.judged_by
         if by and self.spec.context.base_sha:
             self.tree.remember(self.spec.context.base_sha)
@@ -70,10 +70,10 @@ class Judges:
         return bool(self.spec.judged_by and self.spec.judged_by.holdout)
 
     def judge(self, result: Result) -> AttemptFailure | None:
-        """Judge what was verified, also if that failed, by what else fails; `prepare` went before.
+        """Judge a change that was verified, also if the verification failed; call `prepare` before.
 
-        What the tests of the base find is told in the integrity of `result`; the failure is that of held-out tests.
-        Raises NotVerifiable where these could not run.
+        The result of the base's tests is in the integrity of `result`. The returned failure is that of held-out tests.
+        Raises NotVerifiable if these could not run.
         """
         by, own, tools = self.spec.judged_by, result.verification, self.spec.verify_tools
         if not by or (own.failure and not own.failing.complete):
@@ -88,7 +88,7 @@ class Judges:
         if not by.holdout:
             return None
         held, layouts = self._held_out, [Layout(self._held_out, reach(tools, self._held_out))]
-        if files:  # of tests that an agent may have changed so that these pass
+        if files:  # tests of the base: an agent may have changed them so that these pass
             there = there.union(map(os.fsdecode, held))
             gone = {path for path, file in files.items() if not file.there and path not in there}
             aimed = [at for tool in tools if (at := _without(tool, gone, there))]
@@ -97,15 +97,15 @@ class Judges:
         try:
             failure = judge_by_holdout(by.holdout, held, layouts, own, self.verify_with, self._left_out_at_base)
         finally:
-            self.tree.make_anew()  # so that they lie nowhere any more
+            self.tree.make_anew()  # so that no copy of them is left
         if failure:
-            result.verification = replace(own, failure=failure, failing=NOT_KNOWN)  # whose names are to excuse nothing
+            result.verification = replace(own, failure=failure, failing=NOT_KNOWN)  # their names may excuse no failure
         else:
             result.judged = Judged(base=result.judged.base if result.judged else None, holdout=by.holdout)
         return failure
 
     def _left_out_at_base(self) -> frozenset[str]:
-        """Name the tests that the base leaves out with held-out tests put in; each tool runs, whatever others find."""
+        """Return the tests that are left out at the base with held-out tests in place; each tool runs on its own."""
         if not self.spec.context.base_sha:
             return frozenset()
         base = {file.path: file.there for file in self.tree.differing(lambda _: True).values()}
@@ -117,7 +117,7 @@ class Judges:
         return self.tree.differing(lambda path: path not in own and is_of_tests(path))
 
     def verify_with(self, files: Files, tools: Sequence[Tool]) -> VerificationResult:
-        """Verify with other files laid out; raises NotVerifiable where that cannot be, without their names."""
+        """Verify with other files in place. Raises NotVerifiable, without their names, if they cannot be placed."""
         try:
             self.tree.make_anew()
             self.set_up()
@@ -136,10 +136,11 @@ def judge_by_base(
     own: VerificationResult,
     verify: Verify,
 ) -> tuple[BaseJudgement, Integrity | None]:
-    """Verify with `files` as they are at the base, `there` being all files then; return what diverges, if anything.
+    """Verify with `files` as they are at the base, and return the divergence, if there is one.
 
-    Verifications are not aimed at files that are gone then; those that were aimed at no other ones are left out.
-    Nothing diverges where a tool could not run, or where the base has no tests that it could run.
+    `there` are all files of that layout. Verifications are not aimed at files that are missing in it. Those without any
+    other file are left out. There is no divergence if a tool could not run, or if the base has no tests that it could
+    run.
     """
     if not files:
         return BaseJudgement.SAME, None
@@ -149,7 +150,7 @@ def judge_by_base(
     has_tests = any(map(is_named_as_test, there))
     if has_tests and not left:
         return BaseJudgement.NOT_RUN, None
-    for _ in range(2):  # a test may fail now and then
+    for _ in range(2):  # a test may be flaky
         found = verify(placed, left) if left else VerificationResult()
         if found.cannot_verify:
             log.warning("not_judged", extra={"tool": found.cannot_verify.tool, "reason": found.cannot_verify.reason})
@@ -162,7 +163,7 @@ def judge_by_base(
 
 
 def _without(tool: Tool, gone: Collection[str], there: Collection[str]) -> Tool | None:
-    """Return a verification without its words for files and folders that are gone; None if no such word is left."""
+    """Return a verification without its words for missing files and folders; None if no such word is left."""
     if _is_gone(".", tool.cwd, gone, there):
         return None
     left = [word for word in tool.argv if not _is_gone(tool.cwd, word, gone, there)]
@@ -183,12 +184,12 @@ def _place(folder: str, word: str) -> str:
 
 
 def _is_in(place: str, paths: Collection[str]) -> bool:
-    """Whether a file, or a folder that is not the root, is among `paths`."""
+    """Return whether a file, or a folder other than the root, is among `paths`."""
     return place in paths or (place not in {"", "."} and any(path.startswith(f"{place}/") for path in paths))
 
 
 def _ran_nothing(found: VerificationResult, *, has_tests: bool) -> bool:
-    """Whether the tool that failed is one of tests, and had none to run; tests that cannot be built are not none."""
+    """Return whether the failed tool runs tests and found none; tests that cannot be built do not count as none."""
     if not found.receipts:
         return False
     receipt = found.receipts[-1]
@@ -201,7 +202,7 @@ def _ran_nothing(found: VerificationResult, *, has_tests: bool) -> bool:
 
 
 def with_places(said: Integrity | None, more: Integrity) -> Integrity:
-    """Put what diverges before what else is said of a change."""
+    """Return the integrity with the places of divergence first."""
     if said is None:
         return more
     counts, places = {**more.counts, **said.counts}, (*more.places, *said.places)
@@ -220,7 +221,7 @@ def _divergence(files: Mapping[str, FileChange], found: VerificationResult, own:
 
 
 def _differences(path: str, file: FileChange) -> Iterator[IntegrityPlace]:
-    """Yield the first lines that one version of a file has more often than the other one: that takes linear time."""
+    """Yield the first lines that one version of a file has more often than the other: a comparison in linear time."""
     was, now = (_lines(each) for each in (file.there, file.here))
     removed, added = list(islice(more_often(was, now), MOST_LINES)), list(islice(more_often(now, was), MOST_LINES))
     for old, new in zip_longest(removed, added):

@@ -1,7 +1,7 @@
-"""Changes of too many files that passed their verification here: kept on this host until their pieces are claimed.
+"""Verified changes with too many files for one step: stored on this host until the steps of their chunks are claimed.
 
-A plan cuts such a change into steps. Where a piece of it is claimed on the host that has made the change, its files are
-put in place as they were verified, and no agent is asked; anywhere else an agent does the piece.
+A plan divides such a change into steps. If such a step is claimed on the host that made the change, its verified files
+are put in place without an agent. On any other host an agent does the step.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from worker.controller.changes import PlacedFile
 from worker.controller.repository import TreeEntry
 from worker.host.regular_files import read_below
 
-MOST_KEPT = 50  # changes; those that were kept first go first
+MOST_KEPT = 50  # changes; the oldest are removed first
 MAX_BYTES = 20 * 1024 * 1024  # of the files of one
 NEW = ".new-"
 
@@ -37,7 +37,7 @@ class KeptChanges:
     folder: Path
 
     def keep(self, plan_id: str, step_id: str, was: Entries, now: Files) -> None:
-        """Keep the files of a change, and what they were before; nothing that goes wrong there matters."""
+        """Store the files of a change, and their versions before it; an error here does not affect the attempt."""
         if sum(len(file[1]) for file in now.values() if file) > MAX_BYTES:
             return
         rows = {path: [_words(was[path]), _words(file and (file[0], b64encode(file[1])))] for path, file in now.items()}
@@ -53,9 +53,9 @@ class KeptChanges:
             log.warning("change_not_kept", extra={"error": str(error)})
 
     def piece(self, plan_id: str, step_id: str, paths: Collection[str], now: Entries) -> Files | None:
-        """Return those files of the change of a step that `paths` name, if all are as they were before it.
+        """Return the files of a stored change that `paths` name, if all are as they were before it.
 
-        None if no such change is kept, if it lacks one of them, or if one has changed since.
+        Returns None if no such change is stored, if it lacks one of the files, or if one has changed since.
         """
         try:
             rows = codec.loads(read_below(self.folder, f"{plan_id}.{step_id}", 3 * MAX_BYTES))

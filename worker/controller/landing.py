@@ -1,7 +1,7 @@
-"""Landing of a plan: what was accepted, on top of what its target branch is now, and verified there.
+"""Lands a plan: replays the accepted commits on the current tip of the target branch, and verifies them there.
 
-No agent runs here, and nothing of the target is written: the plan's own ref is moved, and another ref keeps what was
-accepted until that is delivered. An attempt that died halfway is so done again by the next one.
+No agent runs here, and the target branch is not written. The plan's own ref is moved, and another ref keeps the
+accepted commits until they are delivered. So the next attempt can repeat an interrupted one.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from worker.controller.shared import HEADS, SharedRepository, accepted_ref, shar
 from worker.controller.wire import DeliveryInput, Spec
 from worker.host.git import Git
 
-MAX_SIDES = 20  # files whose two sides are told
+MAX_SIDES = 20  # files with diffs of both sides
 MAX_SIDE = 4000  # characters of a side
 ALL_SIDES = 16_000  # of all of them
-MAX_COMMITS = 20  # of the target that are told
+MAX_COMMITS = 20  # commits of the target that are reported
 MAX_CONFLICTS = 200  # files
 
 log = logging.getLogger("planner.controller")
@@ -35,7 +35,7 @@ log = logging.getLogger("planner.controller")
 
 @dataclass(frozen=True, slots=True)
 class Landing:
-    """The landing that the attempt `spec` asks for; `verify` runs the step's verification on the plan's branch."""
+    """The landing of the attempt `spec`; `verify` runs the step's verification on the plan's branch."""
 
     spec: Spec
     repository: SharedRepository
@@ -44,7 +44,7 @@ class Landing:
     verify: Callable[[], Result]
 
     def run(self) -> Result:
-        """Land; raises Abandoned if that is not wanted any more."""
+        """Land. Raises Abandoned if the landing is no longer wanted."""
         return attempted(self.spec, self._run)
 
     def _run(self) -> Result:
@@ -85,7 +85,7 @@ class Landing:
         return found
 
     def _accepted(self, asked: DeliveryInput) -> tuple[str, str, str]:
-        """Return where the plan's ref is, the last accepted commit, and where the first one begins; raises Refused."""
+        """Return the commit of the plan's ref, the last accepted commit, and the base of the first. Raises Refused."""
         spec, repository = self.spec, self.repository
         base = repository.find(spec.context.base_sha) if spec.context.base_sha else None
         tip = repository.look_up(spec.plan_id)
@@ -100,7 +100,7 @@ class Landing:
             return tip, kept, check(repository.git, spec.plan_id, kept, base, asked)
 
     def _move(self, there: str, accepted: str, to: str) -> None:
-        """Have the plan's ref be at `to`, once what was accepted is kept."""
+        """Set the plan's ref to `to`, after the accepted commits are kept by another ref."""
         spec, repository = self.spec, self.repository
         kept = repository.read(accepted_ref(spec.plan_id))
         self.lease.confirm()
@@ -110,7 +110,10 @@ class Landing:
             raise RemoteTrouble(f"somebody else has moved {shared_ref(spec.plan_id)}")
 
     def _sides(self, made: Replay, begin: str, tip: str) -> list[dict[str, str]]:
-        """Show what both sides did to files: to those in conflict, else to all that the plan changed."""
+        """Return the diffs of both sides for files in conflict.
+
+        Without a conflict, the target's diffs of its changed files.
+        """
         git = self.repository.git
         if made.conflicts:
             return _cut(
@@ -122,7 +125,7 @@ class Landing:
 
 
 def _cut(sides: Iterable[tuple[bytes, str, str]]) -> list[dict[str, str]]:
-    """Keep as much of both sides as there is room for."""
+    """Truncate the diffs of both sides to the limits."""
     found, room = [], ALL_SIDES
     for path, ours, theirs in sides:
         each = min(MAX_SIDE, room // 2)
@@ -135,7 +138,7 @@ def _cut(sides: Iterable[tuple[bytes, str, str]]) -> list[dict[str, str]]:
 
 
 def _commits(repository: SharedRepository, spec: Spec, tip: str, asked: DeliveryInput) -> list[history.PlanCommit]:
-    """List the accepted commits, the oldest first."""
+    """Return the accepted commits, the oldest first."""
     listed = history.walk(repository.git, spec.plan_id, tip, len(asked.accepted) + 1)
     return list(listed)[::-1]
 

@@ -1,4 +1,4 @@
-"""The claim on one attempt: asked for by heartbeat, renewed from a thread while the work goes on."""
+"""The claim on one attempt: made by a heartbeat, and renewed by a thread during the work."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = logging.getLogger("planner.controller")
 
 
 class Action(StrEnum):
-    """What the planner answers to a heartbeat."""
+    """The planner's answer to a heartbeat."""
 
     CONTINUE = "continue"
     PAUSE = "pause"
@@ -31,32 +31,32 @@ class Action(StrEnum):
 
 
 class Paused(Exception):
-    """The attempt's plan is paused, and nobody has claimed the attempt, which can be asked for again later."""
+    """The attempt's plan is paused and no controller has the attempt; it can be claimed again later."""
 
 
 LOST = frozenset({Action.CANCEL, Action.TAKEN, Action.STALE})
 
 
 class LeaseClient:
-    """Our hold on the attempt of `spec`."""
+    """Our claim on the attempt of `spec`."""
 
     def __init__(self, steps: Steps, spec: Spec, every_s: float, stop: Event, info: bytes = b"{}") -> None:
         self._steps, self._spec, self._every_s, self._stop = steps, spec, every_s, stop
-        self._info = info  # what we say of ourselves, for people: a JSON object
+        self._info = info  # a description of this controller for people: a JSON object
         self._lost: Action | None = None
-        self.claimed = False  # stays false where the planner's server knows no heartbeat
+        self.claimed = False  # stays false if the planner's server has no heartbeat function
 
     def is_wanted(self) -> bool:
-        """Return whether the work is still worth doing: until the planner takes it back or we shut down."""
+        """Return whether the work is still wanted: until the planner takes it back or the controller stops."""
         return self._lost is None and not self._stop.is_set()
 
     def claim(self) -> None:
-        """Claim the attempt; raises Paused where it cannot be ours for now, Abandoned where it never will be."""
+        """Claim the attempt. Raises Paused if it cannot be claimed for now, and Abandoned if it never can be."""
         if self.confirm() is Action.PAUSE:
             raise Paused
 
     def confirm(self) -> Action | None:
-        """Ask whether the attempt is ours, as before a change lands; raises Abandoned where it is not any more."""
+        """Check that the attempt is still ours, as before a change lands. Raises Abandoned if it is not."""
         action = call_until_answered(self._beat, self._stop)
         if not self.is_wanted():
             raise Abandoned(self._lost or "shutdown")
@@ -64,7 +64,7 @@ class LeaseClient:
 
     @contextmanager
     def renewal(self) -> Iterator[None]:
-        """Renew from a thread for as long as the block runs."""
+        """Renew from a thread while the block runs."""
         done = Event()
         thread = Thread(target=self._renew, args=(done,), name="heartbeat", daemon=True)
         thread.start()
@@ -82,7 +82,10 @@ class LeaseClient:
                 log.warning("heartbeat_failed", extra={**self._spec.ids, "error": str(error)})
 
     def _beat(self) -> Action | None:
-        """Send one heartbeat; None where that is not possible, so that the attempt has until its deadline."""
+        """Send one heartbeat and return the answer; None if it could not be sent.
+
+        The attempt then has until its deadline.
+        """
         beat = self._steps.beat(self._spec.held, self._info)
         if beat is None:
             return None

@@ -1,6 +1,6 @@
-"""The folder in which a host keeps what was done in attempts: one folder for each, private, bounded by age and size.
+"""The folder for records of attempts on a host: one private folder for each, limited by age and size.
 
-Controllers of one host share it. An attempt's folder appears as a whole, and nothing else in it is ever touched.
+The controllers of a host share it. An attempt's folder appears complete, and no other file in it is ever touched.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ log = logging.getLogger("planner.controller")
 
 
 def logs_path(state: Path, named: str | None) -> Path:
-    """Return the folder that was `named`, else the one that controllers use which keep their state in `state`."""
+    """Return the folder `named`, else the default folder of controllers with their state in `state`."""
     return Path(named).expanduser().absolute() if named else (state / "attempts").absolute()
 
 
 class KeptAttempt(NamedTuple):
-    """One attempt's folder: when it was written, and how many bytes are in it."""
+    """One attempt's folder: its time of writing, and its size in bytes."""
 
     written: float
     size: int
@@ -45,18 +45,18 @@ class KeptAttempt(NamedTuple):
 
 @dataclass(slots=True)
 class LogsFolder:
-    """Attempts at `path`, each in `<plan>/<step>/<attempt>`: for so many `days`, and of about `most_bytes` in all."""
+    """Attempts at `path`, each in `<plan>/<step>/<attempt>`: kept for `days`, and of about `most_bytes` in total."""
 
     path: Path
     days: float = 14.0
     most_bytes: int = 2 * 1000**3
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
-    _written: int = field(default=0, init=False)  # since we looked last
+    _written: int = field(default=0, init=False)  # bytes since the last look
     _looked: float = field(default=0.0, init=False)
-    _is_told: bool = field(default=False, init=False)  # that nothing can be kept
+    _is_told: bool = field(default=False, init=False)  # whether the warning was logged
 
     def make(self) -> None:
-        """Make the folder, for us alone; raises OSError where it cannot be ours."""
+        """Create the folder with access for this user only. Raises OSError if it cannot be private."""
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path.mkdir(mode=0o700, exist_ok=True)
         if self.path.parent.stat().st_uid not in {os.geteuid(), 0}:  # its owner may put another folder there
@@ -66,11 +66,14 @@ class LogsFolder:
         self.path.chmod(0o700)
 
     def place(self, plan_id: str, step_id: str, attempt: int) -> Path:
-        """Return where an attempt is kept."""
+        """Return the folder of an attempt."""
         return self.path / plan_id / step_id / str(attempt)
 
     def keep(self, place: Path, files: Mapping[str, bytes]) -> bool:
-        """Write an attempt's files to its `place`, and make room; False, which is told once, if that cannot be."""
+        """Write an attempt's files to its `place`, and remove old attempts.
+
+        Returns False, and warns once, if it cannot.
+        """
         try:
             self._write(place, files)
         except OSError as error:
@@ -92,7 +95,7 @@ class LogsFolder:
             shutil.rmtree(place, ignore_errors=True)  # of a controller that died, and had the same attempt
             try:
                 self._move(new, place)
-            except FileNotFoundError:  # somebody who tidies up has removed the empty folder
+            except FileNotFoundError:  # another controller's cleanup has removed the empty folder
                 self._move(new, place)
         except OSError:
             shutil.rmtree(new, ignore_errors=True)
@@ -104,14 +107,14 @@ class LogsFolder:
         new.rename(place)
 
     def attempts(self, plan_id: str, step_id: str) -> list[int]:
-        """List the attempts of a step that are kept here."""
+        """Return the numbers of a step's attempts that are stored here."""
         if not (NAMES[0].fullmatch(plan_id) and NAMES[1].fullmatch(step_id)):
             return []
         step = self.path / plan_id / step_id
         return sorted(int(entry.name) for entry in _folders(step) if NAMES[2].fullmatch(entry.name))
 
     def read(self, plan_id: str, step_id: str, attempt: int) -> dict[str, bytes]:
-        """Return the files of an attempt that is kept here, by their names; none of one that is not."""
+        """Return the files of a stored attempt by name; an empty mapping if it is not stored."""
         found = {}
         for name in FILES if attempt in self.attempts(plan_id, step_id) else ():
             with suppress(OSError):
@@ -119,7 +122,7 @@ class LogsFolder:
         return found
 
     def tidy(self) -> None:
-        """Remove attempts that are too old, and the oldest of those that are too many bytes together."""
+        """Remove attempts that are too old, and then the oldest ones until the size is below the limit."""
         if not self._lock.acquire(blocking=False):
             return
         try:
@@ -155,7 +158,7 @@ def _folders(path: Path) -> list[os.DirEntry[str]]:
         with os.scandir(path) as entries:
             return [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
     except OSError:
-        return []  # somebody else has removed it
+        return []  # another controller has removed it
 
 
 def _age(entry: os.DirEntry[str]) -> float:

@@ -46,8 +46,8 @@ from worker.telemetry.tracing import SpanKind
 
 log = logging.getLogger("planner.controller")
 
-AWAY_PAUSE_S = 1.0  # before a server that did not answer is asked again
-PAUSED_S = 2.0  # until a step of a paused plan is asked for again, while others are done
+AWAY_PAUSE_S = 1.0  # pause after a server did not answer
+PAUSED_S = 2.0  # until a step of a paused plan is claimed again, while others are done
 PAUSED_EACH_S = 0.05  # and so much longer for each of them
 ABILITIES = (
     "at",
@@ -58,16 +58,16 @@ ABILITIES = (
     "nothing_to_change",
     "patterns",
     "released",
-)  # what of the wire's additions this one honours
-UNDERSTOOD = frozenset({"cwd", "patterns", "setup", "holdout", "land"})  # of what a step may require
+)  # additions to the wire that this controller supports
+UNDERSTOOD = frozenset({"cwd", "patterns", "setup", "holdout", "land"})  # supported requirements
 MAX_SENT_BYTES = 64 * 1024  # of a transcript
-MAX_HOST = 200  # characters: what a heartbeat says of us has 512 bytes
+MAX_HOST = 200  # characters: the description in a heartbeat has at most 512 bytes
 
 
 def run(config: ControllerConfig, stop: Event | None = None) -> int:
-    """Work until SIGTERM, SIGINT or `stop`; returns the exit code: 0 ended as asked, 1 refused by the planner or git.
+    """Work until SIGTERM, SIGINT or `stop`. Returns the exit code: 0 for a normal end, 1 if the planner or git refuses.
 
-    A step in hand is abandoned at the end: its agent is stopped, nothing is published, its lease expires.
+    A step in progress is abandoned at the end: its agent is stopped, nothing is published, and its lease expires.
     """
     stop = stop or Event()
     try:
@@ -83,7 +83,7 @@ def run(config: ControllerConfig, stop: Event | None = None) -> int:
 
 
 def open_steps(config: ControllerConfig, stop: Event) -> Steps:
-    """Ask for steps as the configuration says: over HTTP, or by Redis."""
+    """Return the source of steps for a configuration: over HTTP, or from Redis."""
     claimant = config.claimant or config.name
     if config.gateway:
         return HttpSteps(GatewayLink(config.gateway, patience_s=0.0), config.all_queues, claimant, stop)
@@ -101,7 +101,7 @@ class Controller:
         self._aside: deque[tuple[float, StepEntry]] = deque()  # steps of paused plans, and when to ask for them again
 
     def run(self) -> None:
-        """Do steps until we are stopped, or one if the configuration says so."""
+        """Do steps until the controller is stopped, or one step if the configuration asks for that."""
         log.info("controller_started", extra={"controller": self._config.name, "queues": self._config.all_queues})
         while not self._stop.is_set():
             entry = self._receive()
@@ -122,7 +122,7 @@ class Controller:
             return None
 
     def _handle(self, entry: StepEntry) -> bool:
-        """Work on `entry` and acknowledge it; says whether there was a step in it."""
+        """Work on `entry` and acknowledge it. Returns whether it contained a step."""
         spec = read(entry)
         try:
             if spec:
@@ -133,7 +133,7 @@ class Controller:
         except Abandoned as reason:
             log.info("step_abandoned", extra={**(spec.ids if spec else {}), "reason": str(reason)})
             if self._stop.is_set():
-                return True  # stays pending: it is still ours to answer for until the lease expires
+                return True  # it stays pending: it is ours until the lease expires
         self._steps.acknowledge(entry)
         return spec is not None
 
@@ -150,7 +150,7 @@ class Controller:
             self._do(spec, entry, lease, seconds)
 
     def _traced(self, spec: Spec, entry: StepEntry) -> AbstractContextManager[None]:
-        """Make the attempt a span of its plan's trace; a plan without one gets none from us."""
+        """Open a span of the plan's trace for the attempt; a plan without a trace gets none."""
         if spec.traceparent is None:
             return nullcontext()
         ids = {f"planner.{name}": value for name, value in spec.ids.items()}
@@ -159,7 +159,7 @@ class Controller:
         return tracing.span(f"process {entry.stream}", SpanKind.CONSUMER, spec.traceparent, told)
 
     def _sent(self, spec: Spec) -> AbstractContextManager[None]:
-        """Make what sends an outcome a span below its attempt's, if that is one."""
+        """Open a span for the sending of an outcome, below the attempt's span, if that exists."""
         if spec.traceparent is None:
             return nullcontext()
         told = tracing.messaging("send", spec.reply_to)
@@ -188,14 +188,20 @@ class Controller:
         self._count(spec.context.repo or "", result.trouble)
 
     def _send_transcript(self, spec: Spec, done: AttemptLog, place: Transcript) -> Transcript:
-        """Hand in what the agent printed, cut and without secrets, if that is switched on; says so in the outcome."""
+        """Send the agent's output, truncated and without secrets, if that is enabled.
+
+        Returns the outcome's entry for it.
+        """
         sent = done.excerpt(MAX_SENT_BYTES) if self._config.sends_transcripts else b""
         if not sent or not self._attach(spec, sent, "transcript"):
             return place
         return place.model_copy(update={"sent": digest(sent)})
 
     def _attach(self, spec: Spec, content: bytes, kind: Kind = "diff") -> bool:
-        """Hand in what an attempt has landed or printed, for people to see; no attempt fails because of it."""
+        """Send a landed diff or an agent's output for people.
+
+        Returns False on an error, which does not fail the attempt.
+        """
         if not 0 < len(content) <= MAX_ATTACHMENT_BYTES:
             return False
         try:
@@ -206,7 +212,7 @@ class Controller:
         return True
 
     def _publish(self, spec: Spec, data: bytes) -> None:
-        """Hand in an outcome, again and again until it is taken; one that is refused as such is no matter of ours."""
+        """Send an outcome until it is accepted. An outcome that is refused as such is dropped."""
         try:
             with self._sent(spec):
                 call_until_answered(lambda: self._steps.publish(spec.held, data), self._stop)
@@ -216,11 +222,11 @@ class Controller:
             log.error("outcome_refused", extra={**spec.ids, "error": str(refused)})
 
     def _info(self) -> bytes:
-        """Say who we are, for `planner controllers`."""
+        """Return the description of this controller for `planner controllers`."""
         return codec.dumps({"version": CODE_VERSION, "host": socket.gethostname()[:MAX_HOST], "abilities": ABILITIES})
 
     def _keep(self, spec: Spec, raw: bytes, done: AttemptLog, message: Outcome | None = None) -> Transcript | None:
-        """Keep what was `done`, and say where; an attempt that was abandoned has no outcome."""
+        """Store the record `done` of an attempt, and return its place. An abandoned attempt has no outcome."""
         logs = self._config.logs
         if not logs:
             return None
@@ -248,14 +254,14 @@ class Controller:
             return Result(released=reason)
 
     def _run(self, spec: Spec, raw: bytes, lease: LeaseClient, most_s: float | None, done: AttemptLog) -> Result:
-        """Do a step in a clone; raises CannotWork where there is none for it."""
+        """Do a step in a clone. Raises CannotWork if there is none for it."""
         place = self._places.of(spec.context.repo)
         seconds = place.agent_timeout_s if most_s is None else min(place.agent_timeout_s, most_s)
         known = (self._failed_changes, self._kept_changes, self._config.is_strict, self._config.mutants)
         return AttemptRun(spec, raw, place, lease, seconds, done, *known).run()
 
     def _count(self, repository: str, released: CannotWork | None) -> None:
-        """Wait, longer each time, where nothing can be done here for now; any work that could be done ends that."""
+        """Wait, longer each time, if the controller can do no work for now; a step that could be done resets this."""
         if not (pause := self._pauses.count(repository, released)):
             return
         told = {"reason": str(released), "seconds": pause.seconds, "repository": pause.repository}
@@ -265,7 +271,7 @@ class Controller:
 
 
 def read(entry: StepEntry) -> Spec | None:
-    """Read the spec in `entry`; None if it is deleted or unreadable."""
+    """Return the spec in `entry`; None if it is deleted or unreadable."""
     if DATA not in entry.fields:
         return None
     try:

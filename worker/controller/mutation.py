@@ -1,4 +1,4 @@
-"""A sample that looks again: small mistakes put into a verified change, and whether its tests notice them."""
+"""Tests the tests: puts small mistakes (mutants) into a verified change, and runs its tests on them."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from worker.host.regular_files import IRREGULAR, folder, read_below
 log = logging.getLogger("planner.controller")
 
 KIND = "mutant_survives"
-MOST_SECONDS = 300.0  # after which no other mutant begins
+MOST_SECONDS = 300.0  # after this time no other mutant begins
 MOST_BYTES = 4 * 2**20  # of a file that is mutated
-_APART = 2  # seconds: builds and caches of byte code tell texts apart by the time of the file, in whole ones
+_APART = 2  # seconds: builds and byte code caches compare the times of files in whole seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How the tests of an attempt are run again, on the tree that has its change."""
+    """How the tests of an attempt run again, on the tree with its change."""
 
     tree: Worktree
     tools: Sequence[Tool]
@@ -42,10 +42,10 @@ class Sampling:
     search: str | None = None  # the path that programs lie on
 
     def find_survivors(self, changes: Changes, count: int) -> list[Finding]:
-        """List those of up to `count` mutants of a change on which the tests pass.
+        """Return those of up to `count` mutants of a change that pass the tests.
 
-        Files are as they were afterwards, but for their times. No mutant begins after five minutes, or once tests have
-        moved or removed what was mutated: a sample fails no change.
+        All files are restored afterwards, except for their times. No mutant begins after five minutes, or after tests
+        have moved or removed a mutated file. A survivor does not fail the change.
         """
         tools = [tool for tool in self.tools if _is_test(tool)]
         if not (count and tools and changes.tree):
@@ -83,9 +83,9 @@ def _placed(root: Path, path: str, text: str) -> Iterator[None]:
 
 
 def _write(root: Path, path: str, data: bytes) -> None:
-    """Write a file that is there, and give it a time that it has not had; raises OSError.
+    """Write an existing file, and give it a time that it has not had. Raises OSError.
 
-    Tests have run: no folder from `root` on may be a link by now, and the file is no other name of one elsewhere.
+    Tests have run before. So no folder from `root` on may be a link, and the file may have no other hard link.
     """
     *folders, name = (os.fsencode(part) for part in Path(path).parts)
     with folder(root.parent, [os.fsencode(root.name), *folders]) as handle:

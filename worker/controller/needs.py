@@ -1,4 +1,4 @@
-"""Reads what an agent says that it needs: files beside those that it may change, and why (docs/agents.md)."""
+"""Reads the further files that an agent asks for, and its reason (docs/agents.md)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from schemas.outcome import MAX_NEEDED, Needs
 from tasks.text.paths import clean
 
-MARK = "NEEDS FILES:"  # what an answer in words begins with
+MARK = "NEEDS FILES:"  # start of such an answer in words
 MAX_REASON = 4000
 MAX_PATH = 512
 _LISTED = re.compile(r"^\s*[-*]\s+(\S+)\s*$")
@@ -17,7 +17,7 @@ _EDGE = " \t`'\"*"
 
 
 def needs_of(output: Any) -> Needs | None:
-    """Read the `needs` of an answer or a report, or a text that begins with MARK; None where it needs nothing."""
+    """Return the `needs` of an answer or a report, or of a text that begins with MARK; None if there are none."""
     if (words := words_after(MARK, output)) is not None:
         return _needs(*_read_words(words))
     said = output.get("needs") if isinstance(output, Mapping) else None
@@ -27,13 +27,13 @@ def needs_of(output: Any) -> Needs | None:
 
 
 def words_after(mark: str, output: Any) -> str | None:
-    """Return the rest of an answer that begins with `mark`, in bold or as code too; None of any other."""
+    """Return the rest of an answer that begins with `mark`, also in bold or as code; None for any other answer."""
     text = output.lstrip(_EDGE + "\n") if isinstance(output, str) else ""
     return text.removeprefix(mark).lstrip(_EDGE) if text.startswith(mark) else None
 
 
 def _read_words(text: str) -> tuple[list[str], str]:
-    """Read the files, behind the mark or as a list below it, and the reason in the lines that follow."""
+    """Return the files after the mark or in a list below it, and the reason in the lines that follow."""
     first, *lines = text.splitlines() or [""]
     files = first.split(",")
     while lines and (not lines[0].strip() or _LISTED.match(lines[0])):

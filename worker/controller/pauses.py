@@ -1,7 +1,7 @@
-"""When a controller pauses: what it hands back in a row is counted here.
+"""Decides when a controller pauses, by the number of steps in a row that it returned.
 
-A repository in which nothing can be done keeps no other from its work: for a while its steps are handed back at once.
-Where it is the only one, or several are in trouble, or it is the provider of the agent's model, everything waits.
+A repository in trouble does not stop the others: for a while only its steps are returned at once. If it is the only
+one, if several are in trouble, or if the model's provider is, the whole controller pauses.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 
 from worker.controller.readiness import CannotWork, NotVerifiable, ProviderTrouble, StepTrouble
 
-IN_A_ROW = 5  # then there is a pause: at first, and at most, for so many seconds
+IN_A_ROW = 5  # after so many there is a pause: first and longest one, in seconds
 FIRST_S, LONGEST_S = 10.0, 300.0
 UNVERIFIED_S = 30.0  # at least, after a verification that could not run
-MOST_PAUSES = 10  # that are counted: it is the longest one by then
+MOST_PAUSES = 10  # counted pauses: the length is at its limit by then
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """So many seconds in which nothing is begun, or nothing of one `repository`."""
+    """A number of seconds without new steps, or without those of one `repository`."""
 
     seconds: float
     repository: str | None = None
@@ -27,7 +27,7 @@ class Pause:
 
 @dataclass(slots=True)
 class _Row:
-    """What was handed back since a step could be done."""
+    """The steps that were returned since one could be done."""
 
     repositories: set[str] = field(default_factory=set)
     length: int = 0
@@ -40,13 +40,13 @@ class _Row:
         self.length += 1
 
     def pause(self) -> float:
-        """Return for how long: twice as long each time."""
+        """Return the length of the next pause in seconds: twice the one before."""
         self.pauses = min(self.pauses + 1, MOST_PAUSES)
         return float(min(FIRST_S * 2 ** (self.pauses - 1), LONGEST_S))
 
 
 class Pauses:
-    """The pauses of a controller that serves `served` repositories; `clock` says the time in seconds."""
+    """The pauses of a controller with `served` repositories; `clock` returns the time in seconds."""
 
     def __init__(self, served: int, clock: Callable[[], float]) -> None:
         self._served, self._clock = served, clock
@@ -54,12 +54,12 @@ class Pauses:
         self._each: dict[str, _Row] = {}
 
     def reason(self, repository: str) -> StepTrouble | None:
-        """Return why steps of `repository` are handed back for now, if they are."""
+        """Return the reason why steps of `repository` are returned for now; None if they are not."""
         row = self._each.get(repository)
         return StepTrouble(row.reason) if row and self._clock() < row.until else None
 
     def count(self, repository: str, released: CannotWork | None) -> Pause | None:
-        """Take note of how a step of `repository` ended; returns the pause that follows."""
+        """Record the end of a step of `repository`. Returns the pause that follows, if any."""
         if not released:  # it could be done
             self._all = _Row()
             self._each.pop(repository, None)
@@ -67,7 +67,7 @@ class Pauses:
         if isinstance(released, StepTrouble):
             return None
         self._all.add(repository)
-        if isinstance(released, NotVerifiable):  # others have time to take the step: said here again it halts the plan
+        if isinstance(released, NotVerifiable):  # others may take the step: a second report from here halts the plan
             return Pause(max(self._all.pause(), UNVERIFIED_S))
         if isinstance(released, ProviderTrouble):
             return Pause(self._all.pause())
@@ -81,5 +81,5 @@ class Pauses:
         row.until, row.reason = now + seconds, str(released)
         if sum(now < each.until for each in self._each.values()) >= self._served:
             return Pause(seconds)
-        self._all = _Row()  # of the others nothing was handed back
+        self._all = _Row()  # the other repositories had no trouble
         return Pause(seconds, repository)

@@ -1,7 +1,7 @@
-"""What a step may change, asked of each file that it did change: the planner's words, and rules that no plan alters.
+"""Checks each changed file against the permission of its step: the planner's rules, and rules that no plan can change.
 
-Named files may be changed whatever they are. What patterns mean may be changed unless it is excluded, forbidden or
-configures a verification; that it is not there yet does not matter. How risky a file is, is asked of all of them.
+A file that is named may always be changed. A file that matches a pattern may be changed unless it is excluded,
+forbidden or configures a verification; it need not exist yet. The risk is checked for all of them.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from worker.controller.changes import Changes
 from worker.controller.wire import AttemptFailure, ChangeLimits, Spec, advice, path_failure
 
 LINKS = "links lead out of the clone"
-BROKEN = "\ufffd"  # what is no UTF-8 in a name, which patterns mean nothing of
+BROKEN = "\ufffd"  # replaces invalid UTF-8 in a name; such a name matches no pattern
 
 
 @dataclass(frozen=True)
 class Permission:
-    """What one step may change."""
+    """The files that one step may change."""
 
     named: frozenset[str] = frozenset()
     patterns: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
-    failing: frozenset[str] = frozenset()  # files of the tests that the step is to make pass
+    failing: frozenset[str] = frozenset()  # files of the tests that the step should make pass
     max_risk: RiskLevel | None = None
     patches: bool = True
-    is_strict: bool = False  # what may not be changed is a violation, and is never put back
-    forbidden: Forbidden = FORBIDDEN  # names that no pattern means
+    is_strict: bool = False  # a forbidden change is a violation, and is never undone
+    forbidden: Forbidden = FORBIDDEN  # names that no pattern matches
 
     @classmethod
     def of(cls, spec: Spec, *, is_strict: bool = False) -> Permission:
-        """Read it from a spec: a step that does not patch may change nothing."""
+        """Return the permission of a spec: a step that does not patch may change nothing."""
         if spec.mode is not Mode.PATCH:
             return cls(patches=False, is_strict=is_strict)
         tests = frozenset(name.partition("::")[0] for name in spec.context.failing_tests)
@@ -60,22 +60,26 @@ class Permission:
         return matcher(self.excluded)
 
     def outside(self, paths: Iterable[str]) -> tuple[str, ...]:
-        """Keep what may not be changed at any level of risk."""
+        """Return the paths that may not be changed at any level of risk."""
         return tuple(path for path in paths if not self.allows(path) and not self._is_beyond_its_level(path))
 
     def allows(self, path: str) -> bool:
-        """Return whether a file may be changed, as far as its risk allows that."""
+        """Return whether a file may be changed, if its risk allows that."""
         return path in self.named or (self._may_mean(path) and not self._is_excluded(path))
 
     def too_risky(self, paths: Iterable[str]) -> tuple[str, ...]:
-        """Keep what is riskier than the step: never what it names, which its level was found by."""
+        """Return the paths above the step's risk level.
+
+        Named files are never among them, because they define that level.
+        """
         return tuple(path for path in paths if self._is_risky(path))
 
     def puts_back(self, path: str) -> bool:
-        """Return whether a change of a plain file is undone and held against nobody, as far as it is not allowed.
+        """Return whether a forbidden change of a plain file is undone without a failure.
 
-        In a step that does not patch that is any file. In others it is neither forbidden nor configures a verification,
-        nor does its risk alone keep it from being changed, and of what is excluded it is a test that is to pass again.
+        In a step that does not patch that applies to every file. In other steps the file must not be forbidden and must
+        not configure a verification. Files that only their risk forbids are not undone. Of excluded files, only a test
+        that should pass again is undone.
         """
         if self._is_failing_test(path):
             return True
@@ -95,7 +99,7 @@ class Permission:
         return self._is_meant(path) and _is_harmless(path, self.forbidden) and not instructs_agents(path)
 
     def _is_beyond_its_level(self, path: str) -> bool:
-        """Whether its risk alone keeps a file from being changed, which is excluded for that, too."""
+        """Return whether only its risk forbids a file, which is then excluded, too."""
         return self._is_risky(path) and self._may_mean(path)
 
     def _is_risky(self, path: str) -> bool:
@@ -103,17 +107,17 @@ class Permission:
 
 
 def _is_harmless(path: str, forbidden: Forbidden) -> bool:
-    """Whether a path is text, is not forbidden, and configures no verification."""
+    """Return whether a path is text, is not forbidden, and configures no verification."""
     return BROKEN not in path and fault(path, forbidden) is None and not configures_verification(path)
 
 
 def is_riskier(path: str, level: RiskLevel | None) -> bool:
-    """Return whether a file is riskier than `level` by its path; of no level nothing is."""
+    """Return whether a file is riskier than `level` by its path; False without a level."""
     return level is not None and is_below(level, assess((path,)).level)
 
 
 def violation(permission: Permission, limits: ChangeLimits, changes: Changes) -> AttemptFailure | None:
-    """Return which rule of the step `changes` break, beside how many files they may be of."""
+    """Return the rule of the step that `changes` break, except for the limit on files; None if there is none."""
     if changes.escaping:
         return path_failure(FailureCategory.SANDBOX_VIOLATION, LINKS, changes.escaping)
     if outside := permission.outside(changes.touched):
@@ -130,7 +134,7 @@ def violation(permission: Permission, limits: ChangeLimits, changes: Changes) ->
 
 
 def too_many_files(limits: ChangeLimits, changes: Changes) -> AttemptFailure | None:
-    """Say that `changes` are of more files than the step may change, which breaks no rule of safety."""
+    """Return the failure if `changes` have more files than the step may change; this breaks no rule of safety."""
     count, most = len(changes.touched), limits.max_files
     if most is None or count <= most:
         return None

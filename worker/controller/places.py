@@ -1,4 +1,4 @@
-"""Where steps are done: a clone of the one repository that was named, or one for each repository of a file."""
+"""The places of work: a clone of the one repository that was named, or one for each repository of a file."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ log = logging.getLogger("planner.controller")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One clone, who works there, and what that one and the verification of its work may reach and see."""
+    """One clone, its agent, and the sandboxes for the agent and for the verification."""
 
     tree: Worktree
     program: Agent | None
@@ -55,18 +55,18 @@ class Place:
     environment: dict[str, str] = field(default_factory=dict)
     setup: Setup | None = None
     instructions: Trust = Trust.DATA
-    agent_env: tuple[str, ...] = ()  # variables of ours that the agent has beside its own
+    agent_env: tuple[str, ...] = ()  # further variables of ours for the agent
     holdout: Holdouts | None = None  # tests that no agent gets
     proposed: str = ""  # the option of a setup that may be missing
 
     @property
     def isolation(self) -> str:
-        """Name what keeps a verification apart here, as receipts have it."""
+        """The isolation of a verification here, in the words of receipts."""
         return " ".join(("clone", *self.tool.isolation))
 
     @property
     def login(self) -> frozenset[str]:
-        """Name the variables that are the agent's alone: neither a setup nor a verification sees them."""
+        """The variables for the agent only: neither a setup nor a verification sees them."""
         named = self.program.login if self.program else frozenset[str]()
         return named.union(filter(NAMED_LIKE_SECRETS.search, self.agent_env))
 
@@ -86,7 +86,7 @@ class Places:
     @classmethod
     @contextmanager
     def opened(cls, config: ControllerConfig) -> Iterator[Self]:
-        """Hold places while the block lasts; raises GitError or NoSandbox where none can be."""
+        """Yield places while the block lasts. Raises GitError or NoSandbox if they cannot be set up."""
         with ExitStack() as stack:
             places = cls(config, stack)
             if not config.repositories:
@@ -95,13 +95,13 @@ class Places:
 
     @property
     def count(self) -> int:
-        """How many repositories there are."""
+        """Number of repositories."""
         return len(self._config.repositories.repositories) if self._config.repositories else 1
 
     def of(self, repo: str | None) -> Place:
-        """Return where a step of the repository `repo` is done; raises CannotWork with the reason if that is nowhere.
+        """Return the place for a step of the repository `repo`. Raises CannotWork with the reason if there is none.
 
-        A clone without remotes has no name to compare, and a step that names no repository is of the only one.
+        A clone without remotes has no name to compare, and a step that names no repository is for the only one.
         """
         file = self._config.repositories
         if file:
@@ -115,9 +115,9 @@ class Places:
         return place
 
     def delivered(self, repo: str | None) -> tuple[SharedRepository, RepositorySettings]:
-        """Return the clone of the repository `repo`, of which something may be delivered, and what the file says of it.
+        """Return the clone of a repository that permits deliveries, and its settings in the file.
 
-        Raises CannotWork where there is none.
+        Raises CannotWork if there is none.
         """
         if not (file := self._config.repositories):
             raise StepTrouble("this controller has no file of repositories, which permits deliveries")
@@ -162,16 +162,16 @@ class Places:
 
 
 def propose(repository: Repository) -> str:
-    """Name the setup that the lock files of a repository speak for, as the option of a controller; "" if none do."""
+    """Return the setup option that the lock files of a repository suggest; "" if there are none."""
     try:
         listed = repository.git.line("ls-tree", "--name-only", "HEAD").splitlines()
-    except GitError:  # it has no branch of its own
+    except GitError:  # it has no commit yet
         return ""
     return next((f'--setup "{command}"' for name, command in SETUPS.items() if name in listed), "")
 
 
 def _named(repo: str | None, file: RepositoriesFile) -> str:
-    """Return the name that the file has for the repository `repo`; raises CannotWork unless it is one."""
+    """Return the name of the repository `repo` in the file. Raises CannotWork if the file does not have it."""
     tables = file.repositories
     found = [name for name, table in tables.items() if not repo or is_of(repo, (name, table.url))]
     found = [repo] if repo in tables else found
@@ -183,7 +183,7 @@ def _named(repo: str | None, file: RepositoriesFile) -> str:
 
 
 def _clone(name: str, file: RepositoriesFile) -> SharedRepository:
-    """Return the clone of the repository `name`, which is made if there is none; raises CannotWork."""
+    """Return the clone of the repository `name`, and make it if it is missing. Raises CannotWork."""
     table = file.repositories[name]
     remote = Remote(table.url, table.user, table.token_file, table.ssh_key, table.known_hosts)
     try:
@@ -193,7 +193,7 @@ def _clone(name: str, file: RepositoriesFile) -> SharedRepository:
 
 
 def sandbox_of_agents(config: ControllerConfig) -> Sandbox:
-    """Return the sandbox of every agent; what one of them needs is to be granted beside it."""
+    """Return the sandbox that all agents share; the needs of a single agent are granted in addition."""
     return _sandbox(config).with_grants(*config.agent_paths)
 
 

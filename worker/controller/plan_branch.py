@@ -1,4 +1,4 @@
-"""A plan's branch: a change becomes a commit of it, and the commits of a step are taken off."""
+"""A plan's branch: adds a change as a commit, and removes the commits of a step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from worker.controller.repository import Repository, Store
 class PlanBranch:
     """The branch of a plan in `repository`; commits are made in the `store`.
 
-    Each time before the branch is moved, `confirm` is asked, and raises if the move is not wanted any more.
+    Before each move of the branch, `confirm` is called, and raises if the move is no longer wanted.
     """
 
     repository: Repository
@@ -22,11 +22,11 @@ class PlanBranch:
     plan_id: str
 
     def commits(self, tip: str) -> list[PlanCommit]:
-        """List the commits of the plan that end at `tip`, the newest first."""
+        """Return the commits of the plan that end at `tip`, the newest first."""
         return history.commits(self.store.git, self.plan_id, tip)
 
     def take_off(self, step_id: str, base: str, confirm: Callable[[], object]) -> None:
-        """Take the commits of `step_id` off; raises GitError where later ones need them."""
+        """Remove the commits of `step_id`. Raises GitError if later ones depend on them."""
         while True:
             known, tip = self._fetch(base)
             first = history.without(self.store, self.commits(tip), step_id, tip)
@@ -34,7 +34,7 @@ class PlanBranch:
                 return
 
     def land(self, step_id: str, base: str, tree: str, message: str, confirm: Callable[[], object]) -> str:
-        """Commit a `tree` that is made on `base`, rebased if siblings have moved the branch.
+        """Commit a `tree` that is based on `base`, rebased if other steps have moved the branch.
 
         Raises GitError on a conflict.
         """
@@ -47,14 +47,17 @@ class PlanBranch:
                 return commit
 
     def _fetch(self, base: str) -> tuple[str | None, str]:
-        """Return the tip that the branch has, and `base` in its place where somebody has deleted it."""
+        """Return the branch's tip or None, and the commit to start from: `base` if the branch was deleted."""
         known = self.repository.tip(self.plan_id)
         tip = known or base
         self.store.fetch(tip, self.plan_id)
         return known, tip
 
     def _publish(self, commit: str, tip: str, known: str | None, confirm: Callable[[], object]) -> bool:
-        """Move the branch from `known` to `commit`, which the store has made on `tip`; False if it has moved."""
+        """Move the branch from `known` to `commit`, which the store has made on `tip`.
+
+        Returns False if the branch has moved.
+        """
         pack = self.store.pack(commit, tip)
         self.repository.receive(pack)
         confirm()

@@ -1,4 +1,4 @@
-"""Reports in what a tool prints: the events of `go test -json`, and the text of cargo's tests."""
+"""Reads test reports from the output of tools: the events of `go test -json`, and the text of cargo's tests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _GO_WORDS = {"pass": "passed", "fail": "failed", "skip": "skipped"}
 
 @dataclass(frozen=True, slots=True)
 class PrintedReport:
-    """What was read: the word for each test, how many began, whether all has its end, and the text for people."""
+    """A report: the result of each test, the number of tests that began, whether all ended, and the text for people."""
 
     words: Mapping[str, str]
     collected: int
@@ -34,7 +34,7 @@ class PrintedReport:
 
 
 def reader_of(tool: str, argv: Sequence[str]) -> Callable[[str], PrintedReport] | None:
-    """Choose how the output of a tool is read; None where it is not a report."""
+    """Return the function that reads the output of a tool; None if the output is not a report."""
     if tool == "go-test":
         return read_go
     if tool == "cargo-test":
@@ -43,14 +43,14 @@ def reader_of(tool: str, argv: Sequence[str]) -> Callable[[str], PrintedReport] 
 
 
 def dressed(argv: Sequence[str]) -> Sequence[str]:
-    """Return the command that prints a report, without what would leave it out or mix it with what tests print."""
+    """Return the command that prints a report, without options that would suppress it or mix it with other output."""
     if argv[0].rpartition("/")[2] == "go":
         return [*argv[:2], "-json", *argv[2:]]
     return [word for word in argv if word not in _MIXING]
 
 
 def read_go(output: str) -> PrintedReport:
-    """Read events, and put together the text that they came from; a line that is no event stays as it is."""
+    """Return the report in events, and the text that they came from; a line that is no event stays unchanged."""
     words: dict[str, str] = {}
     begun: set[str] = set()
     packages: dict[str, bool] = {}  # whether it has ended
@@ -84,12 +84,12 @@ def _event(line: str) -> Mapping[str, Any] | None:
 
 
 def _as_without_verbose(text: str) -> str:
-    """Leave out the lines that tell of each test that began or passed."""
+    """Remove the lines about tests that began or passed."""
     return re.sub(r"^(?:=== (?:RUN|PAUSE|CONT|NAME) .*|\s*--- (?:PASS|SKIP): .*)\n", "", text, flags=re.MULTILINE)
 
 
 def read_cargo(output: str) -> PrintedReport:
-    """Read the text of libtest: each part has its closing line, whose numbers are those of its tests."""
+    """Return the report in libtest's text: the numbers in the last line of each part must match its tests."""
     words: dict[str, str] = {}
     parts = list(_RUNNING.finditer(output))
     ends = [part.start() for part in parts[1:]] + [len(output)]
@@ -107,7 +107,7 @@ def read_cargo(output: str) -> PrintedReport:
 
 
 def read_nextest(output: str) -> PrintedReport:
-    """Read the lines of nextest: a summary ends them, whose number is that of its tests."""
+    """Return the report in nextest's lines: the number in its summary must match its tests."""
     plain = re.sub(r"\x1b\[[0-9;]*m", "", output)
     words = {
         f"{crate} {name}": {"PASS": "passed", "SKIP": "skipped"}.get(word, "failed")

@@ -1,4 +1,4 @@
-"""The verifications that an attempt runs, and what they prove."""
+"""The verifications that an attempt runs, and their results."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ STEERING = (
     *("GOFLAGS", "GOENV", "GOWORK", "MAKE", "MFLAGS", "GNUMAKEFLAGS", "CTEST_", "RUFF_", "TOX", "MYPYPATH"),
     *("MYPY_CONFIG", "ESLINT_", "NODE_OPTIONS", "JEST_", "VITEST_", "PYTHONSTARTUP", "PYTHONINSPECT", "PYTHONWARNINGS"),
 )
-IMPORTING = frozenset({"pytest", "unittest", "planner_unittest"})  # they import what they test
+IMPORTING = frozenset({"pytest", "unittest", "planner_unittest"})  # they import the tested modules
 RUNNER_WORDS = 3  # such as `python -m pytest`
-INSTALLING = {  # npx runs what the project has, and downloads nothing that is called so; pnpm installs nothing before
+INSTALLING = {  # npx only runs programs of the project, without downloads; pnpm installs nothing before
     "npm_config_yes": "false",
     "npm_config_verify_deps_before_run": "false",
     "pnpm_config_verify_deps_before_run": "false",
@@ -44,20 +44,20 @@ INSTALLING = {  # npx runs what the project has, and downloads nothing that is c
 
 @dataclass(frozen=True, slots=True)
 class VerificationResult:
-    """The proof of what ran, and the first failure."""
+    """The receipts of the tools that ran, and the first failure."""
 
     receipts: tuple[VerifyReceipt, ...] = ()
     failure: AttemptFailure | None = None
-    failing: FailingTests = NONE  # that tools which ran found
-    finding: AttemptFailure | None = None  # of the last exit code that says something was found, and passes
-    ran_by: str = ""  # the program of the first tool, as it lies on the path
-    cannot_verify: CannotVerify | None = None  # the tool that could not run, which says nothing of the change
+    failing: FailingTests = NONE  # found by the tools that ran
+    finding: AttemptFailure | None = None  # of the last exit code that passes and reports findings
+    ran_by: str = ""  # the path of the first tool's program
+    cannot_verify: CannotVerify | None = None  # the tool that could not run; the change is not the cause
     ran: frozenset[str] = frozenset()  # the tests that passed or failed, where all tools ran or one has failed
 
-    left_out: frozenset[str] = frozenset()  # those that were skipped or deselected there
+    left_out: frozenset[str] = frozenset()  # those that were skipped or deselected
 
     def fails_more_than(self, other: VerificationResult) -> bool:
-        """Return whether this fails where `other` did not."""
+        """Return whether this fails and `other` does not, or a test fails here only."""
         if self.failure is None:
             return False
         if other.failure is None:
@@ -66,7 +66,7 @@ class VerificationResult:
 
     @property
     def passed(self) -> bool | None:
-        """Return whether the tests passed; None if there were none."""
+        """Whether the tests passed; None if there were none."""
         return self.failure is None if self.receipts else None
 
 
@@ -81,15 +81,15 @@ def verify(
     named: Sequence[str] = (),
     isolation: str | None = None,
 ) -> VerificationResult:
-    """Have each of `tools` done by `run`, under its timeout; raises what `run` does.
+    """Run each of `tools` with `run`, within its time limit. Raises the errors of `run`.
 
-    Names of failing tests have their paths from `root`, so that they are the same in every clone. Programs lie on the
-    path `search`, which is ours unless given. A tool that could not run proves nothing `at_base`, nor where its program
-    is lost; after a change the change may be why. A tool whose folder is not there, or no folder of the clone, fails.
-    Receipts say what became of the tests that are `named`, and which `isolation` held.
+    Names of failing tests have their paths from `root`, so that they are the same in every clone. Programs are found on
+    the path `search`, by default ours. A tool that could not run proves nothing `at_base`, nor if its program is lost.
+    After a change the change may be the cause. A tool fails if its folder does not exist or is outside of the clone.
 
-    Unless this is `at_base`, an exit code that passes is a failure where the report of the tests does not bear it out,
-    or does not have each `named` one as passed.
+    Receipts state the results of the `named` tests, and the `isolation` that applied. Unless this is `at_base`, a
+    passing exit code needs a test report that confirms it and has each `named` test as passed. Otherwise it is a
+    failure.
     """
     receipts: list[VerifyReceipt] = []
     finding: AttemptFailure | None = None
@@ -128,7 +128,7 @@ def verify(
 
 
 def unverifiable(tool: Tool, why: str) -> VerificationResult:
-    """Return why a tool was not begun, which nothing of the change can be the cause of."""
+    """Return the result for a tool that was not started, for a reason that no change can cause."""
     cannot = CannotVerify(tool=tool.tool, cwd=None if tool.cwd == ROOT else tool.cwd, reason=why)
     return VerificationResult((), wire.advice(why), NOT_KNOWN, cannot_verify=cannot)
 
@@ -169,7 +169,7 @@ def _run(tool: Tool, run: ToolRun, root: str, search: str | None) -> tuple[JobRe
 
 
 def _cannot_verify(tool: Tool, done: JobResult, root: str) -> CannotVerify | None:
-    """Return why a tool could not run; one that named a failing test, or ran out of time, could."""
+    """Return why a tool could not run; None if it could, as after a named failing test or a timeout."""
     if done.timed_out or done.exit_code == TIMED_OUT or _failing(tool, done, root).names:
         return None
     contract = CATALOGUE.contracts.get(tool.tool)
@@ -184,7 +184,7 @@ def _cannot_verify(tool: Tool, done: JobResult, root: str) -> CannotVerify | Non
 
 
 def is_there(root: str, folder: str) -> bool:
-    """Return whether a folder of the clone is one, and no link leads out of the clone to it."""
+    """Return whether a folder of the clone exists, and no link on the way leads out of the clone."""
     return folder == ROOT or (Path(root, folder).is_dir() and not leads_out(Path(root), folder))
 
 
@@ -208,7 +208,7 @@ def _failing(tool: Tool, done: JobResult, root: str) -> FailingTests:
 
 
 def _from_root(name: str, folder: str, root: str) -> str:
-    """Name from the root what a tool named from the folder that it ran in: a file, or a test behind one."""
+    """Return a file or test, named by a tool from its folder, with its path from the root."""
     if folder == ROOT:
         return name
     file = name.partition("::")[0].partition(" > ")[0]
@@ -216,9 +216,9 @@ def _from_root(name: str, folder: str, root: str) -> str:
 
 
 def environment(argv: Sequence[str], root: Path) -> dict[str, str]:
-    """Return our environment for a verification of what lies at `root`: without secrets and without what steers tools.
+    """Return our environment for a verification at `root`, without secrets and without variables that steer tools.
 
-    Tests import the modules that lie there, and not those of a checkout that is installed on this machine.
+    Tests import the modules at `root`, and not those of a checkout that is installed on this machine.
     """
     ours = without_secrets()
     kept = {
@@ -233,19 +233,19 @@ def environment(argv: Sequence[str], root: Path) -> dict[str, str]:
 
 
 def missing_programs(tools: Iterable[Tool], search: str | None) -> list[str]:
-    """Name the programs of `tools` that are not on the path `search`; those of the repository are its own matter."""
+    """Return the programs of `tools` that are not on the path `search`, without those inside of the repository."""
     names = dict.fromkeys(resolve(tool.argv, search)[0] for tool in tools)
     return [name for name in names if ("/" not in name or name[0] == "/") and not shutil.which(name, path=search)]
 
 
 def outside(root: Path, search: str | None) -> str:
-    """Return the folders of the path `search` that do not lie in the clone at `root`."""
+    """Return the folders of the path `search` that are outside of the clone at `root`."""
     folders = (search or os.environ.get("PATH", os.defpath)).split(os.pathsep)
     return os.pathsep.join(each for each in folders if each and not Path(each).is_relative_to(root))
 
 
 def resolve(argv: Sequence[str], search: str | None = None) -> list[str]:
-    """Return the argv to run: a Python tool that is not on PATH, or on the path `search`, is a module beside us."""
+    """Return the argv to run; a Python tool that is not on the path is run as a module of this interpreter."""
     name, *rest = argv
     if "/" in name or shutil.which(name, path=search):
         return list(argv)

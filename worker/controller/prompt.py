@@ -1,7 +1,7 @@
-"""What an agent is asked, as text: the template of its data file, filled in from the spec of the step.
+"""The prompt for an agent: the template of its data file, filled in from the spec of the step.
 
-A paragraph of the template goes where what it would be filled with is empty. All that plans, goals and reports name
-is quoted line by line; only the questions of the planner's own strategies are not, which quote what is in them.
+A paragraph of the template is left out if its values are empty. All texts of plans, goals and reports are quoted line
+by line. Only questions of the planner's own strategies are not quoted, because they quote such texts themselves.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ SHOWN_EXCLUDED = 30
 
 
 def prompt(spec: Spec, template: str, known: Sequence[tuple[str, str]] = (), instructions: Instructions = NONE) -> str:
-    """Ask for the step `spec`; `known` are titles and texts of what is known beside it."""
+    """Return the prompt for the step `spec`; `known` are titles and texts of further knowledge."""
     values = _values(spec, known)
     values["instructions"] = _house_rules(instructions)
     if instructions and (instructions.trust is Trust.DATA or "{instructions}" not in template):
@@ -96,7 +96,7 @@ def _filled(template: str, values: dict[str, str]) -> Iterator[str]:
 def _values(spec: Spec, known: Sequence[tuple[str, str]]) -> dict[str, str]:
     asked = spec.input if isinstance(spec.input, dict) else {}
     question = asked.get("prompt")
-    asks = isinstance(question, str)  # in words that say all of it
+    asks = isinstance(question, str)  # the question contains everything
     patches = spec.mode is Mode.PATCH
     title = spec.title or spec.step_id
     said = " ".join((title, question if isinstance(question, str) else spec.intent))
@@ -116,13 +116,13 @@ def _values(spec: Spec, known: Sequence[tuple[str, str]]) -> dict[str, str]:
 
 
 def _given(spec: Spec, known: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Yield titles and texts of what is known beside the spec's context."""
+    """Yield titles and texts of the data in addition to the spec's context."""
     asked = spec.input.get("prompt") if isinstance(spec.input, dict) else None
     yield from (*places(spec), *_told(spec, asked), *known)
 
 
 def _house_rules(instructions: Instructions) -> str:
-    """Return what the repository's own instructions are for the step, with their text where that is trusted."""
+    """Return the rules for the repository's own instructions, with their text if it is trusted."""
     if not instructions:
         return ""
     if instructions.trust is Trust.DATA:
@@ -131,19 +131,19 @@ def _house_rules(instructions: Instructions) -> str:
 
 
 def quote_instructions(instructions: Instructions) -> Iterator[tuple[str, str]]:
-    """Yield the repository's own instructions as what is only quoted."""
+    """Yield the repository's own instructions as quoted data."""
     if instructions:
         yield "The repository's own instructions (from its base commit)", instructions.text
 
 
 def _criteria(spec: Spec, said: str) -> str:
-    """Return when the step is done, where that is more than that its verification passes."""
+    """Return the success criteria of the step, unless they only state that its verification passes."""
     told = _untold(spec.success_criteria, said)
     return f"It is done when: {told}" if told and told.strip(ENDS).casefold() not in TRIVIAL else ""
 
 
 def _permission(spec: Spec) -> Iterator[str]:
-    """Say in words which files may be changed."""
+    """Yield the files that may be changed, in words."""
     named = _listed(spec.allowed_files)
     if not spec.allowed_patterns:
         yield f"{NAMED}\n{named}"
@@ -165,7 +165,7 @@ def _listed(paths: Sequence[str]) -> str:
 
 
 def places(spec: Spec) -> Iterator[tuple[str, str]]:
-    """Yield where to look first, which is said by tools and earlier answers."""
+    """Yield the places to look at first, which tools and earlier answers have named."""
     if spec.focus:
         found = (f"{each.path}{f':{each.lines}' if each.lines else ''}  {each.why}".rstrip() for each in spec.focus)
         yield "Where to look first (from the planner)", "\n".join(found)
@@ -176,7 +176,7 @@ def _checks(spec: Spec) -> str:
 
 
 def command(tool: Tool) -> str:
-    """Return a verification as a shell would read it, at the root of the repository."""
+    """Return a verification as a shell command, from the root of the repository."""
     words = shlex.join(tool.argv)
     return words if tool.cwd == ROOT else f"(cd {shlex.quote(tool.cwd)} && {words})"
 
@@ -188,7 +188,7 @@ def _limits(spec: Spec) -> str:
 
 
 def _answer(spec: Spec, schema: object, *, asks: bool) -> Iterator[str]:
-    """Say how the step is answered."""
+    """Yield the form of the step's answer, in words."""
     if spec.mode is Mode.PATCH:
         yield AS_JSON if schema else IN_WORDS
     elif not asks:
@@ -198,7 +198,7 @@ def _answer(spec: Spec, schema: object, *, asks: bool) -> Iterator[str]:
 
 
 def _told(spec: Spec, question: object) -> Iterator[tuple[str, str]]:
-    """Yield what the plan gives along without asking for it in words."""
+    """Yield the data of the plan for the step that its question does not contain."""
     if isinstance(question, str):
         # A first answer needs its question alone; after a failure the planner may have added advice.
         if (spec.mode is Mode.PATCH or spec.attempt > 1) and (more := "\n".join(_beside(spec, question))):
@@ -208,7 +208,7 @@ def _told(spec: Spec, question: object) -> Iterator[tuple[str, str]]:
 
 
 def _beside(spec: Spec, question: str) -> Iterator[str]:
-    """Yield what hint, guidance and success criteria of the step say that its question does not."""
+    """Yield the sentences of hint, guidance and success criteria that the question does not contain."""
     asked = " ".join(word for line in question.splitlines() for word in LINE_MARKS.sub("", line).split())
     for said in (spec.controller_task_spec.hint, spec.guidance):
         if text := _untold(said or "", asked):
@@ -218,7 +218,7 @@ def _beside(spec: Spec, question: str) -> Iterator[str]:
 
 
 def _untold(text: str, asked: str) -> str:
-    """Keep the sentences of `text` of which a clause is not in `asked`, where they may stand as lists."""
+    """Return the sentences of `text` with a clause that is not in `asked`; `asked` may contain lists."""
     return " ".join(sentence for sentence in SENTENCES.split(text.strip()) if not _is_told(sentence, asked))
 
 

@@ -1,6 +1,6 @@
-"""What keeps this host, or the provider of its model, from a step: looked for before the work.
+"""Reasons on this host, or at its model's provider, that prevent a step; checked before the work.
 
-Such a step is handed back with the reason; it has not failed.
+Such a step is returned to the planner with the reason; it has not failed.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class CannotWork(Exception):
 
 
 class StepTrouble(CannotWork):
-    """The step cannot be done here, which says nothing of any other: somebody named what is not to be had."""
+    """This step cannot be done here, because it names something that is missing; other steps are not affected."""
 
 
 class NotUnderstood(StepTrouble):
-    """The step requires additions to its spec that this controller does not know."""
+    """The step requires additions to its spec that this controller does not support."""
 
     kind = ReleaseKind.REQUIRES
 
@@ -48,29 +48,29 @@ class ReviewIsFull(StepTrouble):
 
 
 class NotVerifiable(CannotWork):
-    """A tool of the verification could not run here, which may be so of every step of the repository."""
+    """A tool of the verification could not run here; that may affect every step of the repository."""
 
 
 class UnknownCommit(StepTrouble, GitError):
-    """A commit is not here, nor at the remote."""
+    """A commit is neither here nor at the remote."""
 
 
 class SetupFailed(CannotWork):
-    """The setup command of a repository ended with a failure."""
+    """The setup command of a repository failed."""
 
 
 class ProviderTrouble(CannotWork):
-    """The provider of the agent's model is not there for us: too many requests, an expired login, an outage."""
+    """The provider of the agent's model does not serve us: too many requests, an expired login, an outage."""
 
     kind = ReleaseKind.PROVIDER
 
 
 class RemoteTrouble(CannotWork, GitError):
-    """The remote of a repository does not answer, or refuses us."""
+    """The remote of a repository does not answer, or refuses access."""
 
 
 def agent_trouble(argv: Sequence[str]) -> str | None:
-    """Return why the command `argv` of an agent cannot be started here, if that can be known."""
+    """Return why the command `argv` of an agent cannot be started here, as far as that can be checked."""
     if not argv:
         return None
     if not shutil.which(argv[0]):
@@ -82,7 +82,7 @@ def agent_trouble(argv: Sequence[str]) -> str | None:
 
 
 def start_trouble(agent: Agent, sandbox: Sandbox, variables: Sequence[str] = ()) -> str | None:
-    """Return why the program of `agent` does not run here, in the sandbox and with the variables that it will have."""
+    """Return why the program of `agent` does not run here, in its sandbox and with its variables; None if it does."""
     if trouble := agent_trouble(agent.argv):
         return trouble
     if not agent.version:

@@ -1,4 +1,4 @@
-"""A repository elsewhere: read and written by git with our settings, and with what its access needs."""
+"""A remote repository: read and written by git with our settings and with the credentials for it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from worker.host.git import UPLOAD_PACK, Git, GitError
 PROTOCOLS = "file:https:http:ssh"
 SSH = shlex.split("ssh -o BatchMode=yes -o ConnectTimeout=30 -o ServerAliveInterval=15 -o ServerAliveCountMax=4")
 CERTIFICATES = {"SSL_CERT_FILE": "GIT_SSL_CAINFO", "SSL_CERT_DIR": "GIT_SSL_CAPATH"}  # ours, as git calls them
-ASKED = "terminal prompts disabled"  # what git says where a server wants a login
+ASKED = "terminal prompts disabled"  # message of git if a server wants a login
 PASSED_ON = (
     *CERTIFICATES.values(),
     "SSH_AUTH_SOCK",
@@ -30,7 +30,7 @@ PASSED_ON = (
     "no_proxy",
 )
 SLOW = ("-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=60")
-ABSENT = ("couldn't find remote ref", "not our ref")  # how git says that there is no such thing
+ABSENT = ("couldn't find remote ref", "not our ref")  # messages of git if the remote does not have it
 FULL_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 MAX_TOKEN_BYTES = 64 * 1024
 HTTP = ("https://", "http://")
@@ -39,7 +39,7 @@ _USER = re.compile(r"(?<=://)[^/\s]*@")
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """The repository at `url`; a token, read from a file each time, is for HTTPS, a key for SSH."""
+    """The repository at `url`. A token for HTTPS is read from its file each time; a key is for SSH."""
 
     url: str
     user: str = "x-access-token"
@@ -60,9 +60,9 @@ class Remote:
             raise RemoteTrouble(without_users(f"{self.url}: {why}")) from error
 
     def fetch(self, directory: Path, *wanted: str, depth: int = 0, options: Sequence[str] = ()) -> None:
-        """Fetch commits or branches into `directory`, which becomes nobody's upstream.
+        """Fetch commits or branches into `directory`, without an upstream setting.
 
-        Raises UnknownCommit where the remote does not have them, else RemoteTrouble.
+        Raises UnknownCommit if the remote does not have them, else RemoteTrouble.
         """
         words = ["--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--force", *options]
         words += [f"--depth={depth}"] if depth else []
@@ -77,7 +77,7 @@ class Remote:
 
     @property
     def _address(self) -> str:
-        """Return the URL as others may see it: a password in one for HTTP goes by the environment."""
+        """The URL as others may see it: a password for HTTP is passed in the environment instead."""
         return without_users(self.url) if self.url.startswith(HTTP) else self.url
 
     @property
@@ -103,7 +103,7 @@ class Remote:
             yield from ("-o", f'UserKnownHostsFile="{self.known_hosts}" ~/.ssh/known_hosts')
 
     def _credentials(self) -> bytes:
-        """Return user and password for HTTP, of the token's file or of the URL itself; nothing where there are none."""
+        """The user and password for HTTP, from the token's file or the URL; empty if there are none."""
         if self.token_file and self.url.startswith("https://"):
             return self.user.encode() + b":" + self.token_file.read_bytes()[:MAX_TOKEN_BYTES].strip()
         user = urlsplit(self.url).netloc.rpartition("@")[0] if self.url.startswith(HTTP) else ""

@@ -1,7 +1,7 @@
-"""The accepted commits of a plan on another commit than the one they began at, and the proof that nothing else moved.
+"""Replays the accepted commits of a plan on another base, and proves that nothing else has changed.
 
-Files are merged by git, each with the commit before it as the base, and without its guesses about renames: a file is
-that of its path. A file in conflict is left as the target has it, so that nothing of others is lost.
+Git merges the files, each commit with the one before it as the base, and without rename detection: a file is identified
+by its path. A file in conflict keeps the target's version, so that no change of others is lost.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from worker.controller.history import PlanCommit
 from worker.host.git import Git
 
 _MERGE = ("-c", "merge.renames=false", "-c", "merge.directoryRenames=false", "merge-tree", "--write-tree")
-NOTHING = b"0"  # of which the name of a missing blob consists
+NOTHING = b"0"  # the only digit in the name of a missing blob
 
 
 class Entry(NamedTuple):
@@ -41,9 +41,9 @@ class Replay:
 
 
 def replay(git: Git, begin: str, accepted: Sequence[PlanCommit], target: str) -> Replay:
-    """Put `accepted` commits, which begin at `begin`, on top of `target`, the oldest first.
+    """Put the `accepted` commits, which begin at `begin`, on top of `target`, the oldest first.
 
-    What changes nothing there is left out, as are files in conflict. Raises GitError.
+    Commits without an effect there are left out, as are files in conflict. Raises GitError.
     """
     tip = accepted[-1].commit if accepted else begin
     left = frozenset(_merge(git, begin, target, f"{tip}^{{tree}}")[1])
@@ -63,14 +63,14 @@ def replay(git: Git, begin: str, accepted: Sequence[PlanCommit], target: str) ->
 
 
 def _merge(git: Git, base: str, theirs: str, ours: str) -> tuple[str, list[bytes]]:
-    """Merge `ours`, made from `base`, into `theirs`; returns the tree, and the paths in conflict."""
+    """Merge `ours`, based on `base`, into `theirs`. Returns the tree, and the paths in conflict."""
     sides = [git.line("commit-tree", side, "-p", base, stdin=b"side") for side in (f"{theirs}^{{tree}}", ours)]
     tree, *paths = git(*_MERGE, "-z", "--name-only", "--no-messages", *sides, ok=(0, 1)).split(b"\0")[:-1]
     return tree.decode(), [path for path in paths if path]
 
 
 def _as_in(git: Git, tree: str, commit: str, paths: Collection[bytes]) -> str:
-    """Return `tree` with `paths` as `commit` has them."""
+    """Return `tree` with the versions of `paths` in `commit`."""
     listed = git("ls-tree", "-r", "-z", "--full-tree", commit).split(b"\0")[:-1]
     there = {line.partition(b"\t")[2]: line.partition(b"\t")[0].split() for line in listed}
     null = NOTHING * len(git.line("rev-parse", commit))
@@ -84,17 +84,17 @@ def _as_in(git: Git, tree: str, commit: str, paths: Collection[bytes]) -> str:
 
 
 def differing(git: Git, base: str, commit: str) -> dict[bytes, Entry]:
-    """Name what differs between two commits."""
+    """Return the paths that differ between two commits."""
     raw = git("diff-tree", "-r", "--no-renames", "--raw", "-z", "--abbrev=64", base, commit).split(b"\0")[:-1]
     about = (line.removeprefix(b":").split(b" ") for line in raw[::2])
     return {path: Entry(*each[:4]) for each, path in zip(about, raw[1::2], strict=True)}
 
 
 def not_of_the_plan(git: Git, begin: str, tip: str, made: Replay) -> tuple[bytes, ...]:
-    """Name the paths in which a replay differs from its target by more than the plan's changes from `begin` to `tip`.
+    """Return the paths where a replay differs from its target by more than the plan's changes from `begin` to `tip`.
 
-    Trees are compared, and of a file that others changed too its lines: none is gone or new there that is not gone or
-    new by the plan.
+    Trees are compared. In a file that others changed, too, lines are compared: each added or removed line must be added
+    or removed by the plan.
     """
     plan, landed = differing(git, begin, tip), differing(git, made.target, made.tip)
     both = {path: (plan[path], entry) for path, entry in landed.items() if path in plan and path not in made.conflicts}
@@ -113,20 +113,23 @@ def not_of_the_plan(git: Git, begin: str, tip: str, made: Replay) -> tuple[bytes
 
 
 def _lines(texts: dict[bytes, bytes], old: bytes, new: bytes) -> Counter[bytes]:
-    """Count how many more of each line there are."""
+    """Return for each line how many more of it the new version has."""
     counted = Counter(texts.get(new, b"").split(b"\n"))
     counted.subtract(Counter(texts.get(old, b"").split(b"\n")))
     return counted
 
 
 def patch_of(git: Git, base: str, commit: str, path: bytes) -> str:
-    """Return the difference between two commits in one file, as people read it."""
+    """Return the difference between two commits in one file, as text for people."""
     words = ("diff-tree", "-r", "--no-renames", "--no-ext-diff", "--no-textconv", "-p", base, commit)
     return git("--literal-pathspecs", *words, "--", path.decode(errors="surrogateescape")).decode(errors="replace")
 
 
 def subjects(git: Git, base: str, commit: str, most: int, paths: Sequence[bytes] = ()) -> list[str]:
-    """List the commits between two, the newest first: id and subject. Those beyond a shallow history are missing."""
+    """Return the commits between two, the newest first, as id and subject.
+
+    Those beyond a shallow history are missing.
+    """
     names = ("--", *(path.decode(errors="surrogateescape") for path in paths)) if paths else ()
     words = ("log", f"--max-count={most}", "--format=%h %s", commit, f"^{base}", *names)
     return git("--literal-pathspecs", *words).decode(errors="replace").splitlines()

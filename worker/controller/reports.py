@@ -1,8 +1,8 @@
-"""Reports of test tools: what became of each test, written where the code under test reaches it least.
+"""Reports of test tools: the result of each test, written where the code under test can hardly change it.
 
-A reporter of ours lies in a folder outside of the clone, made for one run. It takes a random token from there before
-any test runs, and writes it as the last line: a run that was cut off has no end. Go and cargo have no reporters: what
-they print is read, which is whole where every part of it has its closing line.
+Our reporter is in a folder outside of the clone, made for one run. It takes a random token from there before any test
+runs. It writes the token as the last line: a run that was interrupted has no end. Go and cargo have no reporters: their
+output is read, and is complete if every part of it has its closing line.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from worker.sandbox.user import PASSABLE
 REPORTERS = Path(__file__).parent / "reporters"
 MAX_BYTES = 64 * 1024 * 1024
 PATH_CHARS = 512
-_STRENGTH = ("passed", "skipped", "xfailed", "failed")  # of several words about one test the last one holds
+_STRENGTH = ("passed", "skipped", "xfailed", "failed")  # of several results of one test, the last in this order counts
 _SCRIPT = re.compile(r"(jest|vitest run|vitest|mocha)(?: [^;&|<>()`$#]*)?|node --test")
 _SCRIPT_TOOLS = frozenset({"npm-test", "npm-run-test", "pnpm-test", "yarn-test"})
 _WORDS = {"jest": "jest", "vitest": "run", "mocha": "mocha", "node": "--test"}  # of a command, by its runner
@@ -40,7 +40,7 @@ _PLAIN_JS = {"jest": "jest", "vitest": "vitest", "mocha": "mocha", "node-test": 
 
 @dataclass(frozen=True, slots=True)
 class TestReport:
-    """What a run of a tool reported: the word for each test, and those that were left out before it began."""
+    """The report of one run of a tool: the result of each test, and the tests that were deselected."""
 
     kind: ReportKind = ReportKind.NONE
     words: Mapping[str, str] = field(default_factory=dict)
@@ -48,9 +48,10 @@ class TestReport:
     deselected: frozenset[str] = frozenset()
 
     def figures(self, named: Iterable[str], folder: str = ROOT, only: str = "") -> TestFigures | None:
-        """Count the tests, and tell of those that are `named` from the root; None without a report.
+        """Return the numbers of tests, and the results of those `named` from the root; None without a report.
 
-        The run was in a `folder`, from which its report names files, and aimed at `only` one file, if at one.
+        The tool ran in `folder`, and its report names files from there. `only` is the one file that it was aimed at, if
+        any.
         """
         if self.kind is ReportKind.NONE:
             return None
@@ -68,19 +69,19 @@ class TestReport:
 
     @property
     def ran(self) -> Iterator[str]:
-        """Name the tests that passed or failed, if the report is whole."""
+        """The tests that passed or failed, if the report is complete."""
         is_whole = self.kind is ReportKind.WHOLE
         return (name for name, word in self.words.items() if is_whole and word in {"passed", "failed"})
 
     @property
     def left_out(self) -> Iterator[str]:
-        """Name the tests that were skipped or deselected."""
+        """The tests that were skipped or deselected."""
         yield from (name for name, word in self.words.items() if word == "skipped")
         yield from self.deselected
 
     @property
     def _files(self) -> dict[str, int]:
-        """Count tests by file; none where there are more files than a receipt has room for."""
+        """The number of tests by file; empty if there are more files than a receipt can contain."""
         counts = Counter(filter(None, map(file_of, self.words)))
         is_short = len(counts) <= MAX_TEST_FILES and all(len(file) <= PATH_CHARS for file in counts)
         return dict(counts) if is_short else {}
@@ -91,16 +92,16 @@ NO_REPORT = TestReport()
 
 @dataclass(frozen=True, slots=True)
 class Reporting:
-    """How one run is to report: the words and variables that its command gets, and how the report is read."""
+    """How one run reports: the argv and variables of its command, and the way to read the report."""
 
     argv: Sequence[str]
     variables: Mapping[str, str] = field(default_factory=dict)
-    folder: Path | None = None  # which the command has to reach, and may write to
+    folder: Path | None = None  # the command needs read and write access to it
     token: str = ""
     printed: Callable[[str], printed_reports.PrintedReport] | None = None
 
     def added_to(self, env: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment `env` with our variables; paths and options of ours come first."""
+        """Return the environment `env` with our variables; our paths and options come first."""
         joints = {"PYTHONPATH": os.pathsep, "PYTEST_ADDOPTS": " "}
         ours = {
             name: joints[name].join(filter(None, (value, env.get(name, "")))) for name, value in self.variables.items()
@@ -108,7 +109,7 @@ class Reporting:
         return {**env, **ours}
 
     def read(self, output: str) -> tuple[TestReport, str]:
-        """Return the report, and what the command printed as it would have without one."""
+        """Return the report, and the output that the command would have without one."""
         if self.printed:
             found = self.printed(output)
             return _checked(found.words, found.collected, frozenset(), ends=found.ends, began=found.began), found.text
@@ -117,12 +118,12 @@ class Reporting:
 
 @contextmanager
 def reporting(tool: str, argv: Sequence[str], root: Path) -> Iterator[Reporting]:
-    """Prepare the run of a tool in the folder `root`, while the block lasts; one that cannot report runs as it is."""
+    """Prepare a run of a tool in the folder `root`, while the block lasts; a tool without a reporter runs unchanged."""
     if reader := printed_reports.reader_of(tool, argv):
         yield Reporting(printed_reports.dressed(argv), printed=reader)
         return
     with TemporaryDirectory(prefix="planner-report-", ignore_cleanup_errors=True) as name:
-        # Vite runs what is in no such folder through its own loader.
+        # Vite loads files outside of such a folder with its own loader.
         folder, token = Path(name).resolve() / "node_modules" / "planner", secrets.token_hex(16)
         made = _dressed(tool, argv, root, folder)
         if made is None:
@@ -140,7 +141,7 @@ def reporting(tool: str, argv: Sequence[str], root: Path) -> Iterator[Reporting]
 def _dressed(
     tool: str, argv: Sequence[str], root: Path, folder: Path
 ) -> tuple[Sequence[str], Mapping[str, str]] | None:
-    """Return the command and the variables by which a tool uses our reporter; None where it has no place for one."""
+    """Return the command and the variables that make a tool use our reporter; None if it accepts none."""
     if tool.partition("-")[0] == "pytest" and COLLECTING not in argv:
         return argv, {"PYTEST_ADDOPTS": "-p planner_pytest", "PYTHONPATH": str(folder)}
     if tool == "unittest" and tuple(argv[1:3]) == ("-m", "unittest"):
@@ -154,7 +155,10 @@ def _dressed(
 
 
 def _with_reporter(runner: str, argv: Sequence[str], folder: Path) -> list[str]:
-    """Put the reporter's options behind the words that name the runner; those of jest take each path that follows."""
+    """Insert the reporter's options after the words that name the runner.
+
+    Jest takes each path after them as a value.
+    """
     words = [word for word in argv if runner != "mocha" or not word.startswith("--reporter")]
     end = words.index("--") if "--" in words else len(words)
     at = end if runner == "jest" else words.index(_WORDS[runner]) + 1
@@ -174,7 +178,7 @@ def _options(runner: str, folder: Path, given: str) -> tuple[str, ...]:
 
 
 def _runner_of_script(argv: Sequence[str], root: Path) -> str | None:
-    """Name the one runner of tests that a script of package.json runs and nothing else."""
+    """Return the test runner of a script in package.json; None unless the script runs one runner and nothing else."""
     script = next((word for word in argv[1:] if not word.startswith("-") and word not in ("run", "run-script")), "test")
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
         said = json.loads(snapshot.read(root, b"package.json", 1024 * 1024))["scripts"]
@@ -184,7 +188,7 @@ def _runner_of_script(argv: Sequence[str], root: Path) -> str | None:
 
 
 def _read(folder: Path, token: str) -> TestReport:
-    """Read what a reporter of ours has written."""
+    """Return the report that our reporter has written."""
     try:
         lines = [json.loads(line) for line in read(folder / "report", MAX_BYTES).splitlines()]
     except FileNotFoundError:

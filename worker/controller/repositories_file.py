@@ -1,4 +1,4 @@
-"""repos.toml: the repositories of a controller, where they come from, and what each needs (docs/controllers.md)."""
+"""repos.toml: the repositories of a controller, with their URLs and settings (docs/controllers.md)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from worker.host.remote_names import host_and_path
 
 MAX_BYTES = 1024 * 1024
 PLAN = "{plan_id}"
-NO_BRANCH = re.compile(r"\.\.|//|/\.|\.lock(?:/|$)|[/.]$")  # what git takes for the name of none
+NO_BRANCH = re.compile(r"\.\.|//|/\.|\.lock(?:/|$)|[/.]$")  # names that git does not allow
 APIS = {  # by the host of a repository, where that is the provider's own
     "github.com": (ForgeKind.GITHUB, "https://api.github.com"),
     "gitlab.com": (ForgeKind.GITLAB, "https://gitlab.com/api/v4"),
@@ -55,7 +55,7 @@ def _words(command: str) -> str:
 
 
 def _agent(text: object, info: ValidationInfo) -> Agent:
-    """Read an agent's name, the path of its data file, or a command."""
+    """Return the agent for its name, the path of its data file, or a command."""
     if not isinstance(text, str):
         raise ValueError("is no text")
     agent = named_agent(text, info.context) if is_named(text) else command_agent(text)
@@ -95,7 +95,7 @@ def _file(path: Path, info: ValidationInfo) -> Path:
 
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][\w.-]*(?:/[A-Za-z0-9][\w.-]*)*$", max_length=200)]
-# A password in an URL would stand in lists of processes and in reasons: a token has a file.
+# No password: an URL is visible in lists of processes and in reasons. A token has a file.
 Url = Annotated[str, StringConstraints(pattern=r"^(?:https?://[^\s@]+|(?:ssh://|file:///|/|[\w.-]+@[\w.-]+:)\S+)$")]
 Branch = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][\w./-]*$")]
 PlanBranch = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][\w./{}-]*$"), AfterValidator(_of_the_plan)]
@@ -113,14 +113,14 @@ class _Table(BaseModel):
 class DeliverySettings(_Table):
     """What plans of one repository may have delivered, where their goals ask for it: nothing unless it is said here."""
 
-    push: bool = False  # a branch with what was verified
+    push: bool = False  # a branch with the verified changes
     pull_request: bool = False  # and a pull request for it
     branch: PlanBranch = f"planner/{PLAN}"
     draft: bool = False  # until the checks are green, which workers see to (docs/delivery.md)
     labels: bool = True  # planner, its risk, and findings about tests
     reviewers: bool = True  # by the CODEOWNERS of the target
-    max_open_changes: int | None = Field(default=None, ge=1)  # that wait for people; above it plans wait
-    max_review_lines: int | None = Field(default=None, ge=1)  # of all of these, new and gone
+    max_open_changes: int | None = Field(default=None, ge=1)  # limit of open changes; at the limit deliveries wait
+    max_review_lines: int | None = Field(default=None, ge=1)  # limit of their lines, added and removed
     forge: ForgeKind | None = None  # known of github.com and gitlab.com
     api: Api | None = None  # known where the repository has an https or ssh URL
     project: Project | None = None  # the repository's name at the forge: that of the URL unless named
@@ -141,13 +141,13 @@ class RepositorySettings(_Table):
     setup: Annotated[str, AfterValidator(_words)] | None = None  # run as the agent is, once for each of the lock files
     setup_timeout_s: float = Field(default=600.0, gt=0, le=3600)
     lock_files: tuple[Below, ...] = ()  # else all manifests and lock files
-    setup_results: tuple[Below, ...] = ()  # what it makes in the clone; else all that is new there
+    setup_results: tuple[Below, ...] = ()  # its results in the clone; by default all new files
     environment: dict[Variable, str] = Field(default_factory=dict)  # of agent and verifications
     network: bool = False  # whether verifications may reach the network; agent and setup may
     user: Annotated[str, StringConstraints(pattern=r"^[^\s:]+$")] = "x-access-token"  # with the token
     token_file: File | None = None  # for https
     ssh_key: File | None = None  # for ssh; else the agent of SSH_AUTH_SOCK
-    known_hosts: File | None = None  # for ssh, beside those of the user and of the system
+    known_hosts: File | None = None  # for ssh, in addition to those of the user and of the system
 
     @model_validator(mode="after")
     def _names_nothing_without_a_setup(self) -> Self:
@@ -172,7 +172,7 @@ class RepositorySettings(_Table):
 
     @property
     def forge(self) -> Forge:
-        """Return where pull requests are opened; raises ValueError where that is not known."""
+        """The forge for pull requests. Raises ValueError if it is not known."""
         given, (host, path) = self.delivery, host_and_path(self.url)
         kind, api = APIS.get(host.casefold(), (None, ""))
         if given.forge and given.forge is not kind:  # a server of one's own
@@ -193,7 +193,7 @@ class RepositorySettings(_Table):
 
     @property
     def made_by_setup(self) -> Setup | None:
-        """Return the setup command with what it makes, if there is one."""
+        """The setup command with its results; None if there is none."""
         if not self.setup:
             return None
         return Setup(tuple(shlex.split(self.setup)), self.lock_files, self.setup_results, self.setup_timeout_s)
@@ -203,12 +203,12 @@ class RepositoriesFile(_Table):
     """The file as a whole."""
 
     folder: Annotated[Path, AfterValidator(_place)] = Field(default=Path("clones"), validate_default=True)
-    keep_days: int = Field(default=30, ge=0, le=3650)  # after which what a plan has left is dropped; 0: never
+    keep_days: int = Field(default=30, ge=0, le=3650)  # days after which a plan's refs are deleted; 0: never
     repositories: dict[Name, RepositorySettings] = Field(min_length=1)
 
     @property
     def private(self) -> tuple[Path, ...]:
-        """Name what agents may not reach: the clones, tokens and keys."""
+        """The paths that agents may not reach: the clones, tokens and keys."""
         tables = self.repositories.values()
         files = (
             file
@@ -220,12 +220,12 @@ class RepositoriesFile(_Table):
 
     @property
     def delivers(self) -> bool:
-        """Whether plans of any of them may have something delivered."""
+        """Whether plans of any of the repositories may be delivered."""
         return any(table.delivery.push for table in self.repositories.values())
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read the file at `path`; raises WrongRepositories with a sentence for each mistake."""
+        """Return the file at `path`. Raises WrongRepositories with a sentence for each mistake."""
         place = path.absolute()  # git runs in the clones
         try:
             return cls.model_validate(tomllib.loads(read(place, MAX_BYTES).decode()), context=place.parent)

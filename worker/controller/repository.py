@@ -1,8 +1,8 @@
-"""The git directories that our git uses: the operator's repository, and a controller's own store beside the clone.
+"""The git directories of our git: the operator's repository, and a controller's own store outside of the clone.
 
-All controllers of a machine share the repository. Only the plans' branches of it are written, each from the commit that
-was read to the next: neither its files, index, HEAD nor configuration, nor another branch. No agent gets to the store,
-and no git that reads the clone runs there.
+All controllers of a machine share the repository. Only its branches of plans are written, each from the commit that was
+read to the next: neither files, index, HEAD or configuration, nor another branch. No agent can access the store, and no
+git that reads the clone runs there.
 """
 
 from __future__ import annotations
@@ -18,29 +18,32 @@ from worker.controller.remote import FULL_ID, Remote, without_users
 from worker.host.git import UPLOAD_PACK, Git, GitError
 
 OLDEST_GIT = (2, 38)  # which merges without a checkout
-HISTORY = 50  # so many commits of the past are at hand
-MAX_PACKS = 40  # then the directory is made anew, so that it does not grow for as long as the controller lives
+HISTORY = 50  # number of earlier commits that are fetched
+MAX_PACKS = 40  # then the directory is made again, so that it does not grow during the controller's life
 NEUTRAL = "* !text !eol !crlf !ident !filter !working-tree-encoding !diff !merge !whitespace !export-subst\n"
 SUBMODULE = b"160000"
 PLANS = "refs/heads/planner/"
-ORIGIN = "refs/remotes/origin/"  # its remote's branches, where they were looked at
+ORIGIN = "refs/remotes/origin/"  # branches of its remote, if they were fetched
 
 _OF_A_PLAN = re.compile(r"plan_[0-9a-f]{2}-[0-9a-f]{32}")
 TreeEntry = tuple[bytes, bytes]  # mode and object id
 
 
 def is_of_a_plan(ref: str) -> bool:
-    """Return whether a branch is one that plans make: the name that delivery gives it has the plan's id in it."""
+    """Return whether a branch is made by plans: the branch name of a delivery contains the plan's id."""
     return ref.startswith(PLANS) or _OF_A_PLAN.search(ref) is not None
 
 
 def branch_of(plan_id: str) -> str:
-    """Name the branch on which a plan's verified changes are collected."""
+    """Return the branch with a plan's verified changes."""
     return f"{PLANS}{plan_id}"
 
 
 class Repository:
-    """The operator's git repository at `path`; raises GitError where none or no commit is, or where git is too old."""
+    """The operator's git repository at `path`.
+
+    Raises GitError if there is none, if it is empty, or if git is too old.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -54,19 +57,19 @@ class Repository:
         self.commit("HEAD")
 
     def commit(self, name: str) -> str:
-        """Return the id of the commit that `name` means; raises GitError if it means none."""
+        """Return the id of the commit that `name` refers to. Raises GitError if there is none."""
         if found := self.git.line("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", ok=(0, 1, 128)):
             return found
         raise GitError(f"no commit {name} in {self.path}")
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the URLs of its remotes."""
+        """The URLs of its remotes."""
         listed = self.git.line("config", "--local", "--get-regexp", r"^remote\..*\.url$", ok=(0, 1))
         return tuple(line.partition(" ")[2] for line in listed.splitlines())
 
     def find(self, name: str) -> str:
-        """Return the id of the commit `name`, which is fetched from the remotes if it is an id that is missing here."""
+        """Return the id of the commit `name`. An id that is missing here is fetched from the remotes."""
         try:
             return self.commit(name)
         except GitError as error:
@@ -87,21 +90,21 @@ class Repository:
     def has_on_a_branch(self, commit: str) -> bool:
         """Return whether `commit` is on a branch of the repository.
 
-        A fork's is on none, and branches of plans do not count, delivered ones neither.
+        A commit of a fork is on none. Branches of plans do not count, nor do those of deliveries.
         """
         words = ("for-each-ref", f"--contains={commit}", "--format=%(refname)", "refs/heads", ORIGIN)
         return any(not is_of_a_plan(name) for name in self.git.line(*words).splitlines())
 
     def ref_of(self, plan_id: str) -> str:
-        """Name the ref that has what a plan landed, as outcomes tell it."""
+        """Return the ref with the landed changes of the plan, as in outcomes."""
         return branch_of(plan_id)
 
     def target_tip(self, _begin: str) -> str | None:
-        """Return the tip of the branch that changes from a commit are for: None, as nothing is delivered from here."""
+        """Return None: no change is delivered from here, so no target branch is known."""
         return None
 
     def tip(self, plan_id: str) -> str | None:
-        """Return the last commit of the plan's branch, None if there is no branch."""
+        """Return the last commit of the plan's branch; None if there is no branch."""
         with suppress(GitError):
             return self.commit(branch_of(plan_id))
         return None
@@ -115,11 +118,11 @@ class Repository:
         return tip
 
     def receive(self, pack: bytes) -> None:
-        """Take the objects of `pack` in, after git has checked each of them."""
+        """Add the objects of `pack`, after git has checked each of them."""
         self.git("unpack-objects", "-q", "--strict", stdin=pack)
 
     def move(self, plan_id: str, to: str, expected: str) -> bool:
-        """Move the plan's branch from `expected` ("" where there is none yet); False if somebody else has moved it."""
+        """Move the plan's branch from `expected` ("" for a new branch). Returns False if another process moved it."""
         try:
             self.git("update-ref", "-m", "planner", branch_of(plan_id), to, expected)
         except GitError:
@@ -130,7 +133,10 @@ class Repository:
 
 
 class Store:
-    """A controller's own git directory, in `home`; what an attempt adds lies apart, and is dropped at the next one."""
+    """A controller's own git directory in `home`.
+
+    The objects of an attempt are separate, and deleted at the next one.
+    """
 
     def __init__(self, home: Path, source: Repository) -> None:
         self._source = source
@@ -153,7 +159,7 @@ class Store:
         (self.data / "info/attributes").write_text(NEUTRAL)
 
     def fetch(self, commit: str, name: str) -> None:
-        """Have `commit` here, with some of its history; `name` tells git what it may build upon next time."""
+        """Fetch `commit` with some of its history; `name` is a ref that git can build on the next time."""
         if commit in self._there:
             return
         if len(list((self.data / "objects/pack").glob("*.pack"))) >= MAX_PACKS:
@@ -166,24 +172,24 @@ class Store:
         self._there.add(commit)
 
     def forget(self) -> None:
-        """Drop what was made of the last attempt."""
+        """Delete the objects of the last attempt."""
         shutil.rmtree(self._made, ignore_errors=True)
         self._made.mkdir()
 
     def check_out(self, commit: str, root: Path) -> None:
-        """Make the files in `root` those of `commit`; whatever else lies there has been removed before."""
+        """Write the files of `commit` into `root`; all other files there must have been removed before."""
         git = Git(root, f"--git-dir={self.data}", f"--work-tree={root}", environment=self._checkout)
         # The files were handed over to their user since then, which changed their marks; `snapshot` has compared those.
         known = ("-c", "core.trustctime=false", "-c", "core.checkStat=minimal")
         git("-c", "core.bare=false", *known, "read-tree", "--reset", "-u", commit)
 
     def files(self, commit: str) -> Mapping[bytes, TreeEntry]:
-        """List the files of `commit`."""
+        """Return the files of `commit`."""
         lines = (line.split(b"\t", 1) for line in self.git("ls-tree", "-r", "-z", commit).split(b"\0") if line)
         return {path: (about[:6], about.rsplit(b" ", 1)[1]) for about, path in lines}
 
     def tree(self, changed: Mapping[bytes, tuple[bytes, bytes] | None]) -> str:
-        """Make the tree that differs from the last checkout by `changed`: mode and content, or None for a removal."""
+        """Return the tree that differs from the last checkout by `changed`: mode and content, or None for a removal."""
         shutil.copyfile(self.index, f"{self.index}.made")
         null = b"0" * (64 if self._source.object_format == "sha256" else 40)
         blobs = self._write({path: new[1] for path, new in changed.items() if new})
@@ -193,7 +199,7 @@ class Store:
         return self.git.line("write-tree")
 
     def _write(self, contents: Mapping[bytes, bytes]) -> Mapping[bytes, bytes]:
-        """Write blobs; git reads them from files of ours, by names of ours."""
+        """Write blobs; git reads them from our files, by our names."""
         self._blobs.mkdir()
         try:
             for number, data in enumerate(contents.values()):
@@ -209,20 +215,18 @@ class Store:
         return self.git.line("commit-tree", tree, "-p", parent, stdin=message.encode())
 
     def merge(self, base: str, theirs: str, tree: str) -> str:
-        """Merge `tree`, made from `base`, into the commit `theirs`; raises GitError.
+        """Merge `tree`, based on `base`, into the commit `theirs`. Raises GitError on a conflict.
 
-        GitError is a conflict.
-
-        Both sides are put upon `base`, so that it is found however many commits lie between.
+        Both sides are put upon `base`, so that git finds it regardless of the number of commits between them.
         """
         sides = (self.commit(f"{theirs}^{{tree}}", base, "theirs"), self.commit(tree, base, "ours"))
         return self.git.line("merge-tree", "--write-tree", "--no-messages", *sides).split("\n")[0]
 
     def pack(self, commit: str, known: str) -> bytes:
-        """Pack `commit` with all that it needs beside what the commit `known` has."""
+        """Return a pack of `commit` with all objects that the commit `known` does not have."""
         return self.git("pack-objects", "--revs", "--stdout", "-q", stdin=f"{commit}\n^{known}\n".encode())
 
     def keep(self, commit: str, pack: bytes) -> None:
-        """Take in what has landed, so that it need not be fetched."""
+        """Add the objects of a landed commit, so that it need not be fetched."""
         self._fetching("index-pack", "--stdin", stdin=pack)
         self._there.add(commit)

@@ -1,4 +1,4 @@
-"""What an attempt came to, and the outcome that says so."""
+"""The result of an attempt, and the outcome that reports it."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ PATHS_BYTES = 64 * 1024  # of each list of files
 
 @dataclass(slots=True)
 class Result:
-    """What an attempt came to; `failure` is the first thing that went wrong."""
+    """The result of an attempt; `failure` is the first failure."""
 
     report: AgentReport = field(default_factory=AgentReport)
     changes: Changes | None = None
     verification: VerificationResult = field(default_factory=VerificationResult)
-    integrity: Integrity | None = None  # what the change does to tests and checks
+    integrity: Integrity | None = None  # effects of the change on tests and checks
     judged: Judged | None = None  # by other tests than its own
     instructions: GivenInstructions | None = None  # the repository's own, that the agent was given
     discarded: tuple[str, ...] = ()  # files whose change was undone before the verification
-    needs: Needs | None = None  # what the agent needs beside what it may change
+    needs: Needs | None = None  # further files that the agent needs
     commit: str | None = None  # that the change landed as
     ref: str | None = None  # that has it
     failure: AttemptFailure | None = None
-    released: CannotWork | None = None  # why nobody could do it here: that is no failure
-    at_target: AtTarget | None = None  # what verified the tip of the target branch
-    landed: dict[str, Any] | None = None  # where the plan's changes are, whether they pass there or not
+    released: CannotWork | None = None  # why the step could not be done here; no failure
+    at_target: AtTarget | None = None  # the verification of the target branch's tip
+    landed: dict[str, Any] | None = None  # commits of a landing, whether it passed or not
 
     @property
     def is_unbegun(self) -> bool:
-        """Whether no agent worked, since nothing here could have verified that."""
+        """Whether no agent worked, because this host could not have verified the step."""
         return self.verification.cannot_verify is not None and not self.verification.receipts
 
     @property
     def trouble(self) -> CannotWork | None:
-        """Return why it could not be done or verified here."""
+        """The reason why the step could not be done or verified here."""
         cannot = self.verification.cannot_verify
         return self.released or (NotVerifiable(cannot.reason) if cannot else None)
 
@@ -55,7 +55,7 @@ class Result:
 def outcome(spec: Spec, result: Result, duration_ms: int, controller: str) -> Outcome:
     """Return `result` as the outcome of the attempt `spec`.
 
-    One run of the agent is one patch cycle, unless it counted more; tokens that it did not tell stay unknown.
+    One run of the agent is one patch cycle, unless the agent counted more. Tokens that it did not report stay unknown.
     """
     failure, changes, report = result.failure, result.changes, result.report
     shown = failure or result.verification.finding or _denied(result)
@@ -102,7 +102,7 @@ def outcome(spec: Spec, result: Result, duration_ms: int, controller: str) -> Ou
 
 
 def _verified_at(spec: Spec, result: Result) -> str | None:
-    """Name the commit that was verified, where that is not the tip of the plan's branch, or where that lies on it."""
+    """Return the verified commit, if it is not the tip of the plan's branch, or if the plan has landed on it."""
     at: str | None = result.landed["target_sha"] if result.landed else spec.verified_at
     return at if result.verification.receipts else None
 
@@ -123,24 +123,24 @@ def _released(spec: Spec, result: Result, trouble: CannotWork, duration_ms: int,
 
 
 def _ran_by(spec: Spec, result: Result) -> str | None:
-    """Return what verified the base: where a failure does not show there, that may be why."""
+    """Return the program that verified the base: it may explain why a failure does not appear there."""
     return result.verification.ran_by or None if spec.verified_at else None
 
 
 def _lines_to_cut(shown: AttemptFailure | None, changes: Changes) -> dict[str, int] | None:
-    """Tell the lines of each file of a change that is to be cut into pieces."""
+    """Return the changed lines of each file, if the change has too many files and the planner will split it."""
     if shown is None or shown.evidence.category != FailureCategory.TOO_MANY_FILES:
         return None
     return {path: changes.lines.get(path, 0) for path in _paths(changes.touched)}
 
 
 def _denied(result: Result) -> AttemptFailure | None:
-    """Say of a success what its agent was not allowed to do: the reason, where it changed no file."""
+    """Return the actions that were denied to the agent of a success: they may explain why it changed no file."""
     return wire.advice(denied(result.report.reading)) if result.report.reading.denied else None
 
 
 def _metrics(reading: Reading, duration_ms: int, cycles: int | None = None) -> Metrics:
-    """Return what the attempt used up; one run of the agent is as many patch `cycles`, unless it counted them."""
+    """Return the consumption of the attempt; `cycles` is used unless the agent counted its patch cycles."""
     return Metrics(
         tokens_used=reading.tokens_used,
         duration_ms=duration_ms,
@@ -154,7 +154,7 @@ def _metrics(reading: Reading, duration_ms: int, cycles: int | None = None) -> M
 
 
 def _paths(paths: tuple[str, ...]) -> tuple[str, ...]:
-    """Keep as many as an outcome has room for."""
+    """Return as many paths as an outcome can contain."""
     room, kept = PATHS_BYTES, []
     for path in paths[:MAX_TOUCHED]:
         room -= len(codec.dumps(path[:PATH_CHARS])) + 1
@@ -165,5 +165,5 @@ def _paths(paths: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _count(paths: tuple[str, ...]) -> int | None:
-    """Count files whose list is cut."""
+    """Return the number of files if their list is truncated, else None."""
     return len(paths) if len(paths) > len(_paths(paths)) else None

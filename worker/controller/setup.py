@@ -1,7 +1,7 @@
-"""What a setup command has made in the clone, such as installed packages: kept beside it, and put back file by file.
+"""The results of a setup command in the clone, such as installed packages: copied outside of it, and restored by file.
 
-The clone is the agent's, so that what lies there may be poisoned. A file stays only if the kernel says that nobody has
-changed it since it was put there; any other is written anew from the copy, whose content has to have its digest.
+The agent can change everything in the clone, so files there may be poisoned. A file stays only if the kernel confirms
+that it has not changed since it was written. Any other file is written again from the copy, whose digest is checked.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class WrongResult(OSError):
-    """What the setup command has made cannot be kept, or is not any more what it was."""
+    """The results of the setup command cannot be kept, or the copy was changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """The command that makes `results` in the clone; it is run once for each content of the lock files.
+    """The command that makes `results` in the clone; it runs once for each content of the lock files.
 
-    Without `lock_files` these are all manifests and lock files; without `results` all that was not there before.
+    By default, `lock_files` are all manifests and lock files, and `results` are all new files.
     """
 
     argv: Sequence[str]
@@ -46,9 +46,9 @@ class Setup:
     timeout_s: float = DEFAULT_S
 
     def key(self, files: Mapping[bytes, object], *, anew: bool = False) -> str:
-        """Return what tells its results from others: the command, and the `files` that it or `lock_files` name.
+        """Return the key of its results: a hash of the command, and of the `files` that it or `lock_files` name.
 
-        All manifests and lock files count where `anew` is asked for. Files outside of the clone count by their times.
+        With `anew`, all manifests and lock files count. Files outside of the clone count by their modification times.
         """
         read = (*self.lock_files, *filter(None, map(path_of, self.argv)))
         if anew or not self.lock_files:
@@ -61,9 +61,9 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """A result: its files by path, each with permissions and digest or, of a link, target; and its folders.
+    """A kept result: files by path with permissions and digest, links by path with target, and folders.
 
-    All of it lies at or below `tops`.
+    All paths are at or below `tops`.
     """
 
     tops: tuple[bytes, ...]
@@ -85,7 +85,7 @@ class SetupResults:
         return key in self._kept
 
     def keep(self, key: str, root: Path, tops: Sequence[bytes], now: TreeSnapshot) -> None:
-        """Keep what `now` lies at `tops` of `root`; raises OSError where that is nothing that can be kept."""
+        """Copy the part of `now` at `tops` of `root`. Raises OSError if it cannot be kept."""
         store = self.home / key
         self._drop(key)
         store.mkdir(parents=True)
@@ -112,11 +112,11 @@ class SetupResults:
             self._drop(old)
 
     def tops(self, key: str) -> tuple[bytes, ...]:
-        """Name where the result `key` lies."""
+        """Return the topmost paths of the result `key`."""
         return self._kept[key].tops
 
     def put_back(self, key: str, root: Path) -> None:
-        """Make of `root` what was kept as `key`; raises OSError, and forgets that, if it has been altered."""
+        """Restore the result `key` in `root`. If the copy was changed, deletes it and raises OSError."""
         kept, (placed, known) = self._kept[key], self._placed
         try:
             there = self._remove_others(root, kept, known if placed == key else TreeSnapshot())
@@ -135,11 +135,11 @@ class SetupResults:
             raise
 
     def placed(self, key: str, now: TreeSnapshot) -> None:
-        """Take `now` as how the clone is with the result `key`."""
+        """Record `now` as the state of the clone with the result `key`."""
         self._placed = (key, now)
 
     def _remove_others(self, root: Path, kept: _Kept, known: TreeSnapshot) -> set[bytes]:
-        """Remove what does not belong to `kept`, or was touched; return the files that stay."""
+        """Remove files that are not of `kept`, or that may have changed. Returns the files that stay."""
         tops, now = kept.tops, snapshot.contents(root)
         there: set[bytes] = set()
         for path, marks in now[0].items():
@@ -166,13 +166,13 @@ class SetupResults:
 
 
 def path_of(word: str) -> str:
-    """Return what a word of a command may mean as a path of the clone, "" if it means another place."""
+    """Return the path of the clone that a word of a command may refer to; "" if it refers to another place."""
     path = os.path.normpath(word.partition("::")[0].rpartition("=")[2])
     return "" if "\0" in path or path.startswith(("/", "..")) else path
 
 
 def paths_of(tool: Tool) -> tuple[str, ...]:
-    """List what a verification may follow in the clone: its folder, and what its words may mean there."""
+    """Return the paths of the clone that a verification may use: its folder, and paths in its words."""
     seen = (os.path.normpath(f"{tool.cwd}/{path}") for word in tool.argv if (path := path_of(word)))
     return (*(() if tool.cwd == ROOT else (tool.cwd,)), *(path for path in seen if not path.startswith("..")))
 
@@ -183,12 +183,12 @@ def _outside(word: str) -> os.stat_result | None:
 
 
 def is_within(path: bytes, tops: Sequence[bytes]) -> bool:
-    """Return whether `path` is one of `tops`, or lies below one."""
+    """Return whether `path` is one of `tops`, or below one."""
     return any(path == top or path.startswith(top + b"/") for top in tops)
 
 
 def tops_of(paths: Iterable[bytes], known: Iterable[bytes]) -> tuple[bytes, ...]:
-    """Name where `paths` lie: the topmost folder of each that no `known` file lies in, else the path itself."""
+    """Return the topmost folder of each of `paths` that contains no `known` file; else the path itself."""
     there = {b"/".join(parts[:depth]) for path in known for parts in [path.split(b"/")] for depth in range(len(parts))}
     tops: dict[bytes, None] = {}
     for path in paths:
@@ -201,7 +201,7 @@ def tops_of(paths: Iterable[bytes], known: Iterable[bytes]) -> tuple[bytes, ...]
 
 @contextmanager
 def _parent(root: Path, path: bytes) -> Iterator[tuple[int, bytes]]:
-    """Open the folder of `path` in `root`, through no link."""
+    """Open the folder of `path` in `root` without following links."""
     *folders, name = path.split(b"/")
     with folder(root.parent, [os.fsencode(root.name), *folders]) as handle:
         yield handle, name

@@ -1,8 +1,7 @@
-"""Clones of ours, made from a URL and kept; a plan's branch is `refs/planner/<plan>` of the remote, for all hosts.
+"""Clones made from a URL and kept; a plan's branch is the ref `refs/planner/<plan>` of the remote, for all hosts.
 
-That ref is read before a step, and moved from what was read to what was verified, or not at all. No workflow runs for
-such a ref, and beside it nothing of the remote is written but what is delivered. The clone's own refs only remember
-what was read.
+That ref is read before a step. Afterwards it moves from that commit to the verified one, or does not move. No workflow
+runs for such a ref, and only deliveries write other refs of the remote. The clone's own refs only cache it.
 """
 
 from __future__ import annotations
@@ -23,49 +22,49 @@ from worker.host.git import Git, GitError
 
 HEADS = "refs/heads/"
 ALL_HEADS = f"+{HEADS}*:{ORIGIN}*"
-BASE = "refs/heads/planner-base"  # where the base branch was when it was looked at last
+BASE = "refs/heads/planner-base"  # the base branch when it was last fetched
 LOCK, TIDIED = "planner.lock", "planner.tidied"
 DAY_S = 86400
 TIDY_S = DAY_S
 SHA256_CHARS = 64
-UNADVERTISED = "unadvertised object"  # of a server that speaks an old protocol, which gives what its refs name alone
-ALL_HISTORY = 2**31 - 1  # as git says that it wants all of it
-GRACE = "--prune=2.hours.ago"  # objects of attempts under way are nobody's yet
+UNADVERTISED = "unadvertised object"  # of a server with an old protocol, which only sends commits of its refs
+ALL_HISTORY = 2**31 - 1  # git's number for the whole history
+GRACE = "--prune=2.hours.ago"  # objects of live attempts have no ref yet
 
 log = logging.getLogger("planner.controller")
 
 
 def shared_ref(plan_id: str) -> str:
-    """Name the ref of the remote on which a plan's verified changes are collected."""
+    """Return the remote's ref with a plan's verified changes."""
     return f"refs/planner/{plan_id}"
 
 
 def accepted_ref(plan_id: str) -> str:
-    """Name the ref of the remote that keeps what was accepted, while that is put on top of a target branch."""
+    """Return the remote's ref that keeps the accepted commits during a landing."""
     return f"refs/planner/accepted/{plan_id}"
 
 
 class SharedRepository(Repository):
-    """The clone of `remote` at `path`; plans begin at its branch `base`, or at the one that the remote is on.
+    """The clone of `remote` at `path`; plans begin at its branch `base`, or at the remote's default branch.
 
-    Raises GitError where there is no clone yet and none can be made.
+    Raises GitError if there is no clone yet and none can be made.
     """
 
     def __init__(self, path: Path, remote: Remote, base: str | None = None, keep_days: int = 30) -> None:
         self._remote, self._base, self._keep_days = remote, base, keep_days
-        self._on_branches: set[str] = set()  # commits that were found there
+        self._on_branches: set[str] = set()  # commits that were found on branches
         self._wanted = f"+{f'refs/heads/{base}' if base else 'HEAD'}:{BASE}"
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with _locked(path.with_suffix(".lock")):
             if not path.exists():
                 self._make(path)
-            # A change has the digest here that it has where it was verified, whatever attributes the files name.
+            # A change has the same digest here as where it was verified, regardless of attributes in the files.
             (path / "info").mkdir(exist_ok=True)
             (path / "info/attributes").write_text(NEUTRAL)
         super().__init__(path)
 
     def _make(self, path: Path) -> None:
-        """Make the clone beside its place, so that it is there as a whole or not at all."""
+        """Make the clone in a temporary folder, and move it to its place when it is complete."""
         with TemporaryDirectory(dir=path.parent, prefix="new-") as folder:
             new = Path(folder) / "clone"
             first = self._remote(None, "ls-remote", "--", self._remote.url).partition("\t")[0]
@@ -78,11 +77,11 @@ class SharedRepository(Repository):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the URL of the remote."""
+        """The URL of the remote."""
         return (self._remote.url,)
 
     def find(self, name: str) -> str:
-        """Return the id of the commit `name`, which is fetched if it is missing; raises GitError if there is none."""
+        """Return the id of the commit `name`, which is fetched if it is missing. Raises GitError if there is none."""
         if name == "HEAD":
             self._fetch(self._wanted, depth=HISTORY)
             return self.commit(name)
@@ -99,7 +98,7 @@ class SharedRepository(Repository):
             raise UnknownCommit(f"base commit {name} is not on the remote {without_users(self._remote.url)}") from error
 
     def _fetch_commit(self, name: str) -> None:
-        """Fetch the commit that `name`, an id, the beginning of one or a branch, means."""
+        """Fetch the commit of `name`: an id, the start of an id, or a branch."""
         if not FULL_ID.fullmatch(name):
             self._fetch(ALL_HEADS)
             return
@@ -115,19 +114,19 @@ class SharedRepository(Repository):
         return shared_ref(plan_id)
 
     def start(self, plan_id: str, base: str | None) -> str:
-        """Return the tip of the plan's branch as the remote has it now; it begins at `base` or at the base branch."""
+        """Return the current tip of the plan's branch at the remote; it begins at `base` or at the base branch."""
         self.look_up(plan_id)
         return super().start(plan_id, base)
 
     def look_up(self, plan_id: str) -> str | None:
-        """Return the tip of the plan's branch as the remote has it now, None where there is none."""
+        """Return the current tip of the plan's branch at the remote; None if there is no branch."""
         self._tidy()
         return self._refresh(plan_id)
 
     def move(self, plan_id: str, to: str, expected: str) -> bool:
-        """Move the plan's branch of the remote from `expected`; False if somebody else has moved it.
+        """Move the plan's branch of the remote from `expected`. Returns False if another process has moved it.
 
-        Raises RemoteTrouble where the remote refuses us or does not answer.
+        Raises RemoteTrouble if the remote refuses access or does not answer.
         """
         try:
             self.push(shared_ref(plan_id), to, expected)
@@ -140,7 +139,9 @@ class SharedRepository(Repository):
         return True
 
     def push(self, ref: str, to: str, expected: str) -> None:
-        """Move a ref of the remote from `expected`, "" where there is none, to `to`, "" for none any more.
+        """Move a ref of the remote from `expected` to `to`.
+
+        An empty `expected` creates the ref, an empty `to` deletes it.
 
         Raises RemoteTrouble.
         """
@@ -150,7 +151,7 @@ class SharedRepository(Repository):
         )
 
     def drop(self, ref: str) -> None:
-        """Delete a ref of the remote, if there is one; raises RemoteTrouble."""
+        """Delete a ref of the remote, if it exists. Raises RemoteTrouble."""
         if there := self.read(ref):
             self.push(ref, "", there)
 
@@ -171,9 +172,9 @@ class SharedRepository(Repository):
         return found
 
     def open_changes(self, prefix: str, suffix: str, target: str) -> dict[str, int]:
-        """Return the branches so named that `target` does not have yet, with their lines, new and gone.
+        """Return the branches with this prefix and suffix that are not in `target`, with their number of changed lines.
 
-        A branch counts until it is merged, in whatever way, or deleted. Raises RemoteTrouble.
+        A branch counts until it is merged, in any way, or deleted. Raises RemoteTrouble.
         """
         self._fetch(ALL_HEADS, options=("--prune",))
         listed = self.git.line("for-each-ref", f"--format=%(refname:lstrip={ORIGIN.count('/')})", ORIGIN).splitlines()
@@ -182,7 +183,7 @@ class SharedRepository(Repository):
             if not (name.startswith(prefix) and name.endswith(suffix)) or name == target:
                 continue
             base = self.git.line("merge-base", tip, f"{ORIGIN}{name}", ok=(0, 1))
-            if not base:  # it begins beyond what is here of the past
+            if not base:  # its base is older than the history here
                 continue
             made = self.git("merge-tree", "--write-tree", "--no-messages", tip, f"{ORIGIN}{name}", ok=(0, 1))
             if made.split(b"\n")[0] != self.git("rev-parse", f"{tip}^{{tree}}").strip():
@@ -192,7 +193,7 @@ class SharedRepository(Repository):
 
     @property
     def base_branch(self) -> str:
-        """Name the branch of the remote at which plans begin; raises RemoteTrouble."""
+        """The branch of the remote where plans begin. Raises RemoteTrouble."""
         if self._base:
             return self._base
         listed = self._remote(self.common, "ls-remote", "--symref", "--", self._remote.url, "HEAD")
@@ -201,9 +202,9 @@ class SharedRepository(Repository):
         return listed.partition("\t")[0].removeprefix(f"ref: {HEADS}")
 
     def has_on_a_branch(self, commit: str) -> bool:
-        """Return whether `commit` is on a branch of the remote that no plan made; raises RemoteTrouble.
+        """Return whether `commit` is on a branch of the remote that no plan made. Raises RemoteTrouble.
 
-        The remote is asked until it is on one.
+        The remote is asked each time until the commit is on one.
         """
         if commit not in self._on_branches:
             found = super().has_on_a_branch(commit) or any(
@@ -215,16 +216,19 @@ class SharedRepository(Repository):
         return True
 
     def target_tip(self, _begin: str) -> str | None:
-        """Return the tip of the branch that changes from a commit are for; None where several have it, or none."""
+        """Return the tip of the branch that contains a commit; None if several branches contain it, or none."""
         found = self.branches_with(_begin, self.base_branch)
         return self.read(f"{HEADS}{found[0]}") if len(found) == 1 else None
 
     def branches_with(self, commit: str, likely: str) -> list[str]:
-        """Name the remote's branches that have `commit`: `likely` alone, if it is one; raises RemoteTrouble."""
+        """Return the remote's branches that contain `commit`: only `likely`, if it is one of them.
+
+        Raises RemoteTrouble.
+        """
         self._fetch(f"+{HEADS}{likely}:{ORIGIN}{likely}")
         if likely in self._with(commit):
             return [likely]
-        # It is far in the past, or on other branches alone. What is older than it cannot have it.
+        # It is far in the past, or only on other branches. Commits that are older than it cannot contain it.
         since = int(self.git.line("show", "--no-patch", "--format=%ct", commit)) - DAY_S
         self._fetch(ALL_HEADS, options=("--prune",))
         if (self.common / "shallow").exists():
@@ -247,7 +251,7 @@ class SharedRepository(Repository):
             self._remote.fetch(self.common, *wanted, depth=depth, options=options)
 
     def _tidy(self) -> None:
-        """Once a day drop what plans have left that nobody has worked on for long, here and at the remote."""
+        """Once a day, delete the refs of plans that were inactive for long, here and at the remote."""
         mark, now = self.common / TIDIED, time.time()
         if not self._keep_days or (mark.exists() and now - mark.stat().st_mtime < TIDY_S):
             return
@@ -262,11 +266,14 @@ class SharedRepository(Repository):
             self.git("gc", "--quiet", GRACE)
 
     def _forget(self, plan_id: str, commit: str, *, landed: bool) -> None:
-        """Drop what a plan has left; of one that has `landed` nothing yet only what is here: its age is not known."""
+        """Delete the refs of a plan.
+
+        If it has `landed`, the ref at the remote goes first: if that fails, the local one stays.
+        """
         if landed:
             try:
                 self.push(shared_ref(plan_id), "", commit)
-            except RemoteTrouble:  # it is gone, somebody works on it, or the remote does not let us: as it has it
+            except RemoteTrouble:  # it is deleted or in use, or the remote refuses: take over its state
                 with suppress(RemoteTrouble):
                     self._refresh(plan_id)
                 return
@@ -278,7 +285,7 @@ class SharedRepository(Repository):
 
 @contextmanager
 def _locked(file: Path) -> Iterator[None]:
-    """Keep the other controllers of this host from fetching into the same clone."""
+    """Prevent other controllers of this host from fetching into the same clone."""
     with file.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

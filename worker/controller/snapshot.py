@@ -1,6 +1,6 @@
-"""What lies in a folder that somebody else wrote: every entry with its marks, read without following a link.
+"""The contents of a folder that another user wrote: every entry with its marks, read without following a link.
 
-Git never looks at such a folder itself: its `.gitattributes`, nested repositories, pipes and links are only names here.
+Git never reads such a folder itself: `.gitattributes`, nested repositories, pipes and links are only names here.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ DEEPEST = 100  # folders in folders; each level holds a file open while it is lo
 
 
 class Unclean(OSError):
-    """The folder cannot be put right piece by piece."""
+    """The folder cannot be cleaned entry by entry."""
 
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What tells one state of a file from another without reading it; only the kernel can set `changed_ns`."""
+    """Attributes that identify the state of a file without reading it; only the kernel can set `changed_ns`."""
 
     mode: int
     inode: int
@@ -52,7 +52,7 @@ class Marks:
 
     @property
     def git_mode(self) -> bytes:
-        """Return the mode as git has it."""
+        """The mode in git's form."""
         return LINK_MODE if self.is_link else RUN_MODE if self.mode & stat.S_IXUSR else b"100644"
 
 
@@ -66,15 +66,15 @@ class TreeSnapshot:
     mode: int = 0  # of the folder itself; as root we would not notice that another user cannot enter it any more
 
     def surely_has(self, path: bytes, marks: Marks | None) -> bool:
-        """Whether the file at `path` has not changed since, if it has `marks` now."""
+        """Return whether the file at `path` has not changed since, if it has `marks` now."""
         known = self.files.get(path)
         return known is not None and known == marks and known.changed_ns < self.taken_ns - TICK_NS
 
 
 def take(root: Path, clock: Path) -> TreeSnapshot:
-    """Look at everything in `root`; raises OSError for a folder that cannot be read.
+    """Return all entries in `root`. Raises OSError if a folder cannot be read.
 
-    The time is that of the file system, by touching the file `clock` beside it.
+    The time is that of the file system, read by touching the file `clock` next to it.
     """
     clock.touch()
     files, folders = contents(root)
@@ -82,7 +82,7 @@ def take(root: Path, clock: Path) -> TreeSnapshot:
 
 
 def contents(root: Path, *within: bytes) -> tuple[dict[bytes, Marks], dict[bytes, int]]:
-    """List the files and folders in the folder `within` of `root`; raises OSError for one that cannot be read."""
+    """Return the files and folders in the folder `within` of `root`. Raises OSError if one cannot be read."""
     files: dict[bytes, Marks] = {}
     folders: dict[bytes, int] = {}
 
@@ -101,7 +101,7 @@ def contents(root: Path, *within: bytes) -> tuple[dict[bytes, Marks], dict[bytes
 
 
 def clean(root: Path, known: TreeSnapshot) -> None:
-    """Remove whatever is not as it was when `known` was taken; raises OSError where that is not possible."""
+    """Remove all entries that differ from `known`. Raises OSError if that is not possible."""
 
     def tidy(handle: int, where: bytes, depth: int) -> None:
         for name, marks in _entries(handle):
@@ -124,7 +124,7 @@ def clean(root: Path, known: TreeSnapshot) -> None:
 
 
 def discard(root: Path) -> None:
-    """Put `root` out of the way, and remove what can be removed."""
+    """Move `root` away, and remove as much of it as possible."""
     if not os.path.lexists(root):
         return
     old = Path(mkdtemp(prefix="old-", dir=root.parent))
@@ -134,9 +134,9 @@ def discard(root: Path) -> None:
 
 
 def read(root: Path, path: bytes, most: int) -> bytes:
-    """Read at most `most` bytes of the file or link at `path`; raises OSError if it is another thing.
+    """Return at most `most` bytes of the file or link at `path`. Raises OSError for any other kind of entry.
 
-    No folder on the way is a link, and what is neither a file nor a link is not opened.
+    A path through a link is refused, and only files and links are opened.
     """
     *folders, name = path.split(b"/")
     with folder(root.parent, [os.fsencode(root.name), *folders]) as handle:
@@ -146,7 +146,7 @@ def read(root: Path, path: bytes, most: int) -> bytes:
 
 
 def remove(root: Path, path: bytes) -> None:
-    """Remove what lies at `path` of `root`, through no link; raises OSError."""
+    """Remove the entry at `path` of `root` without following links. Raises OSError."""
     *folders, name = path.split(b"/")
     with folder(root.parent, [os.fsencode(root.name), *folders]) as handle:
         if stat.S_ISDIR(os.stat(name, dir_fd=handle, follow_symlinks=False).st_mode):
@@ -156,7 +156,10 @@ def remove(root: Path, path: bytes) -> None:
 
 
 def write(root: Path, path: bytes, mode: bytes, content: bytes) -> None:
-    """Put a file or link of git's `mode` at `path` of `root`, where nothing is, through no link; raises OSError."""
+    """Create a file or link with git's `mode` at `path` of `root`, where none exists, without following links.
+
+    Raises OSError.
+    """
     *folders, name = path.split(b"/")
     top = os.fsencode(root.name)
     for depth, inner in enumerate(folders):
@@ -173,12 +176,12 @@ def write(root: Path, path: bytes, mode: bytes, content: bytes) -> None:
 
 
 def object_id(kind: bytes, data: bytes, algorithm: str) -> bytes:
-    """Return the name that git gives to `data`."""
+    """Return git's name of `data`."""
     return hashlib.new(algorithm, b"%s %d\0" % (kind, len(data)) + data, usedforsecurity=False).hexdigest().encode()
 
 
 def _entries(handle: int, known: int = 0) -> list[tuple[bytes, Marks]]:
-    """List a folder, unless that makes with the `known` ones more entries than we can hold."""
+    """Return the entries of a folder. Raises an error if they are, with the `known` ones, too many."""
     listed: list[tuple[bytes, Marks]] = []
     with os.scandir(handle) as found:
         for entry in islice(found, MOST):

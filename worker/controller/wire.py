@@ -1,6 +1,6 @@
-"""The words of the wire as a controller reads and writes them: a step's spec, and why an attempt failed.
+"""The messages of the wire as a controller reads and writes them: a step's spec, and the failure of an attempt.
 
-Of a spec only what is needed is read, so that a newer planner may say more.
+Only the needed fields of a spec are read, so that a newer planner may send more.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TRACE_CHARS = 500
 LINE_CHARS = 200
 FAILING_TESTS = 5
 FILES = 20
-TOLD = {"plan", "step"}  # of an input: what a step of a drafted plan was drafted as
+TOLD = {"plan", "step"}  # keys of an input that describe a drafted plan and its step
 
 
 class Tool(Inbound):
@@ -52,7 +52,7 @@ class Context(Inbound):
 
     repo: str | None = None
     base_sha: str | None = Field(default=None, pattern=r"^[^-]")  # a word that git cannot take for an option
-    at: str | None = None  # `base`: what is verified is that commit, and not the tip of the plan's branch
+    at: str | None = None  # `base`: verify that commit, and not the tip of the plan's branch
     then_at: str | None = None  # `target`: then the tip of the target branch too, if it has moved
     failing_tests: tuple[str, ...] = ()
     answers: tuple[Answer, ...] = ()
@@ -95,7 +95,7 @@ class Accepted(Inbound):
     diff_hash: str | None = None
     max_files: int | None = None
     max_risk: RiskLevel | None = None
-    created: int | None = None  # files, as its outcome has told
+    created: int | None = None  # number of new files by its outcome
 
 
 class LandedInput(Inbound):
@@ -118,7 +118,7 @@ class DeliveryInput(Inbound):
     pull_request: bool = False
     title: str = ""
     text: str = ""
-    labels: tuple[str, ...] = ()  # of the pull request, beside those by its files
+    labels: tuple[str, ...] = ()  # of the pull request, in addition to those by its files
     onto: PlanId | None = None  # whose branch the changes are added to
 
 
@@ -158,36 +158,39 @@ class Spec(Inbound):
     deadline: AwareDatetime
     reply_to: str
     traceparent: Traceparent = None  # of the plan's trace, which the agent's environment and the outcome carry on
-    input: Any = None  # what the agent is asked beside the spec, see `asks`; its answer is what the plan goes on with
+    input: Any = None  # further task for the agent, see `asks`; the plan goes on with its answer
 
     @property
     def asks(self) -> bool:
-        """Whether the plan asks something, half an answer to which is none: a plan and a step of it are only told."""
+        """Whether the step's input is a question that needs a whole answer.
+
+        A plan and a step in it are only information.
+        """
         return self.input is not None and not (isinstance(self.input, dict) and self.input.keys() <= TOLD)
 
     @property
     def delivers(self) -> bool:
-        """Whether what the plan has verified is to be delivered: no agent is asked then."""
+        """Whether the step delivers the verified changes, without an agent."""
         return self.controller_task_spec.type == StepType.DELIVER
 
     @property
     def lands(self) -> bool:
-        """Whether what the plan has verified is to be put on top of its target branch."""
+        """Whether the step puts the verified changes on top of the target branch."""
         return self.controller_task_spec.type == StepType.LAND
 
     @property
     def verified_at(self) -> str | None:
-        """Name the commit to verify where it is not the tip of the plan's branch."""
+        """The commit to verify, if it is not the tip of the plan's branch."""
         return self.context.base_sha if self.context.at == "base" and self.mode is Mode.TEST else None
 
     @property
     def held(self) -> Held:
-        """Name the attempt as planners are told of it."""
+        """The attempt as the planner identifies it."""
         return Held(self.plan_id, self.step_id, self.attempt, self.lease, self.lease_key, self.reply_to)
 
     @property
     def ids(self) -> dict[str, str | int]:
-        """Return which attempt this is, without its lease, which is a secret and has no place in a log."""
+        """The ids of the attempt, without its lease, which is a secret and must not be logged."""
         return self.held.ids
 
 
@@ -209,50 +212,50 @@ def tool_failure(tool: str, output: str, timed_out: bool) -> AttemptFailure:
 
 
 def agent_failure(stderr: str, suggestion: str | None) -> AttemptFailure:
-    """Say that the agent gave up; the end of its standard error is what we know."""
+    """Return the failure of an agent that gave up, by the end of its standard error."""
     return _classified(classify(stderr), stderr, suggestion)
 
 
 def setup_failure(message: str) -> AttemptFailure:
-    """Say that what the attempt has made of manifests and lock files cannot be installed."""
+    """Return the failure of an attempt whose manifests and lock files cannot be installed."""
     finding = classify(message)
     category = FailureCategory.IMPORT_ERROR if finding.category is FailureCategory.UNKNOWN else finding.category
     return _failure(category, message, trace=message[-TRACE_CHARS:])
 
 
 def agent_timeout(seconds: float, stderr: str) -> AttemptFailure:
-    """Say that the agent took too long, which is no TEST_TIMEOUT: a longer test would not help."""
+    """Return the failure of an agent that took too long. It is no TEST_TIMEOUT: a longer test would not help."""
     message = f"the agent was stopped after {seconds:.0f} s\n{stderr}"
     return _failure(FailureCategory.UNKNOWN, message[:MESSAGE_CHARS], trace=stderr[-TRACE_CHARS:])
 
 
 def path_failure(category: FailureCategory, message: str, paths: Iterable[str]) -> AttemptFailure:
-    """Say that the change touches what it may not."""
+    """Return the failure of a change with forbidden files."""
     files = tuple(path[:512] for path in paths)[:FILES]
     return _failure(category, f"{message}: {', '.join(files)}"[:MESSAGE_CHARS], files=files)
 
 
 def advice(message: str) -> AttemptFailure:
-    """Return what went wrong in words that tell what to do, such as: make it smaller."""
+    """Return a failure whose message is advice for the agent, such as: make it smaller."""
     return _failure(FailureCategory.UNKNOWN, message, suggestion=message)
 
 
 def unproved(category: FailureCategory, why: str, tests: Iterable[str] = ()) -> AttemptFailure:
-    """Return why tests that ended without an error prove nothing."""
+    """Return the failure of tests that ended without an error and prove nothing."""
     failure = _failure(category, why[:MESSAGE_CHARS], suggestion=why[:MESSAGE_CHARS])
     named = tuple(test[:1000] for test in tests)[:FAILING_TESTS]
     return AttemptFailure(failure.evidence.model_copy(update={"top_failing_tests": named}), failure.message)
 
 
 def own_failure(error: Exception) -> AttemptFailure:
-    """Say that the controller could not do its part, such as where git refuses."""
+    """Return the failure of an error in the controller itself, as when git refuses."""
     message = f"{type(error).__name__}: {error}"[:MESSAGE_CHARS]
     message = message.encode(errors="replace").decode()  # a file's name need not be text that JSON can hold
     return _failure(FailureCategory.UNKNOWN, message, trace=message[:TRACE_CHARS])
 
 
 def with_line(failure: AttemptFailure, line: str) -> AttemptFailure:
-    """Add a line to the evidence of a failure, which makes room for it."""
+    """Return a failure with a further line in its evidence, which is truncated for it."""
     evidence, line = failure.evidence, line[:LINE_CHARS]
     trace = f"{(evidence.stack_trace_head or '')[: TRACE_CHARS - len(line) - 1]}\n{line}"
     return AttemptFailure(evidence.model_copy(update={"stack_trace_head": trace}), failure.message)

@@ -1,8 +1,8 @@
-"""A controller's place of work: a clone for the agent, cleaned before an attempt, read and committed after it.
+"""A controller's place of work: a clone for the agent, cleaned before each attempt, and read and committed after it.
 
-The agent has the clone, with a git directory of its own that is made anew for each attempt and that we never run git
-in; the one that our git uses lies beside it (`repository.Store`). So nothing that an agent does to its configuration,
-attributes, hooks, index or refs changes what our git does: it is given names and bytes.
+The agent has the clone with a separate git directory, made again for each attempt. Our git never runs in it, and uses
+the directory next to it (`repository.Store`). So an agent's changes to configuration, attributes, hooks, index or refs
+cannot affect our git: it receives only names and bytes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from worker.controller.snapshot import Marks, TreeSnapshot
 from worker.controller.wire import Spec
 from worker.sandbox.user import PASSABLE, User
 
-MAX_SHOWN_BYTES = 10 * 1024 * 1024  # of what is only shown
+MAX_SHOWN_BYTES = 10 * 1024 * 1024  # of a diff that is only shown
 MAX_REFS = 1000
 
 
@@ -36,14 +36,14 @@ def worktree(
 ) -> Iterator[Worktree]:
     """Make a clone of `repository` in a new private directory under `parent` while the block lasts.
 
-    If another `user` is to work in it, the clone is that user's, who cannot reach the files of ours beside it.
+    If another `user` works in it, that user owns the clone and cannot access our files next to it.
     """
     with private_folder(name, parent) as home:
         yield Worktree(repository, home, user)
 
 
 class Worktree:
-    """The clone at `root`, and what we know of it."""
+    """The clone at `root`, and our records about it."""
 
     def __init__(self, repository: Repository, home: Path, user: User | None = None) -> None:
         self._repository, self._user = repository, user
@@ -61,18 +61,18 @@ class Worktree:
         self._taken: Mapping[bytes, TreeEntry | None] = {}  # the change of this attempt
         self._remembered: Mapping[bytes, TreeEntry] = {}  # files of another commit
         self._setups = SetupResults(ours / "setups")
-        self._set_up: tuple[bytes, ...] = ()  # what a setup command has made in the clone
+        self._set_up: tuple[bytes, ...] = ()  # the results of the setup command in the clone
         self._is_used = False  # whether an agent, or tests that no agent gets, were in the folder
-        self._moved: frozenset[str] = frozenset()  # refs that it made in the one before
+        self._moved: frozenset[str] = frozenset()  # refs that it made in the folder before
         self._plan_id = self._base = ""
 
     @property
     def writable(self) -> tuple[Path, ...]:
-        """Name what an agent and its verification may write to: the clone, with the git directory that is theirs."""
+        """The paths that an agent and its verification may write: the clone with its own git directory."""
         return (self.root,)
 
     def reset(self, plan_id: str, base_sha: str | None, *, at: str | None = None) -> None:
-        """Make the clone equal to the plan's branch, or to the commit `at`, whatever an agent did to it."""
+        """Make the clone equal to the plan's branch, or to the commit `at`, regardless of an agent's changes."""
         commit = self._repository.find(at) if at else self._repository.start(plan_id, base_sha)
         self._plan_id, self._base = plan_id, commit
         self._store.fetch(self._base, plan_id)
@@ -82,31 +82,31 @@ class Worktree:
         self._clear()
 
     def target_tip(self, begin: str) -> str | None:
-        """Return the tip of the branch that the plan's changes are for, where that is another commit than `begin`."""
+        """Return the tip of the plan's target branch, if it is another commit than `begin`."""
         first = self._repository.find(begin)
         tip = self._repository.target_tip(first)
         return None if tip == first else tip
 
     def give_to_agent(self) -> None:
-        """Note that an agent works in the folder from now on: nothing is verified there."""
+        """Record that an agent works in the folder from now on: nothing is verified there."""
         self._is_used = True
 
     def make_anew(self) -> None:
-        """Make a new folder of the commit of the reset and the change that was taken; none of an agent's files stays.
+        """Make a new folder from the commit of the reset and the taken change; no other file of an agent remains.
 
-        What a setup command has made is to be put back. Raises OSError.
+        The results of a setup command have to be restored afterwards. Raises OSError.
         """
         self._moved, self._is_used = frozenset(self.moved_refs()), True
         self._clear()
         self._put(self._files_taken())
 
     def lay_out(self, files: Mapping[bytes, PlacedFile | None]) -> None:
-        """Put other `files` into the folder, which no later attempt finds there. Raises OSError."""
+        """Put other `files` into the folder; no later attempt finds them there. Raises OSError."""
         self._put(files)
         self._is_used = True
 
     def remember(self, commit: str) -> None:
-        """Have the files of another commit here; raises GitError without it, UnknownCommit where nobody has it."""
+        """Make the files of another commit available. Raises GitError, or UnknownCommit if the commit is not found."""
         found = self._repository.find(commit)
         self._store.fetch(found, f"{self._plan_id}-base")
         self._store.fetch(self._base, self._plan_id)  # which the store may have dropped for it
@@ -114,23 +114,23 @@ class Worktree:
 
     @property
     def paths_remembered(self) -> tuple[str, ...]:
-        """Name the files of the commit that is remembered."""
+        """The files of the remembered commit."""
         return tuple(path.decode(errors="replace") for path in self._remembered)
 
     @property
     def paths_taken(self) -> tuple[str, ...]:
-        """Name the files of the commit of the reset with the change that was taken."""
+        """The files of the commit of the reset with the taken change."""
         return tuple(path.decode(errors="replace") for path in self._now_taken())
 
     def differing(self, is_wanted: Callable[[str], bool]) -> dict[str, FileChange]:
-        """Return the wanted files that differ in the commit that is remembered, but for submodules."""
+        """Return the wanted files that differ in the remembered commit, without submodules."""
         return changes.differing(self._store.git, self._remembered, self._now_taken(), is_wanted)
 
     def _now_taken(self) -> dict[bytes, TreeEntry]:
         return {path: entry for path, entry in {**self._files, **self._taken}.items() if entry}
 
     def _clear(self) -> None:
-        """Make the clone equal to the commit of the reset, in another folder if somebody had this one."""
+        """Make the clone equal to the commit of the reset, in a new folder if this one was used by an agent."""
         if self._is_used:
             self._begin()
         try:
@@ -155,10 +155,12 @@ class Worktree:
             self.root.parent.chmod(PASSABLE)
 
     def set_up(self, setup: Setup, run: Callable[[], None], *, anew: bool = False) -> None:
-        """Put what the setup command makes into the clone; `run` runs it first, if it has not for these lock files.
+        """Put the results of the setup command into the clone.
 
-        It is run on the commit of the reset, and only with `anew` on what the attempt has made of manifests and lock
-        files. Raises OSError for what it cannot make, or if the copy of it is not any more what it was.
+        If none are kept for these lock files, `run` runs it first.
+
+        It runs on the commit of the reset. With `anew` it runs on the manifests and lock files as the attempt has left
+        them. Raises OSError if a result cannot be made, or if its copy was changed.
         """
         named = tuple(map(os.fsencode, setup.results))
         if tracked := next((path for path in self._files if is_within(path, named)), None):
@@ -172,7 +174,7 @@ class Worktree:
             self._user.own(self.root)
         now = snapshot.take(self.root, self._clock)
         self._setups.placed(key, now)
-        # What an agent has changed since the reset is to be seen still, and what was put back is no change.
+        # Changes of an agent since the reset stay visible, and restored results are no changes.
         kept = {path: marks for path, marks in now.files.items() if is_within(path, self._set_up)}
         folders = {path: mode for path, mode in now.folders.items() if is_within(path, self._set_up)}
         files_then = {path: marks for path, marks in self._snapshot.files.items() if not is_within(path, self._set_up)}
@@ -188,7 +190,7 @@ class Worktree:
         *,
         anew: bool,
     ) -> None:
-        """Run a setup in a clean clone and keep what it makes; what the attempt has `taken` is there again after it."""
+        """Run a setup in a clean clone and keep its results; afterwards the change `taken` is in place again."""
         self._clear()
         if anew:
             self.place(taken)
@@ -204,22 +206,22 @@ class Worktree:
         self.place(taken)
 
     def instructions(self, spec: Spec, trust: Trust) -> Instructions:
-        """Read what the repository asks of agents, as the plan's first commit has it; raises GitError."""
+        """Return the repository's instructions for agents, as of the plan's first commit. Raises GitError."""
         return read_instructions(self._repository, spec, self._base, trust)
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """Name the folders of programs that a setup has made in the clone, as environments of packages have them."""
+        """The folders of programs that a setup has made in the clone, as package environments have them."""
         made = [os.fsdecode(top) for top in self._set_up]
         found = (self.root / top / name for top in made for name in PROGRAMS.get(top.rpartition("/")[2], ()))
         return tuple(str(folder) for folder in found if folder.is_dir())
 
     def links_out(self, paths: Iterable[str]) -> tuple[str, ...]:
-        """Name those of `paths` at or below a link out of the clone."""
+        """Return those of `paths` at or below a link out of the clone."""
         return tuple(path for path in paths if changes.leads_out(self.root, path))
 
     def place(self, files: Mapping[str, PlacedFile | None]) -> None:
-        """Put `files` where they belong, None being none, through no link; raises OSError."""
+        """Write `files` to their paths, None for a removal, without following links. Raises OSError."""
         self._put({path.encode(): file for path, file in files.items()})
 
     def _put(self, files: Mapping[bytes, PlacedFile | None]) -> None:
@@ -232,13 +234,13 @@ class Worktree:
             self._user.own(self.root)
 
     def put_back(self, paths: Iterable[str]) -> None:
-        """Make files what they are in the commit of the reset; raises OSError."""
+        """Restore files from the commit of the reset. Raises OSError."""
         known = self.entries(paths)
         blob = partial(self._store.git, "cat-file", "blob")
         self.place({path: (entry[0], blob(entry[1].decode())) if entry else None for path, entry in known.items()})
 
     def taken(self) -> dict[str, PlacedFile | None]:
-        """Return the files of the change that was taken last, None being removed."""
+        """Return the files of the change that was taken last; None for removed ones."""
         return {path.decode(errors="replace"): file for path, file in self._files_taken().items()}
 
     def _files_taken(self) -> dict[bytes, PlacedFile | None]:
@@ -247,18 +249,18 @@ class Worktree:
 
     @property
     def paths(self) -> Iterator[str]:
-        """Name the files of the commit of the reset."""
+        """The files of the commit of the reset."""
         return (path.decode(errors="replace") for path in self._files)
 
     def entries(self, paths: Iterable[str]) -> dict[str, TreeEntry | None]:
-        """Return what the commit of the reset holds of each of `paths`."""
+        """Return the entries of `paths` in the commit of the reset."""
         return {path: self._files.get(path.encode()) for path in paths}
 
     def changes(self, permission: Permission) -> Changes:
-        """Take every change since the reset; ignored files only if they are named as allowed.
+        """Take every change since the reset; ignored files only if the permission names them.
 
-        What an agent committed counts by its files. Where something changed that is not allowed or cannot be landed
-        the change has no tree: nothing of it gets into our objects.
+        Commits of an agent count by their files. If a change is not allowed or cannot be landed, it has no tree:
+        nothing of it is written to our objects.
         """
         now = snapshot.take(self.root, self._clock)
         wanted = {path.encode() for path in permission.named}
@@ -279,11 +281,11 @@ class Worktree:
         return changes.added_lines(self._store.git, change.base, change.tree) if change.tree else {}
 
     def texts(self, change: Changes, is_wanted: Callable[[str], bool]) -> Iterator[tuple[str, str | None, str | None]]:
-        """Yield the texts of a change as they were and as they are, of files that are wanted."""
+        """Yield the texts of the wanted files before and after a change."""
         return changes.texts(self._store.git, change.base, change.tree, is_wanted)
 
     def texts_at_reset(self, paths: Iterable[str]) -> dict[str, str]:
-        """Read files of the commit of the reset, those that are there."""
+        """Return the texts of files in the commit of the reset, of those that exist."""
         known = self.entries(paths)
         found = changes.blobs(self._store.git, dict.fromkeys(entry[1] for entry in known.values() if entry))
         return {
@@ -293,9 +295,9 @@ class Worktree:
         }
 
     def diff(self, change: Changes | None) -> bytes:
-        """Show what an attempt changed: `change`, or where that has no tree what lies in the clone now.
+        """Return the diff of an attempt: of `change`, or of the clone now if `change` has no tree.
 
-        The latter is never landed: what git cannot hold, or is too large to be shown, is named.
+        The latter is never landed. Files that git cannot store, or that are too large, are only named.
         """
         if change and (change.tree or not change.touched):
             return changes.patch(self._store.git, change.base, change.tree) if change.tree else b""
@@ -313,7 +315,7 @@ class Worktree:
         return names + changes.patch(self._store.git, self._base, self._store.tree(shown)) if shown else names
 
     def altered_files(self) -> tuple[str, ...]:
-        """Name the changed files that are not as when the change was taken."""
+        """Return the changed files that differ from their state when the change was taken."""
         if not self._taken:
             return ()
         now = snapshot.take(self.root, self._clock)
@@ -321,18 +323,21 @@ class Worktree:
         return tuple(path.decode(errors="replace") for path in wrong)
 
     def moved_refs(self) -> tuple[str, ...]:
-        """Name the refs that the agent made in the clone beside the plan's branch; there was no other one before."""
+        """Return the refs that the agent made in the clone, other than the plan's branch.
+
+        Before it there was no other ref.
+        """
         try:
             loose, _ = snapshot.contents(self.root, b".git", b"refs")
             found = {f"refs/{path.decode(errors='replace')}" for path in loose} | clone_git.packed_refs(self.root)
         except OSError:
-            return ()  # it took its git directory apart
+            return ()  # the agent damaged its git directory
         return tuple(sorted((found | self._moved) - {branch_of(self._plan_id)}))[:MAX_REFS]
 
     def landed(self, step_id: str) -> Changes | None:
-        """Return what a commit of `step_id` has changed on the plan's branch, as it was at the reset; None without one.
+        """Return the change of `step_id` on the plan's branch as of the reset; None if there is none.
 
-        Of several the last is returned, as one that cannot stay: no attempt has verified them together.
+        Of several commits the last is returned, marked as unfit: no attempt has verified them together.
         """
         own = [each for each in self._branch.commits(self._base) if each.step_id == step_id]
         if not own:
@@ -344,7 +349,7 @@ class Worktree:
         )
 
     def take_off(self, step_id: str, confirm: Callable[[], object]) -> None:
-        """Take the commits of `step_id` off the plan's branch; raises GitError where later ones need them."""
+        """Remove the commits of `step_id` from the plan's branch. Raises GitError if later ones depend on them."""
         self._branch.take_off(step_id, self._base, confirm)
 
     def land(self, step_id: str, change: Changes, message: str, confirm: Callable[[], object]) -> str:
@@ -353,7 +358,7 @@ class Worktree:
 
     @property
     def ref(self) -> str:
-        """Name the ref that has what the plan landed."""
+        """The ref with the landed changes of the plan."""
         return self._repository.ref_of(self._plan_id)
 
     @property
@@ -361,7 +366,7 @@ class Worktree:
         return PlanBranch(self._repository, self._store, self._plan_id)
 
     def _changed(self, now: TreeSnapshot) -> Iterator[bytes]:
-        """Yield what is not as it was of the files that git knows; of a submodule only that it is an empty folder."""
+        """Yield the files of the commit that have changed; a submodule has changed if it is no empty folder."""
         filled = {path.rpartition(b"/")[0] for path in (*now.files, *now.folders)}
         for path, entry in self._files.items():
             marks = now.files.get(path)
@@ -372,7 +377,7 @@ class Worktree:
                 yield path
 
     def _new(self, now: TreeSnapshot, wanted: Collection[bytes]) -> Iterator[bytes]:
-        """Yield what git does not know, unless it is ignored and nobody wants it."""
+        """Yield files that the commit does not have, except for ignored ones that are not wanted."""
         submodules = tuple(path + b"/" for path, entry in self._files.items() if entry[0] == SUBMODULE)
         new = [path for path in now.files if path not in self._files and not path.startswith(submodules)]
         new = [path for path in new if not is_within(path, self._set_up)]
@@ -380,7 +385,7 @@ class Worktree:
         yield from (changes.up_to_git_dir(path) for path in new if path in wanted or path not in ignored)
 
     def _entry(self, path: bytes, marks: Marks | None) -> TreeEntry | None:
-        """Return what git would hold of a file: None if it is not there, no content if it cannot be held."""
+        """Return git's entry for a file: None if it does not exist, without content if git cannot store it."""
         if marks is None:
             return None
         try:

@@ -1,7 +1,7 @@
-"""A plugin of pytest that writes what became of each test: for any pytest from 5 on, on any Python from 3.7 on.
+"""A plugin of pytest that writes the result of each test: for pytest 5 and newer, on Python 3.7 and newer.
 
-It judges a test by what it raised, not by what hooks of the repository make of its report. Code inside of the process
-can still lie; it is only kept from the easy ways.
+It judges a test by its exceptions, not by its report, which hooks of the repository can change. Code inside of the
+process can still forge a report; only the easy ways are closed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _FOLDER = Path(__file__).parent
 
 
 def _take_token() -> str | None:
-    """Read the token, which the code under test is not to find."""
+    """Read the token and delete its file, so that the code under test cannot find it."""
     place = _FOLDER / "token"
     try:
         token = place.read_text()
@@ -34,13 +34,13 @@ _IS_OURS = "planner_report"  # a worker of the session that was started for us, 
 
 
 def _raises(call: pytest.CallInfo[None], found: Any) -> bool:
-    """Whether a test raised, and its report does not have that."""
+    """Return whether a test raised, and its report does not show that."""
     raised = call.excinfo is not None and not call.excinfo.errisinstance(pytest.skip.Exception)
     return raised and found.outcome == "passed" and not hasattr(found, "wasxfail")
 
 
 class _Lines:
-    """The file of the report, to which each process of a session adds lines."""
+    """The file of the report; each process of a session adds lines."""
 
     def __init__(self) -> None:
         self._pid = os.getpid()
@@ -52,7 +52,7 @@ class _Lines:
 
 
 class _WorkerReport(_Lines):
-    """What a worker of pytest-xdist adds: the session itself sees only reports that hooks here have made."""
+    """The lines of a worker of pytest-xdist: the session itself sees only reports that hooks have passed on."""
 
     @pytest.hookimpl(tryfirst=True, hookwrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
@@ -133,7 +133,7 @@ class _Report(_Lines):
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Take part in the session that was started for us, and in no other one of this process."""
+    """Take part in the session that was started for us, and in no other session of this process."""
     token = _tokens.pop() if _tokens else None
     if token is not None:
         config.pluginmanager.register(_Report(token), "planner-report")

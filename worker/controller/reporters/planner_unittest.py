@@ -1,4 +1,4 @@
-"""Runs unittest as its own command line does, and writes what became of each test; on any Python from 3.7 on."""
+"""Runs unittest as its own command line does, and writes the result of each test; on Python 3.7 and newer."""
 
 from __future__ import annotations
 
