@@ -1,4 +1,4 @@
-"""Admission of new plans: whether there is room, and what stands from the first moment."""
+"""Admission of new plans: whether there is capacity, and the state that a new plan starts with."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from worker.store.plans import EVENTS_CAP
 from worker.streams.inbox import RedisCommand
 
 Replies = Mapping[RedisCommand, Any]  # by the command, as functions.ask returns them
-GRANT_SHARE = 20  # a grant is this part of a partition's share: as much may lie unused elsewhere when a day runs out
+GRANT_SHARE = 20  # a grant is this part of a partition's share: so much may be unused elsewhere at the end of a day
 KEPT_S = 2 * 86_400
 MAX_TOP_UP = 10**12  # tokens
 
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Lets plans in; a tenant has at most `max_plans` that have not ended."""
+    """Decides whether plans are admitted; a tenant has at most `max_plans` that have not ended."""
 
     client: Redis
     memory: ServerMemory
@@ -49,7 +49,7 @@ class Admission:
     switches: Mapping[str, int] = field(default_factory=dict)  # as in PlanSeed
 
     def refusal(self, goal: Goal) -> Problem | None:
-        """Return why no plan is made of `goal` now; it may be sent again later."""
+        """Return why no plan of `goal` is created now; None if one is. The goal may be sent again later."""
         if not self.memory.takes_goals:
             return self.out_of_memory()
         live = self.live_plans(goal.tenant, functions.ask(self.client, self.live_calls(goal.tenant)))
@@ -59,22 +59,22 @@ class Admission:
         return Problem.of("tenant_full", detail, status=429)
 
     def live_calls(self, tenant: str) -> list[RedisCommand]:
-        """Make the commands that read how many plans of a tenant have not ended."""
+        """Return the commands that count the plans of a tenant that have not ended."""
         return [("HGET", Partition(number).tenants, tenant) for number in range(self.quota.partitions)]
 
     def live_plans(self, tenant: str, replies: Replies) -> int:
-        """Count them."""
+        """Return the count from the replies to `live_calls`."""
         return sum(int(replies[call] or 0) for call in self.live_calls(tenant))
 
     def out_of_memory(self) -> Problem:
-        """Say that the server has no room for a plan."""
+        """Return the refusal (507) of a goal because the server's memory is full."""
         detail = f"The server's memory is {self.memory.share:.0%} full; replay the goal once there is room."
         return Problem.of("out_of_memory", detail, status=507)
 
     def plan_seed(
         self, partition: Partition, goal: Goal, goal_id: str, plan_id: str, traceparent: str | None = None
     ) -> PlanSeed:
-        """Gather who the plan will be, and what stands for its tenant and repository."""
+        """Return the seed of a plan: its identity, and the records of its tenant and repository."""
         stored = ("HMGET", partition.plan(plan_id).plan, "version", "live")
         replies = functions.ask(self.client, [*self.seed_calls(partition, goal), stored])
         version, live = replies[stored]
@@ -82,7 +82,7 @@ class Admission:
         if not live:
             return plan_seed
         known = codec.loads(live)
-        return replace(  # a creation that was cut short, or waits for a drafter
+        return replace(  # a creation that was interrupted, or waits for a drafter
             plan_seed,
             version=int(version),
             log_head=read_part(known, LogHead),
@@ -91,7 +91,7 @@ class Admission:
         )
 
     def seed_calls(self, partition: Partition, goal: Goal) -> list[RedisCommand]:
-        """Make the commands that read what surrounds a new plan; those of goals that share something are the same."""
+        """Return the commands that read the context of a new plan; goals that share a part of it share the commands."""
         calls: list[RedisCommand] = [("TIME",), ("HGETALL", partition.scopes), ("HGET", partition.sweep, "down")]
         if scopes := self.quota.of(goal.tenant, goal.context.repo):
             calls.append(("HMGET", partition.grants, *scopes))
@@ -106,7 +106,7 @@ class Admission:
         replies: Replies,
         traceparent: str | None = None,
     ) -> PlanSeed:
-        """Say who a plan will be of which nothing is there, by the replies to `seed_calls`."""
+        """Return the seed of a plan that does not exist yet, from the replies to `seed_calls`."""
         seconds, microseconds = map(int, replies[("TIME",)])
         now = seconds * 1000 + microseconds // 1000
         scopes = self.quota.of(goal.tenant, goal.context.repo)
@@ -115,7 +115,7 @@ class Admission:
             goal_id=goal_id,
             now=now,
             created=now,
-            seed=os.urandom(12).hex(),  # from which the leases of the plan are derived
+            seed=os.urandom(12).hex(),  # the leases of the plan are derived from it
             reply_to=partition.outcomes,
             lease_prefix=partition.lease_prefix(plan_id),
             code=CODE_VERSION,
@@ -131,7 +131,7 @@ class Admission:
         )
 
     def _recall_calls(self, partition: Partition, goal: Goal) -> dict[str, RedisCommand]:
-        """Make the commands that read what earlier plans of the goal's repository left, by what it is."""
+        """Return, by name, the commands that read the records that earlier plans left for the goal's repository."""
         return {
             each.name: _recall_call(partition, each.kept_as, name)
             for each in RECALLS
@@ -166,7 +166,7 @@ def _recall_call(partition: Partition, kept_as: str, name: str) -> RedisCommand:
 
 
 def _used_calls(partition: Partition, goal: Goal) -> Mapping[str, RedisCommand]:
-    """Make the commands that read what the last attempts used that the goal's steps will be like."""
+    """Return the commands that read the consumption of recent attempts that are like the goal's steps."""
     return {name: ("LRANGE", partition.used(name), 0, estimates.LAST - 1) for name in estimates.names_of(goal)}
 
 
@@ -181,9 +181,9 @@ def _records(partition: Partition, replies: Replies) -> Records:
 
 
 def fresh_plan_id(repo: str | None) -> str:
-    """Make a plan id, in the bucket of its repository.
+    """Return a new plan id, in the bucket of its repository.
 
-    A plan without a repository has a bucket of its own. The rest is a UUIDv7 as 32 hex digits, which sorts by its
+    A plan without a repository has its own bucket. The rest is a UUIDv7 as 32 hex digits, which sorts by its
     millisecond (RFC 9562 section 5.7).
     """
     ms, noise = time.time_ns() // 1_000_000, int.from_bytes(os.urandom(10))
@@ -193,7 +193,7 @@ def fresh_plan_id(repo: str | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """What a day allows each tenant and each repository, in tokens; None means no limit."""
+    """The day budget of each tenant and each repository, in tokens; None means no limit."""
 
     client: Redis
     partitions: int
@@ -201,11 +201,11 @@ class Quota:
     repository: int | None
 
     def of(self, tenant: str, repo: str | None) -> list[str]:
-        """Name the scopes with a day budget that a plan counts for."""
+        """Return the scopes with a day budget that a plan counts towards."""
         return [scope for scope in scopes_of(tenant, repo) if self._limit(scope) is not None]
 
     def grants(self, scopes: list[str], found: list[bytes | None], now: int) -> Mapping[str, Grant]:
-        """Read what `planner:{p}:grants` holds for `scopes`; what is of another day is over."""
+        """Return the grants in `planner:{p}:grants` for `scopes`; a grant of another day is empty."""
         grants = {}
         for scope, raw in zip(scopes, found, strict=True):
             day, left, exhausted, *_ = raw.split() if raw else (b"-1", b"0", b"0")
@@ -214,10 +214,7 @@ class Quota:
         return grants
 
     def refill(self, partition: Partition, short: Mapping[str, int], now: int) -> None:
-        """Get more for the scopes that lacked so many tokens, as the day allows.
-
-        Marks the others as exhausted.
-        """
+        """Get more tokens for the scopes in `short`, as far as the day allows, and mark the others as exhausted."""
         day = now // DAY_MS
         for scope, lacked in short.items():
             limit = self._limit(scope)
@@ -231,12 +228,12 @@ class Quota:
             self._warn(partition, scope, limit, now)
 
     def charge(self, partition: Partition, scopes: Iterable[str], tokens: int, now: int) -> None:
-        """Take from the day the tokens of a plan that had ended meanwhile."""
+        """Subtract from the day the tokens of a plan that had ended meanwhile."""
         for scope in scopes if tokens else ():
             self._refill(partition, scope, now // DAY_MS, -tokens, exhausted=False)
 
     def _warn(self, partition: Partition, scope: str, limit: int, now: int) -> None:
-        """Tell, once a day and scope, that most of what the day allows has been granted."""
+        """Publish, once a day and scope, an event that most of the day budget has been granted."""
         key = keys.day_grants(now // DAY_MS, scope)
         found: Any = self.client.hmget(key, "granted", "extra")
         granted, extra = (int(value or 0) for value in found)
@@ -250,7 +247,7 @@ class Quota:
         functions.call(self.client, *call, "type", event_type("budget.low"), "data", codec.dumps(event))
 
     def top_up(self, scope: str, command: Command, now: int) -> str | None:
-        """Add `value.tokens` to what today allows, once a command; returns why that cannot be."""
+        """Add `value.tokens` to today's budget, once a command. Returns the reason if it cannot."""
         tokens = command.value.get("tokens") if isinstance(command.value, dict) else None
         if type(tokens) is not int or not 0 < tokens <= MAX_TOP_UP or set(command.value) != {"tokens"}:
             return 'a day budget is topped up by a `value` such as {"tokens": 50000}'

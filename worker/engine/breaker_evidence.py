@@ -1,6 +1,6 @@
-"""Reads what else became of the plans of a repository whose failures would trip its breaker.
+"""Reads evidence against a trip of a repository's breaker: the later results of its plans.
 
-No success writes anything for this: what is read are the steps that failed, and the ends of the logs of plans.
+A success writes nothing for this. Read are the steps that failed, and the last lines of the logs of plans.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from tasks.base.batches import batches
 from tasks.features.breakers.breaker import Evidence, Failure
 from worker.store.keys import Partition, list_name
 
-NEWEST_PLANS = 128  # of the repository, whose successes weigh
+NEWEST_PLANS = 128  # newest plans of the repository whose successes count
 LAST_LINES = 24  # of a plan's log
 AT_ONCE = 64  # plans
 ENDS = (StepState.ACTIVE.value, StepState.DONE.value)
 
 
 def read_states(client: Redis, partition: Partition, failures: Iterable[Failure]) -> Evidence:
-    """Read the states of the steps that failed."""
+    """Return the states of the steps that failed."""
     steps = list(dict.fromkeys(each.step for each in failures))
     pipeline = client.pipeline(transaction=False)
     for plan_id, step_id in steps:
@@ -37,9 +37,10 @@ def read_states(client: Redis, partition: Partition, failures: Iterable[Failure]
 def read_successes(
     client: Redis, partition: Partition, whose: tuple[str, str], failures: Iterable[Failure], since: int
 ) -> list[int]:
-    """Read when steps that a tool verifies succeeded after the time `since`, ms.
+    """Return the times in ms, after `since`, when steps with a tool verification succeeded.
 
-    The plans are those that failed, and the newest others of the tenant's repository; of each the end of its log.
+    The plans are those with the failures, and the newest others of the tenant's repository. Only the end of each log is
+    read.
     """
     tenant, repo = whose
     newest: Any = client.zrevrange(f"{partition.plans}:{list_name(f'repo:{repo}')}", 0, NEWEST_PLANS - 1)
@@ -61,7 +62,7 @@ def read_successes(
 
 
 def _ends(lines: Sequence[bytes], since: int) -> dict[str, int]:
-    """Find the steps of a plan that were done after the time `since`, and when."""
+    """Return the steps of a plan that were done after the time `since`, with their times."""
     told = [codec.loads(line) for line in lines]
     return {
         step_id: line["now"]
@@ -73,7 +74,7 @@ def _ends(lines: Sequence[bytes], since: int) -> dict[str, int]:
 
 
 def _verified(client: Redis, partition: Partition, done: Mapping[str, Mapping[str, int]]) -> list[int]:
-    """Return when those of the steps were done that a tool verifies on the plan's own tree."""
+    """Return the times of those steps that a tool verified on the plan's own tree."""
     asked = [(plan_id, ends) for plan_id, ends in done.items() if ends]
     pipeline = client.pipeline(transaction=False)
     for plan_id, ends in asked:

@@ -1,7 +1,7 @@
 """Trips, probes and closes the breakers of a partition's repositories, as tasks/features/breakers/breaker.py decides.
 
-A breaker and its pause are changed by one call, and only as they were read: a worker that dies has done a thing or has
-not, and of two one does it. What comes behind, reminding plans, is done again until it is noted as done.
+One call changes a breaker and its pause, and only if both are as they were read. So a change is complete or missing
+after a crash, and of two workers one succeeds. The reminders to plans that follow are repeated until they are recorded.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ from worker.telemetry.metrics import HERE
 
 log = logging.getLogger("planner.breaker")
 
-PAGE = 64  # repositories that are looked at together
+PAGE = 64  # repositories that are processed together
 PLANS_AT_ONCE = 256
-MOST_ROUNDS = 8  # of one repository, before others have their turn
+MOST_ROUNDS = 8  # decisions about one repository before others have their turn
 LIVE = (PlanState.EXECUTING, PlanState.READY)
 OF_FAILURE, OF_PROBE = len(CountedFailure._fields), len(ProbeNews._fields)  # a newer version may add others behind
 
 
 def note_lifted(client: Redis, partition: Partition, lifted: Iterable[str | bytes]) -> None:
-    """Have breakers whose pauses a person has lifted find that out at once."""
+    """Make breakers whose pauses a person has lifted due at once."""
     for name in lifted:
         if isinstance(name, str) and name.startswith(PAUSED):
             client.zadd(partition.breakers_due, {name.removeprefix(PAUSED): 0})
 
 
 class _Read(NamedTuple):
-    """A repository as it was read: its field, the name of its pause, its breaker, when it was due, and all of it."""
+    """A repository as read: its field, the name of its pause, its breaker, its last due time, and the decoded form."""
 
     series: str
     pause: str
@@ -59,14 +59,14 @@ class _Read(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class Breakers:
-    """Looks after the breakers of one partition. Not for several threads at once."""
+    """Manages the breakers of one partition. Not for several threads at once."""
 
     client: Redis
     partition: Partition
     terms: Terms
 
     def look(self) -> bool:
-        """Do what is to be done about the repositories that are due; returns whether a pause has changed."""
+        """Process the repositories that are due. Returns whether a pause has changed."""
         pipeline = self.client.pipeline(transaction=False)
         pipeline.time()
         pipeline.zrange(self.partition.breakers_due, 0, PAGE - 1, withscores=True)
@@ -76,7 +76,7 @@ class Breakers:
         return any(changed)
 
     def _look_at(self, series: bytes, now: int) -> bool:
-        """Look after one repository; what nobody can read of it is looked at later, and keeps no other waiting."""
+        """Process one repository. An unreadable record is postponed, so that it does not delay the others."""
         try:
             return self._settle(series.decode())
         except (ValueError, LookupError, TypeError, AttributeError):
@@ -85,7 +85,7 @@ class Breakers:
             return False
 
     def _settle(self, series: str) -> bool:
-        """Decide about a repository until there is nothing but to wait; returns whether its pause has changed."""
+        """Decide about a repository until it only has to wait. Returns whether its pause has changed."""
         tenant, repo = map(unquote, series.split(" "))
         has_changed = False
         for _ in range(MOST_ROUNDS):
@@ -97,7 +97,10 @@ class Breakers:
         return has_changed
 
     def _decide(self, seen: Seen, whose: tuple[str, str]) -> Next:
-        """Decide about a repository; where enough failed alike, read what weighs against a trip, the cheaper first."""
+        """Decide about a repository.
+
+        If enough plans failed alike, read the evidence against a trip, the cheaper first.
+        """
         now = now_ms(self.client)
         found = breaker.decide(seen, whose, now, self.terms)
         if found.what is not What.WEIGH:
@@ -126,7 +129,7 @@ class Breakers:
         return _Read(series, pause, raw or b"", f"was {due:.0f}" if due is not None else "was ", seen)
 
     def _do(self, read: _Read, found: Next) -> bool:
-        """Do what was decided; returns whether the pause of the repository has changed."""
+        """Carry out a decision. Returns whether the pause of the repository has changed."""
         known = found.breaker
         if found.what is What.GIVE and known:
             return self._give(read, known, found.look)
@@ -141,7 +144,7 @@ class Breakers:
         return self._change(read, known, found)
 
     def _give(self, read: _Read, known: Breaker, look: int) -> bool:
-        """Have a plan start a step, if there is one."""
+        """Let a plan start a probe step, if there is one."""
         live = self._live(known)
         if not live:
             return self._do(read, breaker.close(known, breaker.NO_PLAN, now_ms(self.client)))
@@ -158,7 +161,7 @@ class Breakers:
         return True
 
     def _change(self, read: _Read, known: Breaker, found: Next) -> bool:
-        """Trip or close a breaker, or take the step back that it had let through."""
+        """Trip or close a breaker, or withdraw the probe step that it had let through."""
         closes, trips = found.what is What.CLOSE, found.what is What.TRIP
         events: tuple[Any, ...] = ()
         why = found.why or known.why
@@ -186,19 +189,19 @@ class Breakers:
         told: str = "",
         events: Sequence[Any] = (),
     ) -> bool:
-        """Change a breaker as it was read, its pause with it where that is given; returns whether it was so still."""
+        """Write a breaker if it is as it was read, with its pause if one is given. Returns whether it was unchanged."""
         part = self.partition
         call = ("FCALL", functions.CHANGE_BREAKER, 2, part.scopes, part.events, read.series, read.raw, record)
         about = (read.pause, "-" if pause is None else pause, look or read.was, int(forget), now_ms(self.client), told)
         return bool(functions.call(self.client, *call, *about, EVENTS_CAP, *events))
 
     def _event(self, known: Breaker, why: str) -> bytes:
-        """Write an event about a repository for people."""
+        """Return an event about a repository for people."""
         about = {"tenant": known.tenant, "repo": known.repo, "signature": known.signature, "command_id": known.id}
         return codec.dumps({**about, "actor": breaker.ACTOR, "reason": why, "at": rfc3339(now_ms(self.client))})
 
     def _live(self, known: Breaker) -> list[str]:
-        """Find the plans of a repository that have not ended, those that run first."""
+        """Return the plans of a repository that have not ended, the running ones first."""
         part = self.partition
         pipeline = self.client.pipeline(transaction=False)
         for state in LIVE:
@@ -214,7 +217,7 @@ class Breakers:
         return ours
 
     def _able(self, plans: Sequence[str]) -> list[str]:
-        """Find the plans on which no controller works, and of which a step can start or waits to be claimed."""
+        """Return the plans without a controller at work that have a step to start or to claim."""
         able = []
         for page in batches(plans, PLANS_AT_ONCE):
             pipeline = self.client.pipeline(transaction=False)
@@ -234,7 +237,7 @@ class Breakers:
         return able
 
     def _at_work(self, active: Mapping[str, Sequence[bytes]]) -> set[str]:
-        """Find the plans of whose steps in flight a controller has claimed one."""
+        """Return the plans with a step in flight that a controller has claimed."""
         pipeline = self.client.pipeline(transaction=False)
         asked = [(plan_id, step.decode()) for plan_id, steps in active.items() for step in steps]
         for plan_id, step_id in asked:
@@ -248,7 +251,7 @@ class Breakers:
 
 
 def _is_kept_back(live: Mapping[str, Any]) -> bool:
-    """Whether a person paused the plan or it waits for files of others, so that the breaker's pause is not all."""
+    """Return whether a plan has another hold than the breaker's pause: a person's pause, or files of other plans."""
     return bool(live.get("paused")) or read_part(live, Claims).hold_plan
 
 

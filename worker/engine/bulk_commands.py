@@ -1,8 +1,8 @@
-"""Obeys commands about more than one plan, now and for plans yet to come.
+"""Obeys commands about more than one plan, for current and future plans.
 
-What stands is written first; then every plan in the scope is due, and the next sweep decides about it. A decision that
-was made before and is not written yet is stale by then. Commands are obeyed in their turn, by one worker at a time; one
-that was cut short is obeyed again from its beginning, which changes nothing that was done.
+The standing command is written first; then every plan in the scope becomes due, and the next sweep decides about it. A
+decision that was made before and is not written yet becomes stale. Commands are obeyed in order, by one worker at a
+time. After an interruption a command is obeyed again from the start, which changes nothing that was done.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ class LostLock(PlannerError):
 
 @dataclass(eq=False, repr=False)
 class BulkCommands:
-    """Obeys what comes on `planner:commands`. One per process; not for several threads at once."""
+    """Obeys the commands of `planner:commands`. One per process; not for several threads at once."""
 
     client: Redis
     inbox: Inbox
     quota: Quota
     token: str
     max_failures: int
-    note_lifted: Callable[[Redis, Partition, Sequence[str]], None]  # of the names of records that were lifted
+    note_lifted: Callable[[Redis, Partition, Sequence[str]], None]  # called with the names of removed records
 
     @cached_property
     def partitions(self) -> list[Partition]:
@@ -65,12 +65,12 @@ class BulkCommands:
         return [Partition(number) for number in range(self.quota.partitions)]
 
     def drain(self) -> bool:
-        """Obey commands in their turn, unless another worker does; returns whether some may be left."""
+        """Obey commands in order, unless another worker does. Returns whether some may be left."""
         try:
             self._hold()
-            self.inbox.take_over(0)  # whoever had read them has no lock any more
+            self.inbox.take_over(0)  # the worker that had read them has lost its lock
             entries = [*self.inbox.read(after="0"), *self.inbox.read(count=PAGE)]
-            done = all(map(self._try, entries))  # the first one that fails keeps those behind it waiting
+            done = all(map(self._try, entries))  # after a failure, later commands wait
             functions.call(self.client, "FCALL", functions.HOLD_LOCK, 1, keys.COMMANDS_LOCK, self.token, 0)
         except LostLock:
             return False
@@ -80,13 +80,16 @@ class BulkCommands:
         return bool(entries) or not done
 
     def _hold(self) -> None:
-        """Take or renew the lock; raises LostLock where another worker has it."""
+        """Take or renew the lock. Raises LostLock if another worker has it."""
         call = ("FCALL", functions.HOLD_LOCK, 1, keys.COMMANDS_LOCK, self.token, LOCK_MS)
         if not functions.call(self.client, *call):
             raise LostLock
 
     def _try(self, entry: StreamEntry) -> bool:
-        """Take one command; a failure of ours is counted against it, and who fails too often is poison."""
+        """Process one command.
+
+        An internal error is counted against it; after too many it is dead-lettered as poison.
+        """
         try:
             self._take(entry)
         except (LostLock, FunctionsMissing, NoConnection, TookTooLong):
@@ -133,7 +136,7 @@ class BulkCommands:
         publishing.keep_known(self.client, command)
 
     def _do(self, command: Command, now: int) -> str | None:
-        """Change what stands for the scope; returns why that cannot be."""
+        """Change the standing commands of the scope. Returns the reason if the command is refused."""
         if command.command is CommandName.TOP_UP:
             refusal = self.quota.top_up(bulk_commands.scope_of(command), command, now)
             for part in [] if refusal else self.partitions:
@@ -150,7 +153,7 @@ class BulkCommands:
         return None
 
     def _lift(self, part: Partition, command: Command) -> int:
-        """Lift what stands in the scope of a resume."""
+        """Remove the standing commands in the scope of a resume. Returns their number."""
         found: Any = self.client.hgetall(part.scopes)
         lifted = bulk_commands.lift(command, found)
         count = self._stand(part, lifted, {})
@@ -158,16 +161,16 @@ class BulkCommands:
         return count
 
     def _stand(self, part: Partition, lifted: Sequence[str | bytes], kept: Mapping[str, bytes]) -> int:
-        """Change what stands in a partition; returns how many records were lifted."""
+        """Change the standing commands of a partition. Returns how many records were removed."""
         pairs = [each for pair in kept.items() for each in pair]
         call = ("FCALL", functions.PAUSE_SCOPE, 1, part.scopes, len(lifted), *lifted, *pairs)
         return int(functions.call(self.client, *call))
 
     def _look_again(self, scope: str, now: int) -> None:
-        """Have every plan in `scope` that has not ended looked at in the next sweep."""
+        """Make every plan in `scope` that has not ended due for the next sweep."""
         for part in self.partitions:
             cursor: int | None = None
-            while cursor != 0:  # ZSCAN yields every plan that is there all the while, whatever comes and goes meanwhile
+            while cursor != 0:  # ZSCAN yields every plan that exists throughout, regardless of changes meanwhile
                 reply: Any = self.client.zscan(part.plans, cursor or 0, count=PAGE)
                 cursor, found = reply
                 plan_ids = [plan_id.decode() for plan_id, _ in found]
@@ -180,7 +183,7 @@ class BulkCommands:
                     functions.call(self.client, "FCALL", functions.REMIND, 1, part.timers, now, 1, *due)
 
     def _announce(self, command: Command, what: str, reason: str | None, now: int) -> None:
-        """Write the event, and the log line, of what became of a command."""
+        """Write the event and the log line about the result of a command."""
         scope = bulk_commands.scope_of(command)
         said: dict[str, str | None] = {"command_id": command.command_id, "command": command.command.value}
         said |= {"actor": command.actor, "scope": scope, "reason": reason, "at": rfc3339(now)}
@@ -192,7 +195,7 @@ class BulkCommands:
 
 
 def _is_in(scope: str, state: bytes | None, head: bytes | None) -> bool:
-    """Whether a plan has not ended and is in `scope`."""
+    """Return whether a plan is in `scope` and has not ended."""
     if not state or not head or state.decode() in PLAN_ENDS:
         return False
     known = PlanHead.decode(head)

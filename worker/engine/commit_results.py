@@ -1,4 +1,4 @@
-"""What goes with a commit: the record of the goal, and behind it counters, metrics, logs and spans, and what waits."""
+"""The effects of a commit: the goal's record before it; counters, metrics, logs, spans and further work after it."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ OUTCOMES = {event_type("command.obeyed"): audit.DONE, event_type("command.refuse
 
 
 class Decided(Struct, frozen=True, gc=False):
-    """A decision ready to be written.
+    """A decision that is ready to be written.
 
-    It is either an ordinary one, `write`, or a plain one of a plan that is kept, `hot`. `work` is None where the commit
-    only gives the lock back, else `plan` is what became of the plan.
+    It is an ordinary one, `write`, or a plain one of the hot plan `hot`. `work` is None if the commit only releases the
+    lock; else `plan` is the resulting plan.
     """
 
     plan_id: str
@@ -55,16 +55,16 @@ class Decided(Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class CommitResults:
-    """Takes in what became of the decisions of one engine."""
+    """Processes the results of the decisions of one engine."""
 
     store: PlanStore
     router: Router
     quota: Quota
     batch: BatchCounts
-    drafts: QueueArtifacts | None = None  # where the operator wants what controllers drafted
+    drafts: QueueArtifacts | None = None  # folder for drafts of controllers, if the operator wants them
 
     def take(self, one: Decided, verdict: str | ResponseError, began_ns: int) -> None:
-        """Take in the verdict on a decision; one that was not made waits on, and is decided again."""
+        """Process the verdict on a decision. A decision that was not committed waits, and is made again."""
         if isinstance(verdict, ResponseError):
             record = one.plan.record if one.plan else one.hot.record if one.hot else None
             about = describe(one.plan_id, record) if record else {"plan_id": one.plan_id}
@@ -114,25 +114,31 @@ class CommitResults:
             del self.router.waiting[changeset.plan_id]
 
     def answer_goal(self, plan: Snapshot, verdict: str) -> None:
-        """Write a goal's verdict: in another slot, so before the commit. Who dies here leaves the answer pending."""
+        """Write a goal's verdict before the commit, because it is in another slot.
+
+        After a crash the answer stays pending.
+        """
         head, reason = plan.record.head, plan.record.cause
         place, kept_s = (head.goal_id, head.tenant), self.store.retention_s
         goal_record.settle(self.store.client, place, plan.plan_id, verdict, reason, kept_s, *goal_record.OPEN)
 
     def conclude_again(self, plan: Snapshot) -> None:
-        """Tell a goal's record of an end that nobody confirmed; the commit that follows sets the plan's last timer."""
+        """Write a plan's end into its goal's record if that was not confirmed.
+
+        The next commit sets the plan's last timer.
+        """
         if "ended" in plan.record.times:
             *told, _ = self.conclusion(plan.plan_id, plan.record, plan.now)
             functions.call_each(self.store.client, told)
 
     def conclusion(self, plan_id: str, record: PlanRecord, now: int) -> list[tuple[Any, ...]]:
-        """Make the commands that tell the record of its goal of a plan's end."""
+        """Return the commands that write a plan's end into the record of its goal."""
         retention_s = self.store.retention_s
         return goal_record.conclude(self.store.partition, plan_id, record, now, retention_s)
 
 
 def audited(messages: Sequence[tuple[StreamEntry | None, Any]], changeset: Changeset) -> list[tuple[Any, ...]]:
-    """Make the commands that note what became of operators' commands; one that came again is noted already."""
+    """Return the commands that record operators' commands in the audit log; repeated commands are recorded already."""
     told = [(kind, codec.loads(data)) for kind, data in changeset.events if kind in OUTCOMES]
     became = {data["command_id"]: (OUTCOMES[kind], data.get("reason", "")) for kind, data in told}
     return [
@@ -143,7 +149,7 @@ def audited(messages: Sequence[tuple[StreamEntry | None, Any]], changeset: Chang
 
 
 def describe(plan_id: str, record: PlanRecord) -> dict[str, str]:
-    """Return which plan a failure is about, and what has ended that already."""
+    """Return the ids of a plan for a failure's log line, with the rule that has ended it."""
     rule = {"rule": record.halt["rule"]} if record.halt else {}
     return {"plan_id": plan_id, "goal_id": record.head.goal_id, "kind": record.head.kind, **rule}
 
@@ -155,7 +161,7 @@ def note_decision(
     changeset: Changeset,
     began_ns: int,
 ) -> None:
-    """Note what a commit did for a plan that belongs to a trace; messages are those that it was decided by."""
+    """Record a commit in the trace of its plan, if it has one, with a span for each message that it was decided by."""
     trace = record.head.traceparent
     if trace is None:
         return
@@ -185,7 +191,7 @@ def note_decision(
 
 
 def note_sends(partition: Partition, changesets: Iterable[Changeset], parent: str | None, began_ns: int) -> None:
-    """Note the steps that commits have sent, as what the span `parent` led to."""
+    """Record the sent steps of commits as spans below the span `parent`."""
     for changeset in changesets if parent else ():
         for step_id, attempt, _ in changeset.dispatches:
             stream = partition.steps(attempt.queue)

@@ -1,4 +1,4 @@
-"""Decides about the plans of a batch, and sends each part to the server while it decides about the next."""
+"""Decides about the plans of a batch, and sends each part to the server while it decides about the next one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from worker.telemetry import tracing
 
 log = logging.getLogger("planner.engine")
 
-READ_AT_ONCE = 32  # plans whose snapshots are read together
+READ_AT_ONCE = 32  # plans with snapshots that are read together
 DECIDE_AT_ONCE = 16  # plans, or plain outcomes, while the server writes those before; more cost its allocator time
 
 
@@ -47,10 +47,10 @@ class Decisions:
     def make(
         self, talk: PlanTalk, works: Sequence[tuple[str, Work]], question: Sequence[RedisCommand], *, tight: bool
     ) -> list[Decided]:
-        """Decide about each plan that is there and that no other worker has.
+        """Decide about each plan that exists and that no other worker has.
 
-        `question` is sent before the first commit; its replies come behind those of the begins. What starts has to wait
-        where the server is `tight` of memory.
+        `question` is sent before the first commit; its replies arrive after those of the begins. If the server is
+        `tight` on memory, steps have to wait before they start.
         """
         decided: list[Decided] = []
         known: list[tuple[str, Work, Begun]] = []
@@ -79,7 +79,7 @@ class Decisions:
     def _decide_all(
         self, talk: PlanTalk, works: Sequence[tuple[str, Work, Begun]], *, tight: bool, lent: bool = False
     ) -> list[Decided]:
-        """Decide about some plans, and send what is to be written; of those `lent` nothing but outcomes has come in."""
+        """Decide about some plans, and send their commits. If they are `lent`, their only messages are outcomes."""
         since = time.perf_counter()
         now = 0 if tight or tracing.spans_module else talk.now()  # 0: nothing counts as plain
         decided: list[Decided] = []
@@ -104,17 +104,17 @@ class Decisions:
         return decided
 
     def _leave_to_reading(self, plan_id: str, work: Work, plan: HotPlan, version: int, now: int) -> Decided:
-        """Have a plan about which a plain decision failed read anew, and decided about the general way.
+        """Schedule a plan to be read and decided the general way, after a plain decision about it failed.
 
-        What was decided about it plainly is dropped, and the copy, which may be half changed. The commit writes nothing
-        and gives the lock back; it is for the `version` that the plan had before.
+        The plain decisions and the copy of the plan, which may be half changed, are dropped. The commit for the earlier
+        `version` writes nothing and only releases the lock.
         """
         log.exception("plain decision failed", extra=describe(plan_id, plan.record))
         work.is_general = True
         return Decided(plan_id, None, Write(Changeset(plan_id, version, now)))
 
     def _decide_plain(self, plan_id: str, work: Work, plan: HotPlan, now: int) -> list[Decided]:
-        """Decide about reports of one plan, one after the other; the first that is not plain waits for another look."""
+        """Decide about reports of one plan, in order; the first one that is not plain waits for the next round."""
         made: list[Decided] = []
         version = plan.record.version
         try:
@@ -135,9 +135,9 @@ class Decisions:
         return made
 
     def _decide(self, plan_id: str, work: Work, plan: Begun, *, tight: bool) -> Decided | None:
-        """Decide about one plan; None where another worker has it, or there is nothing to decide about.
+        """Decide about one plan; None if another worker has it, or there is nothing to decide.
 
-        Where deciding fails the commit writes nothing and only gives the lock back.
+        If the decision fails, the commit writes nothing and only releases the lock.
         """
         if plan is NoSnapshot.GONE:
             self.router.answer_gone(plan_id, work)
@@ -171,7 +171,7 @@ class Decisions:
         return Decided(plan_id, None, Write(Changeset(plan_id, plan.record.version, plan.now)))
 
     def _ask_more(self, work: Work, plan: Snapshot, missing: NeedsSteps | NeedsClaims) -> None:
-        """Have the next snapshot of a plan hold what a decision lacked."""
+        """Extend the next snapshot of a plan by the data that a decision lacked."""
         if isinstance(missing, NeedsSteps):
             work.leases |= LEASES in missing.step_ids
             work.extra |= self._named(plan.plan_id, missing.step_ids - {LEASES})
@@ -181,7 +181,7 @@ class Decisions:
             work.claims = ask.more(work.claims)
 
     def _named(self, plan_id: str, names: frozenset[str]) -> frozenset[str]:
-        """Put the ids of the plan's steps in the place of EVERY_STEP."""
+        """Return the names with EVERY_STEP replaced by the ids of the plan's steps."""
         if EVERY_STEP not in names:
             return names
         ids: Any = self.results.store.client.hkeys(self.results.store.partition.plan(plan_id).status)

@@ -1,4 +1,4 @@
-"""Outcomes and clocks of a partition, through the pure handlers into their plans."""
+"""Applies outcomes and clocks of a partition to their plans, through the pure handlers."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ T = TypeVar("T")
 
 DRAIN_S = 1.0  # a drain gives its place in the pool back after this long
 LINGER_MS = 20  # and when nothing came for this long; an idle server rounds it up to the period of its clock
-SHARE_TO_LINGER = 0.2  # of a drain, below which it ends where nothing more is there
-TRIES = 3  # of a piece of work whose server had lost something; what may be lost is mended in between
+SHARE_TO_LINGER = 0.2  # share of a drain below which it does not wait for more
+TRIES = 3  # of a piece of work after the server lost data; in between the loss is repaired
 ROUNDS = 8  # a busy plan waits for the next batch after this many looks
 SWEEP_LOCK_MS = 10_000
 PATIENCE_S = 10.0  # with plans that others decide about while they have to be paused
 DUE_PAGE = 256
 CUT_S = 10.0  # between two looks
-TARGET = 7 / 8  # of the bytes: what a stream that takes more is cut to
-SAMPLES = 20  # of a stream's nodes, of which the server estimates the bytes of all
+TARGET = 7 / 8  # a stream above its limit is cut to this share of it
+SAMPLES = 20  # nodes of a stream that the server samples to estimate its size
 
 
 def _with_retries(work: Callable[Concatenate[Engine, P], T]) -> Callable[Concatenate[Engine, P], T]:
-    """After a failure nobody knows what was committed: begin `work` anew from the entries that are pending."""
+    """Return `work` with retries: after a failure its commits are unknown, so it begins again from pending entries."""
 
     @wraps(work)
     def run(self: Engine, /, *args: P.args, **options: P.kwargs) -> T:
@@ -78,10 +78,10 @@ def _with_retries(work: Callable[Concatenate[Engine, P], T]) -> Callable[Concate
 
 
 class Keeper(Protocol):
-    """Looks after the repositories of a partition."""
+    """Manages the repositories of a partition."""
 
     def look(self) -> bool:
-        """Do what is due; returns whether a standing command has changed."""
+        """Process the repositories that are due. Returns whether a standing command has changed."""
         ...
 
 
@@ -98,13 +98,13 @@ class Engine:
     memory: ServerMemory
     policies: Policies
     events_s: int = 3600  # for which events are kept
-    audit_s: float = 90 * 86_400  # for which it is kept who did what
+    audit_s: float = 90 * 86_400  # for which audit entries are kept
     keep_diffs: bool = True  # and not only their figures
-    keeper: Keeper | None = None  # of what its repositories have together
+    keeper: Keeper | None = None  # for records that all plans of a repository share
     drafts: QueueArtifacts | None = None
-    pending_look: object = field(default_factory=object, init=False)  # another one once what is pending was read
+    pending_look: object = field(default_factory=object, init=False)  # replaced when pending entries were read
     _events: EventKeeper = field(init=False)
-    _reread: bool = field(default=True, init=False)  # what is pending; at first the server has to be compared, too
+    _reread: bool = field(default=True, init=False)  # pending entries; at first the server has to be compared, too
     _batch: BatchCounts = field(default_factory=BatchCounts, init=False)
     _results: CommitResults = field(init=False)
     _decisions: Decisions = field(init=False)
@@ -117,9 +117,10 @@ class Engine:
 
     @_with_retries
     def drain(self, share: float = 1.0) -> bool:
-        """Apply outcomes until none comes, or for `share` of DRAIN_S.
+        """Apply outcomes until none arrives, or for `share` of DRAIN_S.
 
-        Returns whether some were read and not applied. Where others wait for their turn nobody waits for more to come.
+        Returns whether some were read and not applied. If other work waits for its turn, it does not wait for more
+        outcomes.
         """
         end = time.monotonic() + DRAIN_S * share
         linger = LINGER_MS if share >= SHARE_TO_LINGER else None
@@ -131,9 +132,9 @@ class Engine:
         return bool(self.router.waiting)
 
     def apply(self, entries: Sequence[StreamEntry], since: object) -> bool:
-        """Apply outcomes that were read as this engine's consumer, and what is left of earlier ones.
+        """Apply outcomes that were read as this engine's consumer, and the rest of earlier ones.
 
-        `since` is what `pending_look` was before they were read. Returns whether some are not applied.
+        `since` is the value of `pending_look` before they were read. Returns whether some are not applied.
         """
         if since is not self.pending_look:  # they may have been applied then, as pending
             self.router.take(entries)
@@ -151,10 +152,7 @@ class Engine:
 
     @_with_retries
     def recover(self, idle_ms: int) -> int:
-        """Take over and apply what a dead worker had read.
-
-        Returns how many entries that were.
-        """
+        """Take over the entries that a dead worker had read, and apply them. Returns their number."""
         taken = self.router.take_over(idle_ms)
         if taken:
             self._apply_pending()
@@ -162,22 +160,22 @@ class Engine:
 
     @_with_retries
     def carry_on(self, plan_id: str) -> None:
-        """Go on with work that a commit left over."""
+        """Continue with work that a commit has left over."""
         self.router.of(plan_id)
         self._settle_last()
 
     @_with_retries
     def sweep(self, token: str, share: float = 1.0) -> None:
-        """Hand out due work until none is due, or for `share` of DRAIN_S.
+        """Process due work until none is due, or for `share` of DRAIN_S.
 
-        Does nothing while another worker sweeps. Whether the server has lost commits is looked at in any case: nobody
-        may have changed a plan since.
+        Does nothing while another worker sweeps. It checks in any case whether the server has lost commits: there may
+        have been no other change of a plan since.
         """
         commits = self.store.commits
         connection = commits.compared_on
         if commits.sees_loss():
             raise RolledBack
-        if commits.compared_on != connection:  # what is known of the server is from before it was away
+        if commits.compared_on != connection:  # our knowledge of the server is older than its outage
             raise Reconnected
         self._events.cut()
         self._take_attachments()
@@ -186,19 +184,19 @@ class Engine:
         while time.monotonic() < end:
             plans, clocks = self._due(token)
             if not plans:
-                self._settle()  # what goes beside the next commit, which may be long in coming
+                self._settle()  # commands for the next commit, which may be far away
                 return
             for plan_id in plans:
                 self.router.of(plan_id.decode()).due = clocks
             self._settle()
-            if self.router.waiting:  # another worker has its hands on them
+            if self.router.waiting:  # another worker is deciding about them
                 return
 
     def catch_up(self) -> None:
-        """Go on from what the server has.
+        """Continue from the state of the server.
 
-        Comes before anything else, and whenever the server may have lost something. Every plan that lost something is
-        paused: only a person can tell what became of it.
+        Runs before anything else, and whenever the server may have lost commits. Every plan that lost one is paused,
+        because only a person can determine the loss.
         """
         lost = self.store.commits.compare()
         if lost is None:
@@ -218,7 +216,7 @@ class Engine:
         self.store.commits.forget_loss()
 
     def _apply_pending(self) -> None:
-        self._settle_last()  # what was done with is pending until that is written
+        self._settle_last()  # entries stay pending until the commands for them are written
         self.router.let_go()
         for _ in self.router.read_pending():
             self._settle()
@@ -240,10 +238,10 @@ class Engine:
         return due, Clocks(*clocks)
 
     def _settle(self, *, reads_on: bool = False) -> None:
-        """Decide about every plan that waits, round by round on fresh state; busy plans stay for the next batch.
+        """Decide about every plan that waits, in rounds on fresh state; busy plans stay for the next batch.
 
-        Where it `reads_on` and many outcomes came, the next are asked for before the commits of these, and decoded
-        while the server writes.
+        If it `reads_on` and many outcomes arrived, the next ones are requested before these commits, and decoded while
+        the server writes.
         """
         router = self.router
         for _ in range(ROUNDS):
@@ -278,7 +276,7 @@ class Engine:
                 return
 
     def _settle_last(self) -> None:
-        """Decide about what waits, and write its counters, too: the next commit may be another worker's."""
+        """Decide about the waiting plans, and write the counters, too: the next commit may be another worker's."""
         self._settle()
         if self.router.has_news:
             self._settle()
@@ -290,16 +288,16 @@ class Engine:
         attachments.take(store.client, store.partition, store.retention_s, self.router.partitions, **kept)
 
     def _look_at_repositories(self) -> None:
-        """Look after what was counted for repositories, which may pause one or let it go on."""
+        """Process the counters of repositories, which may pause one or let it continue."""
         if self.keeper and self.keeper.look():
-            self.store.hot.scopes = None  # the standing commands are others now
+            self.store.hot.scopes = None  # the standing commands have changed
 
 
 class EventKeeper:
-    """Keeps the events of a partition for `kept_s`, about, and fewer where they take more than their share of memory.
+    """Keeps the events of a partition for about `kept_s`, and fewer if they use more than their share of memory.
 
-    Whole pages of the stream are cut, so that about a hundred events stay however old they are. That of the first
-    partition cuts the audit too.
+    Whole pages of the stream are removed, so about a hundred events stay regardless of age. The keeper of the first
+    partition removes old audit entries, too.
     """
 
     def __init__(
@@ -313,7 +311,7 @@ class EventKeeper:
         self._cut_at = float("-inf")
 
     def cut(self) -> None:
-        """Cut what is too old or too much, unless that was done a moment ago."""
+        """Remove events that are too old or too many, at most once per CUT_S."""
         if time.monotonic() - self._cut_at < CUT_S:
             return
         self._cut_at = time.monotonic()

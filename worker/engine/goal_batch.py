@@ -1,8 +1,8 @@
-"""Goals that were taken together, planned together: a handful of round trips for all of them.
+"""Plans several goals together, in a handful of round trips for all of them.
 
-The three commits of a goal are those of `goal_consumer`: its record is claimed, its plan is written, its verdict is
-settled; and a step that fails, or is cut short, leaves the entry for the way that finishes any goal. Here go only the
-usual goals: new ones whose tenants have room, and whose plans are one commit that nobody has to be asked for.
+A goal has the three commits of `goal_consumer`: its record is claimed, its plan is written, its verdict is settled. If
+a step fails or is interrupted, the entry is left for the single way, which finishes any goal. Only usual goals are
+planned here: new ones of tenants with capacity, with plans of one commit and without a drafter.
 """
 
 from __future__ import annotations
@@ -46,21 +46,21 @@ from worker.streams.inbox import Inbox, RedisCommand, StreamEntry
 from worker.telemetry import metrics, tracing
 from worker.telemetry.metrics import HERE
 
-WEBHOOK = "webhook-"  # begins the ids that worker/webhooks/intake.py makes
+WEBHOOK = "webhook-"  # prefix of ids that worker/webhooks/intake.py makes
 
 
 class GoalAnswer(NamedTuple):
-    """A goal, its plan and what became of it."""
+    """A goal, its plan and the verdict."""
 
     goal: Goal
     goal_id: str
     plan_id: str
     verdict: GoalVerdict
     reason: str = ""
-    is_planned: bool = True  # there are steps to hand out, or will be
+    is_planned: bool = True  # it has steps to hand out, or will have
 
     def note(self, seconds: float, trace: str | None) -> None:
-        """Count it here and say it in the log; planning took so many seconds."""
+        """Count the goal and log its verdict; `seconds` is the planning time."""
         HERE.count(metrics.GOALS_RECEIVED, _source(self.goal, self.goal_id))
         HERE.count(metrics.GOALS_DECIDED, self.goal.kind, self.verdict)
         HERE.observe(metrics.DECOMPOSE_SECONDS, seconds, self.goal.kind)
@@ -70,7 +70,7 @@ class GoalAnswer(NamedTuple):
         log.info("goal decided", extra=said)
 
     def event_call(self, partitions: int) -> RedisCommand:
-        """Make the command that tells, behind the verdict, that there is one."""
+        """Return the command that publishes the verdict as an event; it runs after the verdict is stored."""
         goal = self.goal
         said = {"plan_id": self.plan_id, "goal_id": self.goal_id, "tenant": goal.tenant, "repo": goal.context.repo}
         said |= {"kind": goal.kind.value, "verdict": self.verdict.value, "reason": self.reason}
@@ -81,9 +81,10 @@ class GoalAnswer(NamedTuple):
         return (*call, "type", event_type("goal.decided"), "data", codec.dumps(data))
 
     def counts(self) -> dict[str, int]:
-        """Return what is counted of it on the server.
+        """Return the counters of the goal on the server.
 
-        The queues that it names are, but for those of one without a plan: they would be noted for ever, and never used.
+        They include the queues that it names, unless it has no plan: such queues would be recorded for ever and never
+        used.
         """
         named = {self.goal.queue, *(step.queue for step in self.goal.steps or () if step.queue)}
         queues = fleet.count_named(named if self.is_planned else ())
@@ -91,7 +92,7 @@ class GoalAnswer(NamedTuple):
 
 
 def count_calls(counts: Iterable[Mapping[str, int]]) -> list[RedisCommand]:
-    """Make the one command that counts goals on the server; none where there are none."""
+    """Return the one command that counts goals on the server; empty if there are none."""
     total = Counter[str]()
     for each in counts:
         total.update(each)
@@ -100,7 +101,7 @@ def count_calls(counts: Iterable[Mapping[str, int]]) -> list[RedisCommand]:
 
 
 def _source(goal: Goal, goal_id: str) -> str:
-    """Return how a goal came: a webhook's has an id that begins so."""
+    """Return the source of a goal, by its id: goals of webhooks have a prefix."""
     if goal.retry_of:
         return "retry"
     return "webhook" if goal_id.startswith(WEBHOOK) else "direct"
@@ -108,12 +109,12 @@ def _source(goal: Goal, goal_id: str) -> str:
 
 log = logging.getLogger("planner.decompose")
 
-LARGE = 64 * 1024  # bytes of a goal that is planned alone: it may take long
+LARGE = 64 * 1024  # a goal with more bytes is planned alone: it may take long
 
 
 @dataclass(slots=True)
 class NewGoal:
-    """A goal of which nothing is known yet, and the plan that it is to get."""
+    """A goal without a record, and its future plan."""
 
     entry: StreamEntry
     goal: Goal
@@ -125,7 +126,7 @@ class NewGoal:
 
     @property
     def is_small(self) -> bool:
-        """Whether its plan is soon made, without a look at another plan."""
+        """Whether its plan is made quickly, and without reading another plan."""
         return self.entry.size <= LARGE and not (self.goal.retry_of or self.goal.from_)
 
     @property
@@ -135,9 +136,9 @@ class NewGoal:
 
     @property
     def claims_calls(self) -> list[RedisCommand]:
-        """The call that reads who claims its files, as far as it names them; none where there is no repository.
+        """The call that reads the claims on its named files; empty without a repository.
 
-        What nobody has read of is taken for free, which the commit finds out.
+        Files that were not read are assumed to be free; the commit detects a conflict.
         """
         repo = self.goal.context.repo
         named: Sequence[str] = self.goal.allowed_files
@@ -149,13 +150,13 @@ class NewGoal:
 
     @property
     def answer(self) -> GoalAnswer:
-        """What became of it once its plan is written."""
+        """The goal's answer once its plan is written."""
         return GoalAnswer(self.goal, self.goal_id, self.plan_id, GoalVerdict.PLANNED)
 
 
 @dataclass(eq=False, repr=False)
 class GoalBatch:
-    """Plans the usual ones among goals that one worker has in hand. Not for several threads at once."""
+    """Plans the usual goals among those of one worker. Not for several threads at once."""
 
     client: Redis
     inbox: Inbox
@@ -165,23 +166,23 @@ class GoalBatch:
     retention_s: int
 
     def plan(self, entries: Sequence[StreamEntry]) -> list[StreamEntry]:
-        """Plan the usual goals among `entries`; returns the others, in their order, of which nothing is lost."""
+        """Plan the usual goals among `entries`. Returns the others unchanged and in order."""
         done: set[bytes] = set()
         began = time.monotonic()
         try:
-            # Where goals are traced each has spans of its own, and all that happens is within them.
+            # With tracing each goal needs separate spans around all of its work.
             found = [] if tracing.is_on() else list(self._read(entries))
             for new in self._settle(self._claim_and_write(self._admit(found))):
                 new.answer.note(time.monotonic() - began, new.given)
                 done.add(new.entry.entry_id)
         except (RedisConnectionError, RedisTimeoutError):
             raise
-        except Exception as error:  # whoever is to blame fails alone, too
+        except Exception as error:  # the goal that caused it fails alone, too
             log.warning("goals are tried alone", extra={"error": f"{type(error).__name__}: {error}"})
         return [entry for entry in entries if entry.entry_id not in done]
 
     def _read(self, entries: Sequence[StreamEntry]) -> Iterator[NewGoal]:
-        """Read the goals that can be read."""
+        """Yield the goals that can be read."""
         for entry in entries:
             found = read_goal(entry, self.max_bytes) if entry.fields else None
             beside = entry.field("id")
@@ -195,7 +196,7 @@ class GoalBatch:
             yield NewGoal(entry, goal, goal_id, digest, plan_id, partition, given)
 
     def _admit(self, found: Sequence[NewGoal]) -> list[tuple[NewGoal, PlanSeed]]:
-        """Look at what surrounds the goals; returns those that there is room for, with what their plans begin as."""
+        """Read the context of the goals. Returns those with capacity, each with the seed of its plan."""
         first = {new.record: new for new in reversed(found)}  # another one of the same id comes after it
         asked = [new for new in found if first[new.record] is new and new.is_small]
         if not asked or not self.admission.memory.takes_goals:
@@ -220,9 +221,9 @@ class GoalBatch:
         return admitted
 
     def _claim_and_write(self, admitted: Sequence[tuple[NewGoal, PlanSeed]]) -> list[NewGoal]:
-        """Claim the records of goals and write their plans; returns those whose plans are written.
+        """Claim the records of goals and write their plans. Returns the goals whose plans are written.
 
-        They are decided about while the server claims.
+        The plans are decided while the server claims.
         """
         if not admitted:
             return []
@@ -240,7 +241,7 @@ class GoalBatch:
         return [new for new, _ in ours if new.plan_id in written]
 
     def _prepare(self, admitted: Sequence[tuple[NewGoal, PlanSeed]]) -> list[Changeset | None]:
-        """Decide about each goal; the next one finds what it takes of a day budget taken, and its files claimed."""
+        """Decide about each goal in turn; a later goal sees the day budget and the files that earlier ones take."""
         prepared: list[Changeset | None] = []
         left: dict[tuple[int, str], Grant] = {}
         claimed: dict[tuple[int, str], dict[str, tuple[str, str]]] = {}  # file -> its claims, and their mark
@@ -250,7 +251,7 @@ class GoalBatch:
             repository = (place, claims_name(new.goal.tenant, new.goal.context.repo or ""))
             claims = seed.claims and seed.claims.updated(claimed.get(repository, {}))
             changeset = None
-            with suppress(Exception):  # it is tried alone, and what fails there is told and counted against it
+            with suppress(Exception):  # it is tried alone, and a failure there is reported and counted
                 changeset = self.creation.prepare(replace(seed, grants=grants, claims=claims), new.goal)
             for scope, used in changeset.taken.items() if changeset else ():
                 left[place, scope] = grants[scope]._replace(left=grants[scope].left - used)
@@ -259,11 +260,11 @@ class GoalBatch:
                 claimed.setdefault(repository, {}).update(joined)
             prepared.append(changeset)
             if threading.current_thread() is not threading.main_thread():
-                time.sleep(0)  # beside a pool of one slot, whose own thread applies outcomes
+                time.sleep(0)  # with a pool of one slot, another thread applies outcomes
         return prepared
 
     def _settle(self, written: Sequence[NewGoal]) -> list[NewGoal]:
-        """Tell the verdicts of goals, and then drop their entries; returns those that are done with."""
+        """Write the verdicts of goals, and then drop their entries. Returns the goals that are finished."""
         if not written:
             return []
         pending, partitions, calls = GoalVerdict.PENDING, self.admission.quota.partitions, list[RedisCommand]()

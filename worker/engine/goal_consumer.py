@@ -1,4 +1,4 @@
-"""Goals into plans: three idempotent commits, since goal and plan lie in different slots."""
+"""Makes plans of goals in three idempotent commits, because goal and plan are in different slots."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ from worker.telemetry.tracing import SpanKind
 
 log = logging.getLogger("planner.decompose")
 
-RENEW_S = 10.0  # at the most, so that nobody takes over what we work on
-AGENT = "planner"  # as GenAI conventions call who plans
+RENEW_S = 10.0  # maximum interval, so that no worker takes over our goal
+AGENT = "planner"  # the agent's name in GenAI conventions
 AT_ONCE = 16  # goals that are taken together
-AT_ONCE_BYTES = 256 * 1024  # of them; no more are taken once there are so many
-TRIES = 5  # at a goal whose plan rests on what others change
+AT_ONCE_BYTES = 256 * 1024  # total size after which no more are taken
+TRIES = 5  # at a goal whose plan depends on records that others change
 
 
 @dataclass(eq=False, repr=False)
 class GoalConsumer:
-    """Takes goals, tenants in turn: usual ones a few together, all others one by one.
+    """Processes goals, tenants in turn: usual goals in small groups, all others one by one.
 
     One per process; not for several threads at once.
     """
@@ -60,7 +60,7 @@ class GoalConsumer:
     max_failures: int
     retention_s: int
     claim_idle_s: float
-    put_aside: Callable[[StreamEntry], None] | None = None  # what needs a drafter; None: it is asked here and now
+    put_aside: Callable[[StreamEntry], None] | None = None  # for goals with a drafter; None: it is asked at once
     _reread: bool = field(default=False, init=False)
     _batch: GoalBatch = field(init=False)
 
@@ -69,10 +69,7 @@ class GoalConsumer:
         self._batch = GoalBatch(*shared, self.max_bytes, self.retention_s)
 
     def drain(self, share: float = 1.0) -> bool:
-        """Take goals until none is left, or for `share` of DRAIN_S.
-
-        Returns whether some may be left.
-        """
+        """Process goals until none is left, or for `share` of DRAIN_S. Returns whether some may be left."""
         end = time.monotonic() + DRAIN_S * share
         while time.monotonic() < end:
             if not self.take():
@@ -80,7 +77,7 @@ class GoalConsumer:
         return True
 
     def take(self) -> bool:
-        """Take the goals whose turns are next; returns whether there was one."""
+        """Process the goals whose turns are next. Returns whether there was one."""
         try:
             if self._reread:
                 self.take_pending()
@@ -90,15 +87,12 @@ class GoalConsumer:
             for number in range(len(left)):
                 self._try(*left[number:])
             return bool(entries)
-        except (RedisConnectionError, RedisTimeoutError):  # nobody knows what was read or written: begin anew
+        except (RedisConnectionError, RedisTimeoutError):  # reads and writes are unknown: begin again
             self._reread = True
             raise
 
     def recover(self, idle_ms: int) -> int:
-        """Take over and plan what a dead worker had read.
-
-        Returns how many goals that were.
-        """
+        """Take over the goals that a dead worker had read, and plan them. Returns their number."""
         taken = self.inbox.take_over(idle_ms)
         if taken:
             HERE.count(metrics.TAKEN_OVER, by=taken)
@@ -106,9 +100,9 @@ class GoalConsumer:
         return taken
 
     def take_pending(self, *, are_left: bool = False) -> None:
-        """Take what this worker has read and not finished, or what others have left.
+        """Process goals that this worker has read and not finished, or that others have left.
 
-        One by one: what waits longer than the goal before it may have become another's.
+        They are processed one by one: a goal that waits for long may have been taken over by another worker.
         """
         last = "0"
         while entries := self.inbox.read(count=1, after=last):
@@ -116,10 +110,10 @@ class GoalConsumer:
             self._try(entries[0], is_left=are_left)
 
     def _try(self, entry: StreamEntry, *waiting: StreamEntry, is_left: bool = False) -> None:
-        """Take one goal; a failure of ours is counted against it, and who fails too often is poison.
+        """Process one goal. An internal error is counted against it; after too many it is dead-lettered as poison.
 
-        So is a goal that kills workers: a try at one that another worker has left counts from its beginning. Those
-        that are `waiting` behind it stay ours meanwhile.
+        So is a goal that kills workers: if another worker has left it, a try counts from its start. The goals `waiting`
+        after it are renewed meanwhile.
         """
         bound = (entry, keys.GOALS_FAILURES, self.max_failures)
         renewed = self.inbox.renewal((entry, *waiting), min(RENEW_S, self.claim_idle_s / 3))
@@ -142,7 +136,7 @@ class GoalConsumer:
             functions.call_each(self.client, self.inbox.count_failure(*bound))
 
     def _keep_at(self, entry: StreamEntry) -> None:
-        """Take one goal, again where another plan has taken of the same day budget meanwhile."""
+        """Process one goal, again if another plan has used the same day budget meanwhile."""
         with ExitStack() as traced:
             for _ in range(TRIES - 1):
                 with suppress(Overtaken):
@@ -188,14 +182,14 @@ class GoalConsumer:
             functions.call_each(self.client, [*count_calls([{"duplicate": 1}]), *self.inbox.drop((entry,))])
 
     def _read(self, entry: StreamEntry) -> tuple[Goal, str] | Problem:
-        """Do as `read_goal`; a defect of ours is a problem of this goal alone."""
+        """Read a goal as `read_goal` does; an internal error becomes a problem of this goal alone."""
         try:
             return read_goal(entry, self.max_bytes)
         except Exception as error:
             return report_failure(error, entry.entry_id.decode())
 
     def _plan(self, entry: StreamEntry, traced: ExitStack, goal: Goal, goal_id: str, plan_id: str) -> None:
-        """Create the plan and write the verdict; the entry of a goal that a defect kept from being planned is dead."""
+        """Create the plan and write the verdict. If an internal error prevents the plan, the entry is dead-lettered."""
         began = time.monotonic()
         given = read_traceparent(entry.field("traceparent")) or goal.traceparent
         if tracing.is_on() and not tracing.traceparent():  # at the first try
@@ -209,10 +203,10 @@ class GoalConsumer:
             made = self.creation.reject(goal, goal_id, plan_id, problem)
         tracing.add({"planner.verdict": made.verdict.value})
         answer = GoalAnswer(goal, goal_id, plan_id, made.verdict, made.reason, made.planned)
-        if goal.retry_of and made.verdict is not GoalVerdict.NOTHING_TO_DO:  # before the verdict, so that it is told
+        if goal.retry_of and made.verdict is not GoalVerdict.NOTHING_TO_DO:  # before the verdict: so readers see it
             self._link(goal.retry_of, goal.tenant, plan_id)
         answer.note(time.monotonic() - began, tracing.traceparent(given))
-        # Where another verdict stands, its plan was answered before we were here.
+        # If there is another verdict, the plan was answered by an earlier try.
         place = (goal_id, goal.tenant)
         if made.problem:
             key = keys.goal_id(goal_id, goal.tenant)
@@ -230,7 +224,7 @@ class GoalConsumer:
     def _trace(
         self, traced: ExitStack, entry: StreamEntry, goal: Goal, goal_id: str, plan_id: str, given: str | None
     ) -> None:
-        """Begin the spans of a goal: below the span that is given, else they are a trace of their own."""
+        """Open the spans of a goal: below the given span, or else as a new trace."""
         received = {"messaging.message.id": entry.entry_id.decode(), "messaging.consumer.group.name": keys.GROUP}
         told = tracing.messaging("process", keys.GOALS, received)
         about = {"gen_ai.operation.name": "plan", "gen_ai.agent.name": AGENT, "planner.plan_id": plan_id}
@@ -239,7 +233,7 @@ class GoalConsumer:
         traced.enter_context(tracing.span(f"plan {AGENT}", attributes=about))
 
     def _is_new(self, key: str) -> bool:
-        """Return whether nothing is there of a goal's plan: at most its id, which a gateway gives at once."""
+        """Return whether no plan of the goal exists: at most its id, which a gateway assigns at once."""
         known = goal_record.read(self.client, key)
         if known is None or known[1] != GoalVerdict.PENDING:
             return known is None
@@ -247,7 +241,7 @@ class GoalConsumer:
         return not self.client.exists(part.plan(known[0]).plan)
 
     def _link(self, retried: str, tenant: str, plan_id: str) -> None:
-        """Note with the tenant's plan `retried` that another plan retries it; they may lie in two partitions."""
+        """Record with the tenant's plan `retried` that another plan retries it; they may be in two partitions."""
         part = Partition(partition_of(retried, self.admission.quota.partitions))
         key = part.plan(retried).plan
         head: Any = self.client.hget(key, "head")
@@ -255,9 +249,9 @@ class GoalConsumer:
             functions.call(self.client, "FCALL", functions.RETRIED, 1, key, plan_id)
 
     def _refuse(self, entry: StreamEntry, problem: Problem) -> None:
-        """Give a goal that cannot be read its verdict, where it can be said whose it is; it is dead in any case."""
+        """Write the verdict of an unreadable goal, if its owner can be read; the entry is dead-lettered in any case."""
         if named := read_goal_name(entry, self.max_bytes):
-            with suppress(OutOfMemoryError):  # the dead entry says it too
+            with suppress(OutOfMemoryError):  # the dead entry has the same problem
                 goal_record.refuse(self.client, keys.goal_id(*named), short(problem), self.retention_s)
         self._dead_letter(entry, problem)
 

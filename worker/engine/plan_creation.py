@@ -1,4 +1,4 @@
-"""Creates the plan of a goal in the store, and finishes what was cut short."""
+"""Creates the plan of a goal in the store, and finishes an interrupted creation."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ from worker.telemetry.metrics import HERE
 log = logging.getLogger("planner.decompose")
 
 COMMITS_AT_ONCE = 16  # chunks of a large plan in one round trip
-MOST_QUESTIONS = 10  # to a drafter about one goal, whatever its strategy wants
+MOST_QUESTIONS = 10  # to a drafter about one goal, for any strategy
 
 
 def source_of(goal: Goal, drafter: str) -> str:
-    """Return where the steps of a goal come from: given, llm or pattern; no draft is asked for of who brings them."""
+    """Return the source of a goal's steps: given, llm or pattern. A goal with its own steps needs no draft."""
     if goal.steps or (goal.campaign and goal.campaign.tasks is not None):
         return "given"
     return "pattern" if drafter == NONE else "llm"
@@ -65,7 +65,7 @@ def source_of(goal: Goal, drafter: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PartitionContext:
-    """What one thread of a worker works with in one partition."""
+    """The objects that one thread of a worker uses for one partition."""
 
     partition: Partition
     store: PlanStore
@@ -75,9 +75,10 @@ class PartitionContext:
 
 
 class GoalResult(NamedTuple):
-    """What became of a goal, and why.
+    """The verdict on a goal, and its reason.
 
-    Of a plan that has ended, `beside` writes that into the goal's record; `problem` is the defect that ended it.
+    For a plan that has ended, `beside` are the commands that write this into the goal's record. `problem` is the
+    internal error that ended it.
     """
 
     verdict: GoalVerdict
@@ -87,7 +88,7 @@ class GoalResult(NamedTuple):
 
     @property
     def planned(self) -> bool:
-        """Whether there are steps to hand out, or will be once a question is answered."""
+        """Whether the plan has steps to hand out, or will have after an answer."""
         return self.verdict in (GoalVerdict.PLANNED, GoalVerdict.NEEDS_INPUT)
 
 
@@ -104,10 +105,7 @@ class PlanCreation:
     catalogue: Catalogue = CATALOGUE
 
     def find(self, plan_id: str) -> GoalResult | None:
-        """Return what the plan that is there says of its goal.
-
-        None where it has yet to be made.
-        """
+        """Return the result of the plan in the store; None if it still has to be created."""
         context = self.context_of(plan_id)
         record = self._read(context.partition, plan_id)
         if record is None:
@@ -124,7 +122,7 @@ class PlanCreation:
         return GoalResult(GoalVerdict.NEEDS_INPUT, asked["kind"]) if asked and asked["kind"] != "draft" else None
 
     def _read(self, partition: Partition, plan_id: str) -> PlanRecord | None:
-        """Read a plan without what one that unfolds keeps, which may be large; None where it has yet to be made."""
+        """Return a plan without its strategy state, which may be large; None if it still has to be created."""
         found: Any = self.client.hmget(partition.plan(plan_id).plan, *HOT[:4], "halt")
         *hot, halt = found
         if hot[0] is None:
@@ -134,7 +132,7 @@ class PlanCreation:
         return record
 
     def asks_drafter(self, goal: Goal, plan_id: str) -> bool:
-        """Return whether a drafter has to be asked for the plan of `goal`, which may take minutes.
+        """Return whether the plan of `goal` needs a drafter, which may take minutes.
 
         Raises PolicyUnreadable as `create` does.
         """
@@ -150,14 +148,14 @@ class PlanCreation:
             return False
 
     def create(self, goal: Goal, goal_id: str, plan_id: str, traceparent: str | None = None) -> GoalResult:
-        """Create the plan unless it is there already, as part of the trace that is named.
+        """Create the plan unless it exists, as part of the given trace.
 
-        Raises Overtaken where what it rests on has changed meanwhile, PolicyUnreadable where this worker cannot read
-        the policy in force.
+        Raises Overtaken if records that it depends on have changed meanwhile. Raises PolicyUnreadable if this worker
+        cannot read the policy in force.
         """
         context = self.context_of(plan_id)
         plan_seed = self.admission.plan_seed(context.partition, goal, goal_id, plan_id, traceparent)
-        if made := self.find(plan_id):  # after the version was read: who makes it from now on has another one
+        if made := self.find(plan_id):  # after the version was read: a later creation has another one
             return made
         policy = self.policies.current(goal.tenant)
         plan_seed = replace(plan_seed, policy=policy)
@@ -180,7 +178,7 @@ class PlanCreation:
                 context.partition, goal, goal_id, plan_id, traceparent
             )
             plan_seed = replace(plan_seed, policy=policy)
-            if made := self.find(plan_id):  # it was ended meanwhile, or another worker was faster
+            if made := self.find(plan_id):  # it was ended meanwhile, or made by another worker
                 if made.verdict is GoalVerdict.REJECTED:
                     limit = budget.limits_of(goal, policy)["tokens"]
                     paid = tokens if limit is None else min(tokens, limit)
@@ -203,7 +201,7 @@ class PlanCreation:
         return asked.answer(raw, now, self.cache_kept_s)
 
     def reject(self, goal: Goal, goal_id: str, plan_id: str, problem: Problem) -> GoalResult:
-        """Keep a REJECTED plan of a goal that a defect kept from being planned, unless it has a plan."""
+        """Store a REJECTED plan of a goal with an internal error, unless it has a plan."""
         context = self.context_of(plan_id)
         plan_seed = self.admission.plan_seed(context.partition, goal, goal_id, plan_id)
         rejected = GoalResult(GoalVerdict.REJECTED, problem.code, problem=problem)
@@ -219,9 +217,9 @@ class PlanCreation:
             return rejected
 
     def prepare(self, plan_seed: PlanSeed, goal: Goal) -> Changeset | None:
-        """Decide about a task that needs nothing but itself, without asking anybody.
+        """Decide about a task that depends on nothing else and needs no drafter.
 
-        None where its plan is not one commit after which there is nothing left to do: `create` knows the other ways.
+        Returns None if its plan needs more than one commit: `create` handles those.
         """
         if goal.kind is not GoalKind.TASK or goal.callback:
             return None
@@ -239,7 +237,7 @@ class PlanCreation:
         return changeset if is_whole else None
 
     def commit(self, prepared: Sequence[tuple[Goal, Changeset]]) -> set[str]:
-        """Write plans that were prepared, those of a partition in one round trip; returns which are written."""
+        """Write prepared plans, those of a partition in one round trip. Returns the ids of the written ones."""
         written: set[str] = set()
         of_partition: dict[int, list[tuple[Goal, Changeset]]] = {}
         for goal, changeset in prepared:
@@ -278,14 +276,14 @@ class PlanCreation:
             plan_seed = replace(plan_seed, full=plan_seed.full | {full})
             changesets = list(goals.accept(plan_seed, goal, answer))
         count_first_steps(changesets, goal.kind)
-        if changesets[-1].ends and (made := self.find(plan_seed.plan_id)):  # by what stood there already
+        if changesets[-1].ends and (made := self.find(plan_seed.plan_id)):  # by standing commands
             return made
         if answer.question:
             return GoalResult(GoalVerdict.NEEDS_INPUT, answer.question.kind)
         return GoalResult(GoalVerdict.PLANNED)
 
     def _with_claims(self, partition: Partition, plan_seed: PlanSeed, goal: Goal, draft: Draft) -> PlanSeed:
-        """Read what plans claim of the files that a draft's steps may patch."""
+        """Return the seed with the claims on the files that a draft's steps may patch."""
         wide = overlaps.claims_folders(goal, overlaps.asked_of(goal, plan_seed.policy))
         files, repo = claimed_by(draft.steps, wide=wide), goal.context.repo
         if not files or not repo:
@@ -295,7 +293,7 @@ class PlanCreation:
         return replace(plan_seed, claims=file_claims.decode(reply))
 
     def _setting(self, partition: Partition, goal: Goal, now: int) -> Setting | Rejected:
-        """Gather what surrounds a goal; templates of tasks need nothing of what plans before it left."""
+        """Return the setting of a goal; templates of tasks need no records of earlier plans."""
         if goal.callback and not self._may_name(goal.callback, goal.tenant):
             message = f"There is no endpoint {goal.callback} of the tenant {goal.tenant}: see planner endpoints list."
             return reject(
@@ -318,9 +316,9 @@ class PlanCreation:
     def _consult(
         self, context: PartitionContext, plan_seed: PlanSeed, goal: Goal, setting: Setting, question: Answer
     ) -> tuple[Answer, tuple[Drafted, ...]]:
-        """Ask the goal's drafter until its strategy has a plan; meanwhile the plan can be seen and cancelled.
+        """Ask the goal's drafter until its strategy has a plan; meanwhile the plan is visible and can be cancelled.
 
-        Returns what the strategy made of the answers, and the answers.
+        Returns the strategy's result and the drafter's answers.
         """
         for scope, grant in plan_seed.grants.items():
             if grant.exhausted and grant.left <= 0:  # nothing is left to pay a drafter with today
@@ -347,9 +345,11 @@ class PlanCreation:
         return question, setting.drafted
 
     def _write(self, context: PartitionContext, changesets: list[Changeset]) -> str | None:
-        """Write the plan, several commits at a time since their versions are known; raises when another was faster.
+        """Write the plan, several commits at a time, because their versions are known.
 
-        Returns the queue that has no room for the first steps of a plan that fits one commit; nothing was written then.
+        Raises if another worker was faster.
+
+        Returns the queue without capacity for the first steps of a plan of one commit; nothing is written then.
         """
         began_ns = time.time_ns()
         for chunk in batches(changesets, COMMITS_AT_ONCE):
@@ -371,13 +371,13 @@ class PlanCreation:
         return None
 
     def _log(self, partition: Partition, change: Changeset) -> None:
-        """Log for what a plan waits, or that it has ended."""
+        """Log the reason for which a plan waits, or its end."""
         if (lines := lines_of(change)) and (record := self._read(partition, change.plan_id)):
             log_status(change.plan_id, record, lines, change.now, ends=change.ends)
 
 
 def _unaffordable(limit: int | None, drafted: Sequence[Drafted], question: Consult) -> Drafted | None:
-    """Answer a question that is not asked since what is left of the plan's tokens does not pay for it."""
+    """Return an error in place of an answer if the plan's remaining tokens do not pay for the question; else None."""
     left = math.inf if limit is None else limit - sum(said.tokens for said in drafted)
     if (wanted := estimate(question.prompt)) <= left:
         return None

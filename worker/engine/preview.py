@@ -1,4 +1,4 @@
-"""What would become of a goal: by the decisions and settings that a worker has, without asking its drafters."""
+"""Previews the plan of a goal, by the decisions and settings of a worker and without its drafters."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from worker.streams.internal_error import report_failure
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """The verdict on a goal (None where a drafter has a say in it), its first steps, and what cannot be known."""
+    """The verdict on a goal (None if it depends on a drafter), its first steps, and notes on unknown parts."""
 
     verdict: GoalVerdict | None
     reason: str = ""
@@ -42,9 +42,9 @@ class Preview:
 
 
 def preview(goal: Goal | Rejected, settings: Settings, policy: Policy = BUILT_IN) -> Preview:
-    """Plan a goal as a worker with these settings would, under a policy in force; raises WrongTools.
+    """Return the plan of a goal as a worker with these settings would make it, under a policy. Raises WrongTools.
 
-    A goal that goes on from a plan has to have its commit already, as `beginnings` finds it.
+    A goal that continues a plan must have its commit already, as `beginnings` finds it.
     """
     catalogue = tools_file.catalogue(settings.tools_file)
     if isinstance(goal, Rejected):
@@ -93,7 +93,7 @@ def _state(facts: dict[str, Any]) -> str:
 
 
 def _unknown(goal: Goal, answer: Answer) -> Iterator[str]:
-    """Say what a server or a drafter would have to be asked for."""
+    """Yield notes on the parts that only a server or a drafter could determine."""
     if isinstance(answer, Consult):
         yield "A drafter proposes the steps of this plan, and it is not asked here."
     if isinstance(answer, Draft):

@@ -1,4 +1,4 @@
-"""Sorts what comes in for a partition by plan, and sends the rest elsewhere."""
+"""Sorts the messages of a partition by plan, and forwards those of other partitions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ log = logging.getLogger("planner.intake")
 
 COMMANDS_S = 0.2  # between looks for commands while outcomes are drained
 RETRY_MS = 60_000  # until a plan is looked at again whose look has failed
-FOR_NEWER = "newer-workers"  # the consumer that holds what only newer workers may decide
+FOR_NEWER = "newer-workers"  # consumer for entries that only newer workers may decide
 MESSAGES_A_COMMIT = 32  # of one plan; more wait for the next round
 LEAST_AHEAD = 64  # outcomes in a batch, so that the next is read before this one is committed
 MAX_PAGE = 256  # of the ready queue; a plan whose files are that much taken waits for one of them
@@ -45,25 +45,22 @@ NewOutcome = tuple[StreamEntry, PlainReport | None]  # with the report where it 
 
 
 class Work(Struct):
-    """What is to be decided about one plan.
-
-    That is its timer that has run out, else commands, else reports.
-    """
+    """The messages for the next decision about one plan: an expired timer, else commands, else reports."""
 
     reports: list[tuple[StreamEntry, Report | PlainReport]] = []
     commands: list[tuple[StreamEntry | None, Command]] = []  # without an entry: our own
     due: Clocks | None = None
     size: int = MESSAGES_A_COMMIT  # of the next decision; 1 once deciding about several at once has failed
     page: int = READY_PAGE
-    extra: frozenset[str] = frozenset()  # steps and notes that the decision turned out to need beside those
-    leases: bool = False  # whether it turned out to need what controllers wrote into leases
-    full: frozenset[str] = frozenset()  # queues that had no room for what was decided
-    claims: ClaimsAsk | None = None  # on which files the decision turned out to rest
+    extra: frozenset[str] = frozenset()  # further steps and notes that the decision needed
+    leases: bool = False  # whether it needed the leases, as controllers wrote them
+    full: frozenset[str] = frozenset()  # queues without capacity for the decided steps
+    claims: ClaimsAsk | None = None  # files whose claims the decision depends on
     is_general: bool = False  # whether no decision is plain, since one has failed
 
     @property
     def messages(self) -> list[tuple[StreamEntry | None, Any]]:
-        """The commands or reports of the next decision; none where it is about a timer."""
+        """The commands or reports of the next decision; empty if it is about a timer."""
         if self.due:
             return []
         if self.commands:
@@ -75,33 +72,30 @@ class Work(Struct):
 
     @property
     def plain(self) -> list[PlainReport]:
-        """The reports of the next decision where all are in the strict form."""
+        """The reports of the next decision, if all are in the strict form; else an empty list."""
         found = []
         for _, report in self.reports[: self.size]:
             if not isinstance(report, PlainReport):
                 return []
             found.append(report)
         if len(found) > 1 and len({report.said.step_id for report in found}) < len(found):
-            return []  # what is said twice of one step is judged together
+            return []  # two reports of one step are judged together
         return found
 
     @property
     def needs_no_reading(self) -> bool:
-        """Whether a copy of the plan is enough to decide: there are outcomes with leases, and nothing else."""
+        """Whether a copy of the plan is enough to decide: there are only outcomes, all with leases."""
         if self.due or self.commands or self.extra or self.full or self.claims or self.leases or self.is_general:
             return False
         return not any(map(NEEDS_LEASE, map(REPORT, self.reports[: self.size])))
 
     @property
     def only_pauses(self) -> bool:
-        """Whether the next decision only pauses a plan that lost commits.
-
-        That is the one command of our own.
-        """
+        """Whether the next decision only pauses a plan that lost commits, by the planner's one own command."""
         return not self.due and bool(self.commands) and all(entry is None for entry, _ in self.messages)
 
     def ask(self, plan_id: str) -> Ask:
-        """Return which part of the plan the next decision can touch."""
+        """Return the part of the plan that the next decision can touch."""
         if self.due or self.commands:
             named = [command.step_id for _, command in self.messages if command.step_id]
             claims_matter = True
@@ -113,7 +107,7 @@ class Work(Struct):
         return Ask(plan_id, list(steps), claims_matter, self.page, self.claims)
 
     def decide(self, snapshot: Snapshot) -> Changeset:
-        """Apply what is to be decided to the snapshot. Pure."""
+        """Return the changeset of the next decision on the snapshot. Pure."""
         snapshot.full = self.full
         if self.due:
             return upkeep.apply(snapshot, self.due)
@@ -121,7 +115,7 @@ class Work(Struct):
         return commands.apply(snapshot, messages) if self.commands else outcomes.apply(snapshot, messages)
 
     def finish(self, changeset: Changeset) -> bool:
-        """Take off what was committed; returns whether the plan is finished with."""
+        """Remove the committed messages. Returns whether the plan has no more work."""
         if self.due:
             self.due = None
         elif self.commands:
@@ -138,10 +132,7 @@ class Work(Struct):
 
 @dataclass(eq=False, repr=False)
 class Router:
-    """Holds what waits to be decided, by plan.
-
-    Beside it are the commands to the server that travel with the next commits.
-    """
+    """The waiting messages by plan, and the server commands that go with the next commits."""
 
     inbox: Inbox
     commands: Inbox
@@ -149,24 +140,23 @@ class Router:
     partitions: int
     max_failures: int
     waiting: dict[str, Work] = field(default_factory=dict)
-    applied: Counter[str] = field(default_factory=Counter)  # of what was committed
-    tally: Counter[str] = field(default_factory=Counter)  # of what goes with `beside`
+    applied: Counter[str] = field(default_factory=Counter)  # counters of committed decisions
+    tally: Counter[str] = field(default_factory=Counter)  # counters of the commands in `beside`
     beside: list[RedisCommand] = field(default_factory=list)
-    astray: list[tuple[StreamEntry, str]] = field(default_factory=list, init=False)  # and where its plan is
+    astray: list[tuple[StreamEntry, str]] = field(default_factory=list, init=False)  # and the partition of its plan
     _looked: float = field(default=0.0, init=False)  # when commands were read
     _came: int = field(default=0, init=False)  # outcomes with the last reading of new ones
-    _is_ahead: bool = field(default=False, init=False)  # whether that was made before its turn
-    _left_some: bool = field(default=False, init=False)  # to newer workers, and said so
+    _is_ahead: bool = field(default=False, init=False)  # whether that reading was early
+    _left_some: bool = field(default=False, init=False)  # to newer workers, with a log line
 
     def of(self, plan_id: str) -> Work:
-        """What waits for this plan."""
+        """Return the work of this plan."""
         return self.waiting.setdefault(plan_id, Work())
 
     def read(self, block_ms: int | None) -> bool:
-        """Read a batch of outcomes, and now and then commands.
+        """Read a batch of outcomes, and from time to time commands. Returns whether there is anything to decide.
 
-        Returns whether anything waits to be decided. Waits for up to `block_ms` for the first outcome; None reads what
-        is there, commands too, and does not wait.
+        Waits up to `block_ms` for the first outcome. With None it reads without waiting, commands, too.
         """
         if block_ms is None or time.monotonic() - self._looked >= COMMANDS_S:
             self._looked = time.monotonic()
@@ -180,30 +170,30 @@ class Router:
         return bool(self.waiting or self.beside)
 
     def question(self) -> Sequence[RedisCommand]:
-        """Make the command that reads new outcomes, where so many came last that more are probably there.
+        """Return the command that reads new outcomes, if so many arrived last time that more are likely.
 
-        Not where more than a batch waits: a round decides about so many outcomes of each plan, and may read more.
+        Empty if more than a batch waits: a round decides a limited number of outcomes of each plan, and may read more.
         """
         if self._came < LEAST_AHEAD or sum([len(work.reports) for work in self.waiting.values()]) > BATCH_ENTRIES:
             return ()
         return (self.inbox.read_command(),)
 
     def decode(self, replies: Sequence[Any]) -> list[NewOutcome]:
-        """Read the reply to `question`, if there is one; where that was refused the next reading is, too."""
+        """Return the outcomes in the reply to `question`, if there is one.
+
+        If it was refused, the next reading is, too.
+        """
         read = [self.inbox.entries_of(reply) for reply in replies if not isinstance(reply, Exception)]
         return [(entry, read_plain_outcome(entry)) for entry in chain.from_iterable(read)]
 
     def put_ahead(self, outcomes: Sequence[NewOutcome]) -> None:
-        """Put outcomes that were read before the turn of `read`, which then does not read any."""
+        """Add outcomes that were read early; the next `read` then reads none."""
         self._came = len(outcomes)
         self._is_ahead = bool(outcomes)
         self._put(outcomes)
 
     def take_over(self, idle_ms: int) -> int:
-        """Make entries ours that a dead worker had read.
-
-        Returns how many, to be read as pending.
-        """
+        """Take over entries that a dead worker had read. Returns their number; they are read as pending."""
         taken = self.inbox.take_over(idle_ms) + self.commands.take_over(idle_ms)
         if taken:
             log.warning("entries taken over", extra={"stream": self.inbox.stream, "count": taken})
@@ -211,15 +201,12 @@ class Router:
         return taken
 
     def take(self, entries: Sequence[StreamEntry]) -> None:
-        """Make those of `entries` that are still pending ours, to be read as pending."""
+        """Take over those of `entries` that are still pending, to be read as pending."""
         for command in self.inbox.give_away(entries, self.inbox.consumer):
             functions.call(self.inbox.client, *command)
 
     def read_pending(self) -> Iterator[None]:
-        """Read again, page by page, every entry that is pending here.
-
-        What cannot be decided stays so.
-        """
+        """Read again, page by page, every entry that is pending here. Entries that cannot be decided stay pending."""
         self._sort_commands(self.commands.read(after="0"))
         after = "0"
         while entries := self.inbox.read(after=after):
@@ -228,7 +215,7 @@ class Router:
             after = entries[-1].entry_id.decode()
 
     def let_go(self) -> None:
-        """Drop the messages that wait: they are pending, and about to be read again. Timers and work left over stay."""
+        """Drop the waiting messages: they are pending, and read again next. Timers and leftover work stay."""
         for plan_id, work in [*self.waiting.items()]:
             if work.due:
                 work.reports, work.commands = [], [each for each in work.commands if each[0] is None]
@@ -236,7 +223,7 @@ class Router:
                 del self.waiting[plan_id]
 
     def forget(self) -> None:
-        """Drop what was read: it is still pending, and will be read again."""
+        """Drop everything that was read: it is still pending, and will be read again."""
         self.waiting.clear()
         self.beside.clear()
         self.tally.clear()
@@ -256,7 +243,7 @@ class Router:
                 self.of(found.plan_id).commands.append((entry, found))
 
     def put(self, entries: Sequence[StreamEntry]) -> None:
-        """Put each entry with its plan; what is not for us or cannot be read goes where it belongs."""
+        """Add each entry to its plan. Unreadable entries and those of other partitions go elsewhere."""
         self._put(zip(entries, map(read_plain_outcome, entries), strict=True))
 
     def _put(self, outcomes: Iterable[NewOutcome]) -> None:
@@ -269,7 +256,7 @@ class Router:
                 continue
             try:
                 found = read_outcome(entry)
-            except Exception as error:  # what nobody thought of is one bad entry, not the end of the partition
+            except Exception as error:  # an unexpected error is one bad entry, not the end of the partition
                 log.exception("entry unreadable", extra={"stream": entry.stream, "entry": entry.entry_id.decode()})
                 found = Problem.of("unreadable", f"Reading it failed: {type(error).__name__}.")
             if isinstance(found, Problem):
@@ -282,13 +269,13 @@ class Router:
 
     @property
     def has_news(self) -> bool:
-        """Whether something is to be written beside the commits."""
+        """Whether there is anything to write in addition to the commits."""
         return bool(self.beside or self.tally or self.applied)
 
     def take_beside(self) -> list[RedisCommand]:
-        """Take the commands to the server that go with the next commit.
+        """Return the server commands for the next commit, and remove them.
 
-        The counters are among them, one command whatever the batch.
+        The counters are one of them, for a batch of any size.
         """
         counts = [*chain.from_iterable((self.tally + self.applied).items())]
         commands, self.beside = self.beside, []
@@ -299,10 +286,11 @@ class Router:
         return commands
 
     def answer_gone(self, plan_id: str, work: Work) -> None:
-        """Answer messages about a plan that is not there.
+        """Answer messages about a plan that does not exist.
 
-        They write nothing but their verdict. What came to the wrong partition is sent on. It is looked for here first:
-        where the number of partitions was another, a plan and the `reply_to` of its specs stay where they were.
+        They write nothing but their verdict. Messages for another partition are forwarded. The plan is looked up here
+        first. After a change of the number of partitions, a plan and the `reply_to` of its specs stay in their
+        partition.
         """
         del self.waiting[plan_id]
         if work.due:
@@ -324,9 +312,9 @@ class Router:
     def leave_to_newer(self, plan_id: str, work: Work, now: int) -> None:
         """Leave a plan to workers that know its rules.
 
-        They take over its entries, and its timer runs out once more. The entries go to a consumer that nobody is, so
-        that whoever takes over next may be a newer worker. Without one they wait there, and come back to every worker
-        once per `claim_idle_s`; nothing of the plan is lost or changed.
+        They take over its entries, and its timer expires again. The entries go to an unused consumer, so that the next
+        worker to take them over may be a newer one. Without a newer worker they wait there, and return to every worker
+        once per `claim_idle_s`. Nothing of the plan is lost or changed.
         """
         entries = [entry for entry, _ in [*work.commands, *work.reports] if entry]
         self.beside += self.inbox.give_away(entries, FOR_NEWER)
@@ -334,19 +322,19 @@ class Router:
             self.beside.append(("FCALL", functions.REMIND, 1, self.partition.timers, now + NEWER_MS, 0, plan_id))
         del self.waiting[plan_id]
         self.tally["newer"] += 1
-        if not self._left_some:  # every look would say it again
+        if not self._left_some:  # log it only once
             log.warning("plans left to newer workers", extra={"plan_id": plan_id})
         self._left_some = True
 
     def isolate_failure(self, plan_id: str, work: Work, now: int) -> None:
-        """Find the entry with which deciding fails, by trying them one by one.
+        """Find the entry that makes a decision fail, by trying entries one by one.
 
-        Who fails too often is poison.
+        After too many failures it is poison.
         """
         if len(work.messages) > 1:
             work.size = 1
             return
-        if work.due:  # its clocks can wait, and what else came is not to blame
+        if work.due:  # its clocks can wait, and the other messages are not the cause
             self.beside.append(("FCALL", functions.REMIND, 1, self.partition.timers, now + RETRY_MS, 0, plan_id))
         for entry in [entry for entry, _ in work.messages if entry]:
             if removal := self.inbox.count_failure(entry, self.partition.failures, self.max_failures):
@@ -364,10 +352,7 @@ class Router:
         HERE.count(metrics.DEAD, code)
 
     def send_on(self) -> None:
-        """Forward what has turned out to be about plans of other partitions.
-
-        Needs the connection to itself.
-        """
+        """Forward messages for plans of other partitions. Needs exclusive use of the connection."""
         for entry, target in self.astray:
             self._forward(entry, target)
         self.astray.clear()
