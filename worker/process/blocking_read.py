@@ -1,4 +1,4 @@
-"""A read that waits at the server for news, on a connection of its own, while its thread looks at other things."""
+"""A read that waits at the server for new entries, on a separate connection, while its thread does other work."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from worker.store.clients import BLOCK_MARGIN_S
 
 
 class BlockingRead:
-    """At most one read at a time; `streams` are those of the one that is under way."""
+    """At most one read at a time; `streams` are those of the current one."""
 
     def __init__(self, client: Redis, block_ms: int) -> None:
         self._pool = client.connection_pool
@@ -27,17 +27,20 @@ class BlockingRead:
 
     def __exit__(self, *_: object) -> None:
         if self.streams:
-            self._connection.disconnect()  # what is still on its way must not answer a later call
+            self._connection.disconnect()  # a late reply must not answer a later call
         self._pool.release(self._connection)
 
     def send(self, read: tuple[Any, ...], places: dict[str, Any]) -> None:
-        """Send `read`, such as XREAD with its options, for these streams from these places on."""
+        """Send `read`, such as XREAD with its options, for these streams after these places."""
         self._connection.send_command(*read, "BLOCK", self._block_ms, "STREAMS", *places, *places.values())
         self._sent_at = time.monotonic()
         self.streams = frozenset(places)
 
     def is_ready(self, wait_s: float) -> bool:
-        """Wait for the reply, at most so long; raises what the connection raises, and TimeoutError if it is overdue."""
+        """Wait at most `wait_s` seconds for the reply.
+
+        Raises errors of the connection, and TookTooLong if it is overdue.
+        """
         if self._connection.can_read(wait_s):
             return True
         if time.monotonic() - self._sent_at > self._block_ms / 1000 + BLOCK_MARGIN_S:
@@ -45,7 +48,7 @@ class BlockingRead:
         return False
 
     def receive(self) -> list[Any]:
-        """Take the reply: each stream with its entries; raises what the server refuses."""
+        """Return the reply: each stream with its entries. Raises the server's refusal."""
         try:
             found = self._connection.read_response()
         except ResponseError:

@@ -1,4 +1,4 @@
-"""Consumes wake-ups as Celery does, but outlives the broker and looks for it often."""
+"""Consumes wake-ups as Celery does, but survives an outage of the broker and retries it often."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ LOOKS_S = {"interval_start": 1, "interval_step": 1, "interval_max": 5}  # pauses
 
 
 class QoS(redis.QoS):  # type: ignore[misc]  # Kombu has no types
-    """The wake-ups that Kombu has in hand; one that has ended takes no room, also where the broker was not told so."""
+    """The unacknowledged wake-ups of Kombu; an ended one frees its place even if the broker could not be informed."""
 
     def ack(self, delivery_tag: str) -> None:
-        """Tell the broker that a wake-up has ended, and have room for the next one.
+        """Acknowledge an ended wake-up, and free its place for the next one.
 
-        Where the broker cannot be told, Kombu keeps the wake-up in hand, and Celery goes on: with a prefetch of one
-        this worker would take no wake-up any more. The broker gives the old one again later, which costs nothing.
-        Raises what the connection raised.
+        If the broker is away, Kombu keeps the wake-up and Celery goes on. With a prefetch of one, this worker would
+        then take no more wake-ups. The broker delivers the old one again later, which does no harm. Raises the error of
+        the connection.
         """
         try:
             super().ack(delivery_tag)
@@ -33,15 +33,12 @@ redis.Channel.QoS = QoS  # also that of Sentinel's channels
 
 
 class Consumer(CeleryConsumer):  # type: ignore[misc]  # Celery has no types
-    """Celery's consumer, which a broker that dies does not end."""
+    """Celery's consumer, which survives an outage of the broker."""
 
     on_task_request: Callable[[Any], None]
 
     def notify(self, received: Callable[[str], None]) -> None:
-        """Have `received` called with the id of each wake-up that comes here.
-
-        That is before it is worked on.
-        """
+        """Call `received` with the id of each wake-up that arrives here, before it is processed."""
         hand_on = self.on_task_request
 
         def take(request: Any) -> None:
@@ -51,19 +48,16 @@ class Consumer(CeleryConsumer):  # type: ignore[misc]  # Celery has no types
         self.on_task_request = take
 
     def ensure_connected(self, conn: Any) -> Any:
-        """Look for the broker until it is there.
-
-        More often than Celery, which comes to wait for half a minute.
-        """
+        """Try the broker until it answers, more often than Celery, whose pause grows to half a minute."""
         conn.ensure_connection = partial(conn.ensure_connection, **LOOKS_S)
         return super().ensure_connected(conn)
 
     def on_connection_error_after_connected(self, exc: Exception) -> None:
-        """Give up the wake-ups that the lost connection had not acknowledged.
+        """Drop the wake-ups that the lost connection had not acknowledged, then clean up as Celery does.
 
-        Then clean up as Celery does. The broker hears no more of them, since their channels have no client any more:
-        Kombu would put them back when a channel is closed for the second time, and acknowledge them when they are done
-        after the reconnection, and the AttributeError of either ends the worker. A wake-up that is lost is sent again.
+        The channels have no client any more. Without this, Kombu would return the wake-ups when a channel is closed for
+        the second time, or acknowledge them after the reconnection. The AttributeError of either would end the worker.
+        A lost wake-up is sent again.
         """
         for channel in self.connection.transport.channels:
             channel.do_restore = False
@@ -72,4 +66,4 @@ class Consumer(CeleryConsumer):  # type: ignore[misc]  # Celery has no types
 
 
 def _ignore(*_: Any, **__: Any) -> None:
-    """Take no notice."""
+    """Do nothing."""

@@ -1,7 +1,4 @@
-"""The composition root: everything a Celery task works with.
-
-Made once per process and thread, after the fork.
-"""
+"""The composition root: all objects that a Celery task uses, made once per process and thread, after the fork."""
 
 from __future__ import annotations
 
@@ -43,13 +40,13 @@ from worker.webhooks.jobs import WebhookJobs
 
 
 class Container:
-    """What one thread of one process works with; clients are not shared across threads."""
+    """The objects of one thread of one process; clients are not shared across threads."""
 
     def __init__(self, settings: Settings, *, is_worker: bool = False) -> None:
         self.settings = settings
-        self._is_worker = is_worker  # which asks drafters in threads of their own
+        self._is_worker = is_worker  # a worker asks drafters in separate threads
         self.name = worker_name()
-        self.tidied = time.monotonic()  # when the consumers of others were looked at; not first of all at a start
+        self.tidied = time.monotonic()  # when idle consumers were looked for; not at once after a start
         self._connects = Connects()
         self._contexts: dict[int, PartitionContext] = {}
 
@@ -60,21 +57,21 @@ class Container:
 
     @cached_property
     def callback_client(self) -> Redis:
-        """The connections of callbacks, which several threads use; no commit goes over them."""
+        """The connections for callbacks, which several threads use; no commit uses them."""
         return clients.connect(self.settings.redis_url)
 
     @cached_property
     def goal_consumer(self) -> GoalConsumer:
-        """What turns goals into plans; in a worker those that need a drafter are put aside for `draft_consumer`."""
+        """Makes plans of goals; in a worker, goals that need a drafter are left to `draft_consumer`."""
         return self._goal_consumer(self.goals, self._put_aside if self._is_worker else None)
 
     @cached_property
     def draft_consumer(self) -> GoalConsumer:
-        """What turns goals into plans that wait until a drafter can be asked."""
+        """Makes plans of goals that wait for a drafter."""
         return self._goal_consumer(self.drafts)
 
     def begin_drafts(self) -> None:
-        """Have goals planned that wait for a drafter, if any do; returns without waiting for that."""
+        """Start planning the goals that wait for a drafter, if there are any; returns at once."""
         if self.client.exists(keys.GOALS_DRAFTS):
             self._begin_draft()
 
@@ -101,7 +98,7 @@ class Container:
 
     @cached_property
     def plan_creation(self) -> PlanCreation:
-        """What makes a goal's plan."""
+        """Creates the plan of a goal."""
         here, catalogue = self.settings, tools_file.catalogue(self.settings.tools_file)
         partitions = here.partitions
         return PlanCreation(
@@ -116,7 +113,7 @@ class Container:
 
     @cached_property
     def admission(self) -> Admission:
-        """What says whether there is room for a plan."""
+        """Decides whether a plan is admitted."""
         here = self.settings
         return Admission(
             self.client,
@@ -128,12 +125,12 @@ class Container:
 
     @cached_property
     def policies(self) -> Policies:
-        """The policies of operators that plans are made and decided under."""
+        """The policies of operators for the creation of plans and for decisions."""
         return Policies(self.client)
 
     @cached_property
     def consulting(self) -> Consulting:
-        """What asks drafters."""
+        """Asks drafters."""
         return Consulting(self.client, self.settings)
 
     @cached_property
@@ -143,7 +140,7 @@ class Container:
 
     @cached_property
     def drafts(self) -> DraftInbox:
-        """The goals that wait until a drafter can be asked."""
+        """The goals that wait for a drafter."""
         return DraftInbox(self.client, *self._goals(self.name + DRAFTING))
 
     def _goals(self, consumer: str) -> tuple[Any, ...]:
@@ -153,7 +150,7 @@ class Container:
 
     @cached_property
     def memory(self) -> ServerMemory:
-        """How full the server is."""
+        """The memory use of the server."""
         here = self.settings
         return ServerMemory(self.client, here.max_dead_share, len(places(here.partitions)), here.partitions)
 
@@ -165,13 +162,13 @@ class Container:
 
     @cached_property
     def bulk_commands(self) -> BulkCommands:
-        """What obeys the commands about more than one plan."""
+        """Obeys the commands about more than one plan."""
         inbox = self._inbox(keys.COMMANDS, keys.COMMANDS_DEAD)
         return BulkCommands(self.client, inbox, self.quota, self.name, self.settings.max_failures, note_lifted)
 
     @cached_property
     def webhook_jobs(self) -> WebhookJobs:
-        """What asks the forges about webhooks."""
+        """Asks the forges about webhooks."""
         here = self.settings
         inbox = self._inbox(keys.WEBHOOK_JOBS, keys.GOALS_DEAD)
         return WebhookJobs(
@@ -216,15 +213,15 @@ def _terms_of(here: Settings) -> Terms:
 
 
 def make() -> Container:
-    """Make a container of a worker, for one thread at a time."""
+    """Return a container of a worker, for one thread at a time."""
     made = Container(load(), is_worker=True)
-    gc.freeze()  # what was imported stays; what a batch makes is gone with it, so collect seldom
+    gc.freeze()  # imported objects stay; those of a batch are freed with it, so collect seldom
     gc.set_threshold(*COLLECT_SELDOM)
     return made
 
 
 def container() -> Container:
-    """Return the container of this thread; a process that was forked makes its own."""
+    """Return the container of this thread; a forked process makes its own."""
     if getattr(_local, "pid", None) != os.getpid():
         _local.pid, _local.container = os.getpid(), make()
     made: Container = _local.container
@@ -232,5 +229,5 @@ def container() -> Container:
 
 
 def plan_draft() -> bool:
-    """Plan a goal that waits for a drafter; returns whether there was one."""
+    """Plan a goal that waits for a drafter. Returns whether there was one."""
     return container().draft_consumer.take()

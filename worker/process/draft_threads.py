@@ -1,4 +1,4 @@
-"""Threads in which drafters are asked, which takes minutes: nothing else that a worker does waits for them."""
+"""Threads that ask drafters, which takes minutes: no other work of a worker waits for them."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ Work = Callable[[], bool]
 
 
 class DraftThreads:
-    """The threads of a process, at most so many at a time; each has a container of its own, and keeps it."""
+    """The threads of a process, at most `most` at a time; each has its own container and keeps it."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._pool = ThreadPoolExecutor(most, "drafts")
         self._lock = threading.Lock()
-        self._running: set[object] = set()  # what tells one piece of work that was begun from another
-        self._is_asked = False  # for one more while all are busy: one that found nothing left looks again
+        self._running: set[object] = set()  # one unique object for each running thread
+        self._is_asked = False  # more work was requested while all were busy: a thread without work looks again
         self._ending = False
 
     def begin(self, work: Work) -> None:
-        """Have one more thread do `work` until it returns that nothing is left.
+        """Start one more thread that repeats `work` until it returns False.
 
-        Where no thread can be had the log says so, and nothing is begun.
+        If no thread is available, this is logged and nothing starts.
         """
         with self._lock:
             if self._ending:
@@ -45,16 +45,16 @@ class DraftThreads:
             self._running.add(place)
             try:
                 self._pool.submit(self._run, place, work)
-            except RuntimeError as error:  # the system gives no thread; the work may stand in the pool's queue still
+            except RuntimeError as error:  # the system provides no thread; the work may remain in the pool's queue
                 self._running.remove(place)
                 log.warning("drafting not begun", extra={"error": str(error)})
 
     def end(self) -> None:
-        """Begin nothing more."""
+        """Start nothing more."""
         self._ending = True
 
     def stop(self) -> None:
-        """Begin nothing more, and wait for what is in hand."""
+        """Start nothing more, and wait for the running work."""
         self.end()
         while self._running:
             time.sleep(LOOK_S)
@@ -80,7 +80,7 @@ class DraftThreads:
             log.warning("drafting interrupted", extra={"error": f"{type(error).__name__}: {error}"})
 
     def _goes_on(self, place: object) -> bool:
-        """Return whether one more was asked for meanwhile; else the place is free from this moment."""
+        """Return whether more work was requested meanwhile; if not, the place is free from now on."""
         with self._lock:
             if self._ending or not self._is_asked:
                 self._running.remove(place)
@@ -94,7 +94,7 @@ _lock = threading.Lock()
 
 
 def begin(work: Work, most: int) -> None:
-    """Have `work` done in one of at most `most` threads of this process, and return at once."""
+    """Do `work` in one of at most `most` threads of this process, and return at once."""
     with _lock:
         if os.getpid() not in _threads:
             _threads[os.getpid()] = DraftThreads(most)
@@ -102,12 +102,12 @@ def begin(work: Work, most: int) -> None:
 
 
 def end() -> None:
-    """Have this process begin nothing more."""
+    """Start no more work in this process."""
     if found := _threads.get(os.getpid()):
         found.end()
 
 
 def stop() -> None:
-    """Have this process begin nothing more, and wait for what it has in hand."""
+    """Start no more work in this process, and wait for the running work."""
     if found := _threads.get(os.getpid()):
         found.stop()

@@ -1,4 +1,4 @@
-"""Threads that do themselves what wake-ups ask for, while the broker takes none or no slot of the pool does."""
+"""Threads that do the work of wake-ups themselves, while the broker or the pool takes none."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ log = logging.getLogger("planner.ingress")
 
 
 class Hands:
-    """One thread for each task, from when it is first needed."""
+    """One thread for each task, started when it is first needed."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._queues: dict[str, SimpleQueue[tuple[Key, float]]] = {}
-        self._keys: set[Key] = set()  # that are queued or in hand
+        self._keys: set[Key] = set()  # queued or in progress
 
     def do(self, key: Key, share: float = 1.0) -> None:
-        """Have it done, in `share` of its time, unless it is being done; returns at once."""
+        """Do the work in `share` of its time, unless it is being done; returns at once."""
         with self._lock:
             if key in self._keys:
                 return
@@ -37,11 +37,11 @@ class Hands:
             self._queues[key.task].put((key, share))
 
     def are_at(self, key: Key) -> bool:
-        """Return whether that is queued or in hand."""
+        """Return whether the work is queued or in progress."""
         return key in self._keys
 
     def keys(self, task: str) -> set[Key]:
-        """Return what of a task is queued or in hand."""
+        """Return the keys of a task that are queued or in progress."""
         with self._lock:
             return {key for key in self._keys if key.task == task}
 

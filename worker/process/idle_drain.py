@@ -1,6 +1,6 @@
-"""Applies the outcomes of a partition in the reader's own thread, while few come and the pool is idle.
+"""Applies the outcomes of a partition in the reader's own thread, while few arrive and the pool is idle.
 
-The way over the broker and the pool takes longer than the decision. What is more than that is the pool's.
+The way over the broker and the pool takes longer than the decision. Larger loads go to the pool.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from worker.streams.inbox import BATCH_BYTES, StreamEntry
 from worker.telemetry.errors import reported_as
 
 MOST_AT_ONCE = 64  # outcomes of a read; where more wait the pool is asked
-BUSY_S = 0.03  # for which every read may find more than one outcome; then the pool is asked
-SLOW_S = 0.1  # for which the other partitions may wait for this one; then the pool is asked
+BUSY_S = 0.03  # after this time with more than one outcome in every read, the pool is asked
+SLOW_S = 0.1  # after this delay for other partitions, the pool is asked
 RETRY_S = 0.01  # until plans are looked at again that another worker has, or an engine that another thread has
 QUIET_S = 0.2  # without outcomes, until counters are written by themselves that would have gone with the next commit
 
 
 class IdleDrain:
-    """Has the engine of this process apply what was read as its consumer."""
+    """Applies outcomes with the engine of this process, which were read as its consumer."""
 
     def __init__(self, partition: Partition) -> None:
         self.stream = partition.outcomes
         self._number = partition.number
-        self._read: list[StreamEntry] = []  # what the engine was not given yet
+        self._read: list[StreamEntry] = []  # entries that the engine does not have yet
         self._busy_since = 0.0
-        self.look: object = None  # of the engine at what is pending, the last one that is known here
+        self.look: object = None  # the last known `pending_look` of the engine
         self.count = MOST_AT_ONCE  # of the next read, by the sizes of the last entries
         self.due_at = 0.0  # when the engine has to look without news, monotonic: at first it compares the server
         self.has_left = False  # whether something was, or may have been, read and is not applied
@@ -41,11 +41,10 @@ class IdleDrain:
         return bool(self._read)
 
     def take(self, found: Sequence[Any], since: object) -> bool:
-        """Apply what was read, as the server writes it; returns whether the pool should go on.
+        """Apply entries in the form of the server. Returns whether the pool should continue.
 
-        `since` is what `look` was before the read was sent: what was applied as pending meanwhile is not applied again.
-
-        Raises what the store refuses; what was read is applied at the next `finish` then.
+        `since` is the value of `look` before the read was sent: entries that were applied as pending meanwhile are not
+        applied again. Raises the store's refusal; the entries are then applied at the next `finish`.
         """
         began = time.monotonic()
         self._read += [_entry(self.stream, *each) for each in found]
@@ -60,11 +59,11 @@ class IdleDrain:
         return is_busy or len(found) == MOST_AT_ONCE or now - began > SLOW_S
 
     def lose_reply(self) -> None:
-        """Note that a reply was lost: what it had was read, and the engine reads what is pending again."""
+        """Record that a reply was lost: its entries are pending, and the engine will read them again."""
         self.look, self.due_at, self.has_left = None, 0.0, True
 
     def finish(self) -> None:
-        """Apply what was read, and what the engine was left with; later, if another thread has the engine."""
+        """Apply the entries that were read, and the engine's leftovers; later if another thread has the engine."""
         is_fresh, self.has_left = bool(self._read), True
         self.due_at = time.monotonic() + RETRY_S
         with reported_as(OUTCOMES.task), engine_soon(self._number) as here:

@@ -1,7 +1,4 @@
-"""What a worker does when it is woken.
-
-As a Celery task, or in a thread of the worker's own process while the broker is away.
-"""
+"""The work of a worker after a wake-up, in a Celery task or, while the broker is away, in a thread of the worker."""
 
 from __future__ import annotations
 
@@ -26,9 +23,10 @@ TIDY_S = 600.0  # between looks for consumers of workers that are long gone
 
 
 def do(key: Key, share: float = 1.0) -> None:
-    """Do what a wake-up asks for, in `share` of its time; notes for the poller what is left in hand.
+    """Do the work of a wake-up in `share` of its time, and record for the poller if some is left.
 
-    Where the store goes away under it that is so, too: what was read is pending, and nobody else may be woken for it.
+    Some is also left if the store goes away meanwhile: the entries are pending, and no other worker may be woken for
+    them.
     """
     try:
         is_left = JOBS[key.task](share, *key.args)
@@ -40,7 +38,7 @@ def do(key: Key, share: float = 1.0) -> None:
 
 
 def take_left(key: Key) -> bool:
-    """Whether a process of this worker was left with such work in hand; that is forgotten then."""
+    """Return whether a process of this worker has such work left, and clear that record."""
     place = _place(key)
     is_left = bool(_left[place])
     if is_left:
@@ -49,7 +47,7 @@ def take_left(key: Key) -> bool:
 
 
 def is_some_left() -> bool:
-    """Whether a process of this worker was left with any work in hand."""
+    """Return whether a process of this worker has any work left."""
     return _left.find(b"\1") >= 0
 
 
@@ -58,9 +56,9 @@ def _place(key: Key) -> int:
 
 
 def plan_goals(share: float) -> bool:
-    """Plan goals until none waits, those of dead workers first; returns whether some may be left.
+    """Plan goals until none waits, those of dead workers first. Returns whether some may be left.
 
-    Those that need a drafter are planned beside it, in threads of their own.
+    Goals that need a drafter are planned in separate threads at the same time.
     """
     here = container()
     here.begin_drafts()
@@ -69,13 +67,13 @@ def plan_goals(share: float) -> bool:
 
 
 def apply_outcomes(share: float, partition: int) -> bool:
-    """Apply the outcomes of a partition until none comes; returns whether some were read and not applied."""
+    """Apply the outcomes of a partition until none arrives. Returns whether some were read and not applied."""
     with engine_of(partition) as here:
         return here.context(partition).engine.drain(share)
 
 
 def keep_up(share: float, partition: int) -> bool:
-    """Hand out a partition's due work, and take over what dead workers had read."""
+    """Process a partition's due work, and take over the entries of dead workers."""
     with engine_of(partition) as here:
         here.context(partition).engine.sweep(here.name, share)
         here.context(partition).engine.recover(_idle_ms(here))
@@ -86,19 +84,19 @@ def keep_up(share: float, partition: int) -> bool:
 
 
 def obey_commands(_: float) -> bool:
-    """Obey the commands about more than one plan; returns whether some may be left."""
+    """Obey the commands about more than one plan. Returns whether some may be left."""
     return container().bulk_commands.drain()
 
 
 def deliver_callbacks(_: float, partition: int) -> bool:
-    """Send what callbacks have to tell of a partition's plans; that goes on in a thread of its own."""
+    """Send the callbacks about a partition's plans, in a separate thread that continues afterwards."""
     here = container()
     sender.deliver(Queue(here.callback_client, Partition(partition)), here.settings)
     return False
 
 
 def complete_webhooks(share: float) -> bool:
-    """Do what webhooks still need, that of dead workers first; returns whether some may be left."""
+    """Do the jobs of webhooks, those of dead workers first. Returns whether some may be left."""
     here = container()
     here.webhook_jobs.recover(_idle_ms(here))
     return here.webhook_jobs.drain(share)

@@ -1,4 +1,4 @@
-"""Lays out the commands of a worker and of a gateway process, and keeps stop signals waiting for it."""
+"""Builds the commands of a worker and of a gateway process, and delays stop signals until it is ready for them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _nodes = count(1)
 
 @contextmanager
 def stop_signals_wait() -> Iterator[None]:
-    """Keep SIGTERM waiting, here and in what is started meanwhile until `start.end_well_when_stopped` there."""
+    """Delay SIGTERM here, and in processes started meanwhile until they call `start.end_well_when_stopped`."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     try:
         yield
@@ -24,7 +24,7 @@ def stop_signals_wait() -> Iterator[None]:
 
 
 def gateway_command(listener: int) -> list[str]:
-    """Lay out the command of a gateway that takes the callers of a socket, in whatever folder it is started."""
+    """Return the command of a gateway that accepts connections on a socket; it can start in any folder."""
     start = [sys.executable, "-P", "-c", "from worker.start import planner; planner()"]
     return [*start, "gateway", "--listener", str(listener)]
 
@@ -36,9 +36,9 @@ def worker_command(
     level: str = "INFO",
     recycle: int | None = None,
 ) -> list[str]:
-    """Lay out the command of a worker process, which begins in worker/start.py.
+    """Return the command of a worker process, which begins in worker/start.py.
 
-    Nothing is imported from the folder where it is started, which may have a `tasks.py` of its own.
+    Nothing is imported from the current folder, which may have its own `tasks.py`.
     """
     node = f"planner-{os.getpid()}-{next(_nodes)}@%h"  # two workers of a host must not share a name
     only = ["--queues", queues] if queues else []

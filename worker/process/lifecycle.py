@@ -1,4 +1,4 @@
-"""How a worker process begins and ends: a bootstep with poller, reader and watchdog."""
+"""Start and end of a worker process: a bootstep with poller, reader and watchdog."""
 
 from __future__ import annotations
 
@@ -39,19 +39,16 @@ from worker.webhooks.sources_file import SourcesFile
 log = logging.getLogger("planner.lifecycle")
 
 CANNOT_START = 1  # exit code
-JOIN_S = 5.0  # for a thread that works by itself or hangs
+JOIN_S = 5.0  # time for a thread that works by itself or hangs
 TERMINATE_S = 10.0  # from the warm shutdown of a worker that is stuck to its hard end
-FILES = 200  # of a worker process that does nothing, with room for callbacks, logs and the files of modules
+FILES = 200  # files of an idle worker process, with a reserve for callbacks, logs and modules
 FILES_OF_A_SLOT = 16
 FILES_OF_A_DRAFT = 8
 GIVEN_UP = ("failed", "disabled")
 
 
 class Ingress(bootsteps.StartStopStep):
-    """Starts the threads that look at the streams whose queues this worker consumes.
-
-    Stops them before the pool drains.
-    """
+    """Starts the threads that watch the streams of this worker's queues, and stops them before the pool drains."""
 
     requires = ("celery.worker.components:Pool",)
 
@@ -62,10 +59,7 @@ class Ingress(bootsteps.StartStopStep):
         self._ownership: Ownership | None = None
 
     def start(self, parent: Any) -> None:
-        """Check the servers and start the threads.
-
-        Where that cannot be the worker ends with a sentence.
-        """
+        """Check the servers and start the threads. If that fails, the worker ends with an error message."""
         try:
             settings = load()
             store, broker = Outage("store"), Outage("broker")
@@ -102,7 +96,7 @@ class Ingress(bootsteps.StartStopStep):
             one.start()
 
     def stop(self, parent: Any) -> None:  # noqa: ARG002 (Celery's signature)
-        """Stop asking for work, and give the partitions back; what runs goes on to its end."""
+        """Stop reading work, and release the partitions; running work continues to its end."""
         if self._watchdog:
             self._watchdog.stop()
         for one in self._threads:
@@ -120,12 +114,12 @@ class Ingress(bootsteps.StartStopStep):
 
 
 def _files(settings: Settings, slots: int) -> int:
-    """Count the files that a worker process may come to open; docs/deployment.md has the formula."""
+    """Return the number of files that a worker process may open; docs/deployment.md has the formula."""
     return FILES + FILES_OF_A_SLOT * slots + FILES_OF_A_DRAFT * settings.drafts_at_once
 
 
 def _serve_metrics(settings: Settings, health: Callable[[bool], Sequence[str]]) -> None:
-    """Tell Prometheus what this worker counts, if it does; raises CannotServe."""
+    """Serve this worker's metrics to Prometheus, if it has any. Raises CannotServe."""
     if settings.metrics_port is not None and HERE.board:
         from worker.telemetry.metrics_server import Counts, MetricsServer
 
@@ -134,7 +128,10 @@ def _serve_metrics(settings: Settings, health: Callable[[bool], Sequence[str]]) 
 
 
 def _requests(parent: Any) -> dict[str, Any] | None:
-    """Give the wake-ups that this worker has taken, by id; None without its broker, since it hears of no end then."""
+    """Return the wake-ups that this worker has taken, by id.
+
+    None without the broker, because ends are not reported then.
+    """
     consumer = getattr(parent, "consumer", None)
     return state.requests if getattr(consumer, "connection", None) else None
 
@@ -156,7 +153,7 @@ def _terminate(settings: Settings, reason: str) -> None:
 
 
 def zeros() -> Tally:
-    """Make the tally of a worker that has done nothing yet."""
+    """Return the tally of a worker that has done nothing yet."""
     made = Tally()
     unlabelled = [
         each for each in TABLE if each.kind is Kind.COUNTER and each.teller is Teller.WORKER and not each.labels

@@ -1,6 +1,6 @@
-"""The thread in which a worker keeps its share of the partitions: it renews, takes and gives back their leases.
+"""The thread that maintains a worker's share of the partitions: it renews, takes and releases their leases.
 
-The processes of a pool are one worker. Nothing needs an owner to go on: where none is known each worker wakes its pool.
+The processes of a pool are one worker. No work depends on an owner: if none is known, each worker wakes its pool.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from worker.store.owners import FRESH_MS, LEASE_MS, Act
 
 
 class Moves(NamedTuple):
-    """What a worker does about partitions: those that it may take, and those that it gives back."""
+    """The partitions that a worker may take, and those that it releases."""
 
     take: frozenset[int] = frozenset()
     give: frozenset[int] = frozenset()
 
 
 def share(owners: Mapping[int, str], workers: Collection[str], me: str) -> Moves:
-    """Return what `me` takes and gives back, if the partitions have these `owners`, empty for none.
+    """Return the moves of `me`, if the partitions have these `owners`, empty for none.
 
-    Pure, and the same for every worker that sees the same: whoever has fewest takes what is free, whoever has more than
-    its share gives the rest back. A share that differs by one moves nothing.
+    Pure, and the same for every worker with the same data. The workers with the fewest partitions take free ones, and a
+    worker with more than its share releases the rest. A difference of one moves nothing.
     """
     counts = Counter(dict.fromkeys((*workers, me), 0))
     counts.update(owner for owner in owners.values() if owner in counts)
@@ -48,15 +48,15 @@ def share(owners: Mapping[int, str], workers: Collection[str], me: str) -> Moves
 
 log = logging.getLogger("planner.ownership")
 
-LOOK_S = 0.2  # between looks: how late a partition that was given back is taken
+LOOK_S = 0.2  # between looks: maximum delay until a released partition is taken
 ATTEND_S = 1.0  # between looks at who else is there
-HANGS_S = 10.0  # for which the reader may be at one thing before its partitions are others'
+HANGS_S = 10.0  # time for one action of the reader; after it, others take its partitions
 PATIENCE_S = 2.0  # with a server that does not answer
 JOIN_S = 3.0
 
 
 class Owner(Enum):
-    """Who owns a partition, as far as this worker knows."""
+    """The owner of a partition, as far as this worker knows."""
 
     HERE = "this worker"
     ELSEWHERE = "another worker, which is there"
@@ -64,14 +64,14 @@ class Owner(Enum):
 
 
 class Ownership(threading.Thread):
-    """Keeps the leases of one worker; `token` names the worker."""
+    """Maintains the leases of one worker; `token` is the worker's name."""
 
     def __init__(self, settings: Settings, token: str, partitions: Iterable[int]) -> None:
         super().__init__(name="ownership", daemon=True)
         self.token = token
         self._settings = settings
         self._owners = dict.fromkeys(partitions, "")
-        self._seen_at = -LEASE_MS / 1000  # when the last look began that was answered
+        self._seen_at = -LEASE_MS / 1000  # when the last successful look began
         self._watched = time.monotonic()
         self._found: Mapping[int, Owner] = {}
         self._attended = 0.0
@@ -80,22 +80,19 @@ class Ownership(threading.Thread):
         self._is_refused = False
 
     def of(self, number: int) -> Owner:
-        """Return who owns a partition, as `all` does."""
+        """Return the owner of a partition, by the same rules as `all`."""
         return self.all().get(number, Owner.NOBODY)
 
     def all(self) -> Mapping[int, Owner]:
-        """Return who owns the partitions; nobody, or nobody knows, where one is not named.
+        """Return the owners of the partitions; a missing one has no known owner.
 
-        A look counts for as long as a lease lasts: who was stopped for longer owns nothing when it goes on.
+        The data are valid for the time of a lease: a worker that was stopped for longer owns nothing when it continues.
         """
         is_fresh = time.monotonic() - self._seen_at < (LEASE_MS - FRESH_MS) / 1000
         return self._found if is_fresh else {}
 
     def note_watched(self) -> None:
-        """Note that the reader goes round.
-
-        Where it does not, the partitions are given to other workers.
-        """
+        """Record that the reader is alive. If it is not, the partitions go to other workers."""
         self._watched = time.monotonic()
 
     @property
@@ -104,9 +101,9 @@ class Ownership(threading.Thread):
         return tuple(number for number, owner in self.all().items() if owner is Owner.HERE)
 
     def run(self) -> None:
-        """Look until stopped, then give everything back.
+        """Maintain the leases until `stop`, then release them.
 
-        A server that is away is waited for; poller and reader report it.
+        During an outage it waits; poller and reader report that.
         """
         while self._owners and not self._ending.is_set():
             try:
@@ -123,7 +120,7 @@ class Ownership(threading.Thread):
             self._ending.wait(ATTEND_S)
 
     def stop(self) -> None:
-        """Give back what this worker owns, so that others take it at once; nothing is taken any more."""
+        """Release all partitions of this worker, so that others take them at once, and take no more."""
         self._ending.set()
         if self.ident:
             self.join(JOIN_S)

@@ -1,4 +1,4 @@
-"""The engine that a process has of each partition: its threads use it in turn, and share what it knows of plans."""
+"""The engine that a process has for each partition: its threads use it in turn, and share its hot plans."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from contextlib import contextmanager
 
 from worker.process.container import Container, container, make
 
-WAIT_S = 10.0  # for an engine that another thread has; it gives it back after a drain
+WAIT_S = 10.0  # for an engine of another thread, which releases it after a drain
 
 
 class _Held:
-    """An engine, which one thread at a time uses; those of a process share its clients."""
+    """An engine that one thread at a time uses; all engines of a process share clients."""
 
     def __init__(self, here: Container) -> None:
         self.lock = threading.Lock()
         self.here = here
 
 
-_engines: dict[tuple[int, int], _Held] = {}  # by process and partition: one that was forked makes its own
+_engines: dict[tuple[int, int], _Held] = {}  # by process and partition: a forked process makes its own
 _containers: dict[int, Container] = {}  # by process
 _making = threading.Lock()
 os.register_at_fork(before=_making.acquire, after_in_parent=_making.release, after_in_child=_making.release)
@@ -28,9 +28,9 @@ os.register_at_fork(before=_making.acquire, after_in_parent=_making.release, aft
 
 @contextmanager
 def engine_of(partition: int) -> Iterator[Container]:
-    """Have the container with the engine of a partition for this thread alone.
+    """Yield the container with the engine of a partition, for this thread alone.
 
-    Where another thread does not give it back the container of this thread has to do.
+    If another thread keeps it for too long, the container of this thread is used.
     """
     with engine_soon(partition, WAIT_S) as here:
         yield here or container()
@@ -38,7 +38,7 @@ def engine_of(partition: int) -> Iterator[Container]:
 
 @contextmanager
 def engine_soon(partition: int, wait_s: float = 0.0) -> Iterator[Container | None]:
-    """Have the same, or None where another thread has the engine for longer than `wait_s`."""
+    """Yield the same as `engine_of`, or None if another thread has the engine for longer than `wait_s`."""
     held = _held(partition)
     if not held.lock.acquire(timeout=wait_s):
         yield None
@@ -50,7 +50,7 @@ def engine_soon(partition: int, wait_s: float = 0.0) -> Iterator[Container | Non
 
 
 def forget_plans(partition: int) -> bool:
-    """Drop what this process knows of the plans of a partition that is another worker's now.
+    """Drop the hot plans of a partition that another worker owns now.
 
     Returns False if another thread has the engine.
     """
@@ -67,7 +67,7 @@ def forget_plans(partition: int) -> bool:
 
 
 def consumer() -> str:
-    """Name the consumer as which the engines of this process read."""
+    """Return the name of the consumer for all engines of this process."""
     with _making:
         return _container().name
 

@@ -1,8 +1,8 @@
-"""From the streams to Celery: the thread that looks at all streams of a worker for news, and sends wake-ups.
+"""From the streams to Celery: the thread that watches all streams of a worker for new entries, and sends wake-ups.
 
-A wake-up is a Celery task without a message. Losing one costs a delay, doubling one costs nothing, and while the broker
-does not take any, or this worker does not hear from it, a thread of this process does the work. For a partition that
-another worker owns nobody is woken here; outcomes of one that this worker owns are the reader's (reader.py).
+A wake-up is a Celery task without a message. A lost one costs a delay, a double one costs nothing. While the broker
+accepts none, or this worker does not receive from it, a thread of this process does the work. No worker is woken here
+for a partition of another worker. Outcomes of partitions that this worker owns are read by the reader (reader.py).
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ log = logging.getLogger("planner.ingress")
 BLOCK_MS = 200  # longest wait for news: also how late a due timer may be seen
 LOOK_S = 0.01  # between looks at whether a task of ours still runs
 SWEEP_S = 5.0  # between looks for entries of dead workers
-WHOLE_S = 300.0  # about, between sweeps of a partition in which nothing happens
-ELSEWHERE_S = 0.05  # between looks whether a partition is another worker's still
-LATE_S = 0.5  # for which a wake-up of an own partition may wait for a slot of the pool; nobody else does the work
-LATE_SHARE = 0.05  # of a drain's time, for which a thread of this process does it then
+WHOLE_S = 300.0  # approximate pause between sweeps of an idle partition
+ELSEWHERE_S = 0.05  # between checks whether another worker still owns a partition
+LATE_S = 0.5  # a wake-up of an own partition waits so long for a slot; no other worker does the work
+LATE_SHARE = 0.05  # part of a drain's time that a thread of this process then uses
 
 
 class Poller(threading.Thread):
-    """Sees to it that work is done when a stream has unread entries, when a clock has run out, and every SWEEP_S.
+    """Starts work when a stream has unread entries, when a clock has run out, and every SWEEP_S.
 
     Survives any error of a server.
     """
@@ -66,20 +66,20 @@ class Poller(threading.Thread):
         self._hands = hands
         self._watches = watches
         self._idle_ms = idle_ms
-        self._ours: dict[str, Watch] = {}  # what this worker looks at here, by stream
-        self._left: list[Watch] = []  # what other workers look at
+        self._ours: dict[str, Watch] = {}  # streams that this worker watches here
+        self._left: list[Watch] = []  # streams that other workers watch
         self._open: dict[str, Watch] = {}  # of ours those that may have unread entries
-        self._late: dict[Key, float] = {}  # what waits for a slot of the pool, and since when
+        self._late: dict[Key, float] = {}  # work that waits for a slot of the pool, with its start
         self._sorted = self._ticked = self._swept = self._beat = 0.0
         self._whole: dict[int, float] = {}  # when each partition was swept whole
         self._ending = threading.Event()
 
     def stop(self) -> None:
-        """Ask the thread to end; it does within BLOCK_MS."""
+        """Stop the thread, which ends within BLOCK_MS."""
         self._ending.set()
 
     def beats(self) -> list[Beat]:
-        """Return when this thread last went round, and whether it is there, for each stream that nobody else reads."""
+        """Return the last beat of this thread, and whether it is alive, for each stream without another reader."""
         is_alive = self.is_alive() or self._ending.is_set()
         return [
             Beat(watch.stream, self._beat, is_alive, self._owner(watch) is not Owner.ELSEWHERE)
@@ -88,7 +88,7 @@ class Poller(threading.Thread):
         ]
 
     def run(self) -> None:
-        """Look and send wake-ups until stopped; a server that is away is waited for, and reported once."""
+        """Watch and send wake-ups until `stop`. It waits during an outage, and reports it once."""
         failures = 0
         while not self._ending.is_set():
             started = time.monotonic()
@@ -121,7 +121,7 @@ class Poller(threading.Thread):
         return self._ownership.of(watch.partition.number) if watch.is_owned else Owner.NOBODY
 
     def _sort(self) -> None:
-        """Find out which streams are to be looked at here, and wake the pool where it was left with some work."""
+        """Find the streams to watch here, and wake the pool if it has left some work."""
         if self._beat - self._sorted >= ELSEWHERE_S:
             self._sorted = self._beat
             owners = [self._owner(watch) for watch in self._watches]
@@ -144,7 +144,7 @@ class Poller(threading.Thread):
                     self._wake(watch.work, watch.stuck_s, Owner.HERE)
 
     def _look(self, client: Redis) -> None:
-        """Wake for the streams that have unread entries, unless the work is under way already."""
+        """Send wake-ups for the streams with unread entries, unless the work is in progress."""
         free = [
             watch for watch in self._open.values() if not self._is_busy(watch.work, watch.stuck_s, self._owner(watch))
         ]
@@ -158,7 +158,7 @@ class Poller(threading.Thread):
                 del self._open[watch.stream]
 
     def _wait(self, client: Redis, read: BlockingRead) -> None:
-        """Wait for news of the streams that had none, while those that had some are looked at again."""
+        """Wait for new entries in idle streams; meanwhile the other streams are examined."""
         quiet = {stream: watch.read_to for stream, watch in self._ours.items() if stream not in self._open}
         if quiet and not read.streams:
             read.send(("XREAD", "COUNT", 1), quiet)
@@ -172,7 +172,7 @@ class Poller(threading.Thread):
             self._hear(read.receive())
 
     def _hear(self, reply: Iterable[Any]) -> None:
-        """Wake for the streams that have news, unless somebody read it since."""
+        """Send wake-ups for the streams with new entries, unless those were read meanwhile."""
         for name, entries in reply:
             watch = self._ours.get(name.decode())
             if watch and watch.read_to is not None and _number(entries[0][0]) > _number(watch.read_to):
@@ -181,7 +181,7 @@ class Poller(threading.Thread):
                 self._wake(watch.work, watch.stuck_s, self._owner(watch))
 
     def _tick(self, client: Redis) -> None:
-        """Wake the upkeep when a clock has run out, and now and then for what dead workers left."""
+        """Wake the upkeep when a clock has run out, and from time to time for entries of dead workers."""
         now = self._beat
         if now - self._ticked < BLOCK_MS / 1000:
             return
@@ -201,7 +201,7 @@ class Poller(threading.Thread):
                 self._wake(watch.upkeep, watch.stuck_s, owner)
 
     def _left_behind(self, client: Redis, ours: Sequence[tuple[Watch, Owner]]) -> list[tuple[Watch, Owner]]:
-        """Name what is to be swept without a clock: partitions of callbacks never are, quiet ones seldom."""
+        """Return the partitions to sweep without a clock: those of callbacks never, quiet ones seldom."""
         mine = {watch.partition.number: watch.partition for watch, owner in ours if owner is Owner.HERE}
         wanted = set(looks.look_over(client, list(mine.values()), self._idle_ms))
         old = sorted((self._whole.get(number, 0.0), number) for number in mine)
@@ -215,9 +215,9 @@ class Poller(threading.Thread):
         ]
 
     def _is_busy(self, key: Key, stuck_s: float, owner: Owner) -> bool:
-        """Whether the work is under way.
+        """Return whether the work is in progress.
 
-        That of an own partition is done by a thread of this process as well where it waits for long.
+        If it waits for long in an own partition, a thread here does it, too.
         """
         if self._hands.are_at(key):
             return True
@@ -234,7 +234,7 @@ class Poller(threading.Thread):
         return True
 
     def _wake(self, key: Key, stuck_s: float, owner: Owner) -> None:
-        """Have it done: by the pool, or here where the broker does not take the wake-up, or is not heard."""
+        """Start the work in the pool, or here if the broker accepts no wake-up or is not heard."""
         state = self._wakeups.state(key, stuck_s)
         if state is WakeupState.FREE and self._wakeups.send(key, is_own=owner is Owner.HERE):
             return
@@ -243,7 +243,7 @@ class Poller(threading.Thread):
 
 
 def make_groups(client: Redis, streams: Sequence[str]) -> None:
-    """Make the streams and our group on them, where they are missing."""
+    """Create the streams and our group on them, if they are missing."""
     for stream, found in zip(streams, looks.unread(client, streams), strict=True):
         if found.last is None:
             with suppress(OutOfMemoryError):  # refused on a full server even where the group exists
@@ -251,6 +251,6 @@ def make_groups(client: Redis, streams: Sequence[str]) -> None:
 
 
 def _number(entry_id: bytes) -> tuple[int, int]:
-    """Read the two numbers of an entry's id."""
+    """Return the two numbers of an entry's id."""
     milliseconds, _, number = entry_id.partition(b"-")
     return int(milliseconds), int(number or 0)

@@ -1,7 +1,7 @@
-"""The thread that reads the outcomes of all partitions which a worker owns, and applies them while its pool is idle.
+"""The thread that reads the outcomes of all partitions that a worker owns, and applies them while its pool is idle.
 
-One read waits for news of all of them. A partition to which much comes, or which takes long, is handed to the pool; it
-comes back when the pool has done with it.
+One read waits for entries of all of them. A partition with many or slow outcomes is handed to the pool, and returns
+when the pool has finished.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from worker.telemetry.outage import Outage, pause
 
 log = logging.getLogger("planner.ingress")
 
-TURN_S = 0.02  # for which the pool has its turn before the reader goes on by itself
-FIRST_LOOKS = 8  # of engines that have to look without news, between two reads
-STEADY_S = 5.0  # after which an error counts as the first
+TURN_S = 0.02  # the pool has this time before the reader continues by itself
+FIRST_LOOKS = 8  # engines that run without new entries, between two reads
+STEADY_S = 5.0  # after this time an error counts as the first
 
 
 class Seat:
-    """A partition as the reader sees it."""
+    """A partition in the view of the reader."""
 
     def __init__(self, partition: Partition) -> None:
         self.number = partition.number
@@ -52,7 +52,7 @@ class Seat:
 
 
 class Reader(threading.Thread):
-    """Applies the outcomes of the partitions that this worker owns, or sees to it that its pool does.
+    """Applies the outcomes of the partitions that this worker owns, or has its pool apply them.
 
     Survives any error of a server.
     """
@@ -73,17 +73,17 @@ class Reader(threading.Thread):
         self._ownership = ownership
         self._hands = hands
         self._seats = {partition.outcomes: Seat(partition) for partition in partitions}
-        self._kept: set[int] = set()  # partitions of whose plans something may be known here
+        self._kept: set[int] = set()  # partitions that may have hot plans here
         self._since: Mapping[str, object] = {}  # what `look` of each drain was when the read that waits was sent
         self._beat = 0.0
         self._ending = threading.Event()
 
     def stop(self) -> None:
-        """Ask the thread to end; it does within BLOCK_MS, or when what it has in hand is done."""
+        """Stop the thread, which ends within BLOCK_MS or when its current work is done."""
         self._ending.set()
 
     def beats(self) -> list[Beat]:
-        """Return when this thread last went round, and whether it is there, for each stream that it reads."""
+        """Return the last beat of this thread, and whether it is alive, for each stream that it reads."""
         is_alive = self.is_alive() or self._ending.is_set()
         owners = self._ownership.all()
         return [
@@ -92,7 +92,7 @@ class Reader(threading.Thread):
         ]
 
     def run(self) -> None:
-        """Read and apply until stopped; a server that is away is waited for, and reported once."""
+        """Read and apply until `stop`. It waits during an outage, and reports it once."""
         failures = 0
         while not self._ending.is_set():
             started = time.monotonic()
@@ -115,7 +115,7 @@ class Reader(threading.Thread):
             while not self._ending.is_set():
                 self._round(client, read)
                 self._store.ends("reader")
-            if read.streams:  # what it has would wait for another worker
+            if read.streams:  # its reply would wait for another worker
                 while not read.is_ready(BLOCK_MS / 1000):
                     pass
                 self._take(self._receive(client, read), self._since)
@@ -128,7 +128,7 @@ class Reader(threading.Thread):
             self._seats[stream].drain.lose_reply()
 
     def _round(self, client: Redis, read: BlockingRead) -> None:
-        """Go through the partitions once, and wait for news of those that are this thread's."""
+        """Process each partition once, and wait for new entries of those that belong to this thread."""
         self._beat = time.monotonic()
         ours = self._own()
         busy = self._wakeups.under_way(OUTCOMES.task) | self._hands.keys(OUTCOMES.task)
@@ -153,7 +153,7 @@ class Reader(threading.Thread):
             self._take(self._receive(client, read), self._since)
 
     def _own(self) -> dict[str, Seat]:
-        """Find the partitions that this worker owns; the others are left, but for what was read of them."""
+        """Return the partitions that this worker owns. For others, only entries that were read already are applied."""
         owners, ours, is_left = self._ownership.all(), dict[str, Seat](), jobs.is_some_left()
         self._ownership.note_watched()
         for stream, seat in self._seats.items():
@@ -171,9 +171,9 @@ class Reader(threading.Thread):
         return ours
 
     def _is_idle(self, client: Redis, seat: Seat) -> bool:
-        """Whether the pool leaves a partition to this thread.
+        """Return whether the pool leaves a partition to this thread.
 
-        Behind a drain of the pool it goes on itself where more has come: it knows the plans.
+        After a drain of the pool with new entries, the pool continues: it has the hot plans.
         """
         if seat.failures and self._beat < seat.again:
             return False
@@ -189,7 +189,7 @@ class Reader(threading.Thread):
         return True
 
     def _finish(self, seats: Mapping[str, Seat]) -> bool:
-        """Have engines look that are due, a few at a time; returns whether some are due soon."""
+        """Run engines that are due, a few at a time. Returns whether more are due soon."""
         now = time.monotonic()
         due = [seat for seat in seats.values() if seat.drain.due_at <= now]
         for seat in due[:FIRST_LOOKS]:
@@ -203,9 +203,9 @@ class Reader(threading.Thread):
                 self._wake(seat)
 
     def _try(self, seat: Seat, work: Any) -> bool:
-        """Do something about a partition; an error that no server makes is its alone.
+        """Do `work` for a partition. An error that is not the server's affects only this partition.
 
-        Raises what the store refuses.
+        Raises the store's refusal.
         """
         try:
             is_busy = bool(work())
@@ -220,7 +220,7 @@ class Reader(threading.Thread):
         return is_busy
 
     def _wake(self, seat: Seat) -> None:
-        """Have the pool go on with a partition, or a thread of this process where the broker takes no wake-up."""
+        """Hand a partition to the pool, or to a thread of this process if the broker accepts no wake-up."""
         state = self._wakeups.state(seat.work, WAKEUP_STUCK_S)
         if state is WakeupState.FREE and self._wakeups.send(seat.work, is_own=True):
             seat.woken, seat.is_pools = time.monotonic(), True
@@ -232,7 +232,7 @@ class Reader(threading.Thread):
         return ("XREADGROUP", "GROUP", GROUP, consumer(), "COUNT", count)
 
     def _ask(self, client: Redis, seats: Mapping[str, Seat]) -> list[Any]:
-        """Read what these partitions have, without waiting."""
+        """Read the entries of these partitions without waiting."""
         try:
             found = functions.call(client, *self._command(seats), "STREAMS", *seats, *(">" for _ in seats))
         except ResponseError as error:
@@ -249,7 +249,7 @@ class Reader(threading.Thread):
             return self._mend(client, error)
 
     def _mend(self, client: Redis, error: ResponseError) -> list[Any]:
-        """Make the groups where one is missing; raises the error if it is another."""
+        """Create the groups if one is missing; raises any other error."""
         if "NOGROUP" not in str(error):
             raise error
         make_groups(client, list(self._seats))

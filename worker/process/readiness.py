@@ -1,4 +1,4 @@
-"""What a worker asks of its servers before it works."""
+"""Checks a worker's servers before it works."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ log = logging.getLogger("planner.admission")
 def wait_for_servers(settings: Settings, store: Outage) -> None:
     """Wait until the store answers, check it, and load the functions.
 
-    An outage is said once. Raises RefusedRedis or WrongDeployment where waiting does not help, and WorkerShutdown when
-    asked to stop meanwhile.
+    An outage is reported once. Raises RefusedRedis or WrongDeployment if waiting does not help, and WorkerShutdown if
+    the worker is stopped meanwhile.
     """
     if settings.broker != settings.redis_url:
         clients.check_broker(settings.broker)
@@ -43,26 +43,23 @@ def wait_for_servers(settings: Settings, store: Outage) -> None:
 
 
 def prepare(client: Redis, settings: Settings) -> None:
-    """Check a server, load the functions, agree with the other workers.
-
-    Raises what is in the way.
-    """
+    """Check a server, load the functions, and agree with the other workers. Raises the obstacle, if there is one."""
     check(client, settings)
     memory = ServerMemory(client, settings.max_dead_share, len(dead.places(settings.partitions)))
     if gone := dead.cut(client, settings.partitions, memory.dead_bytes()):
         log.warning("dead entries gave way", extra={"count": gone})
     try:
         functions.load(client)
-    except OutOfMemoryError as error:  # those of the last start may serve; where there are none the tasks say so
+    except OutOfMemoryError as error:  # earlier functions may exist; without them the tasks fail and report it
         log.warning("functions not loaded", extra={"error": str(error)})
     deployment.join(client, settings.partitions)
     endpoints.open_outboxes(client, settings.partitions)
 
 
 def check(client: Redis, settings: Settings) -> None:
-    """Refuse a server that is too old, may lose its data, or is another version's.
+    """Check that a server is new enough, keeps its data safe, and has our version. Writes nothing.
 
-    Writes nothing. Raises RefusedRedis, and what the server refuses.
+    Raises RefusedRedis, and the server's own refusals.
     """
     client.ping()
     clients.check_version(client)

@@ -1,9 +1,9 @@
-"""Plans goals in a thread beside a pool of one slot.
+"""Plans goals in a separate thread, for a pool of one slot.
 
-The slot's own thread does what else is asked for meanwhile. Celery's pool `solo` takes one wake-up at a time. Planning
-a goal takes seconds where the goal is large, and minutes where a model is asked; outcomes do not wait for that. While a
-goal has the slot, wake-ups do not go through the broker, which would give them to this worker only later: they are
-queued here, at most one for each task and its arguments.
+Celery's pool `solo` takes one wake-up at a time. Planning a goal takes seconds if the goal is large, and minutes if a
+model is asked; outcomes do not wait for that. The slot's own thread does other work meanwhile. While a goal has the
+slot, wake-ups bypass the broker, which would deliver them only later. They are queued here, at most one for each task
+and its arguments.
 """
 
 from __future__ import annotations
@@ -23,39 +23,34 @@ from worker.telemetry.errors import reported_as
 
 log = logging.getLogger("planner.solo")
 
-SLOW = frozenset({GOALS.task, WEBHOOKS.task})  # what goes into the thread
-Do = Callable[[Key, float], None]  # what a wake-up asks for, in a share of the time that it may take
+SLOW = frozenset({GOALS.task, WEBHOOKS.task})  # tasks for the second thread
+Do = Callable[[Key, float], None]  # does the work of a wake-up in a share of its time
 
 
 class Solo:
-    """The slot, and the thread beside it.
-
-    The thread stays with its container until the process ends.
-    """
+    """The slot, and its second thread, which stays with its container until the process ends."""
 
     def __init__(self) -> None:
         self.is_used = False  # whether this process has such a pool
         self._threads = ThreadPoolExecutor(1, "solo-goals")
         self._lock = threading.Lock()
-        self._wakeups: SimpleQueue[Key | None] | None = (
-            None  # None at its end; there is none while no goal has the slot
-        )
-        self._keys: set[Key] = set()  # that are queued or in hand
+        self._wakeups: SimpleQueue[Key | None] | None = None  # None at its end; no queue while no goal has the slot
+        self._keys: set[Key] = set()  # queued or in progress
 
     def is_busy(self, key: Key) -> bool | None:
-        """Whether `key` is queued or in hand here; None where it is the broker's."""
+        """Return whether `key` is queued or in progress here; None if it is left to the broker."""
         with self._lock:
             if key in self._keys:
                 return True
             return None if self._wakeups is None or key.task in SLOW else False
 
     def keys(self) -> set[Key]:
-        """Return what is queued or in hand."""
+        """Return the keys that are queued or in progress."""
         with self._lock:
             return set(self._keys)
 
     def take(self, key: Key) -> bool:
-        """Queue a wake-up, unless it is there already; returns False where it is the broker's."""
+        """Queue a wake-up, unless it is queued already. Returns False if it is left to the broker."""
         with self._lock:
             if self._wakeups is None or key.task in SLOW:
                 return False
@@ -65,15 +60,15 @@ class Solo:
             return True
 
     def plan(self, do: Do, key: Key, share: float) -> None:
-        """Do what `key` asks for in the thread, and here what comes meanwhile.
+        """Do the work of `key` in the second thread, and here the wake-ups that arrive meanwhile.
 
-        Raises what the former raised. A worker that is asked to stop begins nothing more, and ends with the goal that
-        it has in hand.
+        Raises the errors of that work. A worker that is being stopped starts nothing more, and ends after the current
+        goal.
         """
         wakeups: SimpleQueue[Key | None] = SimpleQueue()
         with self._lock:
             self._wakeups = wakeups
-        planning = self._threads.submit(copy_context().run, do, key, share)  # what Sentry calls it is there
+        planning = self._threads.submit(copy_context().run, do, key, share)  # Sentry's context is in it
         planning.add_done_callback(lambda _: self._end(wakeups))
         while each := wakeups.get():
             if state.should_stop is None:

@@ -1,7 +1,4 @@
-"""Sends wake-ups through the broker, and knows when not to try.
-
-A broker that is away must not hold up any work.
-"""
+"""Sends wake-ups through the broker, unless it is known to be away: an outage must not delay any work."""
 
 from __future__ import annotations
 
@@ -21,13 +18,13 @@ from worker.telemetry.outage import Outage
 
 log = logging.getLogger("planner.nudger")
 
-TIMEOUT_S = 2  # what a stalled broker may cost, once for each of these:
-FULL_RETRY_S = 2.0  # of a broker that is full: it answers at once, and may have room soon
-RETRY_S = (1.0, 2.0, 5.0, 15.0, 30.0)  # after failures in a row; meanwhile who would wake others works by himself
-SHARE = "planner_share"  # header of a wake-up: which share of its time a drain may take; all of it without
+TIMEOUT_S = 2  # maximum delay by a stalled broker, once for each of these:
+FULL_RETRY_S = 2.0  # for a full broker: it answers at once, and may have capacity soon
+RETRY_S = (1.0, 2.0, 5.0, 15.0, 30.0)  # after failures in a row; meanwhile the sender does the work itself
+SHARE = "planner_share"  # header of a wake-up: the share of its time that a drain may take; by default all
 OPTIONS = {"socket_timeout": TIMEOUT_S, "socket_connect_timeout": TIMEOUT_S}
 
-FORGOTTEN_S = 600.0  # after which the broker drops what waits in the queue of a worker that is gone
+FORGOTTEN_S = 600.0  # after this time the broker deletes the queue of a worker that is gone
 
 Requests = Callable[[], Mapping[str, Any] | None]  # the wake-ups in hand by id; None while the broker is not heard
 
@@ -35,7 +32,7 @@ Requests = Callable[[], Mapping[str, Any] | None]  # the wake-ups in hand by id;
 class Wakeups:
     """Sends the wake-ups of a process over one connection.
 
-    Those of partitions that this worker owns go to the queue `own`, which nobody else consumes.
+    Those of partitions that this worker owns go to the queue `own`, which no other worker consumes.
     """
 
     def __init__(
@@ -53,10 +50,10 @@ class Wakeups:
         self._again = 0.0  # when the broker is tried next
 
     def state(self, key: Key, stuck_s: float) -> WakeupState:
-        """Return what may be done about `key`; as Ledger.look.
+        """Return the state of the work `key`, as Ledger.look does.
 
-        An outage is not over before this worker hears from the broker again. Until then it sends none: nobody here
-        would hear it, though the broker may take it by now.
+        An outage lasts until this worker hears from the broker again. Until then it sends no wake-ups, even if the
+        broker would accept them: no process here would receive them.
         """
         requests = self._requests()
         state = self._ledger.look(key, requests, time.monotonic(), stuck_s)
@@ -71,22 +68,22 @@ class Wakeups:
         return state
 
     def under_way(self, task: str) -> set[Key]:
-        """Return what of `task` may be under way, which `state` tells; all else is FREE or DEAF."""
+        """Return the keys of `task` that may be in progress, as `state` reports; all others are FREE or DEAF."""
         requests = tuple((self._requests() or {}).values())
         mine = {Key(each.name, tuple(each.args)) for each in requests if each.name == task}
         return mine | {key for key in self._ledger.sent() | self._solo.keys() if key.task == task}
 
     def is_begun(self, key: Key) -> bool:
-        """Return whether the pool of this worker does what `key` asks for at the moment, or will in a moment."""
+        """Return whether the pool of this worker does the work of `key` now, or in a moment."""
         requests = tuple((self._requests() or {}).values())
         mine = (each for each in requests if each.name == key.task and tuple(each.args) == key.args)
         return bool(self._solo.is_busy(key)) or any(each.worker_pid for each in mine)
 
     def send(self, key: Key, *, is_own: bool = False) -> bool:
-        """Send a wake-up, to the queue of this worker where that is its own; returns whether the broker has it.
+        """Send a wake-up, to this worker's queue if `is_own`. Returns whether the broker has it.
 
-        After a failure the broker is not even asked for a while. While the one slot of this worker has a goal, the
-        wake-up stays in this process.
+        After a failure the broker is not tried for a while. While a goal has the one slot of this worker, the wake-up
+        stays in this process.
         """
         if self._solo.take(key):
             return True
@@ -105,7 +102,7 @@ class Wakeups:
                 sent = {"task_id": wakeup, "headers": {SHARE: share}, "connection": self._connection}
                 sent |= {"queue": own} if own else {}
                 self._app.send_task(key.task, key.args, ignore_result=True, retry=False, **sent)
-            except Exception as error:  # refused, stalled, full, renamed commands: whatever it is, we can do without
+            except Exception as error:  # refused, stalled, full, renamed commands: work continues after any error
                 self._ledger.take_back(key)
                 self._failed(error)
                 return False
@@ -126,11 +123,11 @@ class Wakeups:
 
 
 def own_queue(app: Any, token: str) -> Queue:
-    """Make the queue of this worker alone, and have it consumed beside those that it was started with.
+    """Return the queue of this worker alone, and consume it in addition to the configured ones.
 
-    As Celery's `worker_direct`, but with a name that brokers' access rules allow and no other worker has, and without
-    a binding, which would stay behind: Celery sends to the queue by its name. Nothing is acknowledged, since what is
-    lost with the worker was for it alone.
+    It is like Celery's `worker_direct`, but with a unique name that access rules of brokers allow. It has no binding,
+    which would remain afterwards: Celery sends to the queue by its name. Nothing is acknowledged, because the wake-ups
+    were for this worker only.
     """
     queue = app.amqp.queues.select_add(Queue(f"planner.worker.{token}", no_ack=True, expires=FORGOTTEN_S))
     queue.exchange = Exchange("")
@@ -138,7 +135,7 @@ def own_queue(app: Any, token: str) -> Queue:
 
 
 def _close(connection: Any) -> None:
-    """Close a connection that may be stalled, which may take as long as its timeouts."""
+    """Close a connection that may be stalled; this can take as long as its timeouts."""
     try:
         connection.collect(socket_timeout=TIMEOUT_S)
     except Exception as error:

@@ -1,7 +1,4 @@
-"""Which wake-ups of a process have been sent and have not ended.
-
-At most one for each task and its arguments.
-"""
+"""The wake-ups of a process that were sent and have not ended, at most one for each task and its arguments."""
 
 from __future__ import annotations
 
@@ -14,23 +11,20 @@ from typing import NamedTuple, Protocol
 
 LOST_S = 0.25  # a wake-up that a worker with a free slot was not given for so long is lost, or another worker has it
 ANSWERED_S = 0.02  # the same where another's wake-up for the same work was done here meanwhile
-MOST_LOST_S = 1.0  # to which the first grows with every one that was lost in a row
-MOST_PASSED = 32  # wake-ups of other queues, from which a worker takes in turn, before one that did not come is lost
-DEAF_S = 2.0  # what was sent while this worker hears nothing from its broker is waited for no longer
+MOST_LOST_S = 1.0  # limit of LOST_S, which grows with every loss in a row
+MOST_PASSED = 32  # wake-ups of other queues after which a missing one is lost: a worker takes from queues in turn
+DEAF_S = 2.0  # maximum wait for a wake-up while this worker hears nothing from its broker
 
 
 class Key(NamedTuple):
-    """What a wake-up asks for: a task and its arguments.
-
-    `args` names the partition where the task is one of a partition.
-    """
+    """The work of a wake-up: a task and its arguments. In a task of a partition, `args` has its number."""
 
     task: str
     args: tuple[int, ...] = ()
 
 
 class Request(Protocol):
-    """A wake-up in this worker's hands, as far as it matters here."""
+    """A wake-up that this worker has received, with the parts that are needed here."""
 
     @property
     def id(self) -> str:
@@ -46,7 +40,7 @@ class Request(Protocol):
 
 
 class WakeupState(Enum):
-    """What poller and reader may do about their work."""
+    """The action that poller and reader may take for their work."""
 
     FREE = "send a wake-up"
     BUSY = "wait: a wake-up is under way, or is done here"
@@ -64,32 +58,33 @@ class _Sent:
 
 
 class Ledger:
-    """Keeps the wake-ups of a process.
+    """Records the wake-ups of a process, which does `slots` tasks at a time.
 
-    `slots` is how many tasks the process does at a time. A wake-up that waits in the broker is not lost while every
-    slot is busy, however long that takes. Queues are first in, first out: a wake-up has gone once a later one of its
-    queue was received, or where a slot was free and it did not come. A worker takes from its queues in turn: where many
-    came of others and none of its own, a wake-up has gone as well.
+    A wake-up that waits in the broker is not lost while every slot is busy, for any time. Queues are first in, first
+    out. So a wake-up has gone if a later one of its queue was received, or if a slot was free and it did not arrive. A
+    worker takes from its queues in turn. So a wake-up has also gone if many of other queues arrived, and none of its
+    own.
     """
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
         self._lock = threading.Lock()
         self._sent: dict[Key, _Sent] = {}
-        self._keys: dict[str, Key] = {}  # of what was sent, by id
+        self._keys: dict[str, Key] = {}  # the sent wake-ups by id
         self._numbers = 0
         self._received: Counter[str] = Counter()  # by queue: the highest number of a wake-up of ours that came back
         self._answered: set[Key] = set()  # done here by another's wake-up while ours was under way
         self._lost: Counter[Key] = Counter()  # wake-ups in a row
-        self._taken: dict[Key, dict[str, float]] = {}  # requests in hand, and since when
+        self._taken: dict[Key, dict[str, float]] = {}  # requests in progress, with their start
         self._unable = 0.0  # when this worker was last seen unable to take a wake-up: every slot busy, or deaf
 
     def send(self, key: Key, wakeup: str, now: float, queue: str = "") -> float | None:
-        """Enter a wake-up that goes to `queue`, that of its task unless said.
+        """Record a wake-up to `queue`, by default that of its task.
 
-        Returns which share of its time a drain may take. It is such that whatever is under way has its turn within the
-        time of one whole drain, since workers take from their queues in turn. Returns None where another thread has
-        sent one for the same meanwhile.
+        Returns the share of its time that a drain may take.
+
+        With that share, all work in progress has its turn within the time of one whole drain, because workers take from
+        their queues in turn. Returns None if another thread has sent one for the same work meanwhile.
         """
         with self._lock:
             if key in self._sent:
@@ -101,17 +96,17 @@ class Ledger:
             return min(1.0, self._slots / (len(waiting) * max(waiting.values())))
 
     def sent(self) -> set[Key]:
-        """Return what was sent for and has not ended, as far as is known."""
+        """Return the keys of wake-ups that were sent and have not ended, as far as is known."""
         with self._lock:
             return set(self._sent)
 
     def take_back(self, key: Key) -> None:
-        """Take back a wake-up that the broker did not take."""
+        """Remove a wake-up that the broker did not accept."""
         with self._lock:
             self._forget(key)
 
     def note_received(self, wakeup: str) -> None:
-        """Note that this worker was given a wake-up, of its own or of another."""
+        """Record that this worker received a wake-up; it may have been sent by another worker."""
         with self._lock:
             if key := self._keys.get(wakeup):
                 sent = self._sent[key]
@@ -122,10 +117,7 @@ class Ledger:
                 other.passed = other.passed + 1 if key and other.queue != sent.queue else 0
 
     def look(self, key: Key, requests: Mapping[str, Request] | None, now: float, stuck_s: float) -> WakeupState:
-        """Return what may be done about `key`.
-
-        `requests` are what this worker has in hand, None where it is deaf.
-        """
+        """Return the state of the work `key`; `requests` are the wake-ups of this worker, None if it is deaf."""
         with self._lock:
             sent = self._sent.get(key)
             if requests is None or len(requests) >= self._slots:
@@ -144,7 +136,7 @@ class Ledger:
             return WakeupState.FREE
 
     def _is_in_hand(self, key: Key, requests: Mapping[str, Request], now: float, stuck_s: float) -> bool:
-        """Whether the work is done here, by whosever wake-up; not by one that has been at it for `stuck_s`."""
+        """Return whether the work is in progress here, by any wake-up; not if it has run for `stuck_s`."""
         known = self._taken.get(key, {})
         ids = [each.id for each in tuple(requests.values()) if each.name == key.task and tuple(each.args) == key.args]
         self._taken[key] = {each: known.get(each, now) for each in ids}

@@ -1,6 +1,6 @@
-"""Looks at servers and threads every second, and ends a worker that does nothing.
+"""Checks servers and threads every second, and ends a worker that does nothing.
 
-What it sees stands in the worker's status file.
+The results are in the worker's status file.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ log = logging.getLogger("planner.watchdog")
 
 LOOK_S = 1.0
 PATIENCE_S = 2.0  # with a store that does not answer
-TURN_S = 1.0  # for each stream where there are very many: a busy one waits until the pool has been through the others
+TURN_S = 1.0  # for each stream, if there are very many: a busy one waits until the pool has served the others
 SLOW = {stream.format(): route.task for route in ROUTES if route.is_slow for stream in route.streams}
-RENEWED = (keys.GOALS, keys.WEBHOOK_JOBS)  # streams of which whoever works on an entry renews it
+RENEWED = (keys.GOALS, keys.WEBHOOK_JOBS)  # streams whose entries are renewed during the work
 
 
 class Beat(NamedTuple):
-    """The thread that looks at a stream, as the watchdog sees it.
+    """The thread that watches a stream, in the view of the watchdog.
 
-    `at` is monotonic, in seconds, 0 before the first. `begins` tells whether it has entries begun: those of a partition
-    that another worker owns are that one's.
+    `at` is monotonic, in seconds, 0 before the first beat. `begins` is False for a partition of another worker, which
+    then begins its entries.
     """
 
     stream: str
@@ -49,7 +49,7 @@ class Beat(NamedTuple):
 
 
 class WorkerPool(NamedTuple):
-    """What this worker works with."""
+    """The pool of this worker."""
 
     slots: int  # tasks at a time
     pids: frozenset[int]  # processes that read streams
@@ -57,31 +57,25 @@ class WorkerPool(NamedTuple):
 
 
 class Sight(NamedTuple):
-    """What one look at the store has shown."""
+    """The result of one look at the store."""
 
-    unread: Mapping[str, bytes]  # of each stream with an entry that nobody has read: how far it is read
-    pending: Mapping[str, bytes]  # of each stream whose oldest pending entry was read by this worker: that entry
-    at_work: frozenset[str]  # streams and tasks on which somebody shows that he works
+    unread: Mapping[str, bytes]  # streams with unread entries, and the last read one
+    pending: Mapping[str, bytes]  # streams with an oldest pending entry of this worker: that entry
+    at_work: frozenset[str]  # streams and tasks with signs of work
     lag_s: float
     memory: float | None = None  # share of maxmemory in use
 
 
 class Standing(NamedTuple):
-    """What stands still at a look.
-
-    It holds how to say it, and what would be another where it had moved.
-    """
+    """A thing that does not move: `reason` describes it, and `value` would differ if it had moved."""
 
     reason: str
     value: Hashable
-    extra_s: float = 0.0  # for which it may stand beside the limit
+    extra_s: float = 0.0  # grace time in addition to the limit
 
 
 class Judge:
-    """Decides when a worker is stuck.
-
-    Pure: all that it knows is what it is shown.
-    """
+    """Decides when a worker is stuck. Pure: it uses only its arguments."""
 
     def __init__(self, limit_s: float, claim_idle_s: float) -> None:
         self._limit_s = limit_s
@@ -89,19 +83,16 @@ class Judge:
         self._since: dict[Standing, float] = {}
 
     def verdict(self, sight: Sight | None, beats: Sequence[Beat], pool: WorkerPool, now: float) -> str:
-        """Say in a few words why this worker is stuck.
-
-        Nothing where it is not, or where that cannot be known.
-        """
+        """Return in a few words why this worker is stuck; empty if it is not, or if that is unknown."""
         if dead := [beat.stream for beat in beats if not beat.alive]:
             return f"the watch of {', '.join(dead)} has ended"
-        standing = self._standing(sight, beats, pool) if sight else ()  # what was before an outage does not count
+        standing = self._standing(sight, beats, pool) if sight else ()  # the time before an outage does not count
         self._since = {each: self._since.get(each, now) for each in standing}
         limit = max(self._limit_s, TURN_S * len(beats))
         return next((each.reason for each, since in self._since.items() if now - since >= limit + each.extra_s), "")
 
     def _standing(self, sight: Sight, beats: Sequence[Beat], pool: WorkerPool) -> Iterator[Standing]:
-        """Name each thing that would have to move by itself, whatever else does; not what may take its time."""
+        """Yield each thing that should move by itself, in any case; not those that may take their time."""
         for stream, beat, *_ in beats:
             if stream not in sight.at_work:
                 yield Standing(f"the watch of {stream} hangs", beat)
@@ -119,9 +110,9 @@ class Judge:
 
 
 class Watchdog(threading.Thread):
-    """The thread that looks, and calls `terminate` once with what is wrong.
+    """The thread that checks, and calls `terminate` once with the reason.
 
-    `beats`, `pool` and `owned`, the partitions that this worker owns, are asked at every look.
+    It calls `beats`, `pool` and `owned` (the partitions that this worker owns) at every look.
     """
 
     def __init__(
@@ -150,21 +141,18 @@ class Watchdog(threading.Thread):
         self._status: Status | None = None
 
     def troubles(self, is_ready: bool) -> Sequence[str]:
-        """Say what keeps the worker from doing its work, or only whether it looks at itself unless `is_ready`."""
+        """Return the obstacles to the worker's work; unless `is_ready`, only whether it checks itself."""
         now, status = time.time(), self._status
         if status is None or not status.lives(now):
             return ("the worker does not look at itself",)
         return status.troubles(now) if is_ready else ()
 
     def stop(self) -> None:
-        """Judge no more, since the worker is ending.
-
-        Its signs of life go on to its end.
-        """
+        """Stop judging, because the worker is ending. Its signs of life continue to its end."""
         self._ending.set()
 
     def run(self) -> None:
-        """Look until the process ends."""
+        """Check until the process ends."""
         judge = Judge(self._settings.watchdog_s, self._settings.claim_idle_s)
         while True:
             beats, pool = self._beats(), self._pool()
@@ -177,7 +165,7 @@ class Watchdog(threading.Thread):
             time.sleep(LOOK_S)
 
     def _look(self, streams: Sequence[str], pids: frozenset[int]) -> Sight | None:
-        """Ask the store, in one round trip; None where it does not answer."""
+        """Read the store in one round trip; None if it does not answer."""
         try:
             if self._client is None:
                 self._client = clients.connect(self._settings.redis_url, patience_s=PATIENCE_S)
@@ -194,7 +182,10 @@ class Watchdog(threading.Thread):
         return None
 
     def _disagreement(self, beats: Sequence[Beat]) -> str:
-        """Return why this worker may not go on with its server, which was emptied or given another number meanwhile."""
+        """Return why this worker may not continue with its server, which was emptied or replaced meanwhile.
+
+        Empty if it may.
+        """
         try:
             if self._client and beats:  # else it is only starting, which compares them, too
                 deployment.join(self._client, self._settings.partitions)
@@ -247,7 +238,7 @@ class Watchdog(threading.Thread):
 
 
 def _at_work(consumers: Mapping[str, Any], lock: Any, ours: tuple[bytes, ...]) -> frozenset[str]:
-    """Name the streams of which one of us has an entry in hand, which he renews; that of commands if anybody obeys."""
+    """Return the streams with an entry that one of us renews; that of commands if any worker obeys them."""
     found = [stream for stream, answer in consumers.items() if has_in_hand(answer, ours)]
     found += [keys.COMMANDS] if lock == 1 else []
     return frozenset(name for stream in found for name in (stream, SLOW[stream]))

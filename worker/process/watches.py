@@ -1,4 +1,4 @@
-"""Which streams a worker looks at for news, and which work each of them asks for."""
+"""The streams that a worker watches for new entries, and the work that each of them requires."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ WAKEUP_STUCK_S = 10.0  # a task of a partition ends after DRAIN_S and a batch; o
 
 @dataclass(eq=False, slots=True)
 class Watch:
-    """A stream: entries that nobody has read ask for `work`, its clocks and what dead workers left for `upkeep`.
+    """A stream: unread entries require `work`; its clocks and entries of dead workers require `upkeep`.
 
-    A wake-up that has run for `stuck_s` no longer keeps the next one back. With `is_owned` it is for the owner of the
-    partition; with `is_read` that one reads it itself.
+    A wake-up that has run for `stuck_s` no longer delays the next one. With `is_owned` the work is for the owner of the
+    partition; with `is_read` the owner reads it itself.
     """
 
     stream: str
@@ -31,11 +31,11 @@ class Watch:
     stuck_s: float = math.inf
     is_owned: bool = False
     is_read: bool = False
-    read_to: bytes | None = None  # behind which news is looked for; None while there may be some before
+    read_to: bytes | None = None  # new entries are looked for after it; None while earlier ones may be unread
 
 
 def watches(consumed: frozenset[str], partitions: Sequence[Partition]) -> list[Watch]:
-    """List the streams of the consumed routes; the last one of a route has its sweeper."""
+    """Return the streams of the consumed routes; the last one of a route has its sweeper."""
     found = []
     for route in ROUTES:
         places = partitions if route.per_partition else (EVERYWHERE,)
